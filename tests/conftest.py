@@ -1,0 +1,75 @@
+"""Fixtures that every test has: a graph of its own, no ambient state left over, no thread left running."""
+
+from __future__ import annotations
+
+import importlib.util
+import multiprocessing
+import threading
+import time
+
+import pytest
+
+HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
+
+
+@pytest.fixture(autouse=True)
+def fresh_graph():
+    """Each test builds in a graph of its own, in graph mode."""
+    if not HAS_TENSORFLOW:
+        yield None
+        return
+    from tensorpack_lite.compat import ensure_graph_mode, tfv1
+
+    ensure_graph_mode()
+    with tfv1.Graph().as_default() as graph:
+        tfv1.set_random_seed(1)
+        yield graph
+
+
+@pytest.fixture(autouse=True)
+def no_leaked_threads():
+    """A test leaves no thread and no child process behind that it started."""
+    before = set(threading.enumerate())
+    yield
+    deadline = time.monotonic() + 5
+    while True:
+        threads = [
+            t for t in threading.enumerate() if t not in before and t.is_alive() and t.name != "tqdm_monitor"
+        ]
+        threads = [t for t in threads if type(t).__name__ != "TMonitor"]
+        children = multiprocessing.active_children()
+        if not threads and not children:
+            return
+        if time.monotonic() > deadline:
+            pytest.fail(f"left running: {threads + children}")
+        time.sleep(0.01)
+
+
+@pytest.fixture(autouse=True)
+def no_ambient_state():
+    """Logger directory and random seed are as at the start of a process."""
+    yield
+    from tensorpack_lite.utils import logger, utils
+
+    logger.reset()
+    utils.reset_rng_seed()
+
+
+@pytest.fixture
+def log_dir(tmp_path):
+    """A directory set as the logger's."""
+    from tensorpack_lite.utils import logger
+
+    path = str(tmp_path / "log")
+    logger.set_logger_dir(path)
+    return path
+
+
+@pytest.fixture
+def sess(fresh_graph):
+    """An open session on the test's graph, as default session."""
+    from tensorpack_lite.compat import tfv1
+
+    with tfv1.Session(graph=fresh_graph).as_default() as session:
+        yield session
+        session.close()
