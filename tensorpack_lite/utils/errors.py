@@ -56,7 +56,9 @@ class _Missing:
     """What stands for an optional package that is not installed: any use of it raises the advice."""
 
     def __init__(self, package: str, install: str) -> None:
-        self._advice = f"{package} is not installed, and this part of tensorpack_lite needs it. Run: {install}"
+        self._advice = (
+            f"{package} is not installed, and this part of tensorpack_lite needs it. Run: {install}"
+        )
 
     def __getattr__(self, name: str) -> Any:
         raise ImportError(self._advice)

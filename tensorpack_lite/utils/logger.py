@@ -1,0 +1,275 @@
+"""
+The library's logger, as a module: `logger.info(...)`, and the directory where a training leaves its files.
+
+Messages go to stdout and, after `set_logger_dir` or `auto_set_dir`, also to `log.log` in that directory. The same
+directory is the default place of checkpoints, event files and `stats.json`.
+
+The functions `info`, `warning`, ... are the bound methods of `logging.getLogger("tensorpack_lite")`, so each line
+shows the file and line of the caller, and tests may patch them as attributes of this module.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import sys
+from datetime import datetime
+from typing import Any, TextIO
+
+from termcolor import colored
+
+__all__ = [
+    "addFilter",
+    "auto_set_dir",
+    "critical",
+    "debug",
+    "error",
+    "exception",
+    "get_logger_dir",
+    "info",
+    "reset",
+    "setLevel",
+    "set_logger_dir",
+    "warn",
+    "warning",
+]
+
+_DATE_FORMAT = "%m%d %H:%M:%S"
+_TIMESTAMP_FORMAT = "%m%d-%H%M%S"
+_TAGS = {"WARNING": "WRN", "ERROR": "ERR", "CRITICAL": "ERR", "DEBUG": "DBG"}
+_TAG_ATTRIBUTES = {"WRN": ["blink"], "ERR": ["blink", "underline"], "DBG": ["blink"]}
+_TAG_COLORS = {"WRN": "red", "ERR": "red", "DBG": "yellow"}
+_ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+
+class _Formatter(logging.Formatter):
+    """One line: `[0131 23:59:59 @file.py:12] WRN message`."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "%(asctime)s", datefmt=_DATE_FORMAT
+        )  # names asctime, so that the base class fills it in
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the base class's name)
+        words = [f"[{record.asctime} @{record.filename}:{record.lineno}]"]
+        if record.levelname in _TAGS:
+            words.append(_TAGS[record.levelname])
+        return " ".join(words + [record.message])
+
+
+class _PlainFormatter(_Formatter):
+    """For files: also takes out the colours that a message brings itself."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return _ESCAPE_SEQUENCE.sub("", super().format(record))
+
+
+class _ColorFormatter(_Formatter):
+    """For a terminal: the prefix in green, the tag of the level in red or yellow."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        prefix, _, rest = super().formatMessage(record).partition("] ")
+        tag = _TAGS.get(record.levelname)
+        if tag is not None:
+            painted = colored(tag, _TAG_COLORS[tag], attrs=_TAG_ATTRIBUTES[tag])
+            rest = painted + rest[len(tag) :]
+        return colored(prefix + "]", "green") + " " + rest
+
+
+class _StdoutHandler(logging.StreamHandler):
+    """Writes to whatever `sys.stdout` is at that moment, so that redirection and capture work."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)  # StreamHandler's own would fix the stream
+        self._plain, self._colorful = _PlainFormatter(), _ColorFormatter()
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]
+        return sys.stdout
+
+    def format(self, record: logging.LogRecord) -> str:
+        formatter = self._colorful if self.stream.isatty() else self._plain
+        return formatter.format(record)
+
+
+def _make_logger() -> logging.Logger:
+    logger = logging.getLogger("tensorpack_lite")
+    logger.propagate = False
+    logger.setLevel(logging.INFO)
+    if not logger.handlers:  # the module may be executed twice, by importlib.reload
+        logger.addHandler(_StdoutHandler())
+    return logger
+
+
+class _LogDirectory:
+    """The ambient state of this module: where the files go."""
+
+    def __init__(self) -> None:
+        self.path: str | None = None
+        self._handler: logging.FileHandler | None = None
+
+    def open(self, path: str) -> None:
+        """Make the directory, keep an older log.log aside, and log into a new one."""
+        os.makedirs(path, exist_ok=True)
+        log_file = os.path.join(path, "log.log")
+        if os.path.isfile(log_file):
+            backup = _with_timestamp(log_file + ".")
+            shutil.move(log_file, backup)
+            info(f"Existing log file '{log_file}' backed up to '{backup}'")
+        handler = logging.FileHandler(log_file, mode="w", encoding="utf-8")
+        handler.setFormatter(_PlainFormatter())
+        _logger.addHandler(handler)
+        self.path, self._handler = path, handler
+
+    def close(self) -> None:
+        """Stop logging into the file, and forget the directory."""
+        if self._handler is not None:
+            _logger.removeHandler(self._handler)
+            self._handler.close()
+        self.path, self._handler = None, None
+
+
+_logger = _make_logger()
+_directory = _LogDirectory()
+
+# The bound methods themselves: a function around them would show its own file and line in each message.
+info = _logger.info
+warning = _logger.warning
+warn = _logger.warning
+error = _logger.error
+critical = _logger.critical
+exception = _logger.exception
+debug = _logger.debug
+setLevel = _logger.setLevel  # noqa: N816 (logging's name)
+addFilter = _logger.addFilter  # noqa: N816
+
+
+def set_logger_dir(dirname: str, action: str | None = None) -> None:
+    """
+    Use a directory for the log file and, by default, for everything else that a training writes.
+
+    Args:
+        dirname: the directory; made if it does not exist.
+        action: what to do when the directory exists and has files in it (hidden ones do not count).
+            "k" keeps them, e.g. to resume (an older log.log is renamed to log.log.MMDD-HHMMSS); "d" deletes the
+            directory; "b" renames it to `<dirname>MMDD-HHMMSS`; "n" leaves it alone and uses
+            `<dirname>MMDD-HHMMSS` instead; "q" raises. None: asks on the terminal.
+
+    Raises:
+        OSError: the directory has files in it, and `action` (or the answer) was "q" or unknown, or was None and
+            there is no terminal to ask on. The directory in use before stays in use.
+
+    Example:
+        >>> logger.set_logger_dir("train_log/mnist", action="d")
+
+    tensorpack: same; there a run without a terminal ends in EOFError, and a second call after an error in NameError.
+    """
+    path = os.path.normpath(dirname)
+    occupied = _is_occupied(path)
+    if occupied:
+        action = (action or _ask_for_action(path)).strip().lower()
+        if action not in ("k", "d", "b", "n"):
+            raise OSError(f"logger directory '{path}' exists and has files in it. {_ADVICE}")
+    _directory.close()
+    if occupied:
+        path = _make_room(path, str(action))
+    _directory.open(path)
+    info("Argv: " + " ".join(sys.argv))
+
+
+def auto_set_dir(action: str | None = None, name: str | None = None) -> None:
+    """
+    Use `train_log/<name of the main script>[:<name>]`, relative to the working directory, as logger directory.
+
+    Args:
+        action: as in `set_logger_dir`.
+        name: tells several runs of one script apart; on Windows it is joined by "_" instead of ":".
+
+    Raises:
+        OSError: as in `set_logger_dir`.
+
+    Note:
+        Where there is no main script (a notebook, an interactive session), the directory is `train_log/notebook`.
+
+    tensorpack: same; there a notebook is an error.
+    """
+    script = getattr(sys.modules["__main__"], "__file__", None) or "notebook"
+    basename = os.path.splitext(os.path.basename(script))[0]
+    if name:
+        basename += ("_" if os.name == "nt" else ":") + name
+    set_logger_dir(os.path.join("train_log", basename), action=action)
+
+
+def get_logger_dir() -> str | None:
+    """
+    Get the directory of `set_logger_dir` or `auto_set_dir`.
+
+    Returns:
+        Its path, or None when none was set.
+
+    tensorpack: same.
+    """
+    return _directory.path
+
+
+def reset() -> None:
+    """Close the log file and forget the directory, as at the start of the process."""
+    _directory.close()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "LOG_DIR":  # upstream's global; the value lives in _directory
+        return _directory.path
+    raise AttributeError(f"module {__name__} has no attribute {name!r}")
+
+
+_ADVICE = (
+    "Choose what to do with it: set_logger_dir(dirname, action=...) or auto_set_dir(action=...) with "
+    "'k' (keep), 'd' (delete), 'b' (back up) or 'n' (use a new name); or choose another directory."
+)
+
+
+def _is_occupied(path: str) -> bool:
+    return os.path.isdir(path) and any(not entry.startswith(".") for entry in os.listdir(path))
+
+
+def _ask_for_action(path: str) -> str:
+    """Ask until there is an answer; a run nobody watches must fail instead of waiting."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise OSError(
+            f"logger directory '{path}' exists and has files in it, and there is no terminal to ask on. {_ADVICE}"
+        )
+    warning(f"Log directory {path} exists! Use 'd' to delete it.")
+    warning(
+        "If you're resuming from a previous run, you can choose to keep it. "
+        "Press any other key to exit: (k)eep / (d)elete / (b)ackup / (n)ew / (q)uit"
+    )
+    answer = ""
+    while not answer:
+        answer = input("Select Action: k (keep) / d (delete) / b (backup) / n (new) / q (quit): ").strip()
+    return answer
+
+
+def _make_room(path: str, action: str) -> str:
+    """Carry out the action on an occupied directory. Returns the directory to use."""
+    if action == "d":
+        shutil.rmtree(path)
+    elif action == "b":
+        backup = _with_timestamp(path)
+        shutil.move(path, backup)
+        info(f"Directory '{path}' backed up to '{backup}'")
+    elif action == "n":
+        path = _with_timestamp(path)
+        info(f"Use a new log directory {path}")
+    return path
+
+
+def _with_timestamp(stem: str) -> str:
+    """Add the time to a path; and a number, should that path exist already."""
+    stamped = stem + datetime.now().strftime(_TIMESTAMP_FORMAT)
+    candidate, number = stamped, 1
+    while os.path.exists(candidate):
+        candidate, number = f"{stamped}-{number}", number + 1
+    return candidate
