@@ -1,0 +1,91 @@
+"""Where the loop is: its two ranges, its three counters, and the way to end it from inside."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+__all__ = ["StopTraining", "TrainLoop"]
+
+
+class StopTraining(Exception):
+    """
+    Raise it anywhere inside training to end it as if it were done: in a callback, a hook or `run_step`.
+
+    tensorpack: same.
+    """
+
+
+class TrainLoop:
+    """
+    The double loop's ranges and counters.
+
+    Epochs run from `starting_epoch` to `max_epoch`, both included; each has `steps_per_epoch` steps. An epoch is the
+    period of callbacks, not a pass over the data.
+
+    Attributes:
+        epoch_num: the epoch that runs, from 1; before training, the one before the first; 0 before `config`.
+        global_step: how many times the hooked session has run, restored values included.
+        local_step: the number of the step within its epoch, from 0; -1 before the first.
+
+    tensorpack: same.
+    """
+
+    def __init__(self) -> None:
+        self.epoch_num = 0
+        self.global_step = 0
+        self.local_step = -1
+        self._ranges: tuple[int, int, int] | None = None
+
+    def config(self, steps_per_epoch: int, starting_epoch: int, max_epoch: int) -> None:
+        """
+        Set the ranges; the loop calls it once.
+
+        Args:
+            steps_per_epoch: steps in an epoch, >= 0.
+            starting_epoch: the first epoch, from 1.
+            max_epoch: the last epoch, >= 0.
+
+        Raises:
+            ValueError: one of them is out of range.
+        """
+        steps_per_epoch, starting_epoch, max_epoch = int(steps_per_epoch), int(starting_epoch), int(max_epoch)
+        if steps_per_epoch < 0 or max_epoch < 0:
+            raise ValueError(
+                f"Trainer: steps_per_epoch is {steps_per_epoch} and max_epoch is {max_epoch}, wanted both >= 0."
+            )
+        self._ranges = (steps_per_epoch, starting_epoch, max_epoch)
+        self.epoch_num = starting_epoch - 1
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps in an epoch."""
+        return self._configured()[0]
+
+    @property
+    def starting_epoch(self) -> int:
+        """The first epoch."""
+        return self._configured()[1]
+
+    @property
+    def max_epoch(self) -> int:
+        """The last epoch."""
+        return self._configured()[2]
+
+    def _configured(self) -> tuple[int, int, int]:
+        if self._ranges is None:
+            raise AttributeError(
+                "The loop's ranges are known from before_train on, not while the graph is being built."
+            )
+        return self._ranges
+
+    def epochs(self) -> Iterator[int]:
+        """Go through the epochs; `epoch_num` follows."""
+        for epoch in range(self.starting_epoch, self.max_epoch + 1):
+            self.epoch_num = epoch
+            yield epoch
+
+    def steps(self) -> Iterator[int]:
+        """Go through the steps of an epoch; `local_step` follows."""
+        for step in range(self.steps_per_epoch):
+            self.local_step = step
+            yield step
