@@ -1,0 +1,64 @@
+"""What pip needs to know. Everything is literal; the version is read from `tensorpack_lite/_version.py` as text."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).parent
+VERSION = re.search(
+    r'^__version__ = "(.+)"$',
+    (ROOT / "tensorpack_lite" / "_version.py").read_text(encoding="utf-8"),
+    re.MULTILINE,
+).group(1)
+
+EXTRAS = {
+    # TensorFlow is an extra: `dataflow` and `utils` run without it, and it comes under several names.
+    "tf": [
+        'tensorflow==1.15.5; python_version < "3.8"',
+        'numpy<1.19; python_version < "3.8"',  # what TensorFlow 1.15 was built for
+        'protobuf<3.21; python_version < "3.8"',
+        'tensorflow>=2.12; python_version >= "3.8"',
+    ],
+    "examples": ["scikit-learn"],  # the 1,797 digits of dataset.Digits lie inside it
+    "image": ["opencv-python-headless"],
+    "horovod": ["horovod==0.28.1"],
+    "dev": [
+        "coverage[toml]",
+        "pytest>=7.4",
+        "pytest-cov",
+        "pytest-randomly",
+        "pytest-xdist",
+        "scikit-learn",
+        "tox>=4",
+    ],
+}
+# Horovod compiles for minutes and is asked for by name only.
+EXTRAS["all"] = sorted({line for name in ("tf", "examples", "image", "dev") for line in EXTRAS[name]})
+
+setup(
+    name="tensorpack_lite",
+    version=VERSION,
+    description="Training of TensorFlow graphs: tensorpack's interface, from TensorFlow 1.15 to the newest",
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.7",
+    packages=find_packages(include=["tensorpack_lite", "tensorpack_lite.*"]),
+    package_data={"tensorpack_lite": ["py.typed"]},
+    zip_safe=False,
+    install_requires=["msgpack", "numpy>=1.18", "psutil", "tabulate", "termcolor", "tqdm"],
+    extras_require=EXTRAS,
+    classifiers=[
+        "Development Status :: 3 - Alpha",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: MacOS",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3.7",
+        "Programming Language :: Python :: 3.11",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Typing :: Typed",
+    ],
+)

@@ -1,0 +1,213 @@
+"""The library's source as data: one `Module` a file, read once, never imported."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = "tensorpack_lite"
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import of one module, wherever it stands in a file."""
+
+    line: int
+    target: str  # dotted name of the module: "tensorpack_lite.utils.logger", "numpy"
+    names: tuple  # what is taken out of it; () when the module itself is wanted
+    where: str  # "module", "function" or "type_checking"
+
+    @property
+    def internal(self) -> bool:
+        return self.target.split(".")[0] == PACKAGE
+
+
+@dataclass
+class Module:
+    """One source file of the library."""
+
+    path: str  # below tensorpack_lite: "tfutils/summary.py"
+    name: str  # "tensorpack_lite.tfutils.summary"; a package has the name of its directory
+    source: str
+    is_package: bool
+    syntax: ast.Module = field(repr=False, default=None)
+    imports: list = field(default_factory=list)
+
+    @property
+    def room(self) -> str:
+        """The top-level package the file lives in; "" for the facade and the files beside it."""
+        return self.path.split("/")[0] if "/" in self.path else ""
+
+    @property
+    def is_address(self) -> bool:
+        """No code: docstring, imports by name and `__all__`; and not a package."""
+        plain = (ast.Import, ast.ImportFrom)
+        statements = self.syntax.body[1:] if ast.get_docstring(self.syntax) else self.syntax.body
+        code = [s for s in statements if not isinstance(s, plain) and not _assigns(s, "__all__")]
+        return (
+            not self.is_package and not code and bool(self.public()) and any(i.internal for i in self.imports)
+        )
+
+    def bindings(self) -> dict:
+        """What each top-level name of the file is bound by: "def", "class", "assign" or "import"."""
+        found = {}
+        for statement in _top_level(self.syntax.body):
+            if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                found[statement.name] = "def"
+            elif isinstance(statement, ast.ClassDef):
+                found[statement.name] = "class"
+            elif isinstance(statement, (ast.Import, ast.ImportFrom)):
+                for alias in statement.names:
+                    found.setdefault((alias.asname or alias.name).split(".")[0], "import")
+            elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
+                for name in _assigned_names(statement):
+                    found[name] = "assign"
+        return found
+
+    def public(self) -> list:
+        """The literal `__all__`, or None without one."""
+        for statement in self.syntax.body:
+            if _assigns(statement, "__all__") and isinstance(statement, ast.Assign):
+                try:
+                    return ast.literal_eval(statement.value)
+                except ValueError:
+                    return None
+        return None
+
+
+@dataclass
+class Source:
+    """All files of the library, by dotted name."""
+
+    root: Path
+    modules: dict
+
+    def __iter__(self):
+        return iter(self.modules.values())
+
+    def get(self, name: str):
+        return self.modules.get(name)
+
+
+def _assigned_names(statement) -> list:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+
+
+def _assigns(statement, name: str) -> bool:
+    if isinstance(statement, ast.AugAssign):
+        return isinstance(statement.target, ast.Name) and statement.target.id == name
+    return isinstance(statement, (ast.Assign, ast.AnnAssign)) and name in _assigned_names(statement)
+
+
+def _top_level(body):
+    """The statements of a module, with those inside `if`, `try` and `with`."""
+    for statement in body:
+        yield statement
+        for attribute in ("body", "orelse", "finalbody", "handlers"):
+            if isinstance(statement, (ast.If, ast.Try, ast.With, ast.ExceptHandler)):
+                yield from _top_level(getattr(statement, attribute, []))
+
+
+class _ImportFinder(ast.NodeVisitor):
+    def __init__(self, module: Module, names: set) -> None:
+        self.module, self.names, self.where, self.found = module, names, "module", []
+
+    def _inside(self, where: str, nodes) -> None:
+        before, self.where = self.where, where
+        for node in nodes:
+            self.visit(node)
+        self.where = before
+
+    def visit_FunctionDef(self, node) -> None:
+        self._inside("function", node.body)
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_If(self, node) -> None:
+        guard = ast.dump(node.test)
+        self._inside("type_checking" if "TYPE_CHECKING" in guard else self.where, node.body)
+        self._inside(self.where, node.orelse)
+
+    def visit_Import(self, node) -> None:
+        for alias in node.names:
+            self.found.append(Import(node.lineno, alias.name, (), self.where))
+
+    def visit_ImportFrom(self, node) -> None:
+        base = node.module or ""
+        if node.level:
+            parts = self.module.name.split(".")
+            if self.module.is_package:
+                parts = [*parts, ""]
+            base = ".".join([*parts[: len(parts) - node.level], *([node.module] if node.module else [])])
+        taken = []
+        for alias in node.names:
+            if f"{base}.{alias.name}" in self.names:
+                self.found.append(Import(node.lineno, f"{base}.{alias.name}", (), self.where))
+            else:
+                taken.append(alias.name)
+        if taken:
+            self.found.append(Import(node.lineno, base, tuple(taken), self.where))
+
+
+def read_source(root: Path = ROOT) -> Source:
+    """Read every file of the library below `root`."""
+    modules = {}
+    for file in sorted((root / PACKAGE).rglob("*.py")):
+        path = file.relative_to(root / PACKAGE).as_posix()
+        is_package = file.name == "__init__.py"
+        dotted = ".".join([PACKAGE, *path[: -len(".py")].split("/")])
+        name = dotted[: -len(".__init__")] if is_package else dotted
+        text = file.read_text(encoding="utf-8")
+        modules[name] = Module(path, name, text, is_package, ast.parse(text, str(file)))
+    for module in modules.values():
+        finder = _ImportFinder(module, set(modules))
+        finder.visit(module.syntax)
+        module.imports = finder.found
+    return Source(root, modules)
+
+
+@pytest.fixture(autouse=True)
+def fresh_graph():
+    """The gates read and never import: they run where TensorFlow, or half of the library, is missing."""
+
+
+@pytest.fixture(autouse=True)
+def no_ambient_state():
+    """The gates change nothing."""
+
+
+@pytest.fixture(scope="session")
+def source() -> Source:
+    """The library's files."""
+    return read_source()
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The repository."""
+    return ROOT
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Make a little library out of `{path: text}`: how the gates are shown to catch what they forbid."""
+
+    def build(files: dict) -> Source:
+        for path, text in files.items():
+            file = tmp_path / PACKAGE / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        return read_source(tmp_path)
+
+    return build
+
+
+def pytest_generate_tests(metafunc) -> None:
+    """`module_name` and `python_file` run over every file."""
+    if "module_name" in metafunc.fixturenames:
+        metafunc.parametrize("module_name", sorted(read_source().modules))

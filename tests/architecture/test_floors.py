@@ -1,0 +1,337 @@
+"""
+Who may import whom. Each message says what to do.
+
+The floors are the table of ARCHITECTURE.md. A file imports what lies below it, or its own package.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FLOORS = {
+    "compat": 0,
+    "utils": 1,
+    "dataflow": 2,
+    "tfutils": 2,
+    "loop": 3,
+    "models": 3,
+    "graph_builder": 3,
+    "input_source": 4,
+    "predict": 5,
+    "callbacks": 5,
+    "train": 6,
+    "contrib": 7,
+    "": 7,  # the facade, and the files beside it
+}
+BESIDE_THE_FLOORS = {"tensorpack_lite._version": 0}  # a literal string, read from anywhere
+
+REQUIRED = {"msgpack", "numpy", "psutil", "tabulate", "termcolor", "tqdm"}  # install_requires of setup.py
+OPTIONAL = {
+    "IPython", "comet_ml", "cv2", "h5py", "horovod", "lmdb", "matplotlib", "scipy", "sklearn", "zmq",
+}  # fmt: skip
+
+# An import inside a function is for an optional package. What else is allowed, and why.
+INSIDE_A_FUNCTION = {
+    (
+        "utils/concurrency.py",
+        "tensorpack_lite.compat",
+    ): "ShareSessionThread enters a session; utils imports without TensorFlow",
+    (
+        "utils/argtools.py",
+        "tensorpack_lite.compat",
+    ): "graph_memoized asks for the default graph; utils imports without TensorFlow",
+    (
+        "dataflow/serialize.py",
+        "tensorpack_lite.compat",
+    ): "TFRecords are TensorFlow's; dataflow imports without TensorFlow",
+    (
+        "compat/__init__.py",
+        "tensorpack_lite.compat.private",
+    ): "the version is refused in one sentence before private names are tried",
+}
+
+
+def floor(name: str) -> int:
+    """The floor of a module, by its dotted name."""
+    if name in BESIDE_THE_FLOORS:
+        return BESIDE_THE_FLOORS[name]
+    parts = name.split(".")
+    return FLOORS[parts[1]] if len(parts) > 1 and parts[1] in FLOORS else FLOORS[""]
+
+
+def room(name: str) -> str:
+    """The top-level package of a module; "" for the facade and the files beside it."""
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in FLOORS else ""
+
+
+def upward_imports(source) -> list:
+    """Imports that do not go down and do not stay in their package."""
+    found = []
+    for module in source:
+        for imported in module.imports:
+            if not imported.internal or room(imported.target) == room(module.name):
+                continue
+            if floor(imported.target) < floor(module.name):
+                continue
+            if imported.where == "type_checking" and set(imported.names) == {"Trainer"}:
+                continue
+            found.append(
+                f"{module.path}:{imported.line}: floor {floor(module.name)} imports {room(imported.target) or imported.target} "
+                f"(floor {floor(imported.target)}). Move what both need down, or hand it in as an argument."
+            )
+    return found
+
+
+def imports_not_from_the_defining_module(source) -> list:
+    """Names taken out of a package's `__init__`, an address, or a module that only imports them itself."""
+    found = []
+    for module in source:
+        if module.is_address:
+            continue
+        for imported in module.imports:
+            target = source.get(imported.target)
+            if target is None or (room(target.name) == "compat" and target.is_package):
+                continue
+            place = f"{module.path}:{imported.line}"
+            if target.is_address:
+                found.append(
+                    f"{place}: imports the address {target.path}. Import from the module that it names."
+                )
+            elif module.name == "tensorpack_lite" or (module.is_package and not imported.names):
+                continue  # the facade gathers packages
+            else:
+                found += [
+                    f"{place}: {name} is not defined in {target.path}. Import it from the module that defines it."
+                    for name in imported.names
+                    if name != "*" and target.bindings().get(name) not in ("def", "class", "assign")
+                ]
+    return found
+
+
+def cycles(source) -> list:
+    """Circles of imports among the modules of one package; `__init__` files gather and do not count."""
+    edges = {
+        module.name: [
+            i
+            for i in module.imports
+            if i.where == "module"
+            and room(i.target) == room(module.name)
+            and not source.get(i.target).is_package
+        ]
+        for module in source
+        if not module.is_package
+    }
+    found, done = [], set()
+
+    def walk(name, trail) -> None:
+        if name in trail:
+            circle = " -> ".join([*trail[trail.index(name) :], name]).replace("tensorpack_lite.", "")
+            found.append(f"{circle}: a circle. Move what they share into a module of its own, below both.")
+            return
+        if name in done:
+            return
+        for imported in edges.get(name, ()):
+            walk(imported.target, [*trail, name])
+        done.add(name)
+
+    for name in sorted(edges):
+        walk(name, [])
+    return found
+
+
+def imports_inside_functions(source) -> list:
+    """Imports inside functions that are neither of an optional package nor on the list."""
+    return [
+        f"{module.path}:{i.line}: imports {i.target} inside a function. Import it at the top; "
+        f"only optional packages and the list INSIDE_A_FUNCTION of this test may wait."
+        for module in source
+        for i in module.imports
+        if i.where == "function"
+        and i.target.split(".")[0] not in OPTIONAL
+        and not any(
+            module.path == path and (i.target == target or i.target.startswith(target + "."))
+            for path, target in INSIDE_A_FUNCTION
+        )
+    ]
+
+
+def unknown_packages(source) -> list:
+    """Imports of a package that setup.py does not require, or of TensorFlow outside compat."""
+    found = []
+    for module in source:
+        for i in module.imports:
+            top, place = i.target.split(".")[0], f"{module.path}:{i.line}"
+            if top == "tensorflow" and module.room != "compat":
+                found.append(f"{place}: imports tensorflow. Write: from ..compat import tfv1 as tf")
+            elif (
+                top == "tensorflow"
+                and i.target.startswith("tensorflow.")
+                and module.path != "compat/private.py"
+            ):
+                found.append(
+                    f"{place}: private TensorFlow names stand in compat/private.py, each with its reason."
+                )
+            elif top in OPTIONAL and i.where == "module":
+                found.append(f"{place}: {top} is optional. Import it inside the function that needs it.")
+            elif i.internal or top in REQUIRED | OPTIONAL | {"tensorflow", "__future__"}:
+                continue
+            elif sys.version_info >= (3, 10) and top not in sys.stdlib_module_names:
+                found.append(
+                    f"{place}: {top} is in neither REQUIRED nor OPTIONAL, nor in the standard library."
+                )
+    return found
+
+
+class TestTheHouse:
+    def test_imports_go_down(self, source):
+        """An import goes to a lower floor or stays in its package; `Trainer` may be looked up for types."""
+        assert upward_imports(source) == []
+
+    def test_every_directory_has_a_floor(self, source):
+        """A new package is put on a floor before it is used."""
+        rooms = {m.room for m in source}
+        assert set() == rooms - set(FLOORS), "Add it to FLOORS here and to the table in ARCHITECTURE.md."
+
+    def test_names_come_from_their_defining_module(self, source):
+        """No import out of a package's `__init__`, of an address, or at second hand; compat is the exception."""
+        assert imports_not_from_the_defining_module(source) == []
+
+    def test_no_circles_inside_a_package(self, source):
+        """The modules of a package form a directed graph without circles."""
+        assert cycles(source) == []
+
+    def test_imports_stand_at_the_top(self, source):
+        """Inside functions only optional packages are imported, and what the list names with a reason."""
+        assert imports_inside_functions(source) == []
+
+    def test_only_known_packages(self, source):
+        """TensorFlow comes through compat, the rest is required by setup.py or optional."""
+        assert unknown_packages(source) == []
+
+    def test_the_list_of_exceptions_is_in_use(self, source):
+        """An exception that nobody needs any more leaves the list."""
+        used = {
+            (m.path, t)
+            for m in source
+            for i in m.imports
+            for p, t in INSIDE_A_FUNCTION
+            if m.path == p and i.target.startswith(t)
+        }
+        unused = {
+            (p, t)
+            for p, t in set(INSIDE_A_FUNCTION) - used
+            if source.root.joinpath("tensorpack_lite", p).exists()
+        }
+        assert set() == unused
+
+    def test_required_packages_are_required_and_used(self, source, root):
+        """install_requires of setup.py is exactly what the library imports at its top."""
+        line = next(x for x in (root / "setup.py").read_text().splitlines() if "install_requires" in x)
+        declared = {name for name in REQUIRED | OPTIONAL | {"pyzmq"} if f'"{name}' in line}
+        used = {i.target.split(".")[0] for m in source for i in m.imports} & REQUIRED
+        assert declared == REQUIRED
+        assert used == REQUIRED, "Each required package is really used; take the others out of setup.py."
+
+    @pytest.mark.slow
+    def test_each_file_can_be_imported_first(self, module_name, source):
+        """A fresh interpreter imports the file before anything else: no half-initialised package."""
+        environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3")
+        import tensorpack_lite
+
+        environment["PYTHONPATH"] = str(Path(tensorpack_lite.__file__).parents[1])
+        done = subprocess.run(
+            [sys.executable, "-c", f"import {module_name}"],
+            env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout.decode()
+
+    @pytest.mark.parametrize("limit", [400])
+    def test_files_stay_short(self, source, limit):
+        """One thing a file: what grows past 400 lines is two things."""
+        long = {m.path: m.source.count("\n") for m in source if m.source.count("\n") > limit}
+        assert long == {}, f"Over {limit} lines. Find the second thing in it and give it a file."
+
+
+class TestTheGateItself:
+    """Each rule catches what it forbids."""
+
+    def test_an_upward_import_is_seen(self, read):
+        """A callback that imports a trainer is told both ways out."""
+        source = read({"callbacks/saver.py": "from ..train.base import StopTraining\n", "train/base.py": ""})
+        assert upward_imports(source) == [
+            "callbacks/saver.py:1: floor 5 imports train (floor 6). Move what both need down, or hand it in as an argument."
+        ]
+
+    def test_a_sideways_import_is_seen(self, read):
+        """Two packages of one floor do not import each other."""
+        source = read({"models/a.py": "from ..loop.b import B\n", "loop/b.py": "class B: pass\n"})
+        assert len(upward_imports(source)) == 1
+
+    def test_the_trainer_may_be_looked_up_for_types(self, read):
+        """Under TYPE_CHECKING, `Trainer` and nothing else comes from above."""
+        text = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from ..train.base import {}\n"
+        above = "class Trainer: pass\nclass Other: pass\n"
+        assert upward_imports(read({"loop/a.py": text.format("Trainer"), "train/base.py": above})) == []
+        assert len(upward_imports(read({"loop/a.py": text.format("Other"), "train/base.py": above}))) == 1
+
+    def test_an_import_at_second_hand_is_seen(self, read):
+        """A name is imported from the file that defines it, not from one that imports it."""
+        source = read(
+            {
+                "utils/a.py": "class A: pass\n",
+                "utils/b.py": "from .a import A\nX = A()\n",
+                "utils/c.py": "from .b import A\n",
+                "tfutils/d.py": "from ..utils import A\n",
+                "utils/__init__.py": "from .a import A\n",
+            }
+        )
+        assert [
+            x.rsplit(": ", 1)[0].split(": ")[0] for x in imports_not_from_the_defining_module(source)
+        ] == ["tfutils/d.py:1", "utils/c.py:1"]
+
+    def test_the_use_of_an_address_is_seen(self, read):
+        """An address is for users' scripts; the library goes to the house itself."""
+        source = read(
+            {
+                "dataflow/batch.py": "class BatchData: pass\n",
+                "dataflow/common.py": '"""Lives in batch."""\nfrom .batch import BatchData\n__all__ = ["BatchData"]\n',
+                "input_source/feed.py": "from ..dataflow.common import BatchData\n",
+            }
+        )
+        assert len([x for x in imports_not_from_the_defining_module(source) if "the address" in x]) == 1
+
+    def test_a_circle_is_seen(self, read):
+        """The circle is written out."""
+        source = read(
+            {
+                "loop/a.py": "from .b import B\nclass A: pass\n",
+                "loop/b.py": "from .a import A\nclass B: pass\n",
+            }
+        )
+        assert cycles(source)[0].startswith("loop.a -> loop.b -> loop.a")
+
+    def test_a_hidden_import_is_seen(self, read):
+        """A late import of our own is refused, one of cv2 is welcome."""
+        source = read(
+            {
+                "utils/viz.py": "def f():\n    import cv2\n    from .fs import g\n",
+                "utils/fs.py": "def g(): pass\n",
+            }
+        )
+        assert [x.split(": ")[0] for x in imports_inside_functions(source)] == ["utils/viz.py:3"]
+
+    def test_tensorflow_outside_compat_is_seen(self, read):
+        """`import tensorflow` is for compat, private names for one file of it."""
+        source = read(
+            {
+                "utils/a.py": "import tensorflow as tf\n",
+                "compat/__init__.py": "from tensorflow.python import x\n",
+            }
+        )
+        assert len(unknown_packages(source)) == 2

@@ -1,0 +1,49 @@
+"""Each package says in three lines where it stands on a datapoint's way."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+LINES = ("**In:**", "**Out:**", "**Next:**")
+
+
+def stations(source) -> list:
+    """The packages directly below the facade, and the facade's docstring is the map of them."""
+    return [m for m in source if m.is_package and m.name.count(".") == 1]
+
+
+def paragraph(docstring: str, label: str) -> str:
+    """What follows a label, up to the next label or an empty line."""
+    text = docstring.split(label, 1)[1]
+    return re.split(r"\n\s*\n|\*\*\w+:\*\*", text, maxsplit=1)[0]
+
+
+def test_packages_say_in_out_next(source):
+    """The first lines of each `__init__` are **In:**, **Out:** and **Next:**, in this order."""
+    wrong = []
+    for module in stations(source):
+        docstring = ast.get_docstring(module.syntax) or ""
+        places = [docstring.find(line) for line in LINES]
+        if -1 in places or places != sorted(places):
+            wrong.append(f"{module.path}: its docstring needs the lines {', '.join(LINES)}, in this order.")
+    assert wrong == []
+
+
+def test_next_names_a_package_that_exists(source):
+    """**Next:** leads to a package of the house, or says that the way ends at the user."""
+    rooms = {m.name.split(".")[1] for m in stations(source)}
+    wrong = []
+    for module in stations(source):
+        docstring = ast.get_docstring(module.syntax) or ""
+        if LINES[2] not in docstring:
+            continue
+        words = set(re.findall(r"[a-z_]+", paragraph(docstring, LINES[2])))
+        if not words & (rooms | {"user", "script"}):
+            wrong.append(f"{module.path}: **Next:** names none of {', '.join(sorted(rooms))}.")
+    assert wrong == []
+
+
+def test_every_module_has_a_docstring(source):
+    """A file says what it is for, once, at the top."""
+    assert [m.path for m in source if not ast.get_docstring(m.syntax)] == []
