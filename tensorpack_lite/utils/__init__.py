@@ -12,5 +12,14 @@ e.g. `from tensorpack_lite.utils.concurrency import StoppableThread`.
 from __future__ import annotations
 
 from . import logger
+from .utils import change_env, execute_only_once, fix_rng_seed, get_rng, get_tqdm, humanize_time_delta
 
-__all__ = ["logger"]
+__all__ = [
+    "change_env",
+    "execute_only_once",
+    "fix_rng_seed",
+    "get_rng",
+    "get_tqdm",
+    "humanize_time_delta",
+    "logger",
+]
