@@ -18,6 +18,7 @@ from .hooks import CallbackToHook
 
 __all__ = ["HookedSession"]
 
+_MAX_STEPS = 128
 _NOTHING = tf.train.SessionRunValues(results=None, options=None, run_metadata=None)
 
 
@@ -140,20 +141,22 @@ class HookedSession:
         if plain and self._last is not None and _same(self._last, fetches, requests):
             step = self._last[2]
             return step, step.collect_feeds(None, requests)
-        feed_keys = tuple(
-            id(key) for source in [feed_dict, *[r and r.feed_dict for r in requests]] for key in source or ()
-        )
+        feed_keys = [
+            key for source in [feed_dict, *[r and r.feed_dict for r in requests]] for key in source or ()
+        ]
         merged = _merge_options(options, requests)
         key = (
             _structure_key(fetches),
             tuple(request and _structure_key(request.fetches) for request in requests),
-            feed_keys,
+            _structure_key(feed_keys),
             merged and merged.SerializeToString(),
             run_metadata is not None,
         )
         step = self._steps.get(key)
         if step is None:
-            step = _Step(self.session, fetches, feed_dict, merged, run_metadata is not None, requests)
+            if len(self._steps) >= _MAX_STEPS:
+                self._steps.clear()
+            step = _Step(self.session, fetches, feed_keys, merged, run_metadata is not None, requests)
             self._steps[key] = step
         if plain and _is_constant(fetches):
             self._last = (fetches, requests, step)
@@ -176,26 +179,25 @@ class _Step:
         self,
         session: Any,
         fetches: Any,
-        feed_dict: Any,
+        feed_keys: list[Any],
         options: Any,
         wants_metadata: bool,
         requests: list[Any],
     ) -> None:
         graph = session.graph
-        self.kept = (fetches, feed_dict, requests)  # keeps the objects alive whose ids are in the cache's key
+        # The ids of these objects are in the cache's key, so they must live as long as the step does.
+        self._kept = (fetches, feed_keys, [request and request.fetches for request in requests])
         self._options = options
         self._traced = options is not None or wants_metadata
-        self._feeds = _merge_feeds(
-            graph, [feed_dict, *[request and request.feed_dict for request in requests]]
-        )
-        self._feed_specs = [_Feed(tensor) for tensor in self._feeds]
+        feeds = _resolve_feeds(graph, feed_keys)
+        self._feed_specs = [_Feed(tensor) for tensor in feeds]
         leaves = _Leaves(graph)
         self._build_result = leaves.add(fetches)
         self._builders = [
             leaves.add(request.fetches) if request is not None and request.fetches is not None else None
             for request in requests
         ]
-        self._call = private.make_callable(session, leaves.tensors, leaves.operations, self._feeds, options)
+        self._call = private.make_callable(session, leaves.tensors, leaves.operations, feeds, options)
 
     def collect_feeds(self, feed_dict: Any, requests: list[Any]) -> list[Any]:
         """Convert what is fed this time to arrays, in the order of the prepared feeds."""
@@ -291,16 +293,15 @@ class _Feed:
         return array
 
 
-def _merge_feeds(graph: Any, sources: Sequence[Any]) -> list[Any]:
+def _resolve_feeds(graph: Any, keys: list[Any]) -> list[Any]:
     feeds: list[Any] = []
-    for source in sources:
-        for key in source or ():
-            tensor = graph.as_graph_element(key, allow_operation=False)
-            if any(tensor is other for other in feeds):
-                raise RuntimeError(
-                    f"HookedSession.run: {tensor.name} is fed twice, by run() and a hook or by two hooks."
-                )
-            feeds.append(tensor)
+    for key in keys:
+        tensor = graph.as_graph_element(key, allow_operation=False)
+        if any(tensor is other for other in feeds):
+            raise RuntimeError(
+                f"HookedSession.run: {tensor.name} is fed twice, by run() and a hook or by two hooks."
+            )
+        feeds.append(tensor)
     return feeds
 
 

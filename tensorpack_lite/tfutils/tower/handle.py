@@ -37,7 +37,7 @@ class TowerTensorHandle:
                 f"Tower '{context.name}': got {len(inputs)} input tensors, wanted {len(names)} ({', '.join(names)})."
             )
         self._context = context
-        self._graph = tf.get_default_graph()
+        self.graph = tf.get_default_graph()
         self._inputs_by_name = dict(zip(names, inputs))
         self.inputs = tuple(inputs)
         self.outputs = outputs
@@ -98,7 +98,7 @@ class TowerTensorHandle:
             return tensor
         if found is None:
             found = self._lookup(_join(self.vs_name, tensor_name))
-        return found if found is not None else find_name(self._graph, full_name)
+        return found if found is not None else find_name(self.graph, full_name)
 
     def get_tensors(self, names: Sequence[str]) -> list[Any]:
         """Find several tensors; see `get_tensor`."""
@@ -122,7 +122,7 @@ class TowerTensorHandle:
 
         tensorpack: same.
         """
-        return value_of(find_name(self._graph, _join(self.vs_name, get_op_tensor_name(name)[1])))
+        return value_of(find_name(self.graph, _join(self.vs_name, get_op_tensor_name(name)[1])))
 
     def get_variables(self, names: Sequence[str]) -> list[Any]:
         """Find several variables; see `get_variable`."""
@@ -148,7 +148,7 @@ class TowerTensorHandle:
 
     def _lookup(self, tensor_name: str) -> Any:
         try:
-            return value_of(self._graph.get_tensor_by_name(tensor_name))
+            return value_of(self.graph.get_tensor_by_name(tensor_name))
         except KeyError:
             return None
 

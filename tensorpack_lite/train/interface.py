@@ -1,0 +1,105 @@
+"""The one call that trains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..compat import ensure_graph_mode
+from ..compat import tfv1 as tf
+from ..dataflow.base import DataFlow
+from ..input_source.base import InputSource
+from ..input_source.feed import FeedInput
+from ..input_source.queueing import QueueInput
+from ..utils import logger
+from ..utils.errors import type_error
+from .base import Trainer
+from .config import TrainConfig
+from .simple import SimpleTrainer
+from .tower import SingleCostTrainer
+
+__all__ = ["apply_default_prefetch", "launch_train_with_config"]
+
+
+def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) -> None:
+    """
+    Train with a SingleCostTrainer.
+
+    Builds the graph (`trainer.setup_graph` on the model, with the input of `apply_default_prefetch`), then trains
+    (`trainer.train_with_defaults` with what the config says).
+
+    Args:
+        config: a TrainConfig with a model and data.
+        trainer: a new trainer.
+
+    Raises:
+        TypeError: of another kind.
+        ValueError: the config has no model or no data.
+        Exception: whatever the data, the model, a callback or a step raised.
+
+    Example:
+        >>> launch_train_with_config(TrainConfig(model=Model(), dataflow=data, max_epoch=5), SimpleTrainer())
+
+    tensorpack: same.
+    """
+    ensure_graph_mode()
+    if not isinstance(trainer, SingleCostTrainer):
+        raise type_error(
+            "launch_train_with_config: trainer",
+            "a SingleCostTrainer",
+            trainer,
+            "Other trainers: train_with_defaults().",
+        )
+    if not isinstance(config, TrainConfig):
+        raise type_error("launch_train_with_config: config", "a TrainConfig", config)
+    if config.model is None:
+        raise ValueError("launch_train_with_config: the config has no model. Pass TrainConfig(model=...).")
+    source = config.data if config.data is not None else config.dataflow
+    if source is None:
+        raise ValueError(
+            "launch_train_with_config: the config has no data. Pass TrainConfig(dataflow=...) or data=..."
+        )
+
+    model: Any = config.model
+    input_source = apply_default_prefetch(source, trainer)
+    trainer.setup_graph(model.get_input_signature(), input_source, model.build_graph, model.get_optimizer)
+    _warn_of_unused_regularizers()
+    trainer.train_with_defaults(
+        callbacks=config.callbacks,
+        monitors=config.monitors,
+        session_creator=config.session_creator,
+        session_init=config.session_init,
+        steps_per_epoch=config.steps_per_epoch,
+        starting_epoch=config.starting_epoch,
+        max_epoch=config.max_epoch,
+        extra_callbacks=config.extra_callbacks,
+    )
+
+
+def apply_default_prefetch(input_source_or_dataflow: InputSource | DataFlow, trainer: Trainer) -> InputSource:
+    """
+    Choose how data is fed, where the user did not.
+
+    Args:
+        input_source_or_dataflow: an InputSource is left as it is.
+        trainer: a SimpleTrainer itself, not a subclass, gets a DataFlow through `FeedInput`; every other trainer through
+            `QueueInput`.
+
+    Returns:
+        An InputSource.
+
+    tensorpack: same.
+    """
+    if isinstance(input_source_or_dataflow, InputSource):
+        return input_source_or_dataflow
+    if type(trainer) is SimpleTrainer:
+        return FeedInput(input_source_or_dataflow)
+    logger.info(f"The DataFlow is fed through a QueueInput, the default of {type(trainer).__name__}.")
+    return QueueInput(input_source_or_dataflow)
+
+
+def _warn_of_unused_regularizers() -> None:
+    unused = [t.name for t in tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES) if not t.consumers()]
+    if unused:
+        logger.warning(
+            f"These regularization losses are not part of the cost: {', '.join(unused)}. Add regularize_cost_from_collection()."
+        )
