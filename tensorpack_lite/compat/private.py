@@ -11,7 +11,7 @@ from typing import Any, Sequence
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python import tf2 as _tf2
 
-__all__ = ["add_control_inputs", "explain_error", "make_callable", "v2_behavior_enabled"]
+__all__ = ["add_control_inputs", "explain_error", "inside_control_flow", "make_callable", "v2_behavior_enabled"]
 
 
 def v2_behavior_enabled() -> bool:
@@ -88,3 +88,12 @@ def explain_error(session: Any, error: Any) -> Any:
     except type(error) as explained:
         return explained
     return error
+
+
+def inside_control_flow(op: Any) -> bool:
+    """
+    Tell whether an operation stands inside a condition or a loop, or in XLA's cluster.
+
+    Why private: there is no public way to ask. Tried on 1.15, 2.15, 2.21.
+    """
+    return op._get_control_flow_context() is not None
