@@ -1,0 +1,108 @@
+"""The event file that TensorBoard reads."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from ...compat import tfv1 as tf
+from ...utils import logger
+from .base import MonitorBase
+
+__all__ = ["TFEventWriter"]
+
+
+class TFEventWriter(MonitorBase):
+    """
+    Write summaries, events and the graph to a TensorFlow event file.
+
+    Args:
+        logdir: an existing directory; None means the logger's. Without either, nothing is written, with a warning.
+        max_queue: how many events may wait before they are written.
+        flush_secs: seconds between writes to the disk.
+        split_files: begin a new file at each trigger, so that finished ones can be moved away.
+
+    Raises:
+        ValueError: `logdir` is no directory.
+
+    Runs at: before_train (a background thread writes the graph), trigger (flush), after_train (close).
+
+    Note: the file is opened by the first thing that is to be written.
+
+    tensorpack: same; there `split_files` cannot be given by position, and a directory that is missing is an
+    AssertionError.
+    """
+
+    def __init__(
+        self,
+        logdir: str | None = None,
+        max_queue: int = 10,
+        flush_secs: int = 120,
+        split_files: bool = False,
+    ) -> None:
+        self._logdir = logdir or logger.get_logger_dir()
+        self.enabled = self._logdir is not None
+        if not self.enabled:
+            logger.warning(
+                "TFEventWriter writes nothing: there is no logger directory. Call logger.set_logger_dir(...) before."
+            )
+        elif not os.path.isdir(self._logdir):
+            raise ValueError(f"TFEventWriter: logdir '{self._logdir}' is not a directory. Create it first.")
+        self._max_queue = max_queue
+        self._flush_secs = flush_secs
+        self._split_files = split_files
+        self._num_files = 0
+        self._writer: Any = None
+        self._graph_thread: threading.Thread | None = None
+
+    def process_summary(self, summary: Any) -> None:
+        """Write a summary at the current step."""
+        if self.enabled:
+            self._get_writer().add_summary(summary, self.global_step)
+
+    def process_event(self, evt: Any) -> None:
+        """Write an event."""
+        if self.enabled:
+            self._get_writer().add_event(evt)
+
+    def _before_train(self) -> None:
+        if not self.enabled:
+            return
+        # To serialize a large graph takes seconds; training need not wait for it.
+        self._graph_thread = threading.Thread(
+            target=self._get_writer().add_graph, args=(self.graph,), name="TFEventWriter-graph", daemon=True
+        )
+        self._graph_thread.start()
+
+    def _trigger(self) -> None:
+        if self._writer is None:
+            return
+        if self._split_files:
+            self._close()
+        else:
+            self._writer.flush()
+
+    def _after_train(self) -> None:
+        self._close()
+
+    def _get_writer(self) -> Any:
+        if self._writer is None:
+            # Two files made within one second would have one name on TensorFlow 1.15.
+            suffix = f".{self._num_files}" if self._split_files else None
+            self._writer = tf.summary.FileWriter(
+                self._logdir,
+                max_queue=self._max_queue,
+                flush_secs=self._flush_secs,
+                filename_suffix=suffix,
+            )
+            self._num_files += 1
+        return self._writer
+
+    def _close(self) -> None:
+        if self._graph_thread is not None:
+            self._graph_thread.join()
+            self._graph_thread = None
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None

@@ -1,0 +1,25 @@
+"""
+Hyper-parameters that change while training runs.
+
+**In:** a variable of the graph or an attribute of an object, and a rule.
+**Out:** the parameter, set before training and at triggers.
+**Next:** the user.
+"""
+
+from __future__ import annotations
+
+from .hyperparam import GraphVarParam, HyperParam, ObjAttrParam
+from .schedule import ScheduledHyperParamSetter
+from .setter import HumanHyperParamSetter, HyperParamSetter, HyperParamSetterWithFunc
+from .statistic import StatMonitorParamSetter
+
+__all__ = [
+    "GraphVarParam",
+    "HumanHyperParamSetter",
+    "HyperParam",
+    "HyperParamSetter",
+    "HyperParamSetterWithFunc",
+    "ObjAttrParam",
+    "ScheduledHyperParamSetter",
+    "StatMonitorParamSetter",
+]
