@@ -86,7 +86,7 @@ def graph_memoized(func: Func) -> Func:
 
         # On the graph itself: a dictionary from graphs to results, even with weak keys, would keep each graph alive
         # through its results.
-        results = vars(tfv1.get_default_graph()).setdefault("_tensorpack_lite_memoized", {})
+        results = tfv1.get_default_graph().__dict__.setdefault("_tensorpack_lite_memoized", {})
         return _remember(results, (name, _call_key(args, kwargs)), func, args, kwargs)
 
     return wrapper  # type: ignore[return-value]
@@ -104,7 +104,7 @@ def memoized_method(func: Func) -> Func:
 
     @functools.wraps(func)
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-        results = vars(self).setdefault("_MEMOIZED_CACHE", {})
+        results = self.__dict__.setdefault("_MEMOIZED_CACHE", {})
         return _remember(results, (name, _call_key(args, kwargs)), func, (self,) + args, kwargs)
 
     return wrapper  # type: ignore[return-value]
@@ -146,7 +146,7 @@ def call_only_once(func: Func) -> Func:
 
     @functools.wraps(func)
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-        called = vars(self).setdefault("_CALL_ONLY_ONCE_CACHE", set())
+        called = self.__dict__.setdefault("_CALL_ONLY_ONCE_CACHE", set())
         if name in called:
             raise AssertionError(
                 f"{func.__qualname__}: may be called only once on one {type(self).__name__}, "

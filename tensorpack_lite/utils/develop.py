@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import collections
 import functools
 import inspect
+import itertools
 import os
 from datetime import datetime
-from typing import Any, Callable, NoReturn, TypeVar
+from typing import Any, Callable, Iterator, NoReturn, TypeVar
 
 from . import logger
+from .argtools import memoized
 
 __all__ = [
     "HIDE_DOC",
@@ -21,8 +22,6 @@ __all__ = [
 ]
 
 Func = TypeVar("Func", bound=Callable[..., Any])
-
-_warnings_given = collections.Counter()  # type: collections.Counter[str]  # for max_num_warnings
 
 
 def deprecated(text: str = "", eos: str = "", max_num_warnings: int | None = None) -> Callable[[Func], Func]:
@@ -77,9 +76,8 @@ def log_deprecated(
     if not name and not text:
         raise ValueError("log_deprecated: needs a name or a text to say what is deprecated.")
     date = _readable_date(eos)
-    key = name or text
-    _warnings_given[key] += 1
-    if max_num_warnings is not None and _warnings_given[key] > max_num_warnings:
+    number = next(_warning_numbers(name or text))
+    if max_num_warnings is not None and number > max_num_warnings:
         return
     sentence = ""
     if name:
@@ -146,6 +144,12 @@ class _Dummy:
         if name == "_sentence":  # not set yet: an object being copied or unpickled
             raise AttributeError(name)
         raise AttributeError(self._sentence)
+
+
+@memoized
+def _warning_numbers(what: str) -> Iterator[int]:
+    """For each deprecated thing one iterator, which numbers its warnings."""
+    return itertools.count(1)
 
 
 def _readable_date(eos: str) -> str:

@@ -22,11 +22,11 @@ class NvmlException(Exception):
 
 
 class _Memory(ctypes.Structure):
-    _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
+    _fields_ = (("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong))
 
 
 class _Utilization(ctypes.Structure):
-    _fields_ = [("gpu", ctypes.c_uint), ("memory", ctypes.c_uint)]
+    _fields_ = (("gpu", ctypes.c_uint), ("memory", ctypes.c_uint))
 
 
 class NVMLContext:

@@ -14,6 +14,7 @@ do so is told apart by its name (`Process-1`, ...), which is also the same in ev
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import multiprocessing
@@ -44,7 +45,6 @@ __all__ = [
 
 _BAR_FORMAT = "{l_bar}{bar}|{n_fmt}/{total_fmt}[{elapsed}<{remaining},{rate_noinv_fmt}]"
 _UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
-_EXECUTED_LINES = set()  # type: set[tuple[str, int]]  # of execute_only_once: its purpose is to remember
 
 
 def get_rng(obj: object = None) -> np.random.RandomState:
@@ -196,11 +196,7 @@ def execute_only_once() -> bool:
         raise RuntimeError(
             "execute_only_once: this Python has no stack frames, so the calling line is unknown."
         )
-    line = (caller.f_code.co_filename, caller.f_lineno)
-    if line in _EXECUTED_LINES:
-        return False
-    _EXECUTED_LINES.add(line)
-    return True
+    return next(_true_once(caller.f_code.co_filename, caller.f_lineno), False)
 
 
 def get_tqdm_kwargs(**kwargs: Any) -> dict[str, Any]:
@@ -263,6 +259,12 @@ class _RandomStream:
 
 
 _stream = _RandomStream()
+
+
+@functools.lru_cache(maxsize=None)
+def _true_once(filename: str, line: int) -> Iterator[bool]:
+    """For each line of code one iterator, which gives a single True."""
+    return iter([True])
 
 
 def _set_env(name: str, val: str | None) -> None:
