@@ -30,7 +30,6 @@ EXTRAS = {
         "pytest-randomly",
         "pytest-xdist",
         "scikit-learn",
-        "tox>=4",
     ],
 }
 # Horovod compiles for minutes and is asked for by name only.

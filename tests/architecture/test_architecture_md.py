@@ -47,13 +47,13 @@ def test_its_symbols_exist(text, source, root):
         if not file.exists() or not defined(ast.parse(file.read_text(encoding="utf-8")), symbol):
             missing.append(f"{path}::{symbol}")
     assert len(named) > 10
-    assert missing == [], "ARCHITECTURE.md names what is not there any more."
+    assert [] == missing, "ARCHITECTURE.md names what is not there any more."
 
 
 def test_every_package_has_its_line(text, source):
     """One line a package."""
     packages = {m.name.split(".")[1] for m in source if m.is_package and m.name.count(".") == 1}
-    assert sorted(p for p in packages if f"`{p}/`" not in text) == []
+    assert [] == sorted(p for p in packages if f"`{p}/`" not in text)
 
 
 def test_the_floors_are_those_of_the_gate(text, source):
@@ -74,10 +74,10 @@ def test_the_floors_are_those_of_the_gate(text, source):
 def test_addresses_are_listed(text, source):
     """Each file without code of its own is named, so that nobody looks for the code in it."""
     addresses = [m for m in source if m.is_address]
-    assert [m.path for m in addresses if f"`{m.path}`" not in text] == []
+    assert [] == [m.path for m in addresses if f"`{m.path}`" not in text]
 
 
 def test_addresses_hold_nothing(source):
     """An address is a docstring, imports by name and `__all__`: no star, no more than ten statements."""
     wrong = [m.path for m in source if m.is_address and (len(m.syntax.body) > 10 or "import *" in m.source)]
-    assert wrong == []
+    assert [] == wrong

@@ -191,7 +191,7 @@ def unknown_packages(source) -> list:
 class TestTheHouse:
     def test_imports_go_down(self, source):
         """An import goes to a lower floor or stays in its package; `Trainer` may be looked up for types."""
-        assert upward_imports(source) == []
+        assert [] == upward_imports(source)
 
     def test_every_directory_has_a_floor(self, source):
         """A new package is put on a floor before it is used."""
@@ -200,19 +200,19 @@ class TestTheHouse:
 
     def test_names_come_from_their_defining_module(self, source):
         """No import out of a package's `__init__`, of an address, or at second hand; compat is the exception."""
-        assert imports_not_from_the_defining_module(source) == []
+        assert [] == imports_not_from_the_defining_module(source)
 
     def test_no_circles_inside_a_package(self, source):
         """The modules of a package form a directed graph without circles."""
-        assert cycles(source) == []
+        assert [] == cycles(source)
 
     def test_imports_stand_at_the_top(self, source):
         """Inside functions only optional packages are imported, and what the list names with a reason."""
-        assert imports_inside_functions(source) == []
+        assert [] == imports_inside_functions(source)
 
     def test_only_known_packages(self, source):
         """TensorFlow comes through compat, the rest is required by setup.py or optional."""
-        assert unknown_packages(source) == []
+        assert [] == unknown_packages(source)
 
     def test_the_list_of_exceptions_is_in_use(self, source):
         """An exception that nobody needs any more leaves the list."""
@@ -249,13 +249,13 @@ class TestTheHouse:
             [sys.executable, "-c", f"import {module_name}"],
             env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, check=False,
         )  # fmt: skip
-        assert done.returncode == 0, done.stdout.decode()
+        assert 0 == done.returncode, done.stdout.decode()
 
     @pytest.mark.parametrize("limit", [400])
     def test_files_stay_short(self, source, limit):
         """One thing a file: what grows past 400 lines is two things."""
         long = {m.path: m.source.count("\n") for m in source if m.source.count("\n") > limit}
-        assert long == {}, f"Over {limit} lines. Find the second thing in it and give it a file."
+        assert {} == long, f"Over {limit} lines. Find the second thing in it and give it a file."
 
 
 class TestTheGateItself:
@@ -271,14 +271,14 @@ class TestTheGateItself:
     def test_a_sideways_import_is_seen(self, read):
         """Two packages of one floor do not import each other."""
         source = read({"models/a.py": "from ..loop.b import B\n", "loop/b.py": "class B: pass\n"})
-        assert len(upward_imports(source)) == 1
+        assert 1 == len(upward_imports(source))
 
     def test_the_trainer_may_be_looked_up_for_types(self, read):
         """Under TYPE_CHECKING, `Trainer` and nothing else comes from above."""
         text = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from ..train.base import {}\n"
         above = "class Trainer: pass\nclass Other: pass\n"
-        assert upward_imports(read({"loop/a.py": text.format("Trainer"), "train/base.py": above})) == []
-        assert len(upward_imports(read({"loop/a.py": text.format("Other"), "train/base.py": above}))) == 1
+        assert [] == upward_imports(read({"loop/a.py": text.format("Trainer"), "train/base.py": above}))
+        assert 1 == len(upward_imports(read({"loop/a.py": text.format("Other"), "train/base.py": above})))
 
     def test_an_import_at_second_hand_is_seen(self, read):
         """A name is imported from the file that defines it, not from one that imports it."""
@@ -304,7 +304,7 @@ class TestTheGateItself:
                 "input_source/feed.py": "from ..dataflow.common import BatchData\n",
             }
         )
-        assert len([x for x in imports_not_from_the_defining_module(source) if "the address" in x]) == 1
+        assert 1 == len([x for x in imports_not_from_the_defining_module(source) if "the address" in x])
 
     def test_a_circle_is_seen(self, read):
         """The circle is written out."""
@@ -334,4 +334,4 @@ class TestTheGateItself:
                 "compat/__init__.py": "from tensorflow.python import x\n",
             }
         )
-        assert len(unknown_packages(source)) == 2
+        assert 2 == len(unknown_packages(source))

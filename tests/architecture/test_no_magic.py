@@ -210,7 +210,7 @@ def magic(source, allowed=()) -> list:
 
 def test_there_is_no_magic(source):
     """No breach outside ALLOWED."""
-    assert magic(source, ALLOWED) == []
+    assert [] == magic(source, ALLOWED)
 
 
 def test_the_allowed_are_in_use(source):
@@ -250,7 +250,7 @@ def test_the_allowed_are_in_use(source):
 def test_each_rule_catches_what_it_forbids(read, rule, text):
     """One breach, one sentence that begins with the place and names the rule."""
     found = magic(read({"utils/a.py": text}))
-    assert len(found) == 1
+    assert 1 == len(found)
     assert f": {rule} (" in found[0]
 
 
@@ -266,4 +266,4 @@ def test_each_rule_catches_what_it_forbids(read, rule, text):
 )
 def test_good_habits_pass(read, text):
     """What looks alike and is fine is let through."""
-    assert magic(read({"utils/a.py": text})) == []
+    assert [] == magic(read({"utils/a.py": text}))

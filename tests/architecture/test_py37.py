@@ -41,7 +41,7 @@ def test_every_file_parses_as_python_37(root):
             wrong.append(
                 f"{file.relative_to(root)}:{error.lineno}: {error.msg}. Python 3.7 cannot read this."
             )
-    assert wrong == []
+    assert [] == wrong
 
 
 @pytest.mark.parametrize("construct", sorted(set(NEWER) - {"self-documenting"}))
@@ -60,4 +60,4 @@ def test_annotations_are_not_evaluated(source):
         if any(isinstance(node, annotated) for node in ast.walk(m.syntax))
         and not any(i.target == "__future__" and "annotations" in i.names for i in m.imports)
     ]
-    assert without == [], "Write `from __future__ import annotations` below the docstring."
+    assert [] == without, "Write `from __future__ import annotations` below the docstring."

@@ -1,0 +1,171 @@
+"""
+A small convnet on handwritten digits: the example to copy.
+
+Shows: layers with LinearWrap and argscope, a DataFlow with augmentation, inference and checkpoints at the end of each
+epoch, and how to resume.
+Expect: see the table in examples/README.md, where each figure stands with its command.
+
+    python examples/mnist_convnet.py                     1,797 digits that scikit-learn brings; no network
+    python examples/mnist_convnet.py --data mnist        MNIST, from $TENSORPACK_DATASET or --mnist-dir
+    python examples/mnist_convnet.py --resume            go on where the last run in train_log/ stopped
+
+Look into train_log/mnist_convnet/: log.log, stats.json, an event file for TensorBoard, checkpoints.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import os
+
+import numpy as np
+
+from tensorpack_lite import *
+from tensorpack_lite import tfv1 as tf
+from tensorpack_lite.dataflow import dataset
+from tensorpack_lite.tfutils.common import get_global_step_var
+from tensorpack_lite.tfutils.summary import add_moving_summary, add_param_summary
+
+BATCH = 64
+SIZE = 28
+
+
+class Model(ModelDesc):
+    """Four convolutions and one hidden layer; about 120,000 weights."""
+
+    def __init__(self, steps_per_epoch: int, max_epoch: int) -> None:
+        super().__init__()
+        self.steps_per_epoch, self.max_epoch = steps_per_epoch, max_epoch
+
+    def inputs(self):
+        return [
+            tf.TensorSpec([None, SIZE, SIZE], tf.float32, "image"),
+            tf.TensorSpec([None], tf.int32, "label"),
+        ]
+
+    def build_graph(self, image, label):
+        image = tf.expand_dims(image, 3) * 2 - 1  # [N, 28, 28, 1] in [-1, 1]
+        is_training = get_current_tower_context().is_training
+
+        with argscope(Conv2D, kernel_size=3, activation=tf.nn.relu, filters=32):
+            logits = (
+                LinearWrap(image)
+                .Conv2D("conv0")
+                .MaxPooling("pool0", 2)
+                .Conv2D("conv1")
+                .Conv2D("conv2")
+                .MaxPooling("pool1", 2)
+                .Conv2D("conv3")
+                .FullyConnected("fc0", 64, activation=tf.nn.relu)
+                .Dropout(rate=0.5 if is_training else 0.0)
+                .FullyConnected("fc1", 10, activation=tf.identity)()
+            )
+        tf.nn.softmax(logits, name="prob")
+
+        cost = tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label)
+        cost = tf.reduce_mean(cost, name="cross_entropy_loss")
+        correct = tf.cast(tf.nn.in_top_k(logits, label, 1), tf.float32, name="correct")
+        accuracy = tf.reduce_mean(correct, name="accuracy")
+        weight_decay = tf.multiply(1e-5, regularize_cost("fc.*/W", tf.nn.l2_loss), name="regularize_loss")
+        total_cost = tf.add_n([weight_decay, cost], name="total_cost")
+        add_moving_summary(
+            cost, weight_decay, total_cost, tf.reduce_mean(1 - correct, name="train_error"), accuracy
+        )
+        add_param_summary((".*/W", ["rms"]))
+        return total_cost
+
+    def optimizer(self):
+        """Adam; the learning rate goes from 2e-3 to 0 along half a cosine."""
+        progress = tf.cast(get_global_step_var(), tf.float32) / (self.steps_per_epoch * self.max_epoch)
+        rate = tf.multiply(1e-3, 1 + tf.cos(np.pi * tf.minimum(progress, 1.0)), name="learning_rate")
+        tf.summary.scalar("learning_rate", rate)
+        return tf.train.AdamOptimizer(rate)
+
+
+class RandomShift(ProxyDataFlow):
+    """Move each image by up to `most` pixels in both directions; what comes in is black."""
+
+    def __init__(self, ds: DataFlow, most: int = 2) -> None:
+        super().__init__(ds)
+        self.most = most
+
+    def reset_state(self) -> None:
+        super().reset_state()
+        self.rng = get_rng(self)
+
+    def __iter__(self):
+        for image, label in self.ds:
+            down, right = self.rng.randint(0, 2 * self.most + 1, size=2)
+            yield [np.pad(image, self.most, mode="constant")[down : down + SIZE, right : right + SIZE], label]
+
+
+def read_test_half(directory: str) -> list:
+    """The 10,000 images of the test half as datapoints [image [28, 28] float32 in [0, 1], label]."""
+
+    def read(name: str, header: int) -> np.ndarray:
+        with gzip.open(os.path.join(directory, name)) as file:
+            return np.frombuffer(file.read(), np.uint8, offset=header)
+
+    images = read("t10k-images-idx3-ubyte.gz", 16).reshape(-1, SIZE, SIZE).astype("float32") / 255
+    return [list(pair) for pair in zip(images, read("t10k-labels-idx1-ubyte.gz", 8).astype("int32"))]
+
+
+def get_raw_data(name: str, mnist_dir: str = "") -> tuple:
+    """Training and validation images, one a datapoint. With only the test half of MNIST it is split 8,000 to 2,000."""
+    if name == "digits":
+        return dataset.Digits("train", size=SIZE), dataset.Digits("test", size=SIZE, shuffle=False)
+    directory = mnist_dir or None
+    if directory and not os.path.exists(os.path.join(directory, "train-images-idx3-ubyte.gz")):
+        half = read_test_half(directory)
+        return DataFromList(half[:8000]), DataFromList(half[8000:], shuffle=False)
+    return dataset.Mnist("train", dir=directory), dataset.Mnist("test", shuffle=False, dir=directory)
+
+
+def get_data(name: str, mnist_dir: str = "") -> tuple:
+    """Batches to train on, shuffled and shifted, and batches to validate on, each image once."""
+    train, validation = get_raw_data(name, mnist_dir)
+    return BatchData(RandomShift(train), BATCH), BatchData(validation, 256, remainder=True)
+
+
+def get_config(args: argparse.Namespace) -> TrainConfig:
+    """Everything that makes up this training."""
+    train, validation = get_data(args.data, args.mnist_dir)
+    steps = args.steps_per_epoch or len(train)
+    config_class = AutoResumeTrainConfig if args.resume else TrainConfig
+    return config_class(
+        model=Model(steps, args.max_epoch),
+        data=QueueInput(train),
+        callbacks=[
+            ModelSaver(),
+            InferenceRunner(validation, ScalarStats(["cross_entropy_loss", "accuracy"], prefix="val")),
+            MaxSaver("val_accuracy"),
+        ],
+        steps_per_epoch=steps,
+        max_epoch=args.max_epoch,
+    )
+
+
+def main(argv=None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", choices=["digits", "mnist"], default="digits")
+    parser.add_argument(
+        "--mnist-dir", default="", help="a directory with MNIST's idx files; the test half is enough"
+    )
+    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
+    parser.add_argument("--max-epoch", type=int, default=30)
+    parser.add_argument("--steps-per-epoch", type=int, default=0, help="0: the whole data")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--log-dir", default=os.path.join("train_log", "mnist_convnet"))
+    args = parser.parse_args(argv)
+
+    logger.set_logger_dir(args.log_dir, action="k" if args.resume else "b")
+    tf.disable_eager_execution()  # so that the next line seeds the graph
+    tf.set_random_seed(args.seed)
+    fix_rng_seed(args.seed)
+    launch_train_with_config(get_config(args), SimpleTrainer())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""`from tensorpack_lite import *` gives what `from tensorpack import *` gave, and importing changes nothing else."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("tensorflow")
+
+import tensorpack_lite
+
+TABLE = Path(__file__).with_name("upstream_names.tsv")
+PACKAGES = {
+    "callbacks", "compat", "dataflow", "graph_builder", "input_source", "models", "predict", "tfutils", "train", "utils"
+}  # fmt: skip
+MODULES = {
+    "gradproc",
+    "logger",
+    "optimizer",
+    "sesscreate",
+    "sessinit",
+    "summary",
+    "tfv1",
+    "tower",
+    "varreplace",
+}
+
+
+@pytest.fixture(scope="module")
+def namespace() -> dict:
+    """What the star binds."""
+    names = {}
+    exec("from tensorpack_lite import *", names)
+    del names["__builtins__"]
+    return names
+
+
+def fresh_python(code: str) -> dict:
+    """Run code in a new interpreter and read the JSON that it prints last."""
+    environment = dict(
+        os.environ, PYTHONPATH=str(Path(tensorpack_lite.__file__).parents[1]), TF_CPP_MIN_LOG_LEVEL="3"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment,
+        capture_output=True,
+        timeout=120,
+        check=True,
+    )
+    return json.loads(done.stdout.decode())
+
+
+def test_the_star_binds_all_and_nothing_else(namespace):
+    """`__all__` is the truth."""
+    assert set(tensorpack_lite.__all__) == set(namespace)
+
+
+def test_no_name_twice():
+    """Two packages do not claim one name."""
+    names = tensorpack_lite.__all__
+    assert [] == sorted({n for n in names if names.count(n) > 1})
+
+
+def test_upstreams_star_names_are_bound(namespace):
+    """Each name that upstream's star binds and that is here is bound by ours."""
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        wanted = {
+            r["name"]
+            for r in csv.DictReader(file, delimiter="\t")
+            if r["by import *"] == "star" and r["here"] == "same"
+        }
+    assert set() == wanted - set(namespace)
+
+
+def test_packages_and_modules_are_bound(namespace):
+    """Scripts write `summary.add_moving_summary` and `logger.auto_set_dir` after the star."""
+    assert set() == (PACKAGES | MODULES) - set(namespace)
+
+
+def test_argscope_is_the_function_and_the_module_stays_importable():
+    """`tfutils.argscope` is a function on the package and a module by its path."""
+    from tensorpack_lite.tfutils.argscope import argscope as by_path
+
+    from tensorpack_lite.tfutils import argscope
+
+    assert by_path is argscope
+
+
+@pytest.mark.slow
+def test_importing_changes_nothing():
+    """No environment variable, no output, no switch of TensorFlow, no logger's handler on the root."""
+    code = """
+import json, logging, os, sys
+import tensorflow as tf
+before = dict(os.environ), tf.executing_eagerly(), len(logging.getLogger().handlers), dict(vars(tf.test))
+import tensorpack_lite
+from tensorpack_lite import *
+after = dict(os.environ), tf.executing_eagerly(), len(logging.getLogger().handlers), dict(vars(tf.test))
+print(json.dumps([x == y for x, y in zip(before, after)]))
+"""
+    assert fresh_python(code) == [True] * 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "package", ["cv2", "lmdb", "h5py", "sklearn", "scipy", "matplotlib", "zmq", "horovod", "keras"]
+)
+def test_optional_packages_are_not_needed(package):
+    """The library imports where an optional package is missing."""
+    if package == "keras":
+        pytest.skip("TensorFlow itself imports Keras lazily; no line of the library does")
+    code = f"""
+import json, sys
+sys.modules[{package!r}] = None
+from tensorpack_lite import *
+print(json.dumps(True))
+"""
+    assert fresh_python(code) is True
