@@ -1,0 +1,137 @@
+"""tfutils/common.py: configuration, global step, names."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.tfutils import common
+
+
+def test_session_config():
+    """The defaults of a session: soft placement, one thread inside an operation, memory as needed."""
+    config = common.get_default_sess_config(0.5)
+    assert config.allow_soft_placement
+    assert (1, 0) == (config.intra_op_parallelism_threads, config.inter_op_parallelism_threads)
+    assert (0.5, True) == (
+        config.gpu_options.per_process_gpu_memory_fraction,
+        config.gpu_options.allow_growth,
+    )
+
+
+def test_session_config_is_new_each_time():
+    """A caller may change its own copy."""
+    assert common.get_default_sess_config() is not common.get_default_sess_config()
+
+
+def test_version():
+    """The version is a pair of numbers, at least 1.15."""
+    assert (1, 15) <= common.get_tf_version_tuple()
+
+
+class TestGlobalStep:
+    def test_at_root_wherever_it_is_made(self):
+        """It has no prefix inside scopes, and there is one in a graph."""
+        with tf.variable_scope("v"), tf.name_scope("n"):
+            step = common.get_global_step_var()
+        assert "global_step" == step.op.name
+        assert step is common.get_global_step_var()
+
+    def test_kind(self):
+        """It is an int64 scalar, global, not trained, a resource variable."""
+        step = common.get_global_step_var()
+        assert (tf.int64, [], "VarHandleOp") == (step.dtype.base_dtype, step.shape.as_list(), step.op.type)
+        assert [step.op.name] == [v.op.name for v in tf.global_variables()]
+        assert [] == tf.trainable_variables()
+
+    def test_under_reuse(self):
+        """It is created even where variables are being reused."""
+        with tf.variable_scope("v", reuse=True):
+            assert "global_step" == common.get_global_step_var().op.name
+
+    def test_custom_getters_do_not_see_it(self):
+        """It is made outside of the current scope's getter."""
+
+        def getter(getter, name, *args, **kwargs):
+            raise AssertionError("asked")
+
+        with tf.variable_scope("v", custom_getter=getter):
+            common.get_global_step_var()
+
+    def test_the_users_own(self):
+        """One that TensorFlow made is used."""
+        step = tf.train.get_or_create_global_step()
+        assert step is common.get_global_step_var()
+
+    def test_value(self, sess):
+        """The value is read in the default session."""
+        step = common.get_global_step_var()
+        sess.run(step.initializer)
+        sess.run(step.assign_add(3))
+        assert 3 == common.get_global_step_value()
+
+    def test_value_without_session(self):
+        """Without a session there is nothing to read."""
+        with pytest.raises(RuntimeError, match="no default session"):
+            common.get_global_step_value()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("x", ("x", "x:0")), ("x:0", ("x", "x:0")), ("a/x:12", ("a/x", "a/x:12")), ("a:b", ("a:b", "a:b:0"))],
+)
+def test_op_tensor_name(name, expected):
+    """A name is split into operation and tensor, with indices of any length."""
+    assert expected == common.get_op_tensor_name(name)
+
+
+class TestNames:
+    @pytest.fixture(params=[True, False], ids=["resource", "ref"])
+    def var(self, request):
+        """A variable of each kind TensorFlow has."""
+        return tf.get_variable("v", initializer=3.0, use_resource=request.param)
+
+    def test_tensor_of_operation(self):
+        """The name of an operation means its first output."""
+        x = tf.constant(1, name="x")
+        assert [x, x] == common.get_tensors_by_names(["x", "x:0"])
+
+    def test_value_of_variable(self, var, sess):
+        """The name of a variable means its value."""
+        sess.run(var.initializer)
+        assert [3.0, 3.0] == sess.run(common.get_tensors_by_names(["v", "v:0"]))
+        assert 3.0 == sess.run(common.get_op_or_tensor_by_name("v:0"))
+
+    def test_operation(self):
+        """Without an index, get_op_or_tensor_by_name gives the operation; a list gives a list."""
+        x = tf.constant(1, name="x")
+        assert x.op is common.get_op_or_tensor_by_name("x")
+        assert [x.op, x] == common.get_op_or_tensor_by_name(["x", "x:0"])
+
+    @pytest.mark.parametrize(
+        "function", [common.get_op_or_tensor_by_name, lambda n: common.get_tensors_by_names([n])]
+    )
+    def test_unknown(self, function):
+        """An unknown name is a KeyError with the nearest names."""
+        tf.constant(1, name="tower0/cost")
+        with pytest.raises(
+            KeyError, match="'costs.*' is not in the graph. The nearest names are: tower0/cost"
+        ):
+            function("costs")
+
+    def test_unknown_output(self):
+        """An output that the operation does not have is a KeyError too."""
+        tf.constant(1, name="x")
+        with pytest.raises(KeyError, match="'x:3' is not in the graph"):
+            common.get_op_or_tensor_by_name("x:3")
+
+
+def test_gpu_available(sess):
+    """A session on CPU devices has no GPU."""
+    assert any(d.device_type == "GPU" for d in sess.list_devices()) == common.gpu_available_in_session()
+
+
+def test_gpu_available_without_session():
+    """Without a session the question has no answer."""
+    with pytest.raises(RuntimeError, match="no default session"):
+        common.gpu_available_in_session()

@@ -1,0 +1,184 @@
+"""tfutils/tower/func.py and handle.py: calling a tower function and looking inside what it built."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.compat import TensorSpec
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.tfutils.placeholder import build_or_reuse_placeholder
+from tensorpack_lite.tfutils.tower.context import PredictTowerContext, TowerContext, TrainTowerContext
+from tensorpack_lite.tfutils.tower.func import TowerFunc
+
+SIGNATURE = [TensorSpec([None], tf.float32, "x")]
+
+
+def model(x):
+    w = tf.get_variable("fc/W", shape=[], initializer=tf.constant_initializer(2.0))
+    return tf.multiply(w, x, name="y")
+
+
+@pytest.fixture
+def tower_func():
+    return TowerFunc(model, SIGNATURE)
+
+
+class TestTowerFunc:
+    def test_records_towers(self, tower_func):
+        """Each call adds a handle that knows context, inputs and outputs."""
+        x = tf.placeholder(tf.float32, [None], "x")
+        with TowerContext("", is_training=True):
+            y = tower_func(x)
+        handle = tower_func.towers[0]
+        assert 1 == len(tower_func.towers)
+        assert handle.inputs[0] is x
+        assert handle.outputs is y
+        assert (handle.input, handle.output) == (handle.inputs, y)
+        assert ("", "", True) == (handle.ns_name, handle.vs_name, handle.is_training)
+
+    def test_outside_a_tower(self, tower_func):
+        """Calling it without a context is an error."""
+        with pytest.raises(RuntimeError, match="called outside of a TowerContext"):
+            tower_func(tf.zeros([1]))
+
+    def test_wrapping_a_tower_func_shares_it(self, tower_func):
+        """A TowerFunc of a TowerFunc calls the function once and knows the same towers."""
+        again = TowerFunc(tower_func, SIGNATURE)
+        with TowerContext("", is_training=True):
+            again(tf.zeros([1]))
+        assert 1 == len(tower_func.towers) == len(again.towers)
+        assert SIGNATURE == TowerFunc(tower_func).input_signature
+
+    def test_not_a_function(self):
+        """Something that cannot be called is refused."""
+        with pytest.raises(TypeError, match="takes a function that builds the model, got int"):
+            TowerFunc(3, SIGNATURE)
+
+    def test_no_signature(self):
+        """The signature is needed for a plain function."""
+        with pytest.raises(ValueError, match="input_signature is missing"):
+            TowerFunc(model)
+
+    @pytest.mark.parametrize("name", [None, "", "a/b", "a:0", "a b"])
+    def test_bad_names(self, name):
+        """Names that cannot be a placeholder's are refused."""
+        with pytest.raises(ValueError, match="wanted a name without"):
+            TowerFunc(model, [TensorSpec([], tf.float32, name)])
+
+    def test_name_twice(self):
+        """Two inputs of one name are refused."""
+        spec = TensorSpec([], tf.float32, "a")
+        with pytest.raises(ValueError, match="appear twice: a"):
+            TowerFunc(model, [spec, spec])
+
+    def test_second_inference_tower_of_one_name(self, tower_func):
+        """Names inside would mean the first tower, so a second one is refused; training towers may be re-entered."""
+        for reuse in (False, True):
+            with tf.variable_scope(tf.get_variable_scope(), reuse=reuse), PredictTowerContext(""):
+                tower_func(tf.zeros([1]))
+        with tf.variable_scope(tf.get_variable_scope(), reuse=True), PredictTowerContext("inference"):
+            tower_func(tf.zeros([1]))
+        reuse = tf.variable_scope(tf.get_variable_scope(), reuse=True)
+        with reuse, PredictTowerContext("inference"), pytest.raises(
+            ValueError, match="'inference' was built in this graph"
+        ):
+            tower_func(tf.zeros([1]))
+
+    def test_same_name_in_another_graph(self, tower_func):
+        """One configuration may be built in several graphs."""
+        for _ in range(2):
+            with tf.Graph().as_default(), PredictTowerContext("inference"):
+                tower_func(tf.zeros([1]))
+        assert 2 == len(tower_func.towers)
+
+    def test_wrong_number_of_inputs(self):
+        """The number of inputs is checked against the signature."""
+        tower_func = TowerFunc(lambda *args: args[0], SIGNATURE)
+        with TowerContext("", is_training=True), pytest.raises(
+            ValueError, match=r"got 2 input tensors, wanted 1 \(x:0\)"
+        ):
+            tower_func(tf.zeros([1]), tf.zeros([1]))
+
+
+class TestHandles:
+    @pytest.fixture
+    def towers(self, tower_func):
+        """tower0 trained on a staged input, tower1 trained with variables of its own, one for inference."""
+        placeholder = build_or_reuse_placeholder(SIGNATURE[0])
+        with TrainTowerContext("tower0", index=0, total=2):
+            tower_func(tf.identity(placeholder, name="staged"))
+        with TrainTowerContext("tower1", vs_name="tower1", index=1, total=2):
+            tower_func(placeholder)
+        with tf.variable_scope(tf.get_variable_scope(), reuse=True), PredictTowerContext("inference"):
+            tower_func(placeholder)
+        return tower_func.towers
+
+    def test_filters(self, towers):
+        """training() and inference() choose; names and numbers index."""
+        assert ["tower0", "tower1"] == [t.ns_name for t in towers.training()]
+        assert ["inference"] == [t.ns_name for t in towers.inference()]
+        assert "tower1" == towers["tower1"].ns_name == towers[1].ns_name
+
+    def test_unknown_tower(self, towers):
+        """An unknown tower is a KeyError that lists those there are."""
+        with pytest.raises(
+            KeyError, match=r"no tower 'tower7'. The towers are: \['inference', 'tower0', 'tower1'\]"
+        ):
+            towers["tower7"]
+
+    def test_tensor_in_tower(self, towers):
+        """A name means the tensor inside the tower, with or without :0."""
+        assert "tower0/y:0" == towers[0]["y"].name == towers[0].get_tensor("y:0").name
+
+    def test_declared_input(self, towers):
+        """The name of an input means what the tower was given."""
+        assert "tower0/staged:0" == towers[0]["x"].name
+        assert "x:0" == towers[1]["x"].name
+
+    def test_declared_input_wins(self):
+        """An operation inside the tower with the name of an input does not hide the input."""
+        tower_func = TowerFunc(lambda x: tf.identity(x, name="x"), SIGNATURE)
+        given = tf.zeros([1], name="given")
+        with TowerContext("tower0", is_training=True):
+            tower_func(given)
+        assert given is tower_func.towers[0]["x"]
+
+    def test_variable_means_its_value(self, towers, sess):
+        """A variable's name gives its value, that of this tower."""
+        sess.run(tf.global_variables_initializer())
+        assert 2.0 == sess.run(towers[0]["fc/W"])
+        assert 2.0 == sess.run(towers[0].get_variable("fc/W:0"))
+        assert "tower1/fc/W/Read/ReadVariableOp:0" == towers[1].get_variable("fc/W").name
+        assert ["fc/W/Read/ReadVariableOp:0"] == [t.name for t in towers["inference"].get_variables(["fc/W"])]
+
+    def test_unknown_name(self, towers):
+        """An unknown name is a KeyError with the nearest names."""
+        with pytest.raises(
+            KeyError, match=r"'tower0/yy:0' is not in the graph. The nearest names are: .*tower0/y"
+        ):
+            towers[0]["yy"]
+
+    def test_collection(self, towers):
+        """A tower knows the variables it made, not those of later towers."""
+        assert ["fc/W"] == [v.op.name for v in towers[0].get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)]
+        assert ["tower1/fc/W"] == [
+            v.op.name for v in towers[1].get_collection(name=tf.GraphKeys.TRAINABLE_VARIABLES)
+        ]
+
+    def test_collection_without_name(self, towers):
+        """The collection must be named."""
+        with pytest.raises(ValueError, match="no name given"):
+            towers[0].get_collection()
+
+    def test_lookup_works_from_another_graph(self, towers):
+        """A handle looks into its own graph, whatever the default one is."""
+        with tf.Graph().as_default():
+            assert "tower0/y:0" == towers[0]["y"].name
+
+    def test_values(self, towers, sess):
+        """All towers compute the same from the same input."""
+        sess.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        outputs = sess.run([t["y"] for t in towers], {"x:0": np.array([1.0, 3.0])})
+        for output in outputs:
+            assert [2.0, 6.0] == output.tolist()
