@@ -85,9 +85,8 @@ def test_packages_and_modules_are_bound(namespace):
 
 def test_argscope_is_the_function_and_the_module_stays_importable():
     """`tfutils.argscope` is a function on the package and a module by its path."""
-    from tensorpack_lite.tfutils.argscope import argscope as by_path
-
     from tensorpack_lite.tfutils import argscope
+    from tensorpack_lite.tfutils.argscope import argscope as by_path
 
     assert by_path is argscope
 

@@ -188,10 +188,15 @@ def unknown_packages(source) -> list:
     return found
 
 
+def nothing(found: list) -> None:
+    """Fail with every sentence on a line of its own."""
+    assert [] == found, "\n" + "\n".join(found)
+
+
 class TestTheHouse:
     def test_imports_go_down(self, source):
         """An import goes to a lower floor or stays in its package; `Trainer` may be looked up for types."""
-        assert [] == upward_imports(source)
+        nothing(upward_imports(source))
 
     def test_every_directory_has_a_floor(self, source):
         """A new package is put on a floor before it is used."""
@@ -200,19 +205,19 @@ class TestTheHouse:
 
     def test_names_come_from_their_defining_module(self, source):
         """No import out of a package's `__init__`, of an address, or at second hand; compat is the exception."""
-        assert [] == imports_not_from_the_defining_module(source)
+        nothing(imports_not_from_the_defining_module(source))
 
     def test_no_circles_inside_a_package(self, source):
         """The modules of a package form a directed graph without circles."""
-        assert [] == cycles(source)
+        nothing(cycles(source))
 
     def test_imports_stand_at_the_top(self, source):
         """Inside functions only optional packages are imported, and what the list names with a reason."""
-        assert [] == imports_inside_functions(source)
+        nothing(imports_inside_functions(source))
 
     def test_only_known_packages(self, source):
         """TensorFlow comes through compat, the rest is required by setup.py or optional."""
-        assert [] == unknown_packages(source)
+        nothing(unknown_packages(source))
 
     def test_the_list_of_exceptions_is_in_use(self, source):
         """An exception that nobody needs any more leaves the list."""

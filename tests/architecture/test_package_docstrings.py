@@ -27,7 +27,7 @@ def test_packages_say_in_out_next(source):
         places = [docstring.find(line) for line in LINES]
         if -1 in places or places != sorted(places):
             wrong.append(f"{module.path}: its docstring needs the lines {', '.join(LINES)}, in this order.")
-    assert [] == wrong
+    assert [] == wrong, "\n" + "\n".join(wrong)
 
 
 def test_next_names_a_package_that_exists(source):
@@ -41,9 +41,10 @@ def test_next_names_a_package_that_exists(source):
         words = set(re.findall(r"[a-z_]+", paragraph(docstring, LINES[2])))
         if not words & (rooms | {"user", "script"}):
             wrong.append(f"{module.path}: **Next:** names none of {', '.join(sorted(rooms))}.")
-    assert [] == wrong
+    assert [] == wrong, "\n" + "\n".join(wrong)
 
 
 def test_every_module_has_a_docstring(source):
     """A file says what it is for, once, at the top."""
-    assert [] == [m.path for m in source if not ast.get_docstring(m.syntax)]
+    without = [m.path for m in source if not ast.get_docstring(m.syntax)]
+    assert [] == without, f"Say in one line what these are for: {', '.join(without)}"
