@@ -149,7 +149,7 @@ class _Magic(ast.NodeVisitor):
 
     def visit_Call(self, node) -> None:
         name = _dotted(node.func)
-        if name in ("globals", "locals", "vars"):
+        if name in ("globals", "locals") or (name == "vars" and not node.args):
             self.add("globals", name, node)
         elif name == "setattr":
             self.add("setattr", "setattr", node)
