@@ -20,7 +20,7 @@ class HyperParam(metaclass=ABCMeta):
     tensorpack: same.
     """
 
-    def setup_graph(self) -> None:
+    def setup_graph(self) -> None:  # noqa: B027 (not every parameter is in the graph)
         """Find what is needed in the graph; called while the graph is being built."""
 
     @abstractmethod

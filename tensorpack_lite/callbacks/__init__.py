@@ -1,0 +1,99 @@
+"""
+The stock of callbacks: everything a training does besides its steps.
+
+**In:** the moments of the loop, from loop, and the values of tensors that a callback asks for.
+**Out:** checkpoints, hyper-parameters that change, validation, and numbers, which go to `monitor`.
+**Next:** train, which runs them; what they save, predict loads.
+
+What a callback is, and when it is called, is drawn in `loop/callback.py`. To write one, read `saver.py` as an example.
+"""
+
+from __future__ import annotations
+
+from ..loop.callback import Callback, CallbackFactory, ProxyCallback
+from ..loop.group import Callbacks
+from ..loop.hooks import CallbackToHook, HookToCallback
+from .concurrency import StartProcOrThread
+from .graph import (
+    CheckNumerics,
+    DumpParamAsImage,
+    DumpTensor,
+    DumpTensorAsImage,
+    DumpTensors,
+    ProcessTensors,
+    RunOp,
+    RunUpdateOps,
+)
+from .inference import BinaryClassificationStats, ClassificationError, Inferencer, ScalarStats
+from .inference_runner import InferenceRunner, InferenceRunnerBase
+from .misc import EstimatedTimeLeft, InjectShell, SendStat
+from .monitor.base import MonitorBase
+from .monitor.command import SendMonitorData
+from .monitor.event_file import TFEventWriter
+from .monitor.json_file import JSONWriter
+from .monitor.monitors import Monitors
+from .monitor.printer import ScalarPrinter
+from .param.hyperparam import GraphVarParam, HyperParam, ObjAttrParam
+from .param.schedule import ScheduledHyperParamSetter
+from .param.setter import HumanHyperParamSetter, HyperParamSetter, HyperParamSetterWithFunc
+from .param.statistic import StatMonitorParamSetter
+from .prof import HostMemoryTracker, ThroughputTracker
+from .saver import MaxSaver, MinSaver, ModelSaver
+from .steps import ProgressBar, SessionRunTimeout, TensorPrinter
+from .summary import MergeAllSummaries, MovingAverageSummary, SimpleMovingAverage
+from .trigger import EnableCallbackIf, PeriodicCallback, PeriodicTrigger
+
+__all__ = [
+    "BinaryClassificationStats",
+    "Callback",
+    "CallbackFactory",
+    "CallbackToHook",
+    "Callbacks",
+    "CheckNumerics",
+    "ClassificationError",
+    "DumpParamAsImage",
+    "DumpTensor",
+    "DumpTensorAsImage",
+    "DumpTensors",
+    "EnableCallbackIf",
+    "EstimatedTimeLeft",
+    "GraphVarParam",
+    "HookToCallback",
+    "HostMemoryTracker",
+    "HumanHyperParamSetter",
+    "HyperParam",
+    "HyperParamSetter",
+    "HyperParamSetterWithFunc",
+    "InferenceRunner",
+    "InferenceRunnerBase",
+    "Inferencer",
+    "InjectShell",
+    "JSONWriter",
+    "MaxSaver",
+    "MergeAllSummaries",
+    "MinSaver",
+    "ModelSaver",
+    "MonitorBase",
+    "Monitors",
+    "MovingAverageSummary",
+    "ObjAttrParam",
+    "PeriodicCallback",
+    "PeriodicTrigger",
+    "ProcessTensors",
+    "ProgressBar",
+    "ProxyCallback",
+    "RunOp",
+    "RunUpdateOps",
+    "ScalarPrinter",
+    "ScalarStats",
+    "ScheduledHyperParamSetter",
+    "SendMonitorData",
+    "SendStat",
+    "SessionRunTimeout",
+    "SimpleMovingAverage",
+    "StartProcOrThread",
+    "StatMonitorParamSetter",
+    "TFEventWriter",
+    "TensorPrinter",
+    "ThroughputTracker",
+]

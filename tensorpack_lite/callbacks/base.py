@@ -1,0 +1,7 @@
+"""An address: these live in `loop/callback.py`."""
+
+from __future__ import annotations
+
+from ..loop.callback import Callback, CallbackFactory, ProxyCallback
+
+__all__ = ["Callback", "CallbackFactory", "ProxyCallback"]

@@ -1,0 +1,225 @@
+"""
+A directory of checkpoints, changed in such a way that each checkpoint in it is complete or absent.
+
+A checkpoint `model-10` is the files `model-10.data-?????-of-?????`, and `model-10.index`, without which nobody takes
+it for one. So new files are written in a hidden directory beside the others, read back, and moved into place with the
+index as the last; and what is removed or replaced loses its index first. The file `checkpoint`, TensorFlow's list of
+checkpoints, is replaced when all of that is done, in one move.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+from typing import Any, Callable, Iterator
+
+from ..compat import tfv1 as tf
+from ..utils import logger
+
+__all__ = ["CheckpointStore"]
+
+_gfile = tf.io.gfile
+_DATA_SUFFIX = re.compile(r"\.data-\d+-of-\d+")
+_NOT_ABOUT_FILES = (
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.FailedPreconditionError,
+    tf.errors.InvalidArgumentError,
+)
+
+
+class CheckpointStore:
+    """
+    One directory of checkpoints.
+
+    Args:
+        directory: where they are; anything that TensorFlow's file system knows.
+        who: the callback it works for, for the sentences of errors.
+
+    Attributes:
+        directory: as given.
+    """
+
+    STATE_FILE = "checkpoint"
+
+    def __init__(self, directory: str, who: str) -> None:
+        self.directory = directory
+        self._who = who
+        self._aside = self.path(".saving")
+        self._kept: list[tuple[str, float]] = []  # (name, time of saving), the oldest first
+
+    def path(self, name: str) -> str:
+        """Give the path of a file, or the prefix of a checkpoint, in the directory."""
+        return f"{self.directory.rstrip('/')}/{name}"
+
+    def files(self, name: str) -> list[str]:
+        """
+        List the names of a checkpoint's files: the index last, none of a checkpoint whose name only begins alike.
+
+        Returns:
+            Names inside the directory; an empty list if there is no such checkpoint.
+        """
+        return _files_of(self.directory, name)
+
+    def save(self, name: str, write: Callable[[str], Any]) -> None:
+        """
+        Add a checkpoint, or replace the one of that name.
+
+        Args:
+            name: its name, e.g. "model-10".
+            write: writes a checkpoint under the prefix it is given.
+
+        Raises:
+            OSError: it could not be written, or not be read back; the other checkpoints are as they were.
+        """
+        with self._disk_errors(name), self._directory_aside() as aside:
+            prefix = f"{aside}/{name}"
+            write(prefix)
+            _read_back(prefix)
+            self._move_into_place(aside, name)
+
+    def copy(self, name: str, copy_name: str) -> None:
+        """
+        Copy a checkpoint, or replace the copy.
+
+        Raises:
+            OSError: it could not be copied, or not be read back; the checkpoint of that name is as it was.
+        """
+        with self._disk_errors(copy_name), self._directory_aside() as aside:
+            for file in self.files(name):
+                _gfile.copy(self.path(file), f"{aside}/{copy_name}{file[len(name) :]}")
+            _read_back(f"{aside}/{copy_name}")
+            self._move_into_place(aside, copy_name)
+
+    def adopt_listed(self) -> None:
+        """Take over the checkpoints that an earlier training listed, so that they are kept or removed with the new ones."""
+        state = tf.train.get_checkpoint_state(self.directory)
+        if state is None:
+            return
+        times = list(state.all_model_checkpoint_timestamps)
+        for position, prefix in enumerate(state.all_model_checkpoint_paths):
+            path = PurePosixPath(prefix)
+            if path.parent == PurePosixPath(self.directory) and self.files(path.name):
+                self._kept.append((path.name, times[position] if position < len(times) else 0.0))
+
+    def record(self, name: str, max_to_keep: int | None, shall_stay: Callable[[float], bool]) -> None:
+        """
+        List a checkpoint in `checkpoint`, as the latest; take the oldest ones off the list, and remove them.
+
+        Args:
+            name: its name.
+            max_to_keep: how many stay listed; None or 0 means all.
+            shall_stay: told when a checkpoint that leaves the list was saved, says whether its files stay.
+
+        Raises:
+            OSError: the file could not be written; the old one is as it was, and nothing was removed.
+        """
+        kept = [entry for entry in self._kept if entry[0] != name]
+        kept.append((name, time.time()))
+        dropped = kept[:-max_to_keep] if max_to_keep else []
+        self._kept = kept[len(dropped) :]
+        self._write_state()
+        with self._disk_errors(self.STATE_FILE):
+            for old_name, saved_at in dropped:
+                if not shall_stay(saved_at):
+                    self._remove(old_name)
+
+    def latest(self) -> str | None:
+        """Give the name of the checkpoint that is listed as the latest; None if there is none in this directory."""
+        state = tf.train.get_checkpoint_state(self.directory)
+        if state is None or not state.model_checkpoint_path:
+            return None
+        return PurePosixPath(state.model_checkpoint_path).name
+
+    def write_text(self, file: str, text: str) -> None:
+        """
+        Replace a small file, in one move.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        with self._disk_errors(file):
+            with _gfile.GFile(self.path(f".{file}.tmp"), "w") as stream:
+                stream.write(text)
+            _gfile.rename(self.path(f".{file}.tmp"), self.path(file), overwrite=True)
+
+    def read_text(self, file: str) -> str | None:
+        """Read a small file; None if there is none."""
+        if not _gfile.exists(self.path(file)):
+            return None
+        with _gfile.GFile(self.path(file), "r") as stream:
+            return stream.read()
+
+    def _write_state(self) -> None:
+        names = [name for name, _ in self._kept]
+        state = tf.train.generate_checkpoint_state_proto(
+            "/",  # names stay relative to wherever the directory is moved
+            model_checkpoint_path=names[-1],
+            all_model_checkpoint_paths=list(names),
+            all_model_checkpoint_timestamps=[saved_at for _, saved_at in self._kept],
+        )
+        self.write_text(self.STATE_FILE, str(state))
+
+    def _move_into_place(self, aside: str, name: str) -> None:
+        files = _files_of(aside, name)
+        self._remove(name)
+        for file in files:
+            _gfile.rename(f"{aside}/{file}", self.path(file), overwrite=True)
+
+    def _remove(self, name: str) -> None:
+        for file in reversed(self.files(name)):
+            _gfile.remove(self.path(file))
+
+    @contextmanager
+    def _directory_aside(self) -> Iterator[str]:
+        if not _gfile.isdir(self.directory):
+            raise FileNotFoundError(
+                f"{self._who}: the checkpoint directory '{self.directory}' does not exist (any more). "
+                "Nothing was saved."
+            )
+        self._clear_aside()
+        _gfile.makedirs(self._aside)
+        try:
+            yield self._aside
+        finally:
+            self._clear_aside()
+
+    def _clear_aside(self) -> None:
+        try:
+            if _gfile.exists(self._aside):
+                _gfile.rmtree(self._aside)
+        except tf.errors.OpError as error:
+            logger.warning("%s: cannot remove '%s': %s", self._who, self._aside, error.message)
+
+    @contextmanager
+    def _disk_errors(self, name: str) -> Iterator[None]:
+        """Turn TensorFlow's errors about files into an OSError that says what was being written."""
+        try:
+            yield
+        except _NOT_ABOUT_FILES:
+            raise
+        except tf.errors.OpError as error:
+            raise OSError(
+                f"{self._who}: cannot write '{self.path(name)}': {error.message}. What was there before is untouched; "
+                "look at the disk's space and rights."
+            ) from error
+
+
+def _files_of(directory: str, name: str) -> list[str]:
+    """List a checkpoint's files, the index last; nothing without an index."""
+    index = f"{name}.index"
+    entries = _gfile.listdir(directory) if _gfile.isdir(directory) else []
+    if index not in entries:
+        return []
+    data = [e for e in entries if e.startswith(name) and _DATA_SUFFIX.fullmatch(e[len(name) :])]
+    return [*sorted(data), index]
+
+
+def _read_back(prefix: str) -> None:
+    """Read every tensor of a checkpoint, which compares checksums; raises TensorFlow's error if one is not there."""
+    reader = tf.train.NewCheckpointReader(prefix)
+    for key in reader.get_variable_to_shape_map():
+        reader.get_tensor(key)

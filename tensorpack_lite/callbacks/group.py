@@ -1,0 +1,7 @@
+"""An address: this lives in `loop/group.py`."""
+
+from __future__ import annotations
+
+from ..loop.group import Callbacks
+
+__all__ = ["Callbacks"]

@@ -1,0 +1,8 @@
+"""An address: these live in `callbacks/graph.py` and `callbacks/misc.py`."""
+
+from __future__ import annotations
+
+from .graph import DumpParamAsImage
+from .misc import InjectShell, SendStat
+
+__all__ = ["DumpParamAsImage", "InjectShell", "SendStat"]
