@@ -173,12 +173,10 @@ class InferenceRunner(InferenceRunnerBase):
         device = f"/gpu:{self._device}" if self._device >= 0 else "/cpu:0"
         variable_scope = self.trainer.vs_name_for_predictor(self._device)
         logger.info("%s: building the graph of tower '%s' on device %s ...", self, self._tower_name, device)
-        scope = tf.variable_scope(tf.get_variable_scope(), reuse=True, auxiliary_name_scope=False)
-        tower = PredictTowerContext
-        with self._explain_missing_variable(), scope, tf.device(device), tower(
-            self._tower_name, variable_scope
-        ):
-            tower_func(*self._input_source.get_input_tensors())
+        with self._explain_missing_variable(), tf.device(device), _reuse_variables():
+            context = PredictTowerContext(self._tower_name, variable_scope)
+            with context:
+                tower_func(*self._input_source.get_input_tensors())
         return tower_func.towers[-1]
 
     @contextmanager
@@ -228,6 +226,10 @@ class InferenceRunner(InferenceRunnerBase):
             )
             raise
         return True
+
+
+def _reuse_variables() -> Any:
+    return tf.variable_scope(tf.get_variable_scope(), reuse=True, auxiliary_name_scope=False)
 
 
 class _InferencerHook(tf.train.SessionRunHook):

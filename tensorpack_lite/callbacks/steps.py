@@ -123,10 +123,8 @@ class MaintainStepCounter(Callback):
     def finish_graph(self) -> None:
         """Create `global_step_incr`, the last operation of a step to touch the counter."""
         variable = get_global_step_var()
-        graph = tf.get_default_graph()
-        with graph.control_dependencies(None), tf.name_scope(None), tf.device(None):
-            with tf.control_dependencies(_plain_reads(variable)):  # noqa: SIM117 (the order is what it is about)
-                increment = variable.assign_add(1, name=GLOBAL_STEP_INCR_OP_NAME, read_value=False)
+        with tf.name_scope(None), tf.control_dependencies(_plain_reads(variable)):
+            increment = variable.assign_add(1, name=GLOBAL_STEP_INCR_OP_NAME, read_value=False)
         self._args = tf.train.SessionRunArgs([increment])
 
     def _before_train(self) -> None:
