@@ -11,7 +11,19 @@ from typing import Any, Sequence
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python import tf2 as _tf2
 
-__all__ = ["add_control_inputs", "explain_error", "inside_control_flow", "make_callable", "v2_behavior_enabled"]
+try:  # what Session.run gives for tf.IndexedSlices; TensorFlow exports it nowhere. Tried on 1.15, 2.15, 2.21.
+    from tensorflow.python.framework.indexed_slices import IndexedSlicesValue
+except ImportError:  # TF 1.15
+    from tensorflow.python.framework.ops import IndexedSlicesValue
+
+__all__ = [
+    "IndexedSlicesValue",
+    "add_control_inputs",
+    "explain_error",
+    "inside_control_flow",
+    "make_callable",
+    "v2_behavior_enabled",
+]
 
 
 def v2_behavior_enabled() -> bool:

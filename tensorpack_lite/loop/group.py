@@ -10,6 +10,7 @@ from ..utils import logger
 from ..utils.utils import humanize_time_delta
 from .callback import Callback
 from .hooks import CallbackToHook
+from .state import StopTraining
 
 if TYPE_CHECKING:
     from ..train.base import Trainer
@@ -87,6 +88,8 @@ class Callbacks(Callback):
         for cb in self.cbs:
             try:
                 cb.after_train()
+            except (StopTraining, tf.errors.OutOfRangeError):
+                logger.info(f"{cb} asked for the end in after_train, where it has come.")
             except Exception as error:  # noqa: BLE001 (kept, and raised below when every callback had its turn)
                 logger.exception(f"{cb} failed in after_train.")
                 first_error = first_error or error

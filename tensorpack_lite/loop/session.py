@@ -197,7 +197,15 @@ class _Step:
             leaves.add(request.fetches) if request is not None and request.fetches is not None else None
             for request in requests
         ]
-        self._call = private.make_callable(session, leaves.tensors, leaves.operations, feeds, options)
+        # A tensor that is fed is not computed: its value is put among the results.
+        position_of_feed = {feed.name: position for position, feed in enumerate(feeds)}
+        self._fed = [
+            (i, position_of_feed[t.name]) for i, t in enumerate(leaves.tensors) if t.name in position_of_feed
+        ]
+        computed = [t for t in leaves.tensors if t.name not in position_of_feed]
+        self._call = None
+        if computed or leaves.operations:
+            self._call = private.make_callable(session, computed, leaves.operations, feeds, options)
 
     def collect_feeds(self, feed_dict: Any, requests: list[Any]) -> list[Any]:
         """Convert what is fed this time to arrays, in the order of the prepared feeds."""
@@ -209,11 +217,16 @@ class _Step:
 
     def run(self, feeds: list[Any], run_metadata: Any) -> tuple[Any, list[Any]]:
         """Run once; returns the caller's results and each hook's `SessionRunValues`."""
+        values: Any = []
         if self._traced:
             run_metadata = run_metadata if run_metadata is not None else tf.RunMetadata()
-            values = self._call(*feeds, run_metadata=run_metadata)
-        else:
+            values = self._call and self._call(*feeds, run_metadata=run_metadata)
+        elif self._call is not None:
             values = self._call(*feeds)
+        if self._fed:
+            values = list(values or [])
+            for index, feed in self._fed:
+                values.insert(index, feeds[feed])
         hook_values = [
             _NOTHING
             if build is None and not self._traced
@@ -244,7 +257,7 @@ class _Leaves:
             parts = self.add(
                 [part for part in (fetches.values, fetches.indices, fetches.dense_shape) if part is not None]
             )
-            return lambda values: tf.IndexedSlicesValue(*(parts(values) + [None])[:3])  # type: ignore[misc]
+            return lambda values: private.IndexedSlicesValue(*(parts(values) + [None])[:3])  # type: ignore[misc]
         if isinstance(fetches, (list, tuple)):
             builders_list = [self.add(value) for value in fetches]
             if hasattr(fetches, "_fields"):

@@ -1,0 +1,355 @@
+"""loop/session.py: one run for the caller and all hooks."""
+
+from __future__ import annotations
+
+import gc
+from collections import namedtuple
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.compat import private
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.hooks import CallbackToHook
+from tensorpack_lite.loop.session import HookedSession
+
+Pair = namedtuple("Pair", ["one", "two"])
+
+
+class Hook(tf.train.SessionRunHook):
+    """Asks for what it is told to, and keeps what it gets."""
+
+    def __init__(self, args=None):
+        self.args = args
+        self.contexts = []
+        self.values = []
+
+    def before_run(self, ctx):
+        self.contexts.append(ctx)
+        return self.args() if callable(self.args) else self.args
+
+    def after_run(self, ctx, values):
+        self.values.append(values)
+
+
+def fetch(fetches, **kwargs):
+    return tf.train.SessionRunArgs(fetches, **kwargs)
+
+
+@pytest.fixture
+def counter(sess):
+    """A variable and the operation that adds one to it."""
+    var = tf.get_variable("counter", initializer=0.0, use_resource=True)
+    sess.run(var.initializer)
+    return var, var.assign_add(1.0, read_value=False)
+
+
+class TestFetches:
+    def test_operation_gives_none(self, sess, counter):
+        """Running an operation runs it and gives None."""
+        var, increment = counter
+        assert HookedSession(sess, []).run(increment) is None
+        assert 1.0 == sess.run(var)
+
+    def test_structures(self, sess):
+        """Values come back in the structure of the fetches."""
+        one, two = tf.constant(1.0, name="one"), tf.constant(2.0)
+        session = HookedSession(sess, [])
+        fetches = {"a": [one, (two, one.op)], "b": Pair(one, "one:0"), "c": []}
+        assert {"a": [1.0, (2.0, None)], "b": Pair(1.0, 1.0), "c": []} == session.run(fetches)
+
+    def test_variable(self, sess, counter):
+        """A variable gives its value."""
+        assert [0.0] == HookedSession(sess, []).run([counter[0]])
+
+    def test_sparse(self, sess):
+        """Sparse tensors and slices give their value types."""
+        sparse = tf.SparseTensor([[0, 1]], [5.0], [2, 2])
+        slices = tf.IndexedSlices(tf.constant([1.0]), tf.constant([3]))
+        got_sparse, got_slices = HookedSession(sess, []).run([sparse, slices])
+        assert ([[0, 1]], [5.0], [2, 2]) == tuple(part.tolist() for part in got_sparse)
+        assert ([1.0], [3], None) == (
+            got_slices.values.tolist(),
+            got_slices.indices.tolist(),
+            got_slices.dense_shape,
+        )
+
+    def test_not_fetchable(self, sess):
+        """Something that is no fetch is refused."""
+        with pytest.raises(TypeError, match="cannot fetch 3 of type int"):
+            HookedSession(sess, []).run(3)
+
+    def test_unknown_name(self, sess):
+        """A name that is not in the graph is an error."""
+        with pytest.raises(KeyError, match="nothing"):
+            HookedSession(sess, []).run("nothing:0")
+
+    def test_changed_list(self, sess):
+        """A list that was changed between two runs means what it holds now."""
+        one, two = tf.constant(1.0), tf.constant(2.0)
+        session, fetches = HookedSession(sess, []), [one]
+        assert [1.0] == session.run(fetches)
+        fetches.append(two)
+        assert [1.0, 2.0] == session.run(fetches)
+
+    def test_each_combination_is_prepared_once(self, sess, counter, monkeypatch):
+        """Fetching the same again does not prepare it again, in any spelling that means the same objects."""
+        made = []
+        original = private.make_callable
+        monkeypatch.setattr(private, "make_callable", lambda *args: made.append(args) or original(*args))
+        one, two = tf.constant(1.0), tf.constant(2.0)
+        session = HookedSession(sess, [])
+        for _ in range(3):
+            assert [1.0, 2.0] == session.run([one, two])
+            assert 1.0 == session.run(one)
+        assert 2 == len(made)
+
+    def test_ids_are_not_confused(self, sess):
+        """Fetches that were freed do not lend their identity to new ones."""
+        constants = [tf.constant(float(i), name=f"c{i}") for i in range(50)]
+        session = HookedSession(sess, [])
+        for i in range(50):
+            assert [float(i)] == session.run([sess.graph.get_tensor_by_name(f"c{i}:0")])
+            gc.collect()
+        assert 50 == len(constants)
+
+
+class TestHooks:
+    def test_runs_together(self, sess, counter):
+        """What the caller and the hooks ask for runs in one step."""
+        var, increment = counter
+        hook = Hook(fetch([increment, tf.constant(7.0)]))
+        assert HookedSession(sess, [hook]).run(tf.constant(5.0)) == 5.0
+        assert [None, 7.0] == hook.values[0].results
+        assert 1.0 == sess.run(var)
+
+    def test_no_request(self, sess):
+        """A hook that asks for nothing is called after the run all the same."""
+        hook = Hook(None)
+        HookedSession(sess, [hook]).run([])
+        assert (None, None, None) == tuple(hook.values[0])
+
+    def test_context(self, sess):
+        """The hook sees the caller's arguments and the raw session."""
+        hook, one = Hook(None), tf.constant(1.0)
+        HookedSession(sess, [hook]).run(one)
+        assert one is hook.contexts[0].original_args.fetches
+        assert sess is hook.contexts[0].session
+
+    def test_request_that_changes(self, sess):
+        """A hook may ask for something only now and then."""
+        one, every_other = tf.constant(1.0), iter([True, False] * 3)
+        hook = Hook(lambda: fetch(one) if next(every_other) else None)
+        session = HookedSession(sess, [hook])
+        for _ in range(6):
+            session.run([])
+        assert [1.0, None] * 3 == [v.results for v in hook.values]
+
+    def test_order(self, sess):
+        """Hooks are called in their order, before and after."""
+        calls = []
+
+        class Named(tf.train.SessionRunHook):
+            def __init__(self, name):
+                self.name = name
+
+            def before_run(self, ctx):
+                calls.append("before " + self.name)
+
+            def after_run(self, ctx, values):
+                calls.append("after " + self.name)
+
+        HookedSession(sess, [Named("a"), Named("b")]).run([])
+        assert ["before a", "before b", "after a", "after b"] == calls
+
+    def test_idle_callbacks_cost_nothing(self, sess):
+        """A callback that overrides neither method is not called in a run."""
+
+        class Idle(Callback):
+            def _trigger(self):
+                pass
+
+        session = HookedSession(sess, [CallbackToHook(Idle())])
+        assert [] == session._befores + session._afters
+
+    def test_callback_patched_on_the_instance(self, sess):
+        """A method set on the instance counts as overridden."""
+        callback, seen = Callback(), []
+        callback._after_run = lambda ctx, values: seen.append(values)
+        HookedSession(sess, [CallbackToHook(callback)]).run([])
+        assert 1 == len(seen)
+
+    def test_error_in_a_hook(self, sess):
+        """A hook's exception goes to the caller."""
+
+        def fail():
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            HookedSession(sess, [Hook(fail)]).run([])
+
+
+class TestFeeds:
+    @pytest.fixture
+    def x(self):
+        return tf.placeholder(tf.float32, [None, 2], "x")
+
+    def test_caller_and_hook_feed(self, sess, x):
+        """Feeds of the caller and of hooks are combined, by tensor or by name."""
+        y = tf.placeholder(tf.int32, [], "y")
+        hook = Hook(lambda: fetch(None, feed_dict={y: 3}))
+        session = HookedSession(sess, [hook])
+        for scale in (1, 2):
+            got = session.run([x, y], {"x:0": np.ones([1, 2]) * scale})
+            assert [[[scale, scale]], 3] == [got[0].tolist(), got[1]]
+
+    def test_fed_twice(self, sess, x):
+        """One tensor fed by two parties is an error."""
+        session = HookedSession(sess, [Hook(fetch(None, feed_dict={x: [[1, 2]]}))])
+        with pytest.raises(RuntimeError, match="x:0 is fed twice"):
+            session.run(x, {x: [[3, 4]]})
+
+    def test_wrong_shape(self, sess, x):
+        """A value of the wrong shape is refused before it reaches TensorFlow."""
+        with pytest.raises(ValueError, match=r"cannot feed an array of shape \(3,\) to x:0"):
+            HookedSession(sess, []).run(x, {x: [1, 2, 3]})
+
+    def test_tensor_as_value(self, sess, x):
+        """A tensor cannot be a fed value."""
+        with pytest.raises(TypeError, match="a tensor .* was fed to x:0"):
+            HookedSession(sess, []).run(x, {x: tf.zeros([1, 2])})
+
+    def test_fetching_what_is_fed(self, sess, x):
+        """A fed tensor can be fetched."""
+        assert [[1.0, 2.0]] == HookedSession(sess, []).run(x, {x: [[1, 2]]}).tolist()
+
+    def test_strings(self, sess):
+        """Strings can be fed."""
+        text = tf.placeholder(tf.string, [None])
+        assert [b"a", b"bc"] == HookedSession(sess, []).run(tf.identity(text), {text: ["a", "bc"]}).tolist()
+
+    def test_fed_arrays_are_not_kept(self, sess, x):
+        """The session does not hold on to what was fed."""
+
+        class Array(np.ndarray):
+            pass
+
+        import weakref
+
+        array = np.ones([1, 2], "float32").view(Array)
+        alive = weakref.ref(array)
+        session = HookedSession(sess, [])
+        session.run(x, {x: array})
+        del array
+        gc.collect()
+        assert alive() is None
+
+
+class TestOptions:
+    def test_metadata_for_the_caller(self, sess):
+        """The caller's run_metadata is filled."""
+        metadata = tf.RunMetadata()
+        options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+        HookedSession(sess, []).run(tf.constant(1.0) + 1.0, options=options, run_metadata=metadata)
+        assert len(metadata.step_stats.dev_stats) > 0
+
+    def test_metadata_for_hooks(self, sess):
+        """When a hook asks for a trace, every hook sees options and metadata."""
+        tracer = Hook(fetch(None, options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)))
+        other = Hook(None)
+        HookedSession(sess, [tracer, other]).run(tf.constant(1.0) + 1.0)
+        for hook in (tracer, other):
+            assert tf.RunOptions.FULL_TRACE == hook.values[0].options.trace_level
+            assert len(hook.values[0].run_metadata.step_stats.dev_stats) > 0
+
+    def test_merged(self, sess):
+        """The longest time limit and the highest trace level win."""
+        short = Hook(
+            fetch(None, options=tf.RunOptions(timeout_in_ms=1000, trace_level=tf.RunOptions.SOFTWARE_TRACE))
+        )
+        long = Hook(fetch(None, options=tf.RunOptions(timeout_in_ms=5000)))
+        HookedSession(sess, [short, long]).run([])
+        merged = long.values[0].options
+        assert (5000, tf.RunOptions.SOFTWARE_TRACE) == (merged.timeout_in_ms, merged.trace_level)
+
+    def test_timeout(self, sess):
+        """A run that takes longer than its limit fails."""
+        queue = tf.FIFOQueue(1, [tf.float32])
+        with pytest.raises(tf.errors.DeadlineExceededError):
+            HookedSession(sess, []).run(queue.dequeue(), options=tf.RunOptions(timeout_in_ms=50))
+
+
+class TestErrors:
+    def test_says_where(self, sess):
+        """TensorFlow's error names the operation."""
+        bad = tf.debugging.check_numerics(tf.constant(float("nan")), "it is nan", name="checked")
+        with pytest.raises(tf.errors.InvalidArgumentError, match="it is nan") as error:
+            HookedSession(sess, []).run(bad)
+        assert "checked" == error.value.op.name
+
+    def test_background_error(self, sess):
+        """When a callback knows what is behind TensorFlow's error, that is raised, from TensorFlow's."""
+
+        class Reader(Callback):
+            def background_error(self):
+                return ZeroDivisionError("in the data")
+
+        queue = tf.FIFOQueue(1, [tf.float32])
+        sess.run(queue.close())
+        session = HookedSession(sess, [CallbackToHook(Callback()), CallbackToHook(Reader())])
+        with pytest.raises(ZeroDivisionError, match="in the data") as error:
+            session.run(queue.dequeue())
+        assert isinstance(error.value.__cause__, tf.errors.OutOfRangeError)
+
+    def test_out_of_range(self, sess):
+        """The end of data is TensorFlow's OutOfRangeError when nobody knows better."""
+        queue = tf.FIFOQueue(1, [tf.float32])
+        sess.run(queue.close())
+        with pytest.raises(tf.errors.OutOfRangeError):
+            HookedSession(sess, [CallbackToHook(Callback())]).run(queue.dequeue())
+
+
+class TestEnd:
+    def test_request_stop_by_a_hook(self, sess):
+        """A hook's request lets the run finish and makes should_stop true."""
+
+        class Stopper(tf.train.SessionRunHook):
+            def after_run(self, ctx, values):
+                ctx.request_stop()
+
+        session = HookedSession(sess, [Stopper()])
+        assert not session.should_stop()
+        assert session.run(tf.constant(1.0)) == 1.0
+        assert session.should_stop()
+
+    def test_request_stop(self, sess):
+        """Anybody can request the end."""
+        session = HookedSession(sess, [])
+        session.request_stop()
+        assert session.should_stop()
+
+    def test_close(self, fresh_graph):
+        """Closing closes the raw session; running after it is an error; closing twice is none."""
+        raw = tf.Session()
+        session = HookedSession(raw, [])
+        session.close()
+        session.close()
+        assert session.should_stop()
+        with pytest.raises(RuntimeError, match="the session is closed"):
+            session.run([])
+        with pytest.raises(RuntimeError, match="closed"):
+            raw.run(tf.no_op())
+
+    def test_queue_runners(self, fresh_graph):
+        """Queue runners of the graph are started, and stopped by close."""
+        queue = tf.FIFOQueue(3, [tf.float32])
+        tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue(1.0)]))
+        dequeue = queue.dequeue()
+        session = HookedSession(tf.Session(), [], start_queue_runners=True)
+        assert [1.0] * 5 == [session.run(dequeue) for _ in range(5)]
+        session.close()
+
+    def test_graph(self, sess, fresh_graph):
+        """It has its session's graph."""
+        assert fresh_graph is HookedSession(sess, []).graph
