@@ -22,6 +22,7 @@ default_role = "code"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
+napoleon_use_ivar = True
 napoleon_custom_sections = ["Runs at", "Shapes", "Variables", "Length", "Order", "Process", "Source", "tensorpack"]
 
 autodoc_member_order = "bysource"
