@@ -1,0 +1,379 @@
+"""The logger: lines, and the directory."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from unittest import mock
+
+import pytest
+
+from tensorpack_lite.utils import logger
+
+
+def fill(directory, name="old.txt"):
+    """Make a directory with a file in it."""
+    directory.mkdir(parents=True)
+    (directory / name).write_text("precious")
+    return str(directory)
+
+
+def log_file(directory) -> str:
+    with open(os.path.join(str(directory), "log.log"), encoding="utf-8") as file:
+        return file.read()
+
+
+def num_open_files() -> int:
+    """How many log files the logger writes to (pytest adds handlers of its own types)."""
+    return sum(type(handler) is logging.FileHandler for handler in logger._logger.handlers)
+
+
+class Terminal:
+    """A stdin with a person before it."""
+
+    def isatty(self):
+        return True
+
+
+class TestLines:
+    def test_line_shows_the_file_of_the_caller(self, capsys):
+        """The prefix names this file and the line of the call, not the logger's."""
+        line = sys._getframe().f_lineno + 1
+        logger.info("hello")
+
+        assert f"@test_logger.py:{line}] hello\n" in capsys.readouterr().out
+
+    def test_line_begins_with_the_date(self, capsys):
+        """The form is [mmdd HH:MM:SS @file:line] message."""
+        logger.info("hello")
+
+        prefix = capsys.readouterr().out.split(" @")[0]
+        assert "[0000 00:00:00" == "".join("0" if c.isdigit() else c for c in prefix)
+
+    @pytest.mark.parametrize(
+        ("function", "tag"), [("warning", "WRN "), ("warn", "WRN "), ("error", "ERR "), ("critical", "ERR ")]
+    )
+    def test_levels_have_tags(self, capsys, function, tag):
+        """What is worse than info says so."""
+        getattr(logger, function)("trouble")
+
+        assert capsys.readouterr().out.endswith(f"] {tag}trouble\n")
+
+    def test_debug_is_shown_on_request(self, capsys):
+        """The level is INFO until setLevel changes it."""
+        logger.debug("one")
+        logger.setLevel("DEBUG")
+        try:
+            logger.debug("two")
+        finally:
+            logger.setLevel("INFO")
+
+        assert [True] == [line.endswith("] DBG two") for line in capsys.readouterr().out.splitlines()]
+
+    def test_exception_adds_the_traceback(self, capsys):
+        """`exception` shows where the error came from."""
+        try:
+            raise ValueError("inner")
+        except ValueError:
+            logger.exception("outer")
+
+        output = capsys.readouterr().out
+        assert "ERR outer\nTraceback" in output
+        assert output.endswith("ValueError: inner\n")
+
+    def test_arguments_are_formatted(self, capsys):
+        """The functions are logging's own: they take arguments."""
+        logger.info("%d of %s", 3, "four")
+
+        assert capsys.readouterr().out.endswith("] 3 of four\n")
+
+    def test_output_goes_to_stdout_only(self, capsys):
+        """Nothing on stderr, and nothing twice through the root logger."""
+        with mock.patch.object(logging.getLogger(), "handlers", [logging.StreamHandler(sys.stderr)]):
+            logger.info("once")
+
+        captured = capsys.readouterr()
+        assert 1 == captured.out.count("once")
+        assert "" == captured.err
+
+    def test_terminal_gets_colors(self, capsys, monkeypatch):
+        """On a terminal the prefix is green and the tag red."""
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+        logger.warning("trouble")
+
+        output = capsys.readouterr().out
+        assert output.startswith("\x1b[32m[")
+        assert "\x1b[31mWRN" in output
+
+    def test_functions_can_be_patched(self):
+        """Code calls `logger.warning(...)`, so tests may put a mock there."""
+        from tensorpack_lite.utils.utils import humanize_time_delta
+
+        with mock.patch("tensorpack_lite.utils.logger.warning") as warning:
+            humanize_time_delta(-3)
+
+        warning.assert_called_once()
+
+    def test_underlying_logger_is_there(self):
+        """`_logger` is what unittest's assertLogs takes."""
+        import unittest
+
+        with unittest.TestCase().assertLogs(logger=logger._logger, level="INFO") as captured:
+            logger.info("seen")
+
+        assert ["INFO:tensorpack_lite:seen"] == captured.output
+
+    def test_filters_can_be_added(self, capsys):
+        """addFilter is the logger's own."""
+
+        def only_numbers(record):
+            return record.getMessage().isdigit()
+
+        logger.addFilter(only_numbers)
+        try:
+            logger.info("words")
+            logger.info("123")
+        finally:
+            logger._logger.removeFilter(only_numbers)
+
+        assert capsys.readouterr().out.endswith("] 123\n")
+
+
+class TestSetLoggerDir:
+    def test_new_directory_is_made_and_logged_into(self, tmp_path):
+        """Parents are made; the command line comes first, then what is logged."""
+        path = tmp_path / "a" / "b"
+        logger.set_logger_dir(str(path))
+        logger.info("hello")
+
+        lines = log_file(path).splitlines()
+        assert lines[0].endswith("] Argv: " + " ".join(sys.argv))
+        assert lines[1].endswith("] hello")
+
+    def test_directory_is_known(self, tmp_path):
+        """The normalised path is get_logger_dir() and LOG_DIR."""
+        logger.set_logger_dir(str(tmp_path / "a") + "//./")
+
+        assert str(tmp_path / "a") == logger.get_logger_dir()
+        assert str(tmp_path / "a") == logger.LOG_DIR
+
+    def test_no_directory_is_none(self):
+        """Before any call there is none."""
+        assert logger.get_logger_dir() is None
+        assert logger.LOG_DIR is None
+
+    def test_unknown_attribute(self):
+        """LOG_DIR is the only name made up."""
+        with pytest.raises(AttributeError, match="has no attribute 'LOG_DIRECTORY'"):
+            logger.LOG_DIRECTORY  # noqa: B018
+
+    def test_file_has_no_colors(self, tmp_path):
+        """Neither the logger's colours nor those of a message reach the file."""
+        logger.set_logger_dir(str(tmp_path / "a"))
+        logger.warning("\x1b[31mred\x1b[0m and \x1b[1;4mbold\x1b[0m")
+
+        assert "\x1b" not in log_file(tmp_path / "a")
+        assert log_file(tmp_path / "a").endswith("] WRN red and bold\n")
+
+    def test_file_is_utf8(self, tmp_path):
+        """Any language can be logged."""
+        logger.set_logger_dir(str(tmp_path / "a"))
+        logger.info("größer 日本")
+
+        assert "größer 日本" in log_file(tmp_path / "a")
+
+    def test_empty_and_hidden_do_not_count(self, tmp_path):
+        """A directory with only hidden files is taken without asking, and they stay."""
+        path = fill(tmp_path / "a", ".hidden")
+        logger.set_logger_dir(path)
+
+        assert [".hidden", "log.log"] == sorted(os.listdir(path))
+
+    def test_keep(self, tmp_path):
+        """'k' leaves the files."""
+        path = fill(tmp_path / "a")
+        logger.set_logger_dir(path, action="k")
+
+        assert ["log.log", "old.txt"] == sorted(os.listdir(path))
+
+    def test_keep_rotates_the_log(self, tmp_path):
+        """An older log.log is renamed with the time, each time."""
+        path = str(tmp_path / "a")
+        for number in range(3):
+            logger.set_logger_dir(path, action="k")
+            logger.info(f"run {number}")
+
+        backups = sorted(name for name in os.listdir(path) if name != "log.log")
+        assert 2 == len(backups)
+        assert all(name.startswith("log.log.") for name in backups)
+        assert "run 2" in log_file(path)
+        kept = "".join((tmp_path / "a" / name).read_text() for name in backups)
+        assert "run 0" in kept
+        assert "run 1" in kept
+
+    def test_delete(self, tmp_path):
+        """'d' deletes the files."""
+        path = fill(tmp_path / "a")
+        logger.set_logger_dir(path, action="d")
+
+        assert ["log.log"] == os.listdir(path)
+
+    def test_delete_the_directory_in_use(self, tmp_path):
+        """The same directory again, with 'd': a fresh log file that is written to."""
+        path = str(tmp_path / "a")
+        logger.set_logger_dir(path)
+        logger.info("first")
+        logger.set_logger_dir(path, action="d")
+        logger.info("second")
+
+        assert ["log.log"] == os.listdir(path)
+        assert "first" not in log_file(path)
+        assert "second" in log_file(path)
+
+    def test_back_up(self, tmp_path):
+        """'b' renames the old directory and takes its name."""
+        path = fill(tmp_path / "a")
+        logger.set_logger_dir(path, action="b")
+
+        (other,) = [name for name in os.listdir(str(tmp_path)) if name != "a"]
+        assert ["log.log"] == os.listdir(path)
+        assert other.startswith("a")
+        assert "precious" == (tmp_path / other / "old.txt").read_text()
+
+    def test_back_up_twice_in_a_second(self, tmp_path):
+        """Two backups with the same time are two directories."""
+        for _ in range(3):
+            logger.set_logger_dir(str(tmp_path / "a"), action="b")
+
+        assert 3 == len(os.listdir(str(tmp_path)))
+
+    def test_new(self, tmp_path):
+        """'n' leaves the old directory alone and uses another name."""
+        path = fill(tmp_path / "a")
+        logger.set_logger_dir(path, action="n")
+
+        assert ["old.txt"] == os.listdir(path)
+        assert logger.get_logger_dir() != path
+        assert logger.get_logger_dir().startswith(path)
+
+    @pytest.mark.parametrize("action", ["q", "x", "delete"])
+    def test_anything_else_raises(self, tmp_path, action):
+        """'q' and unknown answers are an OSError that says what to do; nothing is touched."""
+        path = fill(tmp_path / "a")
+
+        with pytest.raises(OSError, match="exists and has files in it. Choose what to do with it"):
+            logger.set_logger_dir(path, action=action)
+        assert ["old.txt"] == os.listdir(path)
+
+    def test_after_an_error_it_can_be_called_again(self, tmp_path):
+        """An OSError leaves no half state: the next call works."""
+        path = fill(tmp_path / "a")
+        with pytest.raises(OSError, match="exists"):
+            logger.set_logger_dir(path, action="q")
+        logger.set_logger_dir(path, action="k")
+
+        assert path == logger.get_logger_dir()
+
+    def test_an_error_keeps_the_directory_in_use(self, tmp_path):
+        """The log goes on where it was."""
+        logger.set_logger_dir(str(tmp_path / "in_use"))
+        with pytest.raises(OSError, match="exists"):
+            logger.set_logger_dir(fill(tmp_path / "a"), action="q")
+        logger.info("still here")
+
+        assert str(tmp_path / "in_use") == logger.get_logger_dir()
+        assert "still here" in log_file(tmp_path / "in_use")
+
+    def test_second_directory_ends_the_first(self, tmp_path):
+        """One file at a time, and the old one is closed."""
+        logger.set_logger_dir(str(tmp_path / "a"))
+        first = logger._directory._handler
+        logger.set_logger_dir(str(tmp_path / "b"))
+        logger.info("hello")
+
+        assert "hello" not in log_file(tmp_path / "a")
+        assert "hello" in log_file(tmp_path / "b")
+        assert first.stream is None or first.stream.closed
+        assert 1 == num_open_files()
+
+    def test_without_a_terminal_it_raises(self, tmp_path, monkeypatch):
+        """Nobody can answer: an OSError with advice, not a wait and not an EOFError."""
+        monkeypatch.setattr("builtins.input", mock.Mock(side_effect=AssertionError("asked")))
+
+        with pytest.raises(OSError, match=r"no terminal to ask on. .*action=\.\.\."):
+            logger.set_logger_dir(fill(tmp_path / "a"))
+
+    def test_on_a_terminal_it_asks(self, tmp_path, monkeypatch, capsys):
+        """It asks until there is an answer, and follows it."""
+        monkeypatch.setattr(sys, "stdin", Terminal())
+        ask = mock.Mock(side_effect=["", " ", "K"])
+        monkeypatch.setattr("builtins.input", ask)
+        path = fill(tmp_path / "a")
+        logger.set_logger_dir(path)
+
+        assert 3 == ask.call_count
+        assert ["log.log", "old.txt"] == sorted(os.listdir(path))
+        assert 2 == capsys.readouterr().out.count(" WRN ")
+
+    def test_on_a_terminal_q_raises(self, tmp_path, monkeypatch):
+        """The answer 'q' is an OSError."""
+        monkeypatch.setattr(sys, "stdin", Terminal())
+        monkeypatch.setattr("builtins.input", lambda prompt: "q")
+
+        with pytest.raises(OSError, match="exists and has files"):
+            logger.set_logger_dir(fill(tmp_path / "a"))
+
+
+class TestReset:
+    def test_closes_and_forgets(self, tmp_path):
+        """After reset there is no directory, and nothing more is written."""
+        logger.set_logger_dir(str(tmp_path / "a"))
+        logger.reset()
+        logger.info("hello")
+
+        assert logger.get_logger_dir() is None
+        assert "hello" not in log_file(tmp_path / "a")
+        assert 0 == num_open_files()
+
+
+class TestAutoSetDir:
+    @pytest.fixture(autouse=True)
+    def working_directory(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys.modules["__main__"], "__file__", "/somewhere/train_it.py", raising=False)
+
+    def test_is_named_after_the_script(self):
+        """train_log/<script>, relative to the working directory."""
+        logger.auto_set_dir()
+
+        assert os.path.join("train_log", "train_it") == logger.get_logger_dir()
+        assert os.path.isfile("train_log/train_it/log.log")
+
+    def test_name_is_added(self):
+        """A name tells runs of one script apart."""
+        logger.auto_set_dir(name="lr0.1")
+
+        assert os.path.join("train_log", "train_it:lr0.1") == logger.get_logger_dir()
+
+    def test_windows_has_no_colons(self, monkeypatch):
+        """On Windows the name is joined by an underscore."""
+        monkeypatch.setattr(logger.os, "name", "nt")
+        with mock.patch.object(logger, "set_logger_dir") as set_logger_dir:
+            logger.auto_set_dir(name="lr0.1")
+
+        set_logger_dir.assert_called_once_with(os.path.join("train_log", "train_it_lr0.1"), action=None)
+
+    def test_notebook_has_no_script(self, monkeypatch):
+        """Without a main script the name is notebook."""
+        monkeypatch.delattr(sys.modules["__main__"], "__file__")
+        logger.auto_set_dir()
+
+        assert os.path.join("train_log", "notebook") == logger.get_logger_dir()
+
+    def test_action_is_handed_on(self):
+        """The action is that of set_logger_dir."""
+        logger.auto_set_dir()
+        with pytest.raises(OSError, match="exists and has files"):
+            logger.auto_set_dir(action="q")
