@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any, Callable, Sequence
 
 from ..compat import tfv1 as tf
@@ -208,7 +207,6 @@ class SingleCostTrainer(TowerTrainer):
         train_callbacks = self._setup_graph(input, self.tower_func, get_opt_fn)
         self.register_callback([*input_callbacks, *(train_callbacks or [])])
 
-    @abstractmethod
     def _setup_graph(
         self,
         input: InputSource,
@@ -216,6 +214,9 @@ class SingleCostTrainer(TowerTrainer):
         get_opt_fn: Callable[[], Any],
     ) -> list[Callback]:
         """Build towers and `train_op`; returns the callbacks this trainer needs."""
+        raise NotImplementedError(
+            f"{type(self).__name__}: define _setup_graph(), which builds towers and train_op."
+        )
 
     def _setup_input(
         self,

@@ -1,0 +1,90 @@
+"""graph_builder/gradients.py: from a cost to gradients of one tower."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensorpack_lite.compat import tensorflow
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.graph_builder.gradients import GradientOptions, make_get_grads
+from tensorpack_lite.tfutils.tower.context import PredictTowerContext, TrainTowerContext
+
+
+def cost(x):
+    w = tf.get_variable("w", initializer=2.0)
+    b = tf.get_variable("b", initializer=1.0)
+    return tf.reduce_sum(w * x + b)
+
+
+def make(cost_fn=cost, **options):
+    return make_get_grads(
+        lambda: [tf.constant([1.0, 2.0])],
+        cost_fn,
+        lambda: tf.train.GradientDescentOptimizer(0.1),
+        GradientOptions(**options),
+    )
+
+
+def test_closed_form(sess):
+    """d/dw sum(wx + b) = sum(x), d/db = the number of items."""
+    with TrainTowerContext(""):
+        grads = make()()
+    sess.run(tf.global_variables_initializer())
+    assert ["w", "b"] == [var.op.name for _, var in grads]
+    assert [3.0, 2.0] == sess.run([grad for grad, _ in grads])
+
+
+def test_own_variables_only():
+    """A tower with its own variables trains those, one that shares trains all."""
+    get_grads = make()
+    with TrainTowerContext("tower0", index=0, total=3):
+        get_grads()
+    with TrainTowerContext("tower1", vs_name="tower1", index=1, total=3):
+        own = get_grads()
+    with tf.variable_scope(tf.get_variable_scope(), reuse=True), TrainTowerContext(
+        "tower2", index=2, total=3
+    ):
+        with tf.variable_scope(tf.get_variable_scope(), reuse=True):
+            shared = get_grads()
+    assert ["tower1/w", "tower1/b"] == [var.op.name for _, var in own]
+    assert ["w", "b"] == [var.op.name for _, var in shared]
+
+
+def test_inference_tower():
+    """An inference tower has no gradients."""
+    with PredictTowerContext(""):
+        assert make()() is None
+
+
+def test_no_gradient_is_left_out():
+    """Variables that the cost does not depend on are left out."""
+
+    def partly(x):
+        tf.get_variable("unused", initializer=0.0)
+        return cost(x)
+
+    with TrainTowerContext(""):
+        assert ["w", "b"] == [var.op.name for _, var in make(partly)()]
+
+
+def test_outside_a_tower():
+    """Gradients are taken under a tower context."""
+    with pytest.raises(RuntimeError, match="taken under its TowerContext"):
+        make()()
+
+
+class TestXLA:
+    def test_same_gradients_or_a_clear_error(self, sess):
+        """With XLA the gradients are the same; where TensorFlow has no xla.compile, that is said."""
+        xla = getattr(getattr(tensorflow, "xla", tf.xla), "experimental", None)
+        if not hasattr(xla, "compile"):
+            with TrainTowerContext(""), pytest.raises(
+                RuntimeError, match="has no tf.xla.experimental.compile"
+            ):
+                make(xla_compile=True)()
+            return
+        with TrainTowerContext(""):
+            grads = make(xla_compile=True)()
+        assert ["w", "b"] == [var.op.name for _, var in grads]
+        sess.run(tf.global_variables_initializer())
+        assert [3.0, 2.0] == sess.run([grad for grad, _ in grads])

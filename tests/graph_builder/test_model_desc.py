@@ -1,0 +1,131 @@
+"""graph_builder/model_desc.py: what a user writes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensorpack_lite.compat import TensorSpec
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.graph_builder.model_desc import ModelDesc, ModelDescBase
+from tensorpack_lite.tfutils.tower.context import TowerContext
+
+
+class Model(ModelDesc):
+    asked = 0
+
+    def __init__(self):  # subclasses need not call the base
+        pass
+
+    def inputs(self):
+        self.asked += 1
+        return [TensorSpec([None, 3], tf.float32, "x"), tf.placeholder(tf.int32, [None], "y")]
+
+    def build_graph(self, x, y):
+        return tf.reduce_sum(x)
+
+    def optimizer(self):
+        return tf.train.AdamOptimizer()
+
+
+def test_signature():
+    """Specs and placeholders become specs; the default graph stays empty; inputs() is asked once."""
+    model = Model()
+    signature = model.get_input_signature()
+    described = [(spec.name, spec.dtype, tf.TensorShape(spec.shape).as_list()) for spec in signature]
+    assert [("x", tf.float32, [None, 3]), ("y", tf.int32, [None])] == described
+    assert ["x", "y"] == model.input_names
+    assert 1 == model.asked
+    assert [] == tf.get_default_graph().get_operations()
+
+
+def test_each_model_has_its_own():
+    """Two models of a class do not share what they remember."""
+    one, two = Model(), Model()
+    one.get_input_signature()
+    assert 0 == two.asked
+
+
+def test_no_inputs():
+    """A model may take nothing."""
+
+    class Nothing(ModelDesc):
+        def inputs(self):
+            return []
+
+    assert [] == Nothing().get_input_signature()
+
+
+def test_inputs_of_another_kind():
+    """Anything else in the list is refused."""
+
+    class Wrong(ModelDesc):
+        def inputs(self):
+            return [3]
+
+    with pytest.raises(TypeError, match=r"Wrong.inputs\(\) returned int, wanted only tf.TensorSpec"):
+        Wrong().get_input_signature()
+
+
+def test_inputs_is_no_list():
+    """inputs() returns a list."""
+
+    class Wrong(ModelDesc):
+        def inputs(self):
+            return {}
+
+    with pytest.raises(TypeError, match=r"Wrong.inputs\(\) returned dict, wanted a list of tf.TensorSpec"):
+        Wrong().get_input_signature()
+
+
+def test_placeholder_from_elsewhere():
+    """Placeholders must be made inside inputs()."""
+    placeholder = tf.placeholder(tf.float32, [], "p")
+
+    class Wrong(ModelDesc):
+        def inputs(self):
+            return [placeholder]
+
+    with pytest.raises(ValueError, match="p:0 was made elsewhere"):
+        Wrong().get_input_signature()
+
+
+def test_optimizer_once():
+    """The optimizer is made once."""
+    model = Model()
+    assert model.get_optimizer() is model.get_optimizer()
+
+
+def test_optimizer_of_another_kind():
+    """It must be a TF1 optimizer."""
+
+    class Wrong(Model):
+        def optimizer(self):
+            return "adam"
+
+    with pytest.raises(TypeError, match=r"Wrong.optimizer\(\) returned str, wanted a tf.train.Optimizer"):
+        Wrong().get_optimizer()
+
+
+@pytest.mark.parametrize("is_training", [True, False])
+def test_training(is_training):
+    """`training` follows the tower."""
+    with TowerContext("", is_training=is_training):
+        assert is_training is Model().training
+
+
+def test_training_outside():
+    """Outside a tower it is not known."""
+    with pytest.raises(AttributeError, match="known only while the model is built"):
+        Model().training  # noqa: B018
+
+
+@pytest.mark.parametrize("method", ["inputs", "build_graph", "optimizer"])
+def test_not_defined(method):
+    """What a user must define says so."""
+    with pytest.raises(NotImplementedError, match=rf"ModelDesc: define {method}\(\)"):
+        getattr(ModelDesc(), method)()
+
+
+def test_base_has_no_optimizer():
+    """A ModelDescBase says nothing of costs and optimizers."""
+    assert not hasattr(ModelDescBase(), "optimizer")

@@ -1,0 +1,160 @@
+"""train/config.py: what a training needs, and resuming."""
+
+from __future__ import annotations
+
+import json
+import os
+from unittest import mock
+
+import pytest
+from fakes.models import Mean, threes
+
+from tensorpack_lite.callbacks.saver import ModelSaver
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.raw import DataFromGenerator
+from tensorpack_lite.input_source.feed import FeedInput
+from tensorpack_lite.tfutils.sesscreate import NewSessionCreator
+from tensorpack_lite.tfutils.sessinit import DictRestore, JustCurrentSession, SaverRestore
+from tensorpack_lite.train import DEFAULT_CALLBACKS, DEFAULT_MONITORS
+from tensorpack_lite.train.config import AutoResumeTrainConfig, TrainConfig
+from tensorpack_lite.train.interface import launch_train_with_config
+from tensorpack_lite.train.simple import SimpleTrainer
+from tensorpack_lite.utils import logger
+
+
+class TestTrainConfig:
+    def test_defaults(self):
+        """What is not given has the documented value."""
+        config = TrainConfig(dataflow=threes(7), model=Mean())
+        assert ([], None, None) == (config.callbacks, config.extra_callbacks, config.monitors)
+        assert isinstance(config.session_creator, NewSessionCreator)
+        assert isinstance(config.session_init, JustCurrentSession)
+        assert (1, 7, 99999) == (config.starting_epoch, config.steps_per_epoch, config.max_epoch)
+
+    def test_steps_from_input_source(self):
+        """The size of an input source is the default number of steps."""
+        assert 7 == TrainConfig(data=FeedInput(threes(7))).steps_per_epoch
+
+    def test_numbers_are_whole(self):
+        """Ranges may be floats."""
+        config = TrainConfig(steps_per_epoch=10.0, starting_epoch=2.0, max_epoch=3.0)
+        assert (10, 2, 3) == (config.steps_per_epoch, config.starting_epoch, config.max_epoch)
+
+    def test_no_steps(self):
+        """Zero steps are zero steps, not the default."""
+        assert 0 == TrainConfig(dataflow=threes(7), steps_per_epoch=0).steps_per_epoch
+
+    def test_anything_smart_init_takes(self):
+        """session_init may be a dictionary or a path."""
+        assert isinstance(TrainConfig(steps_per_epoch=1, session_init={}).session_init, JustCurrentSession)
+
+    def test_data_without_length(self):
+        """Without a length, steps_per_epoch must be given."""
+        with pytest.raises(
+            ValueError, match=r"DataFromGenerator has no length. Pass TrainConfig\(steps_per_epoch=...\)"
+        ):
+            TrainConfig(dataflow=DataFromGenerator(lambda: iter([[1]])))
+
+    def test_no_data(self):
+        """Without data there is nothing to count."""
+        with pytest.raises(ValueError, match="there is no data to count"):
+            TrainConfig(model=Mean())
+
+    def test_both_inputs(self):
+        """dataflow and data exclude each other."""
+        with pytest.raises(ValueError, match="both dataflow and data were given"):
+            TrainConfig(dataflow=threes(), data=FeedInput(threes()))
+
+    def test_both_sessions(self):
+        """session_creator and session_config exclude each other."""
+        with pytest.raises(ValueError, match="both session_creator and session_config were given"):
+            TrainConfig(
+                session_creator=NewSessionCreator(), session_config=tf.ConfigProto(), steps_per_epoch=1
+            )
+
+    @pytest.mark.parametrize(
+        ("name", "wanted"),
+        [
+            ("dataflow", "a DataFlow"),
+            ("data", "a InputSource"),
+            ("model", "a ModelDescBase"),
+            ("callbacks", "a list"),
+            ("extra_callbacks", "a list"),
+            ("monitors", "a list"),
+        ],
+    )
+    def test_another_kind(self, name, wanted):
+        """Each argument is checked by name."""
+        with pytest.raises(TypeError, match=f"TrainConfig: {name}: takes {wanted}, got int"):
+            TrainConfig(**{"steps_per_epoch": 1, name: 3})
+
+
+def test_defaults_are_new_each_time():
+    """The default callbacks and monitors are new objects, in their order."""
+    names = [type(cb).__name__.split("_")[0] for cb in DEFAULT_CALLBACKS()]
+    assert ["MovingAverageSummary", "ProgressBar", names[2], "RunUpdateOps"] == names
+    assert ["TFEventWriter", "JSONWriter", "ScalarPrinter"] == [type(m).__name__ for m in DEFAULT_MONITORS()]
+    assert DEFAULT_CALLBACKS()[0] is not DEFAULT_CALLBACKS()[0]
+
+
+class TestAutoResume:
+    def train(self, config):
+        with tf.Graph().as_default():
+            trainer = SimpleTrainer()
+            launch_train_with_config(config, trainer)
+            return trainer
+
+    def config(self, kind=AutoResumeTrainConfig, **kwargs):
+        return kind(
+            model=Mean(),
+            dataflow=threes(),
+            callbacks=[ModelSaver()],
+            steps_per_epoch=5,
+            **{"max_epoch": 2, **kwargs},
+        )
+
+    def test_no_logger_dir(self):
+        """Without a directory there is nothing to resume, and that is no error."""
+        config = AutoResumeTrainConfig(steps_per_epoch=1)
+        assert 1 == config.starting_epoch
+        assert isinstance(config.session_init, JustCurrentSession)
+
+    def test_empty_dir(self, log_dir):
+        """Nothing there, nothing resumed."""
+        assert 1 == self.config().starting_epoch
+
+    def test_resumes(self, log_dir):
+        """The next training starts after the last epoch, with the last checkpoint, and continues stats.json."""
+        self.train(self.config())
+        config = self.config(max_epoch=3)
+        assert 3 == config.starting_epoch
+        assert isinstance(config.session_init, SaverRestore)
+        assert config.session_init.path.endswith("model-10")
+        trainer = self.train(config)
+        assert 15 == trainer.global_step
+        with open(os.path.join(log_dir, "stats.json")) as f:
+            assert [1, 2, 3] == [entry["epoch_num"] for entry in json.load(f)]
+
+    def test_third_training_from_the_start(self, log_dir):
+        """A training that starts anew moves the old stats.json aside."""
+        self.train(self.config())
+        self.train(self.config(TrainConfig))
+        assert 2 == len([name for name in os.listdir(log_dir) if name.startswith("stats.json")])
+
+    def test_users_values_win_when_asked(self, log_dir):
+        """With always_resume=False, what the user gives is used."""
+        self.train(self.config())
+        mine = DictRestore({})
+        config = self.config(always_resume=False, session_init=mine)
+        assert config.session_init is mine
+        assert 3 == config.starting_epoch
+        assert 7 == self.config(always_resume=False, starting_epoch=7).starting_epoch
+
+    def test_half_a_training(self, log_dir):
+        """A stats.json without checkpoint resumes the epoch, with a warning."""
+        self.train(self.config())
+        os.remove(os.path.join(log_dir, "checkpoint"))
+        with mock.patch.object(logger, "warning") as log:
+            config = self.config()
+        assert (3, JustCurrentSession) == (config.starting_epoch, type(config.session_init))
+        assert "left an epoch number but not a checkpoint" in log.call_args[0][0]

@@ -1,0 +1,84 @@
+"""train/interface.py: launching, and how data is fed by default."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import pytest
+from fakes.models import Mean, threes
+
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.input_source.feed import FeedInput
+from tensorpack_lite.input_source.queueing import QueueInput
+from tensorpack_lite.train.base import Trainer
+from tensorpack_lite.train.config import TrainConfig
+from tensorpack_lite.train.interface import apply_default_prefetch, launch_train_with_config
+from tensorpack_lite.train.simple import NoOpTrainer, SimpleTrainer
+from tensorpack_lite.utils import logger
+
+
+class TestDefaultPrefetch:
+    def test_simple_trainer_feeds(self):
+        """Exactly SimpleTrainer gets a FeedInput."""
+        assert type(apply_default_prefetch(threes(), SimpleTrainer())) is FeedInput
+
+    def test_others_queue(self):
+        """Every other trainer, subclasses included, gets a QueueInput."""
+        assert type(apply_default_prefetch(threes(), NoOpTrainer())) is QueueInput
+
+    def test_input_source_stays(self):
+        """An InputSource is the user's choice."""
+        source = FeedInput(threes())
+        assert source is apply_default_prefetch(source, NoOpTrainer())
+
+
+class TestLaunch:
+    def test_another_trainer(self):
+        """Only single-cost trainers can be launched."""
+        with pytest.raises(TypeError, match="takes a SingleCostTrainer, got Trainer"):
+            launch_train_with_config(TrainConfig(steps_per_epoch=1), Trainer())
+
+    def test_another_config(self):
+        """The config is a TrainConfig."""
+        with pytest.raises(TypeError, match="takes a TrainConfig, got dict"):
+            launch_train_with_config({}, SimpleTrainer())
+
+    def test_no_model(self):
+        """A model is needed."""
+        with pytest.raises(ValueError, match="the config has no model"):
+            launch_train_with_config(TrainConfig(dataflow=threes()), SimpleTrainer())
+
+    def test_no_data(self):
+        """Data is needed."""
+        with pytest.raises(ValueError, match="the config has no data"):
+            launch_train_with_config(TrainConfig(model=Mean(), steps_per_epoch=1), SimpleTrainer())
+
+    def test_unused_regularizers(self):
+        """Regularization that is not part of the cost is named."""
+
+        class Regularized(Mean):
+            def build_graph(self, x):
+                cost = super().build_graph(x)
+                tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, tf.constant(0.0, name="forgotten"))
+                return cost
+
+        config = TrainConfig(
+            model=Regularized(), dataflow=threes(), steps_per_epoch=1, max_epoch=1, monitors=[]
+        )
+        with mock.patch.object(logger, "warning") as log:
+            launch_train_with_config(config, SimpleTrainer())
+        assert any("not part of the cost: forgotten:0" in str(call) for call in log.call_args_list)
+
+    def test_everything_in_the_config_is_used(self, log_dir):
+        """The config's fields reach the trainer."""
+        trainer = SimpleTrainer()
+        config = TrainConfig(
+            model=Mean(), dataflow=threes(), steps_per_epoch=3, starting_epoch=4, max_epoch=5
+        )
+        launch_train_with_config(config, trainer)
+        assert (6, 3, 4, 5) == (
+            trainer.global_step,
+            trainer.steps_per_epoch,
+            trainer.starting_epoch,
+            trainer.max_epoch,
+        )

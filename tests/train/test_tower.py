@@ -1,0 +1,242 @@
+"""train/tower.py: predictors, finding tensors, and what every single-cost trainer shares."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fakes.models import Mean, threes
+
+from tensorpack_lite.compat import TensorSpec
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.input_source.feed import FeedInput
+from tensorpack_lite.input_source.placeholder import PlaceholderInput
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.tfutils.tower.context import TowerContext
+from tensorpack_lite.tfutils.tower.func import TowerFunc
+from tensorpack_lite.train.simple import SimpleTrainer
+from tensorpack_lite.train.tower import SingleCostTrainer, TowerTrainer
+
+SIGNATURE = [TensorSpec([None], tf.float32, "x")]
+
+
+def scaled(x):
+    w = tf.get_variable("w", initializer=2.0)
+    return tf.multiply(w, x, name="y")
+
+
+class ScaledTrainer(TowerTrainer):
+    """A trainer of a user's own: one tower, whatever name it is given."""
+
+    def __init__(self, tower_name=""):
+        super().__init__()
+        inputs = PlaceholderInput()
+        inputs.setup(SIGNATURE)
+        self.tower_func = TowerFunc(scaled, SIGNATURE)
+        with TowerContext(tower_name, is_training=True):
+            self.tower_func(*inputs.get_input_tensors())
+        self.train_op = tf.no_op()
+
+
+class Predicts(Callback):
+    """Asks for predictors in setup and calls them in training."""
+
+    def __init__(self, devices=(0,), outputs=("y",)):
+        self.devices, self.outputs = devices, outputs
+
+    def _setup_graph(self):
+        self.predictors = [
+            self.trainer.get_predictor(["x"], list(self.outputs), device) for device in self.devices
+        ]
+
+    def _before_train(self):
+        self.results = [predictor(np.array([1.0, 3.0])) for predictor in self.predictors]
+
+
+class TestTowerFunc:
+    def test_set_once(self):
+        """A trainer has one tower function."""
+        with pytest.raises(RuntimeError, match="set a second time"):
+            ScaledTrainer().tower_func = TowerFunc(scaled, SIGNATURE)
+
+    def test_another_kind(self):
+        """It must be a TowerFunc."""
+        with pytest.raises(TypeError, match=r"takes a TowerFunc, got function. Wrap it: TowerFunc"):
+            TowerTrainer().tower_func = scaled
+
+    def test_not_set(self):
+        """Asking for towers before there is a tower function says what to do."""
+        for ask in (lambda t: t.towers, lambda t: t.input_signature, lambda t: t.get_predictor(["x"], ["y"])):
+            with pytest.raises(RuntimeError, match=r"has no tower function yet. Set self.tower_func"):
+                ask(TowerTrainer())
+        assert TowerTrainer().tower_func is None
+
+    def test_signature(self):
+        """The signature is the tower function's."""
+        assert SIGNATURE == ScaledTrainer().input_signature
+
+
+class TestPredictor:
+    def test_values(self, run):
+        """A predictor evaluates the model with its current variables."""
+        predicts = Predicts()
+        run(ScaledTrainer(), predicts)
+        assert [2.0, 6.0] == predicts.results[0][0].tolist()
+
+    def test_one_tower_a_device(self, run):
+        """There is one tower a device, however many predictors are asked for; inputs are shared placeholders."""
+        predicts = Predicts(devices=(-1, 0, 0, 1, 5))
+        trainer = run(ScaledTrainer(), predicts)
+        names = [t.ns_name for t in trainer.towers.inference()]
+        assert ["tower-pred-cpu", "tower-pred-0", "tower-pred-1", "tower-pred-5"] == names
+        assert ["x:0"] * 5 == [p.input_tensors[0].name for p in predicts.predictors]
+        assert "tower-pred-5/y:0" == predicts.predictors[-1].output_tensors[0].name
+
+    def test_variable_as_output(self, run):
+        """A variable's name means its value."""
+        predicts = Predicts(outputs=("w", "w:0"))
+        run(ScaledTrainer(), predicts)
+        assert [2.0, 2.0] == predicts.results[0]
+
+    def test_unknown_name(self, run):
+        """An unknown name is a KeyError with the nearest ones."""
+        with pytest.raises(
+            KeyError, match=r"tower-pred-0/yy:0' is not in the graph. The nearest names are: .*y"
+        ):
+            run(ScaledTrainer(), Predicts(outputs=("yy",)))
+
+    def test_two_trainers_in_a_process(self, run):
+        """The predictors of one trainer do not become those of the next."""
+        first, second = Predicts(), Predicts()
+        with tf.Graph().as_default():
+            one = run(ScaledTrainer(), first)
+        with tf.Graph().as_default():
+            run(ScaledTrainer(), second)
+        assert first.predictors[0].sess is one.sess
+        assert second.predictors[0].sess is not one.sess
+
+    def test_asked_for_before_setup(self, run):
+        """A predictor may be made right after the towers."""
+        trainer = ScaledTrainer()
+        predictor = trainer.get_predictor(["x"], ["y"])
+
+        class Calls(Callback):
+            def _before_train(self):
+                self.result = predictor(np.array([1.0]))
+
+        calls = Calls()
+        run(trainer, calls)
+        assert [2.0] == calls.result[0].tolist()
+
+
+class TestVariableScopeOfPredictors:
+    def test_devices(self):
+        """A predictor reads the variables of the tower on its device, or of the first one."""
+        trainer = TowerTrainer()
+        trainer.tower_func = TowerFunc(scaled, SIGNATURE)
+        from tensorpack_lite.tfutils.tower.context import TrainTowerContext
+
+        with TrainTowerContext("tower0", index=0, total=2):
+            trainer.tower_func(tf.zeros([1]))
+        with TrainTowerContext("tower1", vs_name="tower1", index=1, total=2):
+            trainer.tower_func(tf.zeros([1]))
+        assert ["", "tower1", "", ""] == [trainer.vs_name_for_predictor(d) for d in (0, 1, 5, -1)]
+        assert "tower1" == trainer._vs_name_for_predictor(1)
+
+
+class TestFindTensor:
+    @pytest.mark.parametrize("tower_name", ["", "tower0"])
+    def test_in_graph_or_first_tower(self, tower_name):
+        """A name without prefix is found whether towers have names or not."""
+        assert ScaledTrainer(tower_name).find_tensor("y").name.endswith("y:0")
+
+    def test_before_there_are_towers(self):
+        """Without towers, an unknown name is a plain KeyError."""
+        with pytest.raises(KeyError, match="'y:0' is not in the graph|'y' is not in the graph"):
+            TowerTrainer().find_tensor("y")
+
+
+class TestSetupGraph:
+    def setup(self, get_cost=None, input_source=None, trainer=None, signature=None):
+        model = Mean()
+        trainer = trainer or SimpleTrainer()
+        trainer.setup_graph(
+            signature or model.get_input_signature(),
+            input_source or FeedInput(threes()),
+            get_cost or model.build_graph,
+            model.get_optimizer,
+        )
+        return trainer
+
+    def test_once(self):
+        """A trainer's graph is built once."""
+        trainer = self.setup()
+        with pytest.raises(Exception, match="once"):
+            self.setup(trainer=trainer)
+
+    def test_input_that_was_set_up(self):
+        """An input source cannot be used twice."""
+        source = FeedInput(threes())
+        self.setup(input_source=source)
+        with pytest.raises(RuntimeError, match="FeedInput was set up before. Make a new one"):
+            self.setup(input_source=source)
+
+    @pytest.mark.parametrize(
+        ("cost", "message"), [(None, "returned NoneType, wanted the cost"), (1.0, "returned float")]
+    )
+    def test_cost_is_no_tensor(self, cost, message):
+        """The tower function must return a tensor."""
+        with pytest.raises(TypeError, match=message):
+            self.setup(lambda x: cost)
+
+    def test_cost_is_no_scalar(self):
+        """The cost must be a scalar."""
+        with pytest.raises(ValueError, match=r"of shape \(.*\), wanted a scalar. Use tf.reduce_mean"):
+            self.setup(lambda x: x)
+
+    def test_nothing_to_train(self):
+        """A model without variables made in its tower cannot be trained."""
+        tf.get_variable("outside", shape=[])
+        with pytest.raises(ValueError, match="has no trainable variables"):
+            self.setup(lambda x: tf.reduce_sum(x))
+
+    def test_variables_from_outside_are_not_trained(self):
+        """A variable made before the tower function is not trained."""
+        outside = tf.get_variable("outside", initializer=1.0, use_resource=True)
+
+        def cost(x):
+            return tf.reduce_mean(tf.get_variable("w", initializer=0.0) * outside - x)
+
+        trainer = self.setup(cost)
+        trained = [v.op.name for v in trainer.towers[0].get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)]
+        assert ["w"] == trained
+
+    def test_optimizer_is_asked_once(self):
+        """get_opt_fn is called once, inside the tower."""
+        calls = []
+
+        def optimizer():
+            calls.append(tf.get_default_graph().get_name_scope() or "")
+            return tf.train.GradientDescentOptimizer(0.1)
+
+        trainer = SimpleTrainer()
+        model = Mean()
+        trainer.setup_graph(model.get_input_signature(), FeedInput(threes()), model.build_graph, optimizer)
+        assert [""] == calls
+
+    def test_gradients_that_are_none(self):
+        """A variable the cost does not depend on is left alone."""
+
+        def cost(x):
+            tf.get_variable("unused", initializer=0.0)
+            return tf.reduce_mean((tf.get_variable("w", initializer=0.0) - x) ** 2)
+
+        assert "train_op" == self.setup(cost).train_op.name
+
+    def test_abstract(self):
+        """The base class itself does not know how to build."""
+        model = Mean()
+        trainer = SingleCostTrainer()
+        with pytest.raises(NotImplementedError, match="_setup_graph"):
+            trainer.setup_graph(
+                model.get_input_signature(), FeedInput(threes()), model.build_graph, model.get_optimizer
+            )
