@@ -1,0 +1,96 @@
+"""The event file that TensorBoard reads."""
+
+from __future__ import annotations
+
+import glob
+import os
+
+import pytest
+from fakes.trainers import CountingTrainer, run
+
+from tensorpack_lite.callbacks.monitor.event_file import TFEventWriter
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.loop.callback import CallbackFactory
+
+
+def event_files(directory):
+    """The paths of all event files, the oldest first."""
+    return sorted(glob.glob(os.path.join(directory, "events.out.tfevents.*")), key=os.path.getmtime)
+
+
+def events(directory):
+    """All events in all files."""
+    return [event for path in event_files(directory) for event in tf.train.summary_iterator(path)]
+
+
+def put_epoch():
+    """A callback that reports the number of each epoch."""
+    return CallbackFactory(trigger=lambda self: self.trainer.monitors.put_scalar("n", self.epoch_num))
+
+
+def test_scalars_with_their_steps(log_dir):
+    """What is put into monitors stands in the file, at its step."""
+    run(CountingTrainer(), [put_epoch()], [TFEventWriter()])
+
+    found = [(e.step, v.tag, v.simple_value) for e in events(log_dir) for v in e.summary.value]
+    assert [(2, "n", 1.0), (4, "n", 2.0)] == found
+
+
+def test_the_graph_is_written(log_dir):
+    """One event holds the graph definition."""
+    run(CountingTrainer(), monitors=[TFEventWriter()], steps=1, epochs=1)
+
+    graphs = [tf.GraphDef.FromString(e.graph_def) for e in events(log_dir) if e.HasField("graph_def")]
+    assert ["x" in [node.name for node in graph.node] for graph in graphs] == [True]
+
+
+def test_events_are_passed_on(log_dir):
+    """An event of another kind is written with the step at which it came."""
+
+    def put(self):
+        self.trainer.monitors.put_event(tf.Event(tagged_run_metadata=tf.summary.TaggedRunMetadata(tag="t")))
+
+    run(CountingTrainer(), [CallbackFactory(trigger=put)], [TFEventWriter()], steps=2, epochs=1)
+
+    assert [2] == [e.step for e in events(log_dir) if e.HasField("tagged_run_metadata")]
+
+
+def test_a_scalar_before_training(log_dir):
+    """Callbacks that report in before_train come before the monitors' before_train; nothing is lost."""
+    early = CallbackFactory(before_train=lambda self: self.trainer.monitors.put_scalar("early", 1))
+    run(CountingTrainer(), [early], [TFEventWriter()], steps=1, epochs=1)
+
+    assert ["early"] == [v.tag for e in events(log_dir) for v in e.summary.value]
+
+
+def test_split_files(log_dir):
+    """With split_files, each trigger begins a new file, and each holds its epoch."""
+    run(CountingTrainer(), [put_epoch()], [TFEventWriter(split_files=True)], epochs=3)
+
+    found = [
+        [v.simple_value for e in tf.train.summary_iterator(path) for v in e.summary.value]
+        for path in event_files(log_dir)
+    ]
+    assert [[1.0], [2.0], [3.0]] == sorted(f for f in found if f)
+
+
+def test_a_directory_of_its_own(tmp_path):
+    """logdir may be given, by position with all others."""
+    run(CountingTrainer(), monitors=[TFEventWriter(str(tmp_path), 10, 120, True)], steps=1, epochs=1)
+
+    assert event_files(str(tmp_path))
+
+
+def test_a_missing_directory(tmp_path):
+    """It is not created silently."""
+    with pytest.raises(ValueError, match="TFEventWriter: logdir '.*nowhere' is not a directory"):
+        TFEventWriter(str(tmp_path / "nowhere"))
+
+
+def test_without_a_directory(log_lines):
+    """Nothing is written, with one warning, and training works."""
+    writer = TFEventWriter()
+    run(CountingTrainer(), [put_epoch()], [writer])
+
+    assert writer.enabled is False
+    assert 1 == len([line for line in log_lines if line.startswith("TFEventWriter writes nothing")])

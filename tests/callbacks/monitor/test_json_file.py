@@ -1,0 +1,181 @@
+"""`stats.json`: what stands in it, when it is written, and what becomes of one that exists."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+import pytest
+from fakes.trainers import CountingTrainer, run
+
+from tensorpack_lite.callbacks.monitor.json_file import JSONWriter
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.state import StopTraining
+from tensorpack_lite.utils import logger
+
+
+class Put(Callback):
+    """Puts scalars at given moments: {moment: name}; the value is the global step."""
+
+    def __init__(self, **moments) -> None:
+        self._moments = moments
+
+    def _put(self, moment: str) -> None:
+        if moment in self._moments:
+            self.trainer.monitors.put_scalar(self._moments[moment], self.global_step)
+
+    def _before_train(self) -> None:
+        self._put("before_train")
+
+    def _trigger_step(self) -> None:
+        self._put("step")
+        self._put(f"step{self.local_step}")
+
+    def _trigger(self) -> None:
+        self._put("epoch")
+
+
+def read(log_dir):
+    """The file's content."""
+    with open(os.path.join(log_dir, "stats.json")) as file:
+        return json.load(file)
+
+
+def write(log_dir, text) -> None:
+    """Put a file there as if an earlier training had left it."""
+    with open(os.path.join(log_dir, "stats.json"), "w") as file:
+        file.write(text)
+
+
+class TestWhenItIsWritten:
+    def test_the_exact_file(self, log_dir):
+        """One array on one line; epoch_num and global_step come last."""
+        run(CountingTrainer(), [Put(epoch="error")], [JSONWriter()])
+
+        with open(os.path.join(log_dir, "stats.json")) as file:
+            assert (
+                '[{"error": 2, "epoch_num": 1, "global_step": 2}, {"error": 4, "epoch_num": 2, "global_step": 4}]'
+                == file.read()
+            )
+        assert not os.path.exists(os.path.join(log_dir, "stats.json.tmp"))
+
+    def test_the_last_step_and_the_epoch_share_an_element(self, log_dir):
+        """Other steps have elements of their own."""
+        run(CountingTrainer(), [Put(step="cost", epoch="error")], [JSONWriter()], steps=3, epochs=1)
+
+        assert [
+            {"cost": 1, "epoch_num": 1, "global_step": 1},
+            {"cost": 2, "epoch_num": 1, "global_step": 2},
+            {"cost": 3, "error": 3, "epoch_num": 1, "global_step": 3},
+        ] == read(log_dir)
+
+    def test_a_step_that_reports_nothing_has_no_element(self, log_dir):
+        """Only what was reported is written."""
+        run(CountingTrainer(), [Put(step1="cost")], [JSONWriter()], steps=4, epochs=1)
+
+        assert [{"cost": 2, "epoch_num": 1, "global_step": 2}] == read(log_dir)
+
+    def test_before_train(self, log_dir):
+        """What is reported before training is written with the epoch before the first."""
+        run(CountingTrainer(), [Put(before_train="x")], [JSONWriter()], steps=1, epochs=1)
+
+        assert [{"x": 0, "epoch_num": 0, "global_step": 0}] == read(log_dir)
+
+    def test_an_interrupted_epoch_is_not_written(self, log_dir):
+        """What the last step of a training that is stopped in an epoch reports is lost."""
+
+        class Stop(Callback):
+            def _trigger_step(self) -> None:
+                if self.global_step == 2:
+                    raise StopTraining
+
+        run(CountingTrainer(), [Put(step="cost"), Stop()], [JSONWriter()], steps=3, epochs=1)
+
+        assert [{"cost": 1, "epoch_num": 1, "global_step": 1}] == read(log_dir)
+
+    def test_a_disk_error_is_logged(self, log_dir, log_lines):
+        """Training goes on without the file."""
+        os.mkdir(os.path.join(log_dir, "stats.json.tmp"))
+        trainer = run(CountingTrainer(), [Put(epoch="error")], [JSONWriter()])
+
+        assert 4 == trainer.global_step
+        assert any(line.startswith("JSONWriter: cannot write") for line in log_lines)
+
+
+class TestAnExistingFile:
+    OLD = '[{"error": 1, "epoch_num": 3, "global_step": 6}]'
+
+    def train(self, starting_epoch):
+        run(CountingTrainer(), [Put(epoch="error")], [JSONWriter()], 2, starting_epoch, starting_epoch)
+
+    def backups(self, log_dir):
+        return [f for f in os.listdir(log_dir) if re.fullmatch(r"stats\.json\.\d{4}-\d{6}", f)]
+
+    def test_the_next_epoch_continues_it(self, log_dir):
+        """Last epoch 3, starting epoch 4: appended."""
+        write(log_dir, self.OLD)
+        self.train(4)
+
+        assert [(3, 1), (4, 2)] == [(e["epoch_num"], e["error"]) for e in read(log_dir)]
+        assert [] == self.backups(log_dir)
+
+    @pytest.mark.parametrize("starting_epoch", [1, 3, 5])
+    def test_another_epoch_moves_it(self, log_dir, log_lines, starting_epoch):
+        """Any other starting epoch keeps the old file beside the new one, and warns."""
+        write(log_dir, self.OLD)
+        self.train(starting_epoch)
+
+        assert [starting_epoch] == [e["epoch_num"] for e in read(log_dir)]
+        assert 1 == len(self.backups(log_dir))
+        assert any("pass starting_epoch=4" in line for line in log_lines)
+
+    @pytest.mark.parametrize("old", ["[]", '[{"error": 1}]'])
+    def test_an_unknown_epoch_continues_it(self, log_dir, old):
+        """A file that does not say its epoch is continued."""
+        write(log_dir, old)
+        self.train(4)
+
+        assert [*json.loads(old), {"error": 2, "epoch_num": 4, "global_step": 2}] == read(log_dir)
+
+    def test_a_broken_file_is_moved(self, log_dir):
+        """What is not JSON is kept beside the new file."""
+        write(log_dir, "[{")
+        self.train(4)
+
+        assert [4] == [e["epoch_num"] for e in read(log_dir)]
+        assert 1 == len(self.backups(log_dir))
+
+
+class TestLoading:
+    def test_elements_and_epoch(self, log_dir):
+        """The list, and the epoch of its last element."""
+        write(log_dir, '[{"epoch_num": 1}, {"epoch_num": 2}]')
+
+        assert [{"epoch_num": 1}, {"epoch_num": 2}] == JSONWriter.load_existing_json()
+        assert 2 == JSONWriter.load_existing_epoch_number(log_dir)
+
+    def test_no_file_and_no_directory(self, tmp_path):
+        """None, without an error."""
+        assert JSONWriter.load_existing_json() is None
+        assert JSONWriter.load_existing_json(str(tmp_path)) is None
+        assert JSONWriter.load_existing_epoch_number() is None
+
+    @pytest.mark.parametrize(("text", "match"), [("[", "is not JSON"), ("{}", "holds a dict, not a list")])
+    def test_a_broken_file(self, log_dir, text, match):
+        """The content is an error, the epoch is not known."""
+        write(log_dir, text)
+
+        with pytest.raises(ValueError, match=match):
+            JSONWriter.load_existing_json()
+        assert JSONWriter.load_existing_epoch_number() is None
+
+
+def test_without_a_directory(log_lines):
+    """Nothing is written, with one warning, and training works."""
+    writer = JSONWriter()
+    run(CountingTrainer(), [Put(epoch="error")], [writer])
+
+    assert writer.enabled is False
+    assert logger.get_logger_dir() is None
+    assert 1 == len([line for line in log_lines if line.startswith("JSONWriter writes nothing")])

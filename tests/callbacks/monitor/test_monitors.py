@@ -1,0 +1,200 @@
+"""What is handed to `trainer.monitors`, and what monitors receive."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fakes.recording import RecordingCallback, RecordingMonitor
+from fakes.trainers import CountingTrainer, run
+
+from tensorpack_lite.callbacks.monitor.base import MonitorBase, NoOpMonitor
+from tensorpack_lite.callbacks.monitor.monitors import Monitors
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.loop.callback import CallbackFactory
+
+
+@pytest.fixture
+def monitor():
+    """A monitor that writes down what it is told."""
+    return RecordingMonitor()
+
+
+@pytest.fixture
+def monitors(monitor):
+    """The group around it, as far into training as step 5."""
+    trainer = CountingTrainer()
+    trainer.loop.global_step = 5
+    group = Monitors([monitor])
+    group.setup_graph(trainer)
+    return group
+
+
+def scalars(*pairs):
+    """A summary of scalars."""
+    return tf.Summary(value=[tf.Summary.Value(tag=tag, simple_value=value) for tag, value in pairs])
+
+
+class TestPutScalar:
+    @pytest.mark.parametrize("value", [3, 3.0, np.float32(3), np.int64(3), np.array(3.0)])
+    def test_every_number_becomes_pythons(self, monitors, monitor, value):
+        """NumPy numbers arrive as Python's, which JSON can write."""
+        monitors.put_scalar("cost", value)
+
+        assert [("cost", 3)] == monitor.scalars
+        assert type(monitor.scalars[0][1]) in (int, float)
+
+    def test_a_summary_comes_too(self, monitors, monitor):
+        """Monitors that write summaries get a summary of one value."""
+        monitors.put_scalar("cost", 0.5)
+
+        assert [("cost", 0.5)] == [(v.tag, v.simple_value) for v in monitor.summaries[0].value]
+
+    def test_something_else(self, monitors):
+        """A vector is no scalar."""
+        with pytest.raises(TypeError, match="Monitors.put_scalar 'cost': takes a number, got ndarray"):
+            monitors.put_scalar("cost", np.zeros(2))
+
+
+class TestPutSummary:
+    @pytest.mark.parametrize(
+        ("tag", "name"),
+        [
+            ("tower0/lr-summary", "lr"),
+            ("tower12/rawcost", "rawcost"),
+            ("a/tower1/b/tower2/c", "a/b/c"),
+            ("cost-summary", "cost"),
+            ("cost-summary-x", "cost-summary-x"),
+            ("lr", "lr"),
+        ],
+    )
+    def test_names_of_scalars_are_shortened(self, monitors, monitor, tag, name):
+        """Every `tower<k>/` and a trailing `-summary` go, in the summary that is passed on, too."""
+        monitors.put_summary(scalars((tag, 1.0)))
+
+        assert [(name, 1.0)] == monitor.scalars
+        assert [name] == [value.tag for value in monitor.summaries[0].value]
+
+    def test_other_kinds_keep_their_names(self, monitors, monitor):
+        """A histogram is passed on as it is and is no scalar."""
+        value = tf.Summary.Value(tag="tower0/w-summary", histo=tf.HistogramProto(min=1))
+        monitors.put_summary(tf.Summary(value=[value]))
+
+        assert [] == monitor.scalars
+        assert "tower0/w-summary" == monitor.summaries[0].value[0].tag
+
+    def test_bytes(self, monitors, monitor):
+        """What a summary operation evaluates to is taken as it is."""
+        monitors.put_summary(scalars(("a", 1.0), ("b", 2.0)).SerializeToString())
+
+        assert [("a", 1.0), ("b", 2.0)] == monitor.scalars
+
+    def test_something_else(self, monitors):
+        """A number is no summary."""
+        with pytest.raises(TypeError, match="Monitors.put_summary: takes a tf.Summary or its bytes, got int"):
+            monitors.put_summary(3)
+
+
+class TestPutImage:
+    @pytest.mark.parametrize(
+        ("shape", "batch"),
+        [
+            ((4, 5), (1, 4, 5, 1)),
+            ((4, 5, 3), (1, 4, 5, 3)),
+            ((4, 5, 1), (1, 4, 5, 1)),
+            ((4, 5, 6), (4, 5, 6, 1)),
+            ((2, 4, 5, 3), (2, 4, 5, 3)),
+        ],
+    )
+    def test_shapes(self, monitors, monitor, shape, batch):
+        """Each form of an image becomes [N, H, W, C]."""
+        monitors.put_image("picture", np.zeros(shape, dtype="uint8"))
+
+        assert [("picture", batch)] == [(name, image.shape) for name, image in monitor.images]
+        assert 1 == len(monitor.summaries)
+
+    def test_too_few_dimensions(self, monitors):
+        """A vector is no image."""
+        with pytest.raises(ValueError, match=r"put_image 'x': array of shape \(3,\) has 1 dimensions"):
+            monitors.put_image("x", np.zeros(3))
+
+    def test_a_list(self, monitors):
+        """Only arrays are taken."""
+        with pytest.raises(TypeError, match="Monitors.put_image 'x': takes an ndarray, got list"):
+            monitors.put_image("x", [[0]])
+
+
+class TestPutEvent:
+    def test_step_and_time_are_filled_in(self, monitors, monitor):
+        """The event carries the current step and a time."""
+        monitors.put_event(tf.Event(file_version="x"))
+
+        assert 5 == monitor.events[0].step
+        assert monitor.events[0].wall_time > 0
+
+    def test_something_else(self, monitors):
+        """A summary is no event."""
+        with pytest.raises(TypeError, match="Monitors.put_event: takes a tf.Event, got Summary"):
+            monitors.put_event(tf.Summary())
+
+
+class TestHistory:
+    def test_latest_and_history(self, monitors):
+        """Values with the steps at which they came."""
+        monitors.put_scalar("cost", 3)
+        monitors.trainer.loop.global_step = 6
+        monitors.put_summary(scalars(("tower0/cost-summary", 2.0)))
+
+        assert 2.0 == monitors.get_latest("cost")
+        assert [(5, 3.0), (6, 2.0)] == monitors.get_history("cost")
+
+    def test_an_unknown_name(self, monitors):
+        """get_latest raises and names what is there, get_history is empty."""
+        monitors.put_scalar("cost", 3)
+
+        with pytest.raises(KeyError, match="No scalar 'error' has been put.*cost"):
+            monitors.get_latest("error")
+        assert [] == monitors.get_history("error")
+
+    def test_the_history_given_out_is_a_copy(self, monitors):
+        """What a caller does to the list does not change the history."""
+        monitors.put_scalar("cost", 3)
+        monitors.get_history("cost").clear()
+
+        assert [(5, 3.0)] == monitors.get_history("cost")
+
+    def test_it_can_be_read_after_training(self):
+        """The session is closed, the history is there."""
+        put = CallbackFactory(trigger=lambda self: self.trainer.monitors.put_scalar("n", self.epoch_num))
+        trainer = run(CountingTrainer(), [put])
+
+        assert 2 == trainer.monitors.get_latest("n")
+        assert [(2, 1.0), (4, 2.0)] == trainer.monitors.get_history("n")
+        with pytest.raises(RuntimeError, match="closed"):
+            trainer.sess.run(trainer.train_op)
+
+
+class TestMonitorBase:
+    def test_monitors_only(self):
+        """Another callback is refused."""
+        with pytest.raises(TypeError, match="Monitors: takes a list of MonitorBase, got RecordingCallback"):
+            Monitors([RecordingCallback()])
+
+    def test_no_name_scope(self):
+        """setup_graph of a monitor opens no name scope."""
+        seen = []
+
+        class Look(MonitorBase):
+            def _setup_graph(self) -> None:
+                seen.append(self.graph.get_name_scope())
+
+        run(CountingTrainer(), monitors=[Look()], steps=1, epochs=1)
+
+        assert [""] == seen
+
+    def test_every_process_has_them(self):
+        """Monitors and their group are not chief-only."""
+        assert [False, False] == [MonitorBase().chief_only, Monitors([]).chief_only]
+
+    def test_a_name_for_nothing(self):
+        """NoOpMonitor shows its name."""
+        assert ["NoOpMonitor", "x"] == [str(NoOpMonitor()), str(NoOpMonitor("x"))]

@@ -1,0 +1,243 @@
+"""The step counter, the progress bar, the printer, the time limit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fakes.recording import RecordingCallback
+from fakes.trainers import CountingTrainer, ScalingTrainer, run
+
+from tensorpack_lite.callbacks.steps import MaintainStepCounter, ProgressBar, SessionRunTimeout, TensorPrinter
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.tfutils.common import get_global_step_value, get_global_step_var
+from tensorpack_lite.tfutils.sessinit import DictRestore
+
+
+class Probe(Callback):
+    """Collects the value of one tensor in each run."""
+
+    def __init__(self, make) -> None:
+        self._make, self.values = make, []
+
+    def _setup_graph(self) -> None:
+        self._tensor = self._make()
+
+    def _before_run(self, ctx):
+        return [self._tensor]
+
+    def _after_run(self, ctx, run_values) -> None:
+        self.values.append(run_values.results[0])
+
+
+class TestMaintainStepCounter:
+    def test_graph_and_python_agree(self):
+        """The variable and trainer.global_step both count the steps."""
+        seen = []
+
+        class Look(Callback):
+            def _trigger_step(self) -> None:
+                seen.append((self.global_step, get_global_step_value()))
+
+        run(CountingTrainer(), [Look()], steps=3, epochs=1)
+
+        assert [(1, 1), (2, 2), (3, 3)] == seen
+
+    def test_callbacks_before_it_see_the_old_count(self):
+        """In after_run, callbacks of the trainer see the count before the step, the user's the one after it."""
+        trainer, early, late = CountingTrainer(), RecordingCallback(), RecordingCallback()
+        trainer.register_callback(early)
+        run(trainer, [late], steps=2, epochs=1)
+
+        assert [(1, 0), (1, 1)] == early.times("after_run")
+        assert [(1, 1), (1, 2)] == late.times("after_run")
+
+    def test_it_counts_runs(self):
+        """Two runs in each of three steps make six."""
+        trainer = run(CountingTrainer(runs_per_step=2), steps=3, epochs=1)
+
+        assert 6 == trainer.global_step
+
+    def test_the_operation_stands_at_the_root(self, fresh_graph):
+        """It is `global_step_incr`, the variable `global_step`."""
+        run(CountingTrainer(), steps=1, epochs=1)
+
+        assert "NoOp" != fresh_graph.get_operation_by_name("global_step_incr").type
+        assert "global_step:0" == get_global_step_var().name
+
+    def test_what_reads_it_sees_the_value_before_the_step(self):
+        """A chain of operations on a read of global_step, slower than the increment, sees the old value in every step."""
+
+        def slow_read():
+            value = tf.cast(get_global_step_var(), tf.float32)
+            return tf.reduce_sum(tf.fill([200, 200], value)) / 40000
+
+        probes = [Probe(slow_read) for _ in range(4)]
+        run(CountingTrainer(), probes, steps=100, epochs=1)
+
+        for probe in probes:
+            np.testing.assert_allclose(probe.values, np.arange(100), rtol=1e-5)
+
+    def test_a_decayed_learning_rate_of_the_tower(self):
+        """A read that was made inside a tower, before the counter, is waited for as well."""
+        trainer = ScalingTrainer(
+            build=lambda: tf.train.exponential_decay(1.0, get_global_step_var(), 1, 0.5, name="lr")
+        )
+        probe = Probe(lambda: tf.get_default_graph().get_tensor_by_name("lr:0"))
+        run(trainer, [probe], steps=10, epochs=1)
+
+        np.testing.assert_allclose(probe.values, 0.5 ** np.arange(10), rtol=1e-5)
+
+    def test_a_ref_variable(self):
+        """A global_step that the user made as a ref variable is ordered too."""
+        tf.get_variable(
+            "global_step", shape=[], dtype=tf.int64, initializer=tf.zeros_initializer(), trainable=False,
+            use_resource=False, collections=[tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.GLOBAL_STEP],
+        )  # fmt: skip
+        probes = [Probe(lambda: tf.cast(get_global_step_var(), tf.float32) * 1.0) for _ in range(8)]
+        run(CountingTrainer(), probes, steps=100, epochs=1)
+
+        for probe in probes:
+            assert list(range(100)) == probe.values
+
+    def test_a_consumer_that_needs_a_feed_is_not_pulled_in(self):
+        """A ref variable's reader that depends on a placeholder nobody feeds does not run in every step."""
+        step = tf.get_variable(
+            "global_step", shape=[], dtype=tf.int64, initializer=tf.zeros_initializer(), trainable=False,
+            use_resource=False, collections=[tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.GLOBAL_STEP],
+        )  # fmt: skip
+        tf.add(step, tf.placeholder(tf.int64, []))
+
+        assert 2 == run(CountingTrainer(), steps=2, epochs=1).global_step
+
+    def test_a_read_behind_the_train_op_is_left_alone(self):
+        """A read that itself waits for something is not waited for: no cycle, and nothing runs unasked."""
+        trainer = CountingTrainer()
+        with tf.control_dependencies([tf.Assert(False, ["never to be run"])]):
+            get_global_step_var().read_value()
+
+        assert 2 == run(trainer, steps=2, epochs=1).global_step
+
+    def test_a_read_inside_a_condition(self):
+        """A read inside tf.cond does not make the increment part of the condition."""
+        trainer = CountingTrainer()
+        step = get_global_step_var()
+        tf.cond(tf.placeholder_with_default(False, []), step.read_value, lambda: tf.constant(0, tf.int64))
+
+        assert 3 == run(trainer, steps=3, epochs=1).global_step
+
+    def test_the_request_is_one_object(self):
+        """before_run returns the same object each time, which is what makes a step fast."""
+        counter = MaintainStepCounter()
+        with tf.Graph().as_default():
+            counter._setup_graph()
+            counter.finish_graph()
+
+        assert counter.before_run(None) is counter.before_run(None)
+
+    def test_it_says_where_training_starts(self, log_lines):
+        """A restored step is logged."""
+        run(CountingTrainer(), steps=1, epochs=1, session_init=DictRestore({"global_step": np.int64(7)}))
+
+        assert "Start training with global_step=7." in log_lines
+
+    def test_step_0_is_not_worth_a_line(self, log_lines):
+        """A training that begins at 0 says nothing about it."""
+        run(CountingTrainer(), steps=1, epochs=1)
+
+        assert not [line for line in log_lines if "Start training" in line]
+
+
+class TestProgressBar:
+    def train(self, names, steps=3, epochs=1, runs_per_step=1):
+        """Train with a bar; returns the postfixes it was given and the fetches it made."""
+        bar = ProgressBar(names)
+        shown, fetched = [], []
+        show, take = bar._show_values, bar._after_run
+        bar._show_values = lambda: (shown.append(list(bar._values)), show())
+
+        def after_run(ctx, run_values):
+            fetched.append(run_values.results)
+            take(ctx, run_values)
+
+        bar._after_run = after_run
+        run(CountingTrainer(runs_per_step), [bar], steps=steps, epochs=epochs)
+        return shown, fetched
+
+    def test_tensors_are_fetched_once_a_step(self):
+        """With two runs in a step, the first one fetches."""
+        _, fetched = self.train(["cost"], steps=2, runs_per_step=2)
+
+        assert [[0.0], None, [20.0], None] == fetched
+
+    def test_one_step_per_epoch(self):
+        """With one step in each epoch the values shown are those of that epoch."""
+        shown, _ = self.train(["cost"], steps=1, epochs=3)
+
+        assert [[0.0], [10.0], [20.0]] == [shown[i] for i in range(3)]
+
+    def test_no_names_fetch_nothing(self):
+        """Without names nothing is evaluated."""
+        _, fetched = self.train([], steps=2)
+
+        assert [None, None] == fetched
+
+    def test_the_bar_counts_steps(self, capsys):
+        """At the end of an epoch the bar shows all its steps, with the last part of the tensor's name."""
+        self.train(["cost:0"], steps=3)
+
+        assert "3/3" in capsys.readouterr().err
+
+    def test_scalars_only(self):
+        """A tensor with dimensions is refused before training."""
+        tf.constant([1.0, 2.0], name="vector")
+        with pytest.raises(ValueError, match="ProgressBar: 'vector' is .*, wanted a scalar tensor"):
+            run(CountingTrainer(), [ProgressBar(["vector"])])
+
+    def test_an_unknown_name(self):
+        """A name that is not in the graph is an error that names what is near."""
+        with pytest.raises(KeyError, match="'cosst.*nearest names are: .*cost"):
+            run(CountingTrainer(), [ProgressBar(["cosst"])])
+
+    def test_every_process_has_one(self):
+        """It is not chief-only."""
+        assert ProgressBar().chief_only is False
+
+    def test_a_failed_step_closes_the_bar(self):
+        """after_train closes a bar whose epoch did not end."""
+        bar = ProgressBar()
+
+        class Fail(Callback):
+            def _trigger_step(self) -> None:
+                raise ArithmeticError("here")
+
+        with pytest.raises(ArithmeticError, match="here"):
+            run(CountingTrainer(), [bar, Fail()])
+        assert bar._bar is None
+
+
+class TestTensorPrinter:
+    def test_it_logs_each_run(self, log_lines):
+        """One line a run and name."""
+        run(CountingTrainer(), [TensorPrinter(["cost"])], steps=2, epochs=1)
+
+        assert ["cost: 0.", "cost: 10."] == [line for line in log_lines if line.startswith("cost:")]
+
+    def test_a_list_is_needed(self):
+        """A single string would be read letter by letter."""
+        with pytest.raises(TypeError, match="TensorPrinter: takes a list of names, got str"):
+            TensorPrinter("cost")
+
+
+class TestSessionRunTimeout:
+    def test_a_run_that_hangs_ends(self):
+        """A step that waits for ever ends with a DeadlineExceededError."""
+        trainer = CountingTrainer()
+        trainer.train_op = tf.FIFOQueue(1, [tf.float32]).dequeue()
+        with pytest.raises(tf.errors.DeadlineExceededError):
+            run(trainer, [SessionRunTimeout(50)])
+
+    def test_the_limit_is_positive(self):
+        """0 would mean no limit."""
+        with pytest.raises(ValueError, match="SessionRunTimeout: timeout_in_ms is 0, wanted more than 0"):
+            SessionRunTimeout(0)

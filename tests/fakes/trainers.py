@@ -1,0 +1,74 @@
+"""The smallest trainers that callbacks can be tested with: they are real, only what they train is not."""
+
+from __future__ import annotations
+
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.tfutils.tower.context import TrainTowerContext
+from tensorpack_lite.tfutils.tower.func import TowerFunc
+from tensorpack_lite.train.base import Trainer
+from tensorpack_lite.train.tower import TowerTrainer
+
+
+def run(trainer, callbacks=(), monitors=(), steps=2, epochs=2, starting_epoch=1, session_init=None):
+    """Train with exactly these callbacks and monitors; returns the trainer."""
+    trainer.train_with_defaults(
+        callbacks=list(callbacks),
+        monitors=list(monitors),
+        extra_callbacks=[],
+        steps_per_epoch=steps,
+        starting_epoch=starting_epoch,
+        max_epoch=epochs,
+        session_init=session_init,
+    )
+    return trainer
+
+
+class CountingTrainer(Trainer):
+    """
+    Each step adds 1 to the variable `x`; the tensor `cost` is x * 10 before the step's addition.
+
+    Args:
+        runs_per_step: how many times the hooked session runs in a step.
+    """
+
+    def __init__(self, runs_per_step: int = 1) -> None:
+        super().__init__()
+        self._runs_per_step = runs_per_step
+        x = tf.get_variable("x", initializer=0.0, use_resource=True)
+        cost = tf.multiply(x.read_value(), 10.0, name="cost")
+        with tf.control_dependencies([cost]):
+            self.train_op = x.assign_add(1.0, read_value=False)
+
+    def run_step(self) -> None:
+        for _ in range(self._runs_per_step):
+            self.hooked_sess.run(self.train_op)
+
+
+class ScalingTrainer(TowerTrainer):
+    """
+    A model of one weight, `scale/w`: for the input `x` [None], `y` = x * w and `cost` = mean(y). Each step adds 1 to w,
+    which begins at 1.
+
+    Args:
+        names: names of the training towers.
+        build: called inside each tower, after the rest of the model.
+    """
+
+    def __init__(self, names=("",), build=None) -> None:
+        super().__init__()
+
+        def model(x):
+            with tf.variable_scope("scale"):
+                weight = tf.get_variable("w", initializer=1.0)
+            y = tf.multiply(x, weight, name="y")
+            if build is not None:
+                build()
+            return tf.reduce_mean(y, name="cost")
+
+        self.tower_func = TowerFunc(model, [tf.TensorSpec([None], tf.float32, "x")])
+        for index, name in enumerate(names):
+            with tf.variable_scope(tf.get_variable_scope(), reuse=index > 0):
+                with TrainTowerContext(name, index=index, total=len(names)):
+                    self.tower_func(tf.constant([1.0, 3.0]))
+        weight = next(v for v in tf.trainable_variables() if v.op.name == "scale/w")
+        self.train_op = weight.assign_add(1.0, read_value=False)
