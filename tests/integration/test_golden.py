@@ -1,0 +1,128 @@
+"""The golden observations of the contract's section 15.1: names, collections and files of one training."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+from fakes.models import Golden
+
+from tensorpack_lite.callbacks import InferenceRunner, ModelSaver, ScalarStats
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.raw import DataFromList
+from tensorpack_lite.input_source.queueing import QueueInput
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.tfutils.varmanip import load_checkpoint_vars
+from tensorpack_lite.train import SimpleTrainer, TrainConfig, launch_train_with_config
+
+WEIGHTS = ["fc/W", "fc/b", "bn/gamma", "bn/beta"]
+
+
+def data(size=10):
+    rng = np.random.RandomState(0)
+    return DataFromList(
+        [[rng.rand(4, 3).astype("float32"), rng.randint(2, size=4).astype("int32")] for _ in range(size)],
+        shuffle=False,
+    )
+
+
+class Predictors(Callback):
+    def _setup_graph(self):
+        self.predictors = [
+            self.trainer.get_predictor(["x"], ["bn/output"], device) for device in (-1, 0, 1, 5)
+        ]
+
+
+@pytest.fixture
+def trained(log_dir):
+    """Train model M as the contract did; returns the trainer, its callback and the names in collections."""
+    trainer = SimpleTrainer()
+    predictors = Predictors()
+    runners = [
+        InferenceRunner(data(5), ScalarStats(["cost", "total"])),
+        InferenceRunner(QueueInput(data(5)), ScalarStats(["cost"], prefix="queued"), tower_name="QTower"),
+    ]
+    config = TrainConfig(
+        model=Golden(),
+        dataflow=data(),
+        callbacks=[ModelSaver(), predictors, *runners],
+        steps_per_epoch=2,
+        max_epoch=2,
+    )
+    launch_train_with_config(config, trainer)
+    return trainer, predictors
+
+
+def names(key):
+    return sorted(item.op.name for item in tf.get_collection(key))
+
+
+def test_tower(trained):
+    """The training tower has no prefix; the predict towers have theirs, and share the placeholder."""
+    trainer, predictors = trained
+    tower = trainer.towers.training()[0]
+    assert ("", ["x:0", "y:0"]) == (tower.ns_name, [tensor.name for tensor in tower.inputs])
+    outputs = [predictor.output_tensors[0].name for predictor in predictors.predictors]
+    expected = [f"tower-pred-{device}/bn/output:0" for device in ("cpu", 0, 1, 5)]
+    assert expected == outputs
+    assert {"x:0"} == {predictor.input_tensors[0].name for predictor in predictors.predictors}
+
+
+def test_summaries(trained):
+    """Only the training tower's summaries are kept."""
+    expected = ["InferenceRunner_1/QueueInput/queue_size-summary", "cost-summary"]
+    expected += ["param-summary/fc/W-histogram", "param-summary/fc/W-rms", "rawcost"]
+    assert sorted(expected) == names(tf.GraphKeys.SUMMARIES)
+
+
+def test_variables(trained):
+    """Global variables are the model's, its slots and counters; moving averages are local."""
+    model = [*WEIGHTS, "bn/mean/EMA", "bn/variance/EMA"]
+    expected = [*model, "learning_rate", "global_step", *[f"{name}/Momentum" for name in WEIGHTS]]
+    assert sorted(expected) == names(tf.GraphKeys.GLOBAL_VARIABLES)
+    averaged = ["cost", "InferenceRunner_1/QueueInput/queue_size"]
+    expected = [f"EMA/{name}{part}" for name in averaged for part in ("", "/biased", "/local_step")]
+    assert sorted(expected) == names(tf.GraphKeys.LOCAL_VARIABLES)
+    assert ["bn/mean/EMA", "bn/variance/EMA"] == names(tf.GraphKeys.MODEL_VARIABLES)
+    assert sorted(WEIGHTS) == names(tf.GraphKeys.TRAINABLE_VARIABLES)
+
+
+def test_operations(trained):
+    """Two updates in the batch norm's scope; train_op in its collection."""
+    updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+    assert 2 == len(updates)
+    assert all(update.name.startswith("bn/") for update in updates)
+    assert ["train_op"] == [op.name for op in tf.get_collection(tf.GraphKeys.TRAIN_OP)]
+
+
+def test_stats(trained, log_dir):
+    """stats.json has one element an epoch with exactly these keys, epoch and step last."""
+    with open(os.path.join(log_dir, "stats.json")) as f:
+        stats = json.load(f)
+    keys = {"cost", "param-summary/fc/W-rms", "rawcost", "validation_cost", "validation_total", "queued_cost"}
+    keys |= {"InferenceRunner_1/QueueInput/queue_size", "epoch_num", "global_step"}
+    assert [keys, keys] == [set(element) for element in stats]
+    assert [(1, 2), (2, 4)] == [(element["epoch_num"], element["global_step"]) for element in stats]
+    assert ["epoch_num", "global_step"] == list(stats[0])[-2:]
+
+
+def test_files(trained, log_dir):
+    """Checkpoints, their list with relative names, one graph, one event file, the log."""
+    files = sorted(os.listdir(log_dir))
+    steps = [f"model-{step}.{suffix}" for step in (2, 4) for suffix in ("data-00000-of-00001", "index")]
+    assert set(steps) | {"checkpoint", "stats.json", "log.log"} <= set(files)
+    assert 1 == len([name for name in files if name.startswith("graph-") and name.endswith(".meta")])
+    assert 1 == len([name for name in files if name.startswith("events.out.tfevents.")])
+    state = tf.train.get_checkpoint_state(log_dir)
+    with open(os.path.join(log_dir, "checkpoint")) as f:
+        assert log_dir not in f.read()
+    assert ["model-2", "model-4"] == [os.path.basename(path) for path in state.all_model_checkpoint_paths]
+
+
+def test_checkpoint_keys(trained, log_dir):
+    """A checkpoint holds the global variables, nothing else."""
+    saved = load_checkpoint_vars(os.path.join(log_dir, "model-4"))
+    assert set(names(tf.GraphKeys.GLOBAL_VARIABLES)) == set(saved)
+    assert 4 == saved["global_step"]

@@ -1,0 +1,93 @@
+"""Ctrl-C and exit codes of real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+SCRIPT = """
+    import sys
+    import numpy as np
+    from tensorpack_lite import *
+    from tensorpack_lite import tfv1 as tf
+
+    class Model(ModelDesc):
+        def inputs(self):
+            return [tf.TensorSpec([None], tf.float32, "x")]
+        def build_graph(self, x):
+            w = tf.get_variable("w", initializer=0.0)
+            return tf.reduce_mean((w - x) ** 2, name="cost")
+        def optimizer(self):
+            return tf.train.GradientDescentOptimizer(0.1)
+
+    def data():
+        n = 0
+        while True:
+            n += 1
+            if n == FAULT_AT:
+                raise ZeroDivisionError("planted")
+            yield [np.ones([4], "float32")]
+
+    class Ready(Callback):
+        def _trigger_step(self):
+            if self.global_step == 5:
+                print("READY", flush=True)
+        def _after_train(self):
+            print("AFTER_TRAIN", flush=True)
+
+    FAULT_AT = int(sys.argv[2])
+    source = {"feed": FeedInput, "queue": QueueInput}[sys.argv[1]](DataFromGenerator(data))
+    config = TrainConfig(model=Model(), data=source, callbacks=[Ready()], steps_per_epoch=10**7, max_epoch=1)
+    launch_train_with_config(config, SimpleTrainer())
+    print("RETURNED", flush=True)
+"""
+
+
+def start(tmp_path, *args):
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    return subprocess.Popen(
+        [sys.executable, str(script), *args],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd=str(tmp_path),
+        env=env,
+        universal_newlines=True,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", ["feed", "queue"])
+class TestProcess:
+    def test_ctrl_c(self, tmp_path, source):
+        """Ctrl-C ends training at once, runs after_train, and the exit code says so."""
+        process = start(tmp_path, source, "-1")
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if "READY" in line:
+                process.send_signal(signal.SIGINT)
+                break
+        rest, _ = process.communicate(timeout=60)
+        output = "".join(lines) + rest
+        assert process.returncode not in (0, None), output
+        assert "AFTER_TRAIN" in rest, output
+        assert "RETURNED" not in rest, output
+        assert 1 == output.count("Traceback (most recent call last)"), output
+        assert "KeyboardInterrupt" in output
+
+    def test_data_crash(self, tmp_path, source):
+        """A crash of the data is a traceback that names it, and exit code 1."""
+        process = start(tmp_path, source, "20")
+        output, _ = process.communicate(timeout=60)
+        assert 1 == process.returncode, output
+        assert "ZeroDivisionError" in output.splitlines()[-1], output
+        assert "planted" in output.splitlines()[-1], output
+        assert "AFTER_TRAIN" in output
+        assert "RETURNED" not in output

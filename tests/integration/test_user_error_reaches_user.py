@@ -1,0 +1,215 @@
+"""Whatever goes wrong in data, model, callbacks or files ends training as decided: type, sentence, nothing left running."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fakes.models import Mean, threes
+
+from tensorpack_lite.callbacks.inference import ScalarStats
+from tensorpack_lite.callbacks.inference_runner import InferenceRunner
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.base import DataFlow
+from tensorpack_lite.dataflow.mapping import MapData
+from tensorpack_lite.input_source.feed import FeedInput
+from tensorpack_lite.input_source.queueing import BatchQueueInput, QueueInput
+from tensorpack_lite.input_source.tfdata import TFDatasetInput
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.train.config import TrainConfig
+from tensorpack_lite.train.interface import launch_train_with_config
+from tensorpack_lite.train.simple import SimpleTrainer
+
+GOOD_STEPS = 3
+
+
+class Faulty(DataFlow):
+    """Three good datapoints, then a fault: an exception to raise, or a datapoint to yield."""
+
+    def __init__(self, fault, good):
+        self.fault, self.good = fault, good
+
+    def __iter__(self):
+        for _ in range(GOOD_STEPS):
+            yield [self.good]
+        if isinstance(self.fault, BaseException):
+            raise self.fault
+        while True:
+            yield self.fault
+
+    def __len__(self):
+        return 100
+
+
+def map_raises(fault, good):
+    """The same fault in the function of a MapData."""
+    count = []
+
+    def function(dp):
+        count.append(1)
+        if len(count) > GOOD_STEPS:
+            raise fault
+        return dp
+
+    class Endless(DataFlow):
+        def __iter__(self):
+            while True:
+                yield [good]
+
+        def __len__(self):
+            return 100
+
+    return MapData(Endless(), function)
+
+
+BATCH = np.full([4], 3.0, "float32")
+INPUTS = {
+    "FeedInput": (FeedInput, BATCH),
+    "QueueInput": (QueueInput, BATCH),
+    "BatchQueueInput": (lambda df: BatchQueueInput(df, 1), np.float32(3.0)),
+    "TFDatasetInput": (TFDatasetInput, BATCH),
+}
+FAULTS = {
+    "exception": (ZeroDivisionError("planted"), ZeroDivisionError, "planted"),
+    "exception with other arguments": (
+        UnicodeDecodeError("utf8", b"x", 0, 1, "planted"),
+        UnicodeDecodeError,
+        "planted",
+    ),
+    "system exit in data": (RuntimeError("planted"), RuntimeError, "planted"),
+    "too few components": ([], ValueError, "0 components"),
+    "too many components": ([BATCH, BATCH], ValueError, "2 components"),
+    "wrong dtype": ([np.array(["a", "b"])], TypeError, "'x'"),
+    "wrong shape": ([np.zeros([2, 2, 2], "float32")], ValueError, "'x'"),
+}
+
+
+def train(data, callbacks=(), trainer=None, model=None):
+    trainer = trainer or SimpleTrainer()
+    config = TrainConfig(
+        model=model or Mean(),
+        data=data,
+        callbacks=list(callbacks),
+        extra_callbacks=[],
+        monitors=[],
+        steps_per_epoch=10,
+        max_epoch=2,
+    )
+    launch_train_with_config(config, trainer)
+    return trainer
+
+
+@pytest.mark.parametrize("input_name", INPUTS)
+@pytest.mark.parametrize("fault_name", FAULTS)
+def test_fault_in_training_data(input_name, fault_name):
+    """A fault of the data ends train() with its exception, after the good datapoints were trained on."""
+    make, good = INPUTS[input_name]
+    fault, error, text = FAULTS[fault_name]
+    trainer = SimpleTrainer()
+    with pytest.raises(error, match=text):
+        train(make(Faulty(fault, good)), trainer=trainer)
+    assert trainer.global_step <= GOOD_STEPS
+    assert trainer.hooked_sess.should_stop()
+
+
+@pytest.mark.parametrize("input_name", INPUTS)
+def test_stage_is_named(input_name):
+    """The error says which input it came through, and has the original as its cause."""
+    make, good = INPUTS[input_name]
+    planted = ZeroDivisionError("planted")
+    with pytest.raises(ZeroDivisionError, match=rf"{input_name}.*planted") as raised:
+        train(make(map_raises(planted, good)))
+    causes, error = [], raised.value
+    while error is not None:
+        causes.append(error)
+        error = error.__cause__
+    assert planted in causes
+
+
+@pytest.mark.parametrize("input_name", INPUTS)
+def test_good_data_is_used_first(input_name):
+    """Everything before the fault is trained on."""
+    make, good = INPUTS[input_name]
+    trainer = SimpleTrainer()
+    with pytest.raises(ZeroDivisionError):
+        train(make(Faulty(ZeroDivisionError("planted"), good)), trainer=trainer)
+    assert GOOD_STEPS == trainer.global_step
+
+
+@pytest.mark.parametrize("input_name", ["QueueInput", "TFDatasetInput"])
+def test_data_that_ends_is_no_error(input_name):
+    """Data that is over ends training quietly."""
+
+    class Short(Faulty):
+        def __iter__(self):
+            for _ in range(GOOD_STEPS):
+                yield [self.good]
+
+    from tensorpack_lite.dataflow.base import DataFlowTerminated
+
+    make, good = INPUTS[input_name]
+
+    class Terminated(Short):
+        def __iter__(self):
+            yield from super().__iter__()
+            raise DataFlowTerminated
+
+    if input_name == "QueueInput":
+        assert GOOD_STEPS == train(make(Terminated(None, good))).global_step
+    else:
+        dataset = tf.data.Dataset.from_tensors(good).repeat(GOOD_STEPS)
+        assert GOOD_STEPS == train(make(dataset)).global_step
+
+
+@pytest.mark.parametrize("input_name", ["FeedInput", "QueueInput", "BatchQueueInput", "TFDatasetInput"])
+@pytest.mark.parametrize("fault_name", ["exception", "too many components", "wrong dtype", "wrong shape"])
+def test_fault_in_inference_data(input_name, fault_name):
+    """A fault in the data of InferenceRunner ends training with its exception too."""
+    make, good = INPUTS[input_name]
+    fault, error, text = FAULTS[fault_name]
+    source = (
+        FeedInput(Faulty(fault, good), infinite=False)
+        if input_name == "FeedInput"
+        else make(Faulty(fault, good))
+    )
+    runner = InferenceRunner(source, [ScalarStats("cost")])
+    trainer = SimpleTrainer()
+    with pytest.raises(error, match=text):
+        train(FeedInput(threes()), [runner], trainer=trainer)
+    assert 10 == trainer.global_step
+
+
+def test_fault_in_the_model():
+    """An exception while the model is built reaches the user, and the next model can be built."""
+
+    class Broken(Mean):
+        def build_graph(self, x):
+            raise ZeroDivisionError("planted")
+
+    with pytest.raises(ZeroDivisionError, match="planted"):
+        train(FeedInput(threes()), model=Broken())
+    with tf.Graph().as_default():
+        assert 20 == train(FeedInput(threes())).global_step
+
+
+def test_fault_of_tensorflow():
+    """An error of TensorFlow names the operation."""
+
+    class NotANumber(Mean):
+        def build_graph(self, x):
+            cost = super().build_graph(x)
+            return tf.debugging.check_numerics(cost * float("nan"), "planted", name="checked")
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="planted") as raised:
+        train(FeedInput(threes()), model=NotANumber())
+    assert "checked" == raised.value.op.name
+
+
+def test_fault_in_a_hook():
+    """An exception in a callback's before_run reaches the user."""
+
+    class Fails(Callback):
+        def _before_run(self, ctx):
+            raise ZeroDivisionError("planted")
+
+    with pytest.raises(ZeroDivisionError, match="planted"):
+        train(QueueInput(threes()), [Fails()])
