@@ -84,9 +84,12 @@ def graph_memoized(func: Func) -> Func:
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         from ..compat import tfv1
 
-        # On the graph itself: a dictionary from graphs to results, even with weak keys, would keep each graph alive
-        # through its results.
-        results = tfv1.get_default_graph().__dict__.setdefault("_tensorpack_lite_memoized", {})
+        graph = tfv1.get_default_graph()
+        if not hasattr(graph, "_tensorpack_lite_memoized"):
+            # On the graph itself: a dictionary from graphs to results, even with weak keys, would keep each graph
+            # alive through its results.
+            graph._tensorpack_lite_memoized = {}
+        results = graph._tensorpack_lite_memoized
         return _remember(results, (name, _call_key(args, kwargs)), func, args, kwargs)
 
     return wrapper  # type: ignore[return-value]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import multiprocessing.util  # noqa: F401 (see _terminate)
 import os
 import queue
 import signal
@@ -349,7 +350,12 @@ def _as_list(item: Any) -> Sequence[Any]:
 
 
 def _terminate(reference: Callable[[], BaseProcess | None], owner: int) -> None:
-    """End a process at exit: ask, wait, kill."""
+    """
+    End a process at exit: ask, wait, kill.
+
+    multiprocessing.util also has an exit handler, which waits for all children. The handler registered last runs
+    first, so that module is imported at the top, before any of these is registered.
+    """
     process = reference()
     if process is None or os.getpid() != owner or process.pid is None or not process.is_alive():
         return  # gone, not ours (this process is a fork of the owner), never started, or ended

@@ -1,0 +1,371 @@
+"""Decorators and shapes."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import weakref
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.utils import argtools
+from tensorpack_lite.utils.argtools import (
+    call_only_once,
+    get_data_format,
+    graph_memoized,
+    log_once,
+    map_arg,
+    memoized,
+    memoized_ignoreargs,
+    memoized_method,
+    shape2d,
+    shape4d,
+)
+
+
+class TestMapArg:
+    @pytest.fixture
+    def train(self):
+        @map_arg(gpus=lambda gpus: list(range(gpus)) if isinstance(gpus, int) else gpus)
+        def train(first, gpus=2, *rest, **named):
+            """Train it."""
+            return first, gpus, rest, named
+
+        return train
+
+    def test_positional(self, train):
+        """The argument is translated where it is passed by position."""
+        assert (0, [0, 1, 2], (), {}) == train(0, 3)
+
+    def test_keyword(self, train):
+        """The argument is translated where it is passed by name."""
+        assert (0, [0, 1, 2], (), {}) == train(gpus=3, first=0)
+
+    def test_not_passed(self, train):
+        """A default is left alone."""
+        assert (0, 2, (), {}) == train(0)
+
+    def test_others_are_handed_on(self, train):
+        """Star arguments arrive."""
+        assert (0, [0], (5, 6), {"x": 7}) == train(0, 1, 5, 6, x=7)
+
+    def test_missing_argument(self, train):
+        """A call that lacks an argument fails as the function itself does."""
+        with pytest.raises(TypeError, match="missing 1 required positional argument: 'first'"):
+            train(gpus=3)
+
+    def test_keeps_the_docstring(self, train):
+        """The decorated function is still that function to a reader."""
+        assert "Train it." == train.__doc__
+
+
+class TestMemoized:
+    def test_once_per_arguments(self):
+        """Equal arguments call once, others again."""
+        function = mock.Mock(side_effect=lambda x, y=0: x + y, __name__="f")
+        remembered = memoized(function)
+
+        assert [3, 3, 4] == [remembered(1, y=2), remembered(1, y=2), remembered(1, y=3)]
+        assert 2 == function.call_count
+
+    def test_ignoreargs(self):
+        """The first result stays, whatever the arguments; two functions do not disturb each other."""
+
+        @memoized_ignoreargs
+        def first(x):
+            return x
+
+        @memoized_ignoreargs
+        def second(x):
+            return x
+
+        assert [1, 2, 1, 2] == [first(1), second(2), first(3), second(4)]
+
+
+class Squares:
+    """Counts what it computes."""
+
+    def __init__(self):
+        self.calls = []
+
+    @memoized_method
+    def square(self, x, offset=0):
+        self.calls.append((x, offset))
+        return x * x + offset
+
+    @memoized_method
+    def nothing(self):
+        self.calls.append("nothing")
+
+
+class Cubes(Squares):
+    @memoized_method
+    def square(self, x, offset=0):
+        return x * super().square(x, offset=offset)
+
+
+class TestMemoizedMethod:
+    def test_once_per_arguments(self):
+        """Equal arguments compute once."""
+        squares = Squares()
+
+        assert [4, 4, 9] == [squares.square(2), squares.square(2), squares.square(3)]
+        assert [(2, 0), (3, 0)] == squares.calls
+
+    def test_values_of_keywords_count(self):
+        """Calls that differ in the value of a keyword are two calls."""
+        squares = Squares()
+
+        assert [5, 6, 5] == [squares.square(2, offset=o) for o in (1, 2, 1)]
+        assert [(2, 1), (2, 2)] == squares.calls
+
+    def test_none_is_remembered(self):
+        """A result of None is a result."""
+        squares = Squares()
+
+        assert [None, None] == [squares.nothing(), squares.nothing()]
+        assert ["nothing"] == squares.calls
+
+    def test_instances_are_separate(self):
+        """Each instance remembers for itself, and forgets with its death."""
+        first, second = Squares(), Squares()
+        first.square(2)
+        second.square(2)
+        reference = weakref.ref(first)
+        del first
+
+        assert [(2, 0)] == second.calls
+        assert reference() is None
+
+    def test_subclass_calls_super(self):
+        """An override and what it overrides do not share results."""
+        assert 8 == Cubes().square(2)
+
+    def test_instance_can_be_pickled(self):
+        """What is remembered does not stand in the way of pickle."""
+        squares = Squares()
+        squares.square(2)
+
+        assert 4 == pickle.loads(pickle.dumps(squares)).square(2)
+
+
+class Machine:
+    """Things that happen once."""
+
+    def __init__(self):
+        self.starts = 0
+        self.works = False
+
+    @call_only_once
+    def start(self):
+        self.starts += 1
+        return "started"
+
+    @call_only_once
+    def start_if_it_works(self):
+        if not self.works:
+            raise OSError("no power")
+
+    @call_only_once
+    def start_twice(self):
+        self.start_twice()
+
+    @property
+    def owner(self):
+        return self._owner
+
+    @owner.setter
+    @call_only_once
+    def owner(self, value):
+        self._owner = value
+
+
+class BigMachine(Machine):
+    @call_only_once
+    def start(self):
+        return super().start() + " big"
+
+
+class TestCallOnlyOnce:
+    def test_second_call_raises(self):
+        """The error names the method and the class, and what to do."""
+        machine = Machine()
+
+        assert "started" == machine.start()
+        with pytest.raises(
+            AssertionError, match=r"Machine.start: may be called only once on one Machine.*Make a new one"
+        ):
+            machine.start()
+        assert 1 == machine.starts
+
+    def test_each_instance_has_its_call(self):
+        """Another instance may."""
+        first, second = Machine(), Machine()
+        first.start()
+        second.start()
+
+        assert [1, 1] == [first.starts, second.starts]
+
+    def test_property_setter(self):
+        """A setter works once on each instance."""
+        machine, other = Machine(), Machine()
+        machine.owner = "me"
+        other.owner = "you"
+
+        with pytest.raises(AssertionError, match="owner: may be called only once"):
+            machine.owner = "she"
+        assert ["me", "you"] == [machine.owner, other.owner]
+
+    def test_a_failed_call_does_not_count(self):
+        """After an exception it may be tried again; after success not."""
+        machine = Machine()
+        for _ in range(2):
+            with pytest.raises(OSError, match="no power"):
+                machine.start_if_it_works()
+        machine.works = True
+        machine.start_if_it_works()
+
+        with pytest.raises(AssertionError, match="only once"):
+            machine.start_if_it_works()
+
+    def test_it_cannot_call_itself(self):
+        """A call inside the first call is a second call."""
+        with pytest.raises(AssertionError, match="only once"):
+            Machine().start_twice()
+
+    def test_override_calls_super(self):
+        """Both decorated: the call of the subclass may call that of the base."""
+        machine = BigMachine()
+
+        assert "started big" == machine.start()
+        with pytest.raises(AssertionError, match=r"BigMachine\.start"):
+            machine.start()
+
+
+class TestGraphMemoized:
+    tf = pytest.importorskip("tensorflow").compat.v1
+
+    @pytest.fixture
+    def constant(self):
+        @graph_memoized
+        def constant(value, name="c"):
+            return self.tf.constant(value, name=name)
+
+        return constant
+
+    def test_once_per_graph(self, constant):
+        """One tensor for each default graph and set of arguments."""
+        first = constant(1)
+        with self.tf.Graph().as_default() as graph:
+            second = constant(1)
+
+        assert first is constant(1)
+        assert first is not constant(2)
+        assert first is not constant(1, name="other")
+        assert second.graph is graph
+
+    def test_functions_are_separate(self):
+        """Two functions with equal arguments have two results."""
+        first = graph_memoized(lambda x: self.tf.constant(x))
+
+        @graph_memoized
+        def second(x):
+            return self.tf.constant(-x)
+
+        assert first(1) is not second(1)
+
+    def test_graphs_die(self, constant):
+        """Remembering a tensor does not keep its graph alive."""
+        with self.tf.Graph().as_default() as graph:
+            constant(1)
+        reference = weakref.ref(graph)
+        del graph
+        gc.collect()
+
+        assert reference() is None
+
+
+class TestLogOnce:
+    @pytest.fixture(autouse=True)
+    def forget(self):
+        log_once.cache_clear()
+
+    def test_says_it_once(self, capsys):
+        """The same message is logged once, another one too."""
+        for _ in range(3):
+            log_once("one")
+        log_once("two")
+
+        assert ["one", "two"] == [line.split("] ")[1] for line in capsys.readouterr().out.splitlines()]
+
+    def test_level(self):
+        """The function of the logger is looked up when called, so it can be patched."""
+        with mock.patch.object(argtools.logger, "warning") as warning:
+            log_once("careful", "warning")
+            log_once("careful", func="warning")
+
+        warning.assert_called_with("careful")
+
+
+class TestShapes:
+    @pytest.mark.parametrize("a", [3, np.int64(3), np.int32(3), np.uint8(3), (3, 3), [3, 3]])
+    def test_shape2d(self, a):
+        """Integers, NumPy's as well, are doubled; pairs become lists."""
+        result = shape2d(a)
+
+        assert [3, 3] == result
+        assert isinstance(result, list)
+
+    def test_shape2d_keeps_the_order(self):
+        """Height first."""
+        assert [2, 5] == shape2d((2, 5))
+
+    def test_shape2d_gives_a_new_list(self):
+        """The caller's list is not handed on."""
+        pair = [2, 5]
+        shape2d(pair).append(0)
+
+        assert [2, 5] == pair
+
+    def test_shape2d_length(self):
+        """A list of another length is named."""
+        with pytest.raises(ValueError, match=r"takes an integer or a list of two, got 3 values: \[1, 2, 3\]"):
+            shape2d([1, 2, 3])
+
+    @pytest.mark.parametrize("a", ["33", 3.0, None])
+    def test_shape2d_type(self, a):
+        """Something else is named with its type."""
+        with pytest.raises(RuntimeError, match=f"takes an integer or a list of two, got {type(a).__name__}"):
+            shape2d(a)
+
+    @pytest.mark.parametrize(
+        ("data_format", "shape"),
+        [
+            ("NHWC", [1, 2, 5, 1]),
+            ("channels_last", [1, 2, 5, 1]),
+            ("NCHW", [1, 1, 2, 5]),
+            ("channels_first", [1, 1, 2, 5]),
+        ],
+    )
+    def test_shape4d(self, data_format, shape):
+        """A window of height 2, width 5 over one image and one channel."""
+        assert shape == shape4d((2, 5), data_format)
+
+    def test_shape4d_default(self):
+        """NHWC is the default."""
+        assert [1, 3, 3, 1] == shape4d(3)
+
+    @pytest.mark.parametrize(("names"), [("NHWC", "channels_last"), ("NCHW", "channels_first")])
+    def test_get_data_format(self, names):
+        """Both names are understood, either can be had."""
+        tensorflow_name, keras_name = names
+
+        assert [keras_name] * 2 == [get_data_format(name) for name in names]
+        assert [tensorflow_name] * 2 == [get_data_format(name, keras_mode=False) for name in names]
+
+    def test_get_data_format_unknown(self):
+        """The error names what is possible."""
+        with pytest.raises(ValueError, match="takes 'NHWC' .*got 'NWHC'"):
+            get_data_format("NWHC")

@@ -1,0 +1,99 @@
+"""Results put back in order."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import queue
+
+import pytest
+
+from tensorpack_lite.utils import concurrency
+from tensorpack_lite.utils.ordering import DIE, OrderedContainer, OrderedResultGatherProc
+
+
+class TestDIE:
+    def test_survives_pickle(self):
+        """It is the same object on the other side of a queue."""
+        assert pickle.loads(pickle.dumps(DIE)) is DIE
+
+    def test_is_importable_from_concurrency(self):
+        """Upstream's path."""
+        assert concurrency.DIE is DIE
+
+
+class TestOrderedContainer:
+    def test_orders(self):
+        """Values come back by rank."""
+        container = OrderedContainer()
+        for rank in (2, 0, 1):
+            container.put(rank, "abc"[rank])
+
+        assert [(0, "a"), (1, "b"), (2, "c")] == [container.get() for _ in range(3)]
+
+    def test_waits_for_the_next_rank(self):
+        """has_next is about the next rank, not about any."""
+        container = OrderedContainer(start=5)
+        before = container.has_next()
+        container.put(6, "b")
+        with_a_gap = container.has_next()
+        container.put(5, "a")
+
+        assert [False, False, True] == [before, with_a_gap, container.has_next()]
+
+    def test_values_need_no_order(self):
+        """Only ranks are compared."""
+        container = OrderedContainer()
+        container.put(1, {})
+        container.put(0, {})
+
+        assert (0, {}) == container.get()
+
+    def test_too_early(self):
+        """get() without has_next() names the rank that is missing."""
+        container = OrderedContainer()
+        container.put(1, "b")
+
+        with pytest.raises(RuntimeError, match="rank 0 was not put yet. Ask has_next"):
+            container.get()
+
+
+class TestOrderedResultGatherProc:
+    def gather(self, items, num_producers, start=0):
+        """What the process's work gives, run here."""
+        incoming = queue.Queue()
+        for item in items:
+            incoming.put(item)
+        gatherer = OrderedResultGatherProc(incoming, num_producers, start)
+        gatherer._result_queue = queue.Queue()
+        gatherer.run()
+        results = [gatherer.get()]
+        while results[-1][0] is not DIE:
+            results.append(gatherer.get())
+        assert gatherer._result_queue.empty()
+        return results
+
+    def test_orders_and_ends(self):
+        """All results by rank; one DIE after all producers ended."""
+        items = [(3, "d"), (DIE, None), (2, "c"), (1, "b"), (DIE, None)]
+
+        assert [(1, "b"), (2, "c"), (3, "d"), (DIE, None)] == self.gather(items, num_producers=2, start=1)
+
+    def test_a_missing_rank_is_logged(self, capsys):
+        """What comes after a rank that never came cannot be given: an error says so, and the end comes all the same."""
+        assert [(0, "a"), (DIE, None)] == self.gather([(0, "a"), (2, "c"), (DIE, None)], num_producers=1)
+        assert "ERR OrderedResultGatherProc: 1 results are lost" in capsys.readouterr().out
+
+    @pytest.mark.slow
+    def test_as_a_process(self):
+        """The same across processes."""
+        incoming = multiprocessing.Queue()
+        gatherer = OrderedResultGatherProc(incoming, nr_producer=1)
+        gatherer.start()
+        for item in [(1, "b"), (0, "a"), (DIE, None)]:
+            incoming.put(item)
+        results = [gatherer.get() for _ in range(3)]
+        gatherer.join(5)
+
+        assert [(0, "a"), (1, "b"), (DIE, None)] == results
+        assert 0 == gatherer.exitcode
