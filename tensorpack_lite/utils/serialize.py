@@ -59,7 +59,7 @@ class MsgpackSerializer:
 
     Raises:
         TypeError: (by `dumps`) the object has something else inside.
-        ValueError: (by `loads`) the bytes are not msgpack, or hold an array of Python objects.
+        ValueError: (by `loads`) the bytes are not what `dumps` writes: damaged, another format, arrays of Python objects.
 
     tensorpack: same; there msgpack-numpy changes msgpack for the whole process.
     """
@@ -75,8 +75,8 @@ class MsgpackSerializer:
         """Turn bytes (or a memoryview, or a zmq.Frame) into an object; arrays are new and can be written to."""
         try:
             return msgpack.unpackb(_as_view(buf), raw=False, strict_map_key=False, object_hook=_decode)
-        except (msgpack.exceptions.UnpackException, UnicodeDecodeError) as error:
-            raise ValueError(f"MsgpackSerializer: the bytes are not msgpack: {error!r}.") from error
+        except (msgpack.exceptions.UnpackException, ValueError, TypeError, IndexError) as error:
+            raise ValueError(f"MsgpackSerializer: the bytes are not what dumps() writes: {error}") from error
 
 
 class PyarrowSerializer:

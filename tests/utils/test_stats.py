@@ -1,0 +1,165 @@
+"""Statistics against NumPy and closed forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.utils.stats import Accuracy, BinaryStatistics, OnlineMoments, RatioCounter, StatCounter
+
+
+def fed(counter, *values):
+    for value in values:
+        counter.feed(value)
+    return counter
+
+
+class TestStatCounter:
+    def test_numbers(self):
+        """Count, sum, average and extremes of 4, 1, 7."""
+        counter = fed(StatCounter(), 4, 1, 7)
+
+        assert (3, 12, 4, 7, 1) == (counter.count, counter.sum, counter.average, counter.max, counter.min)
+        assert [4, 1, 7] == counter.samples()
+
+    def test_reset(self):
+        """After reset it is new."""
+        counter = fed(StatCounter(), 4)
+        counter.reset()
+
+        assert (0, []) == (counter.count, counter.samples())
+
+    @pytest.mark.parametrize("name", ["average", "sum", "max", "min"])
+    def test_empty(self, name):
+        """Statistics of nothing are an error."""
+        with pytest.raises(ValueError, match="StatCounter: nothing was fed yet"):
+            getattr(StatCounter(), name)
+
+    def test_arrays(self):
+        """Arrays are averaged and added component by component."""
+        counter = fed(StatCounter(), np.array([1.0, 2.0]), np.array([3.0, 6.0]))
+
+        assert [2.0, 4.0] == counter.average.tolist()
+        assert [4.0, 8.0] == counter.sum.tolist()
+
+
+class TestRatioCounter:
+    def test_ratio(self):
+        """Part / whole; the whole grows by one unless said."""
+        counter = RatioCounter()
+        counter.feed(1)
+        counter.feed(0)
+        counter.feed(2, total=6)
+
+        assert (3, 8, 0.375) == (counter.count, counter.total, counter.ratio)
+
+    def test_empty(self):
+        """The ratio of nothing is zero."""
+        assert 0 == RatioCounter().ratio
+
+    def test_reset(self):
+        """After reset it is new."""
+        counter = RatioCounter()
+        counter.feed(1)
+        counter.reset()
+
+        assert (0, 0) == (counter.count, counter.total)
+
+    def test_accuracy(self):
+        """Accuracy is a ratio by another name."""
+        accuracy = Accuracy()
+        accuracy.feed(3, 4)
+
+        assert (0.75, 0.75) == (accuracy.accuracy, accuracy.ratio)
+
+
+class TestBinaryStatistics:
+    def test_numbers(self):
+        """Three predicted positive, two of them right; four truly positive."""
+        statistics = BinaryStatistics()
+        statistics.feed(np.array([1, 1, 0]), np.array([1, 0, 1]))
+        statistics.feed([1, 0, 0], [1, 1, 0])
+
+        assert 2 / 3 == statistics.precision
+        assert 1 - 2 / 3 == statistics.false_positive
+        assert 0.5 == statistics.recall
+        assert 0.5 == statistics.false_negative
+        assert (4, 2, 3, 3, 2, 1) == (
+            statistics.nr_pos,
+            statistics.nr_neg,
+            statistics.nr_pred_pos,
+            statistics.nr_pred_neg,
+            statistics.corr_pos,
+            statistics.corr_neg,
+        )
+
+    def test_all_wrong(self):
+        """Nothing right: precision and recall 0, errors 1."""
+        statistics = BinaryStatistics()
+        statistics.feed([1, 0], [0, 1])
+
+        assert (0, 0, 1, 1) == self.numbers(statistics)
+
+    def test_empty_and_reset(self):
+        """Without data all four are zero."""
+        statistics = BinaryStatistics()
+        empty = self.numbers(statistics)
+        statistics.feed([1, 0], [0, 1])
+        statistics.reset()
+
+        assert (0, 0, 0, 0) == empty
+        assert (0, 0, 0, 0) == self.numbers(statistics)
+
+    def test_booleans(self):
+        """False and True are 0 and 1."""
+        statistics = BinaryStatistics()
+        statistics.feed(np.array([True, False]), np.array([True, True]))
+
+        assert (1, 0.5) == (statistics.precision, statistics.recall)
+
+    def test_shapes_must_agree(self):
+        """The shapes are named."""
+        with pytest.raises(ValueError, match=r"must have one shape, got \(2,\) and \(3,\)"):
+            BinaryStatistics().feed([1, 0], [1, 0, 1])
+
+    @pytest.mark.parametrize(("pred", "label", "name"), [([0.3], [1], "pred"), ([1], [2], "label")])
+    def test_values_must_be_binary(self, pred, label, name):
+        """What is not 0 or 1 is refused, and nothing counted."""
+        statistics = BinaryStatistics()
+        with pytest.raises(ValueError, match=f"{name} must hold only 0 and 1"):
+            statistics.feed(pred, label)
+
+        assert 0 == statistics.nr_pos
+
+    def numbers(self, statistics):
+        return (
+            statistics.precision,
+            statistics.recall,
+            statistics.false_positive,
+            statistics.false_negative,
+        )
+
+
+class TestOnlineMoments:
+    def test_equals_numpy(self):
+        """Mean, sample variance and deviation of numbers far from zero."""
+        values = np.random.RandomState(0).randn(1000) + 1e6
+        moments = fed(OnlineMoments(), *values)
+
+        np.testing.assert_allclose(moments.mean, values.mean(), rtol=1e-12)
+        np.testing.assert_allclose(moments.variance, values.var(ddof=1), rtol=1e-6)
+        np.testing.assert_allclose(moments.std, values.std(ddof=1), rtol=1e-6)
+
+    def test_arrays(self):
+        """Arrays have moments per component, and are not changed."""
+        first, second = np.array([1.0, 5.0]), np.array([3.0, 5.0])
+        moments = fed(OnlineMoments(), first, second)
+
+        assert [2.0, 5.0] == moments.mean.tolist()
+        assert [2.0, 0.0] == moments.variance.tolist()
+        assert [1.0, 5.0] == first.tolist()
+
+    def test_one_number_has_no_variance(self):
+        """The error says how many it takes."""
+        with pytest.raises(ValueError, match="a variance takes at least two numbers, got 1"):
+            fed(OnlineMoments(), 3).variance  # noqa: B018

@@ -1,0 +1,150 @@
+"""Timers, on a clock that the test winds."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import pytest
+
+from tensorpack_lite.utils import timer as timer_module
+from tensorpack_lite.utils.timer import (
+    IterSpeedCounter,
+    Timer,
+    print_total_timer,
+    timed_operation,
+    total_timer,
+)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock: set `clock.now`."""
+    clock = mock.Mock(now=100.0)
+    monkeypatch.setattr(timer_module, "timer", lambda: clock.now)
+    return clock
+
+
+def messages(capsys) -> list:
+    return [line.split("] ", 1)[1] for line in capsys.readouterr().out.splitlines()]
+
+
+class TestTimer:
+    def test_runs_from_the_start(self, clock):
+        """It counts from its creation."""
+        timer = Timer()
+        clock.now += 3
+
+        assert 3 == timer.seconds()
+        assert not timer.is_paused()
+
+    def test_pauses_do_not_count(self, clock):
+        """Only the time between pauses is counted."""
+        timer = Timer()
+        clock.now += 3
+        timer.pause()
+        clock.now += 10
+        paused = timer.is_paused(), timer.seconds()
+        timer.resume()
+        clock.now += 2
+
+        assert (True, 3) == paused
+        assert 5 == timer.seconds()
+
+    def test_reset(self, clock):
+        """reset() starts from zero, also after a pause."""
+        timer = Timer()
+        clock.now += 3
+        timer.pause()
+        timer.reset()
+        clock.now += 1
+
+        assert 1 == timer.seconds()
+
+    def test_pause_twice(self):
+        """A second pause is an error."""
+        timer = Timer()
+        timer.pause()
+        with pytest.raises(RuntimeError, match=r"pause\(\) of a paused timer"):
+            timer.pause()
+
+    def test_resume_twice(self):
+        """A second resume is an error."""
+        with pytest.raises(RuntimeError, match=r"resume\(\) of a running timer"):
+            Timer().resume()
+
+    def test_real_clock_goes_forward(self):
+        """Without a fake clock, time passes."""
+        timer = Timer()
+        before = timer.seconds()
+
+        assert 0 <= before <= timer.seconds() < 60
+
+
+class TestTimedOperation:
+    def test_logs_the_time(self, clock, capsys):
+        """One line after the body."""
+        with timed_operation("Load"):
+            clock.now += 1.5
+
+        assert ["Load finished, time:1.5000 sec."] == messages(capsys)
+
+    def test_logs_the_start(self, clock, capsys):
+        """And one before it, if wanted."""
+        with timed_operation("Load", log_start=True):
+            pass
+
+        assert ["Start Load ...", "Load finished, time:0.0000 sec."] == messages(capsys)
+
+    def test_says_nothing_of_failures(self, capsys):
+        """What raised did not finish."""
+        with pytest.raises(ZeroDivisionError), timed_operation("Load"):
+            raise ZeroDivisionError
+
+        assert [] == messages(capsys)
+
+
+class TestTotalTimer:
+    @pytest.fixture(autouse=True)
+    def new_totals(self, monkeypatch):
+        self.register = mock.Mock()
+        monkeypatch.setattr(timer_module, "_totals", timer_module._Totals())
+        monkeypatch.setattr(timer_module.atexit, "register", self.register)
+
+    def test_adds_up(self, clock, capsys):
+        """The times of one name are added."""
+        for seconds in (1, 3):
+            with total_timer("load"):
+                clock.now += seconds
+        print_total_timer()
+
+        assert ["Total Time: load -> 4.00 sec, 2 times, 2 sec/time"] == messages(capsys)
+
+    def test_is_logged_at_exit(self, clock):
+        """Asked for once, when there is a first total; importing asks for nothing."""
+        assert not self.register.called
+        for name in ("load", "save"):
+            with total_timer(name):
+                pass
+
+        self.register.assert_called_once_with(timer_module._totals.log)
+
+
+class TestIterSpeedCounter:
+    def test_logs_every_so_often(self, clock, capsys):
+        """After every third call, with the totals since the first."""
+        counter = IterSpeedCounter(3, name="loop")
+        clock.now += 50  # before the first call nothing counts
+        for _ in range(7):
+            counter()
+            clock.now += 2
+
+        assert [
+            "loop: 4.00 sec, 3 times, 1.33 sec/time",
+            "loop: 10.00 sec, 6 times, 1.67 sec/time",
+        ] == messages(capsys)
+
+    def test_default_name(self, clock, capsys):
+        """Without a name it is IterSpeed."""
+        IterSpeedCounter(1)()
+
+        assert ["IterSpeed: 0.00 sec, 1 times, 0 sec/time"] == messages(capsys)
