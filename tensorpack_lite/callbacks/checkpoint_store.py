@@ -203,8 +203,8 @@ class CheckpointStore:
             raise
         except tf.errors.OpError as error:
             raise OSError(
-                f"{self._who}: cannot write '{self.path(name)}': {error.message}. What was there before is untouched; "
-                "look at the disk's space and rights."
+                f"{self._who}: cannot write '{self.path(name)}': {_reason(error)}. What was there before is untouched; look "
+                "at the disk's space and rights."
             ) from error
 
 
@@ -223,3 +223,12 @@ def _read_back(prefix: str) -> None:
     reader = tf.train.NewCheckpointReader(prefix)
     for key in reader.get_variable_to_shape_map():
         reader.get_tensor(key)
+
+
+def _reason(error: Any) -> str:
+    """Find the one line of TensorFlow's message that is not about where in the graph it happened."""
+    lines = str(error.message).splitlines()
+    told = [
+        line for line in lines if line.strip() and not re.match(r"\s|Graph execution|Detected at|Node:", line)
+    ]
+    return told[0] if told else str(error.message)

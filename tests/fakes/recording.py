@@ -41,7 +41,7 @@ class RecordingCallback(Callback):
         return [(epoch, step) for name, epoch, step, _ in self.counters if name == moment]
 
     def _setup_graph(self) -> None:
-        self.name_scope_seen = self.graph.get_name_scope()
+        self.name_scope_seen = self.graph.get_name_scope() or ""
         self._note("setup_graph")
 
     def _before_train(self) -> None:

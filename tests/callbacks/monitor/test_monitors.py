@@ -185,7 +185,7 @@ class TestMonitorBase:
 
         class Look(MonitorBase):
             def _setup_graph(self) -> None:
-                seen.append(self.graph.get_name_scope())
+                seen.append(self.graph.get_name_scope() or "")
 
         run(CountingTrainer(), monitors=[Look()], steps=1, epochs=1)
 

@@ -1,0 +1,105 @@
+"""Parameters that can be read and set: variables and attributes."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.callbacks.param.hyperparam import GraphVarParam, ObjAttrParam
+from tensorpack_lite.compat import tfv1 as tf
+
+
+def initialized(session, name="lr", **arguments):
+    """Set up a GraphVarParam, initialize all variables and finalize the graph."""
+    param = GraphVarParam(name, **arguments)
+    param.setup_graph()
+    session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+    session.graph.finalize()
+    return param
+
+
+class TestGraphVarParam:
+    @pytest.mark.parametrize("use_resource", [False, True])
+    @pytest.mark.parametrize("collection", [tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES])
+    def test_set_and_get(self, sess, use_resource, collection):
+        """A global or local variable of either kind is set in a graph that is final."""
+        tf.get_variable("lr", initializer=0.5, use_resource=use_resource, collections=[collection])
+        param = initialized(sess)
+
+        assert 0.5 == param.get_value()
+        param.set_value(0.25)
+        assert 0.25 == param.get_value()
+        param.set_value(np.float64(2))
+        assert 2.0 == param.get_value()
+
+    @pytest.mark.parametrize("name", ["lr", "lr:0"])
+    def test_names(self, name):
+        """With and without `:0`; shown without."""
+        tf.get_variable("lr", initializer=0.5)
+        param = GraphVarParam(name)
+        param.setup_graph()
+
+        assert "lr:0" == param.var.name
+        assert "lr" == param.readable_name
+
+    def test_a_tensor_cannot_be_set(self):
+        """A decayed learning rate is a tensor; the message says what to do."""
+        step = tf.train.create_global_step()
+        tf.train.exponential_decay(0.1, step, 1, 0.5, name="lr")
+        with pytest.raises(ValueError, match="GraphVarParam: 'lr' is not a variable.*get_variable"):
+            GraphVarParam("lr").setup_graph()
+
+    def test_the_name_is_exact(self):
+        """A variable whose name only ends alike is not taken."""
+        tf.get_variable("a/lr", initializer=0.5)
+        with pytest.raises(ValueError, match="'lr' is not a variable"):
+            GraphVarParam("lr").setup_graph()
+
+    def test_a_shape(self, sess):
+        """A vector is set when its shape was said."""
+        tf.get_variable("v", initializer=np.zeros(3, "float32"))
+        param = initialized(sess, "v", shape=[3])
+        param.set_value([1, 2, 3])
+
+        np.testing.assert_array_equal([1, 2, 3], param.get_value())
+
+    def test_another_shape(self):
+        """A vector where a scalar is wanted is refused."""
+        tf.get_variable("v", initializer=np.zeros(3, "float32"))
+        with pytest.raises(ValueError, match=r"variable 'v' has shape \(3,\), wanted \(\)"):
+            GraphVarParam("v").setup_graph()
+
+    def test_integers(self, sess):
+        """An integer variable takes integers, and refuses a float rather than cutting it off."""
+        tf.get_variable("n", initializer=3)
+        param = initialized(sess, "n")
+        param.set_value(5)
+
+        assert 5 == param.get_value()
+        with pytest.raises(ValueError, match="cannot set variable 'n' of type int32 to 0.5"):
+            param.set_value(0.5)
+
+    def test_a_session_is_needed(self):
+        """Outside of a session the message says so."""
+        tf.get_variable("lr", initializer=0.5)
+        param = GraphVarParam("lr")
+        param.setup_graph()
+        with pytest.raises(RuntimeError, match="GraphVarParam: there is no default session"):
+            param.get_value()
+
+
+class TestObjAttrParam:
+    def test_set_and_get(self):
+        """The attribute of the object itself changes."""
+        obj = SimpleNamespace(rate=1)
+        param = ObjAttrParam(obj, "rate")
+        param.set_value(2)
+
+        assert 2 == obj.rate == param.get_value()
+
+    def test_names(self):
+        """The attribute's name is shown unless another is given."""
+        assert "rate" == ObjAttrParam(None, "rate").readable_name
+        assert "speed" == ObjAttrParam(None, "rate", "speed").readable_name

@@ -1,0 +1,147 @@
+"""A hyper-parameter that follows a schedule, from whatever epoch training starts."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from fakes.trainers import CountingTrainer, run
+
+from tensorpack_lite.callbacks.param.hyperparam import ObjAttrParam
+from tensorpack_lite.callbacks.param.schedule import ScheduledHyperParamSetter
+from tensorpack_lite.tfutils.sessinit import DictRestore
+
+
+class Recorder(ObjAttrParam):
+    """A parameter that writes down `(global_step, value)` at each change."""
+
+    def __init__(self, trainer, initial=1.0) -> None:
+        super().__init__(SimpleNamespace(rate=initial), "rate")
+        self.trainer, self.changes = trainer, []
+
+    def set_value(self, v) -> None:
+        self.changes.append((self.trainer.global_step, v))
+        super().set_value(v)
+
+
+def changes(schedule, epochs, starting_epoch=1, initial=1.0, steps=2, session_init=None, **arguments):
+    """Train, and give the changes."""
+    trainer = CountingTrainer()
+    param = Recorder(trainer, initial)
+    setter = ScheduledHyperParamSetter(param, schedule, **arguments)
+    run(trainer, [setter], (), steps, epochs, starting_epoch, session_init)
+    return param.changes
+
+
+def warnings_in(log_lines):
+    return [line for line in log_lines if "should be" in line]
+
+
+class TestEpochs:
+    def test_after_epoch_e(self):
+        """(e, v) takes effect when epoch e has ended, and (0, v) before the first."""
+        assert [(0, 0.5), (4, 0.1)] == changes([(0, 0.5), (2, 0.1)], epochs=3)
+
+    def test_a_scheduled_zero_counts(self):
+        """0.0 is a value like any other."""
+        assert [(0, 0.5), (4, 0.0)] == changes([(0, 0.5), (2, 0.0)], epochs=3)
+
+    def test_a_scheduled_zero_counts_at_the_beginning(self):
+        """Training that starts where 0.0 holds sets 0.0."""
+        assert [(0, 0.0)] == changes([(1, 0.0)], epochs=5, starting_epoch=4)
+
+    def test_any_order(self):
+        """The pairs are sorted."""
+        assert [(2, 0.3), (4, 0.2)] == changes([(2, 0.2), (1, 0.3)], epochs=3)
+
+    def test_start_after_the_end(self):
+        """Training that starts behind the last point sets its value at once."""
+        assert [(0, 0.5)] == changes([(10, 0.3), (20, 0.4), (30, 0.5)], epochs=90, starting_epoch=90)
+
+    def test_start_after_the_end_without_setting(self, log_lines):
+        """With set_at_beginning=False it only warns."""
+        schedule = [(10, 0.3), (20, 0.4), (30, 0.5)]
+
+        assert [] == changes(schedule, epochs=90, starting_epoch=90, set_at_beginning=False)
+        assert 1 == len(warnings_in(log_lines))
+
+    def test_a_value_that_differs_warns(self, log_lines):
+        """Starting in the middle with another value warns, and sets the one that should hold."""
+        assert [(0, 0.3)] == changes([(10, 0.3), (20, 0.4)], epochs=20, starting_epoch=20)[:1]
+        assert ["ScheduledHyperParamSetter: rate should be 0.3 at epoch 19, but is 1."] == warnings_in(
+            log_lines
+        )
+
+    def test_the_value_it_has_is_fine(self, log_lines):
+        """No warning, nothing set, when the value is right already."""
+        assert [] == changes([(10, 1.0)], epochs=20, starting_epoch=20)
+        assert [] == warnings_in(log_lines)
+
+    def test_float32_rounding_is_fine(self, log_lines):
+        """A variable of float32 that holds 0.1 is not another value."""
+        assert [] == changes([(10, 0.1)], epochs=20, starting_epoch=20, initial=0.10000000149)
+        assert [] == warnings_in(log_lines)
+
+    def test_tiny_values_are_told_apart(self):
+        """1e-9 is not 5e-9."""
+        assert [(0, 1e-9)] == changes([(1, 1e-9)], epochs=5, starting_epoch=5, initial=5e-9)
+
+    def test_before_the_first_point(self, log_lines):
+        """Nothing holds there, so nothing is set and nothing warns."""
+        assert [] == changes([(10, 0.3)], epochs=2)
+        assert [] == warnings_in(log_lines)
+
+    def test_linear(self):
+        """Between two points on the line, nothing beyond them."""
+        assert [(2, 1.0), (4, 2.0), (6, 3.0)] == changes(
+            [(1, 1.0), (3, 3.0)], epochs=5, interp="linear", initial=0
+        )
+
+    def test_linear_from_the_middle(self):
+        """Training that starts between two points begins on the line."""
+        found = changes([(0, 0.0), (10, 10.0)], epochs=6, starting_epoch=6, interp="linear", initial=0)
+        assert [(0, 5.0), (2, 6.0)] == found
+
+
+class TestSteps:
+    SCHEDULE = [(30, 0.3), (40, 0.4), (50, 0.5)]
+
+    def test_linear_by_steps(self):
+        """The reference case: first set at step 30, .35 at 35, .45 at 45."""
+        start = DictRestore({"global_step": 20})
+        found = dict(
+            changes(
+                self.SCHEDULE, 5, 1, steps=10, interp="linear", step_based=True, session_init=start,
+                set_at_beginning=True,
+            )
+        )  # fmt: skip
+
+        assert 30 == min(found)
+        assert 50 == max(found)
+        assert pytest.approx([0.3, 0.35, 0.4, 0.45, 0.5]) == [found[s] for s in (30, 35, 40, 45, 50)]
+
+    def test_steps_without_interpolation(self):
+        """Only at the points themselves."""
+        assert [(3, 0.3), (5, 0.4)] == changes([(3, 0.3), (5, 0.4)], epochs=4, step_based=True)
+
+    def test_a_resume_far_into_the_schedule(self):
+        """The value that holds at step 1,000,000,000 is known at once."""
+        start = DictRestore({"global_step": 10**9})
+        assert [(10**9, 0.4)] == changes([(3, 0.3), (5, 0.4)], epochs=1, step_based=True, session_init=start)
+
+
+class TestArguments:
+    def test_the_schedule_is_shown(self):
+        """str() has the pairs."""
+        setter = ScheduledHyperParamSetter("lr", [(1, 0.5)])
+        assert "ScheduledHyperParamSetter(schedule=[(1, 0.5)])" == str(setter)
+
+    def test_interp(self):
+        """Another interpolation is refused."""
+        with pytest.raises(ValueError, match="interp is 'cubic', wanted None or 'linear'"):
+            ScheduledHyperParamSetter("lr", [(1, 0.5)], interp="cubic")
+
+    def test_empty(self):
+        """A schedule without points is refused."""
+        with pytest.raises(ValueError, match="schedule is empty"):
+            ScheduledHyperParamSetter("lr", [])

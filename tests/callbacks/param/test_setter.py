@@ -1,0 +1,138 @@
+"""Setters that ask a function or a human, and what all setters share."""
+
+from __future__ import annotations
+
+import os
+from types import SimpleNamespace
+
+import pytest
+from fakes.trainers import CountingTrainer, run
+
+from tensorpack_lite.callbacks.param.hyperparam import ObjAttrParam
+from tensorpack_lite.callbacks.param.setter import (
+    HumanHyperParamSetter,
+    HyperParamSetter,
+    HyperParamSetterWithFunc,
+)
+from tensorpack_lite.compat import tfv1 as tf
+
+
+@pytest.fixture
+def thing():
+    """An object with a rate of 1.0."""
+    return SimpleNamespace(rate=1.0)
+
+
+@pytest.fixture
+def rate(thing):
+    """Its rate, as a parameter."""
+    return ObjAttrParam(thing, "rate")
+
+
+class TestHyperParamSetterWithFunc:
+    def test_epochs_and_values(self, thing, rate):
+        """The function gets the epoch and the current value, before training and after each epoch."""
+        asked = []
+
+        def double(epoch, value):
+            asked.append((epoch, value))
+            return value * 2
+
+        run(CountingTrainer(), [HyperParamSetterWithFunc(rate, double)], epochs=2)
+
+        assert [(0, 1.0), (1, 2.0), (2, 4.0)] == asked
+        assert 8.0 == thing.rate
+
+    def test_before_the_first_of_later_epochs(self, rate):
+        """Training that starts at epoch 5 asks with 4 first."""
+        asked = []
+        setter = HyperParamSetterWithFunc(rate, lambda epoch, value: asked.append(epoch))
+        run(CountingTrainer(), [setter], epochs=5, starting_epoch=5)
+
+        assert [4, 5] == asked
+
+    def test_none_leaves_it(self, thing, rate):
+        """None means no change."""
+        run(CountingTrainer(), [HyperParamSetterWithFunc(rate, lambda epoch, value: None)])
+
+        assert 1.0 == thing.rate
+
+    def test_a_variable_by_name(self):
+        """A name means a variable of the graph, which the next epoch's steps see."""
+        lr = tf.get_variable("lr", initializer=0.0, use_resource=True)
+        trainer = CountingTrainer()
+        trainer.train_op = tf.group(trainer.train_op, tf.assert_equal(lr, 7.0))
+        run(trainer, [HyperParamSetterWithFunc("lr", lambda epoch, value: 7.0)])
+
+        assert 4 == trainer.global_step
+
+
+class TestHyperParamSetter:
+    def test_every_process_has_it(self, rate):
+        """It is not chief-only, since every replica has its own learning rate."""
+        assert HyperParamSetterWithFunc(rate, lambda e, v: v).chief_only is False
+
+    def test_what_it_takes(self):
+        """A parameter or a name."""
+        with pytest.raises(TypeError, match="HyperParamSetterWithFunc: param is float, wanted a HyperParam"):
+            HyperParamSetterWithFunc(0.1, lambda e, v: v)
+
+    def test_a_change_is_logged_once_an_epoch(self, rate, log_lines):
+        """Two changes within an epoch give one line, no change none."""
+
+        class Setter(HyperParamSetter):
+            values = iter([2.0, 2.0, 3.0, 4.0])
+
+            def _get_value_to_set(self):
+                return next(self.values)
+
+            def _trigger_step(self) -> None:
+                self.trigger()
+
+            def _trigger_epoch(self) -> None:
+                pass
+
+        run(CountingTrainer(), [Setter(rate)], steps=3, epochs=1)
+
+        assert [
+            "Setter: at global_step=0, rate changes from None to 2.0.",
+            "Setter: at global_step=2, rate changes from 2.0 to 3.0.",
+        ] == [line for line in log_lines if line.startswith("Setter:")]
+
+
+class TestHumanHyperParamSetter:
+    def train(self, log_dir, rate, text=None):
+        """Train one epoch with this text in the file."""
+        if text is not None:
+            with open(os.path.join(log_dir, "hyper.txt"), "w") as file:
+                file.write(text)
+        run(CountingTrainer(), [HumanHyperParamSetter(rate)], epochs=1)
+
+    @pytest.mark.parametrize("text", ["rate:0.25", "other:3\nrate: 0.25\n\n"])
+    def test_a_value(self, log_dir, thing, rate, text):
+        """The line of its name counts."""
+        self.train(log_dir, rate, text)
+
+        assert 0.25 == thing.rate
+
+    def test_no_file(self, log_dir, thing, rate, log_lines):
+        """Without the file nothing happens, silently."""
+        self.train(log_dir, rate)
+
+        assert 1.0 == thing.rate
+        assert not [line for line in log_lines if "HumanHyperParamSetter" in line]
+
+    @pytest.mark.parametrize("text", ["rate:abc", "other:3", "rate", "a:b:c"])
+    def test_what_cannot_be_read(self, log_dir, thing, rate, log_lines, text):
+        """A line that is not `name:number`, or a missing name, warns and changes nothing."""
+        self.train(log_dir, rate, text)
+
+        assert 1.0 == thing.rate
+        assert any("no value of 'rate' in" in line for line in log_lines)
+
+    def test_without_a_directory(self, rate):
+        """It fails when the graph is set up, with what to do."""
+        with pytest.raises(
+            RuntimeError, match="HumanHyperParamSetter: there is no logger directory.*set_logger_dir"
+        ):
+            run(CountingTrainer(), [HumanHyperParamSetter(rate)])

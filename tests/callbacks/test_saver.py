@@ -1,0 +1,498 @@
+"""Checkpoints: their files, what becomes of them, and what a failing disk does to them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import shutil
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from fakes.trainers import CountingTrainer, run
+
+from tensorpack_lite.callbacks.saver import MaxSaver, MinSaver, ModelSaver
+from tensorpack_lite.callbacks.trigger import PeriodicTrigger
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.tfutils.sessinit import DictRestore
+
+
+class Put(Callback):
+    """Reports one value of `stat` an epoch."""
+
+    def __init__(self, *values, stat="error") -> None:
+        self._values, self._stat = iter(values), stat
+
+    def _trigger(self) -> None:
+        self.trainer.monitors.put_scalar(self._stat, next(self._values))
+
+
+def names(directory):
+    """The visible files without the meta graphs."""
+    return sorted(f for f in os.listdir(directory) if not f.endswith(".meta") and f != "log.log")
+
+
+def files_of(name):
+    return [f"{name}.data-00000-of-00001", f"{name}.index"]
+
+
+def value_in(directory, name, key="x"):
+    """A variable's value in a checkpoint."""
+    return tf.train.NewCheckpointReader(os.path.join(directory, name)).get_tensor(key)
+
+
+def train(callbacks, epochs=2, starting_epoch=1, steps=2, step=None):
+    """Train in a graph of its own, as one process after another would."""
+    init = None if step is None else DictRestore({"global_step": np.int64(step)})
+    with tf.Graph().as_default():
+        return run(CountingTrainer(), callbacks, (), steps, epochs, starting_epoch, init)
+
+
+@contextmanager
+def disk_full_after(num_bytes):
+    """No file can grow beyond this size: what a full disk does to a write."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+class TestModelSaver:
+    def test_the_files(self, tmp_path):
+        """One checkpoint an epoch, the list of them, and nothing else."""
+        train([ModelSaver(checkpoint_dir=str(tmp_path))])
+
+        assert ["checkpoint", *files_of("model-2"), *files_of("model-4")] == names(tmp_path)
+
+    def test_the_values(self, tmp_path):
+        """A checkpoint holds the variables as they were after that step."""
+        train([ModelSaver(checkpoint_dir=str(tmp_path))])
+
+        assert (2.0, 2) == (value_in(tmp_path, "model-2"), value_in(tmp_path, "model-2", "global_step"))
+        assert (4.0, 4) == (value_in(tmp_path, "model-4"), value_in(tmp_path, "model-4", "global_step"))
+
+    def test_the_list_is_relative(self, tmp_path):
+        """`checkpoint` names files without their directory, so a moved directory still works."""
+        old, new = tmp_path / "old", tmp_path / "new"
+        train([ModelSaver(checkpoint_dir=str(old))])
+        shutil.move(str(old), str(new))
+
+        listed = re.findall(r'model_checkpoint_paths?: "(.*)"', (new / "checkpoint").read_text())
+        assert ["model-4", "model-2", "model-4"] == listed
+        assert str(new / "model-4") == tf.train.latest_checkpoint(str(new))
+
+    def test_the_meta_graph(self, tmp_path):
+        """One meta graph, written before training, with all collections."""
+        tf_key = "MY_COLLECTION"
+        with tf.Graph().as_default():
+            trainer = CountingTrainer()
+            tf.add_to_collection(tf_key, tf.constant(1, name="mine"))
+            run(trainer, [ModelSaver(checkpoint_dir=str(tmp_path))], steps=1, epochs=1)
+        found = [f for f in os.listdir(tmp_path) if re.fullmatch(r"graph-\d{4}-\d{6}\.meta", f)]
+
+        assert 1 == len(found)
+        with tf.Graph().as_default():
+            tf.train.import_meta_graph(str(tmp_path / found[0]))
+            assert ["mine:0"] == [tensor.name for tensor in tf.get_collection(tf_key)]
+
+    def test_the_meta_graph_restores(self, tmp_path):
+        """The Saver in the meta graph loads the checkpoint."""
+        train([ModelSaver(checkpoint_dir=str(tmp_path))], epochs=1)
+        meta = next(f for f in os.listdir(tmp_path) if f.endswith(".meta"))
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.train.import_meta_graph(str(tmp_path / meta)).restore(session, str(tmp_path / "model-2"))
+            assert 2.0 == session.run(next(v for v in tf.global_variables() if v.op.name == "x"))
+
+    def test_its_saver_is_in_the_collection(self, tmp_path):
+        """As scripts that export the graph expect."""
+        saver = ModelSaver(checkpoint_dir=str(tmp_path))
+        with tf.Graph().as_default():
+            run(CountingTrainer(), [saver], steps=1, epochs=1)
+            assert [saver.saver] == tf.get_collection(tf.GraphKeys.SAVERS)
+
+    def test_variables_of_later_callbacks_are_not_saved(self, tmp_path):
+        """What exists when it sets up is saved, no more."""
+
+        class Make(Callback):
+            def __init__(self, name) -> None:
+                self._name = name
+
+            def _setup_graph(self) -> None:
+                tf.get_variable(self._name, initializer=0.0)
+
+        train([Make("before"), ModelSaver(checkpoint_dir=str(tmp_path)), Make("after")], epochs=1)
+
+        reader = tf.train.NewCheckpointReader(str(tmp_path / "model-2"))
+        assert {"before", "x", "global_step"} == set(reader.get_variable_to_shape_map())
+
+    def test_other_collections(self, tmp_path):
+        """var_collections says what is saved; a variable in two of them is saved once."""
+        keys = [tf.GraphKeys.TRAINABLE_VARIABLES, tf.GraphKeys.TRAINABLE_VARIABLES]
+        train([ModelSaver(checkpoint_dir=str(tmp_path), var_collections=keys)], epochs=1)
+
+        reader = tf.train.NewCheckpointReader(str(tmp_path / "model-2"))
+        assert {"x"} == set(reader.get_variable_to_shape_map())
+
+    def test_max_to_keep(self, tmp_path):
+        """The oldest ones go, from the list and from the disk; names that begin alike stay."""
+        train([ModelSaver(max_to_keep=2, checkpoint_dir=str(tmp_path))], epochs=11, steps=1)
+
+        assert ["checkpoint", *files_of("model-10"), *files_of("model-11")] == names(tmp_path)
+        state = tf.train.get_checkpoint_state(str(tmp_path))
+        expected = [str(tmp_path / "model-10"), str(tmp_path / "model-11")]
+        assert expected == list(state.all_model_checkpoint_paths)
+
+    @pytest.mark.parametrize("max_to_keep", [None, 0])
+    def test_keep_all(self, tmp_path, max_to_keep):
+        """None and 0 remove nothing."""
+        train([ModelSaver(max_to_keep=max_to_keep, checkpoint_dir=str(tmp_path))], epochs=12, steps=1)
+
+        assert 1 + 2 * 12 == len(names(tmp_path))
+
+    def test_one_in_so_many_hours_stays(self, tmp_path):
+        """With a period of 0 hours every checkpoint that leaves the list stays on the disk."""
+        saver = ModelSaver(1, 0, str(tmp_path))
+        train([saver], epochs=3, steps=1)
+
+        assert 1 + 2 * 3 == len(names(tmp_path))
+        assert 1 == len(tf.train.get_checkpoint_state(str(tmp_path)).all_model_checkpoint_paths)
+
+    def test_a_training_that_resumes_manages_the_old_ones(self, tmp_path):
+        """Checkpoints that `checkpoint` lists count for max_to_keep, and are listed on."""
+        train([ModelSaver(max_to_keep=3, checkpoint_dir=str(tmp_path))], epochs=3)
+        train([ModelSaver(max_to_keep=3, checkpoint_dir=str(tmp_path))], epochs=4, starting_epoch=4, step=6)
+
+        assert ["checkpoint", *files_of("model-4"), *files_of("model-6"), *files_of("model-8")] == names(
+            tmp_path
+        )
+
+    def test_files_that_nobody_listed_are_left_alone(self, tmp_path):
+        """Only what the list names is ever removed."""
+        train([ModelSaver(checkpoint_dir=str(tmp_path))], epochs=1)
+        os.unlink(str(tmp_path / "checkpoint"))
+        train([ModelSaver(max_to_keep=1, checkpoint_dir=str(tmp_path))], epochs=4, starting_epoch=3, step=4)
+
+        assert ["checkpoint", *files_of("model-2"), *files_of("model-8")] == names(tmp_path)
+
+    def test_the_same_step_again(self, tmp_path):
+        """A second checkpoint of a step replaces the first and is listed once."""
+        train([ModelSaver(checkpoint_dir=str(tmp_path))], epochs=1)
+        train([ModelSaver(checkpoint_dir=str(tmp_path))], epochs=1)
+
+        assert ["checkpoint", *files_of("model-2")] == names(tmp_path)
+        assert 1 == len(tf.train.get_checkpoint_state(str(tmp_path)).all_model_checkpoint_paths)
+
+    def test_the_loggers_directory(self, log_dir):
+        """The default place."""
+        train([ModelSaver()], epochs=1)
+
+        assert os.path.join(log_dir, "model-2") == tf.train.latest_checkpoint(log_dir)
+
+    def test_a_new_directory_is_made(self, tmp_path):
+        """Parents too."""
+        train([ModelSaver(checkpoint_dir=str(tmp_path / "a" / "b"))], epochs=1)
+
+        assert tf.train.latest_checkpoint(str(tmp_path / "a" / "b"))
+
+    def test_without_a_directory(self):
+        """It can be made without one, on processes that are not the chief, and fails when it sets up."""
+        saver = ModelSaver()
+        with pytest.raises(
+            RuntimeError, match="ModelSaver: there is no directory to save to.*set_logger_dir"
+        ):
+            train([saver])
+
+    def test_a_process_that_is_not_chief(self):
+        """There it is left out, directory or not."""
+        with tf.Graph().as_default():
+            trainer = CountingTrainer()
+            trainer.is_chief = False
+            run(trainer, [ModelSaver()])
+        assert 4 == trainer.global_step
+
+
+class TestAFailingDisk:
+    def fail_in_epoch(self, epoch, what):
+        """A callback that changes the world right before a save."""
+
+        class Change(Callback):
+            def _after_epoch(self) -> None:
+                if self.epoch_num == epoch:
+                    what()
+
+        return Change()
+
+    def test_a_full_disk(self, tmp_path):
+        """An error, the checkpoint before it intact and still the latest, nothing half-written left."""
+        limits = disk_full_after(20)
+        saver = ModelSaver(checkpoint_dir=str(tmp_path))
+        try:
+            with pytest.raises(
+                OSError, match="ModelSaver: cannot write '.*model-4': .*; File too large. What was"
+            ):
+                train([self.fail_in_epoch(2, limits.__enter__), saver])
+        finally:
+            limits.__exit__(None, None, None)
+
+        assert ["checkpoint", *files_of("model-2")] == names(tmp_path)
+        assert str(tmp_path / "model-2") == tf.train.latest_checkpoint(str(tmp_path))
+        assert 2.0 == value_in(tmp_path, "model-2")
+
+    def test_a_full_disk_when_the_list_is_written(self, tmp_path):
+        """The new checkpoint is whole, the old list stands, and nothing was removed."""
+        saver = ModelSaver(max_to_keep=1, checkpoint_dir=str(tmp_path))
+
+        def fail(*args):
+            with disk_full_after(10):
+                return write_text(*args)
+
+        def change():
+            saver._store.write_text = fail
+
+        write_text = None
+
+        class Keep(Callback):
+            def _before_train(self) -> None:
+                nonlocal write_text
+                write_text = saver._store.write_text
+
+        with pytest.raises(OSError, match="ModelSaver: cannot write '.*/checkpoint'"):
+            train([Keep(), self.fail_in_epoch(2, change), saver])
+        assert str(tmp_path / "model-2") == tf.train.latest_checkpoint(str(tmp_path))
+        assert 2.0 == value_in(tmp_path, "model-2")
+        assert 4.0 == value_in(tmp_path, "model-4")
+
+    def test_a_missing_directory(self, tmp_path):
+        """A directory that disappears during training is an error, not a new directory."""
+        directory = tmp_path / "gone"
+        change = self.fail_in_epoch(2, lambda: shutil.rmtree(str(directory)))
+        with pytest.raises(OSError, match="the checkpoint directory '.*gone' does not exist"):
+            train([change, ModelSaver(checkpoint_dir=str(directory))])
+        assert not directory.exists()
+
+    def test_a_file_in_its_place(self, tmp_path):
+        """A directory that cannot be made is an error when the graph is set up."""
+        (tmp_path / "file").write_text("")
+        with pytest.raises(OSError, match="ModelSaver: cannot create the directory '.*file/below'"):
+            train([ModelSaver(checkpoint_dir=str(tmp_path / "file" / "below"))])
+
+    def test_what_was_written_is_read_back(self, tmp_path):
+        """A checkpoint that cannot be read back is an error, and is not moved into place."""
+        saver = ModelSaver(checkpoint_dir=str(tmp_path))
+        real_write = saver._write
+
+        def damaging_write(prefix):
+            real_write(prefix)
+            path = f"{prefix}.data-00000-of-00001"
+            with open(path, "r+b") as file:
+                file.write(b"\xff\xff\xff\xff")
+
+        saver._write = damaging_write
+        with pytest.raises(OSError, match="ModelSaver: cannot write"):
+            train([saver])
+        assert [] == names(tmp_path)
+
+    def test_an_uninitialized_variable_is_not_a_disk_error(self, tmp_path):
+        """What is wrong with the session keeps its type."""
+        saver = ModelSaver(checkpoint_dir=str(tmp_path))
+
+        def fail(prefix):
+            raise tf.errors.FailedPreconditionError(None, None, "uninitialized value x")
+
+        saver._write = fail
+        with pytest.raises(tf.errors.FailedPreconditionError):
+            train([saver])
+
+    def test_leftovers_of_a_killed_process_go(self, tmp_path):
+        """What a process left aside when it was killed in a save is cleared by the next one."""
+        (tmp_path / ".saving").mkdir()
+        (tmp_path / ".saving" / "model-2.index").write_text("half")
+        train([ModelSaver(checkpoint_dir=str(tmp_path))], epochs=1)
+
+        assert not (tmp_path / ".saving").exists()
+        assert 2.0 == value_in(tmp_path, "model-2")
+
+
+class TestMinAndMaxSaver:
+    def saved(self, tmp_path, make, values, **arguments):
+        """Train one epoch a value; give the step of the kept model."""
+        directory = str(tmp_path)
+        best = make(checkpoint_dir=directory)
+        train([Put(*values), ModelSaver(checkpoint_dir=directory), best], epochs=len(values), **arguments)
+        return best.best
+
+    def test_min(self, tmp_path):
+        """The files of the smallest value."""
+        best = self.saved(tmp_path, lambda **a: MinSaver("error", **a), [3, 1, 2])
+
+        assert (4, 1.0) == best
+        assert 4.0 == value_in(tmp_path, "min-error")
+
+    def test_max(self, tmp_path):
+        """The files of the largest value."""
+        best = self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [3, 1, 2])
+
+        assert (2, 3.0) == best
+        assert 2.0 == value_in(tmp_path, "max-error")
+
+    def test_reverse_is_max(self, tmp_path):
+        """MinSaver(reverse=True) is a MaxSaver."""
+        self.saved(tmp_path, lambda **a: MinSaver("error", reverse=True, **a), [3, 1, 2])
+
+        assert 2.0 == value_in(tmp_path, "max-error")
+
+    def test_equal_is_not_better(self, tmp_path):
+        """The first of two equal values stays."""
+        assert (2, 3.0) == self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [3, 3])
+
+    def test_nan_is_never_best(self, tmp_path):
+        """Neither at the beginning nor later."""
+        assert (4, 3.0) == self.saved(
+            tmp_path, lambda **a: MinSaver("error", **a), [float("nan"), 3, float("nan")]
+        )
+
+    def test_the_files(self, tmp_path):
+        """The checkpoint's own suffixes, and the record."""
+        self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [3])
+
+        assert [*files_of("max-error"), "max-error.json"] == [
+            n for n in names(tmp_path) if n.startswith("max")
+        ]
+        record = json.loads((tmp_path / "max-error.json").read_text())
+        assert {"stat": "error", "step": 2, "value": 3.0} == record
+
+    def test_a_filename(self, tmp_path):
+        """The copy can have another name."""
+        self.saved(tmp_path, lambda **a: MinSaver("error", filename="best", **a), [3])
+
+        assert 2.0 == value_in(tmp_path, "best")
+
+    def test_a_filename_is_no_path(self):
+        """A name with a directory is refused."""
+        with pytest.raises(
+            ValueError, match="MaxSaver: filename is 'a/b', wanted a name inside checkpoint_dir"
+        ):
+            MaxSaver("error", filename="a/b")
+
+    def test_a_statistic_with_a_slash(self, tmp_path):
+        """Its name does not become a directory."""
+        directory = str(tmp_path)
+        callbacks = [
+            Put(1, stat="a/b"),
+            ModelSaver(checkpoint_dir=directory),
+            MinSaver("a/b", checkpoint_dir=directory),
+        ]
+        train(callbacks, epochs=1)
+
+        assert 2.0 == value_in(tmp_path, "min-a-b")
+
+    def test_model_10_is_not_model_100(self, tmp_path):
+        """Of two checkpoints whose names begin alike, exactly one is copied, with all of its files."""
+        train([ModelSaver(checkpoint_dir=str(tmp_path))], epochs=1, steps=1, step=99)
+        self.saved(tmp_path, lambda **a: MinSaver("error", **a), [1], steps=10)
+
+        assert 10.0 == value_in(tmp_path, "min-error")
+        assert [*files_of("min-error"), "min-error.json"] == [
+            n for n in names(tmp_path) if n.startswith("min")
+        ]
+
+    def test_a_step_that_ends_alike(self, tmp_path, log_lines):
+        """model-1100 is not the checkpoint of step 100."""
+        directory = str(tmp_path)
+        train([ModelSaver(checkpoint_dir=directory)], epochs=1, steps=1, step=1099)
+        best = MinSaver("error", checkpoint_dir=directory)
+        train([Put(1), best], epochs=1, steps=1, step=99)
+
+        assert best.best is None
+        assert any(
+            "at its best at step 100, but the latest checkpoint is model-1100" in line for line in log_lines
+        )
+
+    def test_a_best_that_was_not_kept_does_not_count(self, tmp_path):
+        """When the model of the best step was not saved, a later one that is saved can still become the best."""
+        directory = str(tmp_path)
+        best = MinSaver("error", checkpoint_dir=directory)
+        saver = PeriodicTrigger(ModelSaver(checkpoint_dir=directory), every_k_steps=2, before_train=True)
+        train([Put(1, 2), saver, best], epochs=2, steps=1)
+
+        assert (2, 2.0) == best.best
+
+    def test_nothing_was_saved(self, tmp_path):
+        """Without any checkpoint there is an error that says what is missing."""
+        with pytest.raises(
+            RuntimeError, match="MinSaver: there is no checkpoint in.*Put a ModelSaver before it"
+        ):
+            train([Put(1), MinSaver("error", checkpoint_dir=str(tmp_path))])
+
+    def test_nobody_reports(self, tmp_path, log_lines):
+        """An unknown statistic warns."""
+        train([MinSaver("error", checkpoint_dir=str(tmp_path))], epochs=1)
+
+        assert any("MinSaver: nobody has reported 'error' yet" in line for line in log_lines)
+
+    def test_without_a_directory(self):
+        """It fails when it sets up, with what to do."""
+        with pytest.raises(RuntimeError, match="MinSaver: there is no directory to save to"):
+            train([MinSaver("error")])
+
+    def test_the_best_survives_a_restart(self, tmp_path):
+        """A training that resumes does not replace a better model."""
+        self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [5])
+        best = MaxSaver("error", checkpoint_dir=str(tmp_path))
+        callbacks = [Put(4, 6), ModelSaver(checkpoint_dir=str(tmp_path)), best]
+
+        class Look(Callback):
+            def _trigger(self) -> None:
+                seen.append(best.best)
+
+        seen = []
+        train([*callbacks, Look()], epochs=3, starting_epoch=2, step=2)
+        assert [(2, 5.0), (6, 6.0)] == seen
+
+    def test_a_training_from_the_start_forgets_it(self, tmp_path):
+        """A training that begins at step 0 in the same directory has its own best."""
+        self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [5])
+
+        assert (2, 4.0) == self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [4])
+
+    def test_a_record_without_its_files_is_not_used(self, tmp_path):
+        """Somebody who removes the model does not have to remove the record."""
+        self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [5])
+        os.unlink(str(tmp_path / "max-error.index"))
+
+        assert (4, 4.0) == self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [4], step=2)
+
+    def test_a_broken_record_is_not_used(self, tmp_path, log_lines):
+        """It warns."""
+        self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [5])
+        (tmp_path / "max-error.json").write_text("{")
+
+        assert (4, 4.0) == self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [4], step=2)
+        assert any("'max-error.json' cannot be read" in line for line in log_lines)
+
+    def test_a_full_disk_keeps_the_old_copy(self, tmp_path):
+        """The copy before it is intact."""
+        directory = str(tmp_path)
+        best = MinSaver("error", checkpoint_dir=directory)
+        copy = None
+
+        class Fail(Callback):
+            def _trigger(self) -> None:
+                nonlocal copy
+                copy = copy or best._store.copy
+                if self.epoch_num == 2:
+                    best._store.copy = failing
+
+        def failing(*args):
+            with disk_full_after(10):
+                return copy(*args)
+
+        with pytest.raises(OSError, match="MinSaver: cannot write '.*min-error'"):
+            train([Put(2, 1), ModelSaver(checkpoint_dir=directory), Fail(), best])
+        assert 2.0 == value_in(tmp_path, "min-error")
+        assert (2, 2.0) == best.best
