@@ -17,10 +17,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import itertools
 import multiprocessing
 import os
 import sys
-import threading
 from contextlib import contextmanager
 from typing import Any, Iterator, NamedTuple, Tuple, Union
 
@@ -241,21 +241,19 @@ class _RandomStream:
     """The ambient state of this module: which random streams come next in this process."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self.enter(None)
 
     def enter(self, key: tuple[Any, ...] | None) -> None:
-        self._key, self._count, self._pid = key, 0, os.getpid()
+        self._key, self._pid = key, os.getpid()
+        self._numbers = itertools.count()  # atomic, unlike += 1; and unlike a lock, it survives a fork
 
     def next_key(self) -> tuple[Any, ...] | None:
         """Return a key that never came before, or None when no seed is fixed."""
-        with self._lock:
-            if self._key is None:
-                return None
-            if self._pid != os.getpid():  # forked, and nobody entered a worker stream
-                self.enter(self._key + (multiprocessing.current_process().name,))
-            self._count += 1
-            return self._key + (self._count - 1,)
+        if self._key is None:
+            return None
+        if self._pid != os.getpid():  # forked, and nobody entered a worker stream
+            self.enter(self._key + (multiprocessing.current_process().name,))
+        return self._key + (next(self._numbers),)
 
 
 _stream = _RandomStream()

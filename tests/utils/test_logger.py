@@ -99,7 +99,8 @@ class TestLines:
 
     def test_terminal_gets_colors(self, capsys, monkeypatch):
         """On a terminal the prefix is green and the tag red."""
-        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        monkeypatch.setenv("FORCE_COLOR", "1")  # termcolor asks file descriptor 1, which pytest captures
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
         logger.warning("trouble")
 
