@@ -1,0 +1,55 @@
+"""
+Datapoints: where they come from and what happens to them before they enter the graph. No TensorFlow here.
+
+**In:** files, arrays, generators: whatever the data is.
+**Out:** datapoints, one by one, each a list (or a dict) of arrays.
+**Next:** input_source, which takes them into the graph.
+
+A pipeline is a DataFlow wrapped in others; `base.py` has the contract. Begin with `DataFromList`, `DataFromGenerator`
+or a class of one's own, and end with `BatchData`::
+
+    df = DataFromList(files)
+    df = MapData(df, read_and_crop)
+    df = BatchData(df, 32)
+"""
+
+from __future__ import annotations
+
+from . import dataset
+from .base import DataFlow, DataFlowTerminated, ProxyDataFlow, RNGDataFlow
+from .batch import BatchData, BatchDataByShape
+from .inspect_data import PrintData, TestDataSpeed
+from .mapping import MapData, MapDataComponent, SelectComponent
+from .mix import ConcatData, JoinData, RandomChooseData, RandomMixData
+from .raw import DataFromGenerator, DataFromIterable, DataFromList, DataFromQueue, FakeData
+from .repeat import FixedSizeData, RepeatedData, RepeatedDataPoint
+from .shuffle import CacheData, LocallyShuffleData
+
+__all__ = [
+    "BatchData",
+    "BatchDataByShape",
+    "CacheData",
+    "ConcatData",
+    "DataFlow",
+    "DataFlowTerminated",
+    "DataFromGenerator",
+    "DataFromIterable",
+    "DataFromList",
+    "DataFromQueue",
+    "FakeData",
+    "FixedSizeData",
+    "JoinData",
+    "LocallyShuffleData",
+    "MapData",
+    "MapDataComponent",
+    "PrintData",
+    "ProxyDataFlow",
+    "RNGDataFlow",
+    "RandomChooseData",
+    "RandomMixData",
+    "RepeatedData",
+    "RepeatedDataPoint",
+    "SelectComponent",
+    "TestDataSpeed",
+    "dataset",
+]

@@ -1,0 +1,157 @@
+"""Handwritten digits and pieces of clothing: MNIST and Fashion-MNIST, in their idx files."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import struct
+from typing import Tuple
+
+import numpy as np
+
+from ...utils.fs import download, get_dataset_path
+from .labelled_images import LabelledImages, require_split
+
+__all__ = ["FashionMnist", "Mnist"]
+
+_MAGIC_IMAGES, _MAGIC_LABELS = 2051, 2049
+_FILES = {
+    "train": ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"),
+    "test": ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"),
+}
+
+
+class Mnist(LabelledImages):
+    """
+    MNIST: 28x28 grey images of handwritten digits; datapoints [float32 (28, 28) in [0, 1], np.uint8 label].
+
+    The two files of the chosen half are looked for, and downloaded if they are absent. The other half need not be
+    there. A file that is there is used as it is, so smaller or fabricated ones in the same format do as well.
+
+    Length: 60000 ("train"), 10000 ("test"); in general the number of images in the file.
+    Order: a new random one each pass, or that of the file.
+    Process: stays in this one.
+
+    Args:
+        train_or_test: "train" or "test".
+        shuffle: in a new random order each pass (for "test" too); needs `reset_state`.
+        dir: the directory of the idx files. Default: `mnist_data` in the directory of data sets.
+
+    Raises:
+        ValueError: another name; a file that is not in idx format, or cut off.
+        OSError: a file is absent and cannot be downloaded.
+
+    Attributes:
+        images: float32 [N, 28, 28, 1] in [0, 1].
+        labels: uint8 [N].
+
+    Source: LeCun, Cortes, Burges; http://yann.lecun.com/exdb/mnist (no longer served; mirrors with checksums are used).
+    tensorpack: same; there both halves must be present.
+    """
+
+    _DIR_NAME = "mnist_data"
+    _MIRRORS: Tuple[str, ...] = (
+        "https://ossci-datasets.s3.amazonaws.com/mnist/",
+        "https://storage.googleapis.com/cvdf-datasets/mnist/",
+    )
+    _MD5: Tuple[Tuple[str, str], ...] = (
+        ("train-images-idx3-ubyte.gz", "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
+        ("train-labels-idx1-ubyte.gz", "d53e105ee54ea40749a09fcbcd1e9432"),
+        ("t10k-images-idx3-ubyte.gz", "9fb629c4189551a2d022fa330f9573f3"),
+        ("t10k-labels-idx1-ubyte.gz", "ec29112dd5afa0611ce80d1b7f02629c"),
+    )
+
+    def __init__(self, train_or_test: str, shuffle: bool = True, dir: str | None = None) -> None:
+        require_split(self, train_or_test)
+        self.train_or_test = train_or_test
+        directory = get_dataset_path(self._DIR_NAME) if dir is None else dir
+        images_path, labels_path = (self._find(directory, name) for name in _FILES[train_or_test])
+        images, labels = _read_idx(images_path, _MAGIC_IMAGES), _read_idx(labels_path, _MAGIC_LABELS)
+        super().__init__(images, labels, white=255, shuffle=shuffle)
+
+    def _find(self, directory: str, name: str) -> str:
+        """Return the path of a file, after downloading it if need be."""
+        path = os.path.join(directory, name)
+        if os.path.isfile(path):
+            return path
+        failures = []
+        for mirror in self._MIRRORS:
+            try:
+                return download(mirror + name, directory, md5=dict(self._MD5)[name])
+            except OSError as error:
+                failures.append(str(error))
+        raise OSError(
+            f"{type(self).__name__}: {name} is not in {directory} and could not be downloaded. Put "
+            f"{' and '.join(_FILES[self.train_or_test])} (from {self._MIRRORS[0]}) into that directory, or say "
+            f"{type(self).__name__}({self.train_or_test!r}, dir=...) for another. Tried: {'; '.join(failures)}"
+        )
+
+
+class FashionMnist(Mnist):
+    """
+    Fashion-MNIST: 28x28 grey images of clothing; datapoints [float32 (28, 28) in [0, 1], np.uint8 label].
+
+    Length: 60000 ("train"), 10000 ("test"); in general the number of images in the file.
+    Order: a new random one each pass, or that of the file.
+    Process: stays in this one.
+
+    Args:
+        train_or_test: "train" or "test".
+        shuffle: in a new random order each pass (for "test" too); needs `reset_state`.
+        dir: the directory of the idx files. Default: `fashion_mnist_data` in the directory of data sets.
+
+    Raises:
+        ValueError: another name; a file that is not in idx format, or cut off.
+        OSError: a file is absent and cannot be downloaded.
+
+    Source: Xiao, Rasul, Vollgraf 2017, "Fashion-MNIST: a novel image dataset for benchmarking machine learning algorithms".
+    tensorpack: same.
+    """
+
+    _DIR_NAME = "fashion_mnist_data"
+    _MIRRORS = (
+        "https://storage.googleapis.com/tensorflow/tf-keras-datasets/",
+        "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
+    )
+    _MD5 = (
+        ("train-images-idx3-ubyte.gz", "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
+        ("train-labels-idx1-ubyte.gz", "25c81989df183df01b3e8a0aad5dffbe"),
+        ("t10k-images-idx3-ubyte.gz", "bef4ecab320f06d8554ea6380940ec79"),
+        ("t10k-labels-idx1-ubyte.gz", "bb300cfdad3c16e7a12a480ee83cd310"),
+    )
+
+    def get_label_names(self) -> list[str]:
+        """
+        Name the ten classes.
+
+        Returns:
+            Names in the order of the labels.
+        """
+        return [
+            "t-shirt/top", "trouser", "pullover", "dress", "coat",
+            "sandal", "shirt", "sneaker", "bag", "ankle boot",
+        ]  # fmt: skip
+
+
+def _read_idx(path: str, magic: int) -> np.ndarray:
+    """Read an idx file: a magic number, the number and sizes of the entries (big-endian), then one byte a value."""
+    try:
+        with gzip.open(path) as file:
+            content = file.read()
+    except (EOFError, OSError) as error:
+        raise ValueError(f"{path} cannot be unpacked: {error}. Delete it; it is downloaded again.") from error
+    rank = 3 if magic == _MAGIC_IMAGES else 1
+    header_size = 4 * (1 + rank)
+    if len(content) < header_size:
+        raise ValueError(
+            f"{path} is cut off: {len(content)} bytes, not even a header. Delete it; it is downloaded again."
+        )
+    found, *shape = struct.unpack(f">{1 + rank}I", content[:header_size])
+    if found != magic:
+        raise ValueError(f"{path} is not the wanted idx file: its magic number is {found}, not {magic}.")
+    values = np.frombuffer(content, dtype=np.uint8, offset=header_size)
+    if values.size != np.prod(shape, dtype=np.int64):
+        raise ValueError(
+            f"{path} is cut off: {values.size} values where its header says {shape}. Delete it; it is downloaded again."
+        )
+    return values.reshape(shape)
