@@ -1,0 +1,139 @@
+"""What holds for every trainer."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from conformance.trainer_rows import ROWS
+
+from tensorpack_lite import train
+from tensorpack_lite.callbacks import ModelSaver
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.tfutils.sessinit import JustCurrentSession, SmartInit
+from tensorpack_lite.tfutils.varmanip import load_checkpoint_vars
+from tensorpack_lite.train import Trainer
+
+pytestmark = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+
+
+class Watch(Callback):
+    """Reads the variable after each step."""
+
+    def __init__(self, row):
+        self.row, self.values = row, []
+
+    def _setup_graph(self):
+        self.var = self.trainer.find_tensor(self.row.variable)
+
+    def _trigger_step(self):
+        self.values.append(float(self.trainer.sess.run(self.var)))
+
+
+def run(row, *callbacks, session_init=None, **kwargs):
+    """Train in a graph of its own."""
+    kwargs = {"steps_per_epoch": 3, "max_epoch": 2, "extra_callbacks": [], "monitors": [], **kwargs}
+    with tf.Graph().as_default():
+        trainer = row.make()
+        trainer.train_with_defaults(
+            callbacks=list(callbacks), session_init=session_init or JustCurrentSession(), **kwargs
+        )
+    return trainer
+
+
+def closed_form(step):
+    """The distance to 3 halves at each step."""
+    return 3 - 3 * 0.5**step
+
+
+def test_trajectory(row):
+    """Each step is the one the closed form gives; a trainer that does not train changes nothing."""
+    watch = Watch(row)
+    run(row, watch)
+    expected = [closed_form(step) if row.trains else 0.0 for step in range(1, 7)]
+    assert expected == watch.values
+
+
+def test_counts(row):
+    """Steps and epochs are counted."""
+    trainer = run(row)
+    assert (6, 2) == (trainer.global_step, trainer.epoch_num)
+
+
+def test_resume_is_uninterrupted(row, tmp_path):
+    """Saved after one epoch and resumed, the second epoch is that of a training without a break."""
+    first, second = Watch(row), Watch(row)
+    run(row, first, ModelSaver(checkpoint_dir=str(tmp_path)), max_epoch=1)
+    init = SmartInit(os.path.join(str(tmp_path), "model-3"))
+    trainer = run(row, second, session_init=init, starting_epoch=2, max_epoch=2)
+    whole = Watch(row)
+    run(row, whole)
+    assert whole.values == first.values + second.values
+    assert 6 == trainer.global_step
+
+
+def test_checkpoint_keys(row, tmp_path):
+    """A checkpoint has the model's variable and the step, under names without prefix."""
+    run(row, ModelSaver(checkpoint_dir=str(tmp_path)), max_epoch=1)
+    saved = load_checkpoint_vars(os.path.join(str(tmp_path), "model-3"))
+    assert {row.variable, "global_step"} == set(saved)
+
+
+def test_predictor_is_the_training_forward(row):
+    """A predictor gives what the training tower computes with the same variables."""
+    if not row.has_tower:
+        assert not hasattr(Trainer, "get_predictor")
+        return
+
+    class Predicts(Callback):
+        def _setup_graph(self):
+            self.predictor = self.trainer.get_predictor(["x"], ["cost"])
+
+        def _trigger(self):
+            w = float(self.trainer.sess.run(self.trainer.find_tensor("w")))
+            got = self.predictor(np.array([1.0, 5.0], "float32"))[0]
+            np.testing.assert_allclose(got, ((w - 1) ** 2 + (w - 5) ** 2) / 2, rtol=1e-6)
+            self.called = True
+
+    predicts = Predicts()
+    run(row, predicts)
+    assert predicts.called
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("mine")], ids=["ctrl-c", "error"])
+def test_session_closed_after_an_error(row, error):
+    """Ctrl-C and errors close the session, after after_train, and reach the caller."""
+
+    class Fails(Callback):
+        ended = False
+
+        def _trigger_step(self):
+            raise error
+
+        def _after_train(self):
+            self.session = self.trainer.sess
+            self.ended = True
+
+    fails = Fails()
+    with pytest.raises(type(error)):
+        run(row, fails)
+    assert fails.ended
+    with pytest.raises(RuntimeError, match="closed"):
+        fails.session.run([])
+
+
+def test_two_trainers_do_not_disturb_each_other(row):
+    """A second trainer of the same process starts from nothing."""
+    one, two = Watch(row), Watch(row)
+    run(row, one)
+    run(row, two)
+    assert one.values == two.values
+
+
+def test_every_trainer_has_a_row(row):
+    """No trainer without a row."""
+    public = {name for name in train.__all__ if isinstance(getattr(train, name), type)}
+    trainers = {name for name in public if issubclass(getattr(train, name), Trainer)}
+    assert trainers == {each.name for each in ROWS}

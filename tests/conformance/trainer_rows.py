@@ -1,0 +1,71 @@
+"""One row for each public trainer: how to build the smallest one."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, NamedTuple
+
+from fakes.models import Mean, threes
+from fakes.quadratic import QuadraticTrainer
+
+from tensorpack_lite.input_source.feed import FeedInput
+from tensorpack_lite.input_source.queueing import QueueInput
+from tensorpack_lite.tfutils.tower.context import TowerContext
+from tensorpack_lite.tfutils.tower.func import TowerFunc
+from tensorpack_lite.train import NoOpTrainer, QueueInputTrainer, SimpleTrainer, TowerTrainer
+
+
+class Row(NamedTuple):
+    """How to make a trainer, ready for `train_with_defaults`, that minimizes (w - 3)^2 from w = 0 with rate 0.25."""
+
+    name: str
+    make: Callable[[], Any]
+    variable: str = "w"
+    trains: bool = True
+    has_tower: bool = True
+
+
+class UsersTowerTrainer(TowerTrainer):
+    """A TowerTrainer as a user writes it."""
+
+    def __init__(self):
+        super().__init__()
+        model = Mean()
+        source = QueueInput(threes())
+        self.register_callback(source.setup(model.get_input_signature()))
+        self.tower_func = TowerFunc(model.build_graph, model.get_input_signature())
+        with TowerContext("", is_training=True):
+            cost = self.tower_func(*source.get_input_tensors())
+            self.train_op = model.get_optimizer().minimize(cost, name="train_op")
+
+
+class UsersSingleCostTrainer(SimpleTrainer):
+    """A subclass of a user's, with a step of its own."""
+
+    def run_step(self):
+        super().run_step()
+
+
+def _launched(kind: Any, source: Any = None) -> Callable[[], Any]:
+    def make() -> Any:
+        trainer, model = kind(), Mean()
+        trainer.setup_graph(
+            model.get_input_signature(),
+            (source or QueueInput)(threes()),
+            model.build_graph,
+            model.get_optimizer,
+        )
+        return trainer
+
+    return make
+
+
+ROWS = [
+    Row("Trainer", QuadraticTrainer, variable="x", has_tower=False),
+    Row("TowerTrainer", UsersTowerTrainer),
+    Row("SingleCostTrainer", _launched(UsersSingleCostTrainer, FeedInput)),
+    Row("SimpleTrainer", _launched(SimpleTrainer, FeedInput)),
+    Row("NoOpTrainer", _launched(NoOpTrainer), trains=False),
+    Row("QueueInputTrainer", _launched(QueueInputTrainer)),
+]
+
+__all__ = ["ROWS", "Row"]
