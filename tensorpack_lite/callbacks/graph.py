@@ -9,8 +9,8 @@ import numpy as np
 
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
+from ..tfutils.png import encode_png
 from ..utils import logger
-from ..utils.errors import missing
 
 __all__ = [
     "CheckNumerics",
@@ -216,11 +216,11 @@ class DumpTensorAsImage(Callback):
 
     Raises:
         RuntimeError: before training, there is no logger directory.
-        ImportError: before training, OpenCV is not installed.
 
     Runs at: before_train, trigger.
 
-    tensorpack: same; there the first image of a list has no number, and a list cannot be given to monitors.
+    tensorpack: there the first image of a list has no number, a list cannot be given to monitors, and OpenCV must be
+    installed, which takes channels for blue, green, red; here they are red, green, blue in the file too.
     """
 
     def __init__(
@@ -236,17 +236,10 @@ class DumpTensorAsImage(Callback):
         self._scale = scale
         self._tensor: Any = None
         self._directory = ""
-        self._cv2: Any = None
 
     def _before_train(self) -> None:
         self._tensor = self.get_tensors_maybe_in_tower([self._tensor_name])[0]
         self._directory = _logger_directory("DumpTensorAsImage")
-        try:
-            import cv2
-        except ImportError:
-            cv2 = missing("OpenCV (cv2)", "pip install opencv-python-headless")
-        self._cv2 = cv2
-        _ = cv2.imwrite
 
     def _trigger(self) -> None:
         value = self.trainer.sess.run(self._tensor)
@@ -262,8 +255,9 @@ class DumpTensorAsImage(Callback):
         image = np.clip(np.asarray(image, dtype="float32") * self._scale, 0, 255)
         path = os.path.join(self._directory, f"{self._prefix}-ep{self.epoch_num:03d}{suffix}.png")
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        if not self._cv2.imwrite(path, image.astype("uint8")):
-            raise OSError(f"DumpTensorAsImage: cannot write '{path}'.")
+        pixels = image.astype("uint8")
+        with open(path, "wb") as file:
+            file.write(encode_png(pixels[..., np.newaxis] if pixels.ndim == 2 else pixels))
         self.trainer.monitors.put_image(monitor_name, image)
 
 

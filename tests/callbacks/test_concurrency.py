@@ -1,0 +1,101 @@
+"""Processes and threads that live as long as training."""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import threading
+import time
+
+import pytest
+from fakes.trainers import CountingTrainer, run
+
+from tensorpack_lite.callbacks.concurrency import StartProcOrThread
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.state import StopTraining
+from tensorpack_lite.utils.concurrency import StoppableThread
+
+
+class Wait(StoppableThread):
+    """Waits until it is asked to stop."""
+
+    def run(self) -> None:
+        while not self.stopped():
+            time.sleep(0.001)
+
+
+class Look(Callback):
+    """Writes down whether the others are alive."""
+
+    def __init__(self, *others) -> None:
+        self._others, self.alive = others, []
+
+    def _before_train(self) -> None:
+        self.alive.append([o.is_alive() for o in self._others])
+
+
+def test_threads():
+    """Started before training, stopped after it."""
+    threads = [Wait(), Wait()]
+    look = Look(*threads)
+    run(CountingTrainer(), [StartProcOrThread(threads), look])
+
+    assert [[True, True]] == look.alive
+    assert [False, False] == [thread.is_alive() for thread in threads]
+
+
+@pytest.mark.slow
+def test_processes():
+    """Started before training, terminated after it."""
+    process = mp.get_context("fork").Process(target=time.sleep, args=(100,))
+    look = Look(process)
+    run(CountingTrainer(), [StartProcOrThread(process), look])
+
+    assert [[True]] == look.alive
+    assert process.exitcode is not None
+
+
+def test_not_at_the_end():
+    """With stop_at_last=False nothing is stopped."""
+    thread = Wait()
+    run(CountingTrainer(), [StartProcOrThread(thread, stop_at_last=False)])
+
+    assert thread.is_alive()
+    thread.stop()
+    thread.join()
+
+
+def test_a_plain_thread_is_left_alone():
+    """A thread that cannot be asked to stop is not waited for."""
+    event = threading.Event()
+    thread = threading.Thread(target=event.wait)
+    run(CountingTrainer(), [StartProcOrThread(thread)])
+
+    assert thread.is_alive()
+    event.set()
+    thread.join()
+
+
+def test_a_training_that_ends_before_it_begins():
+    """When another callback stops training first, what was never started is not stopped."""
+
+    class Stop(Callback):
+        def _before_train(self) -> None:
+            raise StopTraining
+
+    thread = Wait()
+    run(CountingTrainer(), [Stop(), StartProcOrThread(thread)])
+
+    assert not thread.is_alive()
+
+
+def test_every_process_has_it():
+    """It is not chief-only."""
+    assert StartProcOrThread([]).chief_only is False
+
+
+def test_something_else():
+    """A function cannot be started."""
+    with pytest.raises(
+        TypeError, match="StartProcOrThread: takes a Process, a Thread, or a list of them, got int"
+    ):
+        StartProcOrThread([3])

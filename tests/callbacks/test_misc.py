@@ -1,0 +1,86 @@
+"""Small conveniences for whoever watches a training."""
+
+from __future__ import annotations
+
+import os
+import pdb
+from types import SimpleNamespace
+
+import pytest
+from fakes.trainers import CountingTrainer, run
+
+from tensorpack_lite.callbacks import misc
+from tensorpack_lite.callbacks.misc import EstimatedTimeLeft, InjectShell, SendStat
+from tensorpack_lite.loop.callback import CallbackFactory
+
+
+def put(name):
+    """A callback that reports the epoch."""
+    return CallbackFactory(trigger=lambda self: self.trainer.monitors.put_scalar(name, self.epoch_num))
+
+
+class TestEstimatedTimeLeft:
+    def lines(self, log_lines, monkeypatch, seconds, **arguments):
+        """Train one epoch for each duration, by a clock of our own, and one more that has no line."""
+        clock = iter([sum(seconds[:i]) for i in range(len(seconds) + 1)])
+        monkeypatch.setattr(misc, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+        run(CountingTrainer(), [EstimatedTimeLeft(**arguments)], steps=1, epochs=len(seconds))
+        return [line for line in log_lines if line.startswith("Estimated time left")]
+
+    def test_median(self, log_lines, monkeypatch):
+        """The median of the epochs so far times the number of epochs left; nothing after the last."""
+        assert [
+            "Estimated time left: 30 seconds", "Estimated time left: 22 seconds", "Estimated time left: 12 seconds",
+        ] == self.lines(log_lines, monkeypatch, [10, 12, 100, 7])  # fmt: skip
+
+    def test_mean_of_the_last(self, log_lines, monkeypatch):
+        """median=False takes the mean, of the last k epochs."""
+        found = self.lines(log_lines, monkeypatch, [100, 10, 20, 7], last_k_epochs=2, median=False)
+        assert "Estimated time left: 15 seconds" == found[-1]
+
+    def test_last_k(self):
+        """0 epochs say nothing."""
+        with pytest.raises(ValueError, match="EstimatedTimeLeft: last_k_epochs is 0"):
+            EstimatedTimeLeft(0)
+
+
+class TestSendStat:
+    def test_a_command(self, tmp_path):
+        """It runs at each trigger, with the latest values."""
+        path = tmp_path / "sent"
+        run(CountingTrainer(), [put("n"), SendStat(f"echo {{n}} >> {path}", "n")])
+
+        assert ["1.0", "2.0"] == path.read_text().split()
+
+    def test_a_statistic_that_nobody_reports(self):
+        """A KeyError that names it."""
+        with pytest.raises(KeyError, match="No scalar 'n'"):
+            run(CountingTrainer(), [SendStat("echo {n}", ["n"])])
+
+    def test_a_command_that_fails_is_logged(self, log_lines):
+        """Training goes on."""
+        assert 4 == run(CountingTrainer(), [put("n"), SendStat("exit {n}", "n")]).global_step
+        assert 2 == len([line for line in log_lines if line.startswith("SendStat: the command ended")])
+
+
+class TestInjectShell:
+    def test_a_file_opens_a_shell(self, tmp_path, monkeypatch):
+        """At the trigger after the file appears, once a trigger; the file is gone after training."""
+        opened = []
+        monkeypatch.setattr(pdb, "set_trace", lambda: opened.append(1))
+        path = str(tmp_path / "shell")
+        touch = CallbackFactory(trigger=lambda self: self.epoch_num == 2 and open(path, "w").close())
+        run(CountingTrainer(), [touch, InjectShell(path, "pdb")], epochs=3)
+
+        assert 2 == len(opened)
+        assert not os.path.exists(path)
+
+    def test_without_the_file(self, tmp_path, monkeypatch):
+        """Nothing opens."""
+        monkeypatch.setattr(pdb, "set_trace", lambda: pytest.fail("opened"))
+        run(CountingTrainer(), [InjectShell(str(tmp_path / "shell"), "pdb")])
+
+    def test_another_shell(self):
+        """Only two are known."""
+        with pytest.raises(ValueError, match="InjectShell: shell is 'bash', wanted 'ipython' or 'pdb'"):
+            InjectShell(shell="bash")

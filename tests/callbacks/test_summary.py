@@ -1,0 +1,204 @@
+"""Moving averages and the evaluation of summaries."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fakes.recording import RecordingCallback, RecordingMonitor
+from fakes.trainers import CountingTrainer, run
+
+from tensorpack_lite.callbacks.summary import MergeAllSummaries, MovingAverageSummary, SimpleMovingAverage
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.tfutils.summary import add_moving_summary
+from tensorpack_lite.utils.naming import MOVING_SUMMARY_OPS_KEY
+
+
+def counting(runs_per_step=1):
+    """A trainer with a summary of its cost."""
+    trainer = CountingTrainer(runs_per_step)
+    tf.summary.scalar("c", tf.get_default_graph().get_tensor_by_name("cost:0"))
+    return trainer
+
+
+class TestMergeAllSummaries:
+    def scalars(self, *callbacks, steps=3, epochs=2, trainer=None):
+        """Train and give `(global_step, value)` of the summary."""
+        monitor = RecordingMonitor()
+        trainer = run(trainer or counting(), callbacks, [monitor], steps, epochs)
+        return trainer.monitors.get_history("c")
+
+    def test_the_last_step_of_each_epoch(self):
+        """Evaluated along with that step, which has not changed the cost yet, and counted after it."""
+        assert [(3, 20.0), (6, 50.0)] == self.scalars(MergeAllSummaries())
+
+    def test_a_period(self):
+        """Every second step of an epoch of five, and the last one."""
+        assert [2, 4, 5] == [step for step, _ in self.scalars(MergeAllSummaries(2), steps=5, epochs=1)]
+
+    def test_a_period_that_ends_with_the_epoch(self):
+        """The last step is evaluated once."""
+        assert [2, 4] == [step for step, _ in self.scalars(MergeAllSummaries(2), steps=4, epochs=1)]
+
+    def test_alone(self):
+        """In a run of its own after the epoch: the cost of the next step."""
+        assert [(3, 30.0), (6, 60.0)] == self.scalars(MergeAllSummaries(run_alone=True))
+
+    def test_alone_with_a_period(self):
+        """After every second step and after the epoch, once where both meet."""
+        found = self.scalars(MergeAllSummaries(2, run_alone=True), steps=4, epochs=1)
+        assert [(2, 20.0), (4, 40.0)] == found
+
+    def test_several_runs_in_the_last_step(self):
+        """Evaluated with each of them."""
+        assert [1, 2] == [
+            s for s, _ in self.scalars(MergeAllSummaries(), steps=1, epochs=1, trainer=counting(2))
+        ]
+
+    def test_an_empty_collection(self):
+        """Nothing is evaluated, neither way."""
+        callbacks = [MergeAllSummaries(key="none"), MergeAllSummaries(1, True, "none")]
+        assert [] == self.scalars(*callbacks)
+
+    def test_another_collection(self):
+        """Only what is in it."""
+        trainer = counting()
+        tf.summary.scalar("other", tf.constant(3.0), collections=["mine"])
+        run(trainer, [MergeAllSummaries(key="mine")], epochs=1)
+
+        assert [(2, 3.0)] == trainer.monitors.get_history("other")
+        assert [] == trainer.monitors.get_history("c")
+
+    def test_a_summary_that_a_user_callback_made(self):
+        """What callbacks before it add in _setup_graph is seen."""
+
+        class Add(Callback):
+            def _setup_graph(self) -> None:
+                with tf.name_scope(None):
+                    tf.summary.scalar("late", tf.constant(1.0))
+
+        trainer = run(counting(), [Add(), MergeAllSummaries()], epochs=1)
+
+        assert 1.0 == trainer.monitors.get_latest("late")
+
+    def test_monitors_get_it_before_their_after_run(self):
+        """The summary reaches monitors in after_run of the last step, between the callbacks before and behind."""
+        order = []
+
+        class Monitor(RecordingMonitor):
+            def process_scalar(self, name, val) -> None:
+                order.append((name, self.global_step))
+
+            def _after_run(self, ctx, run_values) -> None:
+                order.append(("after_run", self.global_step))
+
+        run(counting(), [MergeAllSummaries()], [Monitor()], steps=2, epochs=1)
+
+        assert [("after_run", 1), ("c", 2), ("after_run", 2)] == order
+
+    @pytest.mark.parametrize(
+        ("run_alone", "name"), [(False, "MergeAllSummariesRunWithOp"), (True, "MergeAllSummariesRunAlone")]
+    )
+    def test_names(self, run_alone, name, fresh_graph):
+        """Its operations stand in a scope of a known name."""
+        run(counting(), [MergeAllSummaries(run_alone=run_alone)], steps=1, epochs=1)
+
+        assert [name] == sorted(
+            {op.name.split("/")[0] for op in fresh_graph.get_operations() if op.type == "MergeSummary"}
+        )
+
+    def test_a_negative_period(self):
+        """It is refused."""
+        with pytest.raises(ValueError, match="MergeAllSummaries: period is -1, wanted 0 or more"):
+            MergeAllSummaries(-1)
+
+
+class TestMovingAverageSummary:
+    def trainer(self):
+        """A trainer with a counter that each update of the collection increments."""
+        trainer = CountingTrainer()
+        self.count = tf.get_variable("count", initializer=0, trainable=False, use_resource=True)
+        tf.add_to_collection(MOVING_SUMMARY_OPS_KEY, self.count.assign_add(1, read_value=False))
+        return trainer
+
+    def value(self):
+        class Read(Callback):
+            def _after_epoch(inner) -> None:
+                inner.value = inner.trainer.sess.run(self.count)
+
+        return Read()
+
+    def test_every_step(self, fresh_graph):
+        """The collection runs with each step, as one group of a known name."""
+        trainer, read = self.trainer(), self.value()
+        run(trainer, [MovingAverageSummary(), read], steps=3, epochs=1)
+
+        assert 3 == read.value
+        name = "MovingAverageSummary/maintain_moving_average_summary"
+        assert name == fresh_graph.get_operation_by_name(name).name
+
+    @pytest.mark.parametrize("kind", ["operation", "name", "tensor"])
+    def test_before_a_train_op(self, kind):
+        """With train_op it runs when that runs, and is not fetched itself."""
+        trainer = self.trainer()
+        read = self.value()
+        target = tf.constant(1.0, name="target") + 1.0
+        given = {"operation": target.op, "name": target.op.name, "tensor": target}[kind]
+        trainer.train_op = [trainer.train_op, target]
+        callback = MovingAverageSummary(train_op=given)
+        run(trainer, [callback, read], steps=3, epochs=1)
+
+        assert 3 == read.value
+        assert callback.before_run(None) is None
+
+    def test_a_train_op_of_another_kind(self):
+        """A number is refused."""
+        with pytest.raises(TypeError, match="MovingAverageSummary: train_op is int"):
+            MovingAverageSummary(train_op=3)
+
+    def test_an_empty_collection(self):
+        """Nothing runs."""
+        callback = MovingAverageSummary()
+        run(CountingTrainer(), [callback], steps=1, epochs=1)
+
+        assert callback.before_run(None) is None
+
+    def test_with_summaries(self):
+        """The average that a step reports holds that step's value: the first is the value itself."""
+        trainer = CountingTrainer()
+        add_moving_summary(tf.get_default_graph().get_tensor_by_name("cost:0"))
+        run(trainer, [MovingAverageSummary(), MergeAllSummaries(1)], steps=3, epochs=1)
+
+        weights = 0.95 ** np.arange(3)[::-1]
+        expected = [0.0, 10 * 1 / (1 + 0.95), np.dot(weights, [0, 10, 20]) / weights.sum()]
+        np.testing.assert_allclose([v for _, v in trainer.monitors.get_history("cost")], expected, rtol=1e-5)
+
+
+class TestSimpleMovingAverage:
+    @pytest.mark.parametrize("tensors", [["cost"], "cost", ["cost:0"]])
+    def test_windows(self, tensors):
+        """The mean of each window of two runs; a single name is taken as one."""
+        trainer = run(CountingTrainer(), [SimpleMovingAverage(tensors, 2)], steps=5, epochs=1)
+
+        assert [(2, 5.0), (4, 25.0)] == trainer.monitors.get_history("cost/SMA")
+
+    def test_scalars_only(self):
+        """A vector is refused before training."""
+        tf.constant([1.0, 2.0], name="vector")
+        with pytest.raises(
+            ValueError, match=r"SimpleMovingAverage: 'vector' has shape \(2,\), wanted a scalar"
+        ):
+            run(CountingTrainer(), [SimpleMovingAverage(["vector"], 2)])
+
+    def test_the_window_has_a_size(self):
+        """0 runs have no mean."""
+        with pytest.raises(ValueError, match="SimpleMovingAverage: window_size is 0"):
+            SimpleMovingAverage(["cost"], 0)
+
+
+def test_a_recorder_sees_what_it_asked_for():
+    """A callback that asks for the cost along with summaries gets its own values."""
+    recorder = RecordingCallback(["cost:0"])
+    run(counting(), [MergeAllSummaries(), recorder], steps=2, epochs=1)
+
+    assert [[0.0], [10.0]] == recorder.results
