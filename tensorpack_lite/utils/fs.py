@@ -107,7 +107,7 @@ def get_dataset_path(*args: str) -> str:
         ValueError: `$TENSORPACK_DATASET` is not a directory.
 
     Example:
-        >>> get_dataset_path("mnist_data")
+        >>> get_dataset_path("mnist_data")  # doctest: +SKIP
         '/home/me/tensorpack_data/mnist_data'
 
     tensorpack: same; there an AssertionError.

@@ -162,7 +162,7 @@ def set_logger_dir(dirname: str, action: str | None = None) -> None:
             there is no terminal to ask on. The directory in use before stays in use.
 
     Example:
-        >>> logger.set_logger_dir("train_log/mnist", action="d")
+        >>> logger.set_logger_dir("train_log/mnist", action="d")  # doctest: +SKIP
 
     tensorpack: same; there a run without a terminal ends in EOFError, and a second call after an error in NameError.
     """

@@ -37,7 +37,7 @@ class NVMLContext:
         NvmlException: (on entering) there is no NVIDIA driver, or it does not work.
 
     Example:
-        >>> with NVMLContext() as nvml:
+        >>> with NVMLContext() as nvml:  # doctest: +SKIP
         ...     [device.memory()["used"] for device in nvml.devices()]
 
     tensorpack: same; there the index of a device that does not exist is an AssertionError.

@@ -19,7 +19,7 @@ class StatCounter:
     Example:
         >>> counter = StatCounter()
         >>> counter.feed(1.0); counter.feed(3.0)
-        >>> counter.average
+        >>> float(counter.average)
         2.0
 
     tensorpack: same; there an empty one raises AssertionError.

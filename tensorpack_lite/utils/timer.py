@@ -75,7 +75,7 @@ def timed_operation(msg: str, log_start: bool = False) -> Iterator[None]:
         log_start: also log when it starts.
 
     Example:
-        >>> with timed_operation("Load the data"):
+        >>> with timed_operation("Load the data"):  # doctest: +SKIP
         ...     load()                              # logs: Load the data finished, time:1.2345 sec.
 
     tensorpack: same.
@@ -117,7 +117,7 @@ class IterSpeedCounter:
 
     Example:
         >>> counter = IterSpeedCounter(1000)
-        >>> for _ in data:
+        >>> for _ in range(100):
         ...     counter()
 
     tensorpack: same.

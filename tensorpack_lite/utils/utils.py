@@ -58,7 +58,9 @@ def get_rng(obj: object = None) -> np.random.RandomState:
         A new `RandomState`: from fresh entropy or, after `fix_rng_seed`, the next reproducible stream of this process.
 
     Example:
-        >>> self.rng = get_rng(self)        # in reset_state()
+        >>> fix_rng_seed(42)
+        >>> get_rng().randint(100) == get_rng().randint(100)
+        False
 
     Note:
         With a fixed seed the order of the calls matters, so make generators in one thread.
@@ -120,7 +122,7 @@ def make_worker_streams(num: int) -> list[WorkerStream]:
 
     Example:
         >>> streams = make_worker_streams(2)
-        >>> procs = [Worker(dataflow, stream) for stream in streams]   # run(): enter_worker_stream(self.stream); ...
+        >>> procs = [Worker(dataflow, stream) for stream in streams]  # doctest: +SKIP
     """
     group = _stream.next_key()
     return [WorkerStream(None if group is None else group + (index,)) for index in range(num)]
@@ -185,8 +187,8 @@ def execute_only_once() -> bool:
     Tell whether the line that calls this is executed for the first time in the process.
 
     Example:
-        >>> if execute_only_once():
-        ...     logger.warning("said once, however often this line is passed")
+        >>> [execute_only_once() for _ in range(3)]  # e.g. `if execute_only_once(): logger.warning(...)`
+        [True, False, False]
 
     tensorpack: same.
     """

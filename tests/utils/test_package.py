@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import pkgutil
 
 import pytest
@@ -32,3 +34,9 @@ def test_no_module_imports_tensorflow(run_script):
     done = run_script(f"import os; before = dict(os.environ); {imports}; print(before == dict(os.environ))")
 
     assert "True\n" == done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_are_true(name):
+    """Every example of a docstring gives what it says."""
+    assert 0 == doctest.testmod(importlib.import_module(f"tensorpack_lite.utils.{name}")).failed
