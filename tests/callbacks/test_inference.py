@@ -1,0 +1,137 @@
+"""What inferencers compute from the values of datapoints."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fakes.trainers import CountingTrainer
+
+from tensorpack_lite.callbacks.inference import (
+    BinaryClassificationStats,
+    ClassificationError,
+    Inferencer,
+    ScalarStats,
+)
+from tensorpack_lite.callbacks.monitor.monitors import Monitors
+
+
+def report(inferencer, datapoints):
+    """Run one round by hand; give what it reports."""
+    trainer = CountingTrainer()
+    trainer.monitors = Monitors([])
+    trainer.monitors.setup_graph(trainer)
+    inferencer.setup_graph(trainer)
+    inferencer.before_epoch()
+    for values in datapoints:
+        inferencer.on_fetches(values)
+    inferencer.trigger_epoch()
+    return {name: history[-1][1] for name, history in trainer.monitors._history.items()}
+
+
+class TestScalarStats:
+    def test_means(self):
+        """The mean over datapoints, under the name of the operation with the prefix."""
+        found = report(ScalarStats(["cost", "a/b:0"]), [[1.0, 10], [np.float32(2.0), 20]])
+        assert {"validation_cost": 1.5, "validation_a/b": 15.0} == found
+
+    def test_no_prefix(self):
+        """An empty prefix leaves the name alone."""
+        assert {"cost": 1.0} == report(ScalarStats("cost", prefix=""), [[1.0]])
+
+    def test_fetches(self):
+        """Names become names of tensors."""
+        assert ["cost:0", "b:1"] == ScalarStats(["cost", "b:1"]).get_fetches()
+
+    def test_each_round_begins_anew(self):
+        """The second round does not know the first."""
+        stats = ScalarStats("cost", "")
+        report(stats, [[1.0]])
+        stats.before_epoch()
+        stats.on_fetches([5.0])
+        stats.trigger_epoch()
+
+        assert 5.0 == stats.trainer.monitors.get_latest("cost")
+
+    def test_no_datapoint(self, log_lines):
+        """Nothing is reported, with a warning, rather than a mean of nothing."""
+        assert {} == report(ScalarStats("cost"), [])
+        assert any("there was no datapoint" in line for line in log_lines)
+
+    def test_scalars_only(self):
+        """A vector is refused at the first datapoint."""
+        with pytest.raises(ValueError, match=r"ScalarStats: 'cost' has shape \(2,\), wanted a scalar"):
+            report(ScalarStats("cost"), [[np.zeros(2)]])
+
+
+class TestClassificationError:
+    def test_the_ratio_counts_examples(self):
+        """Batches of different sizes count by their examples."""
+        error = ClassificationError()
+        found = report(error, [[np.array([1, 0, 0, 0])], [np.array([1.0])]])
+
+        assert {"validation_error": 2 / 5} == found
+        assert (2, 5) == (error.err_stat.count, error.err_stat.total)
+
+    def test_names(self):
+        """Tensor and statistic can be named."""
+        error = ClassificationError("wrong-top1", "val-error")
+
+        assert ["wrong-top1:0"] == error.get_fetches()
+        assert {"val-error": 1.0} == report(error, [[np.ones(3)]])
+
+    def test_vectors_only(self):
+        """A mean is refused: it has lost the size of the batch."""
+        with pytest.raises(
+            ValueError, match=r"ClassificationError: 'incorrect_vector' has shape \(\), wanted a vector"
+        ):
+            report(ClassificationError(), [[np.float32(0.5)]])
+
+
+class TestBinaryClassificationStats:
+    def test_precision_and_recall(self):
+        """Over all datapoints together."""
+        stats = BinaryClassificationStats("pred", "label")
+        found = report(stats, [[np.array([1, 1, 0]), np.array([1, 0, 1])], [np.array([1]), np.array([1])]])
+
+        assert ["pred:0", "label:0"] == stats.get_fetches()
+        assert {"val_precision": 2 / 3, "val_recall": 2 / 3} == found
+
+    def test_a_prefix(self):
+        """Names of the statistics can be told apart."""
+        found = report(BinaryClassificationStats("p", "l", prefix="x"), [[np.array([1]), np.array([1])]])
+        assert {"x_precision": 1.0, "x_recall": 1.0} == found
+
+
+class TestInferencer:
+    def test_what_is_no_number_is_left_out(self, log_lines):
+        """The rest is reported, with a warning."""
+
+        class Mine(Inferencer):
+            def _get_fetches(self):
+                return ["x"]
+
+            def _on_fetches(self, results) -> None:
+                pass
+
+            def _after_inference(self):
+                return {"text": "abc", "nothing": None, "array": np.array(3.0), "number": "2.5"}
+
+        assert {"array": 3.0, "number": 2.5} == report(Mine(), [])
+        assert 2 == len([line for line in log_lines if "is no number" in line])
+
+    def test_nothing_to_report(self):
+        """_after_inference may return None."""
+
+        class Mine(Inferencer):
+            def _get_fetches(self):
+                return ["x"]
+
+            def _on_fetches(self, results) -> None:
+                pass
+
+        assert {} == report(Mine(), [[1]])
+
+    def test_what_must_be_overridden(self):
+        """The base class has no fetches."""
+        with pytest.raises(NotImplementedError):
+            Inferencer().get_fetches()

@@ -1,0 +1,301 @@
+"""Running a model over a data set while it is trained."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fakes.recording import RecordingCallback
+from fakes.trainers import CountingTrainer, ScalingTrainer, run
+
+from tensorpack_lite.callbacks.inference import ClassificationError, Inferencer, ScalarStats
+from tensorpack_lite.callbacks.inference_runner import InferenceRunner
+from tensorpack_lite.callbacks.trigger import PeriodicTrigger
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.base import DataFlow
+from tensorpack_lite.dataflow.raw import DataFromList
+from tensorpack_lite.input_source.queueing import QueueInput
+from tensorpack_lite.input_source.tensor import TensorInput
+from tensorpack_lite.tfutils.tower.func import TowerFunc
+
+# The model is y = x * w with w = 1 + number of steps done; cost is the mean of y.
+DATA = [[np.array([1.0], "float32")], [np.array([2.0], "float32")], [np.array([6.0], "float32")]]
+MEAN = 3.0
+
+
+def data(*datapoints):
+    """A DataFlow of these, or of DATA."""
+    return DataFromList(list(datapoints) or DATA, shuffle=False)
+
+
+class Flow(DataFlow):
+    """A DataFlow made of a function, with a length or without."""
+
+    def __init__(self, function, length=None) -> None:
+        self._function, self._length = function, length
+
+    def __iter__(self):
+        return self._function()
+
+    def __len__(self) -> int:
+        if self._length is None:
+            raise NotImplementedError
+        return self._length
+
+
+class TestRounds:
+    def test_each_epoch(self):
+        """The mean over the data set, with the variables as they are after each epoch."""
+        trainer = run(ScalingTrainer(), [InferenceRunner(data(), ScalarStats("cost"))])
+
+        assert [(2, 3 * MEAN), (4, 5 * MEAN)] == trainer.monitors.get_history("validation_cost")
+
+    def test_several_inferencers(self):
+        """All see all datapoints; a list is taken."""
+
+        class Largest(Inferencer):
+            def _before_inference(self) -> None:
+                self.largest = 0.0
+
+            def _get_fetches(self):
+                return ["y"]
+
+            def _on_fetches(self, results) -> None:
+                self.largest = max(self.largest, results[0].max())
+
+            def _after_inference(self):
+                return {"largest": self.largest}
+
+        trainer = run(ScalingTrainer(), [InferenceRunner(data(), [ScalarStats("cost"), Largest()])], epochs=1)
+
+        assert 3 * MEAN == trainer.monitors.get_latest("validation_cost")
+        assert 3 * 6.0 == trainer.monitors.get_latest("largest")
+
+    def test_a_scheduler(self):
+        """It runs when it is triggered, before training too."""
+        runner = PeriodicTrigger(InferenceRunner(data(), ScalarStats("cost")), 3, before_train=True)
+        trainer = run(ScalingTrainer(), [runner])
+
+        assert [(0, MEAN), (3, 4 * MEAN)] == trainer.monitors.get_history("validation_cost")
+
+    def test_inputs_by_name(self):
+        """An inferencer may ask for an input of the model."""
+        trainer = run(
+            ScalingTrainer(), [InferenceRunner(data([np.float32([7])]), ClassificationError("x"))], epochs=1
+        )
+        assert 7.0 == trainer.monitors.get_latest("validation_error")
+
+    def test_several_training_towers(self):
+        """With two towers, the variables of the first are evaluated."""
+        runner = InferenceRunner(data(), ScalarStats("cost"))
+        trainer = run(ScalingTrainer(("tower0", "tower1")), [runner], epochs=1)
+
+        assert 3 * MEAN == trainer.monitors.get_latest("validation_cost")
+
+    def test_on_the_cpu(self):
+        """A negative device is the CPU; the tower's operations are placed there."""
+        trainer = ScalingTrainer()
+        run(trainer, [InferenceRunner(data(), ScalarStats("cost"), device=-1)], epochs=1)
+
+        assert trainer.towers["InferenceTower"]["y"].device.lower().endswith("cpu:0")
+
+    def test_a_training_step_counts_nothing_of_it(self):
+        """global_step and other callbacks' hooks take no part in inference runs."""
+        recorder = RecordingCallback()
+        trainer = run(ScalingTrainer(), [InferenceRunner(data(), ScalarStats("cost")), recorder], epochs=1)
+
+        assert 2 == trainer.global_step
+        assert 2 == recorder.calls.count("before_run")
+
+    def test_summaries_of_the_tower_are_left_out(self):
+        """The inference tower adds nothing to SUMMARIES."""
+        trainer = ScalingTrainer(build=lambda: tf.summary.scalar("s", 1.0))
+        run(trainer, [InferenceRunner(data(), ScalarStats("cost"))], epochs=1)
+
+        assert ["s:0"] == [t.name for t in tf.get_collection(tf.GraphKeys.SUMMARIES)]
+
+    def test_another_tower_func(self):
+        """A model of its own can be evaluated instead of the trainer's."""
+
+        def model(x, z):
+            tf.add(tf.reduce_sum(x), tf.reduce_sum(z), name="sum")
+
+        spec = [tf.TensorSpec([None], tf.float32, "x"), tf.TensorSpec([], tf.float32, "z")]
+        source = data([np.float32([1, 2]), np.float32(10)])
+        runner = InferenceRunner(source, ScalarStats("sum"), "Other", TowerFunc(model, spec))
+        trainer = run(ScalingTrainer(), [runner], epochs=1)
+
+        assert 13.0 == trainer.monitors.get_latest("validation_sum")
+
+    def test_hooks(self):
+        """A registered hook takes part in each inference run."""
+        seen = []
+
+        class Hook(tf.train.SessionRunHook):
+            def before_run(self, ctx):
+                return tf.train.SessionRunArgs("InferenceTower/cost:0")
+
+            def after_run(self, ctx, values) -> None:
+                seen.append(float(values.results))
+
+        runner = InferenceRunner(data(), ScalarStats("cost"))
+        runner.register_hook(Hook())
+        run(ScalingTrainer(), [runner], steps=1, epochs=1)
+
+        assert [2.0, 4.0, 12.0] == seen
+
+
+class TestInputs:
+    def test_each_round_begins_at_the_first_datapoint(self):
+        """The data flow is iterated anew in each round."""
+        seen = []
+
+        class Record(ScalarStats):
+            def _on_fetches(self, results) -> None:
+                seen.append(float(results[0]))
+                super()._on_fetches(results)
+
+        run(ScalingTrainer(), [InferenceRunner(data(), Record("cost"))], steps=1, epochs=2)
+
+        assert [2.0, 4.0, 12.0, 3.0, 6.0, 18.0] == seen
+
+    def test_a_flow_without_length(self):
+        """It runs to its end."""
+        runner = InferenceRunner(Flow(lambda: iter(DATA)), ScalarStats("cost"))
+        trainer = run(ScalingTrainer(), [runner])
+
+        assert [3 * MEAN, 5 * MEAN] == [v for _, v in trainer.monitors.get_history("validation_cost")]
+
+    def test_a_flow_that_is_shorter_than_its_length(self, log_lines):
+        """It ends training, with a sentence that gives both numbers."""
+        runner = InferenceRunner(Flow(lambda: iter(DATA), length=5), ScalarStats("cost"))
+        with pytest.raises(Exception, match="the input ended after 3 datapoints, but its size is 5"):
+            run(ScalingTrainer(), [runner])
+        assert any("the input ended after 3 datapoints" in line for line in log_lines)
+
+    @pytest.mark.parametrize("wrap", [lambda flow: flow, QueueInput], ids=["feed", "queue"])
+    def test_a_users_exception_travels(self, wrap):
+        """An exception in the data ends training with that exception, from a thread as well."""
+
+        def fail():
+            yield DATA[0]
+            raise ArithmeticError("in the data")
+
+        runner = InferenceRunner(wrap(Flow(fail, length=3)), ScalarStats("cost"))
+        with pytest.raises(ArithmeticError, match="in the data"):
+            run(ScalingTrainer(), [runner])
+
+    def test_a_queue(self):
+        """A QueueInput of as many datapoints as a round takes."""
+        runner = InferenceRunner(QueueInput(data()), ScalarStats("cost"))
+        trainer = run(ScalingTrainer(), [runner])
+
+        assert [3 * MEAN, 5 * MEAN] == [v for _, v in trainer.monitors.get_history("validation_cost")]
+
+    def test_a_tensor(self):
+        """A TensorInput with a size."""
+        source = TensorInput(lambda: [tf.constant([4.0])], size=2)
+        trainer = run(ScalingTrainer(), [InferenceRunner(source, ScalarStats("cost"))], epochs=1)
+
+        assert 12.0 == trainer.monitors.get_latest("validation_cost")
+
+    def test_the_end_of_the_input_ends_the_round(self):
+        """OutOfRangeError ends a round, with the statistics of what came."""
+        queue = tf.FIFOQueue(3, [tf.float32], [[1]])
+        fill = queue.enqueue_many([np.array([[1], [3]], "float32")])
+        with tf.control_dependencies([fill]):
+            close = queue.close()
+
+        class Fill(RecordingCallback):
+            def _before_train(self) -> None:
+                self.trainer.sess.run(close)
+
+        source = TensorInput(lambda: [queue.dequeue()], size=5)
+        trainer = run(ScalingTrainer(), [Fill(), InferenceRunner(source, ScalarStats("cost"))], epochs=1)
+
+        assert 3 * 2.0 == trainer.monitors.get_latest("validation_cost")
+
+
+class TestMistakes:
+    def test_two_runners_of_one_name(self):
+        """The second would silently evaluate the first one's tower."""
+        runners = [InferenceRunner(data(), ScalarStats("cost")) for _ in range(2)]
+        with pytest.raises(
+            ValueError, match="a tower named 'InferenceTower' exists.*tower_name='InferenceTower2'"
+        ):
+            run(ScalingTrainer(), runners)
+
+    def test_two_runners_of_one_name_with_another_model(self):
+        """Also when the two towers are of different tower functions."""
+        spec = [tf.TensorSpec([None], tf.float32, "x")]
+        other = TowerFunc(lambda x: tf.reduce_sum(x, name="sum"), spec)
+        runners = [
+            InferenceRunner(data(), ScalarStats("cost")),
+            InferenceRunner(data(), ScalarStats("sum"), tower_func=other),
+        ]
+        with pytest.raises(ValueError, match="a tower named 'InferenceTower' exists"):
+            run(ScalingTrainer(), runners)
+
+    def test_two_runners_of_two_names(self):
+        """Each evaluates its own data."""
+        runners = [
+            InferenceRunner(data(), ScalarStats("cost", "a")),
+            InferenceRunner(data([np.float32([5])]), ScalarStats("cost", "b"), tower_name="Second"),
+        ]
+        trainer = run(ScalingTrainer(), runners, steps=1, epochs=1)
+
+        assert [2 * MEAN, 2 * 5.0] == [trainer.monitors.get_latest(n) for n in ("a_cost", "b_cost")]
+
+    def test_a_variable_that_training_has_not(self):
+        """The message names it."""
+        calls = []
+
+        def build():
+            calls.append(1)
+            tf.get_variable(f"new{len(calls)}", initializer=1.0)
+
+        with pytest.raises(
+            ValueError, match="InferenceRunner 'InferenceTower': variable 'new2' does not exist"
+        ):
+            run(ScalingTrainer(build=build), [InferenceRunner(data(), ScalarStats("cost"))])
+
+    def test_a_trainer_without_a_model(self):
+        """A trainer that has no tower function cannot be asked for another tower."""
+        with pytest.raises(RuntimeError, match="the trainer has no tower function"):
+            run(CountingTrainer(), [InferenceRunner(data(), ScalarStats("cost"))])
+
+    def test_an_unknown_tensor(self):
+        """A KeyError that names it."""
+        with pytest.raises(KeyError, match="costs"):
+            run(ScalingTrainer(), [InferenceRunner(data(), ScalarStats("costs"))])
+
+    @pytest.mark.parametrize(
+        ("arguments", "match"),
+        [
+            (([1], ScalarStats("cost")), "takes a DataFlow or an InputSource, got list"),
+            ((data(), [3]), "takes an Inferencer or a list of them, got int"),
+            ((data(), ScalarStats("cost"), "T", len), "tower_func: takes a TowerFunc, got builtin_function"),
+        ],
+    )
+    def test_other_kinds(self, arguments, match):
+        """Arguments of another kind are refused at once."""
+        with pytest.raises(TypeError, match=f"InferenceRunner: {match}"):
+            InferenceRunner(*arguments)
+
+    def test_a_hook_that_is_none(self):
+        """Only hooks are registered."""
+        with pytest.raises(TypeError, match="InferenceRunner.register_hook: takes a tf.train.SessionRunHook"):
+            InferenceRunner(data(), ScalarStats("cost")).register_hook(3)
+
+    def test_an_inferencer_that_fails(self):
+        """Its exception ends training."""
+
+        class Fail(ScalarStats):
+            def _on_fetches(self, results) -> None:
+                raise ArithmeticError("in the inferencer")
+
+        with pytest.raises(ArithmeticError, match="in the inferencer"):
+            run(ScalingTrainer(), [InferenceRunner(data(), Fail("cost"))])
+
+    def test_only_the_chief_runs_it(self):
+        """It is chief-only."""
+        assert InferenceRunner(data(), ScalarStats("cost")).chief_only is True

@@ -1,0 +1,147 @@
+"""One row for each public callback: how to make the smallest one, and what to train it with."""
+
+from __future__ import annotations
+
+import os
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+from fakes.trainers import CountingTrainer, ScalingTrainer
+
+from tensorpack_lite import callbacks as cb
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.raw import DataFromList
+
+
+class Row:
+    """
+    One way to make a callback.
+
+    Args:
+        name: the public name it stands for.
+        make: from a directory to the callback.
+        chief_only: what its flag is.
+        trainer: the kind of trainer it needs.
+        before: a function from the directory to another callback that it needs before it, or None.
+    """
+
+    def __init__(self, name, make, chief_only, trainer=CountingTrainer, before=None) -> None:
+        self.name, self.make, self.chief_only = name, make, chief_only
+        self.trainer, self.before = trainer, before
+
+    @property
+    def is_monitor(self) -> bool:
+        """Whether it goes into `monitors` instead of `callbacks`."""
+        return isinstance(getattr(cb, self.name), type) and issubclass(getattr(cb, self.name), cb.MonitorBase)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def _rate():
+    return cb.ObjAttrParam(SimpleNamespace(rate=1.0), "rate")
+
+
+def _report(directory):
+    """A callback that reports `stat` each time it can be copied, and saves the model to go with it."""
+
+    def report(self) -> None:
+        self.trainer.monitors.put_scalar("stat", self.global_step)
+
+    both = _Both(cb.CallbackFactory(trigger=report), cb.ModelSaver(checkpoint_dir=directory))
+    return cb.PeriodicTrigger(both, every_k_steps=1)
+
+
+class _Both(cb.Callback):
+    """Two callbacks as one."""
+
+    def __init__(self, first, second) -> None:
+        self._both = (first, second)
+
+    def _setup_graph(self) -> None:
+        for one in self._both:
+            one.setup_graph(self.trainer)
+
+    def _before_train(self) -> None:
+        for one in self._both:
+            one.before_train()
+
+    def _trigger(self) -> None:
+        for one in self._both:
+            one.trigger()
+
+
+def _inference(inferencer):
+    source = DataFromList([[np.float32([0, 1])]], shuffle=False)
+    return cb.InferenceRunner(source, inferencer)
+
+
+ROWS = [
+    Row(
+        "BinaryClassificationStats",
+        lambda d: _inference(cb.BinaryClassificationStats("x", "x")),
+        True,
+        ScalingTrainer,
+    ),
+    Row("Callback", lambda d: cb.Callback(), True),
+    Row("CallbackFactory", lambda d: cb.CallbackFactory(trigger=lambda self: None), True),
+    Row("Callbacks", lambda d: cb.Callbacks([cb.Callback()]), True),
+    Row("CheckNumerics", lambda d: cb.CheckNumerics(run_step=True), True),
+    Row("ClassificationError", lambda d: _inference(cb.ClassificationError("x")), True, ScalingTrainer),
+    Row("DumpParamAsImage", lambda d: cb.DumpParamAsImage("x", map_func=lambda v: np.ones([2, 2])), True),
+    Row("DumpTensor", lambda d: cb.DumpTensor(["cost"]), True),
+    Row("DumpTensorAsImage", lambda d: cb.DumpTensorAsImage("x", map_func=lambda v: np.ones([2, 2])), True),
+    Row("DumpTensors", lambda d: cb.DumpTensors(["cost"]), True),
+    Row("EnableCallbackIf", lambda d: cb.EnableCallbackIf(cb.Callback(), lambda self: True), True),
+    Row("EstimatedTimeLeft", lambda d: cb.EstimatedTimeLeft(), True),
+    Row("HookToCallback", lambda d: cb.HookToCallback(tf.train.SessionRunHook()), False),
+    Row("HostMemoryTracker", lambda d: cb.HostMemoryTracker(), False),
+    Row("HumanHyperParamSetter", lambda d: cb.HumanHyperParamSetter("x"), False),
+    Row("HyperParamSetterWithFunc", lambda d: cb.HyperParamSetterWithFunc("x", lambda e, v: v), False),
+    Row("InferenceRunner", lambda d: _inference(cb.ScalarStats("cost")), True, ScalingTrainer),
+    Row("InjectShell", lambda d: cb.InjectShell(os.path.join(d, "shell")), True),
+    Row("JSONWriter", lambda d: cb.JSONWriter(), False),
+    Row("MaxSaver", lambda d: cb.MaxSaver("stat", checkpoint_dir=d), True, before=_report),
+    Row("MergeAllSummaries", lambda d: cb.MergeAllSummaries(1), True),
+    Row("MinSaver", lambda d: cb.MinSaver("stat", checkpoint_dir=d), True, before=_report),
+    Row("ModelSaver", lambda d: cb.ModelSaver(checkpoint_dir=d), True),
+    Row("MonitorBase", lambda d: cb.MonitorBase(), False),
+    Row("Monitors", lambda d: cb.Monitors([]), False),
+    Row("MovingAverageSummary", lambda d: cb.MovingAverageSummary(), True),
+    Row("PeriodicCallback", lambda d: cb.PeriodicCallback(cb.Callback(), every_k_steps=2), True),
+    Row("PeriodicTrigger", lambda d: cb.PeriodicTrigger(cb.Callback(), every_k_steps=2), True),
+    Row("ProcessTensors", lambda d: cb.ProcessTensors(["cost"], lambda cost: None), True),
+    Row("ProgressBar", lambda d: cb.ProgressBar(["cost"]), False),
+    Row("ProxyCallback", lambda d: cb.ProxyCallback(cb.Callback()), True),
+    Row("RunOp", lambda d: cb.RunOp(lambda: tf.no_op(), run_step=True), False),
+    Row("RunUpdateOps", lambda d: cb.RunUpdateOps(), False),
+    Row("ScalarPrinter", lambda d: cb.ScalarPrinter(enable_step=True), False),
+    Row("ScalarStats", lambda d: _inference(cb.ScalarStats(["cost"])), True, ScalingTrainer),
+    Row("ScheduledHyperParamSetter", lambda d: cb.ScheduledHyperParamSetter(_rate(), [(0, 0.5)]), False),
+    Row("SendMonitorData", lambda d: cb.SendMonitorData("true {stat}", ["stat"]), False),
+    Row("SendStat", lambda d: cb.SendStat("true {stat}", ["stat"]), True, before=_report),
+    Row("SessionRunTimeout", lambda d: cb.SessionRunTimeout(60000), True),
+    Row("SimpleMovingAverage", lambda d: cb.SimpleMovingAverage(["cost"], 2), True),
+    Row("StartProcOrThread", lambda d: cb.StartProcOrThread(threading.Thread(target=int)), False),
+    Row(
+        "StatMonitorParamSetter",
+        lambda d: cb.StatMonitorParamSetter(_rate(), "stat", lambda v: v, 0, 1),
+        False,
+        before=_report,
+    ),
+    Row("TFEventWriter", lambda d: cb.TFEventWriter(d), False),
+    Row("TensorPrinter", lambda d: cb.TensorPrinter(["cost"]), True),
+    Row("ThroughputTracker", lambda d: cb.ThroughputTracker(), False),
+]
+
+NO_ROW = {
+    "CallbackToHook": "a hook, not a callback; tests/loop",
+    "GraphVarParam": "a parameter, not a callback",
+    "HyperParam": "a parameter, not a callback",
+    "HyperParamSetter": "has nothing to set; its subclasses have rows",
+    "InferenceRunnerBase": "runs nothing; InferenceRunner has a row",
+    "Inferencer": "computes nothing; its subclasses have rows, inside an InferenceRunner",
+    "ObjAttrParam": "a parameter, not a callback",
+}
+"""Public names of `tensorpack_lite.callbacks` without a row, and why."""

@@ -1,0 +1,118 @@
+"""What every public callback keeps to."""
+
+from __future__ import annotations
+
+import pytest
+from conformance.callback_rows import NO_ROW, ROWS
+from fakes.trainers import run
+
+from tensorpack_lite import callbacks
+from tensorpack_lite.callbacks.trigger import EnableCallbackIf, PeriodicTrigger
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.tfutils.sesscreate import NewSessionCreator
+from tensorpack_lite.tfutils.sessinit import JustCurrentSession
+
+ALL = pytest.mark.parametrize("row", ROWS, ids=repr)
+NOT_MONITORS = pytest.mark.parametrize("row", [row for row in ROWS if not row.is_monitor], ids=repr)
+
+
+class CountOperations(Callback):
+    """Counts the graph's operations when training begins and when it ends."""
+
+    def __init__(self) -> None:
+        self.counts = []
+
+    def _before_train(self) -> None:
+        self.counts.append(len(self.graph.get_operations()))
+
+    _after_train = _before_train
+
+
+def guests(row, directory, wrap=lambda callback: callback):
+    """The lists of callbacks and of monitors for a training with this row's callback."""
+    before = [row.before(directory)] if row.before else []
+    if row.is_monitor:
+        return before, [row.make(directory)]
+    return [*before, wrap(row.make(directory))], []
+
+
+@ALL
+def test_it_trains(row, log_dir):
+    """Two epochs of three steps, with no other callback than it needs."""
+    assert 6 == run(row.trainer(), *guests(row, log_dir), steps=3).global_step
+
+
+@ALL
+def test_it_adds_nothing_to_a_final_graph(row, log_dir):
+    """From before_train on, the graph stays as it is."""
+    listed, monitors = guests(row, log_dir)
+    count = CountOperations()
+    run(row.trainer(), [count, *listed], monitors, steps=3)
+
+    assert count.counts[0] == count.counts[1]
+
+
+@NOT_MONITORS
+def test_it_works_inside_a_periodic_trigger(row, log_dir):
+    """Triggered every two steps."""
+    wrap = lambda callback: PeriodicTrigger(callback, every_k_steps=2)  # noqa: E731
+    assert 6 == run(row.trainer(), *guests(row, log_dir, wrap), steps=3).global_step
+
+
+@NOT_MONITORS
+def test_it_works_inside_a_condition(row, log_dir):
+    """Enabled in the second epoch only."""
+    wrap = lambda callback: EnableCallbackIf(callback, lambda self: self.epoch_num == 2)  # noqa: E731
+    assert 6 == run(row.trainer(), *guests(row, log_dir, wrap), steps=3).global_step
+
+
+@ALL
+def test_its_flag(row, log_dir):
+    """Whether only the chief has it is as documented, and a wrapper has the flag of what it wraps."""
+    made = row.make(log_dir)
+
+    assert row.chief_only == made.chief_only
+    assert row.chief_only == EnableCallbackIf(made, lambda self: True).chief_only
+
+
+@ALL
+def test_a_process_that_is_not_chief(row, log_dir):
+    """What is for the chief only is left out elsewhere; the rest trains there as well."""
+    trainer = row.trainer()
+    trainer.is_chief = False
+    listed, monitors = guests(row, log_dir)
+    if row.before:  # what it needs is for the chief only: without it, only being left out can be seen
+        made = listed[-1] if listed[1:] else monitors[-1]
+        assert trainer.register_callback(made) is (not row.chief_only)
+        return
+    run(trainer, listed, monitors, steps=3)
+
+    assert 6 == trainer.global_step
+    for one in [*listed, *monitors]:
+        assert row.chief_only is (one not in trainer._callbacks.cbs)
+
+
+@ALL
+def test_two_trainers_do_not_disturb_each_other(row, log_dir, tmp_path):
+    """Two trainings in one process, the second set up before the first one runs: each counts its own steps."""
+    prepared = []
+    for name in ("first", "second"):
+        directory = str(tmp_path / name)
+        (tmp_path / name).mkdir()
+        graph = tf.Graph()
+        with graph.as_default():
+            trainer = row.trainer()
+            trainer.setup_callbacks(*guests(row, directory))
+            trainer.initialize(NewSessionCreator(), JustCurrentSession())
+        prepared.append((graph, trainer))
+    for (graph, trainer), steps in zip(prepared, (3, 2)):
+        with graph.as_default():
+            trainer.main_loop(steps, 1, 2)
+
+    assert [6, 4] == [trainer.global_step for _, trainer in prepared]
+
+
+def test_every_public_callback_has_a_row():
+    """A new public name needs a row here, or a reason in NO_ROW."""
+    assert sorted(callbacks.__all__) == sorted([*{row.name for row in ROWS}, *NO_ROW])
