@@ -1,0 +1,201 @@
+"""
+One row for each public DataFlow: how to build the smallest one, and what it claims about itself.
+
+Every source yields six datapoints, [array, number] or {"array": ..., "number": ...}, whose numbers are 0 to 5.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any, Callable, Optional, Tuple
+
+import numpy as np
+
+from tensorpack_lite import dataflow
+from tensorpack_lite.dataflow import dataset
+
+__all__ = ["ROWS", "SIZE", "Row", "Source", "numbers", "take"]
+
+SIZE = 6
+
+
+class Source(dataflow.DataFlow):
+    """Yields its stored datapoints in order, and counts its resets."""
+
+    def __init__(self, form: type = list) -> None:
+        self.form = form
+        self.datapoints = [self.make(k) for k in range(SIZE)]
+        self.resets = 0
+
+    def make(self, k: int) -> Any:
+        array = np.array([k, -k], dtype=np.float32)
+        return [array, k] if self.form is list else {"array": array, "number": k}
+
+    @property
+    def keys(self) -> Tuple[Any, Any]:
+        """Where the array and the number are."""
+        return (0, 1) if self.form is list else ("array", "number")
+
+    def __iter__(self):
+        yield from self.datapoints
+
+    def __len__(self) -> int:
+        return SIZE
+
+    def reset_state(self) -> None:
+        self.resets += 1
+
+
+class Tickets:
+    """A queue that never runs out, and can be pickled."""
+
+    def __init__(self) -> None:
+        self.count = -1
+
+    def get(self) -> list:
+        self.count += 1
+        return [np.zeros(2), self.count]
+
+
+@dataclass(frozen=True)
+class Row:
+    """
+    Attributes:
+        name: the public name.
+        build: makes one from a `Source`; leaves don't use it.
+        seed_7: the numbers of the first ten datapoints after `fix_rng_seed(7)`, over as many passes as that takes.
+        length: what `len` says; None when it raises NotImplementedError.
+        infinite: a pass never ends.
+        random: draws random numbers.
+        leaf: wraps no other DataFlow.
+        gives_lists: also when it is fed dicts.
+    """
+
+    name: str
+    build: Callable[[Source], dataflow.DataFlow]
+    seed_7: Tuple[Any, ...]
+    length: Optional[int] = SIZE
+    infinite: bool = False
+    random: bool = False
+    leaf: bool = False
+    gives_lists: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def numbers(datapoints: Any) -> list:
+    """The numbers of datapoints; lists of numbers for batches."""
+    found = [dp["number"] if isinstance(dp, dict) else dp[1] for dp in datapoints]
+    return [np.asarray(number).tolist() for number in found]
+
+
+def take(flow: dataflow.DataFlow, count: int) -> list:
+    """The first datapoints, over as many passes as they need."""
+    return list(itertools.islice(itertools.chain.from_iterable(itertools.repeat(flow)), count))
+
+
+def identity(component: Any) -> Any:
+    """A function that can be pickled."""
+    return component
+
+
+def six_lists() -> list:
+    """The datapoints of a Source, as a generator function gives them."""
+    return Source().datapoints
+
+
+IN_ORDER = (0, 1, 2, 3, 4, 5, 0, 1, 2, 3)
+
+ROWS = [
+    Row("ProxyDataFlow", dataflow.ProxyDataFlow, IN_ORDER),
+    Row(
+        "FakeData",
+        lambda _: dataflow.FakeData([[2], []], size=4, dtype="int32", domain=(0, 100)),
+        (49, 20, 12, 21, 16, 49, 6, 85, 14, 92),
+        length=4,
+        random=True,
+        leaf=True,
+    ),
+    Row(
+        "DataFromQueue",
+        lambda _: dataflow.DataFromQueue(Tickets()),
+        tuple(range(10)),
+        length=None,
+        infinite=True,
+        leaf=True,
+    ),
+    Row(
+        "DataFromList",
+        lambda _: dataflow.DataFromList(six_lists()),
+        (4, 2, 1, 0, 3, 5, 5, 0, 4, 3),
+        random=True,
+        leaf=True,
+    ),
+    Row(
+        "DataFromGenerator",
+        lambda _: dataflow.DataFromGenerator(six_lists),
+        IN_ORDER,
+        length=None,
+        leaf=True,
+    ),
+    Row("DataFromIterable", lambda _: dataflow.DataFromIterable(six_lists()), IN_ORDER, leaf=True),
+    Row("BatchData", lambda ds: dataflow.BatchData(ds, 3), ([0, 1, 2], [3, 4, 5]) * 5, length=2),
+    Row(
+        "BatchDataByShape",
+        lambda ds: dataflow.BatchDataByShape(ds, 3, ds.keys[0]),
+        ([0, 1, 2], [3, 4, 5]) * 5,
+        length=2,
+    ),
+    Row("MapData", lambda ds: dataflow.MapData(ds, identity), IN_ORDER),
+    Row("MapDataComponent", lambda ds: dataflow.MapDataComponent(ds, identity, ds.keys[1]), IN_ORDER),
+    Row("SelectComponent", lambda ds: dataflow.SelectComponent(ds, ds.keys), IN_ORDER, gives_lists=True),
+    Row("RepeatedData", lambda ds: dataflow.RepeatedData(ds, 2), IN_ORDER, length=12),
+    Row(
+        "RepeatedDataPoint",
+        lambda ds: dataflow.RepeatedDataPoint(ds, 2),
+        (0, 0, 1, 1, 2, 2, 3, 3, 4, 4),
+        length=12,
+    ),
+    Row("FixedSizeData", lambda ds: dataflow.FixedSizeData(ds, 4), IN_ORDER, length=4),
+    Row(
+        "RandomChooseData",
+        lambda ds: dataflow.RandomChooseData([(ds, 0.5), (ds, 0.5)]),
+        (0, 1, 0, 1, 2, 3, 2, 4, 5, 0),
+        length=None,
+        random=True,
+    ),
+    Row(
+        "RandomMixData",
+        lambda ds: dataflow.RandomMixData([ds, ds]),
+        (0, 0, 1, 2, 1, 3, 4, 2, 3, 4),
+        length=12,
+        random=True,
+    ),
+    Row("ConcatData", lambda ds: dataflow.ConcatData([ds, ds]), IN_ORDER, length=12),
+    Row("JoinData", lambda ds: dataflow.JoinData([ds, ds]), IN_ORDER),
+    Row(
+        "LocallyShuffleData",
+        lambda ds: dataflow.LocallyShuffleData(ds, 4),
+        (2, 0, 3, 0, 4, 2, 5, 1, 3, 5),
+        infinite=True,
+        random=True,
+    ),
+    Row(
+        "CacheData",
+        lambda ds: dataflow.CacheData(ds, shuffle=True),
+        (0, 1, 2, 3, 4, 5, 4, 2, 1, 0),
+        random=True,
+    ),
+    Row("TestDataSpeed", lambda ds: dataflow.TestDataSpeed(ds, size=3, warmup=1), IN_ORDER),
+    Row("PrintData", lambda ds: dataflow.PrintData(ds, num=2), IN_ORDER),
+    Row(
+        "dataset.Digits",
+        lambda _: dataset.Digits("test"),
+        (4, 5, 0, 2, 5, 9, 1, 8, 3, 6),
+        length=360,
+        random=True,
+        leaf=True,
+    ),
+]
