@@ -109,3 +109,15 @@ def inside_control_flow(op: Any) -> bool:
     Why private: there is no public way to ask. Tried on 1.15, 2.15, 2.21.
     """
     return op._get_control_flow_context() is not None
+
+
+def inside_xla(graph: Any) -> bool:
+    """
+    Tell whether operations created now in a graph belong to a computation that XLA compiles (`tf.xla.experimental.compile`).
+
+    Why private: the control-flow context of a graph has no public question. Tried on 1.15, 2.15, 2.21.
+    """
+    context = graph._get_control_flow_context()
+    while context is not None and not context.IsXLAContext():
+        context = context.outer_context
+    return context is not None

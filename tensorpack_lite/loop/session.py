@@ -152,12 +152,11 @@ class HookedSession:
             merged and merged.SerializeToString(),
             run_metadata is not None,
         )
-        step = self._steps.get(key)
-        if step is None:
+        if key not in self._steps:
             if len(self._steps) >= _MAX_STEPS:
                 self._steps.clear()
-            step = _Step(self.session, fetches, feed_keys, merged, run_metadata is not None, requests)
-            self._steps[key] = step
+            self._steps[key] = _Step(self.session, fetches, feed_keys, merged, run_metadata is not None, requests)
+        step = self._steps[key]
         if plain and _is_constant(fetches):
             self._last = (fetches, requests, step)
         return step, step.collect_feeds(feed_dict, requests)

@@ -142,7 +142,7 @@ class BaseTowerContext:
         scopes.enter_context(tf.variable_scope(scope, use_resource=True, auxiliary_name_scope=False))
         if self._name:
             scopes.enter_context(tf.name_scope(self._name + "/"))
-        opened = tf.get_default_graph().get_name_scope()
+        opened = tf.get_default_graph().get_name_scope() or ""  # None at the root on TF 1.15
         if opened != self._name:
             raise RuntimeError(
                 f"{self}: its operations would go into name scope '{opened}', wanted '{self._name}'. Enter it outside of "
