@@ -19,7 +19,9 @@ class Mean(ModelDesc):
 
     def build_graph(self, x):
         w = tf.get_variable("w", initializer=0.0)
-        return tf.reduce_mean((w - x) ** 2, name="cost")
+        cost = tf.reduce_mean((w - x) ** 2, name="cost")
+        summary.add_moving_summary(cost)
+        return cost
 
     def optimizer(self):
         return tf.train.GradientDescentOptimizer(0.25)

@@ -1,0 +1,223 @@
+"""A whole training with SimpleTrainer: what callbacks see, and what they leave behind (contract-core.md, section 15)."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+from fakes.recording import RecordingCallback, RecordingMonitor
+
+from tensorpack_lite.callbacks.inference import ScalarStats
+from tensorpack_lite.callbacks.inference_runner import InferenceRunner
+from tensorpack_lite.callbacks.monitor.json_file import JSONWriter
+from tensorpack_lite.callbacks.saver import ModelSaver
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.raw import DataFromList
+from tensorpack_lite.input_source.feed import FeedInput
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.state import StopTraining
+from tensorpack_lite.tfutils.summary import add_moving_summary, add_param_summary
+from tensorpack_lite.train.simple import SimpleTrainer
+
+SIGNATURE = [tf.TensorSpec([None, 3], tf.float32, "x"), tf.TensorSpec([None], tf.int32, "y")]
+BATCH = [np.ones([4, 3], "float32"), np.array([0, 1, 0, 1], "int32")]
+
+
+def model(x, y):
+    """A layer `fc`, and the summaries of the golden model."""
+    with tf.variable_scope("fc"):
+        weight = tf.get_variable("W", [3, 2], initializer=tf.ones_initializer())
+        bias = tf.get_variable("b", [2], initializer=tf.zeros_initializer())
+    logits = tf.add(tf.matmul(x, weight), bias, name="logits")
+    cost = tf.reduce_mean(
+        tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=y), name="cost"
+    )
+    tf.add(cost, 1.0, name="total")
+    add_moving_summary(cost)
+    add_param_summary((".*/W", ["rms", "histogram"]))
+    tf.summary.scalar("rawcost", cost)
+    return cost
+
+
+def data(size=10):
+    """As many equal batches."""
+    return DataFromList([BATCH] * size, shuffle=False)
+
+
+def optimizer():
+    """The golden optimizer."""
+    rate = tf.get_variable("learning_rate", initializer=0.1, trainable=False)
+    return tf.train.MomentumOptimizer(rate, 0.9)
+
+
+def train(callbacks, monitors=None, steps=2, epochs=2):
+    """Train the golden model with the default extra callbacks."""
+    trainer = SimpleTrainer()
+    trainer.setup_graph(SIGNATURE, FeedInput(data()), model, optimizer)
+    trainer.train_with_defaults(
+        callbacks=callbacks, monitors=monitors, steps_per_epoch=steps, max_epoch=epochs
+    )
+    return trainer
+
+
+class TestFiles:
+    @pytest.fixture
+    def trained(self, log_dir):
+        """The directory of a golden training."""
+        train([ModelSaver(), InferenceRunner(data(5), ScalarStats(["cost", "total"]))])
+        return log_dir
+
+    def test_stats_json(self, trained):
+        """Two elements, with these keys in any order but the last two."""
+        with open(os.path.join(trained, "stats.json")) as file:
+            stats = json.load(file)
+
+        scalars = {"cost", "param-summary/fc/W-rms", "rawcost", "validation_cost", "validation_total"}
+        assert [scalars, scalars] == [set(element) - {"epoch_num", "global_step"} for element in stats]
+        assert [(1, 2), (2, 4)] == [(element["epoch_num"], element["global_step"]) for element in stats]
+        assert ["epoch_num", "global_step"] == list(stats[0])[-2:]
+
+    def test_the_average_is_the_updated_one(self, trained):
+        """The reported average of the cost holds the last step's value, and validation sees the step's result."""
+        with open(os.path.join(trained, "stats.json")) as file:
+            first, second = json.load(file)
+
+        # Two classes, equally often, with equal weights: log 2, and no gradient can change it.
+        for value in (first["cost"], first["rawcost"], first["validation_cost"], second["validation_cost"]):
+            assert np.log(2) == pytest.approx(value, rel=1e-5)
+        assert np.log(2) + 1 == pytest.approx(first["validation_total"], rel=1e-5)
+
+    def test_checkpoints(self, trained):
+        """One an epoch, its keys the global variables, listed by relative names; one meta graph."""
+        names = sorted(os.listdir(trained))
+        assert [f"model-{n}.{s}" for n in (2, 4) for s in ("data-00000-of-00001", "index")] == [
+            name for name in names if name.startswith("model")
+        ]
+        assert 1 == len([name for name in names if name.endswith(".meta")])
+        keys = tf.train.NewCheckpointReader(os.path.join(trained, "model-4")).get_variable_to_shape_map()
+        slots = {"fc/W/Momentum", "fc/b/Momentum"}
+        assert {"fc/W", "fc/b", "learning_rate", "global_step", *slots} == set(keys)
+
+
+class TestTrace:
+    def test_the_order_of_moments(self, log_dir):
+        """Each moment visits the user's callbacks, then the monitors, in order."""
+        order = []
+
+        class Trace(Callback):
+            def __init__(self, name) -> None:
+                self._name = name
+
+            def _note(self, moment) -> None:
+                order.append(f"{moment} {self._name}")
+
+            def _before_train(self) -> None:
+                self._note("before_train")
+
+            def _before_epoch(self) -> None:
+                self._note("before_epoch")
+
+            def _before_run(self, ctx):
+                self._note("before_run")
+
+            def _after_run(self, ctx, run_values) -> None:
+                self._note("after_run")
+
+            def _trigger_step(self) -> None:
+                self._note("trigger_step")
+
+            def _after_epoch(self) -> None:
+                self._note("after_epoch")
+
+            def _trigger(self) -> None:
+                self._note("trigger")
+
+            def _after_train(self) -> None:
+                self._note("after_train")
+
+        class TraceMonitor(Trace, RecordingMonitor):
+            def __init__(self, name) -> None:
+                RecordingMonitor.__init__(self)
+                Trace.__init__(self, name)
+
+            def process_scalar(self, name, val) -> None:
+                order.append(f"scalar {name} at {self.global_step}")
+
+        train([Trace("A"), ModelSaver(), Trace("B")], [TraceMonitor("mon")], steps=1, epochs=1)
+
+        moments = [
+            *[
+                "before_train",
+                "before_epoch",
+                "before_run",
+                "after_run",
+                "trigger_step",
+                "after_epoch",
+                "trigger",
+            ],
+            "after_train",
+        ]
+        expected = [f"{moment} {name}" for moment in moments for name in ("A", "B", "mon")]
+        place = expected.index("after_run mon")  # MergeAllSummaries stands between B and the monitors
+        scalars = [entry for entry in order if entry.startswith("scalar")]
+        assert {"scalar cost at 1", "scalar rawcost at 1", "scalar param-summary/fc/W-rms at 1"} == set(
+            scalars
+        )
+        assert [*expected[:place], *scalars, *expected[place:]] == order
+
+    def test_counters(self):
+        """Counters of a user's callback at each moment; name scopes are made unique."""
+        first, second = RecordingCallback(), RecordingCallback()
+        train([first, second], monitors=[])
+
+        assert ("RecordingCallback", "RecordingCallback_1") == (first.name_scope_seen, second.name_scope_seen)
+        epoch_1 = [
+            ("setup_graph", 0, 0, -1), ("before_train", 0, 0, -1), ("before_epoch", 1, 0, -1),
+            ("before_run", 1, 0, 0), ("after_run", 1, 1, 0), ("trigger_step", 1, 1, 0),
+            ("before_run", 1, 1, 1), ("after_run", 1, 2, 1), ("trigger_step", 1, 2, 1),
+            ("after_epoch", 1, 2, 1), ("trigger_epoch", 1, 2, 1), ("trigger", 1, 2, 1),
+        ]  # fmt: skip
+        assert epoch_1 == first.counters[: len(epoch_1)]
+        assert ("before_epoch", 2, 2, 1) == first.counters[len(epoch_1)]
+        assert ("after_train", 2, 4, 1) == first.counters[-1]
+
+    def test_the_session_is_open_in_after_train(self):
+        """And closed afterwards."""
+        seen = []
+
+        class Read(Callback):
+            def _after_train(self) -> None:
+                seen.append(int(self.trainer.sess.run(tf.train.get_global_step())))
+
+        trainer = train([Read()], monitors=[])
+
+        assert [4] == seen
+        with pytest.raises(RuntimeError, match="closed"):
+            trainer.sess.run(trainer.train_op)
+
+
+def test_an_interrupted_epoch_leaves_no_checkpoint(log_dir):
+    """StopTraining at step 2 of 3: neither checkpoint nor element of stats.json."""
+
+    class Stop(Callback):
+        def _trigger_step(self) -> None:
+            if self.global_step == 2:
+                raise StopTraining
+
+    train([Stop(), ModelSaver()], [JSONWriter()], steps=3, epochs=1)
+
+    assert not os.path.exists(os.path.join(log_dir, "checkpoint"))
+    assert not os.path.exists(os.path.join(log_dir, "stats.json"))
+
+
+def test_a_second_training_in_one_process(log_dir):
+    """With a new trainer, inputs and callbacks, in a new graph, it begins at 0 and moves the old stats.json."""
+    for _ in range(2):
+        with tf.Graph().as_default():
+            trainer = train([ModelSaver()])
+            assert 4 == trainer.global_step
+
+    moved = [name for name in os.listdir(log_dir) if name.startswith("stats.json.")]
+    assert 1 == len(moved)
