@@ -1,0 +1,27 @@
+"""
+From datapoints to tensors: placeholders, feeds, queues and tf.data, one word for all of them.
+
+**In:** datapoints from dataflow, and the model's signature.
+**Out:** an `InputSource`: the input tensors of each tower, and the callbacks that keep the data flowing.
+**Next:** tfutils (the tower), where the model takes the tensors.
+"""
+
+from .base import FeedfreeInput, InputSource, remap_input_source
+from .feed import FeedInput
+from .placeholder import PlaceholderInput
+from .queueing import BatchQueueInput, QueueInput
+from .tensor import DummyConstantInput, TensorInput
+from .tfdata import TFDatasetInput
+
+__all__ = [
+    "BatchQueueInput",
+    "DummyConstantInput",
+    "FeedInput",
+    "FeedfreeInput",
+    "InputSource",
+    "PlaceholderInput",
+    "QueueInput",
+    "TFDatasetInput",
+    "TensorInput",
+    "remap_input_source",
+]

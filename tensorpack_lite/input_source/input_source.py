@@ -1,0 +1,12 @@
+"""Address: inputs live in `base`, `placeholder`, `feed`, `queueing`, `tensor`, `tfdata`."""
+
+from __future__ import annotations
+
+from .base import FeedfreeInput
+from .feed import FeedInput
+from .placeholder import PlaceholderInput
+from .queueing import BatchQueueInput, EnqueueThread, QueueInput
+from .tensor import DummyConstantInput, TensorInput
+from .tfdata import TFDatasetInput
+
+__all__ = ["BatchQueueInput", "DummyConstantInput", "EnqueueThread", "FeedInput", "FeedfreeInput", "PlaceholderInput", "QueueInput", "TFDatasetInput", "TensorInput"]  # fmt: skip

@@ -1,0 +1,155 @@
+"""Data through tf.data: a Dataset, or a DataFlow made into one."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator, Sequence
+
+from ..compat import TF_VERSION, tensorflow
+from ..compat import tfv1 as tf
+from ..dataflow.base import DataFlow, DataFlowTerminated
+from ..loop.callback import Callback
+from ..utils.errors import type_error
+from .base import FeedfreeInput
+from .datapoint import DatapointConverter, iterate_named
+
+__all__ = ["TFDatasetInput"]
+
+
+class TFDatasetInput(FeedfreeInput):
+    """
+    Take the datapoints from a tf.data pipeline.
+
+    Each tower takes its own element of one iterator. `reset_state` begins the data anew. For training the data should
+    not end; when it does, training ends. Inference runs until it ends.
+
+    Args:
+        dataset: a `tf.data.Dataset` whose elements are a tensor, a tuple, or a dict keyed by input name; or a DataFlow, which
+            is reset in `setup` and not repeated.
+
+    Raises:
+        TypeError: `dataset` is neither; in `setup`: a component has another dtype than the model's input.
+        ValueError: in `setup`: another number of components, or a shape that cannot be the input's.
+        Exception: in a run: whatever the DataFlow raises, with its name in the text.
+
+    tensorpack: same; there one-component datasets do not work, and none on TF 2.
+    """
+
+    def __init__(self, dataset: Any) -> None:
+        if not isinstance(dataset, (DataFlow, tensorflow.compat.v2.data.Dataset)):
+            raise type_error("TFDatasetInput", "a tf.data.Dataset or a DataFlow", dataset)
+        self._source = dataset
+        self._error: BaseException | None = None
+
+    @property
+    def error(self) -> BaseException | None:
+        """What the DataFlow raised since the last `reset_state`."""
+        return self._error
+
+    def _setup(self, input_signature: Sequence[Any]) -> None:
+        self._signature = list(input_signature)
+        with self.cached_name_scope(), tf.device("/cpu:0"):
+            dataset = self._source
+            if isinstance(dataset, DataFlow):
+                dataset.reset_state()
+                dataset = self._dataset_of(dataset)
+            self._check(dataset)
+            self._iterator = tf.data.make_initializable_iterator(dataset)
+
+    def _dataset_of(self, dataflow: DataFlow) -> Any:
+        convert = DatapointConverter("TFDatasetInput", self._signature)
+
+        def generate() -> Iterator[Any]:
+            try:
+                for datapoint in iterate_named(dataflow, "TFDatasetInput", dataflow):
+                    yield tuple(convert(datapoint))
+            except DataFlowTerminated:
+                return
+            except Exception as error:
+                self._error = error
+                raise
+
+        return _from_generator(generate, self._signature)
+
+    @staticmethod
+    def dataflow_to_dataset(df: DataFlow, types: Sequence[Any]) -> Any:
+        """
+        Make a `tf.data.Dataset` of a DataFlow, and reset the DataFlow.
+
+        Args:
+            df: yields lists or tuples.
+            types: a list of `tf.DType`, one for each component.
+
+        Returns:
+            A dataset of tuples with unknown shapes; to be used in the same process.
+
+        tensorpack: same.
+        """
+        df.reset_state()
+        specs = [tensorflow.TensorSpec(None, dtype, f"component{i}") for i, dtype in enumerate(types)]
+        return _from_generator(lambda: (tuple(datapoint) for datapoint in df), specs)
+
+    def _check(self, dataset: Any) -> None:
+        dtypes = self._in_order(tf.data.get_output_types(dataset))
+        shapes = self._in_order(tf.data.get_output_shapes(dataset))
+        names = [spec.name for spec in self._signature]
+        if len(dtypes) != len(names):
+            raise ValueError(
+                f"TFDatasetInput: the dataset has {len(dtypes)} components, the model takes {len(names)} "
+                f"({', '.join(names)})."
+            )
+        for index, (spec, dtype, shape) in enumerate(zip(self._signature, dtypes, shapes)):
+            message = (
+                f"TFDatasetInput: component {index} '{spec.name}' is {dtype.name} {shape}, wanted "
+                f"{spec.dtype.name} {tf.TensorShape(spec.shape)}."
+            )
+            if dtype != spec.dtype:
+                raise TypeError(
+                    f"{message} Convert it: dataset.map(... tf.cast(x, tf.{spec.dtype.name}) ...)."
+                )
+            if not tf.TensorShape(shape).is_compatible_with(spec.shape):
+                raise ValueError(f"{message} Is the dataset batched as the model wants it?")
+
+    def _in_order(self, element: Any) -> list[Any]:
+        """Bring what a dataset has for each component into the order of the signature."""
+        names = [spec.name for spec in self._signature]
+        if isinstance(element, dict) and set(element) == set(names):
+            return [element[name] for name in names]
+        return tf.nest.flatten(element)
+
+    def _get_input_tensors(self) -> list[Any]:
+        with self.cached_name_scope(), tf.device("/cpu:0"):
+            tensors = self._in_order(self._iterator.get_next())
+        for tensor, spec in zip(tensors, self._signature):
+            tensor.set_shape(spec.shape)
+        return tensors
+
+    def _reset_state(self) -> None:
+        session = tf.get_default_session()
+        if session is None:
+            raise RuntimeError(
+                "TFDatasetInput.reset_state: there is no default session. Call it under `with sess.as_default():`."
+            )
+        self._error = None
+        session.run(self._iterator.initializer)
+
+    def _get_callbacks(self) -> list[Callback]:
+        return [_DatasetCallback(self)] if isinstance(self._source, DataFlow) else []
+
+
+class _DatasetCallback(Callback):
+    """Knows what went wrong in the DataFlow."""
+
+    def __init__(self, source: TFDatasetInput) -> None:
+        self._source = source
+
+    def background_error(self) -> BaseException | None:
+        return self._source.error
+
+
+def _from_generator(generate: Any, signature: Sequence[Any]) -> Any:
+    if TF_VERSION >= (2, 4):  # where the two separate arguments are deprecated
+        specs = tuple(tensorflow.TensorSpec(spec.shape, spec.dtype) for spec in signature)
+        return tf.data.Dataset.from_generator(generate, output_signature=specs)
+    dtypes = tuple(spec.dtype for spec in signature)
+    shapes = tuple(tf.TensorShape(spec.shape) for spec in signature)
+    return tf.data.Dataset.from_generator(generate, dtypes, shapes)
