@@ -179,12 +179,16 @@ def _stacked(name: Any, column: Sequence[Any]) -> np.ndarray:
     if isinstance(first, (str, bytes)):
         return _stacked_text(name, column)
     dtype = _dtype_of(name, first)
+    if not isinstance(dtype, np.dtype):  # tensors of another library
+        return _stacked(name, [np.asarray(value) for value in column])
     try:
         stacked = np.array(column)
     except (ValueError, TypeError, Warning) as error:  # ragged shapes: each NumPy says it in its own way
         raise _cannot_stack(name, column) from error
     if stacked.shape != (len(column), *np.shape(first)):
         raise _cannot_stack(name, column)
+    if dtype.kind in "SU" and any(np.asarray(value).dtype.kind != dtype.kind for value in column):
+        raise _cannot_stack(name, column)  # NumPy makes text of numbers
     return stacked if stacked.dtype == dtype else _cast(name, column, stacked, dtype)
 
 
@@ -195,14 +199,14 @@ def _stacked_text(name: Any, column: Sequence[Any]) -> np.ndarray:
     return np.array(column) if kind is str else np.array(column, dtype=object)
 
 
-def _dtype_of(name: Any, first: Any) -> np.dtype:
+def _dtype_of(name: Any, first: Any) -> Any:
     dtype = getattr(first, "dtype", _PYTHON_TYPES.get(type(first)))
     if dtype is None:
         raise TypeError(
             f"BatchData: component {name!r} is a {type(first).__name__}, which cannot be stacked. Make it an array in "
             f"a MapData before BatchData, or use BatchData(..., use_list=True)."
         )
-    return dtype if isinstance(dtype, np.dtype) else np.asarray(first).dtype  # tensors of other libraries
+    return dtype
 
 
 def _cast(name: Any, column: Sequence[Any], stacked: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -219,7 +219,7 @@ class DataFromIterable(DataFlow):
 
 
 def _length_of(dataflow: DataFlow, source: Any) -> int:
-    if not hasattr(source, "__len__"):
+    if not hasattr(type(source), "__len__"):  # of the type: the class `list` has one for its lists
         name = type(dataflow).__name__
         raise LengthUnknownError(f"{name}: has no length; its {type(source).__name__} does not tell one.")
     return len(source)

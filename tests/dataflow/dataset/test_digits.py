@@ -1,0 +1,107 @@
+"""The digits inside scikit-learn."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.dataflow.dataset.digits import Digits, _enlarged
+
+datasets = pytest.importorskip("sklearn.datasets", reason="Digits lie inside scikit-learn")
+
+
+@pytest.fixture(scope="module")
+def original():
+    """scikit-learn's images [1797, 8, 8] and labels."""
+    data = datasets.load_digits()
+    return data.images, data.target
+
+
+def test_sizes():
+    """1,437 for training, 360 for testing."""
+    assert (1437, 360) == (len(Digits("train")), len(Digits("test")))
+
+
+def test_the_halves_are_the_whole(original):
+    """Together they are scikit-learn's images with their labels, each once."""
+    images, labels = original
+    halves = [Digits(name, size=8) for name in ("train", "test")]
+    got = sorted((half.labels[k], half.images[k].tobytes()) for half in halves for k in range(len(half)))
+    wanted = sorted(zip(labels, ((image / 16).astype(np.float32).tobytes() for image in images)))
+    assert wanted == got
+
+
+def test_every_digit_is_in_both_halves():
+    """A fifth of each digit is for testing, give or take one."""
+    train, test = (np.bincount(Digits(name, size=8).labels) for name in ("train", "test"))
+    assert 10 == len(train) == len(test)
+    assert np.abs(test - (train + test) / 5).max() < 1
+
+
+def test_the_split_is_the_same_everywhere():
+    """The first labels of both halves, written down."""
+    assert [1, 3, 5, 6, 7, 8, 9, 0, 1, 2] == Digits("train", size=8).labels[:10].tolist()
+    assert [0, 2, 4, 7, 1, 6, 8, 9, 5, 3] == Digits("test", size=8).labels[:10].tolist()
+
+
+def test_datapoints_are_those_of_mnist():
+    """[float32 (28, 28) in [0, 1], np.uint8]; shuffled unless said otherwise."""
+    digits = Digits("test")
+    assert digits.shuffle
+    digits.reset_state()
+    image, label = next(iter(digits))
+    assert ((28, 28), np.float32, np.uint8) == (image.shape, image.dtype, type(label))
+    assert (0, 1) == (digits.images.min(), digits.images.max())
+    assert (360, 28, 28, 1) == digits.images.shape
+
+
+def test_size_8_is_the_original(original):
+    """Not touched but for the scale."""
+    test = Digits("test", size=8)
+    assert 0 == np.abs(test.images[0, :, :, 0] - original[0][0] / 16).max()
+
+
+class TestEnlarging:
+    def test_a_plane_stays_a_plane(self):
+        """Linear interpolation is exact on linear images, edges to edges."""
+        plane = np.add.outer(np.arange(8.0), 2 * np.arange(8.0))[np.newaxis]
+        places = np.linspace(0, 7, 28)
+        np.testing.assert_allclose(
+            np.add.outer(places, 2 * places)[np.newaxis], _enlarged(plane, 28), rtol=1e-5
+        )
+
+    def test_corners_and_edges(self):
+        """The outermost pixels are the original's; with size 15 every second one is."""
+        image = np.random.RandomState(0).rand(1, 8, 8).astype(np.float32)
+        np.testing.assert_allclose(image[0], _enlarged(image, 15)[0, ::2, ::2], rtol=1e-6)
+
+    def test_rows_are_rows(self):
+        """An image of horizontal stripes stays one."""
+        stripes = np.tile(np.arange(8.0)[:, np.newaxis], (1, 8))[np.newaxis]
+        large = _enlarged(stripes, 20)[0]
+        np.testing.assert_allclose(np.linspace(0, 7, 20), large[:, 3], rtol=1e-5)
+        np.testing.assert_allclose(large, np.tile(large[:, :1], (1, 20)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("size", [7, 0])
+def test_too_small(size):
+    """Pixels are not thrown away."""
+    with pytest.raises(ValueError, match=f"Digits: size must be 8 or more, got {size}"):
+        Digits("train", size=size)
+
+
+def test_other_names():
+    """Only two halves."""
+    with pytest.raises(ValueError, match="Digits: train_or_test must be 'train' or 'test', got 'val'"):
+        Digits("val")
+
+
+def test_without_scikit_learn(monkeypatch):
+    """The command that installs it."""
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(
+        ImportError, match=r'scikit-learn is not installed.*pip install "tensorpack_lite\[examples\]"'
+    ):
+        Digits("train")

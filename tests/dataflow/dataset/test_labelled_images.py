@@ -1,0 +1,70 @@
+"""Grey images with labels, in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.dataflow.base import NotResetError
+from tensorpack_lite.dataflow.dataset.labelled_images import LabelledImages, require_split
+
+
+@pytest.fixture
+def images():
+    """Seven images of 2x3 pixels; the label is the brightness of the first pixel."""
+    pixels = np.arange(42, dtype=np.uint8).reshape(7, 2, 3)
+    return LabelledImages(pixels, pixels[:, 0, 0], white=41, shuffle=True)
+
+
+def test_datapoints(images):
+    """float32 in [0, 1] without a channel, and an np.uint8 label."""
+    images.shuffle = False
+    image, label = list(images)[6]
+    np.testing.assert_allclose(np.arange(36, 42).reshape(2, 3) / 41, image, rtol=1e-6)
+    assert (np.float32, np.uint8, 36) == (image.dtype, type(label), label)
+    assert 1 == image.max()
+
+
+def test_attributes(images):
+    """Images with a channel, as scripts for metric learning index them."""
+    assert ((7, 2, 3, 1), np.float32) == (images.images.shape, images.images.dtype)
+    assert ((7,), np.uint8) == (images.labels.shape, images.labels.dtype)
+    assert 7 == len(images)
+
+
+def test_shuffled_pairs_stay_together(images):
+    """Each image keeps its label, in each order; every one comes once."""
+    images.reset_state()
+    orders = []
+    for _ in range(5):
+        datapoints = list(images)
+        assert all(label == round(float(image[0, 0]) * 41) for image, label in datapoints)
+        orders.append(tuple(int(label) for _, label in datapoints))
+        assert [0, 6, 12, 18, 24, 30, 36] == sorted(orders[-1])
+    assert len(set(orders)) > 1
+
+
+def test_shuffling_needs_reset(images):
+    """A clear error."""
+    with pytest.raises(NotResetError, match="LabelledImages"):
+        next(iter(images))
+
+
+def test_lists_are_fresh(images):
+    """Changing a datapoint's list does not change the data set."""
+    images.shuffle = False
+    for datapoint in images:
+        datapoint.clear()
+    assert {2} == {len(datapoint) for datapoint in images}
+
+
+def test_numbers_that_differ():
+    """Files of two data sets."""
+    with pytest.raises(ValueError, match="LabelledImages: 2 images, but 3 labels"):
+        LabelledImages(np.zeros((2, 4, 4)), np.zeros(3), white=1, shuffle=False)
+
+
+def test_require_split():
+    """The class and the name are in the sentence."""
+    with pytest.raises(ValueError, match="str: train_or_test must be 'train' or 'test', got 'val'"):
+        require_split("", "val")

@@ -1,0 +1,226 @@
+"""MNIST and Fashion-MNIST, from idx files made here and from the real ones."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.dataflow.dataset import mnist
+from tensorpack_lite.dataflow.dataset.mnist import FashionMnist, Mnist
+
+REAL = Path(__file__).resolve().parents[4] / "shared" / "data" / "mnist"
+PIXELS = np.random.RandomState(0).randint(0, 256, (5, 28, 28)).astype(np.uint8)
+LABELS = np.array([3, 1, 4, 1, 5], np.uint8)
+
+
+def packed(magic, values):
+    """The content of an idx file, before compression."""
+    header = struct.pack(">" + "I" * (1 + values.ndim), magic, *values.shape)
+    return header + values.tobytes()
+
+
+def write(directory, half="t10k", images=None, labels=None):
+    """Write the two files of one half."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, content in (
+        (f"{half}-images-idx3-ubyte.gz", packed(2051, PIXELS) if images is None else images),
+        (f"{half}-labels-idx1-ubyte.gz", packed(2049, LABELS) if labels is None else labels),
+    ):
+        (directory / name).write_bytes(gzip.compress(content))
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """The directory of data sets."""
+    monkeypatch.setenv("TENSORPACK_DATASET", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """No network; what would have been downloaded."""
+    calls = []
+
+    def no_network(url, dir, md5=None):
+        calls.append((url, dir, md5))
+        raise OSError("no route to host")
+
+    monkeypatch.setattr(mnist, "download", no_network)
+    return calls
+
+
+class TestReading:
+    def test_datapoints(self, tmp_path):
+        """[float32 (28, 28) in [0, 1], np.uint8], in the file's order when not shuffled."""
+        write(tmp_path)
+        datapoints = list(Mnist("test", shuffle=False, dir=str(tmp_path)))
+        np.testing.assert_allclose(PIXELS / 255, np.stack([image for image, _ in datapoints]), rtol=1e-6)
+        assert LABELS.tolist() == [label for _, label in datapoints]
+        assert {(np.dtype("float32"), (28, 28), np.uint8)} == {
+            (i.dtype, i.shape, type(k)) for i, k in datapoints
+        }
+
+    @pytest.mark.parametrize("half", ["train", "test"])
+    def test_shuffle_is_the_default(self, tmp_path, half):
+        """For "test" too."""
+        write(tmp_path, "train" if half == "train" else "t10k")
+        assert Mnist(half, dir=str(tmp_path)).shuffle
+
+    def test_the_length_is_that_of_the_file(self, tmp_path):
+        """Smaller files do as well."""
+        write(tmp_path)
+        assert 5 == len(Mnist("test", dir=str(tmp_path)))
+
+    def test_one_half_is_enough(self, tmp_path, asked):
+        """The files of the other half are neither needed nor downloaded."""
+        write(tmp_path)
+        Mnist("test", dir=str(tmp_path))
+        assert [] == asked
+
+    @pytest.mark.parametrize(("kind", "name"), [(Mnist, "mnist_data"), (FashionMnist, "fashion_mnist_data")])
+    def test_the_default_directory(self, root, asked, kind, name):
+        """Below the directory of data sets, under tensorpack's names."""
+        write(root / name)
+        assert 5 == len(kind("test"))
+
+    @pytest.mark.parametrize("name", ["val", "Train", None])
+    def test_other_names(self, name):
+        """Refused before any file is looked for."""
+        with pytest.raises(ValueError, match=f"Mnist: train_or_test must be 'train' or 'test', got {name!r}"):
+            Mnist(name)
+
+
+class TestFilesThatAreWrong:
+    @pytest.mark.parametrize(
+        ("content", "match"),
+        [
+            (packed(2049, PIXELS), "not the wanted idx file: its magic number is 2049, not 2051"),
+            (packed(2051, PIXELS)[:-1], r"cut off: 3919 values where its header says \[5, 28, 28\]"),
+            (packed(2051, PIXELS)[:10], "cut off: 10 bytes, not even a header"),
+        ],
+    )
+    def test_images(self, tmp_path, content, match):
+        """The path is named, and what to do."""
+        write(tmp_path, images=content)
+        with pytest.raises(ValueError, match=match) as info:
+            Mnist("test", dir=str(tmp_path))
+        assert "t10k-images-idx3-ubyte.gz" in str(info.value)
+
+    def test_labels(self, tmp_path):
+        """Images where labels should be."""
+        write(tmp_path, labels=packed(2051, PIXELS))
+        with pytest.raises(ValueError, match="t10k-labels-idx1-ubyte.gz is not the wanted idx file"):
+            Mnist("test", dir=str(tmp_path))
+
+    @pytest.mark.parametrize("damage", [lambda c: c[:-20], lambda c: b"<html>" + c])
+    def test_not_a_gzip_file(self, tmp_path, damage):
+        """Cut off, or somebody's error page."""
+        write(tmp_path)
+        path = tmp_path / "t10k-images-idx3-ubyte.gz"
+        path.write_bytes(damage(path.read_bytes()))
+        with pytest.raises(ValueError, match="cannot be unpacked: .*Delete it"):
+            Mnist("test", dir=str(tmp_path))
+
+    def test_as_many_labels_as_images(self, tmp_path):
+        """Files of two data sets."""
+        write(tmp_path, labels=packed(2049, LABELS[:4]))
+        with pytest.raises(ValueError, match="Mnist: 5 images, but 4 labels"):
+            Mnist("test", dir=str(tmp_path))
+
+
+class TestDownload:
+    def test_without_network(self, root, asked):
+        """Which files, where to put them, where they come from, and what was tried."""
+        with pytest.raises(OSError, match="train-images-idx3-ubyte.gz is not in .*mnist_data") as info:
+            Mnist("train")
+        for part in ("train-labels-idx1-ubyte.gz", "dir=...", "no route to host", "https://"):
+            assert part in str(info.value)
+
+    @pytest.mark.parametrize("kind", [Mnist, FashionMnist])
+    def test_every_mirror_is_asked_with_the_checksum(self, root, asked, kind):
+        """Over https, one after the other, into the right directory."""
+        with pytest.raises(OSError, match="could not be downloaded"):
+            kind("test")
+        assert len(asked) > 1
+        assert all(
+            url.startswith("https://") and url.endswith("/t10k-images-idx3-ubyte.gz") for url, _, _ in asked
+        )
+        assert {str(root / kind._DIR_NAME)} == {directory for _, directory, _ in asked}
+        assert {dict(kind._MD5)["t10k-images-idx3-ubyte.gz"]} == {md5 for _, _, md5 in asked}
+
+    def test_the_second_mirror(self, root, monkeypatch, asked):
+        """When the first one fails, the next one is used; only what is absent is downloaded."""
+        source = root / "elsewhere"
+        write(source)
+        first, second = "https://first/", source.as_uri() + "/"
+        monkeypatch.setattr(Mnist, "_MIRRORS", (first, second))
+        failing = mnist.download
+
+        def half_broken(url, dir, md5):
+            if url.startswith(first):
+                return failing(url, dir, md5)
+            path = root / "mnist_data" / url.split("/")[-1]
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes((source / path.name).read_bytes())
+            return str(path)
+
+        monkeypatch.setattr(mnist, "download", half_broken)
+        assert 5 == len(Mnist("test"))
+        assert 2 == len(asked)
+        assert 5 == len(Mnist("test"))
+        assert 2 == len(asked)
+
+    def test_a_wrong_file_is_not_kept(self, root, monkeypatch):
+        """The real download code, from a file: the checksum is not that of the real data."""
+        source = root / "elsewhere"
+        write(source)
+        monkeypatch.setattr(Mnist, "_MIRRORS", (source.as_uri() + "/",))
+        with pytest.raises(OSError, match="could not be downloaded.*md5 is"):
+            Mnist("test")
+        assert [] == list((root / "mnist_data").glob("*"))
+
+    def test_a_right_file_is_used(self, root, monkeypatch):
+        """The real download code, from a file whose checksum is asked for."""
+        source = root / "elsewhere"
+        write(source)
+        checksums = tuple((p.name, hashlib.md5(p.read_bytes()).hexdigest()) for p in source.iterdir())
+        monkeypatch.setattr(Mnist, "_MIRRORS", (source.as_uri() + "/",))
+        monkeypatch.setattr(Mnist, "_MD5", checksums)
+        assert LABELS.tolist() == Mnist("test").labels.tolist()
+
+    def test_checksums_of_all_files(self):
+        """32 hexadecimal digits for each of the four files, all different."""
+        names = {name for pair in mnist._FILES.values() for name in pair}
+        checksums = [md5 for kind in (Mnist, FashionMnist) for _, md5 in kind._MD5]
+        assert names == set(dict(Mnist._MD5)) == set(dict(FashionMnist._MD5))
+        assert 8 == len(set(checksums))
+        assert all(len(bytes.fromhex(md5)) == 16 for md5 in checksums)
+
+
+def test_fashion_label_names():
+    """Ten, in the order of the labels."""
+    names = FashionMnist.get_label_names(None)
+    assert 10 == len(set(names))
+    assert ("t-shirt/top", "ankle boot") == (names[0], names[9])
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason=f"the 10,000 real test images are not in {REAL}")
+class TestTheRealTestHalf:
+    def test_checksums(self):
+        """Those in the class are those of the real files."""
+        for name in mnist._FILES["test"]:
+            assert dict(Mnist._MD5)[name] == hashlib.md5((REAL / name).read_bytes()).hexdigest()
+
+    def test_contents(self):
+        """10,000 images; the first is a seven; MNIST's known mean."""
+        real = Mnist("test", shuffle=False, dir=str(REAL))
+        image, label = next(iter(real))
+        assert (10000, 7) == (len(real), label)
+        assert 0.1325 == pytest.approx(float(real.images.mean()), abs=1e-4)
+        assert ((28, 28), np.float32) == (image.shape, image.dtype)
+        assert [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009] == np.bincount(real.labels).tolist()

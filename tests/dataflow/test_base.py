@@ -1,0 +1,371 @@
+"""The contract of all data: old and new names, resets, guards."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.dataflow.base import (
+    DataFlow,
+    DataFlowReentrantGuard,
+    DataFlowTerminated,
+    LengthUnknownError,
+    NotResetError,
+    ProxyDataFlow,
+    RNGDataFlow,
+    require_dataflow,
+    reset_each_once,
+)
+from tensorpack_lite.dataflow.batch import BatchData
+from tensorpack_lite.dataflow.mapping import MapData
+from tensorpack_lite.utils.utils import fix_rng_seed
+
+
+class New(DataFlow):
+    """As classes are written today."""
+
+    def __iter__(self):
+        yield [1]
+        yield [2]
+
+    def __len__(self):
+        return 2
+
+
+class Old(DataFlow):
+    """As classes were written for tensorpack 0.8."""
+
+    def get_data(self):
+        yield [1]
+        yield [2]
+
+    def size(self):
+        return 2
+
+
+class Endless(DataFlow):
+    """Knows no length."""
+
+    def __iter__(self):
+        yield [1]
+
+
+class CountResets(New):
+    """Counts its resets."""
+
+    resets = 0
+
+    def reset_state(self):
+        self.resets += 1
+
+
+class TestTheNames:
+    @pytest.mark.parametrize("kind", [New, Old])
+    def test_both_names_work_on_every_class(self, kind):
+        """However a class is written, it can be used with the old and the new names."""
+        flow = kind()
+        assert [[1], [2]] == list(iter(flow))
+        assert [[1], [2]] == list(flow.get_data())
+        assert 2 == len(flow)
+        assert 2 == flow.size()
+
+    def test_an_old_class_that_defines_only_get_data(self):
+        """Its length is unknown under both names."""
+
+        class OnlyData(DataFlow):
+            def get_data(self):
+                yield [3]
+
+        assert [[3]] == list(iter(OnlyData()))
+        with pytest.raises(NotImplementedError):
+            OnlyData().size()
+
+    def test_a_new_class_that_defines_only_size(self):
+        """`__iter__` with the old `size`, as in the super-resolution example."""
+
+        class OnlySize(DataFlow):
+            def __iter__(self):
+                yield [3]
+
+            def size(self):
+                return 7
+
+        assert 7 == len(OnlySize())
+
+    def test_a_new_subclass_of_an_old_class(self):
+        """The latest definition wins under both names."""
+
+        class Newer(Old):
+            def __iter__(self):
+                yield [3]
+
+            def __len__(self):
+                return 1
+
+        assert [[3]] == list(Newer().get_data())
+        assert 1 == Newer().size()
+
+    def test_an_old_subclass_of_a_new_class(self):
+        """The latest definition wins under both names."""
+
+        class Older(New):
+            def get_data(self):
+                yield [3]
+
+        assert [[3]] == list(iter(Older()))
+        assert 2 == len(Older())
+
+    def test_super_under_the_old_name(self):
+        """`super().get_data()` is the parent's data, also when the parent is new; upstream calls itself for ever."""
+
+        class Doubled(New):
+            def get_data(self):
+                for (k,) in super().get_data():
+                    yield [2 * k]
+
+            def size(self):
+                return super().size() + 5
+
+        assert [[2], [4]] == list(iter(Doubled()))
+        assert 7 == len(Doubled())
+
+    def test_a_mixin_before_a_dataflow(self):
+        """A method that comes from a class that is no DataFlow counts under both names as well."""
+
+        class Mixin:
+            def __iter__(self):
+                yield [3]
+
+        class Mixed(Mixin, MapData):
+            pass
+
+        assert [[3]] == list(Mixed(New(), len).get_data())
+
+    def test_a_size_that_is_no_method(self):
+        """A class attribute `size` is the user's own."""
+
+        class Sized(New):
+            size = 5
+
+        assert 2 == len(Sized())
+        assert 5 == Sized.size
+
+    def test_an_old_proxy_asks_its_ds_under_old_names(self):
+        """A wrapper in the old style around one in the new style."""
+
+        class OldProxy(ProxyDataFlow):
+            def get_data(self):
+                yield from self.ds.get_data()
+
+            def size(self):
+                return self.ds.size() * 10
+
+        assert [[1], [2]] == list(iter(OldProxy(New())))
+        assert 20 == len(OldProxy(New()))
+
+    def test_iter_is_required(self):
+        """A class that defines neither name cannot be made."""
+
+        class Nothing(DataFlow):
+            pass
+
+        with pytest.raises(TypeError, match="abstract"):
+            Nothing()
+
+    def test_double_inheritance(self):
+        """A DataFlow that is a Callback too, as the replay memory of the DQN example."""
+        pytest.importorskip("tensorflow", reason="callbacks need TensorFlow")
+        from tensorpack_lite.loop.callback import Callback
+
+        class Replay(DataFlow, Callback):
+            def get_data(self):
+                yield [1]
+
+        assert [[1]] == list(iter(Replay()))
+        assert isinstance(Replay(), Callback)
+
+
+class TestLength:
+    def test_no_length_is_a_not_implemented_error(self):
+        """It names the class."""
+        with pytest.raises(NotImplementedError, match="Endless: has no length"):
+            len(Endless())
+
+    def test_list_of_a_dataflow_without_length(self):
+        """`list(df)` asks for a hint of the length, and goes on without one."""
+        assert [[1]] == list(Endless())
+
+    def test_it_can_be_caught_by_either_name(self):
+        """The error is a NotImplementedError to callers, a TypeError to Python."""
+        assert issubclass(LengthUnknownError, NotImplementedError)
+        assert issubclass(LengthUnknownError, TypeError)
+
+
+class TestProxyDataFlow:
+    def test_everything_is_passed_on(self):
+        """Data, length and reset."""
+        source = CountResets()
+        proxy = ProxyDataFlow(source)
+        proxy.reset_state()
+        assert [[1], [2]] == list(proxy)
+        assert 2 == len(proxy)
+        assert 1 == source.resets
+
+    def test_a_list_is_refused(self):
+        """The sentence says what to do."""
+        with pytest.raises(
+            TypeError,
+            match=r"BatchData: takes a DataFlow, got list. Wrap the data first: BatchData\(DataFromList",
+        ):
+            BatchData([1, 2], 1)
+
+    def test_a_look_alike_is_taken(self):
+        """Whatever can be iterated and reset is a DataFlow, e.g. one of the package `dataflow`."""
+
+        class LookAlike:
+            def __iter__(self):
+                return iter([[1]])
+
+            def reset_state(self):
+                pass
+
+        assert [[1]] == list(iter(ProxyDataFlow(LookAlike())))
+
+    def test_a_subclass_need_not_call_the_constructor(self):
+        """It sets `ds` itself."""
+
+        class Batch(ProxyDataFlow):
+            def __init__(self, ds):
+                self.ds = ds
+
+        proxy = Batch(CountResets())
+        proxy.reset_state()
+        assert 1 == proxy.ds.resets
+        assert 2 == len(proxy)
+
+    @pytest.mark.parametrize("bases", [(ProxyDataFlow, RNGDataFlow), (RNGDataFlow, ProxyDataFlow)])
+    def test_diamond(self, bases):
+        """A proxy that is random too calls both resets, and each does its own half only."""
+
+        class Diamond(*bases):
+            def reset_state(self):
+                ProxyDataFlow.reset_state(self)
+                RNGDataFlow.reset_state(self)
+
+        diamond = Diamond(CountResets())
+        diamond.reset_state()
+        assert 1 == diamond.ds.resets
+        assert [[1], [2]] == list(diamond)
+        assert isinstance(diamond.rng, np.random.RandomState)
+
+
+class Dice(RNGDataFlow):
+    """A random DataFlow as users write it."""
+
+    def __iter__(self):
+        for _ in range(4):
+            yield [self.rng.randint(6)]
+
+
+class TestRNGDataFlow:
+    def test_without_reset(self):
+        """The error names the class and says what to do; it is a RuntimeError, and upstream's AttributeError."""
+        with pytest.raises(
+            NotResetError, match=r"Dice: draws random numbers, but reset_state\(\) was not called"
+        ) as info:
+            next(iter(Dice()))
+        assert isinstance(info.value, RuntimeError)
+        assert isinstance(info.value, AttributeError)
+
+    def test_the_class_attribute_is_none(self):
+        """As upstream's."""
+        assert RNGDataFlow.rng is None
+
+    def test_a_fixed_seed_fixes_the_data(self):
+        """Same seed, same numbers."""
+
+        def rolled():
+            fix_rng_seed(3)
+            dice = Dice()
+            dice.reset_state()
+            return list(dice)
+
+        assert rolled() == rolled()
+
+    def test_two_of_them_differ(self):
+        """Each has a generator of its own, with a fixed seed too."""
+        fix_rng_seed(3)
+        one, other = Dice(), Dice()
+        one.reset_state()
+        other.reset_state()
+        assert [list(iter(one)) for _ in range(5)] != [list(iter(other)) for _ in range(5)]
+
+    def test_it_can_be_pickled_before_reset(self):
+        """The placeholder of `rng` is not in the way."""
+        copied = pickle.loads(pickle.dumps(Dice()))
+        copied.reset_state()
+        assert 4 == len(list(copied))
+
+
+class TestDataFlowReentrantGuard:
+    def test_entering_twice(self):
+        """RuntimeError, which is threading.ThreadError."""
+        guard = DataFlowReentrantGuard()
+        with guard, pytest.raises(threading.ThreadError, match="being iterated already"), guard:
+            pass  # pragma: no cover
+
+    def test_it_is_free_after_an_error(self):
+        """An exception inside gives it back."""
+        guard = DataFlowReentrantGuard()
+        with pytest.raises(ValueError, match="inside"), guard:
+            raise ValueError("inside")
+        with guard:
+            pass
+
+    def test_a_pickled_guard_is_free(self):
+        """The lock does not travel."""
+        guard = DataFlowReentrantGuard()
+        with guard:
+            copied = pickle.loads(pickle.dumps(guard))
+            with copied:
+                pass
+
+    def test_it_is_taken_at_the_first_next(self):
+        """Two iterators may exist; only one may run. It is given back when the first one dies."""
+
+        class Guarded(New):
+            def __init__(self):
+                self.guard = DataFlowReentrantGuard()
+
+            def __iter__(self):
+                with self.guard:
+                    yield from super().__iter__()
+
+        flow = Guarded()
+        first, second = iter(flow), iter(flow)
+        assert [1] == next(first)
+        with pytest.raises(RuntimeError, match="Finish or drop the other iterator"):
+            next(second)
+        first.close()
+        assert [[1], [2]] == list(iter(flow))
+
+
+def test_dataflow_terminated_passes_except_exception():
+    """A pipeline's `except Exception` does not swallow it."""
+    assert not issubclass(DataFlowTerminated, Exception)
+
+
+def test_require_dataflow_returns_it():
+    """So that it can stand in an assignment."""
+    flow = New()
+    assert flow is require_dataflow(None, flow)
+
+
+def test_reset_each_once():
+    """Equal objects are different, the same object is reset once."""
+    one, other = CountResets(), CountResets()
+    reset_each_once([one, other, one])
+    assert (1, 1) == (one.resets, other.resets)

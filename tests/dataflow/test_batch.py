@@ -1,0 +1,305 @@
+"""From datapoints to batches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.dataflow.base import DataFlow
+from tensorpack_lite.dataflow.batch import BatchData, BatchDataByShape
+from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
+
+aggregate = BatchData.aggregate_batch
+
+
+def flow_of(datapoints):
+    """A DataFlow in order."""
+    return DataFromList(datapoints, shuffle=False)
+
+
+def column(*values, **kwargs):
+    """One component, stacked."""
+    return aggregate([[value] for value in values], **kwargs)[0]
+
+
+class TestBatchData:
+    @pytest.mark.parametrize(
+        ("num", "batch_size", "remainder", "sizes"),
+        [
+            (10, 5, False, [5, 5]),
+            (10, 5, True, [5, 5]),
+            (10, 4, False, [4, 4]),
+            (10, 4, True, [4, 4, 2]),
+            (3, 4, True, [3]),
+            (4, 4, False, [4]),
+            (0, 4, True, []),
+        ],
+    )
+    def test_sizes_and_length(self, num, batch_size, remainder, sizes):
+        """What is left at the end of a pass is dropped or kept, and `len` knows."""
+        flow = BatchData(flow_of([[k] for k in range(num)]), batch_size, remainder=remainder)
+        assert sizes == [len(batch[0]) for batch in flow]
+        assert len(sizes) == len(flow)
+
+    def test_what_is_left_is_not_carried_over(self):
+        """Each pass begins with the first datapoint."""
+        flow = BatchData(flow_of([[0], [1], [2]]), 2)
+        assert [[0, 1]] == [batch[0].tolist() for batch in flow] == [batch[0].tolist() for batch in flow]
+
+    def test_a_new_first_axis(self):
+        """[2, 3] becomes [B, 2, 3], equal to np.stack."""
+        arrays = [np.random.RandomState(k).rand(2, 3) for k in range(4)]
+        (batch,) = BatchData(flow_of([[a, k] for k, a in enumerate(arrays)]), 4)
+        np.testing.assert_array_equal(np.stack(arrays), batch[0])
+        np.testing.assert_array_equal([0, 1, 2, 3], batch[1])
+
+    @pytest.mark.parametrize(
+        ("datapoint", "batched"),
+        [([1, 2.0], list), ((1, 2.0), list), ({"a": 1, "b": 2.0}, dict)],
+    )
+    def test_forms(self, datapoint, batched):
+        """Lists and tuples become lists, dicts stay dicts."""
+        (batch,) = BatchData(flow_of([datapoint] * 2), 2)
+        assert batched is type(batch)
+        assert 2 == len(batch)
+
+    def test_use_list(self):
+        """Components become lists of the very values, of whatever shape."""
+        arrays = [np.zeros(1), np.zeros(2)]
+        (batch,) = BatchData(flow_of([[a] for a in arrays]), 2, use_list=True)
+        assert arrays[0] is batch[0][0]
+        assert arrays[1] is batch[0][1]
+
+    def test_the_batch_is_a_copy(self):
+        """Writing into a batch leaves the data alone."""
+        array = np.zeros(2)
+        (batch,) = BatchData(flow_of([[array]]), 1)
+        batch[0][:] = 7
+        assert [0, 0] == array.tolist()
+
+    def test_it_stops_pulling_when_the_batch_is_full(self):
+        """No datapoint is taken that is not needed yet."""
+        pulled = []
+
+        def counting():
+            for k in range(10):
+                pulled.append(k)
+                yield [k]
+
+        next(iter(BatchData(DataFromGenerator(counting), 3)))
+        assert [0, 1, 2] == pulled
+
+    @pytest.mark.parametrize("batch_size", [0, -1])
+    def test_batch_size_must_be_positive(self, batch_size):
+        """The number is named."""
+        with pytest.raises(ValueError, match=f"BatchData: batch_size must be positive, got {batch_size}"):
+            BatchData(flow_of([[1]]), batch_size)
+
+    def test_batch_size_larger_than_the_data(self):
+        """Without a remainder there would be no batch: refused when built."""
+        with pytest.raises(ValueError, match="batch_size 3 is larger than the 2 datapoints of DataFromList"):
+            BatchData(flow_of([[1], [2]]), 3)
+
+    def test_only_not_implemented_error_means_no_length(self):
+        """An error in a user's `__len__` is not swallowed."""
+
+        class Broken(DataFlow):
+            def __iter__(self):
+                yield [1]
+
+            def __len__(self):
+                raise KeyError("the user's")
+
+        with pytest.raises(KeyError, match="the user's"):
+            BatchData(Broken(), 1)
+
+
+class TestTypes:
+    @pytest.mark.parametrize(
+        ("value", "dtype"),
+        [
+            (1, "int32"),
+            (1.5, "float32"),
+            (True, "bool"),
+            (np.float64(1.0), "float64"),
+            (np.float16(1.0), "float16"),
+            (np.uint8(3), "uint8"),
+            (np.int64(3), "int64"),
+            (np.bool_(True), "bool"),
+            (np.zeros((2,), "uint8"), "uint8"),
+            (np.zeros((), "float32"), "float32"),
+            (1 + 2j, None),
+            (np.complex64(1), "complex64"),
+            ("ab", "<U2"),
+            (b"ab", "O"),
+            (np.array(["x", "yz"]), "<U2"),
+            (np.array([None, "x"], dtype=object), "O"),
+            (np.datetime64("2020-01-01"), "<M8[D]"),
+        ],
+    )
+    def test_the_first_datapoint_decides(self, value, dtype):
+        """Python numbers become 32 bits wide, everything else keeps its type."""
+        if dtype is None:
+            with pytest.raises(TypeError, match="component 0 is a complex, which cannot be stacked"):
+                column(value, value)
+        else:
+            assert np.dtype(dtype) == column(value, value).dtype
+            assert (2, *np.shape(value)) == column(value, value).shape
+
+    def test_bytes_are_not_cut_off(self):
+        """NumPy's own bytes type would drop zeros at the end."""
+        assert [b"a\0", b"\xff\0\0"] == column(b"a\0", b"\xff\0\0").tolist()
+
+    def test_texts_of_several_lengths(self):
+        """The longest decides."""
+        assert ["a", "abc"] == column("a", "abc").tolist()
+        assert ["a", "abc"] == column(np.array("a"), np.array("abc")).tolist()
+
+    def test_values_that_fit_are_cast(self):
+        """Later values take the first one's type as long as they have room in it."""
+        assert ("uint8", [1, 2]) == (column(np.uint8(1), 2).dtype.name, column(np.uint8(1), 2).tolist())
+        assert ("int32", [1, 2]) == (column(1, 2.0).dtype.name, column(1, 2.0).tolist())
+        assert "float32" == column(np.float32(1), np.float64(0.1)).dtype.name
+        assert "float32" == column(np.float32(1), 3).dtype.name
+        assert "complex64" == column(np.complex64(1), 2.5).dtype.name
+
+    @pytest.mark.parametrize(
+        "values",
+        [
+            (1, 2.5),
+            (1, 2**40),
+            (np.uint8(1), 300),
+            (np.uint8(1), -1),
+            (True, 2),
+            (1, float("nan")),
+            (1.0, 1j),
+            (1, "a"),
+            ("a", 1),
+            (b"a", "a"),
+            (1, None),
+            (np.array(["x"]), np.array([1])),
+        ],
+    )
+    def test_values_that_do_not_fit(self, values):
+        """Nothing is cut off in silence: the types are named."""
+        with pytest.raises(ValueError, match=r"BatchData: component 0 cannot be stacked: .*types \S+"):
+            column(*values)
+
+    def test_types_without_an_array(self):
+        """A list inside a datapoint: what to do is said."""
+        with pytest.raises(TypeError, match=r"component 'box' is a list.*use_list=True"):
+            aggregate([{"box": [1, 2]}])
+
+    def test_tensors_of_other_libraries(self):
+        """What has a dtype of its own and can become an array is taken."""
+
+        class Tensor:
+            dtype = object()  # theirs
+
+            def __array__(self, dtype=None, copy=None):
+                return np.ones(3, dtype or np.float32)
+
+        assert ((2, 3), np.float32) == (column(Tensor(), Tensor()).shape, column(Tensor(), Tensor()).dtype)
+
+
+class TestWhatDoesNotFit:
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ((28, 28), (28, 27)),
+            ((28, 28), (27, 28)),
+            ((3,), ()),
+            ((), (3,)),
+            ((2, 3), (2, 3, 1)),
+            ((2, 3), (3,)),
+            ((1,), (0,)),
+        ],
+    )
+    def test_shapes_are_named(self, one, other):
+        """With the component, the shapes and three ways out; never None and never an object array."""
+        with pytest.raises(
+            ValueError, match=r"component 1 cannot be stacked: shapes .*; types .*BatchDataByShape"
+        ) as info:
+            aggregate([[0, np.zeros(one)], [0, np.zeros(other)]])
+        assert str(one) in str(info.value)
+        assert str(other) in str(info.value)
+
+    def test_the_key_of_a_dict_is_named(self):
+        """As it is written in the dict."""
+        with pytest.raises(ValueError, match=r"component 'image' cannot be stacked.*\(1,\), \(2,\)"):
+            aggregate([{"image": np.zeros(1)}, {"image": np.zeros(2)}])
+
+    def test_numbers_of_components(self):
+        """A datapoint with one component too many is not cut."""
+        with pytest.raises(ValueError, match="the first has 2, another has 3"):
+            aggregate([[1, 2], [1, 2, 3]])
+
+    def test_keys(self):
+        """Both lists of keys are shown."""
+        with pytest.raises(
+            ValueError, match=r"the first has the keys \['a'\], another has the keys \['a', 'b'\]"
+        ):
+            aggregate([{"a": 1}, {"a": 1, "b": 2}])
+
+    def test_forms(self):
+        """Lists and dicts in one batch."""
+        with pytest.raises(ValueError, match="different forms: dict, list"):
+            aggregate([{"a": 1}, [1]])
+
+    def test_lists_and_tuples_together(self):
+        """These are one form."""
+        assert [1, 2] == aggregate([[1], (2,)])[0].tolist()
+
+    def test_no_datapoint(self):
+        """An array is not a datapoint; what to do is said."""
+        with pytest.raises(ValueError, match=r"a list, a tuple or a dict, got ndarray. Yield \[x\]"):
+            aggregate([np.zeros(3)])
+
+    def test_nothing(self):
+        """An empty batch has no types."""
+        with pytest.raises(ValueError, match="at least one datapoint, got none"):
+            aggregate([])
+
+
+class TestBatchDataByShape:
+    ONE, TWO = np.zeros(1), np.zeros(2)
+
+    def test_datapoints_are_grouped(self):
+        """A batch comes as soon as one shape has enough."""
+        flow = BatchDataByShape(flow_of([[self.ONE], [self.TWO], [self.TWO], [self.ONE]]), 2, 0)
+        assert [(2, 2), (2, 1)] == [batch[0].shape for batch in flow]
+
+    def test_dicts(self):
+        """`idx` is a key."""
+        flow = BatchDataByShape(flow_of([{"a": self.ONE}, {"a": self.TWO}, {"a": self.ONE}]), 2, "a")
+        assert [(2, 1)] == [batch["a"].shape for batch in flow]
+
+    def test_what_waits_waits_on_in_the_next_pass(self):
+        """Three of one shape, two a batch: one batch in the first pass, two in the second."""
+        flow = BatchDataByShape(flow_of([[self.ONE]] * 3), 2, 0)
+        flow.reset_state()
+        assert [1, 2] == [len(list(iter(flow))) for _ in range(2)]
+
+    def test_reset_forgets_what_waits(self):
+        """It begins anew."""
+        flow = BatchDataByShape(flow_of([[self.ONE]] * 3), 2, 0)
+        list(iter(flow))
+        flow.reset_state()
+        assert 1 == len(list(iter(flow)))
+
+    def test_two_iterators_at_once(self):
+        """They would share what waits: refused."""
+        flow = BatchDataByShape(flow_of([[self.ONE]] * 4), 2, 0)
+        first = iter(flow)
+        next(first)
+        with pytest.raises(RuntimeError, match="being iterated already"):
+            next(iter(flow))
+
+    def test_the_length_is_that_of_batch_data(self):
+        """A guess, documented as one."""
+        assert 2 == len(BatchDataByShape(flow_of([[self.ONE]] * 5), 2, 0))
+
+    def test_too_large_batches_are_refused(self):
+        """By the name of this class."""
+        with pytest.raises(ValueError, match="BatchDataByShape: batch_size 3 is larger"):
+            BatchDataByShape(flow_of([[self.ONE]]), 3, 0)

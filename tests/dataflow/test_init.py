@@ -1,0 +1,34 @@
+"""The package as users import it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tensorpack_lite import dataflow
+from tensorpack_lite.dataflow import common
+
+
+def test_every_listed_name_is_there():
+    """`from tensorpack_lite.dataflow import *` binds them."""
+    assert [] == [name for name in dataflow.__all__ if not hasattr(dataflow, name)]
+
+
+def test_the_address_has_the_same_objects():
+    """`dataflow.common` is upstream's path to them."""
+    assert [] == [name for name in common.__all__ if getattr(common, name) is not getattr(dataflow, name)]
+
+
+def test_importing_it_loads_nothing_large():
+    """Neither TensorFlow nor scikit-learn nor OpenCV comes in with it."""
+    code = (
+        "import sys; import tensorpack_lite.dataflow.base, tensorpack_lite.dataflow.dataset; "
+        "print([m for m in ('tensorflow', 'sklearn', 'scipy', 'cv2', 'zmq') if m in sys.modules])"
+    )
+    # the facade imports TensorFlow when it is there, so it is left out: a bare package stands for it
+    bare = (
+        "import importlib.util, sys, types; spec = importlib.util.find_spec('tensorpack_lite'); "
+        "package = types.ModuleType('tensorpack_lite'); package.__path__ = list(spec.submodule_search_locations); "
+        "sys.modules['tensorpack_lite'] = package; "
+    )
+    assert "[]" == subprocess.check_output([sys.executable, "-c", bare + code], timeout=60).decode().strip()

@@ -1,0 +1,119 @@
+"""Functions applied to datapoints and to their components."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.dataflow.mapping import MapData, MapDataComponent, SelectComponent
+from tensorpack_lite.dataflow.raw import DataFromList
+
+
+def flow_of(datapoints):
+    """A DataFlow in order."""
+    return DataFromList(datapoints, shuffle=False)
+
+
+class TestMapData:
+    def test_the_function_is_applied(self):
+        """To each datapoint, in order."""
+        assert [[2], [3]] == list(MapData(flow_of([[1], [2]]), lambda dp: [dp[0] + 1]))
+
+    def test_none_drops(self):
+        """And `len` does not know."""
+        flow = MapData(flow_of([[1], [2], [3]]), lambda dp: dp if dp[0] != 2 else None)
+        assert [[1], [3]] == list(flow)
+        assert 3 == len(flow)
+
+    @pytest.mark.parametrize("datapoint", [[1], {"a": 1}])
+    def test_the_datapoint_is_a_shallow_copy(self, datapoint):
+        """Adding to it leaves the source alone."""
+
+        def add(dp):
+            dp.append(2) if isinstance(dp, list) else dp.update(b=2)
+            return dp
+
+        flow = MapData(flow_of([datapoint]), add)
+        assert [2] == [len(dp) for dp in flow] == [len(dp) for dp in flow]
+        assert 1 == len(datapoint)
+
+    def test_arrays_are_not_copied(self):
+        """The copy is shallow: the very arrays of the source come."""
+        array = np.zeros(1)
+        (datapoint,) = MapData(flow_of([[array]]), lambda dp: dp)
+        assert array is datapoint[0]
+
+    def test_an_error_of_the_function_reaches_the_user(self):
+        """The exception itself."""
+
+        def fail(dp):
+            raise KeyError("the user's")
+
+        with pytest.raises(KeyError, match="the user's"):
+            list(MapData(flow_of([[1]]), fail))
+
+    @pytest.mark.parametrize("kind", [MapData, MapDataComponent])
+    def test_no_function(self, kind):
+        """Refused when built."""
+        with pytest.raises(TypeError, match=f"{kind.__name__}: takes a function, got int"):
+            kind(flow_of([[1]]), 3)
+
+
+class TestMapDataComponent:
+    def test_one_component(self):
+        """The first one, unless another is named."""
+        source = [[1, 10], [2, 20]]
+        assert [[-1, 10], [-2, 20]] == list(MapDataComponent(flow_of(source), lambda x: -x))
+        assert [[1, -10], [2, -20]] == list(MapDataComponent(flow_of(source), lambda x: -x, 1))
+        assert [[1, -10], [2, -20]] == list(MapDataComponent(flow_of(source), lambda x: -x, index=-1))
+
+    def test_the_source_is_unchanged(self):
+        """Its lists are copied."""
+        source = [[1, 10]]
+        list(MapDataComponent(flow_of(source), lambda x: -x))
+        assert [[1, 10]] == source
+
+    def test_dicts(self):
+        """`index` is a key; the source's dict is copied."""
+        source = [{"a": 1, "b": 2}]
+        assert [{"a": 1, "b": -2}] == list(MapDataComponent(flow_of(source), lambda x: -x, "b"))
+        assert [{"a": 1, "b": 2}] == source
+
+    def test_tuples_become_lists(self):
+        """They cannot be written to."""
+        assert [[-1, 2]] == list(MapDataComponent(flow_of([(1, 2)]), lambda x: -x))
+
+    def test_none_drops(self):
+        """The whole datapoint."""
+        assert [[3, 4]] == list(MapDataComponent(flow_of([[1, 2], [3, 4]]), lambda x: x if x > 1 else None))
+
+    def test_a_component_that_is_not_there(self):
+        """IndexError, as with a list."""
+        with pytest.raises(IndexError):
+            list(MapDataComponent(flow_of([[1]]), lambda x: x, 1))
+
+    def test_subclasses_name_the_index(self):
+        """`super().__init__(ds, func, index=index)`, as examples write."""
+
+        class Negated(MapDataComponent):
+            def __init__(self, ds, index):
+                super().__init__(ds, lambda x: -x, index=index)
+
+        assert [[1, -2]] == list(Negated(flow_of([[1, 2]]), 1))
+
+
+class TestSelectComponent:
+    def test_positions(self):
+        """In the order of the indices; one may be taken twice."""
+        assert [[3, 1, 3]] == list(SelectComponent(flow_of([[1, 2, 3]]), (2, 0, 2)))
+
+    def test_dicts_become_lists(self):
+        """Components of a dict are chosen by key."""
+        assert [[2, 1]] == list(SelectComponent(flow_of([{"a": 1, "b": 2}]), ["b", "a"]))
+
+    def test_it_can_be_pickled(self):
+        """Upstream's cannot: it holds a lambda."""
+        flow = pickle.loads(pickle.dumps(SelectComponent(flow_of([[1, 2]]), [1])))
+        assert [[2]] == list(flow)
