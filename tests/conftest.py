@@ -33,16 +33,18 @@ def no_leaked_threads():
     yield
     deadline = time.monotonic() + 5
     while True:
-        threads = [
-            t for t in threading.enumerate() if t not in before and t.is_alive() and t.name != "tqdm_monitor"
-        ]
-        threads = [t for t in threads if type(t).__name__ != "TMonitor"]
+        threads = [t for t in threading.enumerate() if t not in before and _is_ours(t)]
         children = multiprocessing.active_children()
         if not threads and not children:
             return
         if time.monotonic() > deadline:
             pytest.fail(f"left running: {threads + children}")
         time.sleep(0.01)
+
+
+def _is_ours(thread):
+    """tqdm's monitor lives as long as the process; a dummy thread is one of TensorFlow's own that has called Python."""
+    return thread.is_alive() and type(thread).__name__ not in ("TMonitor", "_DummyThread")
 
 
 @pytest.fixture(autouse=True)

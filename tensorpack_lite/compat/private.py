@@ -21,7 +21,9 @@ __all__ = [
     "add_control_inputs",
     "explain_error",
     "inside_control_flow",
+    "inside_xla",
     "make_callable",
+    "unfinalize",
     "v2_behavior_enabled",
 ]
 
@@ -121,3 +123,13 @@ def inside_xla(graph: Any) -> bool:
     while context is not None and not context.IsXLAContext():
         context = context.outer_context
     return context is not None
+
+
+def unfinalize(graph: Any) -> None:
+    """
+    Let a finalized graph grow again, once no session uses it.
+
+    Why private: TensorFlow only does so when a MonitoredSession closes, which scripts written for one rely on. Tried on
+    1.15, 2.15, 2.21.
+    """
+    graph._unsafe_unfinalize()

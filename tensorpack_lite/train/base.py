@@ -10,7 +10,7 @@ from typing import Any, Iterator, Sequence
 from ..callbacks.monitor.base import MonitorBase
 from ..callbacks.monitor.monitors import Monitors
 from ..callbacks.steps import MaintainStepCounter
-from ..compat import ensure_graph_mode
+from ..compat import ensure_graph_mode, private
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
 from ..loop.group import Callbacks
@@ -245,6 +245,7 @@ class Trainer:
                     raise
             finally:
                 self.hooked_sess.close()
+                private.unfinalize(self.sess.graph)
 
     # All of it -------------------------------------------------------------------------------------------------------
     def train(

@@ -10,6 +10,8 @@ import textwrap
 
 import pytest
 
+from tensorpack_lite import loop
+
 SCRIPT = """
     import sys
     import numpy as np
@@ -51,7 +53,8 @@ SCRIPT = """
 def start(tmp_path, *args):
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(SCRIPT))
-    env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    package = os.path.dirname(os.path.dirname(os.path.abspath(loop.__file__)))
+    env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": os.path.dirname(package)}
     return subprocess.Popen(
         [sys.executable, str(script), *args],
         stdout=subprocess.PIPE,

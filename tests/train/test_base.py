@@ -71,6 +71,11 @@ class TestTraining:
         with pytest.raises(RuntimeError, match="closed"):
             trainer.sess.run(tf.no_op())
 
+    def test_graph_can_grow_after_training(self, trainer, run):
+        """When training is over the graph is open again."""
+        run(trainer)
+        tf.constant(1.0)
+
     def test_graph_is_final_while_training(self, trainer, run):
         """Nothing can be added to the graph from before_train on."""
 

@@ -156,7 +156,7 @@ class TestFindTensor:
 
 
 class TestSetupGraph:
-    def setup(self, get_cost=None, input_source=None, trainer=None, signature=None):
+    def build(self, get_cost=None, input_source=None, trainer=None, signature=None):
         model = Mean()
         trainer = trainer or SimpleTrainer()
         trainer.setup_graph(
@@ -169,16 +169,16 @@ class TestSetupGraph:
 
     def test_once(self):
         """A trainer's graph is built once."""
-        trainer = self.setup()
+        trainer = self.build()
         with pytest.raises(Exception, match="once"):
-            self.setup(trainer=trainer)
+            self.build(trainer=trainer)
 
     def test_input_that_was_set_up(self):
         """An input source cannot be used twice."""
         source = FeedInput(threes())
-        self.setup(input_source=source)
+        self.build(input_source=source)
         with pytest.raises(RuntimeError, match="FeedInput was set up before. Make a new one"):
-            self.setup(input_source=source)
+            self.build(input_source=source)
 
     @pytest.mark.parametrize(
         ("cost", "message"), [(None, "returned NoneType, wanted the cost"), (1.0, "returned float")]
@@ -186,18 +186,18 @@ class TestSetupGraph:
     def test_cost_is_no_tensor(self, cost, message):
         """The tower function must return a tensor."""
         with pytest.raises(TypeError, match=message):
-            self.setup(lambda x: cost)
+            self.build(lambda x: cost)
 
     def test_cost_is_no_scalar(self):
         """The cost must be a scalar."""
         with pytest.raises(ValueError, match=r"of shape \(.*\), wanted a scalar. Use tf.reduce_mean"):
-            self.setup(lambda x: x)
+            self.build(lambda x: x)
 
     def test_nothing_to_train(self):
         """A model without variables made in its tower cannot be trained."""
         tf.get_variable("outside", shape=[])
         with pytest.raises(ValueError, match="has no trainable variables"):
-            self.setup(lambda x: tf.reduce_sum(x))
+            self.build(lambda x: tf.reduce_sum(x))
 
     def test_variables_from_outside_are_not_trained(self):
         """A variable made before the tower function is not trained."""
@@ -206,7 +206,7 @@ class TestSetupGraph:
         def cost(x):
             return tf.reduce_mean(tf.get_variable("w", initializer=0.0) * outside - x)
 
-        trainer = self.setup(cost)
+        trainer = self.build(cost)
         trained = [v.op.name for v in trainer.towers[0].get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)]
         assert ["w"] == trained
 
@@ -230,7 +230,7 @@ class TestSetupGraph:
             tf.get_variable("unused", initializer=0.0)
             return tf.reduce_mean((tf.get_variable("w", initializer=0.0) - x) ** 2)
 
-        assert "train_op" == self.setup(cost).train_op.name
+        assert "train_op" == self.build(cost).train_op.name
 
     def test_abstract(self):
         """The base class itself does not know how to build."""
