@@ -13,6 +13,11 @@ import pytest
 # (file, rule, what) -> why. `what` is the name that the message shows.
 ALLOWED = {
     (
+        "callbacks/param/hyperparam.py",
+        "setattr",
+        "setattr",
+    ): "ObjAttrParam sets the attribute whose name the user gives",
+    (
         "utils/logger.py",
         "input",
         "input",
