@@ -183,9 +183,9 @@ def _stacked(name: Any, column: Sequence[Any]) -> np.ndarray:
         return _stacked(name, [np.asarray(value) for value in column])
     try:
         stacked = np.array(column)
-    except (ValueError, TypeError, Warning) as error:  # ragged shapes: each NumPy says it in its own way
+    except (ValueError, TypeError, Warning) as error:  # shapes differ: each NumPy says it in its own way
         raise _cannot_stack(name, column) from error
-    if stacked.shape != (len(column), *np.shape(first)):
+    if stacked.shape != (len(column), *np.shape(first)):  # NumPy < 1.24 makes an array of objects
         raise _cannot_stack(name, column)
     if dtype.kind in "SU" and any(np.asarray(value).dtype.kind != dtype.kind for value in column):
         raise _cannot_stack(name, column)  # NumPy makes text of numbers

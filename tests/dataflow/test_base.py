@@ -72,6 +72,11 @@ class TestTheNames:
         assert 2 == len(flow)
         assert 2 == flow.size()
 
+    def test_the_old_names_of_the_base_class(self):
+        """Called on the class, as old wrappers did, they lead to the new methods."""
+        assert [[1], [2]] == list(DataFlow.get_data(New()))
+        assert 2 == DataFlow.size(New())
+
     def test_an_old_class_that_defines_only_get_data(self):
         """Its length is unknown under both names."""
 
