@@ -1,0 +1,70 @@
+"""What a model consists of, as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tabulate import tabulate
+
+from ..compat import tfv1 as tf
+from ..utils import logger
+
+__all__ = ["describe_trainable_vars", "get_shape_str"]
+
+
+def describe_trainable_vars() -> None:
+    """
+    Log a table of the trainable variables of the default graph, and their total size.
+
+    The copies of other towers (names that begin with "tower") are left out. Devices and dtypes are shown where they
+    differ.
+
+    tensorpack: same.
+    """
+    variables = [var for var in tf.trainable_variables() if not var.op.name.startswith("tower")]
+    if not variables:
+        logger.warning("No trainable variables in the graph!")
+        return
+    show_device = len({var.device for var in variables}) > 1
+    show_dtype = any(var.dtype.base_dtype != tf.float32 for var in variables)
+    headers = ["name", "shape", "#elements"]
+    headers += ["device"] * show_device + ["dtype"] * show_dtype
+    rows = []
+    for var in variables:
+        row = [var.op.name, get_shape_str(var), var.shape.num_elements()]
+        row += [var.device] * show_device + [var.dtype.base_dtype.name] * show_dtype
+        rows.append(row)
+    logger.info("List of trainable variables:\n%s\n%s", tabulate(rows, headers=headers), _totals(variables))
+
+
+def get_shape_str(tensors: Any) -> str:
+    """
+    Write the static shape of a tensor, or those of a list of tensors.
+
+    Returns:
+        E.g. `"[?, 28, 28]"`, `"[?, 3], [?]"`, and `"<unknown>"` for an unknown rank.
+
+    Example:
+        >>> get_shape_str(tf.zeros([4, 2]))
+        '[4, 2]'
+
+    tensorpack: same.
+    """
+    if isinstance(tensors, (list, tuple)):
+        return ", ".join(get_shape_str(tensor) for tensor in tensors)
+    shape = tf.TensorShape(tensors.shape)
+    if shape.dims is None:
+        return "<unknown>"
+    return "[" + ", ".join("?" if size is None else str(size) for size in shape.as_list()) + "]"
+
+
+def _totals(variables: list[Any]) -> str:
+    elements = [var.shape.num_elements() for var in variables]
+    if None in elements:
+        return f"Number of trainable variables: {len(variables)}"
+    num_bytes = sum(count * var.dtype.base_dtype.size for count, var in zip(elements, variables))
+    return (
+        f"Number of trainable variables: {len(variables)}\n"
+        f"Number of parameters (elements): {sum(elements)}\n"
+        f"Storage space needed for all trainable variables: {num_bytes / 1024**2:.2f}MB"
+    )
