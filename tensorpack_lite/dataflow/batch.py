@@ -48,7 +48,8 @@ class BatchData(ProxyDataFlow):
     Example:
         >>> BatchData(DataFromList([[np.zeros((28, 28)), 3]] * 100), 32)     # [float64 (32, 28, 28), int32 (32,)]
 
-    tensorpack: same; there a bool becomes int32 and bytes become str, and a component that cannot be stacked becomes None.
+    tensorpack: same; there a bool becomes int32 and bytes become str, later values are cast to the first one's type
+        whatever is lost (2.5 among integers is an error here), and a component that cannot be stacked becomes None.
     """
 
     def __init__(
