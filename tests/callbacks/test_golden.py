@@ -16,6 +16,7 @@ from tensorpack_lite.callbacks.saver import ModelSaver
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.raw import DataFromList
 from tensorpack_lite.input_source.feed import FeedInput
+from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.state import StopTraining
 from tensorpack_lite.tfutils.summary import add_moving_summary, add_param_summary
@@ -99,6 +100,19 @@ class TestFiles:
         keys = tf.train.NewCheckpointReader(os.path.join(trained, "model-4")).get_variable_to_shape_map()
         slots = {"fc/W/Momentum", "fc/b/Momentum"}
         assert {"fc/W", "fc/b", "learning_rate", "global_step", *slots} == set(keys)
+
+
+def test_a_queue_in_a_second_runner(log_dir):
+    """The size of its queue is a statistic named after the place where it was set up; its average is local."""
+    runners = [
+        InferenceRunner(data(5), ScalarStats(["cost"])),
+        InferenceRunner(QueueInput(data(5)), ScalarStats(["cost"], "queue"), tower_name="QTower"),
+    ]
+    trainer = train(runners)
+
+    assert np.log(2) == pytest.approx(trainer.monitors.get_latest("queue_cost"), rel=1e-5)
+    assert trainer.monitors.get_history("InferenceRunner_1/QueueInput/queue_size")
+    assert "EMA/InferenceRunner_1/QueueInput/queue_size" in [v.op.name for v in tf.local_variables()]
 
 
 class TestTrace:

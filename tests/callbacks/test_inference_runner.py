@@ -15,6 +15,7 @@ from tensorpack_lite.dataflow.base import DataFlow
 from tensorpack_lite.dataflow.raw import DataFromList
 from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.input_source.tensor import TensorInput
+from tensorpack_lite.input_source.tfdata import TFDatasetInput
 from tensorpack_lite.tfutils.tower.func import TowerFunc
 
 # The model is y = x * w with w = 1 + number of steps done; cost is the mean of y.
@@ -197,6 +198,13 @@ class TestInputs:
         trainer = run(ScalingTrainer(), [InferenceRunner(source, ScalarStats("cost"))], epochs=1)
 
         assert 12.0 == trainer.monitors.get_latest("validation_cost")
+
+    def test_a_dataset(self):
+        """A tf.data pipeline, whose size nobody knows, runs to its end and begins anew in each round."""
+        dataset = tf.data.Dataset.from_tensor_slices((np.array([[1], [2], [6]], "float32"),))
+        trainer = run(ScalingTrainer(), [InferenceRunner(TFDatasetInput(dataset), ScalarStats("cost"))])
+
+        assert [3 * MEAN, 5 * MEAN] == [v for _, v in trainer.monitors.get_history("validation_cost")]
 
     def test_the_end_of_the_input_ends_the_round(self):
         """OutOfRangeError ends a round, with the statistics of what came."""
