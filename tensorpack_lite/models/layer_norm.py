@@ -1,0 +1,130 @@
+"""Normalisation of each datapoint by its own moments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..compat import tfv1 as tf
+from .arguments import convert_to_tflayer_args
+from .checks import require_known_channels, require_rank
+from .moments import affine_parameters, along, batch_moments, normalize, statistics_dtype
+from .registry import layer_register
+from .variables import VariableHolder
+
+__all__ = ["InstanceNorm", "LayerNorm"]
+
+
+@layer_register()
+@convert_to_tflayer_args(
+    args_names=[],
+    name_mapping={"use_bias": "center", "use_scale": "scale", "gamma_init": "gamma_initializer"},
+)
+def LayerNorm(
+    inputs: Any,
+    epsilon: float = 1e-5,
+    *,
+    center: bool = True,
+    scale: bool = True,
+    gamma_initializer: Any = None,
+    data_format: str = "channels_last",
+) -> Any:
+    """
+    Normalise each datapoint by the mean and variance of all its values, called `LayerNorm(name, inputs)`.
+
+    y = (x - mean) / sqrt(variance + epsilon) * gamma + beta, with a gamma and a beta for each channel.
+
+    Shapes: [N, C] -> [N, C]; [N, H, W, C] -> [N, H, W, C].
+
+    Args:
+        inputs: [N, C], [N, H, W, C] or [N, C, H, W] of any floating dtype; C must be known. 16-bit inputs are normalised
+            in float32.
+        epsilon: added to the variance.
+        center, scale: whether there is a beta, a gamma.
+        gamma_initializer: None means ones.
+        data_format: as in Conv2D.
+
+    Returns:
+        A tensor named `<name>/output`, with `.variables.gamma` and `.variables.beta`.
+
+    Raises:
+        ValueError: wrong rank, unknown C.
+
+    Variables: `beta` and `gamma` [C], trained, float32 for 16-bit inputs.
+
+    Source: Ba, Kiros, Hinton 2016, "Layer normalization".
+    tensorpack: same; there the output is named `output/add_1`, `.variables` holds reshaped tensors, and float16 fails.
+    """
+    inputs = require_rank("LayerNorm", inputs, (2, 4), data_format)
+    axes = list(range(1, inputs.shape.ndims))
+    return _normalize_datapoints(
+        "LayerNorm", inputs, axes, epsilon, data_format, center, scale, gamma_initializer
+    )
+
+
+@layer_register()
+@convert_to_tflayer_args(args_names=[], name_mapping={"gamma_init": "gamma_initializer"})
+def InstanceNorm(
+    inputs: Any,
+    epsilon: float = 1e-5,
+    *,
+    center: bool = True,
+    scale: bool = True,
+    gamma_initializer: Any = None,
+    data_format: str = "channels_last",
+) -> Any:
+    """
+    Normalise each channel of each image by its own mean and variance, called `InstanceNorm(name, inputs)`.
+
+    y = (x - mean) / sqrt(variance + epsilon) * gamma + beta.
+
+    Shapes: [N, H, W, C] -> [N, H, W, C].
+
+    Args:
+        inputs: [N, H, W, C] or [N, C, H, W] of any floating dtype; C must be known. 16-bit inputs are normalised in float32.
+        epsilon, center, scale, gamma_initializer, data_format: as in LayerNorm.
+
+    Returns:
+        A tensor named `<name>/output`, with `.variables.gamma` and `.variables.beta`.
+
+    Raises:
+        ValueError: wrong rank, unknown C.
+
+    Variables: `beta` and `gamma` [C], trained, float32 for 16-bit inputs.
+
+    Source: Ulyanov, Vedaldi, Lempitsky 2016, "Instance normalization".
+    tensorpack: same; there the output is named `output/add_1`, and float16 fails.
+    """
+    inputs = require_rank("InstanceNorm", inputs, (4,), data_format)
+    axes = [1, 2] if data_format == "channels_last" else [2, 3]
+    return _normalize_datapoints(
+        "InstanceNorm", inputs, axes, epsilon, data_format, center, scale, gamma_initializer
+    )
+
+
+def _normalize_datapoints(
+    layer: str,
+    inputs: Any,
+    axes: list[int],
+    epsilon: float,
+    data_format: str,
+    center: bool,
+    scale: bool,
+    gamma_initializer: Any,
+) -> Any:
+    rank = inputs.shape.ndims
+    channel_axis = rank - 1 if data_format == "channels_last" else 1
+    channels = require_known_channels(layer, inputs, channel_axis)
+    gamma, beta = affine_parameters(
+        channels, statistics_dtype(inputs), center, scale, None, gamma_initializer
+    )
+    holder = VariableHolder()
+    if scale:
+        holder.gamma = gamma
+        gamma = along(gamma, channel_axis, rank)
+    if center:
+        holder.beta = beta
+        beta = along(beta, channel_axis, rank)
+    mean, variance = batch_moments(inputs, axes)
+    outputs = tf.identity(normalize(inputs, mean, variance, beta, gamma, epsilon), name="output")
+    outputs.variables = holder
+    return outputs

@@ -1,0 +1,184 @@
+"""Pooling of images, and its opposite."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from ..compat import tfv1 as tf
+from ..utils.argtools import get_data_format, shape2d, shape4d
+from .arguments import convert_to_tflayer_args
+from .checks import layer_title, require_padding, require_rank
+from .registry import layer_register
+from .shape_utils import StaticDynamicShape
+
+__all__ = ["AvgPooling", "FixedUnPooling", "GlobalAvgPooling", "MaxPooling"]
+
+_OLD_NAMES = {"shape": "pool_size", "stride": "strides"}
+
+
+@layer_register(log_shape=True)
+@convert_to_tflayer_args(args_names=["pool_size", "strides"], name_mapping=_OLD_NAMES)
+def MaxPooling(
+    inputs: Any,
+    pool_size: int | Sequence[int],
+    strides: int | Sequence[int] | None = None,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+) -> Any:
+    """
+    Take the largest value of each window, called `MaxPooling(name, inputs, pool_size, ...)`.
+
+    Shapes: [N, H, W, C] -> [N, H', W', C]; H' = ceil((H - pool + 1) / stride) with padding "valid", ceil(H / stride) with
+    "same".
+
+    Args:
+        inputs: [N, H, W, C] or [N, C, H, W].
+        pool_size: an integer, or (height, width).
+        strides: the same; None means `pool_size`.
+        padding: "valid" or "same", in any case. Note that Conv2D has the other default.
+        data_format: as in Conv2D.
+
+    Returns:
+        A tensor named `<name>/output`.
+
+    Raises:
+        ValueError: wrong rank.
+
+    tensorpack: same. Old names of arguments: shape, stride.
+    """
+    return _pool(tf.nn.max_pool, "MaxPooling", inputs, pool_size, strides, padding, data_format)
+
+
+@layer_register(log_shape=True)
+@convert_to_tflayer_args(args_names=["pool_size", "strides"], name_mapping=_OLD_NAMES)
+def AvgPooling(
+    inputs: Any,
+    pool_size: int | Sequence[int],
+    strides: int | Sequence[int] | None = None,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+) -> Any:
+    """
+    Take the mean of each window, called `AvgPooling(name, inputs, pool_size, ...)`.
+
+    With padding "same", values outside of the image do not count.
+
+    Shapes: as MaxPooling.
+
+    Args:
+        inputs, pool_size, strides, padding, data_format: as in MaxPooling.
+
+    Returns:
+        A tensor named `<name>/output`.
+
+    Raises:
+        ValueError: wrong rank.
+
+    tensorpack: same. Old names of arguments: shape, stride.
+    """
+    return _pool(tf.nn.avg_pool, "AvgPooling", inputs, pool_size, strides, padding, data_format)
+
+
+@layer_register(log_shape=True)
+def GlobalAvgPooling(x: Any, data_format: str = "channels_last") -> Any:
+    """
+    Take the mean of each channel over the whole image, called `GlobalAvgPooling(name, x)`.
+
+    Shapes: [N, H, W, C] -> [N, C].
+
+    Args:
+        x: [N, H, W, C] or [N, C, H, W].
+        data_format: as in Conv2D.
+
+    Returns:
+        A tensor named `<name>/output`.
+
+    Raises:
+        ValueError: wrong rank.
+
+    Source: Lin, Chen, Yan 2013, "Network in network", section 3.2.
+    tensorpack: same.
+    """
+    data_format = get_data_format(data_format)
+    x = require_rank("GlobalAvgPooling", x, (4,), data_format)
+    return tf.reduce_mean(x, [1, 2] if data_format == "channels_last" else [2, 3], name="output")
+
+
+@layer_register(log_shape=True)
+def FixedUnPooling(
+    x: Any, shape: int | Sequence[int], unpool_mat: Any = None, data_format: str = "channels_last"
+) -> Any:
+    """
+    Put a multiple of one matrix in the place of each pixel, called `FixedUnPooling(name, x, shape, ...)`.
+
+    Each channel of each image becomes its Kronecker product with the matrix.
+
+    Shapes: [N, H, W, C] -> [N, H * shape[0], W * shape[1], C].
+
+    Args:
+        x: [N, H, W, C] or [N, C, H, W].
+        shape: of the matrix: an integer, or (height, width).
+        unpool_mat: the matrix, an array or tensor of this shape; None means 1 at the upper left and 0 elsewhere.
+        data_format: as in Conv2D.
+
+    Returns:
+        A tensor named `<name>/output`.
+
+    Raises:
+        ValueError: wrong rank, or a matrix of another shape.
+
+    tensorpack: same; there the output is named `Reshape`, or nothing, with the data format and the sizes.
+    """
+    data_format = get_data_format(data_format)
+    x = require_rank("FixedUnPooling", x, (4,), data_format)
+    height, width = shape2d(shape)
+    matrix = _unpool_matrix(unpool_mat, height, width, x.dtype.base_dtype)
+
+    sizes = StaticDynamicShape(x)
+    height_axis = 1 if data_format == "channels_last" else 2
+    # One axis before each axis of the matrix and one after: five in all, the most that broadcasting has on TensorFlow 1.15.
+    columns = sizes.get_dynamic(height_axis + 1)
+    channels = sizes.get_dynamic(3) if data_format == "channels_last" else 1
+    pixels = tf.reshape(x, tf.stack([-1, 1, columns, 1, channels]))
+    products = pixels * tf.reshape(matrix, [1, height, 1, width, 1])
+    sizes.apply(height_axis, lambda rows: rows * height)
+    sizes.apply(height_axis + 1, lambda columns: columns * width)
+    outputs = tf.reshape(products, tf.stack(sizes.get_dynamic()), name="output")
+    outputs.set_shape(sizes.get_static())
+    return outputs
+
+
+def _pool(
+    function: Callable[..., Any],
+    layer: str,
+    inputs: Any,
+    pool_size: int | Sequence[int],
+    strides: int | Sequence[int] | None,
+    padding: str,
+    data_format: str,
+) -> Any:
+    inputs = require_rank(layer, inputs, (4,), data_format)
+    pooled = function(
+        inputs,
+        shape4d(pool_size, data_format),
+        shape4d(pool_size if strides is None else strides, data_format),
+        require_padding(layer, padding),
+        data_format=get_data_format(data_format, keras_mode=False),
+    )
+    return tf.identity(pooled, name="output")
+
+
+def _unpool_matrix(matrix: Any, height: int, width: int, dtype: Any) -> Any:
+    if matrix is None:
+        matrix = np.zeros([height, width])
+        matrix[0, 0] = 1
+    if not isinstance(matrix, tf.Tensor):
+        matrix = tf.constant(matrix, dtype=dtype, name="unpool_mat")
+    if matrix.shape.as_list() != [height, width]:
+        raise ValueError(
+            f"{layer_title('FixedUnPooling')}: unpool_mat has shape {matrix.shape.as_list()}, wanted that of shape: "
+            f"{[height, width]}."
+        )
+    return matrix

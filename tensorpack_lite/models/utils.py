@@ -1,0 +1,7 @@
+"""An address: this lives in `models/variables.py`."""
+
+from __future__ import annotations
+
+from .variables import VariableHolder
+
+__all__ = ["VariableHolder"]
