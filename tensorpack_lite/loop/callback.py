@@ -25,7 +25,7 @@ from ..tfutils.common import get_op_or_tensor_by_name
 if TYPE_CHECKING:
     from ..train.base import Trainer
 
-__all__ = ["Callback", "CallbackFactory", "ProxyCallback"]
+__all__ = ["Callback", "CallbackFactory", "ProxyCallback", "is_overridden", "to_run_args"]
 
 
 class Callback:
@@ -112,16 +112,7 @@ class Callback:
     def before_run(self, ctx: Any) -> Any:
         """See `_before_run`; turns a list of names, tensors and operations into a `SessionRunArgs`."""
         fetches = self._before_run(ctx)
-        if fetches is None or isinstance(fetches, tf.train.SessionRunArgs):
-            return fetches
-        if not isinstance(fetches, list):
-            raise TypeError(
-                f"{self}: _before_run returned {type(fetches).__name__}, wanted None, a list of tensors, operations or "
-                "names, or a SessionRunArgs."
-            )
-        return tf.train.SessionRunArgs(
-            [get_op_or_tensor_by_name(f) if isinstance(f, str) else f for f in fetches]
-        )
+        return fetches if fetches is None else to_run_args(fetches, str(self))
 
     def after_run(self, ctx: Any, run_values: Any) -> None:
         """See `_after_run`."""
@@ -318,3 +309,32 @@ class CallbackFactory(Callback):
 
     def __str__(self) -> str:
         return "CallbackFactory"
+
+
+def to_run_args(fetches: Any, who: str = "A callback") -> Any:
+    """
+    Turn what `_before_run` returned into a `SessionRunArgs`.
+
+    Args:
+        fetches: a list of tensors, operations and names, or a `SessionRunArgs`, which is returned.
+        who: whose it is, for the error.
+
+    Raises:
+        TypeError: something else.
+        KeyError: a name is not in the graph.
+    """
+    if isinstance(fetches, tf.train.SessionRunArgs):
+        return fetches
+    if not isinstance(fetches, list):
+        raise TypeError(
+            f"{who}: _before_run returned {type(fetches).__name__}, wanted None, a list of tensors, operations or "
+            "names, or a SessionRunArgs."
+        )
+    return tf.train.SessionRunArgs(
+        [get_op_or_tensor_by_name(f) if isinstance(f, str) else f for f in fetches]
+    )
+
+
+def is_overridden(callback: Callback, method: str) -> bool:
+    """Tell whether a method is another than Callback's own, by class or on the instance."""
+    return getattr(type(callback), method) is not getattr(Callback, method) or method in vars(callback)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Sequence
 from ..compat import tfv1 as tf
 from ..utils import logger
 from ..utils.utils import humanize_time_delta
-from .callback import Callback
+from .callback import Callback, is_overridden
 from .hooks import CallbackToHook
 from .state import StopTraining
 
@@ -57,7 +57,7 @@ class Callbacks(Callback):
     def _before_train(self) -> None:
         for cb in self.cbs:
             cb.before_train()
-        self._trigger_steps = [cb.trigger_step for cb in self.cbs if _triggers_step(cb)]
+        self._trigger_steps = _step_triggers(self.cbs)
 
     def _before_epoch(self) -> None:
         for cb in self.cbs:
@@ -66,7 +66,7 @@ class Callbacks(Callback):
     def trigger_step(self) -> None:
         """Call those callbacks that do something at each step."""
         if self._trigger_steps is None:
-            self._trigger_steps = [cb.trigger_step for cb in self.cbs if _triggers_step(cb)]
+            self._trigger_steps = _step_triggers(self.cbs)
         for trigger_step in self._trigger_steps:
             trigger_step()
 
@@ -106,10 +106,15 @@ class Callbacks(Callback):
         return [CallbackToHook(cb) for cb in self.cbs]
 
 
-def _triggers_step(cb: Callback) -> bool:
-    kind = type(cb)
-    inherited = kind.trigger_step is Callback.trigger_step and kind._trigger_step is Callback._trigger_step
-    return not inherited or bool({"trigger_step", "_trigger_step"} & set(vars(cb)))
+def _step_triggers(cbs: list[Callback]) -> list[Callable[[], None]]:
+    """Give the methods to call at each step; callbacks that do nothing there are left out."""
+    methods = []
+    for cb in cbs:
+        if is_overridden(cb, "trigger_step"):
+            methods.append(cb.trigger_step)
+        elif is_overridden(cb, "_trigger_step"):
+            methods.append(cb._trigger_step)
+    return methods
 
 
 def _log_slow(seconds: list[tuple[str, float]]) -> None:

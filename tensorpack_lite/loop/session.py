@@ -7,19 +7,23 @@ callable of TensorFlow's runtime, and a step costs little more than that callabl
 
 from __future__ import annotations
 
+from operator import is_
 from typing import Any, Callable, Sequence
 
 import numpy as np
 
 from ..compat import private
 from ..compat import tfv1 as tf
-from .callback import Callback
+from .callback import Callback, is_overridden, to_run_args
 from .hooks import CallbackToHook
 
 __all__ = ["HookedSession"]
 
 _MAX_STEPS = 128
-_NOTHING = tf.train.SessionRunValues(results=None, options=None, run_metadata=None)
+# Looked up once: on TF 1.15 each look-up in a module of TensorFlow costs a microsecond.
+_SessionRunArgs = tf.train.SessionRunArgs
+_SessionRunValues = tf.train.SessionRunValues
+_NOTHING = _SessionRunValues(results=None, options=None, run_metadata=None)
 
 
 class HookedSession:
@@ -54,23 +58,25 @@ class HookedSession:
         for hook in hooks:
             self._register(hook.callback if isinstance(hook, CallbackToHook) else hook)
         self._steps: dict[Any, _Step] = {}
-        self._last: tuple[Any, list[Any], _Step] | None = None
-        self._context: tuple[Any, Any] = (None, None)
+        self._last = _LastRun()
         self._stop_requested = False
         self._closed = False
-        self._coordinator = tf.train.Coordinator() if start_queue_runners else None
+        self._coordinator: Any = None
         self._queue_threads: list[Any] = []
-        if self._coordinator is not None and self.graph.get_collection(tf.GraphKeys.QUEUE_RUNNERS):
+        if start_queue_runners and self.graph.get_collection(tf.GraphKeys.QUEUE_RUNNERS):
+            self._coordinator = tf.train.Coordinator()
             self._queue_threads = tf.train.start_queue_runners(session, coord=self._coordinator)
 
     def _register(self, hook: Any) -> None:
         """Note the methods to call; those a callback inherits from Callback do nothing and are left out."""
         position = -1
-        if _does_something(hook, "before_run"):
+        before = _bound_method(hook, "before_run")
+        if before is not None:
             position = len(self._befores)
-            self._befores.append(hook.before_run)
-        if _does_something(hook, "after_run"):
-            self._afters.append((hook.after_run, position))
+            self._befores.append(before)
+        after = _bound_method(hook, "after_run")
+        if after is not None:
+            self._afters.append((after, position))
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
         """
@@ -89,15 +95,28 @@ class HookedSession:
         """
         if self._closed:
             raise RuntimeError("HookedSession.run: the session is closed. Training has ended.")
-        context = self._context_of(fetches, feed_dict, options)
+        last = self._last
+        is_again = fetches is last.fetches and feed_dict is None and options is None and run_metadata is None
+        context = last.context if is_again else self._new_context(fetches, feed_dict, options)
         requests = [before(context) for before in self._befores]
-        step, feeds = self._prepare(fetches, feed_dict, options, run_metadata, requests)
+        if is_again and all(map(is_, requests, last.requests)):
+            step = last.step
+        else:
+            requests = [_normalized(request) for request in requests]
+            step = self._prepare(fetches, feed_dict, options, run_metadata, requests)
+            if (
+                feed_dict is None
+                and options is None
+                and run_metadata is None
+                and not isinstance(fetches, (list, dict))
+            ):
+                self._last = _LastRun(fetches, context, requests, step)
         try:
-            results, hook_values = step.run(feeds, run_metadata)
+            results, hook_values = step.run(feed_dict, requests, run_metadata)
         except tf.errors.OpError as error:
             self._raise_cause_of(error)
         for after, position in self._afters:
-            after(context, hook_values[position] if position >= 0 else _NOTHING)
+            after(context, hook_values[position])
         if context.stop_requested:
             self._stop_requested = True
         return results
@@ -123,27 +142,14 @@ class HookedSession:
         if self._coordinator is not None:
             self._coordinator.join(self._queue_threads, stop_grace_period_secs=10, ignore_live_threads=True)
 
-    def _context_of(self, fetches: Any, feed_dict: Any, options: Any) -> Any:
-        if feed_dict is None and options is None:
-            if self._context[0] is not fetches or self._context[1] is None:
-                self._context = (fetches, self._new_context(fetches, None, None))
-            return self._context[1]
-        return self._new_context(fetches, feed_dict, options)
-
     def _new_context(self, fetches: Any, feed_dict: Any, options: Any) -> Any:
-        return tf.train.SessionRunContext(tf.train.SessionRunArgs(fetches, feed_dict, options), self.session)
+        return tf.train.SessionRunContext(_SessionRunArgs(fetches, feed_dict, options), self.session)
 
     def _prepare(
         self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any, requests: list[Any]
-    ) -> tuple[_Step, list[Any]]:
+    ) -> _Step:
         """Find the prepared step for this combination, or prepare it."""
-        plain = feed_dict is None and options is None and run_metadata is None
-        if plain and self._last is not None and _same(self._last, fetches, requests):
-            step = self._last[2]
-            return step, step.collect_feeds(None, requests)
-        feed_keys = [
-            key for source in [feed_dict, *[r and r.feed_dict for r in requests]] for key in source or ()
-        ]
+        feed_keys = [key for source in _feed_sources(feed_dict, requests) for key in source]
         merged = _merge_options(options, requests)
         key = (
             _structure_key(fetches),
@@ -155,11 +161,10 @@ class HookedSession:
         if key not in self._steps:
             if len(self._steps) >= _MAX_STEPS:
                 self._steps.clear()
-            self._steps[key] = _Step(self.session, fetches, feed_keys, merged, run_metadata is not None, requests)
-        step = self._steps[key]
-        if plain and _is_constant(fetches):
-            self._last = (fetches, requests, step)
-        return step, step.collect_feeds(feed_dict, requests)
+            self._steps[key] = _Step(
+                self.session, fetches, feed_keys, merged, run_metadata is not None, requests
+            )
+        return self._steps[key]
 
     def _raise_cause_of(self, error: Any) -> None:
         for callback in self._callbacks:
@@ -196,6 +201,8 @@ class _Step:
             leaves.add(request.fetches) if request is not None and request.fetches is not None else None
             for request in requests
         ]
+        self._positions = [(i, build) for i, build in enumerate(self._builders) if build is not None]
+        self._nothing = [_NOTHING] * (len(requests) + 1)
         # A tensor that is fed is not computed: its value is put among the results.
         position_of_feed = {feed.name: position for position, feed in enumerate(feeds)}
         self._fed = [
@@ -206,33 +213,53 @@ class _Step:
         if computed or leaves.operations:
             self._call = private.make_callable(session, computed, leaves.operations, feeds, options)
 
-    def collect_feeds(self, feed_dict: Any, requests: list[Any]) -> list[Any]:
-        """Convert what is fed this time to arrays, in the order of the prepared feeds."""
-        if not self._feed_specs:
-            return []
-        sources = [feed_dict, *[request and request.feed_dict for request in requests]]
-        values = [value for source in sources for value in (source or {}).values()]
-        return [spec.convert(value) for spec, value in zip(self._feed_specs, values)]
-
-    def run(self, feeds: list[Any], run_metadata: Any) -> tuple[Any, list[Any]]:
-        """Run once; returns the caller's results and each hook's `SessionRunValues`."""
-        values: Any = []
+    def run(self, feed_dict: Any, requests: list[Any], run_metadata: Any) -> tuple[Any, list[Any]]:
+        """Run once; returns the caller's results and each hook's `SessionRunValues`, with one for no hook at the end."""
+        feeds = self._collect_feeds(feed_dict, requests) if self._feed_specs else ()
+        values: Any = ()
         if self._traced:
             run_metadata = run_metadata if run_metadata is not None else tf.RunMetadata()
             values = self._call and self._call(*feeds, run_metadata=run_metadata)
         elif self._call is not None:
             values = self._call(*feeds)
         if self._fed:
-            values = list(values or [])
+            values = list(values or ())
             for index, feed in self._fed:
                 values.insert(index, feeds[feed])
-        hook_values = [
-            _NOTHING
-            if build is None and not self._traced
-            else tf.train.SessionRunValues(build and build(values), self._options, run_metadata)
-            for build in self._builders
-        ]
-        return self._build_result and self._build_result(values), hook_values
+        results = None if self._build_result is None else self._build_result(values)
+        return results, self._values_of_hooks(values, run_metadata)
+
+    def _values_of_hooks(self, values: Any, run_metadata: Any) -> list[Any]:
+        if self._traced:
+            return [
+                _SessionRunValues(build and build(values), self._options, run_metadata)
+                for build in [*self._builders, None]
+            ]
+        if not self._positions:
+            return self._nothing
+        hook_values = self._nothing.copy()
+        for position, build in self._positions:
+            hook_values[position] = _SessionRunValues(build(values), None, None)
+        return hook_values
+
+    def _collect_feeds(self, feed_dict: Any, requests: list[Any]) -> list[Any]:
+        """Convert what is fed this time to arrays, in the order of the prepared feeds."""
+        values = [value for source in _feed_sources(feed_dict, requests) for value in source.values()]
+        return [spec.convert(value) for spec, value in zip(self._feed_specs, values)]
+
+
+class _LastRun:
+    """What the last run was made of: while nothing of it changes, object by object, its step serves again."""
+
+    __slots__ = ("context", "fetches", "requests", "step")
+
+    def __init__(
+        self, fetches: Any = None, context: Any = None, requests: Any = None, step: Any = None
+    ) -> None:
+        self.fetches = fetches
+        self.context = context
+        self.requests = requests
+        self.step = step
 
 
 class _Leaves:
@@ -342,28 +369,20 @@ def _structure_key(fetches: Any) -> Any:
     return fetches if isinstance(fetches, str) else id(fetches)
 
 
-def _is_constant(fetches: Any) -> bool:
-    return not isinstance(fetches, (list, dict))
+def _feed_sources(feed_dict: Any, requests: list[Any]) -> list[Any]:
+    sources = [feed_dict, *[request.feed_dict for request in requests if request is not None]]
+    return [source for source in sources if source]
 
 
-def _same(last: tuple[Any, list[Any], _Step], fetches: Any, requests: list[Any]) -> bool:
-    """Whether nothing has changed since the last step, object by object."""
-    if last[0] is not fetches:
-        return False
-    for one, other in zip(last[1], requests):  # noqa: SIM110 (a generator here costs more than the comparisons)
-        if one is not other:
-            return False
-    return True
+def _normalized(request: Any) -> Any:
+    """Turn what a callback's `_before_run` returned into a `SessionRunArgs` or None."""
+    return request if request is None or isinstance(request, _SessionRunArgs) else to_run_args(request)
 
 
-def _does_something(hook: Any, moment: str) -> bool:
+def _bound_method(hook: Any, moment: str) -> Any:
+    """Give what to call at a moment: the innermost method that does something, None if there is none."""
     if not isinstance(hook, Callback):
-        return True
-    kind = type(hook)
-    inherited = (
-        getattr(kind, moment) is getattr(Callback, moment)
-        and getattr(kind, f"_{moment}") is getattr(Callback, f"_{moment}")
-        and moment not in vars(hook)
-        and f"_{moment}" not in vars(hook)
-    )
-    return not inherited
+        return getattr(hook, moment)
+    if is_overridden(hook, moment):
+        return getattr(hook, moment)
+    return getattr(hook, f"_{moment}") if is_overridden(hook, f"_{moment}") else None
