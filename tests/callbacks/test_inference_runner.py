@@ -289,6 +289,43 @@ class TestMistakes:
         with pytest.raises(TypeError, match=f"InferenceRunner: {match}"):
             InferenceRunner(*arguments)
 
+    def test_an_empty_tower_name(self):
+        """Without a name of its own the tower would mix with the training tower."""
+        with pytest.raises(ValueError, match="InferenceRunner: tower_name is empty"):
+            InferenceRunner(data(), ScalarStats("cost"), tower_name="")
+
+    def test_a_model_that_fails(self):
+        """A ValueError of the model's own keeps its text."""
+        calls = []
+
+        def build():
+            calls.append(1)
+            if len(calls) == 2:
+                raise ValueError("in the model")
+
+        with pytest.raises(ValueError, match="^in the model$"):
+            run(ScalingTrainer(build=build), [InferenceRunner(data(), ScalarStats("cost"))])
+
+    def test_a_cancelled_run(self, log_lines):
+        """It is an error, after so many datapoints."""
+
+        class Cancel(ScalarStats):
+            def _on_fetches(self, results) -> None:
+                if self._num_datapoints == 2:
+                    raise tf.errors.CancelledError(None, None, "cancelled")
+                super()._on_fetches(results)
+
+        with pytest.raises(tf.errors.CancelledError):
+            run(ScalingTrainer(), [InferenceRunner(data(), Cancel("cost"))])
+        assert "InferenceRunner 'InferenceTower' was cancelled after 2 datapoints." in log_lines
+
+    def test_a_hook_that_comes_too_late(self):
+        """Hooks are registered before training."""
+        runner = InferenceRunner(data(), ScalarStats("cost"))
+        run(ScalingTrainer(), [runner], epochs=1)
+        with pytest.raises(RuntimeError, match="register_hook: training has begun"):
+            runner.register_hook(tf.train.SessionRunHook())
+
     def test_a_hook_that_is_none(self):
         """Only hooks are registered."""
         with pytest.raises(TypeError, match="InferenceRunner.register_hook: takes a tf.train.SessionRunHook"):

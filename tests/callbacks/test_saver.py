@@ -275,6 +275,17 @@ class TestAFailingDisk:
             train([change, ModelSaver(checkpoint_dir=str(directory))])
         assert not directory.exists()
 
+    def test_the_meta_graph_cannot_be_written(self, tmp_path):
+        """A directory that has become a file when training begins is an error as well."""
+
+        class Remove(Callback):
+            def _before_train(self) -> None:
+                shutil.rmtree(str(tmp_path / "gone"))
+                (tmp_path / "gone").write_text("")
+
+        with pytest.raises(OSError, match=r"ModelSaver: cannot write '.*gone/graph-.*\.meta'"):
+            train([Remove(), ModelSaver(checkpoint_dir=str(tmp_path / "gone"))])
+
     def test_a_file_in_its_place(self, tmp_path):
         """A directory that cannot be made is an error when the graph is set up."""
         (tmp_path / "file").write_text("")

@@ -188,6 +188,20 @@ class TestProgressBar:
 
         assert "3/3" in capsys.readouterr().err
 
+    def test_values_are_shown_whenever_the_bar_is_drawn(self, monkeypatch):
+        """With no time between two drawings, each step's values are formatted."""
+        monkeypatch.setenv("TENSORPACK_PROGRESS_REFRESH", "0")
+        shown, _ = self.train(["cost"], steps=3)
+
+        assert [[0.0], [10.0], [20.0], [20.0]] == shown
+
+    def test_values_are_not_formatted_in_vain(self, monkeypatch):
+        """With a long time between two drawings, only the epoch's last values are."""
+        monkeypatch.setenv("TENSORPACK_PROGRESS_REFRESH", "100")
+        shown, _ = self.train(["cost"], steps=3)
+
+        assert [[20.0]] == shown
+
     def test_scalars_only(self):
         """A tensor with dimensions is refused before training."""
         tf.constant([1.0, 2.0], name="vector")
