@@ -43,7 +43,7 @@ class TFEventWriter(MonitorBase):
     ) -> None:
         self._logdir = logdir or logger.get_logger_dir()
         self.enabled = self._logdir is not None
-        if not self.enabled:
+        if self._logdir is None:
             logger.warning(
                 "TFEventWriter writes nothing: there is no logger directory. Call logger.set_logger_dir(...) before."
             )
