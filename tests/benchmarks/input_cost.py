@@ -1,0 +1,209 @@
+"""
+What it costs to bring a DataFlow into the graph (performance.md 3): steps per second of a trivial model.
+
+    python tests/benchmarks/input_cost.py [--steps 3000] [--repetitions 5] [--large]
+
+The reference is a queue of 50 with one cached enqueue a call in a thread, and a loop of cached steps. Wanted: QueueInput on
+small batches at least 1.8 x the reference (that is 3 x tensorpack), and no worse on large ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import threading
+import time
+
+import numpy as np
+from _measure import import_tensorpack, measure, print_table
+
+from tensorpack_lite.compat import ensure_graph_mode, private
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow import DataFromGenerator
+from tensorpack_lite.input_source import DummyConstantInput, FeedInput, QueueInput, TFDatasetInput
+from tensorpack_lite.loop import Callback
+from tensorpack_lite.train import SimpleTrainer
+
+
+SMALL = ((64, 28, 28), (64,))
+LARGE = ((64, 224, 224, 3), (64,))
+
+
+def make_datapoint(shapes):
+    return [np.zeros(shapes[0], "uint8"), np.zeros(shapes[1], "int32")]
+
+
+def repeat(datapoint):
+    while True:
+        yield datapoint
+
+
+def signature(shapes):
+    image, label = shapes
+    return [
+        tf.TensorSpec((None, *image[1:]), tf.uint8, "image"),
+        tf.TensorSpec((None, *label[1:]), tf.int32, "label"),
+    ]
+
+
+def build_step(image, label):
+    """A model that touches its input and trains nothing: the size of the batch is added to a counter."""
+    counter = tf.get_variable(
+        "counter", [], tf.int32, tf.zeros_initializer(), trainable=False, use_resource=True
+    )
+    return counter.assign_add(tf.shape(image)[0] + tf.shape(label)[0], read_value=False)
+
+
+class Clock(Callback):
+    """Measures the steps between a warm-up and the end of the epoch."""
+
+    def __init__(self, warmup):
+        self.warmup = warmup
+
+    def _trigger_step(self):
+        if self.local_step == self.warmup:
+            self.start = time.perf_counter()
+
+    def _after_epoch(self):
+        self.seconds = time.perf_counter() - self.start
+
+
+class InputTrainer(SimpleTrainer):
+    """Builds the trivial model on an input."""
+
+    def build(self, source, shapes):
+        for callback in source.setup(signature(shapes)):
+            self.register_callback(callback)
+        self.train_op = build_step(*source.get_input_tensors())
+        return self
+
+
+def ours(make_source, shapes, steps, defaults=False):
+    def run_once():
+        with tf.Graph().as_default():
+            trainer = InputTrainer().build(make_source(), shapes)
+            warmup = steps // 4
+            clock = Clock(warmup)
+            extra = {} if defaults else {"extra_callbacks": []}
+            trainer.train_with_defaults(
+                callbacks=[clock], monitors=[], steps_per_epoch=steps + warmup + 1, max_epoch=1, **extra
+            )
+        return steps / clock.seconds
+
+    return run_once
+
+
+def reference(shapes, steps):
+    """One enqueue a call in a thread, one step a call in the loop; both cached."""
+
+    def run_once():
+        with tf.Graph().as_default(), tf.device("/cpu:0"):
+            queue = tf.FIFOQueue(50, [tf.uint8, tf.int32])
+            placeholders = [tf.placeholder(spec.dtype, spec.shape) for spec in signature(shapes)]
+            enqueue_op = queue.enqueue(placeholders)
+            cancel = queue.close(cancel_pending_enqueues=True)
+            tensors = queue.dequeue()
+            for tensor, spec in zip(tensors, signature(shapes)):
+                tensor.set_shape(spec.shape)
+            train_op = build_step(*tensors)
+            with tf.Session() as sess:
+                sess.run(tf.global_variables_initializer())
+                enqueue = private.make_callable(sess, [], [enqueue_op], placeholders)
+                step = private.make_callable(sess, [], [train_op])
+                thread = threading.Thread(
+                    target=enqueue_until_cancelled, args=(enqueue, make_datapoint(shapes))
+                )
+                thread.start()
+                for _ in range(steps // 4):
+                    step()
+                start = time.perf_counter()
+                for _ in range(steps):
+                    step()
+                seconds = time.perf_counter() - start
+                sess.run(cancel)
+                thread.join()
+        return steps / seconds
+
+    return run_once
+
+
+def enqueue_until_cancelled(enqueue, datapoint):
+    try:
+        for arrays in repeat(datapoint):
+            enqueue(*arrays)
+    except tf.errors.CancelledError:
+        return
+
+
+def theirs(tensorpack, shapes, steps):
+    """Tensorpack's QueueInput, without callbacks."""
+
+    def run_once():
+        with tf.Graph().as_default():
+            source = tensorpack.QueueInput(
+                tensorpack.DataFromGenerator(lambda: repeat(make_datapoint(shapes)))
+            )
+            trainer = tensorpack.SimpleTrainer()
+            for callback in source.setup(signature(shapes)):
+                trainer.register_callback(callback)
+            trainer.train_op = build_step(*source.get_input_tensors())
+
+            class TheirClock(Clock, tensorpack.Callback):
+                pass
+
+            warmup = steps // 4
+            clock = TheirClock(warmup)
+            trainer.train_with_defaults(
+                callbacks=[clock],
+                monitors=[],
+                extra_callbacks=[],
+                steps_per_epoch=steps + warmup + 1,
+                max_epoch=1,
+            )
+        return steps / clock.seconds
+
+    return run_once
+
+
+def candidates(shapes, steps):
+    def flow():
+        return DataFromGenerator(lambda: repeat(make_datapoint(shapes)))
+
+    found = {
+        "reference: one enqueue a call": reference(shapes, steps),
+        "floor: DummyConstantInput": ours(lambda: DummyConstantInput(shapes), shapes, steps),
+        "QueueInput": ours(lambda: QueueInput(flow()), shapes, steps),
+        "QueueInput, default callbacks": ours(lambda: QueueInput(flow()), shapes, steps, defaults=True),
+        "FeedInput": ours(lambda: FeedInput(flow()), shapes, steps),
+        "TFDatasetInput(DataFlow)": ours(lambda: TFDatasetInput(flow()), shapes, steps),
+    }
+    tensorpack = import_tensorpack()
+    if tensorpack is not None:
+        found["tensorpack QueueInput"] = theirs(tensorpack, shapes, steps)
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--large", action="store_true", help="also 9.6 MB batches")
+    parser.add_argument("--only", help="measure only candidates with this in their name, and the reference")
+    args = parser.parse_args()
+    ensure_graph_mode()
+    logging.disable(logging.WARNING)
+    cases = [("64x28x28 uint8", SMALL, args.steps)]
+    if args.large:
+        cases.append(("64x224x224x3 uint8 (9.6 MB)", LARGE, max(args.steps // 10, 50)))
+    for title, shapes, steps in cases:
+        chosen = candidates(shapes, steps)
+        if args.only:
+            chosen = {name: run for name, run in chosen.items() if args.only in name or "reference" in name}
+        figures = measure(chosen, args.repetitions)
+        print_table(
+            f"From a DataFlow into the graph, {title}", "steps/s", figures, "reference: one enqueue a call"
+        )
+
+
+if __name__ == "__main__":
+    main()
