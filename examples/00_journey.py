@@ -52,10 +52,11 @@ class Watch(Callback):
     """Station 6, loop: a callback is called at fixed moments of training."""
 
     def _before_train(self):
-        say("train", f"the trainer has one operation to run: {self.trainer.train_op.op.name}")
+        say("train", f"the trainer has one operation to run: {self.trainer.train_op.name}")
 
     def _setup_graph(self):
         self.fetches = self.get_tensors_maybe_in_tower(["cost"])
+        self.predictor = self.trainer.get_predictor(["x"], ["cost"])
 
     def _before_run(self, _):
         return self.fetches
@@ -70,6 +71,10 @@ class Watch(Callback):
         w = self.trainer.sess.run(self.trainer.find_tensor("w"))
         self.trainer.monitors.put_scalar("w", w)
         say("callbacks", f"epoch {self.epoch_num} is over, w = {w:g}")
+
+    def _after_train(self):
+        cost = self.predictor([2.8125, 2.8125])[0]
+        say("predict", f"the model without the loop, for two numbers equal to w: the cost is {cost:g}")
 
 
 class Say(MonitorBase):
@@ -97,11 +102,7 @@ def main(argv=None) -> None:
         steps_per_epoch=2,
         max_epoch=2,
     )
-    trainer = SimpleTrainer()
-    launch_train_with_config(config, trainer)
-
-    predictor = trainer.get_predictor(["x"], ["cost"])
-    say("predict", f"the same function, without the loop: its cost is {predictor([3.0, 3.0])[0]:g}")
+    launch_train_with_config(config, SimpleTrainer())
 
 
 if __name__ == "__main__":

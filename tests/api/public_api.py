@@ -71,6 +71,8 @@ def kind(thing: object) -> str:
     """What a name stands for."""
     if isinstance(thing, types.ModuleType):
         return "module"
+    if type(thing).__module__ == "typing":
+        return "value"  # an alias; what it is made of differs between Pythons
     if isinstance(thing, type):
         return "class"
     return "function" if callable(thing) else "value"
