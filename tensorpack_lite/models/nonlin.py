@@ -69,7 +69,7 @@ def PReLU(x: Any, init: float = 0.001, name: str | None = None) -> Any:
     """
     x = tf.convert_to_tensor(x)
     alpha = tf.get_variable("alpha", [], x.dtype.base_dtype, tf.constant_initializer(init))
-    outputs = tf.multiply(0.5, (1 + alpha) * x + (1 - alpha) * tf.abs(x), name="output")
+    outputs = tf.multiply((1 + alpha) * x + (1 - alpha) * tf.abs(x), 0.5, name="output")
     outputs.variables = VariableHolder(alpha=alpha)
     return outputs
 

@@ -1,0 +1,237 @@
+"""
+One row for each kind of call of each public layer: the call, its variables, and its result in NumPy.
+
+An oracle is `f(x, v, training) -> array`, where `v` holds the layer's variables as arrays by name ("W", "bn/gamma"), and
+everything is float64 in channels-last order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, Tuple
+
+import numpy as np
+
+from tensorpack_lite import models
+from tensorpack_lite.compat import tfv1 as tf
+
+__all__ = ["IMAGES", "ROWS", "VECTORS", "Row", "convolve", "moments", "transposed_convolve"]
+
+IMAGES = (3, 5, 6, 4)
+VECTORS = (5, 6)
+EPSILON = 1e-5
+
+
+@dataclass
+class Row:
+    """
+    One way to call a layer, and what is claimed of it.
+
+    `variables` are shapes by name; those in `averages` are not trained. `data_format`: whether the layer takes one.
+    `cpu_nchw`: whether TensorFlow 1.15 has kernels for it on CPUs. `wide`: variables stay float32 for float16 inputs.
+    `smooth`: whether the output has the gradient that finite differences see.
+    """
+
+    name: str
+    case: str
+    shape: Tuple[int, ...]
+    oracle: Callable[..., Any]
+    args: Tuple[Any, ...] = ()
+    kwargs: Dict[str, Any] = field(default_factory=dict)
+    variables: Dict[str, Tuple[int, ...]] = field(default_factory=dict)
+    averages: Tuple[str, ...] = ()
+    updates: int = 0
+    output: str = "layer/output"
+    data_format: bool = False
+    cpu_nchw: bool = False
+    wide: bool = False
+    smooth: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.case}"
+
+    @property
+    def layer(self) -> Callable[..., Any]:
+        return getattr(models, self.name)
+
+    def build(self, x: Any, **more: Any) -> Any:
+        """Call the layer, named `layer`."""
+        return self.layer("layer", x, *self.args, **{**self.kwargs, **more})
+
+
+# NumPy --------------------------------------------------------------------------------------------------------------------
+
+
+def _borders(size: int, kernel: int, stride: int, padding: str) -> Tuple[int, int, int]:
+    """Output size, and how much to pad before and after."""
+    if padding == "valid":
+        return -(-(size - kernel + 1) // stride), 0, 0
+    output = -(-size // stride)
+    total = max((output - 1) * stride + kernel - size, 0)
+    return output, total // 2, total - total // 2
+
+
+def _windows(x, kernel, strides, padding, dilation=(1, 1), fill=0.0):
+    """All windows of images: [N, H', W', kh, kw, C]."""
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
+    (rows, top, bottom), (columns, left, right) = (
+        _borders(size, k, s, padding) for size, k, s in zip(x.shape[1:3], reach, strides)
+    )
+    x = np.pad(x, [(0, 0), (top, bottom), (left, right), (0, 0)], mode="constant", constant_values=fill)
+    out = np.empty((x.shape[0], rows, columns, kernel[0], kernel[1], x.shape[3]))
+    for i in range(rows):
+        for j in range(columns):
+            y, z = i * strides[0], j * strides[1]
+            out[:, i, j] = x[:, y : y + reach[0] : dilation[0], z : z + reach[1] : dilation[1]]
+    return out
+
+
+def convolve(x, w, strides=(1, 1), padding="same", dilation=(1, 1)):
+    """Convolve [N, H, W, C] with [kh, kw, C, D]."""
+    return np.einsum("nijabc,abcd->nijd", _windows(x, w.shape[:2], strides, padding, dilation), w)
+
+
+def transposed_convolve(x, w, strides=(1, 1), padding="same"):
+    """Spread each pixel of [N, H, W, C] over a window with [kh, kw, D, C]."""
+    (n, height, width, _), (kh, kw, d, _) = x.shape, w.shape
+    extra = [max(k - s, 0) for k, s in zip((kh, kw), strides)]
+    whole = np.zeros((n, height * strides[0] + extra[0], width * strides[1] + extra[1], d))
+    for i in range(height):
+        for j in range(width):
+            y, z = i * strides[0], j * strides[1]
+            whole[:, y : y + kh, z : z + kw] += np.einsum("nc,abdc->nabd", x[:, i, j], w)
+    if padding == "valid":
+        return whole
+    top, left = extra[0] // 2, extra[1] // 2
+    return whole[:, top : top + height * strides[0], left : left + width * strides[1]]
+
+
+def moments(x, axes):
+    """Mean and biased variance, with the axes kept."""
+    return x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
+
+
+def _normalize(x, axes, v, prefix=""):
+    mean, variance = moments(x, axes)
+    return (x - mean) / np.sqrt(variance + EPSILON) * v.get(prefix + "gamma", 1) + v.get(prefix + "beta", 0)
+
+
+def _batch_norm(x, v, training, prefix=""):
+    if training:
+        return _normalize(x, tuple(range(x.ndim - 1)), v, prefix)
+    scaled = (x - v[prefix + "mean/EMA"]) / np.sqrt(v[prefix + "variance/EMA"] + EPSILON)
+    return scaled * v.get(prefix + "gamma", 1) + v.get(prefix + "beta", 0)
+
+
+def _ghost_norm(x, v, training):
+    if not training:
+        return _batch_norm(x, v, training)
+    return np.concatenate([_normalize(part, (0, 1, 2), v) for part in np.split(x, 2)])
+
+
+def _batch_renorm(x, v, training):
+    if not training:
+        scaled = (x - v["moving_mean"]) / np.sqrt(v["moving_variance"] + EPSILON)
+        return scaled * v["gamma"] + v["beta"]
+    mean, variance = moments(x, tuple(range(x.ndim - 1)))
+    stddev = np.sqrt(variance + EPSILON)
+    r = np.clip(stddev / v["renorm_stddev"], 1 / 1.1, 1.1)
+    d = np.clip((mean - v["renorm_mean"]) / v["renorm_stddev"], -0.3, 0.3)
+    return ((x - mean) / stddev * r + d) * v["gamma"] + v["beta"]
+
+
+def _grouped(x, v, _):
+    parts = zip(np.split(x, 2, 3), np.split(v["W"], 2, 3))
+    return np.concatenate([convolve(part, w) for part, w in parts], 3) + v["b"]
+
+
+def _relu(x):
+    return np.maximum(x, 0)
+
+
+def _kron(x, matrix):
+    """The Kronecker product of each channel of each image with a matrix."""
+    return np.stack(
+        [np.stack([np.kron(x[n, :, :, c], matrix) for c in range(x.shape[3])], 2) for n in range(len(x))]
+    )
+
+
+# Rows ---------------------------------------------------------------------------------------------------------------------
+
+NORM = {"gamma": (4,), "beta": (4,)}
+AVERAGES = ("mean/EMA", "variance/EMA")
+EMA = dict.fromkeys(AVERAGES, (4,))
+RENORM = ("moving_mean", "moving_variance", "moving_stddev", "renorm_mean", "renorm_stddev")
+MATRIX = np.array([[1.0, 2.0, 0.5], [0.0, -1.0, 3.0]])
+
+ROWS = [
+    Row("Conv2D", "plain", IMAGES, lambda x, v, _: convolve(x, v["W"]) + v["b"], (6, 3),
+        variables={"W": (3, 3, 4, 6), "b": (6,)}, data_format=True),
+    Row("Conv2D", "strided-relu", IMAGES,
+        lambda x, v, _: _relu(convolve(x, v["W"], (2, 1), "valid")), (6, (2, 3)),
+        {"strides": (2, 1), "padding": "VALID", "activation": "relu", "use_bias": False},
+        {"W": (2, 3, 4, 6)}, data_format=True),
+    Row("Conv2D", "dilated", IMAGES, lambda x, v, _: convolve(x, v["W"], dilation=(2, 1)) + v["b"], (6, 3),
+        {"dilation_rate": (2, 1)}, {"W": (3, 3, 4, 6), "b": (6,)}, data_format=True),
+    Row("Conv2D", "grouped", IMAGES, _grouped, (6, 3), {"split": 2}, {"W": (3, 3, 2, 6), "b": (6,)}, data_format=True),
+    Row("Conv2D", "BNReLU", IMAGES,
+        lambda x, v, training: _relu(_batch_norm(convolve(x, v["W"]) + v["b"], v, training, "bn/")), (4, 3),
+        {"activation": models.BNReLU},
+        {"W": (3, 3, 4, 4), "b": (4,), **{f"bn/{name}": (4,) for name in ("gamma", "beta", *AVERAGES)}},
+        tuple(f"bn/{name}" for name in AVERAGES), updates=2, wide=True),
+    Row("Conv2DTranspose", "same", IMAGES, lambda x, v, _: transposed_convolve(x, v["W"], (2, 3)) + v["b"], (6, 3),
+        {"strides": (2, 3)}, {"W": (3, 3, 6, 4), "b": (6,)}, data_format=True),
+    Row("Conv2DTranspose", "valid", IMAGES, lambda x, v, _: transposed_convolve(x, v["W"], (2, 3), "valid"), (6, 4, (2, 3)),
+        {"padding": "valid", "use_bias": False}, {"W": (4, 4, 6, 4)}, data_format=True),
+    Row("Deconv2D", "kernel-below-stride", IMAGES,
+        lambda x, v, _: transposed_convolve(x, v["W"], (3, 3), "valid") + v["b"], (6, 2, 3),
+        {"padding": "valid"}, {"W": (2, 2, 6, 4), "b": (6,)}, data_format=True),
+    Row("FullyConnected", "vectors", VECTORS, lambda x, v, _: x @ v["W"] + v["b"], (3,),
+        variables={"W": (6, 3), "b": (3,)}),
+    Row("FullyConnected", "images", IMAGES, lambda x, v, _: np.tanh(x.reshape(len(x), -1) @ v["W"] / 50), (3,),
+        {"use_bias": False, "activation": lambda x: tf.tanh(x / 50)}, {"W": (120, 3)}),
+    Row("MaxPooling", "default", IMAGES, lambda x, v, _: _windows(x, (2, 2), (2, 2), "valid").max((3, 4)), (2,),
+        data_format=True),
+    Row("MaxPooling", "same", IMAGES, lambda x, v, _: _windows(x, (3, 2), (2, 1), "same", fill=-np.inf).max((3, 4)), ((3, 2),),
+        {"strides": (2, 1), "padding": "same"}, data_format=True),
+    Row("AvgPooling", "default", IMAGES, lambda x, v, _: _windows(x, (2, 2), (2, 2), "valid").mean((3, 4)), (2,),
+        data_format=True),
+    Row("AvgPooling", "same", IMAGES,
+        lambda x, v, _: np.nanmean(_windows(x, (3, 2), (2, 1), "same", fill=np.nan), (3, 4)), ((3, 2),),
+        {"strides": (2, 1), "padding": "same"}, data_format=True),
+    Row("GlobalAvgPooling", "default", IMAGES, lambda x, v, _: x.mean((1, 2)), data_format=True, cpu_nchw=True),
+    Row("FixedUnPooling", "zeros", IMAGES, lambda x, v, _: _kron(x, np.array([[1, 0], [0, 0]])), (2,),
+        data_format=True, cpu_nchw=True),
+    Row("FixedUnPooling", "matrix", IMAGES, lambda x, v, _: _kron(x, MATRIX), ((2, 3),), {"unpool_mat": MATRIX},
+        data_format=True, cpu_nchw=True),
+    Row("BatchNorm", "images", IMAGES, _batch_norm, variables={**NORM, **EMA}, averages=AVERAGES, updates=2,
+        data_format=True, wide=True),
+    Row("BatchNorm", "vectors", VECTORS, _batch_norm, variables=dict.fromkeys(("gamma", "beta", *AVERAGES), (6,)),
+        averages=AVERAGES, updates=2, wide=True),
+    Row("BatchNorm", "no-affine", IMAGES, _batch_norm, (), {"center": False, "scale": False}, EMA, AVERAGES, updates=2,
+        data_format=True, wide=True),
+    Row("BatchNorm", "internal", IMAGES, _batch_norm, (), {"ema_update": "internal"}, {**NORM, **EMA}, AVERAGES,
+        data_format=True, wide=True),
+    Row("BatchNorm", "ghost", (4, 3, 2, 4), _ghost_norm, (), {"virtual_batch_size": 2}, {**NORM, **EMA}, AVERAGES,
+        data_format=True, cpu_nchw=True, wide=True),
+    Row("BatchRenorm", "images", IMAGES, _batch_renorm, (), {"rmax": 1.1, "dmax": 0.3},
+        {**NORM, **dict.fromkeys(RENORM, (4,))}, RENORM, updates=4,
+        data_format=True, cpu_nchw=True, wide=True, smooth=False),
+    Row("BatchRenorm", "vectors", VECTORS, _batch_renorm, (), {"rmax": 1.1, "dmax": 0.3},
+        dict.fromkeys(("gamma", "beta", *RENORM), (6,)), RENORM, updates=4, wide=True, smooth=False),
+    Row("LayerNorm", "images", IMAGES, lambda x, v, _: _normalize(x, (1, 2, 3), v), variables=NORM,
+        data_format=True, cpu_nchw=True, wide=True),
+    Row("LayerNorm", "vectors", VECTORS, lambda x, v, _: _normalize(x, (1,), v), (), {"scale": False},
+        {"beta": (6,)}, wide=True),
+    Row("InstanceNorm", "default", IMAGES, lambda x, v, _: _normalize(x, (1, 2), v), variables=NORM,
+        data_format=True, cpu_nchw=True, wide=True),
+    Row("Maxout", "images", IMAGES, lambda x, v, _: x.reshape(x.shape[:3] + (2, 2)).max(4), (2,)),
+    Row("Maxout", "vectors", VECTORS, lambda x, v, _: x.reshape(-1, 2, 3).max(2), (3,)),
+    Row("PReLU", "default", IMAGES, lambda x, v, _: np.where(x > 0, x, v["alpha"] * x), variables={"alpha": ()}),
+    Row("BNReLU", "default", IMAGES, lambda x, v, training: _relu(_batch_norm(x, v, training, "bn/")),
+        variables={f"bn/{name}": (4,) for name in ("gamma", "beta", *AVERAGES)},
+        averages=tuple(f"bn/{name}" for name in AVERAGES), updates=2, output="layer/Relu", wide=True),
+    Row("ConcatWith", "itself", IMAGES, lambda x, v, _: np.concatenate([x, np.ones((3, 5, 6, 1))], 3),
+        (np.ones((3, 5, 6, 1)), 3), output="layer/concat"),
+    Row("Dropout", "off", IMAGES, lambda x, v, _: x, (), {"rate": 0.3, "training": False}, output="x"),
+]  # fmt: skip

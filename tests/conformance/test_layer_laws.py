@@ -1,0 +1,214 @@
+"""What holds for every public layer; `layer_rows.py` has its rows."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import pytest
+from conformance.layer_rows import ROWS
+
+from tensorpack_lite import models
+from tensorpack_lite.compat import TF_VERSION
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.tfutils.argscope import argscope
+from tensorpack_lite.tfutils.scope_utils import auto_reuse_variable_scope
+from tensorpack_lite.tfutils.tower.context import TowerContext
+
+TOLERANCE = {
+    np.float16: 3e-2,
+    np.float32: 1e-4,
+    np.float64: 1e-4,
+}  # 1e-4: the fused kernel's epsilon is 1.001e-5
+
+
+def rows(chosen=ROWS):
+    return pytest.mark.parametrize("row", chosen, ids=str)
+
+
+class Built:
+    """A layer in a tower of its own, its variables at random values, its input as a placeholder."""
+
+    def __init__(self, row, training=True, dtype=np.float32, build=None):
+        self.rng = np.random.RandomState(zlib.crc32(str(row).encode()))
+        self.value = self.rng.uniform(-1, 1, row.shape).astype(dtype)
+        self.x = tf.placeholder(dtype, [None] + list(row.shape[1:]), "x")
+        self.context = TowerContext("", is_training=training)
+        with self.context:
+            self.output = (build or row.build)(self.x)
+        self.variables = {v.op.name[len("layer/") :]: v for v in tf.global_variables()}
+        self.session = tf.Session()
+
+    def randomize(self):
+        """Give the variables values in (0.5, 1.5); returns them as float64."""
+        values = {}
+        for name in sorted(self.variables):
+            var = self.variables[name]
+            values[name] = self.rng.uniform(0.5, 1.5, var.shape.as_list()).astype(var.dtype.as_numpy_dtype)
+            var.load(values[name], self.session)
+        return {name: np.asarray(value, np.float64) for name, value in values.items()}
+
+    def run(self, fetches=None, value=None):
+        return self.session.run(
+            self.output if fetches is None else fetches, {self.x: self.value if value is None else value}
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *args):
+        self.session.close()
+
+
+def test_every_public_layer_has_a_row():
+    """No row, no merge: a public name that was registered as a layer is in the table."""
+    layers = {name for name in models.__all__ if hasattr(getattr(models, name), "__argscope_enabled__")}
+    assert {row.name for row in ROWS} == layers
+
+
+@rows()
+@pytest.mark.parametrize("training", [True, False], ids=["training", "inference"])
+def test_it_equals_numpy(row, training):
+    """The output is that of the oracle, in training and in inference."""
+    with Built(row, training) as built:
+        values = built.randomize()
+        expected = row.oracle(built.value.astype(np.float64), values, training)
+        np.testing.assert_allclose(expected, built.run(), rtol=1e-3, atol=1e-4)
+
+
+@rows()
+def test_the_static_shape_is_the_real_one(row):
+    """What is known while the graph is built is true when it runs, and only the batch size is unknown."""
+    with Built(row) as built:
+        built.randomize()
+        real = list(built.run().shape)
+        static = built.output.shape.as_list()
+        assert real[1:] == static[1:]
+        assert static[0] in (None, real[0])
+
+
+@rows()
+def test_names_shapes_and_collections(row):
+    """Variables and output are named and collected as documented."""
+    with Built(row) as built:
+        assert row.variables == {name: tuple(var.shape.as_list()) for name, var in built.variables.items()}
+        trained = {v.op.name[len("layer/") :] for v in tf.trainable_variables()}
+        assert set(row.variables) - set(row.averages) == trained
+        collected = [v.op.name[len("layer/") :] for v in tf.get_collection(tf.GraphKeys.MODEL_VARIABLES)]
+        assert list(row.averages) == collected
+        assert row.updates == len(tf.get_collection(tf.GraphKeys.UPDATE_OPS))
+        assert row.output == built.output.op.name
+        assert [] == tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
+
+
+@rows([row for row in ROWS if row.variables and row.name != "BNReLU"])
+def test_the_output_holds_the_variables(row):
+    """`output.variables` has the layer's variables themselves."""
+    with Built(row) as built:
+        held = built.output.variables.all()
+        own = [var for name, var in built.variables.items() if not name.startswith("bn/")]
+        if row.name == "BatchRenorm":
+            own = [
+                v
+                for v in own
+                if v.op.name.split("/")[1] in ("gamma", "beta", "moving_mean", "moving_variance")
+            ]
+        assert {v.op.name for v in own} == {v.op.name for v in held}
+        assert all(any(var is h for h in held) for var in own)
+
+
+@rows()
+def test_reuse_shares(row):
+    """A second call in the same scope makes no variable, and computes the same."""
+
+    @auto_reuse_variable_scope
+    def model(x):
+        return row.build(x)
+
+    def twice(x):
+        return [model(x), model(x)]
+
+    with Built(row, training=False, build=lambda x: tf.stack(twice(x))) as built:
+        assert len(row.variables) == len(built.variables)
+        built.variables = {v.op.name: v for v in tf.global_variables()}
+        built.randomize()
+        first, second = built.run()
+        np.testing.assert_array_equal(first, second)
+
+
+@rows([row for row in ROWS if row.data_format])
+def test_nchw_equals_nhwc(row):
+    """Channels first is the same function of transposed images, where TensorFlow has the kernels."""
+    if TF_VERSION < (2, 0) and not row.cpu_nchw:
+        with Built(
+            row, build=lambda x: row.build(tf.transpose(x, [0, 3, 1, 2]), data_format="NCHW")
+        ) as built:
+            assert set(row.variables) == set(
+                built.variables
+            )  # it can be built; TensorFlow 1.15 runs it on GPUs only
+        return
+
+    def transposed(x):
+        output = row.build(tf.transpose(x, [0, 3, 1, 2]), data_format="NCHW")
+        return tf.transpose(output, [0, 2, 3, 1]) if output.shape.ndims == 4 else output
+
+    with Built(row, build=transposed) as built:
+        values = built.randomize()
+        assert row.variables == {name: tuple(var.shape.as_list()) for name, var in built.variables.items()}
+        expected = row.oracle(built.value.astype(np.float64), values, True)
+        np.testing.assert_allclose(expected, built.run(), rtol=1e-3, atol=1e-4)
+
+
+@rows([row for row in ROWS if row.kwargs])
+def test_argscope_applies(row):
+    """Arguments from argscope act like those of the call."""
+
+    def build(x):
+        with argscope(row.layer, **row.kwargs):
+            return row.layer("layer", x, *row.args)
+
+    with Built(row, build=build) as built:
+        values = built.randomize()
+        assert row.variables == {name: tuple(var.shape.as_list()) for name, var in built.variables.items()}
+        expected = row.oracle(built.value.astype(np.float64), values, True)
+        np.testing.assert_allclose(expected, built.run(), rtol=1e-3, atol=1e-4)
+
+
+@rows()
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_the_dtype_follows_the_input(row, dtype):
+    """Output and variables have the dtype of the input; what must be precise stays float32 for float16."""
+    with Built(row, dtype=dtype) as built:
+        values = built.randomize()
+        assert built.output.dtype == dtype
+        narrow = {"W", "b"}
+        for name, var in built.variables.items():
+            wide = row.wide and name not in narrow and dtype == np.float16
+            assert var.dtype.base_dtype == (np.float32 if wide else dtype), name
+        expected = row.oracle(built.value.astype(np.float64), values, True)
+        scale = np.abs(expected).max()
+        np.testing.assert_allclose(expected / scale, built.run() / scale, rtol=0, atol=TOLERANCE[dtype])
+
+
+@rows([row for row in ROWS if row.smooth])
+def test_the_gradient_is_that_of_finite_differences(row):
+    """Along a random direction of input and variables, in float64."""
+    with Built(row, dtype=np.float64) as built:
+        built.randomize()
+        size = built.run().shape
+        weights = built.rng.uniform(-1, 1, size)
+        cost = tf.reduce_sum(built.output * weights)
+        trained = list(tf.trainable_variables())
+        points = [built.x, *trained]
+        grads = tf.gradients(cost, points)
+        values = [built.value, *built.session.run(trained)]
+        directions = [built.rng.uniform(-1, 1, np.shape(value)) for value in values]
+        slope = sum(np.sum(g * d) for g, d in zip(built.run(grads), directions))
+
+        def cost_at(step):
+            for var, value, direction in zip(trained, values[1:], directions[1:]):
+                var.load(value + step * direction, built.session)
+            return built.run(cost, values[0] + step * directions[0])
+
+        step = 1e-6
+        np.testing.assert_allclose((cost_at(step) - cost_at(-step)) / (2 * step), slope, rtol=1e-4, atol=1e-6)
