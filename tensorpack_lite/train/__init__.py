@@ -7,7 +7,8 @@ Trainers: each is one way of making a `train_op`; all share one loop.
 """
 
 from ..graph_builder.model_desc import ModelDesc, ModelDescBase
-from .base import StopTraining, Trainer
+from ..loop.state import StopTraining
+from .base import Trainer
 from .config import AutoResumeTrainConfig, TrainConfig
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from .interface import launch_train_with_config
