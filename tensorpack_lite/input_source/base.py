@@ -138,12 +138,12 @@ class InputSource(ABC):
     @contextmanager
     def cached_name_scope(self) -> Iterator[str]:
         """
-        Open the name scope of this input: named after its class, made where it is first entered, later the same one.
+        Open the name scope of this input: named after its class (without leading underscores), made where it is first entered, later the same one.
 
         Yields:
             The scope, e.g. "QueueInput/".
         """
-        with tf.name_scope(self._name_scope or type(self).__name__) as scope:
+        with tf.name_scope(self._name_scope or type(self).__name__.lstrip("_")) as scope:
             self._name_scope = scope
             yield scope
 

@@ -49,8 +49,8 @@ class TensorInput(FeedfreeInput):
             tensors = self.get_tensor_fn()
         name = type(self).__name__
         if not isinstance(tensors, (list, tuple)):
-            raise type_error(
-                f"{name}: get_tensor_fn returns a list of tensors; it", "no single value", tensors
+            raise TypeError(
+                f"{name}: get_tensor_fn must return a list of tensors, got {type(tensors).__name__}. Return [tensor, ...]."
             )
         if len(tensors) != len(self._signature):
             raise ValueError(

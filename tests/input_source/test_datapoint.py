@@ -1,0 +1,199 @@
+"""What fits a signature, what is converted, and what is refused in which words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.compat import TensorSpec
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.base import DataFlow, DataFlowTerminated
+from tensorpack_lite.input_source.datapoint import DatapointConverter, iterate_named
+
+
+def convert(dtype, value, shape=None):
+    """Convert a datapoint of one component."""
+    (array,) = DatapointConverter("FeedInput", [TensorSpec(shape, dtype, "x")])([value])
+    return array
+
+
+IMAGE_LABEL = [TensorSpec([None, 28, 28], tf.float32, "image"), TensorSpec([None], tf.int32, "label")]
+
+
+class TestComponents:
+    def test_list_tuple_and_dict_are_the_same(self):
+        """Positions of a list or tuple, or names of a dict in any order."""
+        image, label = np.zeros((2, 28, 28), "float32"), np.zeros(2, "int32")
+        to_arrays = DatapointConverter("FeedInput", IMAGE_LABEL)
+        for datapoint in ([image, label], (image, label), {"label": label, "image": image}):
+            arrays = to_arrays(datapoint)
+            assert arrays[0] is image
+            assert arrays[1] is label
+
+    def test_wrong_number(self):
+        """The sentence names both numbers, the inputs, and what came."""
+        signature = [*IMAGE_LABEL, TensorSpec([None], tf.float32, "weight")]
+        to_arrays = DatapointConverter("FeedInput", signature)
+        with pytest.raises(
+            ValueError,
+            match=r"FeedInput: datapoint has 2 components, the model takes 3 \(image, label, weight\). "
+            r"Datapoint: \[float32 \(128, 28, 28\), int32 \(128,\)\]\.",
+        ):
+            to_arrays([np.zeros((128, 28, 28), "float32"), np.zeros(128, "int32")])
+
+    @pytest.mark.parametrize("keys", [("image",), ("image", "labels"), ("image", "label", "more")])
+    def test_wrong_names_of_a_dict(self, keys):
+        """A missing, misspelt or additional name is an error."""
+        to_arrays = DatapointConverter("FeedInput", IMAGE_LABEL)
+        with pytest.raises(ValueError, match=r"the model takes image, label. Name each component"):
+            to_arrays({key: np.zeros(2, "float32") for key in keys})
+
+    @pytest.mark.parametrize("datapoint", [np.zeros((2, 2)), 3, "ab", None])
+    def test_no_list(self, datapoint):
+        """A bare array is not taken for a list of its rows."""
+        with pytest.raises(TypeError, match=r"wanted a list, a tuple or a dict"):
+            DatapointConverter("FeedInput", IMAGE_LABEL)(datapoint)
+
+
+class TestDtype:
+    def test_same_dtype_is_not_copied(self):
+        """An array that fits goes through as the same object."""
+        array = np.zeros((2, 2), "float32")
+        assert convert(tf.float32, array) is array
+
+    @pytest.mark.parametrize(
+        ("dtype", "value", "expected"),
+        [
+            (tf.float32, np.array([1.5], "float64"), np.array([1.5], "float32")),
+            (tf.float32, 1.5, np.array(1.5, "float32")),
+            (tf.float32, np.array([1, 2]), np.array([1, 2], "float32")),
+            (tf.float32, [1, 2], np.array([1, 2], "float32")),
+            (tf.float32, np.array([1.5], ">f4"), np.array([1.5], "float32")),
+            (tf.int32, np.array([1, -2], "int64"), np.array([1, -2], "int32")),
+            (tf.int32, 7, np.array(7, "int32")),
+            (tf.uint8, [0, 255], np.array([0, 255], "uint8")),
+            (tf.int64, np.array([1], "uint8"), np.array([1], "int64")),
+            (tf.int32, np.array([True]), np.array([1], "int32")),
+            (tf.bool, [True, False], np.array([True, False])),
+            (tf.int32, [], np.array([], "int32")),
+        ],
+    )
+    def test_conversions(self, dtype, value, expected):
+        """Same kind, integers to floats, and integers that fit, are converted to the exact dtype."""
+        array = convert(dtype, value)
+        assert expected.dtype == array.dtype
+        np.testing.assert_array_equal(expected, array)
+
+    @pytest.mark.parametrize(
+        ("dtype", "value"),
+        [
+            (tf.int32, np.array([1.0])),
+            (tf.int32, 1.5),
+            (tf.uint8, np.zeros(2, "float32")),
+            (tf.bool, np.array([1])),
+            (tf.float32, "text"),
+            (tf.float32, np.array([1j])),
+            (tf.float32, [None]),
+            (tf.string, [1]),
+        ],
+    )
+    def test_refusals(self, dtype, value):
+        """What would lose more than precision is a TypeError with input, component, wanted and got."""
+        with pytest.raises(TypeError, match=rf"FeedInput: component 0 'x' is .*, wanted {dtype.name}"):
+            convert(dtype, value)
+
+    @pytest.mark.parametrize(
+        ("dtype", "value"), [(tf.int32, 2**40), (tf.uint8, [-1]), (tf.int8, np.array([200], "uint8"))]
+    )
+    def test_integers_that_do_not_fit(self, dtype, value):
+        """No integer wraps around without a word."""
+        with pytest.raises(ValueError, match=r"component 0 'x' is .* which do not fit into"):
+            convert(dtype, value)
+
+    @pytest.mark.parametrize("value", [b"a\0", "text", [b"a", b"bc\0"], np.array(["x", "yz"])])
+    def test_strings(self, value, sess):
+        """Bytes and texts become objects, zero bytes at the end included, as the runtime takes them."""
+        array = convert(tf.string, value)
+        x = tf.placeholder(tf.string)
+        result = sess.run(tf.identity(x), {x: array})
+        expected = [
+            v.encode() if isinstance(v, str) else v for v in np.asarray(value, object).ravel().tolist()
+        ]
+        assert expected == np.asarray(result, object).ravel().tolist()
+
+
+class TestShape:
+    def test_unknown_dimensions_take_any_size(self):
+        """Another batch size, datapoint after datapoint."""
+        to_arrays = DatapointConverter("FeedInput", [TensorSpec([None, 3], tf.float32, "x")])
+        for size in (4, 2, 2, 0):
+            assert (size, 3) == to_arrays([np.zeros((size, 3), "float32")])[0].shape
+
+    def test_unknown_rank_takes_anything(self):
+        """A scalar and a matrix."""
+        assert () == convert(tf.float32, 1.0).shape
+        assert (2, 2) == convert(tf.float32, np.zeros((2, 2))).shape
+
+    @pytest.mark.parametrize("shape", [(3,), (2, 4), (2, 3, 1), ()])
+    def test_wrong_shape(self, shape):
+        """Rank and known dimensions must be right."""
+        with pytest.raises(
+            ValueError, match=r"component 0 'x' is float32 \(.*\), wanted float32 \[None, 3\]"
+        ):
+            convert(tf.float32, np.zeros(shape, "float32"), [None, 3])
+
+    def test_wrong_shape_after_a_right_one(self):
+        """The last good shape is remembered, not believed."""
+        to_arrays = DatapointConverter("FeedInput", [TensorSpec([None, 3], tf.float32, "x")])
+        to_arrays([np.zeros((2, 3), "float32")])
+        with pytest.raises(ValueError, match="wanted float32"):
+            to_arrays([np.zeros((2, 4), "float32")])
+
+    def test_ragged_list(self):
+        """Lists of different lengths make no array."""
+        with pytest.raises((ValueError, TypeError), match=r"component 0 'x' is .*, wanted float32"):
+            convert(tf.float32, [[1.0], [1.0, 2.0]])
+
+
+class Failing(DataFlow):
+    def __init__(self, error):
+        self.error = error
+
+    def __iter__(self):
+        yield [1]
+        raise self.error
+
+
+class FailingAtOnce(DataFlow):
+    def __iter__(self):
+        raise KeyError("no file")
+
+
+class TestIterateNamed:
+    def test_names_the_stage_and_keeps_the_type(self):
+        """The text says which input and DataFlow; the original is the cause."""
+        error = KeyError("planted")
+        source = Failing(error)
+        with pytest.raises(KeyError, match="QueueInput: the DataFlow Failing failed: planted") as caught:
+            list(iterate_named(source, "QueueInput", source))
+        assert error is caught.value.__cause__
+
+    def test_error_that_cannot_be_rebuilt(self):
+        """It is raised as it is."""
+        error = OSError(2, "planted")
+        source = Failing(error)
+        with pytest.raises(OSError, match="planted") as caught:
+            list(iterate_named(source, "QueueInput", source))
+        assert error is caught.value
+        assert caught.value.__cause__ is None
+
+    def test_iter_itself_fails(self):
+        """An `__iter__` that is no generator may fail too."""
+        with pytest.raises(KeyError, match="the DataFlow FailingAtOnce failed: no file"):
+            list(iterate_named(FailingAtOnce(), "QueueInput", FailingAtOnce()))
+
+    def test_terminated_is_no_error(self):
+        """DataFlowTerminated stays what it is."""
+        source = Failing(DataFlowTerminated())
+        with pytest.raises(DataFlowTerminated):
+            list(iterate_named(source, "QueueInput", source))

@@ -1,0 +1,119 @@
+"""Data through feeds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fakes.inputs import Numbers, driven
+
+from tensorpack_lite.compat import TensorSpec
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.base import DataFlow
+from tensorpack_lite.dataflow.raw import DataFromList
+from tensorpack_lite.input_source.feed import FeedInput
+
+SIGNATURE = [TensorSpec([None], tf.float32, "x")]
+
+
+def test_wrong_kind():
+    """A list is no DataFlow, and the sentence says what to do."""
+    with pytest.raises(
+        TypeError, match=r"FeedInput: takes a DataFlow, got list. Wrap it: FeedInput\(DataFromList"
+    ):
+        FeedInput([1])
+
+
+def test_each_run_has_the_next_datapoint():
+    """Also a run that fetches nothing takes one; after the last comes the first."""
+    with driven(FeedInput(Numbers(3)), SIGNATURE) as run:
+        assert 0 == run.next()[0][0]
+        run.hooked.run([])
+        assert [2, 0, 1] == [run.next()[0][0] for _ in range(3)]
+
+
+def test_finite_data_ends_in_stop_iteration():
+    """With infinite=False; reset_state begins anew."""
+    source = FeedInput(Numbers(2), infinite=False)
+    with driven(source, SIGNATURE) as run:
+        for _ in range(2):
+            assert [0, 1] == [run.next()[0][0] for _ in range(2)]
+            with pytest.raises(StopIteration):
+                run.next()
+            source.reset_state()
+
+
+def test_reset_once_and_iterated_when_training_begins():
+    """reset_state of the DataFlow at setup_graph, `__iter__` not before before_train."""
+    flow = Numbers()
+    source = FeedInput(flow)
+    callbacks = source.setup(SIGNATURE)
+    assert (0, 0) == (flow.resets, flow.passes)
+    for cb in callbacks:
+        cb.setup_graph(None)
+    assert (1, 0) == (flow.resets, flow.passes)
+    for cb in callbacks:
+        cb.before_train()
+    callbacks[1].before_run(None)
+    source.reset_state()
+    assert (1, 1) == (flow.resets, flow.passes)
+
+
+def test_works_without_a_reset():
+    """Whoever drives it by hand may begin with a run."""
+    source = FeedInput(Numbers())
+    source.setup(SIGNATURE)
+    (value,) = source.next_feeds().values()
+    np.testing.assert_array_equal([0, 0], value)
+
+
+def test_size():
+    """That of the DataFlow, infinite or not."""
+    assert 5 == FeedInput(Numbers(5)).size()
+    assert 5 == FeedInput(Numbers(5), infinite=False).size()
+
+
+def test_dict_datapoints():
+    """Components by name."""
+    flow = DataFromList([{"y": np.float32([2]), "x": np.float32([1])}], shuffle=False)
+    with driven(FeedInput(flow), [*SIGNATURE, TensorSpec([None], tf.float32, "y")]) as run:
+        assert [[1.0], [2.0]] == [value.tolist() for value in run.next()]
+
+
+def test_error_of_the_dataflow_is_named():
+    """Type kept, FeedInput and the DataFlow in the text, the original as the cause."""
+    error = ZeroDivisionError("planted")
+    with driven(FeedInput(Numbers(1, error)), SIGNATURE) as run:
+        run.next()
+        with pytest.raises(
+            ZeroDivisionError, match="FeedInput: the DataFlow Numbers failed: planted"
+        ) as caught:
+            run.next()
+        assert error is caught.value.__cause__
+
+
+def test_datapoint_that_does_not_fit():
+    """The run raises the sentence of the check."""
+    flow = DataFromList([[np.zeros((2, 2), "float32")]], shuffle=False)
+    with driven(FeedInput(flow), SIGNATURE) as run:
+        with pytest.raises(
+            ValueError, match=r"FeedInput: component 0 'x' is float32 \(2, 2\), wanted float32"
+        ):
+            run.next()
+
+
+def test_iterator_is_let_go_after_training():
+    """What the generator holds is released."""
+    released = []
+
+    class Holds(DataFlow):
+        def __iter__(self):
+            try:
+                while True:
+                    yield [np.zeros(1, "float32")]
+            finally:
+                released.append(True)
+
+    with driven(FeedInput(Holds()), SIGNATURE) as run:
+        run.next()
+        assert [] == released
+    assert [True] == released

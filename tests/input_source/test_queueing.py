@@ -1,0 +1,457 @@
+"""Data through a queue, as trainers and runners see it."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from fakes.inputs import AfterUse, Numbers, driven
+
+from tensorpack_lite.compat import TensorSpec
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.base import DataFlow, DataFlowTerminated
+from tensorpack_lite.dataflow.mapping import MapData
+from tensorpack_lite.dataflow.raw import DataFromList
+from tensorpack_lite.input_source.queueing import BatchQueueInput, QueueInput
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.tfutils.common import get_tensors_by_names
+from tensorpack_lite.tfutils.tower.context import TowerContext
+from tensorpack_lite.train.base import Trainer
+from tensorpack_lite.utils import logger
+
+SIGNATURE = [TensorSpec([None], tf.float32, "x")]
+
+
+def take(run, num):
+    """The first number of each of the next datapoints."""
+    return [int(run.next()[0][0]) for _ in range(num)]
+
+
+class FirstNumber(MapData):
+    """Single samples, for BatchQueueInput."""
+
+    def __init__(self, ds):
+        super().__init__(ds, lambda dp: [dp[0][0]])
+
+
+class TestGraph:
+    def test_names_of_operations(self, fresh_graph):
+        """Scripts and saved graphs refer to them; the placeholder is the shared one at the root."""
+        source = QueueInput(Numbers())
+        source.setup(SIGNATURE)
+        tensors = [source.get_input_tensors()[0] for _ in range(2)]
+        names = {op.name for op in fresh_graph.get_operations()}
+
+        assert ["QueueInput/input_deque", "QueueInput/input_deque_1"] == [t.op.name for t in tensors]
+        assert {
+            "x",
+            "QueueInput/input_queue",
+            "QueueInput/dequeue_for_reset",
+            "QueueInput/queue_size",
+        } <= names
+        assert "x_1" not in names
+
+    def test_second_instance_and_callback_scope(self, fresh_graph):
+        """Each input has a scope of its own, made where it is set up."""
+        QueueInput(Numbers()).setup(SIGNATURE)
+        QueueInput(Numbers()).setup(SIGNATURE)
+        with tf.name_scope("InferenceRunner"):
+            QueueInput(Numbers()).setup(SIGNATURE)
+        queues = [op.name for op in fresh_graph.get_operations() if op.name.endswith("/input_queue")]
+
+        assert queues == [
+            "QueueInput/input_queue",
+            "QueueInput_1/input_queue",
+            "InferenceRunner/QueueInput/input_queue",
+        ]
+
+    def test_static_shapes_and_device(self):
+        """From the signature; on the CPU, whatever the tower's device."""
+        source = QueueInput(Numbers())
+        source.setup([TensorSpec([None, 3], tf.float32, "x"), TensorSpec([], tf.int64, "y")])
+        with TowerContext("tower0", is_training=True), tf.device("/gpu:0"):
+            x, y = source.get_input_tensors()
+
+        assert ([None, 3], [], tf.int64) == (x.shape.as_list(), y.shape.as_list(), y.dtype)
+        assert "CPU:0" in x.device.upper()
+
+    def test_large_inputs_have_one_enqueue(self, fresh_graph):
+        """Only small datapoints are enqueued many at once."""
+        for shape, num_enqueues in (([None, 224, 224, 3], 1), ([None, 28, 28], 16), (None, 16)):
+            with tf.Graph().as_default() as graph:
+                QueueInput(Numbers()).setup([TensorSpec(shape, tf.uint8, "image")])
+                ops = [op for op in graph.get_operations() if op.type.startswith("QueueEnqueue")]
+                assert num_enqueues == len(ops)
+
+    def test_stat_of_the_queue_size(self):
+        """Its summary is there for the monitors, its update is run by the input alone."""
+        QueueInput(Numbers()).setup(SIGNATURE)
+
+        assert ["QueueInput/queue_size-summary"] == [
+            t.op.name for t in tf.get_collection(tf.GraphKeys.SUMMARIES)
+        ]
+        assert [] == tf.get_collection("MOVING_SUMMARY_OPS")
+
+    def test_setup_where_variables_are_reused(self):
+        """There is no stat then, and no error."""
+        with tf.variable_scope(tf.get_variable_scope(), reuse=True):
+            callbacks = QueueInput(Numbers()).setup(SIGNATURE)
+        assert 3 == len(callbacks)
+        assert [] == tf.get_collection(tf.GraphKeys.SUMMARIES)
+
+    def test_queue_of_the_user(self):
+        """It is used as it is."""
+        queue = tf.FIFOQueue(3, [tf.float32])
+        source = QueueInput(Numbers(), queue)
+        with driven(source, SIGNATURE) as run:
+            assert queue is source.queue
+            assert [0, 1, 2, 3] == take(run, 4)
+
+
+class TestArguments:
+    def test_no_dataflow(self):
+        """With a sentence of what to do, under the right name."""
+        with pytest.raises(
+            TypeError,
+            match=r"^QueueInput: takes a DataFlow, got list. Wrap it: QueueInput\(DataFromList\(data\)\)\.$",
+        ):
+            QueueInput([1])
+        with pytest.raises(TypeError, match="^BatchQueueInput: takes a DataFlow, got list"):
+            BatchQueueInput([1], 2)
+
+    def test_no_queue(self):
+        """A Python queue is none."""
+        with pytest.raises(TypeError, match="QueueInput: queue: takes a TensorFlow queue, got list"):
+            QueueInput(Numbers(), [])
+
+    def test_queue_of_other_dtypes(self):
+        """Both are named."""
+        with pytest.raises(ValueError, match=r"queue holds \['int32'\], the model takes \['float32'\]"):
+            QueueInput(Numbers(), tf.FIFOQueue(3, [tf.int32])).setup(SIGNATURE)
+
+    def test_no_inputs(self):
+        """There is nothing to enqueue."""
+        with pytest.raises(ValueError, match="QueueInput: the model has no inputs"):
+            QueueInput(Numbers()).setup([])
+
+    def test_no_session(self):
+        """The thread needs one."""
+        source = QueueInput(Numbers())
+        source.setup(SIGNATURE)
+        with pytest.raises(RuntimeError, match="QueueInput: there is no default session"):
+            source.thread.start()
+
+
+class TestData:
+    def test_in_order_and_repeated(self):
+        """Nothing is lost, doubled or swapped, however many are enqueued at once."""
+        with driven(QueueInput(Numbers(7)), SIGNATURE) as run:
+            assert [n % 7 for n in range(500)] == take(run, 500)
+
+    def test_two_towers_take_different_datapoints(self):
+        """Together they take each once."""
+        source = _TwoTowers(Numbers(10))
+        with driven(source, SIGNATURE) as run:
+            pairs = [sorted(int(value[0]) for value in run.next()) for _ in range(5)]
+        assert list(range(10)) == sorted(n for pair in pairs for n in pair)
+
+    def test_small_and_large_mixed(self):
+        """A large datapoint between small ones keeps its place."""
+        sizes = [1, 30000, 2, 3, 20000, 40000, 4]
+        flow = DataFromList([[np.zeros(size, "float32")] for size in sizes], shuffle=False)
+        with driven(QueueInput(flow), SIGNATURE) as run:
+            assert sizes * 3 == [len(run.next()[0]) for _ in range(21)]
+
+    def test_larger_than_the_line(self):
+        """One datapoint of more than the line of datapoints may hold."""
+        flow = DataFromList([[np.full(2_000_000, n, "float32")] for n in range(2)], shuffle=False)
+        with driven(QueueInput(flow), SIGNATURE) as run:
+            assert [0, 1, 0] == take(run, 3)
+
+    def test_nothing_is_held_back(self):
+        """A DataFlow that waits until its last datapoint was used gets to give the next one."""
+        used = threading.Event()
+        with driven(QueueInput(AfterUse(used)), SIGNATURE) as run:
+            for n in range(20):
+                assert [n] == take(run, 1)
+                used.set()
+            used.set()
+
+    def test_arrays_without_order_and_alignment(self):
+        """Views, transposed and unaligned arrays arrive as they look."""
+        base = np.arange(12, dtype="float32").reshape(3, 4)
+        unaligned = np.frombuffer(b"x" + base.tobytes(), "float32", offset=1).reshape(3, 4)
+        flow = DataFromList([[base.T], [base[:, ::2]], [unaligned]], shuffle=False)
+        with driven(QueueInput(flow), [TensorSpec([None, None], tf.float32, "x")]) as run:
+            for expected in (base.T, base[:, ::2], base):
+                np.testing.assert_array_equal(expected, run.next()[0])
+
+    def test_dataflow_works_in_the_session(self):
+        """Its code has the training session and graph as defaults, e.g. for a predictor."""
+        seen = []
+
+        class Asks(DataFlow):
+            def __iter__(self):
+                seen.append((tf.get_default_session(), tf.get_default_graph()))
+                yield [np.zeros(1, "float32")]
+
+        with driven(QueueInput(Asks()), SIGNATURE) as run:
+            run.next()
+            assert (run.session, run.session.graph) == seen[0]
+
+    def test_reset_once_at_setup_graph(self):
+        """And iterated in the thread only."""
+        flow = Numbers()
+        callbacks = QueueInput(flow).setup(SIGNATURE)
+        assert 0 == flow.resets
+        for cb in callbacks:
+            cb.setup_graph(None)
+        assert (1, 0) == (flow.resets, flow.passes)
+
+    def test_size_in_the_queue_is_averaged(self):
+        """The stat is updated by each run of the hooked session."""
+        source = QueueInput(Numbers())
+        with driven(source, SIGNATURE) as run:
+            take(run, 3)
+            assert 3 == run.session.run(_read(run.session.graph, "EMA/QueueInput/queue_size/local_step"))
+
+    def test_size(self):
+        """That of the DataFlow."""
+        assert 5 == QueueInput(Numbers(5)).size()
+
+    def test_refill(self):
+        """What was queued is thrown away, the DataFlow begins anew, several times."""
+        flow = Numbers(1000)
+        source = QueueInput(flow)
+        with driven(source, SIGNATURE) as run:
+            with run.session.as_default():
+                for _ in range(3):
+                    assert [0, 1, 2] == take(run, 3)
+                    source.refill_queue()
+                assert [0, 1, 2] == take(run, 3)
+        assert 1 == flow.resets
+        with pytest.raises(RuntimeError, match="refill_queue: its thread does not run"):
+            source.refill_queue()
+
+
+def _read(graph, name):
+    with graph.as_default():
+        return get_tensors_by_names([name])[0]
+
+
+class _TwoTowers(QueueInput):
+    """Gives the tensors of two towers at once."""
+
+    def _get_input_tensors(self):
+        return [*super()._get_input_tensors(), *super()._get_input_tensors()]
+
+
+class TestErrors:
+    def test_good_datapoints_come_first(self):
+        """All that came before the error are used; then the run raises it, with type, stage and cause."""
+        error = KeyError("planted")
+        with driven(QueueInput(Numbers(60, error)), SIGNATURE) as run:
+            assert list(range(60)) == take(run, 60)
+            with pytest.raises(KeyError, match="QueueInput: the DataFlow Numbers failed: planted") as caught:
+                run.next()
+            assert error is caught.value.__cause__
+
+    def test_datapoint_that_does_not_fit(self):
+        """The check's sentence travels too."""
+        with driven(QueueInput(Numbers(dtype="complex64")), SIGNATURE) as run:
+            with pytest.raises(TypeError, match="QueueInput: component 0 'x' is complex64"):
+                run.next()
+
+    def test_error_while_training_waits(self):
+        """A dequeue that waits for data is woken by the error."""
+        go = threading.Event()
+
+        class FailsLater(DataFlow):
+            def __iter__(self):
+                go.wait(10)
+                raise KeyError("planted")
+                yield
+
+        with driven(QueueInput(FailsLater()), SIGNATURE) as run:
+            timer = threading.Timer(0.05, go.set)
+            timer.start()
+            with pytest.raises(KeyError, match="planted"):
+                run.next()
+            timer.join()
+
+    def test_exit_in_the_dataflow(self):
+        """Even sys.exit() in the data is not the end of a good training."""
+        with driven(QueueInput(Numbers(1, SystemExit(3))), SIGNATURE) as run:
+            take(run, 1)
+            with pytest.raises(SystemExit):
+                run.next()
+
+    def test_empty_dataflow(self):
+        """A pass without datapoints is an error, not a hang."""
+        with driven(QueueInput(Numbers(0)), SIGNATURE) as run:
+            with pytest.raises(RuntimeError, match="QueueInput: the DataFlow Numbers failed"):
+                run.next()
+
+    def test_queue_refuses(self):
+        """A datapoint that fits the model but not the user's queue."""
+        queue = tf.FIFOQueue(3, [tf.float32], [[3]])
+        with driven(QueueInput(Numbers(), queue), SIGNATURE) as run:
+            with pytest.raises(tf.errors.InvalidArgumentError, match=r"[Ss]hape"):
+                run.next()
+
+    def test_terminated_is_the_end(self):
+        """DataFlowTerminated ends the data without an error."""
+        with driven(QueueInput(Numbers(2, DataFlowTerminated())), SIGNATURE) as run:
+            assert [0, 1] == take(run, 2)
+            with pytest.raises(tf.errors.OutOfRangeError):
+                run.next()
+
+    def test_error_nobody_met_is_logged(self, monkeypatch):
+        """Training was over before it; still it is said."""
+        said = []
+        monkeypatch.setattr(logger, "warning", said.append)
+        source = QueueInput(Numbers(3, KeyError("planted")))
+        with driven(source, SIGNATURE) as run:
+            take(run, 2)
+            source.thread.join(5)
+        assert ["The data failed after the last step that used it"] == [text.split(":")[0] for text in said]
+
+    def test_training_raises_it(self):
+        """`train()` does not succeed because its data crashed (tensorpack: it does)."""
+        with pytest.raises(KeyError, match="QueueInput: the DataFlow Numbers failed: planted"):
+            _train(QueueInput(Numbers(3, KeyError("planted"))), steps=100)
+
+    def test_training_ends_quietly_with_the_data(self):
+        """DataFlowTerminated ends it as StopTraining does."""
+        assert 3 == _train(QueueInput(Numbers(3, DataFlowTerminated())), steps=100).global_step
+
+
+class TestEnd:
+    def test_threads_end_with_training(self):
+        """In after_train, while the queue is full and the DataFlow endless."""
+        source = QueueInput(Numbers(100))
+        with driven(source, SIGNATURE) as run:
+            take(run, 1)
+            thread = source.thread
+            assert thread.is_alive()
+        assert not thread.is_alive()
+
+    def test_after_train_without_before_train(self):
+        """Training failed before the thread was started."""
+        for cb in QueueInput(Numbers()).setup(SIGNATURE):
+            cb.after_train()
+
+    def test_after_train_with_a_closed_session(self, sess):
+        """The session is gone already."""
+        callbacks = QueueInput(Numbers()).setup(SIGNATURE)
+        for cb in callbacks:
+            cb.before_train()
+        sess.close()
+        for cb in callbacks:
+            cb.after_train()
+
+    def test_dataflow_that_hangs(self, monkeypatch):
+        """It is left behind with a warning, training ends."""
+        monkeypatch.setattr("tensorpack_lite.input_source.enqueue._JOIN_SECONDS", 0.05)
+        go = threading.Event()
+
+        class Hangs(DataFlow):
+            def __iter__(self):
+                yield [np.zeros(1, "float32")]
+                go.wait(10)
+
+        source = QueueInput(Hangs())
+        with driven(source, SIGNATURE) as run:
+            take(run, 1)
+        assert source.thread.is_alive()
+        go.set()
+        source.thread.join(5)
+
+    def test_ctrl_c(self):
+        """KeyboardInterrupt ends training and the threads."""
+
+        class Interrupts(Callback):
+            def _trigger_step(self):
+                if self.local_step == 2:
+                    raise KeyboardInterrupt
+
+        source = QueueInput(Numbers())
+        with pytest.raises(KeyboardInterrupt):
+            _train(source, steps=10, callbacks=[Interrupts()])
+        assert not source.thread.is_alive()
+
+
+def _train(source, steps, callbacks=()):
+    trainer = Trainer()
+    trainer.register_callback(source.setup(SIGNATURE))
+    trainer.train_op = tf.reduce_sum(source.get_input_tensors()[0]).op
+    trainer.train_with_defaults(
+        callbacks=list(callbacks), monitors=[], extra_callbacks=[], steps_per_epoch=steps, max_epoch=1
+    )
+    return trainer
+
+
+class TestBatchQueueInput:
+    def test_batches_in_order(self):
+        """Samples become batches, across the ends of passes."""
+        with driven(BatchQueueInput(FirstNumber(Numbers(5)), 2), SIGNATURE) as run:
+            values = [run.next()[0].tolist() for _ in range(5)]
+        assert [[0, 1], [2, 3], [4, 0], [1, 2], [3, 4]] == values
+
+    def test_graph(self, fresh_graph):
+        """Placeholders of single samples, static shapes with the batch."""
+        source = BatchQueueInput(Numbers(), 4)
+        source.setup([TensorSpec([None, 3], tf.float32, "x")])
+        (x,) = source.get_input_tensors()
+
+        assert "BatchQueueInput/input_deque" == x.op.name
+        assert [4, 3] == x.shape.as_list()
+        assert [3] == fresh_graph.get_tensor_by_name("x-nobatch:0").shape.as_list()
+
+    def test_wrong_sample(self):
+        """Checked against the shape without the batch, and named after BatchQueueInput."""
+        with driven(BatchQueueInput(Numbers(), 2), SIGNATURE) as run:
+            with pytest.raises(
+                ValueError, match=r"BatchQueueInput: component 0 'x-nobatch' is float32 \(2,\)"
+            ):
+                run.next()
+
+    @pytest.mark.parametrize("shape", [[None, None], [], None, [None, 3, None]])
+    def test_unknown_dimensions(self, shape):
+        """All but the first must be known."""
+        with pytest.raises(
+            ValueError, match=r"input 'x' has shape .*; all dimensions but the first must be known"
+        ):
+            BatchQueueInput(Numbers(), 2).setup([TensorSpec(shape, tf.float32, "x")])
+
+    def test_other_batch_size_in_the_signature(self):
+        """The model's batch is fixed to another number."""
+        with pytest.raises(ValueError, match=r"has shape \(3,\), and batch_size is 2"):
+            BatchQueueInput(Numbers(), 2).setup([TensorSpec([3], tf.float32, "x")])
+
+    def test_batch_size_below_one(self):
+        """There are no empty batches."""
+        with pytest.raises(ValueError, match="batch_size is 0, wanted at least 1"):
+            BatchQueueInput(Numbers(), 0)
+
+    def test_error(self):
+        """As for QueueInput; the samples that fill no batch are dropped."""
+        flow = FirstNumber(Numbers(5, KeyError("planted")))
+        with driven(BatchQueueInput(flow, 2), SIGNATURE) as run:
+            assert [[0, 1], [2, 3]] == [run.next()[0].tolist() for _ in range(2)]
+            with pytest.raises(KeyError, match="BatchQueueInput: the DataFlow FirstNumber failed: planted"):
+                run.next()
+
+    def test_size(self):
+        """Full batches in a pass."""
+        assert 2 == BatchQueueInput(Numbers(5), 2).size()
+
+    def test_refill(self):
+        """Begins anew (tensorpack: fails)."""
+        source = BatchQueueInput(FirstNumber(Numbers(100)), 2)
+        with driven(source, SIGNATURE) as run:
+            run.next()
+            with run.session.as_default():
+                source.refill_queue()
+            assert [0, 1] == run.next()[0].tolist()

@@ -1,0 +1,175 @@
+"""Data through tf.data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fakes.inputs import Numbers, driven
+
+from tensorpack_lite.compat import TensorSpec
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.base import DataFlowTerminated
+from tensorpack_lite.dataflow.raw import DataFromList
+from tensorpack_lite.input_source.tfdata import TFDatasetInput
+
+SIGNATURE = [TensorSpec([None], tf.float32, "x")]
+PAIR = [TensorSpec([], tf.int64, "a"), TensorSpec([], tf.float32, "b")]
+
+
+def numbers(num):
+    return tf.data.Dataset.range(num)
+
+
+def as_pair(n):
+    return n, tf.cast(n, tf.float32) / 2
+
+
+class TestDataset:
+    def test_a_bare_tensor(self):
+        """One component needs no tuple (tensorpack: TypeError)."""
+        with driven(TFDatasetInput(numbers(3)), [PAIR[0]]) as run:
+            assert [0, 1, 2] == [int(run.next()[0]) for _ in range(3)]
+
+    def test_a_tuple_of_one(self):
+        """Nor does it mind one (tensorpack: AssertionError)."""
+        with driven(TFDatasetInput(numbers(3).map(lambda n: (n,))), [PAIR[0]]) as run:
+            assert [0, 1, 2] == [int(run.next()[0]) for _ in range(3)]
+
+    @pytest.mark.parametrize("as_element", [as_pair, lambda n: {"b": as_pair(n)[1], "a": n}])
+    def test_tuple_and_dict(self, as_element):
+        """A dict is matched by name, whatever the order of its keys."""
+        with driven(TFDatasetInput(numbers(3).map(as_element)), PAIR) as run:
+            run.next()
+            assert [1, 0.5] == [float(value) for value in run.next()]
+
+    def test_static_shapes_are_the_signatures(self):
+        """Unknown ones of the dataset are filled in."""
+        dataset = numbers(10).batch(2).map(lambda n: tf.placeholder_with_default(n, None))
+        source = TFDatasetInput(dataset)
+        source.setup([TensorSpec([2], tf.int64, "x")])
+        assert [2] == source.get_input_tensors()[0].shape.as_list()
+
+    def test_each_tower_has_an_element_of_its_own(self):
+        """From one iterator: together they take each once."""
+
+        class TwoTowers(TFDatasetInput):
+            def _get_input_tensors(self):
+                return [*super()._get_input_tensors(), *super()._get_input_tensors()]
+
+        with driven(TwoTowers(numbers(6)), [PAIR[0]]) as run:
+            assert list(range(6)) == sorted(int(n) for _ in range(3) for n in run.next())
+
+    def test_the_end(self):
+        """Is OutOfRange; reset_state begins anew."""
+        source = TFDatasetInput(numbers(2))
+        with driven(source, [PAIR[0]]) as run:
+            for _ in range(2):
+                assert [0, 1] == [int(run.next()[0]) for _ in range(2)]
+                with pytest.raises(tf.errors.OutOfRangeError):
+                    run.next()
+                with run.session.as_default():
+                    source.reset_state()
+
+    def test_wrong_number(self):
+        """Named."""
+        with pytest.raises(ValueError, match=r"the dataset has 1 components, the model takes 2 \(a, b\)"):
+            TFDatasetInput(numbers(3)).setup(PAIR)
+
+    def test_wrong_dtype(self):
+        """Never converted by itself."""
+        with pytest.raises(TypeError, match="TFDatasetInput: component 0 'a' is int64 .*, wanted int32"):
+            TFDatasetInput(numbers(3)).setup([TensorSpec([], tf.int32, "a")])
+
+    def test_wrong_shape(self):
+        """A batch where single values are wanted."""
+        with pytest.raises(ValueError, match=r"component 0 'a' is int64 .*Is the dataset batched"):
+            TFDatasetInput(numbers(3).batch(2)).setup([PAIR[0]])
+
+    def test_no_dataset(self):
+        """A list is neither."""
+        with pytest.raises(
+            TypeError, match=r"TFDatasetInput: takes a tf.data.Dataset or a DataFlow, got list"
+        ):
+            TFDatasetInput([1])
+
+    def test_size_is_not_known(self):
+        """Inference runs until its end."""
+        with pytest.raises(NotImplementedError):
+            TFDatasetInput(numbers(3)).size()
+
+    def test_reset_without_a_session(self):
+        """Says what is missing."""
+        source = TFDatasetInput(numbers(3))
+        source.setup([PAIR[0]])
+        with pytest.raises(RuntimeError, match="there is no default session"):
+            source.reset_state()
+
+
+class TestDataFlow:
+    def test_reset_in_setup_and_not_repeated(self):
+        """Its end is the end; reset_state iterates again, without resetting it."""
+        flow = Numbers(2)
+        source = TFDatasetInput(flow)
+        with driven(source, SIGNATURE) as run:
+            for _ in range(2):
+                assert [0, 1] == [int(run.next()[0][0]) for _ in range(2)]
+                with pytest.raises(tf.errors.OutOfRangeError):
+                    run.next()
+                with run.session.as_default():
+                    source.reset_state()
+        assert 1 == flow.resets
+
+    def test_dict_datapoints_and_conversion(self):
+        """As in every other input."""
+        flow = DataFromList([{"b": 2, "a": np.int32(1)}], shuffle=False)
+        with driven(TFDatasetInput(flow), PAIR) as run:
+            assert [1, 2.0] == [float(value) for value in run.next()]
+
+    def test_error_after_good_datapoints(self):
+        """Type, stage and cause travel."""
+        error = KeyError("planted")
+        with driven(TFDatasetInput(Numbers(2, error)), SIGNATURE) as run:
+            run.next()
+            run.next()
+            with pytest.raises(
+                KeyError, match="TFDatasetInput: the DataFlow Numbers failed: planted"
+            ) as caught:
+                run.next()
+            assert error is caught.value.__cause__
+
+    def test_a_new_round_forgets_the_error(self):
+        """After reset_state, a natural end is an end."""
+        flow = Numbers(1, KeyError("planted"))
+        source = TFDatasetInput(flow)
+        with driven(source, SIGNATURE) as run:
+            run.next()
+            with pytest.raises(KeyError):
+                run.next()
+            flow.error = None
+            with run.session.as_default():
+                source.reset_state()
+            run.next()
+            with pytest.raises(tf.errors.OutOfRangeError):
+                run.next()
+
+    def test_datapoint_that_does_not_fit(self):
+        """With the check's sentence."""
+        with driven(TFDatasetInput(Numbers(dtype="complex64")), SIGNATURE) as run:
+            with pytest.raises(TypeError, match="TFDatasetInput: component 0 'x' is complex64"):
+                run.next()
+
+    def test_terminated_is_the_end(self):
+        """No error."""
+        with driven(TFDatasetInput(Numbers(1, DataFlowTerminated())), SIGNATURE) as run:
+            run.next()
+            with pytest.raises(tf.errors.OutOfRangeError):
+                run.next()
+
+    def test_dataflow_to_dataset(self, sess):
+        """A dataset to go on with."""
+        flow = Numbers(3)
+        dataset = TFDatasetInput.dataflow_to_dataset(flow, [tf.float32]).map(lambda x: x + 1)
+        element = tf.data.make_one_shot_iterator(dataset).get_next()
+
+        assert 1 == flow.resets
+        np.testing.assert_array_equal([1, 1], sess.run(element))
