@@ -1,0 +1,146 @@
+"""Tests of models/variables.py."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.models import BatchNorm, Conv2D, FullyConnected, PReLU
+from tensorpack_lite.models.variables import (
+    VariableHolder,
+    default_kernel_initializer,
+    is_variable,
+    rename_get_variable,
+    rename_tflayer_get_variable,
+)
+from tensorpack_lite.tfutils.tower.context import TowerContext
+from tensorpack_lite.tfutils.varreplace import freeze_variables, remap_variables
+
+
+class TestVariableHolder:
+    def test_it_holds_in_order(self):
+        """By attribute, and all of them."""
+        holder = VariableHolder(W=1, b=2)
+        holder.gamma = 3
+        assert (1, 2, 3) == (holder.W, holder.b, holder.gamma)
+        assert [1, 2, 3] == holder.all()
+
+    def test_a_name_is_set_once(self):
+        """An overwritten variable would be a mistake."""
+        holder = VariableHolder(W=1)
+        with pytest.raises(ValueError, match="'W' is set already"):
+            holder.W = 2
+
+    def test_an_unknown_name(self):
+        """AttributeError for hasattr, KeyError for old scripts; the sentence lists what is there."""
+        holder = VariableHolder(W=1, b=2)
+        assert not hasattr(holder, "w")
+        for error in (AttributeError, KeyError):
+            with pytest.raises(error) as caught:
+                _ = holder.w
+            assert "VariableHolder: there is no 'w'. The variables are: W, b." == str(caught.value)
+
+
+class TestRename:
+    def test_the_last_part_is_replaced(self):
+        """And only that."""
+        with rename_get_variable({"kernel": "W"}), tf.variable_scope("kernel"):
+            tf.get_variable("kernel", [])
+            tf.get_variable("other", [])
+        with tf.variable_scope("outside"):
+            tf.get_variable("kernel", [])
+        assert ["kernel/W", "kernel/other", "outside/kernel"] == [v.op.name for v in tf.global_variables()]
+
+    def test_names_of_tensorflows_layers(self):
+        """kernel, bias and the moving averages."""
+        with rename_tflayer_get_variable(), tf.variable_scope("x"):
+            for name in ("kernel", "bias", "moving_mean", "moving_variance", "gamma"):
+                tf.get_variable(name, [])
+        assert ["x/W", "x/b", "x/mean/EMA", "x/variance/EMA", "x/gamma"] == [
+            v.op.name for v in tf.global_variables()
+        ]
+
+    def test_as_a_decorator(self):
+        """A function can be wrapped once and for all."""
+
+        @rename_get_variable({"a": "b"})
+        def build():
+            return tf.get_variable("a", [])
+
+        assert "b" == build().op.name
+
+
+class TestInitializer:
+    def test_it_is_an_untruncated_normal(self, sess):
+        """Standard deviation sqrt(2 / fan_in), and values beyond four times that exist."""
+        values = sess.run(default_kernel_initializer()([3, 3, 50, 1000], tf.float32))
+        stddev = np.sqrt(2 / 450)
+        assert abs(values.std() / stddev - 1) < 0.01
+        assert np.abs(values).max() > 4 * stddev
+
+    @pytest.mark.parametrize(
+        "build",
+        [lambda x: Conv2D("x", x, 256, 3), lambda x: FullyConnected("x", tf.reshape(x, [-1, 144]), 2304)],
+        ids=["Conv2D", "FullyConnected"],
+    )
+    def test_layers_use_it(self, build, sess):
+        """With fan_in = 144."""
+        out = build(tf.zeros([1, 3, 3, 16]))
+        sess.run(tf.global_variables_initializer())
+        weights, bias = sess.run([out.variables.W, out.variables.b])
+        assert abs(weights.std() / np.sqrt(2 / 144) - 1) < 0.05
+        assert (0 == bias).all()
+
+
+class TestCustomGetters:
+    """Every variable of every layer goes through tf.get_variable."""
+
+    def build(self):
+        x = tf.ones([2, 3, 3, 4])
+        with TowerContext("", is_training=True):
+            x = BatchNorm("bn", Conv2D("conv", x, 3, 2))
+            return FullyConnected("fc", PReLU("prelu", x), 2)
+
+    def test_each_variable_is_seen(self):
+        """By a getter around the model."""
+        seen = []
+
+        def getter(getter, name, *args, **kwargs):
+            seen.append(name)
+            return getter(name, *args, **kwargs)
+
+        with tf.variable_scope("", custom_getter=getter):
+            self.build()
+        assert [v.op.name for v in tf.global_variables()] == seen
+        assert 9 == len(seen)
+
+    def test_remap(self, sess):
+        """A weight can be another tensor; the holder has that one."""
+        with remap_variables(lambda v: v * 0 if v.op.name.endswith("/W") else v):
+            out = self.build()
+        sess.run(tf.global_variables_initializer())
+        assert (0 == sess.run(out)).all()
+        assert not is_variable(out.variables.W)
+        assert is_variable(out.variables.b)
+
+    def test_freeze(self):
+        """Frozen weights get no gradient; the averages of BatchNorm are still variables."""
+        with freeze_variables():
+            out = self.build()
+        assert [None] * 7 == tf.gradients(out, tf.trainable_variables())
+        assert 2 == len(tf.get_collection(tf.GraphKeys.UPDATE_OPS))
+
+    def test_an_average_that_is_no_variable(self):
+        """Cannot be updated, and says so."""
+        with pytest.raises(TypeError, match="BatchNorm 'bn': a custom getter gave .* in the place of a moving average"), \
+                remap_variables(lambda v: tf.identity(v)):  # fmt: skip
+            self.build()
+
+
+@pytest.mark.parametrize("use_resource", [True, False])
+def test_is_variable(use_resource):
+    """Both kinds are; a tensor is not."""
+    var = tf.get_variable("v", [2], use_resource=use_resource)
+    assert is_variable(var)
+    assert not is_variable(tf.identity(var))
