@@ -1,0 +1,150 @@
+"""One TF1-style module on every TensorFlow, and the switch to graphs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from unittest import mock
+
+import pytest
+
+import tensorpack_lite
+from tensorpack_lite import compat
+from tensorpack_lite.compat import ensure_graph_mode, tfv1
+
+HOME = os.path.dirname(os.path.dirname(os.path.abspath(tensorpack_lite.__file__)))
+
+
+def python(code, *args):
+    """Run code in a new interpreter, where nothing has switched TensorFlow yet; returns the finished process."""
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *args],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": HOME},
+        universal_newlines=True,
+        timeout=120,
+    )
+
+
+class TestNames:
+    def test_tfv1_is_tensorflows_own(self):
+        """Nothing is wrapped: `tfv1` is TensorFlow's module of version 1."""
+        assert compat.tensorflow.compat.v1 is tfv1
+        assert compat.tensorflow.TensorSpec is compat.TensorSpec
+
+    def test_version_is_two_numbers(self):
+        """`TF_VERSION` can be compared with a tuple."""
+        assert [int(part) for part in tfv1.__version__.split(".")[:2]] == list(compat.TF_VERSION)
+        assert compat.TF_VERSION >= (1, 15)
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [("1.15.5", (1, 15)), ("2.21.0-rc1", (2, 21)), ("2.9", (2, 9)), ("2.16.1+nv24.05", (2, 16))],
+    )
+    def test_every_form_of_version(self, text, expected):
+        """Candidates and builds of vendors have a version too."""
+        assert expected == compat._parse_version(text)
+
+    def test_is_tfv2_is_about_the_switch(self):
+        """It says what TensorFlow's own switch says."""
+        with mock.patch.object(compat.private, "_tf2") as switch:
+            for answer in (True, False):
+                switch.enabled.return_value = answer
+                assert answer is compat.is_tfv2()
+
+
+class TestMinimumVersion:
+    CODE = """
+        import sys, tensorflow
+        tensorflow.__version__ = sys.argv[1]
+        import tensorpack_lite.compat
+        print("IMPORTED")
+    """
+
+    @pytest.mark.slow
+    def test_too_old(self):
+        """TensorFlow before 1.15 is refused at import, with the command that installs a newer one."""
+        process = python(self.CODE, "1.14.0")
+        assert 0 != process.returncode
+        last = process.stdout.strip().splitlines()[-1]
+        assert last.startswith("ImportError: tensorpack_lite needs TensorFlow 1.15 or newer, got 1.14.0."), (
+            last
+        )
+        assert 'pip install "tensorpack_lite[tf]"' in last
+
+    @pytest.mark.slow
+    def test_old_enough(self):
+        """The oldest supported one is taken, so the test above can fail."""
+        process = python(self.CODE, "1.15.0")
+        assert "IMPORTED" in process.stdout, process.stdout
+
+
+class TestGraphMode:
+    @pytest.mark.slow
+    def test_import_switches_nothing(self):
+        """Importing the library leaves TensorFlow as it was; the first entry point that builds graph switches it."""
+        process = python(
+            """
+            import os
+            import tensorflow as tf
+            before = (tf.compat.v1.executing_eagerly(), dict(os.environ))
+            import tensorpack_lite
+            assert before == (tf.compat.v1.executing_eagerly(), dict(os.environ))
+            tensorpack_lite.compat.ensure_graph_mode()
+            assert not tf.compat.v1.executing_eagerly()
+            print("SWITCHED")
+            """
+        )
+        assert process.stdout.splitlines()[-1:] == ["SWITCHED"], process.stdout
+
+    @pytest.mark.slow
+    def test_after_eager_work_and_in_threads(self):
+        """It still works when the script has computed eagerly before, and in a thread of its own."""
+        process = python(
+            """
+            import threading
+            from tensorpack_lite.compat import ensure_graph_mode, is_tfv2, tfv1 as tf
+            if is_tfv2():
+                assert 3 == int(tf.add(1, 2))
+            answers = []
+            def work():
+                ensure_graph_mode()
+                answers.append(tf.executing_eagerly())
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+            ensure_graph_mode()
+            answers.append(tf.executing_eagerly())
+            print(answers, tf.placeholder(tf.float32, name="x").name)
+            """
+        )
+        assert process.stdout.splitlines()[-1:] == ["[False, False] x:0"], process.stdout
+
+    def test_inside_a_graph_nothing_is_touched(self):
+        """Where operations go into a graph already, no switch is called."""
+        with mock.patch.object(tfv1, "disable_eager_execution") as switch:
+            ensure_graph_mode()
+        switch.assert_not_called()
+
+    @pytest.mark.parametrize("failure", [ValueError("must be called at program startup"), None])
+    def test_too_late(self, failure):
+        """When TensorFlow refuses, or stays eager, the error has the two lines that the script needs."""
+        eager = mock.patch.object(tfv1, "executing_eagerly", return_value=True)
+        switch = mock.patch.object(tfv1, "disable_eager_execution", side_effect=failure)
+        with eager, switch, pytest.raises(RuntimeError, match="cannot be switched any more") as raised:
+            ensure_graph_mode()
+        lines = str(raised.value).splitlines()[-2:]
+        assert ["from tensorpack_lite import tfv1", "tfv1.disable_eager_execution()"] == [
+            line.strip() for line in lines
+        ]
+        assert failure is raised.value.__cause__
+
+    def test_no_thread_is_left(self):
+        """The switch is a call, not a service."""
+        before = threading.active_count()
+        ensure_graph_mode()
+        assert before == threading.active_count()

@@ -1,0 +1,148 @@
+"""Every name of TensorFlow's that is not public still does what the library needs, on each supported version."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorpack_lite import compat
+from tensorpack_lite.compat import private
+from tensorpack_lite.compat import tfv1 as tf
+
+
+def test_indexed_slices_value(sess):
+    """It is the type that a session gives for `tf.IndexedSlices`."""
+    slices = tf.IndexedSlices(tf.constant([[1.0]]), tf.constant([3]), tf.constant([5, 1]))
+    value = sess.run(slices)
+    assert isinstance(value, private.IndexedSlicesValue)
+    assert [3] == value.indices.tolist()
+
+
+def test_v2_behavior_enabled():
+    """It is on in TF 2, whether eager execution is on or not, and off in TF 1."""
+    assert (compat.TF_VERSION[0] == 2) is private.v2_behavior_enabled()
+
+
+class TestMakeCallable:
+    @pytest.fixture
+    def x(self):
+        """What is fed."""
+        return tf.placeholder(tf.float32, [None], name="x")
+
+    def test_feeds_fetches_targets(self, sess, x):
+        """Feeds by position, a value a fetch in their order, and targets run beside them."""
+        count = tf.get_variable("count", initializer=0, use_resource=True)
+        sess.run(count.initializer)
+        call = private.make_callable(sess, [x * 2, x + 1], [count.assign_add(1).op], [x])
+        doubled, added = call(np.array([1, 2], "float32"))
+        assert ([2.0, 4.0], [2.0, 3.0]) == (doubled.tolist(), added.tolist())
+        call(np.zeros([3], "float32"))
+        assert 2 == sess.run(count)
+
+    def test_without_feeds(self, sess):
+        """Only fetches are needed."""
+        assert [5] == private.make_callable(sess, [tf.constant(5)])()
+
+    def test_run_metadata(self, sess):
+        """Options hold for every call, and what is traced comes out of each."""
+        options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+        call = private.make_callable(sess, [tf.constant(1.0) + 1.0], run_options=options)
+        for _ in range(2):
+            metadata = tf.RunMetadata()
+            call(run_metadata=metadata)
+            assert len(metadata.step_stats.dev_stats)
+
+
+def test_add_control_inputs(sess):
+    """An operation that exists already waits for another."""
+    count = tf.get_variable("count", initializer=0.0, use_resource=True)
+    waits = tf.no_op(name="waits")
+    sess.run(count.initializer)
+    sess.run(waits)
+    assert 0.0 == sess.run(count)
+    with tf.Graph().as_default() as graph:
+        count = tf.get_variable("count", initializer=0.0, use_resource=True)
+        waits = tf.no_op(name="waits")
+        private.add_control_inputs(waits, [count.assign_add(1.0, read_value=False)])
+        with tf.Session(graph=graph) as session:
+            session.run(count.initializer)
+            session.run(waits)
+            assert 1.0 == session.run(count)
+
+
+class TestExplainError:
+    def failed(self, sess):
+        """Fail in a callable; returns the error as it comes."""
+        checked = tf.debugging.check_numerics(tf.constant(1.0) / tf.constant(0.0), "planted", name="checked")
+        call = private.make_callable(sess, [checked])
+        with pytest.raises(tf.errors.InvalidArgumentError) as raised:
+            call()
+        return raised.value
+
+    def test_operation(self, sess):
+        """The error of a callable gets the operation, and where it was made."""
+        error = self.failed(sess)
+        explained = private.explain_error(sess, error)
+        assert type(error) is type(explained)
+        assert "checked" == explained.op.name
+        assert "planted" in explained.message
+
+    def test_nothing_to_add(self, sess):
+        """An error without an operation stays what it is."""
+        error = tf.errors.OutOfRangeError(None, None, "over")
+        explained = private.explain_error(sess, error)
+        assert tf.errors.OutOfRangeError is type(explained)
+        assert "over" in explained.message
+
+
+def test_inside_control_flow():
+    """Operations of a loop are told from others."""
+    inside = []
+
+    def body(i):
+        inside.append(tf.add(i, 1).op)
+        return inside[-1].outputs[0]
+
+    outside = tf.constant(0)
+    with_v1_loops = tf.control_flow_v2_enabled()
+    tf.disable_control_flow_v2()
+    try:
+        tf.while_loop(lambda i: i < 3, body, [outside])
+    finally:
+        if with_v1_loops:
+            tf.enable_control_flow_v2()
+    assert private.inside_control_flow(inside[0])
+    assert not private.inside_control_flow(outside.op)
+
+
+class TestInsideXla:
+    def test_outside(self, fresh_graph):
+        """Neither a plain graph nor a loop is XLA's."""
+        assert not private.inside_xla(fresh_graph)
+
+    def test_inside(self, fresh_graph):
+        """In the function that XLA compiles it is true, in a loop in there too."""
+        seen = []
+
+        def body(i):
+            seen.append(private.inside_xla(fresh_graph))
+            return i + 1
+
+        def computation(x):
+            seen.append(private.inside_xla(tf.get_default_graph()))
+            return tf.while_loop(lambda i: i < 3, body, [x])
+
+        compat.tensorflow.xla.experimental.compile(computation, [tf.constant(0)])
+        assert seen
+        assert seen[0]
+        assert not private.inside_xla(fresh_graph)
+
+
+def test_unfinalize(fresh_graph):
+    """A final graph can grow again."""
+    fresh_graph.finalize()
+    with pytest.raises(RuntimeError, match="finalized"):
+        tf.no_op(name="early")
+    private.unfinalize(fresh_graph)
+    tf.no_op(name="late")
+    assert ["late"] == [op.name for op in fresh_graph.get_operations()]
