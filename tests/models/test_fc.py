@@ -1,0 +1,55 @@
+"""Tests of models/fc.py, beyond the laws of layers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.models import FullyConnected
+from tensorpack_lite.models.fc import batch_flatten
+
+DATA = np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2)
+
+
+class TestBatchFlatten:
+    def test_memory_order(self, sess):
+        """Row by row, as NumPy."""
+        np.testing.assert_array_equal(DATA.reshape(2, 12), sess.run(batch_flatten(tf.constant(DATA))))
+
+    def test_static_shape(self):
+        """Known where it can be."""
+        assert [None, 12] == batch_flatten(tf.placeholder(tf.float32, [None, 3, 2, 2])).shape.as_list()
+
+    def test_unknown_sizes(self, sess):
+        """Come out at run time."""
+        x = tf.placeholder(tf.float32, [None, None, 2, 2])
+        np.testing.assert_array_equal(DATA.reshape(2, 12), sess.run(batch_flatten(x), {x: DATA}))
+
+    def test_vector(self, sess):
+        """One value each."""
+        assert [2, 1] == batch_flatten(tf.constant([1.0, 2.0])).shape.as_list()
+
+
+class TestFullyConnected:
+    def test_names_of_operations(self):
+        """As TensorFlow's layer has them."""
+        out = FullyConnected("fc", tf.constant(DATA), 3)
+        assert "fc/BiasAdd" == out.op.inputs[0].op.name
+        assert "fc/MatMul" == out.op.inputs[0].op.inputs[0].op.name
+
+    def test_unknown_size(self):
+        """W would have no shape."""
+        with pytest.raises(
+            ValueError, match="FullyConnected 'fc': input has shape .*, of which only the first size"
+        ):
+            FullyConnected("fc", tf.placeholder(tf.float32, [None, None, 2]), 3)
+
+    def test_initializers(self, sess):
+        """Both can be given."""
+        out = FullyConnected(
+            "fc", tf.ones([1, 2]), 3,
+            kernel_initializer=tf.constant_initializer(2.0), bias_initializer=tf.constant_initializer(0.5),
+        )  # fmt: skip
+        sess.run(tf.global_variables_initializer())
+        np.testing.assert_array_equal([[4.5] * 3], sess.run(out))

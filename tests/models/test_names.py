@@ -1,0 +1,76 @@
+"""The names of variables and operations that checkpoints and scripts depend on, written out."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+from tensorpack_lite import models
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.tfutils.tower.context import TowerContext
+
+GOLDEN = """
+    Conv2D          x/W x/b                                                             -> x/output
+    Conv2DTranspose x/W x/b                                                             -> x/output
+    Deconv2D        x/W x/b                                                             -> x/output
+    FullyConnected  x/W x/b                                                             -> x/output
+    BatchNorm       x/gamma x/beta x/mean/EMA x/variance/EMA                            -> x/output
+    BatchRenorm     x/gamma x/beta x/moving_mean x/moving_variance x/moving_stddev x/renorm_mean x/renorm_stddev -> x/output
+    LayerNorm       x/gamma x/beta                                                      -> x/output
+    InstanceNorm    x/gamma x/beta                                                      -> x/output
+    PReLU           x/alpha                                                             -> x/output
+    BNReLU          x/bn/gamma x/bn/beta x/bn/mean/EMA x/bn/variance/EMA                -> x/Relu
+    MaxPooling                                                                          -> x/output
+    AvgPooling                                                                          -> x/output
+    GlobalAvgPooling                                                                    -> x/output
+    FixedUnPooling                                                                      -> x/output
+    Maxout                                                                              -> x/output
+"""
+ARGUMENTS = {
+    "Conv2D": (4, 3), "Conv2DTranspose": (4, 3), "Deconv2D": (4, 3), "FullyConnected": (4,), "MaxPooling": (2,),
+    "AvgPooling": (2,), "FixedUnPooling": (2,), "Maxout": (2,),
+}  # fmt: skip
+LINES = [line.split("->") for line in GOLDEN.strip().splitlines()]
+
+
+@pytest.mark.parametrize(("left", "output"), LINES, ids=[line[0].split()[0] for line in LINES])
+@pytest.mark.parametrize("tower", ["", "tower0"])
+def test_names(left, output, tower):
+    """Variables have no tower in their name, operations have."""
+    layer, *variables = left.split()
+    kwargs = {"rmax": 2.0, "dmax": 1.0} if layer == "BatchRenorm" else {}
+    x = tf.placeholder(tf.float32, [None, 6, 6, 4])
+    with TowerContext(tower, is_training=True):
+        out = getattr(models, layer)("x", x, *ARGUMENTS.get(layer, ()), **kwargs)
+    assert variables == [v.op.name for v in tf.global_variables()]
+    assert (f"{tower}/" if tower else "") + output.strip() == out.op.name
+
+
+def test_an_activation_stands_inside_the_layer():
+    """conv0/bn/gamma."""
+    with TowerContext("", is_training=True):
+        models.Conv2D("conv0", tf.zeros([1, 6, 6, 4]), 4, 3, activation=models.BNReLU)
+    assert [
+        "conv0/W", "conv0/b", "conv0/bn/gamma", "conv0/bn/beta", "conv0/bn/mean/EMA", "conv0/bn/variance/EMA",
+    ] == [v.op.name for v in tf.global_variables()]  # fmt: skip
+    assert tf.get_default_graph().get_operation_by_name("conv0/Relu")
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("common", "VariableHolder disable_layer_logging layer_register rename_tflayer_get_variable"),
+        ("utils", "VariableHolder"),
+        ("tflayer", "convert_to_tflayer_args rename_get_variable rename_tflayer_get_variable"),
+        ("registry", "disable_layer_logging get_registered_layer layer_register"),
+        ("fc", "FullyConnected batch_flatten"),
+        ("batch_norm", "BatchNorm BatchRenorm"),
+        ("conv2d", "Conv2D Conv2DTranspose Deconv2D"),
+        ("shape_utils", "StaticDynamicShape"),
+    ],
+)
+def test_upstreams_paths(path, names):
+    """A script that changes only its imports finds them."""
+    module = importlib.import_module(f"tensorpack_lite.models.{path}")
+    assert [] == [name for name in names.split() if not hasattr(module, name)]

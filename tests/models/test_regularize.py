@@ -1,0 +1,301 @@
+"""Tests of models/regularize.py."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.models import (
+    Dropout,
+    FullyConnected,
+    LinearWrap,
+    l1_regularizer,
+    l2_regularizer,
+    regularize_cost,
+    regularize_cost_from_collection,
+)
+from tensorpack_lite.tfutils.tower.context import TowerContext, TrainTowerContext
+from tensorpack_lite.utils import logger
+
+
+@pytest.fixture
+def lines(monkeypatch):
+    """The messages of the logger."""
+    messages = []
+    for level in ("info", "warning"):
+        monkeypatch.setattr(logger, level, lambda message, *_: messages.append(message))
+    return messages
+
+
+def weights(*names):
+    for k, name in enumerate(names):
+        tf.get_variable(name, initializer=[float(k + 1), 1.0])
+
+
+def evaluate(sess, tensor):
+    sess.run(tf.global_variables_initializer())
+    return sess.run(tensor)
+
+
+class TestRegularizers:
+    def test_l2_has_the_half(self, sess):
+        """s / 2 * sum of squares."""
+        assert 3 * 0.5 * 25 == sess.run(l2_regularizer(3.0)(tf.constant([3.0, -4.0])))
+
+    def test_l1(self, sess):
+        """S * sum of absolute values."""
+        assert 3 * 7 == sess.run(l1_regularizer(3.0)(tf.constant([3.0, -4.0])))
+
+    @pytest.mark.parametrize("make", [l1_regularizer, l2_regularizer])
+    def test_dtype(self, make):
+        """That of the variable."""
+        assert tf.float16 == make(0.1)(tf.constant([1.0], tf.float16)).dtype
+
+
+class TestRegularizeCost:
+    def test_the_sum_over_matching_variables(self, sess, lines):
+        """The expression is looked for anywhere in the name; untrained variables do not count."""
+        with TowerContext("", is_training=True):
+            weights("conv0/W", "conv1/W", "conv0/b")
+            tf.get_variable("frozen/W", [2], trainable=False)
+            cost = regularize_cost("v[0-9]/W", l2_regularizer(2.0), name="weight_decay")
+        assert "weight_decay" == cost.op.name
+        assert (1 + 1) + (4 + 1) == evaluate(sess, cost)
+        assert ["regularize_cost: found 2 variables to regularize: conv0/W, conv1/W"] == lines
+
+    def test_names_are_logged_once_a_graph(self, lines):
+        """Two costs on the same variables are one line; another graph is another line."""
+        with TowerContext("", is_training=True):
+            weights("W")
+            regularize_cost("W", l2_regularizer(1.0))
+            regularize_cost("W", l2_regularizer(1.0))
+        with tf.Graph().as_default(), TowerContext("", is_training=True):
+            weights("W")
+            regularize_cost("W", l2_regularizer(1.0))
+        assert 2 == len(lines)
+
+    def test_inference(self, sess):
+        """A constant 0, and the function is not called."""
+        with TowerContext("", is_training=False):
+            weights("W")
+            cost = regularize_cost(".*", None, name="wd")
+        assert ("empty_wd", "Const", 0) == (cost.op.name, cost.op.type, sess.run(cost))
+
+    def test_no_match(self, sess, lines):
+        """A constant 0, and a warning."""
+        with TowerContext("", is_training=True):
+            weights("W")
+            cost = regularize_cost("x", l2_regularizer(1.0))
+        assert ("empty_regularize_cost", 0) == (cost.op.name, sess.run(cost))
+        assert ["regularize_cost: no trained variable matches 'x', so the cost is 0."] == lines
+
+    def test_replicated_towers_count_their_own(self, sess):
+        """Not those of the other towers."""
+        costs = []
+        for index in range(2):
+            with TrainTowerContext(f"tower{index}", vs_name=f"tower{index}" * index, index=index, total=2):
+                weights("W")
+                costs.append(regularize_cost("W", l2_regularizer(2.0)))
+        assert ["tower0/regularize_cost", "tower1/regularize_cost"] == [cost.op.name for cost in costs]
+        assert [2, 2] == evaluate(sess, costs)
+
+    def test_towers_that_share_count_all(self, sess):
+        """The variables of the first one."""
+        with TrainTowerContext("tower0", index=0, total=2):
+            weights("W")
+        with tf.variable_scope(tf.get_variable_scope(), reuse=True), TrainTowerContext(
+            "tower1", index=1, total=2
+        ):
+            cost = regularize_cost("W", l2_regularizer(2.0))
+        assert 2 == evaluate(sess, cost)
+
+    def test_the_sum_is_float32(self, sess):
+        """Of float16 and float32 variables together."""
+        with TowerContext("", is_training=True):
+            weights("a/W")
+            tf.get_variable("b/W", initializer=tf.constant([1.0, 1.0], tf.float16))
+            cost = regularize_cost("W", l2_regularizer(2.0))
+        assert tf.float32 == cost.dtype
+        assert 4 == evaluate(sess, cost)
+
+    def test_an_empty_expression(self):
+        """It would match everything."""
+        with TowerContext("", is_training=True), pytest.raises(
+            ValueError, match="regularize_cost: regex is empty"
+        ):
+            regularize_cost("", l2_regularizer(1.0))
+
+    @pytest.mark.parametrize(
+        ("func", "got"),
+        [(lambda v: 1.0, "float"), (lambda v: tf.constant(1), "int32"), (lambda v: None, "NoneType")],
+    )
+    def test_the_cost_is_a_floating_point_tensor(self, func, got):
+        """The function gave something else."""
+        with TowerContext("", is_training=True):
+            weights("W")
+            with pytest.raises(TypeError, match=f"the cost of 'W' is a floating-point tensor, got {got}"):
+                regularize_cost("W", func)
+
+    def test_no_tower(self):
+        """It cannot know whether this is training."""
+        with pytest.raises(RuntimeError, match="regularize_cost: called outside of a tower"):
+            regularize_cost(".*", l2_regularizer(1.0))
+
+
+class TestFromCollection:
+    def build(self, name="fc"):
+        FullyConnected(name, tf.ones([1, 2]), 3, kernel_initializer=tf.ones_initializer(),
+                       kernel_regularizer=l2_regularizer(1.0))  # fmt: skip
+
+    def test_the_sum(self, sess, lines):
+        """Of what layers collected."""
+        with TowerContext("", is_training=True):
+            self.build("a")
+            self.build("b")
+            cost = regularize_cost_from_collection(name="wd")
+        assert ("wd", 6) == (cost.op.name, evaluate(sess, cost))
+        assert "regularize_cost_from_collection: found 2 losses in REGULARIZATION_LOSSES." == lines[-1]
+
+    def test_its_gradient_reaches_the_variable(self, sess):
+        """Through what TensorFlow 2 collects, too."""
+        with TowerContext("", is_training=True):
+            self.build()
+            cost = regularize_cost_from_collection()
+        grad = tf.gradients(cost, tf.trainable_variables()[0])[0]
+        np.testing.assert_array_equal(np.ones([2, 3]), evaluate(sess, grad))
+
+    def test_replicated_towers_count_their_own(self, sess):
+        """Not those of the other towers."""
+        costs = []
+        for index in range(2):
+            with TrainTowerContext(f"tower{index}", vs_name=f"tower{index}" * index, index=index, total=2):
+                self.build()
+                costs.append(regularize_cost_from_collection())
+        assert [3, 3] == evaluate(sess, costs)
+
+    def test_towers_that_share_count_all(self, sess):
+        """The losses were collected when the variables were made."""
+        costs = []
+        for index in range(2):
+            with tf.variable_scope(tf.get_variable_scope(), reuse=index > 0):
+                with TrainTowerContext(f"tower{index}", index=index, total=2):
+                    self.build()
+                    costs.append(regularize_cost_from_collection())
+        assert [3, 3] == evaluate(sess, costs)
+
+    @pytest.mark.parametrize("is_training", [True, False])
+    def test_nothing(self, is_training, sess):
+        """Nothing collected, or no training: a constant 0."""
+        with TowerContext("", is_training=is_training):
+            if not is_training:
+                self.build()
+            cost = regularize_cost_from_collection("wd")
+        assert ("empty_wd", 0) == (cost.op.name, sess.run(cost))
+
+    def test_no_tower(self):
+        """As regularize_cost."""
+        with pytest.raises(RuntimeError, match="regularize_cost_from_collection: called outside of a tower"):
+            regularize_cost_from_collection()
+
+
+class TestDropout:
+    ONES = np.ones([100, 100], np.float32)
+
+    def drop(self, sess, *args, **kwargs):
+        """Apply it in training; returns the fraction dropped, after checking what was kept."""
+        with TowerContext("", is_training=True):
+            out = sess.run(Dropout(tf.constant(self.ONES), *args, **kwargs))
+        dropped = np.mean(out == 0)
+        np.testing.assert_allclose(1 / (1 - dropped), out.max(), rtol=0.1)
+        return round(float(dropped), 1)
+
+    def test_the_positional_value_is_kept(self, sess):
+        """Everything else is the rate of what goes."""
+        assert 0.2 == self.drop(sess, 0.8)
+        assert 0.2 == self.drop(sess, keep_prob=0.8)
+        assert 0.8 == self.drop(sess, rate=0.8)
+        assert 0.5 == self.drop(sess)
+
+    def test_a_positional_value_warns_unless_it_is_a_half(self, monkeypatch):
+        """One half has no two meanings."""
+        warnings = []
+        monkeypatch.setattr(
+            "tensorpack_lite.models.regularize.log_once", lambda text, func: warnings.append(text)
+        )
+        with TowerContext("", is_training=True):
+            Dropout(tf.constant(self.ONES), 0.5)
+            assert [] == warnings
+            Dropout("drop", tf.constant(self.ONES), 0.9)
+        assert ["Dropout 'drop': the positional argument is the probability to keep. Write rate=... for the probability "
+                "to drop."] == warnings  # fmt: skip
+
+    def test_the_rate_may_be_a_tensor(self, sess):
+        """Of any floating dtype, whatever that of x."""
+        assert 0.3 == self.drop(sess, rate=tf.constant(0.3, tf.float64))
+        assert 0.3 == self.drop(sess, tf.constant(0.7))
+
+    def test_inference_is_the_identity(self):
+        """It is the very tensor."""
+        x = tf.constant(self.ONES)
+        with TowerContext("", is_training=False):
+            assert x is Dropout(x, rate=0.3)
+            assert x is not Dropout(x, rate=0.3, training=True)
+        with TowerContext("", is_training=True):
+            assert x is Dropout(x, rate=0.3, is_training=False)
+            assert x is Dropout(x, rate=0.3, training=False)
+
+    def test_with_a_name_and_in_a_chain(self):
+        """The name is a scope."""
+        with TowerContext("", is_training=True):
+            x = LinearWrap(tf.constant(self.ONES)).Dropout("drop0", rate=0.1).Dropout(rate=0.1)()
+        assert not x.op.name.startswith("drop0/")
+        assert any(op.name.startswith("drop0/") for op in tf.get_default_graph().get_operations())
+
+    def test_noise_shape_seed_and_name(self, sess):
+        """All three matter."""
+        x = tf.constant(self.ONES)
+        with TowerContext("", is_training=True):
+            rows = Dropout(x, rate=0.5, noise_shape=[100, 1], seed=3, name="mask")
+            again = Dropout(x, rate=0.5, noise_shape=[100, 1], seed=3)
+        assert rows.op.name.startswith("mask/")
+        first, second = sess.run([rows, again])
+        assert (first == first[:, :1]).all()
+        np.testing.assert_array_equal(first, second)
+
+    def test_float16(self, sess):
+        """The dtype stays."""
+        with TowerContext("", is_training=True):
+            assert tf.float16 == Dropout(tf.ones([3], tf.float16), rate=0.5).dtype
+
+    @pytest.mark.parametrize(
+        ("args", "kwargs", "error", "message"),
+        [
+            ((), {"keep_prob": 0.5, "rate": 0.5}, ValueError, "got both keep_prob and rate"),
+            ((0.5,), {"rate": 0.5}, ValueError, "got both keep_prob and rate"),
+            ((0.5,), {"keep_prob": 0.5}, ValueError, "keep_prob was given twice"),
+            ((0.5, None), {}, TypeError, "takes one positional value, keep_prob, got 2"),
+            ((), {"rate": 1.0}, ValueError, "rate is 1.0, the probability to drop, wanted 0 <= rate < 1"),
+            ((), {"rate": -0.1}, ValueError, "rate is -0.1"),
+            ((), {"keep_prob": 1.5}, ValueError, "rate is -0.5"),
+            ((), {"is_training": True, "training": True}, ValueError, "got both is_training and training"),
+            ((), {"colour": 1}, TypeError, "unexpected keyword argument 'colour'"),
+        ],
+    )
+    def test_errors(self, args, kwargs, error, message):
+        """Each with its sentence."""
+        with TowerContext("", is_training=True), pytest.raises(error, match=message):
+            Dropout(tf.constant(self.ONES), *args, **kwargs)
+
+    def test_training_is_no_tensor(self):
+        """A graph has one tower for each."""
+        with pytest.raises(TypeError, match="Dropout: training takes True or False, got a tensor"):
+            Dropout(tf.constant(self.ONES), rate=0.5, training=tf.constant(True))
+
+    def test_no_tower(self):
+        """Unless training is given."""
+        with pytest.raises(
+            RuntimeError, match=r"Dropout: called outside of a tower, .* Or pass training=True or False"
+        ):
+            Dropout(tf.constant(self.ONES), rate=0.5)
+        Dropout(tf.constant(self.ONES), rate=0.5, training=True)
