@@ -59,12 +59,13 @@ class HyperParamSetter(Callback):
             return value
         if self.epoch_num != self._last_logged_epoch:
             self._last_logged_epoch = self.epoch_num
+            before = "" if self._last_value is None else f"from {self._last_value} "
             logger.info(
-                "%s: at global_step=%d, %s changes from %s to %s.",
+                "%s: at global_step=%d, %s changes %sto %s.",
                 self,
                 self.global_step,
                 self.param.readable_name,
-                self._last_value,
+                before,
                 value,
             )
         self._last_value = value
