@@ -95,7 +95,7 @@ class TestHyperParamSetter:
         run(CountingTrainer(), [Setter(rate)], steps=3, epochs=1)
 
         assert [
-            "Setter: at global_step=0, rate changes from None to 2.0.",
+            "Setter: at global_step=0, rate changes to 2.0.",
             "Setter: at global_step=2, rate changes from 2.0 to 3.0.",
         ] == [line for line in log_lines if line.startswith("Setter:")]
 
