@@ -221,14 +221,20 @@ class _Input:
             )
         self.tensor = tensor
         self._dtype = tensor.dtype.as_numpy_dtype
+        self._good_shape: Any = None
 
     def convert(self, value: Any) -> np.ndarray:
         array = np.asarray(value, dtype=self._dtype)
+        if array.shape != self._good_shape:
+            self._check_shape(array)
+        return array
+
+    def _check_shape(self, array: np.ndarray) -> None:
         if not self.tensor.shape.is_compatible_with(array.shape):
             raise ValueError(
                 f"Predictor: '{self.tensor.op.name}' got shape {array.shape}, wanted {self.tensor.shape}."
             )
-        return array
+        self._good_shape = array.shape
 
 
 def _find(tensors: Sequence[Any]) -> list[Any]:

@@ -1,0 +1,104 @@
+"""What a PredictConfig accepts, and what it fills in."""
+
+from __future__ import annotations
+
+import pytest
+from fakes.models import Mean
+
+from tensorpack_lite.compat import TensorSpec
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.predict.config import PredictConfig
+from tensorpack_lite.tfutils.sesscreate import NewSessionCreator
+from tensorpack_lite.tfutils.sessinit import JustCurrentSession
+from tensorpack_lite.tfutils.tower.context import PredictTowerContext
+from tensorpack_lite.tfutils.tower.func import TowerFunc
+
+SIGNATURE = [TensorSpec([None], tf.float32, "a"), TensorSpec([None], tf.float32, "b")]
+
+
+def build(a, b):
+    return tf.add(a, b, name="sum")
+
+
+def test_defaults():
+    """All inputs, a new session, initial values, a graph for each predictor."""
+    config = PredictConfig(tower_func=build, input_signature=SIGNATURE, output_names=["sum"])
+
+    assert ["a", "b"] == config.input_names
+    assert ["sum"] == config.output_names
+    assert isinstance(config.tower_func, TowerFunc)
+    assert NewSessionCreator is type(config.session_creator)
+    assert JustCurrentSession is type(config.session_init)
+    assert (False, True) == (config.return_input, config.create_graph)
+    assert config.input_signature == SIGNATURE
+
+
+def test_model():
+    """A ModelDesc brings function and signature."""
+    config = PredictConfig(model=Mean(), output_names=["cost"])
+    assert Mean().get_input_signature() == config.input_signature
+
+
+def test_graph():
+    """A new one for each predictor, or the default one."""
+    config = PredictConfig(tower_func=build, input_signature=SIGNATURE, output_names=["sum"])
+    assert config._maybe_create_graph() is not config._maybe_create_graph()
+    config.create_graph = False
+    assert tf.get_default_graph() is config._maybe_create_graph()
+
+
+def test_tower_func_is_not_wrapped_again():
+    """A trainer's TowerFunc works (tensorpack: calls itself for ever) and keeps its towers."""
+    tower_func = TowerFunc(build, SIGNATURE)
+    placeholders = [tf.placeholder(tf.float32, [None], spec.name) for spec in SIGNATURE]
+    with PredictTowerContext("first"):
+        tower_func(*placeholders)
+    config = PredictConfig(tower_func=tower_func, output_names=["sum"])
+    with PredictTowerContext("second"):
+        config.tower_func(*placeholders)
+
+    assert ["first", "second"] == [tower.ns_name for tower in tower_func.towers]
+    assert SIGNATURE == config.input_signature
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        ({}, ValueError, "PredictConfig: has no model"),
+        ({"tower_func": build}, ValueError, "PredictConfig: has no model"),
+        ({"tower_func": 3, "input_signature": SIGNATURE}, TypeError, "tower_func: takes a function"),
+        ({"model": build}, TypeError, "model: takes a ModelDescBase, got function"),
+        ({"model": Mean(), "input_signature": SIGNATURE}, ValueError, "model has its own tower_func"),
+        ({"model": Mean(), "tower_func": build}, ValueError, "model has its own tower_func"),
+        ({"model": Mean(), "output_names": []}, ValueError, "output_names is empty"),
+        ({"model": Mean(), "output_names": None}, ValueError, "output_names is empty"),
+        (
+            {"model": Mean(), "output_names": "cost"},
+            TypeError,
+            "output_names: takes a list of names, got str",
+        ),
+        ({"model": Mean(), "input_names": [3]}, TypeError, "input_names: takes a list of names"),
+        (
+            {"model": Mean(), "session_init": "path"},
+            TypeError,
+            r"session_init: takes a SessionInit, got str. Use SmartInit",
+        ),
+        (
+            {"model": Mean(), "session_creator": 3},
+            TypeError,
+            "session_creator: takes a tf.train.SessionCreator, got int",
+        ),
+    ],
+)
+def test_mistakes(arguments, error, match):
+    """Each has its sentence."""
+    with pytest.raises(error, match=match):
+        PredictConfig(**{"output_names": ["cost"], **arguments})
+
+
+def test_no_inputs_is_a_warning(monkeypatch):
+    """A predictor without input is possible."""
+    said = []
+    monkeypatch.setattr("tensorpack_lite.predict.config.logger.warning", said.append)
+    PredictConfig(tower_func=build, input_signature=SIGNATURE, input_names=[], output_names=["sum"])
+    assert 1 == len(said)
