@@ -25,7 +25,7 @@ def python(code, *args):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": HOME},
-        universal_newlines=True,
+        text=True,
         timeout=120,
     )
 

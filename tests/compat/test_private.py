@@ -138,6 +138,19 @@ class TestInsideXla:
         assert not private.inside_xla(fresh_graph)
 
 
+def test_optimize_for_inference():
+    """What the outputs do not need goes, the rest computes the same."""
+    x = tf.placeholder(tf.float32, [], name="x")
+    tf.identity(tf.identity(x) * 2.0, name="y")
+    tf.constant(1.0, name="unused")
+    graph_def = tf.get_default_graph().as_graph_def()
+    optimized = private.optimize_for_inference(graph_def, ["x"], ["y"], [tf.float32.as_datatype_enum])
+    assert not {"Identity", "unused"} & {node.name for node in optimized.node}
+    with tf.Graph().as_default(), tf.Session() as sess:
+        tf.import_graph_def(optimized, name="")
+        assert 6.0 == sess.run("y:0", {"x:0": 3.0})
+
+
 def test_unfinalize(fresh_graph):
     """A final graph can grow again."""
     fresh_graph.finalize()
