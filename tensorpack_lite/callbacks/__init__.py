@@ -14,6 +14,8 @@ from ..loop.callback import Callback, CallbackFactory, ProxyCallback
 from ..loop.group import Callbacks
 from ..loop.hooks import CallbackToHook, HookToCallback
 from .concurrency import StartProcOrThread
+from .early_stopping import EarlyStopping
+from .ema import EMAWeights, SwapEMAWeights
 from .graph import (
     CheckNumerics,
     DumpParamAsImage,
@@ -33,6 +35,7 @@ from .monitor.event_file import TFEventWriter
 from .monitor.json_file import JSONWriter
 from .monitor.monitors import Monitors
 from .monitor.printer import ScalarPrinter
+from .nan import TerminateOnNaN
 from .param.hyperparam import GraphVarParam, HyperParam, ObjAttrParam
 from .param.schedule import ScheduledHyperParamSetter
 from .param.setter import HumanHyperParamSetter, HyperParamSetter, HyperParamSetterWithFunc
@@ -41,6 +44,7 @@ from .prof import HostMemoryTracker, ThroughputTracker
 from .saver import MaxSaver, MinSaver, ModelSaver
 from .steps import ProgressBar, SessionRunTimeout, TensorPrinter
 from .summary import MergeAllSummaries, MovingAverageSummary, SimpleMovingAverage
+from .top_k import TopKSaver
 from .trigger import EnableCallbackIf, PeriodicCallback, PeriodicTrigger
 
 __all__ = [
@@ -55,6 +59,8 @@ __all__ = [
     "DumpTensor",
     "DumpTensorAsImage",
     "DumpTensors",
+    "EMAWeights",
+    "EarlyStopping",
     "EnableCallbackIf",
     "EstimatedTimeLeft",
     "GraphVarParam",
@@ -93,7 +99,10 @@ __all__ = [
     "SimpleMovingAverage",
     "StartProcOrThread",
     "StatMonitorParamSetter",
+    "SwapEMAWeights",
     "TFEventWriter",
     "TensorPrinter",
+    "TerminateOnNaN",
     "ThroughputTracker",
+    "TopKSaver",
 ]

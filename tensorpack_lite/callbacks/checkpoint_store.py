@@ -127,6 +127,16 @@ class CheckpointStore:
                 if not shall_stay(saved_at):
                     self._remove(old_name)
 
+    def remove(self, name: str) -> None:
+        """
+        Remove a checkpoint's files; its index, without which nobody takes it for one, goes first.
+
+        Raises:
+            OSError: a file cannot be removed.
+        """
+        with self._disk_errors(name):
+            self._remove(name)
+
     def latest(self) -> str | None:
         """Give the name of the checkpoint that is listed as the latest; None if there is none in this directory."""
         state = tf.train.get_checkpoint_state(self.directory)

@@ -11,6 +11,7 @@ from ..compat import tfv1 as tf
 from ..loop.callback import Callback
 from ..tfutils.png import encode_png
 from ..utils import logger
+from .directories import need_logger_dir
 
 __all__ = [
     "CheckNumerics",
@@ -193,7 +194,7 @@ class DumpTensors(ProcessTensors):
 
     def _before_train(self) -> None:
         super()._before_train()
-        self._directory = _logger_directory("DumpTensors")
+        self._directory = need_logger_dir("DumpTensors")
 
     def _dump(self, *values: Any) -> None:
         path = os.path.join(self._directory, f"DumpTensor-{self.global_step}.npz")
@@ -239,7 +240,7 @@ class DumpTensorAsImage(Callback):
 
     def _before_train(self) -> None:
         self._tensor = self.get_tensors_maybe_in_tower([self._tensor_name])[0]
-        self._directory = _logger_directory("DumpTensorAsImage")
+        self._directory = need_logger_dir("DumpTensorAsImage")
 
     def _trigger(self) -> None:
         value = self.trainer.sess.run(self._tensor)
@@ -289,12 +290,3 @@ class CheckNumerics(RunOp):
             if variable.dtype.base_dtype.is_floating
         ]
         return tf.group(*checks, name="check_numerics")
-
-
-def _logger_directory(who: str) -> str:
-    directory = logger.get_logger_dir()
-    if directory is None:
-        raise RuntimeError(
-            f"{who}: there is no logger directory to write to. Call logger.set_logger_dir(...) first."
-        )
-    return directory

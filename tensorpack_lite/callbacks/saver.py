@@ -13,8 +13,8 @@ from typing import Any, Sequence
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
 from ..utils import logger
-from ..utils.fs import normpath
 from .checkpoint_store import CheckpointStore
+from .directories import find_checkpoint_dir, need_checkpoint_dir
 
 __all__ = ["MaxSaver", "MinSaver", "ModelSaver"]
 
@@ -65,11 +65,11 @@ class ModelSaver(Callback):
         self._max_to_keep = max_to_keep
         self._secs_between_kept = keep_checkpoint_every_n_hours * 3600
         self._next_to_keep = time.time() + self._secs_between_kept
-        self.checkpoint_dir = _find_directory(checkpoint_dir)
+        self.checkpoint_dir = find_checkpoint_dir(checkpoint_dir)
         self.saver: Any = None
 
     def _setup_graph(self) -> None:
-        self._store = CheckpointStore(_need_directory(self.checkpoint_dir, "ModelSaver"), "ModelSaver")
+        self._store = CheckpointStore(need_checkpoint_dir(self.checkpoint_dir, "ModelSaver"), "ModelSaver")
         self.checkpoint_dir = self._store.directory
         members = [v for key in self._var_collections for v in tf.get_collection(key)]
         variables = {id(variable): variable for variable in members}
@@ -153,12 +153,12 @@ class MinSaver(Callback):
         self.monitor_stat = monitor_stat
         self.reverse = reverse
         self._filename = filename or f"{'max' if reverse else 'min'}-{monitor_stat.replace('/', '-')}"
-        self.checkpoint_dir = _find_directory(checkpoint_dir)
+        self.checkpoint_dir = find_checkpoint_dir(checkpoint_dir)
         self.best: tuple[int, float] | None = None
 
     def _setup_graph(self) -> None:
         who = type(self).__name__
-        self._store = CheckpointStore(_need_directory(self.checkpoint_dir, who), who)
+        self._store = CheckpointStore(need_checkpoint_dir(self.checkpoint_dir, who), who)
         self.checkpoint_dir = self._store.directory
 
     def _before_train(self) -> None:
@@ -248,23 +248,3 @@ class MaxSaver(MinSaver):
         self, monitor_stat: str, filename: str | None = None, checkpoint_dir: str | None = None
     ) -> None:
         super().__init__(monitor_stat, reverse=True, filename=filename, checkpoint_dir=checkpoint_dir)
-
-
-def _find_directory(given: str | None) -> str | None:
-    """Take the given directory, or else the logger's."""
-    directory = given or logger.get_logger_dir()
-    return None if directory is None else normpath(directory)
-
-
-def _need_directory(directory: str | None, who: str) -> str:
-    """Make sure that there is a directory to save to, now that it is needed."""
-    directory = directory or _find_directory(None)
-    if directory is None:
-        raise RuntimeError(
-            f"{who}: there is no directory to save to. Call logger.set_logger_dir(...) first, or pass checkpoint_dir=..."
-        )
-    try:
-        tf.io.gfile.makedirs(directory)
-    except tf.errors.OpError as error:
-        raise OSError(f"{who}: cannot create the directory '{directory}': {error.message}.") from error
-    return directory

@@ -72,6 +72,22 @@ class _Both(cb.Callback):
             one.trigger()
 
 
+class _Averaging(cb.SwapEMAWeights):
+    """A SwapEMAWeights that brings the EMAWeights it needs."""
+
+    def _setup_graph(self) -> None:
+        self.ema.setup_graph(self.trainer)
+        super()._setup_graph()
+
+    def _before_train(self) -> None:
+        self.ema.before_train()
+        super()._before_train()
+
+
+def _averaging(callback):
+    return _Averaging(callback, cb.EMAWeights())
+
+
 def _inference(inferencer):
     source = DataFromList([[np.float32([0, 1])]], shuffle=False)
     return cb.InferenceRunner(source, inferencer)
@@ -93,6 +109,8 @@ ROWS = [
     Row("DumpTensor", lambda d: cb.DumpTensor(["cost"]), True),
     Row("DumpTensorAsImage", lambda d: cb.DumpTensorAsImage("x", map_func=lambda v: np.ones([2, 2])), True),
     Row("DumpTensors", lambda d: cb.DumpTensors(["cost"]), True),
+    Row("EMAWeights", lambda d: cb.EMAWeights(0.9), True),
+    Row("EarlyStopping", lambda d: cb.EarlyStopping("stat", patience=99), True, before=_report),
     Row("EnableCallbackIf", lambda d: cb.EnableCallbackIf(cb.Callback(), lambda self: True), True),
     Row("EstimatedTimeLeft", lambda d: cb.EstimatedTimeLeft(), True),
     Row("HookToCallback", lambda d: cb.HookToCallback(tf.train.SessionRunHook()), False),
@@ -130,9 +148,12 @@ ROWS = [
         False,
         before=_report,
     ),
+    Row("SwapEMAWeights", lambda d: _averaging(cb.ModelSaver(checkpoint_dir=d)), True),
     Row("TFEventWriter", lambda d: cb.TFEventWriter(d), False),
     Row("TensorPrinter", lambda d: cb.TensorPrinter(["cost"]), True),
+    Row("TerminateOnNaN", lambda d: cb.TerminateOnNaN("cost"), True),
     Row("ThroughputTracker", lambda d: cb.ThroughputTracker(), False),
+    Row("TopKSaver", lambda d: cb.TopKSaver("stat", checkpoint_dir=d), True, before=_report),
 ]
 
 NO_ROW = {

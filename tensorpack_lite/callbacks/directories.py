@@ -1,0 +1,50 @@
+"""Where callbacks write to, and what they say when there is no such place."""
+
+from __future__ import annotations
+
+from ..compat import tfv1 as tf
+from ..utils import logger
+from ..utils.fs import normpath
+
+__all__ = ["find_checkpoint_dir", "need_checkpoint_dir", "need_logger_dir"]
+
+
+def need_logger_dir(who: str) -> str:
+    """
+    Give the logger's directory.
+
+    Raises:
+        RuntimeError: there is none; the sentence begins with `who`.
+    """
+    directory = logger.get_logger_dir()
+    if directory is None:
+        raise RuntimeError(
+            f"{who}: there is no logger directory to write to. Call logger.set_logger_dir(...) first."
+        )
+    return directory
+
+
+def find_checkpoint_dir(given: str | None) -> str | None:
+    """Take the given directory, or else the logger's; None if there is neither."""
+    directory = given or logger.get_logger_dir()
+    return None if directory is None else normpath(directory)
+
+
+def need_checkpoint_dir(directory: str | None, who: str) -> str:
+    """
+    Make sure that there is a directory to save to, now that it is needed.
+
+    Raises:
+        RuntimeError: neither `directory` nor the logger's is set; the sentence begins with `who`.
+        OSError: it is missing and cannot be created.
+    """
+    directory = directory or find_checkpoint_dir(None)
+    if directory is None:
+        raise RuntimeError(
+            f"{who}: there is no directory to save to. Call logger.set_logger_dir(...) first, or pass checkpoint_dir=..."
+        )
+    try:
+        tf.io.gfile.makedirs(directory)
+    except tf.errors.OpError as error:
+        raise OSError(f"{who}: cannot create the directory '{directory}': {error.message}.") from error
+    return directory

@@ -1,0 +1,122 @@
+"""Training ends when a statistic does not get better."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from fakes.trainers import CountingTrainer, run
+
+from tensorpack_lite.callbacks.early_stopping import EarlyStopping
+from tensorpack_lite.callbacks.monitor.json_file import JSONWriter
+from tensorpack_lite.callbacks.trigger import PeriodicTrigger
+from tensorpack_lite.loop.callback import Callback
+
+NAN = float("nan")
+
+
+class Put(Callback):
+    """Reports these values, one at each trigger; None reports nothing."""
+
+    def __init__(self, values) -> None:
+        self._values = iter(values)
+
+    def _trigger(self) -> None:
+        value = next(self._values)
+        if value is not None:
+            self.trainer.monitors.put_scalar("stat", value)
+
+
+def epochs_done(values, **arguments):
+    """How many epochs were trained until it stopped, at most one for each value."""
+    stop = EarlyStopping("stat", **arguments)
+    return run(CountingTrainer(), [Put(values), stop], steps=2, epochs=len(values)).global_step // 2
+
+
+@pytest.mark.parametrize(
+    ("values", "arguments", "expected"),
+    [
+        ([3, 2, 1, 0], {"patience": 1}, 4),  # always better
+        ([3, 3, 3, 3], {"patience": 1}, 2),  # the first one without an improvement
+        ([3, 4, 5, 2, 9], {"patience": 2}, 3),  # two in a row
+        ([3, 4, 2, 3, 1, 2, 3, 4], {"patience": 2}, 7),  # an improvement begins the count anew
+        ([1, 2, 3, 3], {"mode": "max", "patience": 1}, 4),  # the end of all epochs comes first
+        ([1, 2, 2, 3], {"mode": "max", "patience": 1}, 3),
+        ([10, 9.5, 9.2, 9], {"patience": 2, "min_delta": 1}, 3),  # 9.2 is not more than 1 below 10
+        (
+            [10, 8.5, 8, 7.4, 7],
+            {"patience": 2, "min_delta": 1},
+            5,
+        ),  # 7.4 is more than 1 below 8.5, not below 8
+        ([NAN, NAN, 1, 1], {"patience": 2}, 2),
+        ([1, NAN, 0.5, 0.5], {"patience": 2}, 4),
+    ],
+)
+def test_when_it_stops(values, arguments, expected):
+    """After `patience` values in a row that are not better than the best by more than min_delta."""
+    assert expected == epochs_done(values, **arguments)
+
+
+def test_the_last_epoch_is_written(log_dir):
+    """The monitors, which come later, still see the epoch that decided."""
+    run(CountingTrainer(), [Put([1, 1, 1]), EarlyStopping("stat", patience=1)], [JSONWriter()], epochs=3)
+
+    with open(os.path.join(log_dir, "stats.json")) as file:
+        assert [1, 2] == [row["epoch_num"] for row in json.load(file)]
+
+
+def test_inside_an_epoch():
+    """Triggered by steps, it ends training after the step that follows the decision."""
+    put = PeriodicTrigger(Put([1] * 20), every_k_steps=2)
+    stop = PeriodicTrigger(EarlyStopping("stat", patience=2), every_k_steps=2)
+
+    assert 7 == run(CountingTrainer(), [put, stop], steps=20, epochs=1).global_step
+
+
+def test_it_says_why(log_lines):
+    """The statistic, how many values, and the best one with its step."""
+    epochs_done([1, 2, 3, 3], patience=2)
+
+    wanted = "EarlyStopping: 'stat' has not improved in its last 2 values (best 1 at step 2)."
+    assert [f"Training was stopped by StopTraining: {wanted}"] == [x for x in log_lines if "has not" in x]
+
+
+def test_it_says_that_it_was_never_a_number(log_lines):
+    """There is no best value to tell."""
+    epochs_done([NAN, NAN, 1], patience=2)
+
+    assert 1 == len([line for line in log_lines if "(it was never a number)" in line])
+
+
+def test_the_best():
+    """Step and value of the last improvement, and the count since."""
+    stop = EarlyStopping("stat", patience=5)
+    run(CountingTrainer(), [Put([3, 1, 2]), stop], epochs=3)
+
+    assert ((4, 1.0), 1) == (stop.best, stop.num_bad)
+
+
+def test_a_missing_value_warns_and_does_not_count(log_lines):
+    """Before the first value, and when there is none since the last trigger."""
+    assert 4 == epochs_done([None, 1, None, 1], patience=2)
+
+    assert [
+        "EarlyStopping: nobody has reported 'stat' yet.",
+        "EarlyStopping: 'stat' has no value since step 4.",
+    ] == [line for line in log_lines if "EarlyStopping: nobody" in line or "no value" in line]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"mode": "auto"}, "mode is 'auto', wanted 'min' or 'max'"),
+        ({"patience": 0}, "patience is 0, wanted at least 1"),
+        ({"min_delta": -1.0}, "min_delta is -1.0, wanted 0 or more"),
+        ({"min_delta": NAN}, "min_delta is nan, wanted 0 or more"),
+    ],
+)
+def test_wrong_arguments(arguments, match):
+    """Each is refused with what is wanted."""
+    with pytest.raises(ValueError, match=match):
+        EarlyStopping("stat", **arguments)

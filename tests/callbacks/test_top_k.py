@@ -1,0 +1,130 @@
+"""The k best checkpoints are kept, each complete."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+from fakes.trainers import CountingTrainer, run
+
+from tensorpack_lite.callbacks.saver import ModelSaver
+from tensorpack_lite.callbacks.top_k import TopKSaver
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.tfutils.sessinit import DictRestore
+
+
+class Put(Callback):
+    """Reports one value at each trigger."""
+
+    def __init__(self, values) -> None:
+        self._values = iter(values)
+
+    def _trigger(self) -> None:
+        self.trainer.monitors.put_scalar("val/error", next(self._values))
+
+
+def train(directory, values, step=0, **arguments):
+    """One step an epoch, one epoch a value; returns the callback."""
+    top = TopKSaver("val/error", checkpoint_dir=str(directory), **arguments)
+    init = DictRestore({"global_step": np.int64(step), "x": np.float32(step)})
+    with tf.Graph().as_default():
+        callbacks = [Put(values), ModelSaver(checkpoint_dir=str(directory)), top]
+        run(CountingTrainer(), callbacks, (), 1, len(values), 1, init)
+    return top
+
+
+def copies(directory):
+    """The steps of the copies that are there, by their indices."""
+    return sorted(
+        int(f[len("top-val-error-") : -len(".index")])
+        for f in os.listdir(directory)
+        if f.startswith("top-") and f.endswith(".index")
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "kept"), [("min", [(4, 1.0), (2, 2.0)]), ("max", [(3, 9.0), (1, 5.0)])], ids=["min", "max"]
+)
+def test_the_best_are_kept(tmp_path, mode, kept):
+    """Of 5, 2, 9, 1, 4 the two smallest or the two largest, the best first; the others' files are gone."""
+    top = train(tmp_path, [5, 2, 9, 1, 4], k=2, mode=mode)
+
+    assert (kept, kept[0]) == (top.kept, top.best)
+    assert sorted(step for step, _ in kept) == copies(tmp_path)
+    assert not [f for f in os.listdir(tmp_path) if f.startswith("top-val-error-5.")]
+
+
+def test_the_values(tmp_path):
+    """A copy holds the variables of its step."""
+    train(tmp_path, [5, 2, 9], k=1)
+
+    reader = tf.train.NewCheckpointReader(str(tmp_path / "top-val-error-2"))
+    assert (2.0, 2) == (reader.get_tensor("x"), reader.get_tensor("global_step"))
+
+
+def test_the_record(tmp_path):
+    """Which copies there are is readable by others."""
+    train(tmp_path, [5, 2, 9], k=2)
+
+    record = json.loads((tmp_path / "top-val-error.json").read_text())
+    assert {
+        "stat": "val/error",
+        "kept": [{"step": 2, "value": 2.0}, {"step": 1, "value": 5.0}],
+    } == record
+
+
+def test_nan_is_never_kept(tmp_path):
+    """Even when there is room."""
+    assert [(2, 3.0)] == train(tmp_path, [float("nan"), 3], k=2).kept
+
+
+def test_equal_values_keep_the_earlier(tmp_path):
+    """A value as good as the worst kept one does not replace it."""
+    assert [(1, 3.0)] == train(tmp_path, [3, 3], k=1).kept
+
+
+def test_a_training_that_resumes_goes_on_from_them(tmp_path):
+    """The earlier copies take part; those whose files are gone don't."""
+    train(tmp_path, [5, 2, 9], k=3)
+    for file in os.listdir(tmp_path):
+        if file.startswith("top-val-error-1."):
+            (tmp_path / file).unlink()
+
+    assert [(2, 2.0), (4, 3.0), (3, 9.0)] == train(tmp_path, [3], step=3, k=3).kept
+    assert [(2, 2.0), (4, 1.5)] == sorted(train(tmp_path, [1.5], step=3, k=2).kept)  # the same step again
+
+
+def test_a_training_that_starts_anew_does_not(tmp_path, log_lines):
+    """A record of an earlier training does not count."""
+    train(tmp_path, [1], k=3)
+
+    assert [(1, 7.0)] == train(tmp_path, [7], k=3).kept
+    assert ["TopKSaver: training starts anew, the copies of an earlier one do not count."] == [
+        line for line in log_lines if "starts anew" in line
+    ]
+
+
+@pytest.mark.parametrize("text", ["{", '{"kept": 1}', '{"kept": [{"step": 1}]}', "[]"])
+def test_a_broken_record_is_not_used(tmp_path, log_lines, text):
+    """It is said, and training goes on."""
+    (tmp_path / "top-val-error.json").write_text(text)
+
+    assert [(4, 7.0)] == train(tmp_path, [7], step=3).kept
+    assert 1 == len([line for line in log_lines if "cannot be read" in line])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"k": 0}, "k is 0, wanted at least 1"),
+        ({"mode": "auto"}, "mode is 'auto', wanted 'min' or 'max'"),
+        ({"filename": "a/b"}, "filename is 'a/b', wanted a name inside checkpoint_dir"),
+    ],
+)
+def test_wrong_arguments(arguments, match):
+    """Each is refused with what is wanted."""
+    with pytest.raises(ValueError, match=match):
+        TopKSaver("error", **arguments)
