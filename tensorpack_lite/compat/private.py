@@ -10,6 +10,8 @@ from typing import Any, Sequence
 
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python import tf2 as _tf2
+from tensorflow.python.client import timeline
+from tensorflow.python.tools import optimize_for_inference_lib as _optimize_for_inference_lib
 
 try:  # what Session.run gives for tf.IndexedSlices; TensorFlow exports it nowhere. Tried on 1.15, 2.15, 2.21.
     from tensorflow.python.framework.indexed_slices import IndexedSlicesValue
@@ -19,10 +21,13 @@ except ImportError:  # TF 1.15
 __all__ = [
     "IndexedSlicesValue",
     "add_control_inputs",
+    "chrome_trace",
+    "debug_hook_class",
     "explain_error",
     "inside_control_flow",
     "inside_xla",
     "make_callable",
+    "optimize_for_inference",
     "unfinalize",
     "v2_behavior_enabled",
 ]
@@ -61,6 +66,8 @@ def make_callable(
         A function `f(*arrays, run_metadata=None) -> list of values`, one value a fetch. `arrays` must be
         ndarrays of exactly the dtypes of `feeds`.
     """
+    if run_options is not None and run_options.debug_options.debug_tensor_watch_opts:
+        return _make_debug_callable(session, fetches, targets, feeds, run_options)
     options = config_pb2.CallableOptions()
     options.fetch.extend(tensor.name for tensor in fetches)
     options.target.extend(op.name for op in targets)
@@ -68,6 +75,40 @@ def make_callable(
     if run_options is not None:
         options.run_options.CopyFrom(run_options)
     return session._make_callable_from_options(options)
+
+
+def _make_debug_callable(session: Any, fetches: Any, targets: Any, feeds: Any, run_options: Any) -> Any:
+    """The same function for a step that tfdbg watches, which TensorFlow's callables refuse."""
+
+    def call(*arrays: Any, run_metadata: Any = None) -> Any:
+        wanted = [*fetches, *targets]
+        values = session.run(wanted, dict(zip(feeds, arrays)), options=run_options, run_metadata=run_metadata)
+        return values[: len(fetches)]
+
+    return call
+
+
+def chrome_trace(step_stats: Any) -> str:
+    """
+    Turn the trace of a step into the JSON text that Chrome's trace viewer reads.
+
+    Why private: TensorFlow has the converter, `timeline.Timeline`, but exports it nowhere. Tried on 1.15, 2.15, 2.21.
+    """
+    return timeline.Timeline(step_stats).generate_chrome_trace_format(show_memory=True)
+
+
+def debug_hook_class() -> Any:
+    """
+    Give tfdbg's `LocalCLIDebugHook`, or None where TensorFlow does not have it any more.
+
+    Why private: TensorFlow 2 exports nothing of tfdbg 1, but still has it. Tried on 1.15, 2.15, 2.21.
+    """
+    try:
+        # Imported when it is asked for: it loads curses and more.
+        from tensorflow.python.debug.wrappers.hooks import LocalCLIDebugHook
+    except ImportError:
+        return None
+    return LocalCLIDebugHook
 
 
 def add_control_inputs(op: Any, inputs: Sequence[Any]) -> None:
@@ -123,6 +164,32 @@ def inside_xla(graph: Any) -> bool:
     while context is not None and not context.IsXLAContext():
         context = context.outer_context
     return context is not None
+
+
+def optimize_for_inference(
+    graph_def: Any,
+    input_nodes: Sequence[str],
+    output_nodes: Sequence[str],
+    input_types: Sequence[int],
+    toco_compatible: bool = False,
+) -> Any:
+    """
+    Take out of a frozen graph what inference does not need, and fold batch normalization into convolutions.
+
+    Why private: TensorFlow has it as a command-line tool only. Tried on 1.15, 2.15, 2.21.
+
+    Args:
+        graph_def: without variables.
+        input_nodes, output_nodes: names of nodes in it.
+        input_types: the `DataType` of each input node.
+        toco_compatible: keep to operations that TensorFlow Lite's converter knows.
+
+    Returns:
+        A new `GraphDef`.
+    """
+    return _optimize_for_inference_lib.optimize_for_inference(
+        graph_def, list(input_nodes), list(output_nodes), list(input_types), toco_compatible
+    )
 
 
 def unfinalize(graph: Any) -> None:
