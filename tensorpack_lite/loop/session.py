@@ -316,6 +316,7 @@ class _Feed:
     def __init__(self, tensor: Any) -> None:
         self._tensor = tensor
         self._dtype = tensor.dtype.as_numpy_dtype
+        self._good_shape: Any = None  # the last one that fitted: comparing tuples is cheaper than asking TensorFlow
 
     def convert(self, value: Any) -> np.ndarray:
         """Make an array of the tensor's dtype and check its shape."""
@@ -324,12 +325,17 @@ class _Feed:
                 f"HookedSession.run: a tensor ({value.name}) was fed to {self._tensor.name}. Feed an array."
             )
         array = np.asarray(value, dtype=self._dtype)
+        if array.shape != self._good_shape:
+            self._check_shape(array)
+        return array
+
+    def _check_shape(self, array: np.ndarray) -> None:
         if not self._tensor.shape.is_compatible_with(array.shape):
             raise ValueError(
                 f"HookedSession.run: cannot feed an array of shape {array.shape} to {self._tensor.name}, which has shape "
                 f"{self._tensor.shape}."
             )
-        return array
+        self._good_shape = array.shape
 
 
 def _resolve_feeds(graph: Any, keys: list[Any]) -> list[Any]:

@@ -22,8 +22,8 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow import DataFromGenerator
 from tensorpack_lite.input_source import DummyConstantInput, FeedInput, QueueInput, TFDatasetInput
 from tensorpack_lite.loop import Callback
+from tensorpack_lite.tfutils.sesscreate import NewSessionCreator, ReuseSessionCreator
 from tensorpack_lite.train import SimpleTrainer
-
 
 SMALL = ((64, 28, 28), (64,))
 LARGE = ((64, 224, 224, 3), (64,))
@@ -93,8 +93,8 @@ def ours(make_source, shapes, steps, defaults=False):
     return run_once
 
 
-def reference(shapes, steps):
-    """One enqueue a call in a thread, one step a call in the loop; both cached."""
+def in_own_loop(shapes, steps, make_enqueue, make_step):
+    """A queue of 50, one enqueue a call in a thread, one step a call in the loop."""
 
     def run_once():
         with tf.Graph().as_default(), tf.device("/cpu:0"):
@@ -106,10 +106,10 @@ def reference(shapes, steps):
             for tensor, spec in zip(tensors, signature(shapes)):
                 tensor.set_shape(spec.shape)
             train_op = build_step(*tensors)
-            with tf.Session() as sess:
-                sess.run(tf.global_variables_initializer())
-                enqueue = private.make_callable(sess, [], [enqueue_op], placeholders)
-                step = private.make_callable(sess, [], [train_op])
+            sess = NewSessionCreator().create_session()
+            with tf.train.MonitoredSession(ReuseSessionCreator(sess)) as monitored:
+                enqueue = make_enqueue(sess, enqueue_op, placeholders)
+                step = make_step(sess, monitored, train_op)
                 thread = threading.Thread(
                     target=enqueue_until_cancelled, args=(enqueue, make_datapoint(shapes))
                 )
@@ -125,6 +125,26 @@ def reference(shapes, steps):
         return steps / seconds
 
     return run_once
+
+
+def reference(shapes, steps):
+    """Step and enqueue each a cached callable."""
+    return in_own_loop(
+        shapes,
+        steps,
+        lambda sess, op, placeholders: private.make_callable(sess, [], [op], placeholders),
+        lambda sess, monitored, op: private.make_callable(sess, [], [op]),
+    )
+
+
+def plain_tensorflow(shapes, steps):
+    """The way of TensorFlow's own documentation: enqueue by Session.run with a feed, step by a MonitoredSession."""
+    return in_own_loop(
+        shapes,
+        steps,
+        lambda sess, op, placeholders: lambda *arrays: sess.run(op, dict(zip(placeholders, arrays))),
+        lambda sess, monitored, op: lambda: monitored.run(op),
+    )
 
 
 def enqueue_until_cancelled(enqueue, datapoint):
@@ -171,6 +191,7 @@ def candidates(shapes, steps):
 
     found = {
         "reference: one enqueue a call": reference(shapes, steps),
+        "Session.run, MonitoredSession": plain_tensorflow(shapes, steps),
         "floor: DummyConstantInput": ours(lambda: DummyConstantInput(shapes), shapes, steps),
         "QueueInput": ours(lambda: QueueInput(flow()), shapes, steps),
         "QueueInput, default callbacks": ours(lambda: QueueInput(flow()), shapes, steps, defaults=True),
