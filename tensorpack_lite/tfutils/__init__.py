@@ -19,6 +19,7 @@ from .common import (
     get_global_step_var,
     get_tf_version_tuple,
 )
+from .environment import collect_env_info
 from .sessinit import (
     ChainInit,
     DictRestore,
@@ -41,6 +42,7 @@ __all__ = [
     "SmartInit",
     "TowerContext",
     "argscope",
+    "collect_env_info",
     "enable_argscope_for_function",
     "enable_argscope_for_module",
     "get_arg_scope",

@@ -247,14 +247,16 @@ def _update_average(scalar: Any, name: str, decay: float) -> Any:
     dtype = scalar.dtype.base_dtype if scalar.dtype.base_dtype == tf.float64 else tf.float32
     with _plain_local_variables():
         average = _local_scalar(f"EMA/{name}", dtype)
-        biased = _local_scalar(f"EMA/{name}/biased", dtype)
-        local_step = _local_scalar(f"EMA/{name}/local_step", dtype)
+        biased = _local_scalar(
+            f"EMA/{name}/biased", tf.float64
+        )  # so that rounding does not show in the average
+        local_step = _local_scalar(f"EMA/{name}/local_step", tf.float64)
     with cached_name_scope("EMA"):
         with tf.name_scope(f"{name}_EMA_update"):
-            sample = tf.cast(scalar, dtype)
             step = local_step.assign_add(1.0, read_value=True)
-            total = biased.assign_add((sample - biased.read_value()) * (1.0 - decay), read_value=True)
-            debiased = total / (1.0 - tf.pow(tf.constant(decay, dtype), step))
+            news = tf.cast(scalar, tf.float64) - biased.read_value()
+            total = biased.assign_add(news * (1.0 - decay), read_value=True)
+            debiased = tf.cast(total / (1.0 - tf.pow(tf.constant(decay, tf.float64), step)), dtype)
             assign = average.assign(debiased, read_value=False)
         with tf.control_dependencies([assign]):
             return tf.identity(debiased, name=f"{name}_EMA_apply")

@@ -18,6 +18,11 @@ ALLOWED = {
         "setattr",
     ): "ObjAttrParam sets the attribute whose name the user gives",
     (
+        "tfutils/argscope.py",
+        "setattr",
+        "setattr",
+    ): "enable_argscope_for_module replaces the functions of the module that the user gives: that is what it is for",
+    (
         "utils/logger.py",
         "input",
         "input",

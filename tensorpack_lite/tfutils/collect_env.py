@@ -1,0 +1,13 @@
+"""Print a description of the environment: `python -m tensorpack_lite.tfutils.collect_env`."""
+
+from __future__ import annotations
+
+import sys
+
+from .environment import collect_env_info
+
+__all__ = ["collect_env_info"]
+
+
+if __name__ == "__main__":
+    sys.stdout.write(collect_env_info() + "\n")

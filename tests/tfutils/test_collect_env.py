@@ -1,0 +1,86 @@
+"""The report of the environment: complete, and never an error."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tensorpack_lite._version import __version__
+from tensorpack_lite.compat import TF_VERSION
+from tensorpack_lite.tfutils import environment
+from tensorpack_lite.tfutils.collect_env import collect_env_info
+
+
+def rows(text: str) -> dict:
+    """First column -> the rest."""
+    return {
+        " ".join(line.split("  ")[0].split()): line.split("  ", 1)[-1].strip()
+        for line in text.splitlines()
+        if line
+    }
+
+
+class TestCollectEnvInfo:
+    def test_versions(self):
+        """Those that a bug report needs."""
+        found = rows(collect_env_info())
+        assert (__version__, np.__version__) == (found["tensorpack_lite"], found["numpy"])
+        assert found["tensorflow"].startswith("{}.{}".format(*TF_VERSION))
+
+    def test_what_cannot_be_found_out_is_said(self, monkeypatch):
+        """A question that raises fills its own row only."""
+        monkeypatch.setattr(environment.psutil, "virtual_memory", lambda: 1 / 0)
+        found = rows(collect_env_info())
+        assert "unknown (ZeroDivisionError: division by zero)" == found["RAM"]
+        assert np.__version__ == found["numpy"]
+
+    def test_broken_packages(self, monkeypatch):
+        """A package that fails on import does not break the report."""
+
+        def broken(name):
+            raise OSError("libhorovod.so: wrong ELF class")
+
+        monkeypatch.setattr(environment.importlib.util, "find_spec", lambda name: object())
+        monkeypatch.setattr(environment.importlib, "import_module", broken)
+        assert "unknown (OSError: libhorovod.so: wrong ELF class)" == rows(collect_env_info())["horovod"]
+
+    def test_broken_driver(self, monkeypatch):
+        """Nor does a GPU driver."""
+
+        def broken():
+            raise MemoryError("nvml")
+
+        monkeypatch.setattr(environment, "NVMLContext", broken)
+        assert "unknown (MemoryError: nvml)" == rows(collect_env_info())["GPU 0"]
+
+
+class TestCapabilities:
+    def test_essentials_are_there(self):
+        """What the library stands on exists in every supported TensorFlow."""
+        found = environment.tensorflow_capabilities()
+        assert all(
+            found[name] for name in ("Session", "train.Saver", "queue.FIFOQueue", "summary.FileWriter")
+        )
+
+    @pytest.mark.parametrize("name", ["layers.dense", "estimator.Estimator", "nn.rnn_cell.LSTMCell"])
+    def test_what_left_with_keras_3(self, name):
+        """The table is probed: these are gone since 2.16."""
+        assert (TF_VERSION < (2, 16)) == environment.tensorflow_capabilities()[name]
+
+    def test_what_came_later(self):
+        """Determinism is TF 2's."""
+        found = environment.tensorflow_capabilities()
+        assert (TF_VERSION >= (2, 9)) == found["config.experimental.enable_op_determinism"]
+
+
+@pytest.mark.slow
+def test_runs_as_a_module():
+    """`python -m tensorpack_lite.tfutils.collect_env` prints it, with nothing else on stdout and no warning of runpy."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tensorpack_lite.tfutils.collect_env"], capture_output=True, check=True
+    )
+    assert done.stdout.decode().startswith("system")
+    assert b"RuntimeWarning" not in done.stderr

@@ -1,0 +1,251 @@
+"""Gradient processors against NumPy, on dense gradients, on slices, and on none."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.tfutils.gradproc import (
+    CheckGradient,
+    FilterNoneGrad,
+    GlobalNormClip,
+    GradientProcessor,
+    MapGradient,
+    PrintGradient,
+    ScaleGradient,
+    SummaryGradient,
+)
+
+A, B = np.array([3.0, -4.0], dtype="float32"), np.array([[12.0]], dtype="float32")
+
+
+@pytest.fixture
+def grads():
+    """Two variables with known gradients, of joint norm 13, and one without."""
+    return [
+        (tf.constant(A), tf.get_variable("fc/W", shape=[2])),
+        (tf.constant(B), tf.get_variable("fc/b", shape=[1, 1])),
+        (None, tf.get_variable("unused", shape=[])),
+    ]
+
+
+def slices(values=(1.0, 2.0)):
+    """Rows 0 and 2 of a [4] variable."""
+    return tf.IndexedSlices(tf.constant(values), tf.constant([0, 2]), tf.constant([4]))
+
+
+def names(grads) -> list:
+    """The variables' names."""
+    return [var.op.name for _, var in grads]
+
+
+class TestGradientProcessor:
+    def test_one_name_scope_for_all_calls(self, grads):
+        """Its operations are under the class name, without `_1` at the second call."""
+
+        class Double(GradientProcessor):
+            def _process(self, grads):
+                return [(tf.multiply(grad, 2, name="x2"), var) for grad, var in grads]
+
+        double = Double()
+        seen = [double.process(grads[:1])[0][0].op.name for _ in range(2)]
+        assert ["Double/x2", "Double/x2_1"] == seen
+
+    def test_each_graph_has_its_own_scope(self):
+        """A processor that served another graph starts anew (in tensorpack the scope of the first stays)."""
+        processor = MapGradient(lambda grad: tf.identity(grad, name="x"))
+        seen = []
+        for outer in ("a", "b"):
+            with tf.Graph().as_default(), tf.name_scope(outer):
+                grad = (tf.constant(1.0), tf.get_variable("w", shape=[]))
+                seen.append(processor.process([grad])[0][0].op.name)
+        assert ["a/MapGradient/x", "b/MapGradient/x"] == seen
+
+    def test_keeps_no_graph_alive(self):
+        """What is remembered of a graph dies with it."""
+        processor = SummaryGradient()
+        with tf.Graph().as_default() as graph:
+            processor.process([(tf.constant(1.0), tf.get_variable("w", shape=[]))])
+        ghost = weakref.ref(graph)
+        del graph
+        gc.collect()
+        assert ghost() is None
+
+    def test_is_abstract(self):
+        """A subclass defines _process."""
+        with pytest.raises(TypeError, match="abstract"):
+            GradientProcessor()
+
+
+class TestFilterNoneGrad:
+    def test_drops_none(self, grads, capsys):
+        """And says which."""
+        assert ["fc/W", "fc/b"] == names(FilterNoneGrad().process(grads))
+        assert "No gradient w.r.t 1 trainable variables: unused" in capsys.readouterr().out
+
+    def test_quietly(self, grads, capsys):
+        """Unless it is not to."""
+        FilterNoneGrad(verbose=False).process(grads)
+        assert "" == capsys.readouterr().out
+
+
+class TestGlobalNormClip:
+    @pytest.mark.parametrize(("norm", "factor"), [(6.5, 0.5), (13.0, 1.0), (100.0, 1.0)])
+    def test_scales_all_by_one_factor(self, sess, grads, norm, factor):
+        """sqrt(3^2 + 4^2 + 12^2) = 13; None stays None."""
+        clipped = GlobalNormClip(norm).process(grads)
+        got_a, got_b = sess.run([clipped[0][0], clipped[1][0]])
+        np.testing.assert_allclose(A * factor, got_a, rtol=1e-6)
+        np.testing.assert_allclose(B * factor, got_b, rtol=1e-6)
+        assert clipped[2][0] is None
+        assert names(grads) == names(clipped)
+
+    def test_slices(self, sess):
+        """Slices count with their values and stay slices."""
+        var = tf.get_variable("e", shape=[4])
+        ((clipped, _),) = GlobalNormClip(1.0).process([(slices([3.0, 4.0]), var)])
+        np.testing.assert_allclose([0.6, 0.8], sess.run(clipped).values, rtol=1e-6)
+
+    @pytest.mark.parametrize("norm", [0, -1.0, float("nan")])
+    def test_refuses_other_norms(self, norm):
+        """It must be positive."""
+        with pytest.raises(ValueError, match=f"GlobalNormClip: global_norm is {norm}, wanted a number > 0"):
+            GlobalNormClip(norm)
+
+
+class TestMapGradient:
+    def test_one_argument(self, sess, grads):
+        """func(grad), for the variables that match as a whole."""
+        mapped = MapGradient(lambda grad: grad * 2, regex="fc/W|x").process(grads[:2])
+        got = sess.run([grad for grad, _ in mapped])
+        assert ([6.0, -8.0], [[12.0]]) == (got[0].tolist(), got[1].tolist())
+
+    def test_two_arguments(self, grads):
+        """func(grad, var)."""
+        seen = []
+        MapGradient(lambda grad, var: seen.append(var.op.name)).process(grads)
+        assert ["fc/W", "fc/b", "unused"] == seen
+
+    def test_none_drops(self, grads):
+        """A pair whose gradient becomes None is left out."""
+        assert ["fc/b", "unused"] == names(MapGradient(lambda grad: None, regex="fc/W").process(grads))
+
+    def test_bound_methods_and_defaults(self, grads):
+        """Only what must be passed counts."""
+        assert 3 == len(MapGradient(lambda grad, scale=3: tf.zeros([])).process(grads))
+
+    def test_warns_when_nothing_matches(self, grads, capsys):
+        """Mostly a misspelt regex; "fc" alone is not "fc/W"."""
+        MapGradient(lambda grad: grad, regex="fc").process(grads)
+        assert "MapGradient: 'fc' matches no variable" in capsys.readouterr().out
+
+    def test_refuses_other_functions(self):
+        """One argument or two."""
+        with pytest.raises(TypeError, match="func takes 3 arguments"):
+            MapGradient(lambda a, b, c: a)
+
+
+class TestSummaryGradient:
+    def test_histogram_and_rms(self, sess, grads):
+        """Gradients pass unchanged, None is dropped; the average of the rms starts with the rms."""
+        assert grads[:2] == SummaryGradient().process(grads)
+        wanted = ["fc/W-grad", "fc/W/rms-summary", "fc/b-grad", "fc/b/rms-summary"]
+        assert [f"SummaryGradient/{name}" for name in wanted] == [
+            tensor.op.name for tensor in tf.get_collection(tf.GraphKeys.SUMMARIES)
+        ]
+        sess.run(tf.local_variables_initializer())
+        got = sess.run(tf.get_collection("MOVING_SUMMARY_OPS"))
+        np.testing.assert_allclose([np.sqrt(12.5), 12.0], got, rtol=1e-6)
+
+    def test_once_for_each_variable(self, grads):
+        """Also by another instance, and not for copies in other towers."""
+        replica = (tf.constant(A), tf.get_variable("tower1/fc/W", shape=[2]))
+        SummaryGradient().process(grads)
+        SummaryGradient().process([*grads, replica])
+        assert 4 == len(tf.get_collection(tf.GraphKeys.SUMMARIES))
+
+    def test_once_for_each_graph(self, grads):
+        """A second graph of the process has its summaries (in tensorpack it has none)."""
+        SummaryGradient().process(grads)
+        with tf.Graph().as_default():
+            SummaryGradient().process([(tf.constant(1.0), tf.get_variable("fc/W", shape=[]))])
+            assert 2 == len(tf.get_collection(tf.GraphKeys.SUMMARIES))
+
+    def test_slices(self):
+        """Their values are summarised; they stay slices."""
+        pair = (slices(), tf.get_variable("e", shape=[4]))
+        assert [pair] == SummaryGradient(collections=["mine"]).process([pair])
+        assert 1 == len(tf.get_collection("mine"))
+
+
+class TestPrintGradient:
+    def test_prints(self, sess, grads, capfd):
+        """Name and numbers to stderr, once a variable."""
+        printed = PrintGradient("fc/W").process(grads)
+        np.testing.assert_array_equal(A, sess.run(printed[0][0]))
+        assert "fc/W-grad shape: [2] mean: -0.5" in capfd.readouterr().err
+        again = PrintGradient("fc/W").process(grads)
+        assert again[0][0] is grads[0][0]
+
+    def test_slices(self, sess):
+        """Slices stay slices."""
+        ((printed, _),) = PrintGradient().process([(slices(), tf.get_variable("e", shape=[4]))])
+        assert [1.0, 2.0] == sess.run(printed).values.tolist()
+
+
+class TestCheckGradient:
+    def test_good_gradients_pass(self, sess, grads):
+        """Their values are unchanged, None is dropped."""
+        checked = CheckGradient().process(grads)
+        np.testing.assert_array_equal(A, sess.run(checked[0][0]))
+        assert ["fc/W", "fc/b"] == names(checked)
+
+    @pytest.mark.parametrize("bad", [np.nan, np.inf])
+    def test_bad_gradients_fail(self, sess, bad):
+        """The message names the variable."""
+        var = tf.get_variable("fc/W", shape=[2])
+        for grad in (tf.constant([1.0, bad]), slices([1.0, bad])):
+            ((checked, _),) = CheckGradient().process([(grad, var)])
+            with pytest.raises(tf.errors.InvalidArgumentError, match="CheckGradient/fc/W"):
+                sess.run(checked)
+
+
+class TestScaleGradient:
+    def test_first_match_counts(self, sess, grads, capsys):
+        """Whole names; what matches nothing passes; each is logged."""
+        scaled = ScaleGradient([("fc/W", 0.5), ("fc/.*", 3.0)]).process(grads[:2])
+        got = sess.run([grad for grad, _ in scaled])
+        assert ([1.5, -2.0], [[36.0]]) == (got[0].tolist(), got[1].tolist())
+        assert "Gradient of 'fc/W' is multiplied by 0.5" in capsys.readouterr().out
+
+    def test_zero_drops(self, grads, capsys):
+        """A variable with factor 0 is not updated at all, not even by momentum."""
+        assert ["fc/b"] == names(ScaleGradient(("fc/W", 0), verbose=False).process(grads[:2]))
+        assert "" == capsys.readouterr().out
+
+    def test_slices_and_half_precision(self, sess):
+        """Slices stay slices, dtypes stay."""
+        pairs = [
+            (slices(), tf.get_variable("e", shape=[4])),
+            (tf.constant(2.0, tf.float16), tf.get_variable("h", shape=[], dtype=tf.float16)),
+        ]
+        (e, _), (h, _) = ScaleGradient((".*", 2.0)).process(pairs)
+        assert [2.0, 4.0] == sess.run(e).values.tolist()
+        assert (tf.float16, 4.0) == (h.dtype, sess.run(h))
+
+    @pytest.mark.parametrize("multipliers", ["fc", [("fc", 1.0), "x"], ("a", "b", "c")])
+    def test_refuses_other_multipliers(self, multipliers):
+        """Pairs."""
+        with pytest.raises(TypeError, match=r"takes a pair \(regex, factor\) or a list of them"):
+            ScaleGradient(multipliers)
+
+    def test_refuses_a_second_pair_as_verbose(self):
+        """A frequent slip."""
+        with pytest.raises(
+            TypeError, match="takes a bool as verbose, got tuple. Put several pairs into one list"
+        ):
+            ScaleGradient(("a", 1.0), ("b", 2.0))

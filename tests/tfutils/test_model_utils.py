@@ -1,0 +1,64 @@
+"""The table of variables and the text of shapes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.tfutils.model_utils import describe_trainable_vars, get_shape_str
+
+
+class TestDescribe:
+    def test_table_and_totals(self, capsys):
+        """Name, shape, elements; 4 bytes a float."""
+        tf.get_variable("fc/W", shape=[512, 1024])
+        tf.get_variable("fc/b", shape=[10])
+        describe_trainable_vars()
+        text = capsys.readouterr().out
+        assert [["fc/W", "[512,", "1024]", "524288"], ["fc/b", "[10]", "10"]] == [
+            line.split() for line in text.splitlines() if line.startswith("fc/")
+        ]
+        assert "(elements): 524298" in text
+        assert "2.00MB" in text
+
+    def test_leaves_out_other_towers_and_untrained(self, capsys):
+        """Copies and statistics are not listed."""
+        tf.get_variable("fc/W", shape=[2])
+        tf.get_variable("tower1/fc/W", shape=[2])
+        tf.get_variable("ema", shape=[2], trainable=False)
+        describe_trainable_vars()
+        text = capsys.readouterr().out
+        assert "Number of trainable variables: 1\n" in text
+        assert "tower1" not in text
+
+    def test_shows_dtype_and_device_where_they_differ(self, capsys):
+        """Only then do the columns appear."""
+        tf.get_variable("a", shape=[2])
+        describe_trainable_vars()
+        assert "dtype" not in capsys.readouterr().out
+        with tf.device("/cpu:0"):
+            tf.get_variable("b", shape=[2], dtype=tf.float64)
+        describe_trainable_vars()
+        text = capsys.readouterr().out
+        assert "float64" in text
+        assert "CPU:0" in text
+
+    def test_warns_of_nothing(self, capsys):
+        """A model without variables is worth a word."""
+        describe_trainable_vars()
+        assert "No trainable variables" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("shapes", "expected"),
+    [
+        ([[None, 3]], "[?, 3]"),
+        ([[]], "[]"),
+        ([None], "<unknown>"),
+        ([[None, 3], [4]], "[?, 3], [4]"),
+    ],
+)
+def test_get_shape_str(shapes, expected):
+    """Question marks for what is not known; several are separated by commas."""
+    tensors = [tf.placeholder(tf.float32, shape) for shape in shapes]
+    assert expected == get_shape_str(tensors[0] if len(tensors) == 1 else tensors)

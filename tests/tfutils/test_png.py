@@ -1,0 +1,34 @@
+"""PNG files without an image library."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.tfutils.png import encode_png
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+@pytest.mark.parametrize("size", [(1, 1), (5, 3), (40, 70)])
+def test_tensorflow_reads_it_back(sess, channels, size):
+    """Every pixel, in every number of channels."""
+    image = np.random.RandomState(0).randint(0, 256, size=[*size, channels]).astype("uint8")
+    np.testing.assert_array_equal(image, sess.run(tf.image.decode_png(tf.constant(encode_png(image)))))
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        np.zeros([2, 2, 3]),
+        np.zeros([2, 2], "uint8"),
+        np.zeros([2, 2, 5], "uint8"),
+        np.zeros([0, 2, 3], "uint8"),
+    ],
+)
+def test_refuses_other_arrays(image):
+    """Dtype and shape are named."""
+    with pytest.raises(
+        ValueError, match=r"takes uint8 \[H, W, C\] with 1 to 4 channels, got (float64|uint8) \("
+    ):
+        encode_png(image)

@@ -1,0 +1,320 @@
+"""Values for variables: from checkpoints, files, dictionaries."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.tfutils.sessinit import (
+    ChainInit,
+    DictRestore,
+    JustCurrentSession,
+    SaverRestore,
+    SaverRestoreRelaxed,
+    SessionInit,
+    SmartInit,
+    get_model_loader,
+)
+from tensorpack_lite.tfutils.varmanip import save_checkpoint_vars
+
+KINDS = [True, False]  # resource variables and ref variables
+
+
+def make(use_resource=True, **variables) -> list:
+    """Variables of the given initial values; `__` in a name stands for a slash."""
+    return [
+        tf.get_variable(name.replace("__", "/"), initializer=value, use_resource=use_resource)
+        for name, value in variables.items()
+    ]
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a checkpoint with TensorFlow's Saver."""
+
+    def write(name="model-3", **variables):
+        with tf.Graph().as_default(), tf.Session() as session:
+            make(**variables)
+            session.run(tf.global_variables_initializer())
+            return tf.train.Saver().save(session, str(tmp_path / name))
+
+    return write
+
+
+def load(init, sess) -> None:
+    """What a trainer does: graph, session, initial values, final graph, values."""
+    init._setup_graph()
+    sess.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+    tf.get_default_graph().finalize()
+    init._run_init(sess)
+
+
+class TestSaverRestore:
+    @pytest.mark.parametrize("use_resource", KINDS)
+    def test_restores(self, write, sess, use_resource):
+        """What both have; what only the graph has keeps its initial value."""
+        path = write(a=[1.0, 2.0], b=3.0)
+        a, c = make(use_resource, a=[0.0, 0.0], c=5.0)
+        load(SaverRestore(path), sess)
+        assert ([1.0, 2.0], 5.0) == (sess.run(a).tolist(), sess.run(c))
+
+    def test_between_kinds_of_variables(self, write, sess):
+        """A checkpoint of ref variables restores into resource variables, and back."""
+        path = write(use_resource=False, a=1.0)
+        (a,) = make(True, a=0.0)
+        load(SaverRestore(path), sess)
+        assert 1.0 == sess.run(a)
+
+    def test_latest_of_a_directory(self, write, sess):
+        """The directory's file `checkpoint`."""
+        write("model-1", a=1.0)
+        path = write("model-2", a=2.0)
+        init = SaverRestore(os.path.join(os.path.dirname(path), "checkpoint"))
+        (a,) = make(a=0.0)
+        load(init, sess)
+        assert (path, 2.0) == (init.path, sess.run(a))
+
+    def test_local_variables_are_left_alone(self, write, sess):
+        """Only global variables are restored."""
+        path = write(a=1.0, b=1.0)
+        (b,) = make(b=0.0)
+        a = tf.get_variable("a", initializer=0.0, collections=[tf.GraphKeys.LOCAL_VARIABLES])
+        load(SaverRestore(path), sess)
+        assert [0.0, 1.0] == sess.run([a, b])
+
+    def test_prefix(self, write, sess):
+        """The scope is cut from those that are in it; others match by their own name."""
+        path = write(W=1.0, ab__W=2.0, b=3.0)
+        variables = make(a__W=0.0, ab__W=0.0, b=0.0)
+        load(SaverRestore(path, prefix="a"), sess)
+        assert [1.0, 2.0, 3.0] == sess.run(variables)
+
+    @pytest.mark.parametrize("ignored", ["a", "a:0"])
+    def test_ignore(self, write, sess, ignored, capsys):
+        """Names to ignore are those of the checkpoint; they are not missed."""
+        path = write(a=1.0, b=2.0)
+        variables = make(x__a=0.0, b=0.0)
+        load(SaverRestore(path, prefix="x", ignore=[ignored]), sess)
+        assert [0.0, 2.0] == sess.run(variables)
+        assert "not found" not in capsys.readouterr().out
+
+    def test_keys_with_colon(self, tmp_path, sess):
+        """Keys of a checkpoint may end in `:0`."""
+        path = str(tmp_path / "m")
+        with tf.Graph().as_default(), tf.Session() as session:
+            (var,) = make(a=1.0)
+            session.run(var.initializer)
+            tf.train.Saver({"a:0": var}).save(session, path)
+        (a,) = make(a=0.0)
+        load(SaverRestore(path), sess)
+        assert 1.0 == sess.run(a)
+
+    def test_reports_what_has_no_partner(self, write, sess, capsys):
+        """One line for each side, without what matters in training only."""
+        path = write(a=1.0, old=1.0, a__Momentum=0.0)
+        make(a=0.0, new=0.0, a__Adam=0.0)
+        load(SaverRestore(path), sess)
+        text = capsys.readouterr().out
+        assert "in the graph, but not found in the checkpoint: new\n" in text
+        assert "in the checkpoint, but not found in the graph: old\n" in text
+
+    def test_nothing_in_common(self, write):
+        """An error, not a silent start from scratch (in tensorpack one of TensorFlow's)."""
+        path = write(a=1.0)
+        make(b=0.0)
+        with pytest.raises(ValueError, match="the graph have no variable in common"):
+            SaverRestore(path)._setup_graph()
+
+    def test_another_shape(self, write):
+        """Named, with the way out, before the session exists."""
+        path = write(a=[1.0, 2.0])
+        make(a=[0.0, 0.0, 0.0])
+        with pytest.raises(
+            ValueError,
+            match=r"variables of another shape in .*: a \(3,\) \(there \(2,\)\).*ignore_mismatch=True",
+        ):
+            SaverRestore(path)._setup_graph()
+
+    def test_two_variables_for_one(self, write):
+        """The prefix makes two names the same."""
+        path = write(a=1.0)
+        make(a=0.0, x__a=0.0)
+        with pytest.raises(ValueError, match="'a' and 'x/a' both mean 'a'"):
+            SaverRestore(path, prefix="x")._setup_graph()
+
+    def test_missing(self, tmp_path):
+        """At construction."""
+        with pytest.raises(FileNotFoundError, match="There is no checkpoint .*model-9"):
+            SaverRestore(str(tmp_path / "model-9"))
+
+    def test_warns_of_npz(self, tmp_path, capsys):
+        """Such files are for SmartInit."""
+        with pytest.raises(FileNotFoundError):
+            SaverRestore(str(tmp_path / "m.npz"))
+        assert "Use SmartInit(path)" in capsys.readouterr().out
+
+    def test_two_in_one_graph(self, write, sess):
+        """Two checkpoints into one graph, with a prefix each: as GANs and teachers do."""
+        first, second = write("m1", w=1.0), write("m2", w=2.0)
+        variables = make(a__w=0.0, b__w=0.0)
+        load(ChainInit([SaverRestore(first, prefix="a"), SaverRestore(second, prefix="b")]), sess)
+        assert [1.0, 2.0] == sess.run(variables)
+
+
+class TestSaverRestoreRelaxed:
+    @pytest.mark.parametrize("use_resource", KINDS)
+    def test_makes_fit_or_skips(self, tmp_path, sess, use_resource, capsys):
+        """Reshaped, cast, skipped."""
+        path = str(tmp_path / "m")
+        save_checkpoint_vars(
+            {"a": np.arange(4.0), "b": np.float16(2), "c": np.ones(3, dtype="float32")}, path
+        )
+        a, b, c = make(use_resource, a=np.zeros([2, 2], dtype="float32"), b=0.0, c=[0.0, 0.0])
+        load(SaverRestoreRelaxed(path), sess)
+        assert ([[0.0, 1.0], [2.0, 3.0]], 2.0, [0.0, 0.0]) == (
+            sess.run(a).tolist(),
+            sess.run(b),
+            sess.run(c).tolist(),
+        )
+        assert "Variable c has shape" in capsys.readouterr().out
+
+    def test_adds_nothing_to_the_graph(self, write):
+        """Values are read in Python."""
+        path = write(a=1.0)
+        make(a=0.0)
+        before = len(tf.get_default_graph().get_operations())
+        SaverRestoreRelaxed(path)._setup_graph()
+        assert before == len(tf.get_default_graph().get_operations())
+
+
+class TestDictRestore:
+    @pytest.mark.parametrize("use_resource", KINDS)
+    def test_sets_what_both_have(self, sess, use_resource, capsys):
+        """Names with or without `:0`; plain numbers too (refused by tensorpack)."""
+        a, b, c = make(use_resource, a=0.0, b=[0.0, 0.0], c=5.0)
+        load(DictRestore({"a": 1.0, "b:0": np.array([1.0, 2.0]), "d": 3}), sess)
+        assert (1.0, [1.0, 2.0], 5.0) == (sess.run(a), sess.run(b).tolist(), sess.run(c))
+        text = capsys.readouterr().out
+        assert "restore from dict: a, b\n" in text
+        assert "in the graph, but not found in the dict: c\n" in text
+        assert "in the dict, but not found in the graph: d\n" in text
+
+    def test_lists_unused_slots(self, sess, capsys):
+        """What the dictionary has too much is listed without a filter."""
+        make(a=0.0)
+        load(DictRestore({"a": 1.0, "a/Adam": 2.0}), sess)
+        assert "not found in the graph: a/Adam\n" in capsys.readouterr().out
+
+    def test_mismatch(self, sess):
+        """An error, unless it is to be ignored."""
+        (a,) = make(a=[0.0, 0.0])
+        sess.run(tf.global_variables_initializer())
+        with pytest.raises(ValueError, match=r"Variable a has shape \(2,\)"):
+            DictRestore({"a": [1.0, 2.0, 3.0]}).init(sess)
+        DictRestore({"a": [1.0, 2.0, 3.0]}, ignore_mismatch=True).init(sess)
+        assert [0.0, 0.0] == sess.run(a).tolist()
+
+    def test_refuses_other_things(self):
+        """A path is for SmartInit."""
+        with pytest.raises(TypeError, match="DictRestore: takes a dictionary .*, got str"):
+            DictRestore("a.npz")
+
+
+class TestChainInit:
+    def test_phases_in_order(self, sess):
+        """All graphs first, then all values; later ones win."""
+        calls = []
+
+        class Recorder(SessionInit):
+            def __init__(self, name):
+                self.name = name
+
+            def _setup_graph(self):
+                calls.append(("graph", self.name))
+
+            def _run_init(self, sess):
+                calls.append(("run", self.name))
+
+        ChainInit([Recorder(1), Recorder(2)]).init(sess)
+        assert [("graph", 1), ("graph", 2), ("run", 1), ("run", 2)] == calls
+
+    def test_refuses_other_things(self):
+        """Paths are wrapped by SmartInit."""
+        with pytest.raises(TypeError, match="ChainInit: takes a list of SessionInit, got str"):
+            ChainInit(["model-10"])
+
+
+class TestSmartInit:
+    @pytest.mark.parametrize("nothing", [None, "", [], {}])
+    def test_nothing(self, nothing):
+        """Whatever is empty loads nothing."""
+        assert type(SmartInit(nothing)) is JustCurrentSession
+
+    def test_checkpoint(self, write):
+        """A checkpoint, strictly or relaxed."""
+        path = write(a=1.0)
+        assert type(SmartInit(path)) is SaverRestore
+        assert type(SmartInit(path, ignore_mismatch=True)) is SaverRestoreRelaxed
+        assert path == SmartInit(path + ".index").path
+
+    @pytest.mark.parametrize("name", ["m.npz", "m.npy"])
+    def test_parameter_files(self, tmp_path, sess, name):
+        """Both kinds of NumPy files (tensorpack fails on the second)."""
+        path, values = str(tmp_path / name), {"a": np.float32(2)}
+        if name.endswith("npz"):
+            np.savez(path, **values)
+        else:
+            np.save(path, values)
+        (a,) = make(a=0.0)
+        load(SmartInit(path), sess)
+        assert 2.0 == sess.run(a)
+
+    def test_dict(self, sess):
+        """A dictionary, with ignore_mismatch passed on."""
+        (a,) = make(a=[0.0, 0.0])
+        load(SmartInit({"a": np.zeros(3)}, ignore_mismatch=True), sess)
+        assert [0.0, 0.0] == sess.run(a).tolist()
+
+    def test_list(self, write, sess):
+        """One after the other; None in it is fine."""
+        variables = make(a=0.0, b=0.0)
+        load(SmartInit([write(a=1.0, b=1.0), None, {"b": 2.0}]), sess)
+        assert [1.0, 2.0] == sess.run(variables)
+
+    def test_session_init(self):
+        """What is one already is returned."""
+        init = JustCurrentSession()
+        assert SmartInit(init) is init
+
+    def test_home(self, tmp_path, monkeypatch):
+        """`~` is the home directory."""
+        monkeypatch.setenv("HOME", str(tmp_path))
+        np.savez(str(tmp_path / "m.npz"), a=1.0)
+        assert type(SmartInit("~/m.npz")) is DictRestore
+
+    def test_no_such_path(self, tmp_path):
+        """Named."""
+        with pytest.raises(ValueError, match="SmartInit: there is no file at .*nothing"):
+            SmartInit(str(tmp_path / "nothing"))
+
+    def test_no_such_npz(self, tmp_path):
+        """Named."""
+        with pytest.raises(FileNotFoundError, match=r"no parameter file .*m\.npz"):
+            SmartInit(str(tmp_path / "m.npz"))
+
+    def test_other_objects(self):
+        """A sentence (in tensorpack a TypeError about its own message)."""
+        with pytest.raises(ValueError, match="SmartInit: takes a path, .* got int 3"):
+            SmartInit(3)
+
+    def test_old_name(self):
+        """get_model_loader is the same function."""
+        assert get_model_loader is SmartInit
+
+
+def test_a_stranger_needs_neither_phase(sess):
+    """A subclass without constructor call that defines nothing does nothing."""
+    SessionInit().init(sess)

@@ -1,0 +1,356 @@
+"""Checkpoints as dictionaries, names, and values that almost fit."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.tfutils.varmanip import (
+    SessionUpdate,
+    dump_session_params,
+    get_all_checkpoints,
+    get_checkpoint_path,
+    get_savename_from_varname,
+    is_training_name,
+    load_checkpoint_vars,
+    load_chkpt_vars,
+    load_parameter_file,
+    save_checkpoint_vars,
+    save_chkpt_vars,
+)
+
+VALUES = {"fc/W": np.arange(6, dtype="float32").reshape(2, 3), "global_step": np.int64(7)}
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """A checkpoint with VALUES, as TensorFlow's Saver writes it."""
+    with tf.Graph().as_default(), tf.Session() as sess:
+        for name, value in VALUES.items():
+            tf.get_variable(name, initializer=value)
+        sess.run(tf.global_variables_initializer())
+        return tf.train.Saver().save(sess, str(tmp_path / "model"), global_step=7)
+
+
+def check(got: dict) -> None:
+    """The dictionary is VALUES."""
+    assert sorted(VALUES) == sorted(got)
+    for name, value in VALUES.items():
+        np.testing.assert_array_equal(value, got[name])
+        assert value.dtype == got[name].dtype
+
+
+class TestLoadAndSave:
+    def test_reads_a_checkpoint(self, checkpoint):
+        """All of its variables."""
+        check(load_checkpoint_vars(checkpoint))
+
+    @pytest.mark.parametrize("name", ["m.npz", "m"])
+    def test_round_trip(self, tmp_path, name):
+        """Names with `:0` come back without."""
+        path = str(tmp_path / name)
+        save_checkpoint_vars({"fc/W:0": VALUES["fc/W"], "global_step:0": VALUES["global_step"]}, path)
+        check(load_checkpoint_vars(path))
+
+    def test_saver_reads_what_was_written(self, tmp_path, sess):
+        """It is a checkpoint to TensorFlow as well."""
+        path = str(tmp_path / "m")
+        save_checkpoint_vars(VALUES, path)
+        var = tf.get_variable("fc/W", shape=[2, 3])
+        tf.train.Saver().restore(sess, path)
+        np.testing.assert_array_equal(VALUES["fc/W"], sess.run(var))
+
+    def test_adds_nothing_to_the_graph(self, tmp_path):
+        """The default graph stays empty."""
+        save_checkpoint_vars(VALUES, str(tmp_path / "m"))
+        assert [] == tf.get_default_graph().get_operations()
+
+    def test_names_itself_latest_only_where_there_is_none(self, tmp_path, checkpoint):
+        """The `checkpoint` file of a training is not replaced."""
+        save_checkpoint_vars(VALUES, str(tmp_path / "converted"))
+        assert checkpoint == get_checkpoint_path(str(tmp_path / "checkpoint"))
+        (tmp_path / "new").mkdir()
+        save_checkpoint_vars(VALUES, str(tmp_path / "new" / "m"))
+        assert str(tmp_path / "new" / "m") == get_checkpoint_path(str(tmp_path / "new" / "checkpoint"))
+
+    def test_bare_name(self, tmp_path, monkeypatch):
+        """A name without a directory is in the current one."""
+        monkeypatch.chdir(tmp_path)
+        save_checkpoint_vars(VALUES, "m")
+        check(load_checkpoint_vars("m"))
+
+    def test_refuses_npy(self, tmp_path):
+        """That format holds one array."""
+        with pytest.raises(ValueError, match=r"cannot write .*\.npy. Name it .npz"):
+            save_checkpoint_vars(VALUES, str(tmp_path / "m.npy"))
+
+    def test_refuses_one_variable_twice(self, tmp_path):
+        """`w` and `w:0` are one."""
+        with pytest.raises(ValueError, match="two names mean the same variable"):
+            save_checkpoint_vars({"w": 1.0, "w:0": 2.0}, str(tmp_path / "m"))
+
+    def test_refuses_nothing(self, tmp_path):
+        """An empty checkpoint cannot be read again."""
+        with pytest.raises(ValueError, match="nothing to save"):
+            save_checkpoint_vars({}, str(tmp_path / "m"))
+
+    def test_missing_npz(self, tmp_path):
+        """A clear error."""
+        with pytest.raises(FileNotFoundError, match=r"no parameter file .*m\.npz"):
+            load_checkpoint_vars(str(tmp_path / "m.npz"))
+
+    def test_parameter_file_keeps_names(self, tmp_path):
+        """Names are as in the file."""
+        np.savez(str(tmp_path / "m.npz"), **{"fc/W:0": VALUES["fc/W"]})
+        assert ["fc/W:0"] == list(load_parameter_file(str(tmp_path / "m.npz")))
+
+    def test_short_names(self):
+        """Upstream's older names mean the same functions."""
+        assert (load_chkpt_vars, save_chkpt_vars) == (load_checkpoint_vars, save_checkpoint_vars)
+
+
+class TestDumpSessionParams:
+    def test_saves_the_model_only(self, tmp_path, sess):
+        """Trainable and model variables that are global; no slots, no locals."""
+        var = tf.get_variable("w", initializer=2.0)
+        tf.get_variable("ema", initializer=3.0, trainable=False, collections=["variables", "model_variables"])
+        tf.get_variable("replica", initializer=4.0, collections=[tf.GraphKeys.LOCAL_VARIABLES])
+        tf.train.MomentumOptimizer(0.1, 0.9).minimize(var * 1.0, var_list=[var])
+        sess.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        dump_session_params(str(tmp_path / "m.npz"))
+        assert {"w": 2.0, "ema": 3.0} == {
+            k: float(v) for k, v in load_checkpoint_vars(str(tmp_path / "m.npz")).items()
+        }
+
+    def test_keys_of_the_file(self, tmp_path, sess):
+        """The file's keys are tensor names, as tensorpack writes them."""
+        tf.get_variable("w", initializer=2.0)
+        sess.run(tf.global_variables_initializer())
+        dump_session_params(str(tmp_path / "m.npz"))
+        assert ["w:0"] == list(load_parameter_file(str(tmp_path / "m.npz")))
+
+    def test_needs_a_session(self, tmp_path):
+        """Without default session: what to do."""
+        with pytest.raises(RuntimeError, match="no default session"):
+            dump_session_params(str(tmp_path / "m.npz"))
+
+    def test_refuses_a_variable_in_both(self, tmp_path, sess):
+        """A variable is trained or not."""
+        tf.add_to_collection(tf.GraphKeys.MODEL_VARIABLES, tf.get_variable("w", initializer=2.0))
+        with pytest.raises(ValueError, match="both trainable and model variables: w:0"):
+            dump_session_params(str(tmp_path / "m.npz"))
+
+
+class TestGetCheckpointPath:
+    @pytest.mark.parametrize("suffix", ["", ".index", ".data-00000-of-00001"])
+    def test_files_of_a_checkpoint(self, checkpoint, suffix):
+        """Any of its files means it."""
+        assert checkpoint == get_checkpoint_path(checkpoint + suffix)
+
+    def test_the_latest(self, checkpoint):
+        """The file `checkpoint` means the latest one."""
+        assert checkpoint == get_checkpoint_path(os.path.join(os.path.dirname(checkpoint), "checkpoint"))
+
+    def test_bare_names(self, checkpoint, monkeypatch):
+        """Names without a directory."""
+        monkeypatch.chdir(os.path.dirname(checkpoint))
+        assert "./model-7" == get_checkpoint_path("model-7")
+        assert "model-7" == os.path.basename(get_checkpoint_path("checkpoint"))
+
+    def test_missing(self, tmp_path):
+        """Named, and from where it was looked for."""
+        with pytest.raises(
+            FileNotFoundError, match="There is no checkpoint .*nothing. Is the path right, as seen from"
+        ):
+            get_checkpoint_path(str(tmp_path / "nothing"))
+
+    def test_missing_checkpoint_file(self, tmp_path):
+        """A directory without that file."""
+        with pytest.raises(
+            FileNotFoundError, match="There is no file .*checkpoint, so no latest checkpoint is known"
+        ):
+            get_checkpoint_path(str(tmp_path / "checkpoint"))
+
+    def test_checkpoint_file_without_checkpoints(self, checkpoint):
+        """Its files were moved away: not None, not a TypeError."""
+        for suffix in (".index", ".data-00000-of-00001"):
+            os.remove(checkpoint + suffix)
+        with pytest.raises(FileNotFoundError, match="names no checkpoint whose files are there"):
+            get_checkpoint_path(os.path.join(os.path.dirname(checkpoint), "checkpoint"))
+
+    def test_directory(self, checkpoint):
+        """A directory is no checkpoint; the sentence says what to write."""
+        with pytest.raises(
+            FileNotFoundError,
+            match="is a directory, not a checkpoint. For its latest checkpoint: .*/checkpoint",
+        ):
+            get_checkpoint_path(os.path.dirname(checkpoint))
+
+
+def test_get_all_checkpoints(tmp_path):
+    """By number, not by text; only those of the prefix; without `.index`."""
+    for name in ("model-10", "model-9", "max-error-3", "model-x", "my-model-4"):
+        (tmp_path / (name + ".index")).touch()
+        (tmp_path / (name + ".data-00000-of-00001")).touch()
+    assert [(str(tmp_path / "model-9"), 9), (str(tmp_path / "model-10"), 10)] == get_all_checkpoints(
+        str(tmp_path)
+    )
+    assert [(str(tmp_path / "max-error-3"), 3)] == get_all_checkpoints(str(tmp_path), prefix="max-error")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("a/W:0",), "a/W:0"),
+        (("a/W:0", "a"), "W:0"),
+        (("a/W:0", "a/"), "W:0"),
+        (("ab/W:0", "a"), "ab/W:0"),
+        (("b/W:0", "a"), "b/W:0"),
+        (("a/W", "a", "s"), "s/W"),
+    ],
+)
+def test_get_savename_from_varname(arguments, expected):
+    """The prefix is a whole scope: "a" is not the beginning of "ab"."""
+    assert expected == get_savename_from_varname(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("fc/W/Adam", True),
+        ("fc/W/Adam_1:0", True),
+        ("fc/W/Momentum", True),
+        ("fc/W/RMSProp_1", True),
+        ("EMA/cost/biased", True),
+        ("tower0/EMA/cost", True),
+        ("AccumGrad/counter", True),
+        ("fc/W/AccumGrad", True),
+        ("apply_gradients/beta1_power", True),
+        ("bn/mean/EMA", False),
+        ("global_step", False),
+        ("beta1_power", False),
+        ("learning_rate:0", False),
+        ("MyAdam", False),
+        ("fc/W", False),
+    ],
+)
+def test_is_training_name(name, expected):
+    """Slots and averages of summaries; batch statistics matter in inference."""
+    assert expected == is_training_name(name)
+
+
+class TestSessionUpdate:
+    @pytest.mark.parametrize("use_resource", [True, False])
+    def test_sets_variables_of_a_final_graph(self, sess, use_resource):
+        """Both kinds of variables, and no operation is added."""
+        a = tf.get_variable("a", shape=[2], use_resource=use_resource)
+        b = tf.get_variable(
+            "b", shape=[], dtype=tf.int64, use_resource=use_resource, initializer=tf.zeros_initializer()
+        )
+        sess.run(tf.global_variables_initializer())
+        tf.get_default_graph().finalize()
+        SessionUpdate(sess, [a, b]).update({"a:0": [1.0, 2.0], "b:0": 3})
+        assert ([1.0, 2.0], 3) == (sess.run(a).tolist(), sess.run(b))
+
+    def test_variables_with_one_initial_value(self, sess):
+        """Two variables that share the tensor of their initial value get each its own."""
+        initial = tf.constant(0.0)
+        a, b = tf.Variable(initial, name="a"), tf.Variable(initial, name="b")
+        SessionUpdate(sess, [a, b]).update({"a:0": np.float32(1), "b:0": np.float32(2)})
+        assert [1.0, 2.0] == sess.run([a, b])
+
+    def test_unknown_name(self, sess):
+        """Only what was announced."""
+        with pytest.raises(KeyError, match="no variable to update is named x:0"):
+            SessionUpdate(sess, []).update({"x:0": 1.0})
+
+    def test_skips_what_does_not_fit(self, sess):
+        """With ignore_mismatch, the rest is set."""
+        a, b = tf.get_variable("a", initializer=[0.0, 0.0]), tf.get_variable("b", initializer=0.0)
+        sess.run(tf.global_variables_initializer())
+        SessionUpdate(sess, [a, b], ignore_mismatch=True).update({"a:0": np.ones(3), "b:0": np.ones([])})
+        assert ([0.0, 0.0], 1.0) == (sess.run(a).tolist(), sess.run(b))
+
+    def test_one_run_for_all(self, sess):
+        """Two hundred variables in one run of the session, not in two hundred."""
+        variables = [tf.get_variable(f"v{i}", initializer=0.0) for i in range(200)]
+        runs = []
+
+        class Counting:
+            def run(self, *args, **kwargs):
+                runs.append(args)
+                return sess.run(*args, **kwargs)
+
+        SessionUpdate(Counting(), variables).update({var.name: np.float32(1) for var in variables})
+        assert [1.0] * 200 == sess.run(variables)
+        assert 1 == len(runs)
+
+
+class TestRelaxedValue:
+    fit = staticmethod(SessionUpdate.relaxed_value_for_var)
+
+    def test_same(self):
+        """What fits is returned as it is."""
+        value = np.ones([2, 3], dtype="float32")
+        assert self.fit(value, tf.get_variable("w", shape=[2, 3])) is value
+
+    def test_reshapes(self, capsys):
+        """The number of elements agrees."""
+        fitting = self.fit(np.arange(6, dtype="float32"), tf.get_variable("w", shape=[2, 3]))
+        np.testing.assert_array_equal(np.arange(6).reshape(2, 3), fitting)
+        assert "Variable w: its new value is reshaped from (6,) to (2, 3)" in capsys.readouterr().out
+
+    def test_another_size(self, capsys):
+        """An error, or None with a warning."""
+        var = tf.get_variable("w", shape=[2, 3])
+        with pytest.raises(
+            ValueError, match=r"Variable w has shape \(2, 3\), but its new value has shape \(5,\)"
+        ):
+            self.fit(np.zeros(5, dtype="float32"), var)
+        assert self.fit(np.zeros(5, dtype="float32"), var, ignore_mismatch=True) is None
+        assert "It is skipped" in capsys.readouterr().out
+
+    @pytest.mark.parametrize(
+        ("value", "dtype"),
+        [
+            (np.float64(0.5), tf.float32),
+            (np.float16(0.5), tf.float32),
+            (np.float32(0.5), tf.float16),
+            (np.int32(5), tf.int64),
+            (np.int64(5), tf.int32),
+            (np.uint8(5), tf.int32),
+        ],
+    )
+    def test_casts(self, value, dtype, capsys):
+        """Floats into floats; integers where they fit."""
+        fitting = self.fit(
+            value, tf.get_variable("w", shape=[], dtype=dtype, initializer=tf.zeros_initializer())
+        )
+        assert (value, dtype.as_numpy_dtype) == (fitting, fitting.dtype)
+        assert "is cast" in capsys.readouterr().out
+
+    @pytest.mark.parametrize(
+        ("value", "dtype"),
+        [
+            (np.float32(0.5), tf.int32),
+            (np.int32(5), tf.float32),
+            (np.int64(2**40), tf.int32),
+            (np.bool_(1), tf.float32),
+        ],
+    )
+    def test_refuses_other_kinds(self, value, dtype):
+        """Nothing that would lose more than precision."""
+        var = tf.get_variable("w", shape=[], dtype=dtype, initializer=tf.zeros_initializer())
+        with pytest.raises(
+            TypeError, match=f"Variable w has dtype {dtype.name}, but its new value has dtype"
+        ):
+            self.fit(value, var)
+        assert self.fit(value, var, ignore_mismatch=True) is None
+
+    def test_text_and_bools(self):
+        """Other dtypes pass when they agree."""
+        var = tf.get_variable("b", shape=[], dtype=tf.bool, initializer=tf.zeros_initializer())
+        assert self.fit(np.bool_(1), var)
