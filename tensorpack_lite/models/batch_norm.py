@@ -136,11 +136,10 @@ def BatchNorm(
                 update_average(weights.variance, variance, momentum),
             ]
     if ema_update == "internal" or virtual_batch_size is not None:
-        with tf.control_dependencies(updates):
-            outputs = tf.identity(outputs, name="output")
+        outputs = _compute_after(updates, outputs)
     else:
         add_to_update_ops(updates)
-        outputs = tf.identity(outputs, name="output")
+    outputs = tf.identity(outputs, name="output")
     outputs.variables = weights.holder()
     return outputs
 
@@ -285,6 +284,17 @@ def _check_options(
     raise NotImplementedError(
         f"{who}: sync_statistics={sync_statistics!r} comes with the multi-device trainers. Leave it out for now."
     )
+
+
+def _compute_after(updates: list[Any], outputs: Any) -> Any:
+    """
+    Let the outputs wait for operations.
+
+    An identity that waits would do, but TensorFlow's optimizer of graphs (1.15 to 2.21) breaks it when it stands between
+    two transpositions: it removes one of them.
+    """
+    with tf.control_dependencies(updates):
+        return tf.ensure_shape(outputs, outputs.shape)
 
 
 def _update_variance_by_stddev(

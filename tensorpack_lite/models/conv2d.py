@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Callable, Sequence
 
 from ..compat import tfv1 as tf
-from ..utils.argtools import get_data_format, shape2d, shape4d
+from ..utils.argtools import shape2d, shape4d
 from ..utils.gpu import get_num_gpu
 from .arguments import convert_to_tflayer_args
 from .checks import layer_title, require_known_channels, require_padding, require_rank
+from .layout import convert_layout, get_kernel_format
 from .outputs import bias_and_activate
 from .registry import layer_register, register_alias
 from .shape_utils import StaticDynamicShape
@@ -49,7 +50,7 @@ def Conv2D(
         filters: the number of output channels.
         kernel_size, strides, dilation_rate: an integer, or (height, width).
         padding: "same" or "valid", in any case.
-        data_format: "channels_last" ("NHWC") or "channels_first" ("NCHW"; plain TensorFlow has no kernel for it on CPUs).
+        data_format: "channels_last" ("NHWC") or "channels_first" ("NCHW"; without a GPU it is computed in the other order).
         activation: a function of one tensor, called inside the layer's scope; or the name of one in `tf.nn`.
         use_bias: whether there is a `b`.
         kernel_initializer: None means normal with standard deviation sqrt(2 / fan_in), not truncated.
@@ -90,16 +91,20 @@ def Conv2D(
         regularizer=kernel_regularizer,
     )
 
-    def convolve(images: Any, weights: Any) -> Any:
-        return _convolve(images, weights, strides, padding, dilation, data_format)
+    kernel_format = get_kernel_format(data_format)
 
+    def convolve(images: Any, weights: Any) -> Any:
+        return _convolve(images, weights, strides, padding, dilation, kernel_format)
+
+    images = convert_layout(inputs, data_format, kernel_format)
     if split == 1 or (dilation == [1, 1] and get_num_gpu() > 0):
-        outputs = convolve(inputs, kernel)
+        outputs = convolve(images, kernel)
     else:
-        groups = zip(tf.split(inputs, split, channel_axis), tf.split(kernel, split, 3))
-        outputs = tf.concat([convolve(*group) for group in groups], channel_axis)
+        split_axis = kernel_format.index("C")
+        groups = zip(tf.split(images, split, split_axis), tf.split(kernel, split, 3))
+        outputs = tf.concat([convolve(*group) for group in groups], split_axis)
     return bias_and_activate(
-        outputs,
+        convert_layout(outputs, kernel_format, data_format),
         kernel,
         data_format,
         activation,
@@ -164,18 +169,20 @@ def Conv2DTranspose(
         initializer=kernel_initializer or default_kernel_initializer(),
         regularizer=kernel_regularizer,
     )
-    shape = _transposed_shape(inputs, filters, kernel_size, strides, padding, data_format)
+    kernel_format = get_kernel_format(data_format)
+    images = convert_layout(inputs, data_format, kernel_format)
+    shape = _transposed_shape(images, filters, kernel_size, strides, padding, kernel_format)
     outputs = tf.nn.conv2d_transpose(
-        inputs,
+        images,
         kernel,
         tf.stack(shape.get_dynamic()),
-        shape4d(strides, data_format),
+        shape4d(strides, kernel_format),
         padding=padding,
-        data_format=get_data_format(data_format, keras_mode=False),
+        data_format=kernel_format,
     )
     outputs.set_shape(shape.get_static())
     return bias_and_activate(
-        outputs,
+        convert_layout(outputs, kernel_format, data_format),
         kernel,
         data_format,
         activation,
@@ -191,31 +198,24 @@ register_alias("Deconv2D", Conv2DTranspose)
 
 
 def _convolve(
-    inputs: Any, kernel: Any, strides: list[int], padding: str, dilation: list[int], data_format: str
+    images: Any, kernel: Any, strides: list[int], padding: str, dilation: list[int], kernel_format: str
 ) -> Any:
-    tensorflow_format = get_data_format(data_format, keras_mode=False)
     if dilation == [1, 1]:
-        return tf.nn.conv2d(
-            inputs,
-            kernel,
-            strides=shape4d(strides, data_format),
-            padding=padding,
-            data_format=tensorflow_format,
-        )
+        strides = shape4d(strides, kernel_format)
+        return tf.nn.conv2d(images, kernel, strides=strides, padding=padding, data_format=kernel_format)
     # Not `tf.nn.conv2d(dilations=...)`: on CPUs TensorFlow 1.15 has no gradient for it.
-    return tf.nn.convolution(inputs, kernel, padding, dilation_rate=dilation, data_format=tensorflow_format)
+    return tf.nn.convolution(images, kernel, padding, dilation_rate=dilation, data_format=kernel_format)
 
 
 def _transposed_shape(
-    inputs: Any, filters: int, kernel_size: list[int], strides: list[int], padding: str, data_format: str
+    images: Any, filters: int, kernel_size: list[int], strides: list[int], padding: str, kernel_format: str
 ) -> StaticDynamicShape:
-    """Compute the shape of which a convolution with these arguments makes that of `inputs`."""
-    shape = StaticDynamicShape(inputs)
-    height_axis = 1 if data_format == "channels_last" else 2
-    for axis, kernel, stride in zip((height_axis, height_axis + 1), kernel_size, strides):
+    """Compute the shape of which a convolution with these arguments makes that of `images`."""
+    shape = StaticDynamicShape(images)
+    for axis, kernel, stride in zip("HW", kernel_size, strides):
         border = max(kernel - stride, 0) if padding == "VALID" else 0
-        shape.apply(axis, lambda size, stride=stride, border=border: size * stride + border)
-    shape.apply(3 if data_format == "channels_last" else 1, lambda _: filters)
+        shape.apply(kernel_format.index(axis), lambda size, s=stride, b=border: size * s + b)
+    shape.apply(kernel_format.index("C"), lambda _: filters)
     return shape
 
 

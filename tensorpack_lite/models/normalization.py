@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ..compat import tfv1 as tf
 from .checks import layer_title
+from .layout import convert_layout, get_kernel_format
 from .moments import along, batch_moments, normalize
 from .variables import VariableHolder
 
@@ -117,13 +118,16 @@ def _fused_kernel(
 ) -> tuple[Any, Any, Any]:
     """Normalise with TensorFlow's kernel for images; in training its variance is the unbiased one."""
     channels = inputs.shape.as_list()[axis]
-    return tf.nn.fused_batch_norm(
-        inputs,
+    data_format = "NCHW" if axis == 1 else "NHWC"
+    kernel_format = get_kernel_format(data_format)
+    outputs, mean, variance = tf.nn.fused_batch_norm(
+        convert_layout(inputs, data_format, kernel_format),
         tf.ones([channels]) if weights.gamma is None else weights.gamma,
         tf.zeros([channels]) if weights.beta is None else weights.beta,
         mean=None if is_training else weights.mean,
         variance=None if is_training else weights.variance,
         epsilon=epsilon,
-        data_format="NCHW" if axis == 1 else "NHWC",
+        data_format=kernel_format,
         is_training=is_training,
     )
+    return convert_layout(outputs, kernel_format, data_format), mean, variance

@@ -10,6 +10,7 @@ from ..compat import tfv1 as tf
 from ..utils.argtools import get_data_format, shape2d, shape4d
 from .arguments import convert_to_tflayer_args
 from .checks import layer_title, require_padding, require_rank
+from .layout import convert_layout, get_kernel_format
 from .registry import layer_register
 from .shape_utils import StaticDynamicShape
 
@@ -160,14 +161,15 @@ def _pool(
     data_format: str,
 ) -> Any:
     inputs = require_rank(layer, inputs, (4,), data_format)
+    kernel_format = get_kernel_format(data_format)
     pooled = function(
-        inputs,
-        shape4d(pool_size, data_format),
-        shape4d(pool_size if strides is None else strides, data_format),
+        convert_layout(inputs, data_format, kernel_format),
+        shape4d(pool_size, kernel_format),
+        shape4d(pool_size if strides is None else strides, kernel_format),
         require_padding(layer, padding),
-        data_format=get_data_format(data_format, keras_mode=False),
+        data_format=kernel_format,
     )
-    return tf.identity(pooled, name="output")
+    return tf.identity(convert_layout(pooled, kernel_format, data_format), name="output")
 
 
 def _unpool_matrix(matrix: Any, height: int, width: int, dtype: Any) -> Any:

@@ -28,7 +28,7 @@ class Row:
     One way to call a layer, and what is claimed of it.
 
     `variables` are shapes by name; those in `averages` are not trained. `data_format`: whether the layer takes one.
-    `cpu_nchw`: whether TensorFlow 1.15 has kernels for it on CPUs. `wide`: variables stay float32 for float16 inputs.
+    `wide`: variables stay float32 for float16 inputs.
     `smooth`: whether the output has the gradient that finite differences see.
     """
 
@@ -43,7 +43,6 @@ class Row:
     updates: int = 0
     output: str = "layer/output"
     data_format: bool = False
-    cpu_nchw: bool = False
     wide: bool = False
     smooth: bool = True
 
@@ -199,11 +198,11 @@ ROWS = [
     Row("AvgPooling", "same", IMAGES,
         lambda x, v, _: np.nanmean(_windows(x, (3, 2), (2, 1), "same", fill=np.nan), (3, 4)), ((3, 2),),
         {"strides": (2, 1), "padding": "same"}, data_format=True),
-    Row("GlobalAvgPooling", "default", IMAGES, lambda x, v, _: x.mean((1, 2)), data_format=True, cpu_nchw=True),
+    Row("GlobalAvgPooling", "default", IMAGES, lambda x, v, _: x.mean((1, 2)), data_format=True),
     Row("FixedUnPooling", "zeros", IMAGES, lambda x, v, _: _kron(x, np.array([[1, 0], [0, 0]])), (2,),
-        data_format=True, cpu_nchw=True),
+        data_format=True),
     Row("FixedUnPooling", "matrix", IMAGES, lambda x, v, _: _kron(x, MATRIX), ((2, 3),), {"unpool_mat": MATRIX},
-        data_format=True, cpu_nchw=True),
+        data_format=True),
     Row("BatchNorm", "images", IMAGES, _batch_norm, variables={**NORM, **EMA}, averages=AVERAGES, updates=2,
         data_format=True, wide=True),
     Row("BatchNorm", "vectors", VECTORS, _batch_norm, variables=dict.fromkeys(("gamma", "beta", *AVERAGES), (6,)),
@@ -213,18 +212,18 @@ ROWS = [
     Row("BatchNorm", "internal", IMAGES, _batch_norm, (), {"ema_update": "internal"}, {**NORM, **EMA}, AVERAGES,
         data_format=True, wide=True),
     Row("BatchNorm", "ghost", (4, 3, 2, 4), _ghost_norm, (), {"virtual_batch_size": 2}, {**NORM, **EMA}, AVERAGES,
-        data_format=True, cpu_nchw=True, wide=True),
+        data_format=True, wide=True),
     Row("BatchRenorm", "images", IMAGES, _batch_renorm, (), {"rmax": 1.1, "dmax": 0.3},
         {**NORM, **dict.fromkeys(RENORM, (4,))}, RENORM, updates=4,
-        data_format=True, cpu_nchw=True, wide=True, smooth=False),
+        data_format=True, wide=True, smooth=False),
     Row("BatchRenorm", "vectors", VECTORS, _batch_renorm, (), {"rmax": 1.1, "dmax": 0.3},
         dict.fromkeys(("gamma", "beta", *RENORM), (6,)), RENORM, updates=4, wide=True, smooth=False),
     Row("LayerNorm", "images", IMAGES, lambda x, v, _: _normalize(x, (1, 2, 3), v), variables=NORM,
-        data_format=True, cpu_nchw=True, wide=True),
+        data_format=True, wide=True),
     Row("LayerNorm", "vectors", VECTORS, lambda x, v, _: _normalize(x, (1,), v), (), {"scale": False},
         {"beta": (6,)}, wide=True),
     Row("InstanceNorm", "default", IMAGES, lambda x, v, _: _normalize(x, (1, 2), v), variables=NORM,
-        data_format=True, cpu_nchw=True, wide=True),
+        data_format=True, wide=True),
     Row("Maxout", "images", IMAGES, lambda x, v, _: x.reshape(x.shape[:3] + (2, 2)).max(4), (2,)),
     Row("Maxout", "vectors", VECTORS, lambda x, v, _: x.reshape(-1, 2, 3).max(2), (3,)),
     Row("PReLU", "default", IMAGES, lambda x, v, _: np.where(x > 0, x, v["alpha"] * x), variables={"alpha": ()}),

@@ -9,7 +9,6 @@ import pytest
 from conformance.layer_rows import ROWS
 
 from tensorpack_lite import models
-from tensorpack_lite.compat import TF_VERSION
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.tfutils.argscope import argscope
 from tensorpack_lite.tfutils.scope_utils import auto_reuse_variable_scope
@@ -138,15 +137,7 @@ def test_reuse_shares(row):
 
 @rows([row for row in ROWS if row.data_format])
 def test_nchw_equals_nhwc(row):
-    """Channels first is the same function of transposed images, where TensorFlow has the kernels."""
-    if TF_VERSION < (2, 0) and not row.cpu_nchw:
-        with Built(
-            row, build=lambda x: row.build(tf.transpose(x, [0, 3, 1, 2]), data_format="NCHW")
-        ) as built:
-            assert set(row.variables) == set(
-                built.variables
-            )  # it can be built; TensorFlow 1.15 runs it on GPUs only
-        return
+    """Channels first is the same function of transposed images."""
 
     def transposed(x):
         output = row.build(tf.transpose(x, [0, 3, 1, 2]), data_format="NCHW")

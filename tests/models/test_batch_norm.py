@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorpack_lite.compat import TF_VERSION
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.models import BatchNorm, BatchRenorm, BNReLU, Conv2D
 from tensorpack_lite.tfutils.scope_utils import auto_reuse_variable_scope
@@ -240,7 +239,6 @@ class TestArguments:
         gammas = sess.run([out.variables.gamma, renorm.variables.gamma])
         np.testing.assert_array_equal(np.ones([2, 5]), gammas)
 
-    @pytest.mark.skipif(TF_VERSION < (2, 0), reason="TensorFlow 1.15 has no NCHW kernel on CPUs")
     def test_axis_wins_over_data_format(self, sess):
         """Axis 1 of images is NCHW."""
         with training():
