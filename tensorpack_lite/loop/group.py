@@ -90,7 +90,7 @@ class Callbacks(Callback):
                 cb.after_train()
             except (StopTraining, tf.errors.OutOfRangeError):
                 logger.info(f"{cb} asked for the end in after_train, where it has come.")
-            except Exception as error:  # noqa: BLE001 (kept, and raised below when every callback had its turn)
+            except BaseException as error:  # noqa: BLE001 (Ctrl-C too: raised below, when every callback had its turn)
                 logger.exception(f"{cb} failed in after_train.")
                 first_error = first_error or error
         if first_error is not None:

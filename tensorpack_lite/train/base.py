@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from contextlib import contextmanager
-from typing import Any, Iterator, Sequence
+from typing import Any, Sequence
 
 from ..callbacks.monitor.base import MonitorBase
 from ..callbacks.monitor.monitors import Monitors
@@ -178,11 +177,15 @@ class Trainer:
         session_init._setup_graph()
         logger.info("Creating the session ...")
         self.sess = session_creator.create_session()
-        self.initialize_hooks()
-        if self.is_chief:
-            session_init._run_init(self.sess)
-        elif not isinstance(session_init, JustCurrentSession):
-            logger.warning("session_init is ignored in a process that is not the chief.")
+        try:
+            self.initialize_hooks()
+            if self.is_chief:
+                session_init._run_init(self.sess)
+            elif not isinstance(session_init, JustCurrentSession):
+                logger.warning("session_init is ignored in a process that is not the chief.")
+        except BaseException:
+            (self.hooked_sess or self.sess).close()
+            raise
         self.sess.graph.finalize()
         logger.info("Graph finalized.")
 
@@ -200,7 +203,7 @@ class Trainer:
             Exception: whatever the data, a callback or a step raised. `StopTraining` and `OutOfRangeError` are no
                 errors: they end training.
         """
-        with self.sess.as_default(), self._shutdown_when_done():
+        with self.sess.as_default(), _Shutdown(self):
             self.loop.config(steps_per_epoch, starting_epoch, max_epoch)
             self._read_global_step()
             self._callbacks.before_train()
@@ -218,34 +221,6 @@ class Trainer:
                 _log_epoch(epoch, self.global_step, time.perf_counter() - start)
                 self._callbacks.trigger_epoch()
             logger.info("Training has finished!")
-
-    @contextmanager
-    def _shutdown_when_done(self) -> Iterator[None]:
-        """Tell an end from an error; close callbacks and session after both."""
-        failed = True
-        try:
-            yield
-            failed = False
-        except (StopTraining, tf.errors.OutOfRangeError) as end:
-            logger.info(f"Training was stopped by {type(end).__name__}: {end}")
-            failed = False
-        except KeyboardInterrupt:
-            logger.info("Ctrl-C: leaving the main loop.")
-            raise
-        except BaseException as error:
-            logger.error(
-                f"Training failed at global_step={self.loop.global_step}: {type(error).__name__}: {error}"
-            )
-            raise
-        finally:
-            try:
-                self._callbacks.after_train()
-            except Exception:  # logged by Callbacks; training's own error matters more
-                if not failed:
-                    raise
-            finally:
-                self.hooked_sess.close()
-                private.unfinalize(self.sess.graph)
 
     # All of it -------------------------------------------------------------------------------------------------------
     def train(
@@ -358,6 +333,39 @@ class Trainer:
 
     def _read_global_step(self) -> None:
         self.loop.global_step = get_global_step_value()
+
+
+class _Shutdown:
+    """Around the main loop: tells an end from an error, closes callbacks and session after both."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self._trainer = trainer
+
+    def __enter__(self) -> None:
+        """Nothing to open."""
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> bool:
+        is_end = isinstance(error, (StopTraining, tf.errors.OutOfRangeError))
+        self._log(error, is_end)
+        trainer = self._trainer
+        try:
+            trainer._callbacks.after_train()
+        except BaseException:  # logged by Callbacks; training's own error matters more
+            if error is None or is_end:
+                raise
+        finally:
+            trainer.hooked_sess.close()
+            private.unfinalize(trainer.sess.graph)
+        return is_end
+
+    def _log(self, error: BaseException | None, is_end: bool) -> None:
+        what = f"{type(error).__name__}: {error}"
+        if is_end:
+            logger.info(f"Training was stopped by {what}")
+        elif isinstance(error, KeyboardInterrupt):
+            logger.info("Ctrl-C: leaving the main loop.")
+        elif error is not None:
+            logger.error(f"Training failed at global_step={self._trainer.global_step}: {what}")
 
 
 def _check_list(name: str, value: Any) -> None:

@@ -136,14 +136,14 @@ def call_only_once(func: Func) -> Func:
     method of its base class.
 
     Raises:
-        AssertionError: at the second call.
+        RuntimeError: at the second call.
 
     Example:
         >>> class Trainer:
         ...     @call_only_once
         ...     def initialize(self): ...
 
-    tensorpack: same; there a first call that raises counts.
+    tensorpack: same; there a first call that raises counts, and the second is an AssertionError.
     """
     name = _full_name(func)
 
@@ -151,7 +151,7 @@ def call_only_once(func: Func) -> Func:
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         called = self.__dict__.setdefault("_CALL_ONLY_ONCE_CACHE", set())
         if name in called:
-            raise AssertionError(
+            raise RuntimeError(
                 f"{func.__qualname__}: may be called only once on one {type(self).__name__}, "
                 "and this was the second time. Make a new one."
             )

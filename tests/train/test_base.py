@@ -14,7 +14,7 @@ from tensorpack_lite.loop.group import Callbacks
 from tensorpack_lite.loop.state import StopTraining
 from tensorpack_lite.tfutils.common import get_global_step_var
 from tensorpack_lite.tfutils.sesscreate import NewSessionCreator, ReuseSessionCreator
-from tensorpack_lite.tfutils.sessinit import DictRestore, JustCurrentSession
+from tensorpack_lite.tfutils.sessinit import DictRestore, JustCurrentSession, SessionInit
 from tensorpack_lite.train.base import Trainer
 from tensorpack_lite.train.tower import TowerTrainer
 from tensorpack_lite.utils import logger
@@ -276,6 +276,24 @@ class TestEnds:
         assert ["a", "b"] == [name for name, m, *_ in log if m == "after_train"]
         assert trainer.hooked_sess.should_stop()
 
+    @pytest.mark.parametrize(
+        "error", [KeyboardInterrupt(), SystemExit(3), StopIteration("mine")], ids=lambda e: type(e).__name__
+    )
+    def test_unusual_error_in_after_train(self, trainer, run, error):
+        """Ctrl-C in the end of one callback, and the like, takes their end from no other one; it is raised as it is."""
+        log = []
+        with pytest.raises(type(error)) as raised:
+            run(trainer, Trace("a", "after_train", error, log=log), Trace("b", log=log))
+        assert raised.value is error
+        assert ["a", "b"] == [name for name, m, *_ in log if m == "after_train"]
+        assert trainer.hooked_sess.should_stop()
+
+    def test_end_in_after_train(self, trainer, run):
+        """To ask for the end at the end changes nothing."""
+        log = []
+        run(trainer, Trace("a", "after_train", StopTraining(), log=log), Trace("b", log=log))
+        assert ["a", "b"] == [name for name, m, *_ in log if m == "after_train"]
+
     def test_error_of_training_wins(self, trainer, run):
         """Training's own error is raised even if after_train fails too."""
         with pytest.raises(KeyError, match="training"):
@@ -321,10 +339,39 @@ class TestMisuse:
         with pytest.raises(TypeError, match="takes no arguments here"):
             TowerTrainer(config=object())
 
+    def test_session_init_that_fails(self, trainer, run):
+        """An error of session_init reaches the user as it is; the session is closed, its queue runners are stopped."""
+
+        class Fails(SessionInit):
+            def _run_init(self, sess):
+                raise ZeroDivisionError("planted")
+
+        tf.train.input_producer(tf.constant([1.0, 2.0]))
+        with pytest.raises(ZeroDivisionError, match="planted"):
+            run(trainer, session_init=Fails())
+        assert trainer.hooked_sess.should_stop()
+        with pytest.raises(RuntimeError, match="closed"):
+            trainer.sess.run(trainer.train_op)
+
+    def test_hooks_that_cannot_be_made(self, run):
+        """An error before there is a hooked session closes the raw one."""
+
+        class Fails(QuadraticTrainer):
+            def initialize_hooks(self):
+                raise ZeroDivisionError("planted")
+
+        trainer = Fails()
+        with pytest.raises(ZeroDivisionError, match="planted"):
+            run(trainer)
+        with pytest.raises(RuntimeError, match="closed"):
+            trainer.sess.run(trainer.train_op)
+
     def test_training_twice(self, trainer, run):
         """A trainer trains once."""
         run(trainer)
-        with pytest.raises(Exception, match="setup_callbacks|only.*once|once"):
+        with pytest.raises(
+            RuntimeError, match=r"Trainer\.setup_callbacks: may be called only once.*Make a new one"
+        ):
             run(trainer)
 
     def test_register_something_else(self, trainer):

@@ -195,7 +195,7 @@ class TestCallOnlyOnce:
 
         assert "started" == machine.start()
         with pytest.raises(
-            AssertionError, match=r"Machine.start: may be called only once on one Machine.*Make a new one"
+            RuntimeError, match=r"Machine.start: may be called only once on one Machine.*Make a new one"
         ):
             machine.start()
         assert 1 == machine.starts
@@ -214,7 +214,7 @@ class TestCallOnlyOnce:
         machine.owner = "me"
         other.owner = "you"
 
-        with pytest.raises(AssertionError, match="owner: may be called only once"):
+        with pytest.raises(RuntimeError, match="owner: may be called only once"):
             machine.owner = "she"
         assert ["me", "you"] == [machine.owner, other.owner]
 
@@ -227,12 +227,12 @@ class TestCallOnlyOnce:
         machine.works = True
         machine.start_if_it_works()
 
-        with pytest.raises(AssertionError, match="only once"):
+        with pytest.raises(RuntimeError, match="only once"):
             machine.start_if_it_works()
 
     def test_it_cannot_call_itself(self):
         """A call inside the first call is a second call."""
-        with pytest.raises(AssertionError, match="only once"):
+        with pytest.raises(RuntimeError, match="only once"):
             Machine().start_twice()
 
     def test_override_calls_super(self):
@@ -240,7 +240,7 @@ class TestCallOnlyOnce:
         machine = BigMachine()
 
         assert "started big" == machine.start()
-        with pytest.raises(AssertionError, match=r"BigMachine\.start"):
+        with pytest.raises(RuntimeError, match=r"BigMachine\.start"):
             machine.start()
 
 
