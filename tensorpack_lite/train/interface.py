@@ -98,7 +98,10 @@ def apply_default_prefetch(input_source_or_dataflow: InputSource | DataFlow, tra
 
 
 def _warn_of_unused_regularizers() -> None:
-    unused = [t.name for t in tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES) if not t.consumers()]
+    graph = tf.get_default_graph()
+    # On TF 2 members of this collection may only stand for a tensor, so it is looked up by its name.
+    names = [loss.name for loss in tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)]
+    unused = [name for name in names if not graph.get_tensor_by_name(name).consumers()]
     if unused:
         logger.warning(
             f"These regularization losses are not part of the cost: {', '.join(unused)}. Add regularize_cost_from_collection()."

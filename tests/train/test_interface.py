@@ -10,6 +10,7 @@ from fakes.models import Mean, threes
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.queueing import QueueInput
+from tensorpack_lite.models import FullyConnected, l2_regularizer
 from tensorpack_lite.train.base import Trainer
 from tensorpack_lite.train.config import TrainConfig
 from tensorpack_lite.train.interface import apply_default_prefetch, launch_train_with_config
@@ -68,6 +69,22 @@ class TestLaunch:
         with mock.patch.object(logger, "warning") as log:
             launch_train_with_config(config, SimpleTrainer())
         assert any("not part of the cost: forgotten:0" in str(call) for call in log.call_args_list)
+
+    def test_unused_regularizers_of_layers(self):
+        """A regularizer given to a layer and not added to the cost is named too."""
+
+        class Regularized(Mean):
+            def build_graph(self, x):
+                cost = super().build_graph(x)
+                FullyConnected("fc", tf.reshape(x, [1, 4]), 2, kernel_regularizer=l2_regularizer(0.1))
+                return cost
+
+        config = TrainConfig(
+            model=Regularized(), dataflow=threes(), steps_per_epoch=1, max_epoch=1, monitors=[]
+        )
+        with mock.patch.object(logger, "warning") as log:
+            launch_train_with_config(config, SimpleTrainer())
+        assert any("not part of the cost: fc/" in str(call) for call in log.call_args_list)
 
     def test_everything_in_the_config_is_used(self, log_dir):
         """The config's fields reach the trainer."""
