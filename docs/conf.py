@@ -10,7 +10,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 project = "tensorpack_lite"
 author = "the tensorpack_lite developers"
-release = re.search(r'"(.+)"', (ROOT / "tensorpack_lite" / "_version.py").read_text(encoding="utf-8").split("=")[1]).group(1)
+release = re.search(
+    r'"(.+)"', (ROOT / "tensorpack_lite" / "_version.py").read_text(encoding="utf-8").split("=")[1]
+).group(1)
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
@@ -23,7 +25,7 @@ napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
-napoleon_custom_sections = ["Runs at", "Shapes", "Variables", "Length", "Order", "Process", "Source", "tensorpack"]
+napoleon_custom_sections = ["Variables"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # signatures stay short; the types are in the source
@@ -36,4 +38,52 @@ myst_heading_anchors = 3
 nitpick_ignore_regex = [
     ("py:class", r"(tensorflow|abc|threading|multiprocessing|logging|collections|keras|typing)\..*"),
     ("py:.*", r"tensorpack_lite\..*\._.*"),
+    ("py:.*", r"re\.error|numpy\..*"),
 ]
+
+LABEL = re.compile(r"(Runs at|Shapes|Length|Order|Process|Source|Note|tensorpack): ")
+SECTION = re.compile(r"\s*(Args|Returns|Yields|Raises|Attributes|Example|Variables):$")
+SEVERAL = re.compile(r"\s+\w+(, \w+)+:")
+
+
+def indentation(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def begins_drawing(lines: list, number: int) -> bool:
+    """Whether a colon is followed by an empty line and by lines further to the right."""
+    line, below = lines[number], [other for other in lines[number + 1 :] if other.strip()]
+    if not line.endswith(":") or SECTION.match(line) or not below or lines[number + 1].strip():
+        return False
+    return indentation(below[0]) >= indentation(line) + 4
+
+
+def adapt(app, what, name, obj, options, lines) -> None:
+    """Our docstrings are written to be read in the source; this makes them reStructuredText before napoleon sees them."""
+    found, section = [], ""
+    for number, line in enumerate(lines):
+        section = line.strip() if SECTION.match(line) else section
+        if LABEL.match(line):  # a paragraph of its own
+            label, text = line.split(":", 1)
+            found += ["", f"**{label}:**{text}"]
+        elif begins_drawing(lines, number):
+            found.append(line + ":")
+        elif section == "Attributes:" and SEVERAL.match(line):
+            names, text = line.split(":", 1)
+            found.append(f"{names.replace(', ', '/')}:{text}")
+        else:
+            found.append(line if "`" in line else line.replace("|", r"\|"))
+    if what in ("property", "attribute"):
+        found.insert(0, "\\ ")  # so that napoleon does not take "text: more text" for a type
+    lines[:] = found
+
+
+def skip(app, what, name, obj, would_skip, options) -> bool:
+    """Aliases of types are no members to document."""
+    return True if type(obj).__module__ == "typing" else None
+
+
+def setup(app) -> None:
+    """Called by Sphinx."""
+    app.connect("autodoc-process-docstring", adapt, priority=100)
+    app.connect("autodoc-skip-member", skip)

@@ -26,7 +26,7 @@ from tensorpack_lite.dataflow import dataset
 from tensorpack_lite.tfutils.common import get_global_step_var
 from tensorpack_lite.tfutils.summary import add_moving_summary, add_param_summary
 
-BATCH = 64
+BATCH = 32
 VALIDATION_BATCH = 40  # divides 360, 2,000 and 10,000, so that the mean over batches is the mean over images
 SIZE = 28
 
@@ -155,7 +155,7 @@ def main(argv=None) -> None:
         "--mnist-dir", default="", help="a directory with MNIST's idx files; the test half is enough"
     )
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
-    parser.add_argument("--max-epoch", type=int, default=30)
+    parser.add_argument("--max-epoch", type=int, default=40)
     parser.add_argument("--steps-per-epoch", type=int, default=0, help="0: the whole data")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--log-dir", default=os.path.join("train_log", "mnist_convnet"))

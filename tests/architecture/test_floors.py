@@ -32,7 +32,8 @@ BESIDE_THE_FLOORS = {"tensorpack_lite._version": 0}  # a literal string, read fr
 
 REQUIRED = {"msgpack", "numpy", "psutil", "tabulate", "termcolor", "tqdm"}  # install_requires of setup.py
 OPTIONAL = {
-    "IPython", "comet_ml", "cv2", "h5py", "horovod", "lmdb", "matplotlib", "scipy", "sklearn", "zmq",
+    "IPython", "comet_ml", "cv2", "h5py", "horovod", "lmdb", "matplotlib", "mlflow", "scipy", "sklearn",
+    "wandb", "zmq",
 }  # fmt: skip
 
 # An import inside a function is for an optional package. What else is allowed, and why.
@@ -49,6 +50,10 @@ INSIDE_A_FUNCTION = {
         "dataflow/serialize.py",
         "tensorpack_lite.compat",
     ): "TFRecords are TensorFlow's; dataflow imports without TensorFlow",
+    (
+        "compat/private.py",
+        "tensorflow.python.debug",
+    ): "tfdbg is slow to import, writes to the screen where curses is missing, and may go from TensorFlow",
     (
         "compat/__init__.py",
         "tensorpack_lite.compat.private",

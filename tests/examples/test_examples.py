@@ -164,14 +164,14 @@ class TestFunctions:
         np.testing.assert_array_equal(shifted(), shifted())
 
     def test_digits_come_as_the_model_wants_them(self):
-        """Batches of [64, 28, 28] float32 in [0, 1] with int32 labels; validation has each image once."""
+        """Batches of [32, 28, 28] float32 in [0, 1] with int32 labels; validation has each image once."""
         example = load("mnist_convnet.py")
         train, validation = example.get_data("digits")
         train.reset_state()
         images, labels = next(iter(train))
-        assert (64, 28, 28) == images.shape
+        assert (32, 28, 28) == images.shape
         assert np.float32 == images.dtype
         assert 0 <= images.min() < images.max() <= 1
-        assert (64,) == labels.shape
+        assert (32,) == labels.shape
         validation.reset_state()
         assert 1797 == sum(len(batch[1]) for batch in validation) + len(example.get_raw_data("digits")[0])
