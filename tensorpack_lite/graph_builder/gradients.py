@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, NamedTuple, Sequence
 
 from ..compat import tensorflow
 from ..compat import tfv1 as tf
-from ..tfutils.gradproc import FilterNoneGrad
+from ..tfutils.gradproc import FilterNoneGrad, GradVars
 from ..tfutils.tower.context import get_current_tower_context
 
-__all__ = ["GradVars", "GradientOptions", "make_get_grads"]
-
-GradVars = List[Tuple[Any, Any]]
-"""Gradients of one tower: `(gradient, variable)` for each of its variables."""
+__all__ = ["GradientOptions", "make_get_grads"]
 
 
 class GradientOptions(NamedTuple):
