@@ -64,7 +64,9 @@ class TFDatasetInput(FeedfreeInput):
                     yield tuple(convert(datapoint))
             except DataFlowTerminated:
                 return
-            except Exception as error:
+            except GeneratorExit:  # the dataset lets go of this generator
+                raise
+            except BaseException as error:
                 self._error = error
                 raise
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..compat import private
 from ..compat import tfv1 as tf
+from ..tfutils.common import find_name, value_of
 from .callback import Callback, is_overridden, to_run_args
 from .hooks import CallbackToHook
 
@@ -83,13 +84,15 @@ class HookedSession:
         Run one step with all hooks.
 
         Args:
-            fetches, feed_dict, options, run_metadata: as in `tf.Session.run`.
+            fetches, feed_dict, options, run_metadata: as in `tf.Session.run`. The name of a variable (`"w:0"`) means its
+                value, whichever kind of variable it is.
 
         Returns:
             The values of `fetches`, in its structure.
 
         Raises:
             RuntimeError: the session is closed, or two parties feed the same tensor.
+            KeyError: a name is not in the graph; names the nearest ones.
             Exception: whatever a hook raises; and when TensorFlow reports an error whose cause is an exception behind a
                 callback (such as a DataFlow's in its thread), that exception, with TensorFlow's as its cause.
         """
@@ -102,7 +105,7 @@ class HookedSession:
         if is_again and all(map(is_, requests, last.requests)):
             step = last.step
         else:
-            requests = [_normalized(request) for request in requests]
+            requests = [_normalized(*pair) for pair in zip(requests, self._befores)]
             step = self._prepare(fetches, feed_dict, options, run_metadata, requests)
             if (
                 feed_dict is None
@@ -293,7 +296,11 @@ class _Leaves:
 
     def _add_leaf(self, leaf: Any) -> Callable[[Any], Any] | None:
         try:
-            element = self._graph.as_graph_element(leaf, allow_tensor=True, allow_operation=True)
+            element = (
+                value_of(find_name(self._graph, leaf))
+                if isinstance(leaf, str)
+                else self._graph.as_graph_element(leaf)
+            )
         except TypeError as error:
             raise TypeError(
                 f"HookedSession.run: cannot fetch {leaf!r} of type {type(leaf).__name__}, wanted tensors, operations, "
@@ -316,7 +323,9 @@ class _Feed:
     def __init__(self, tensor: Any) -> None:
         self._tensor = tensor
         self._dtype = tensor.dtype.as_numpy_dtype
-        self._good_shape: Any = None  # the last one that fitted: comparing tuples is cheaper than asking TensorFlow
+        self._good_shape: Any = (
+            None  # the last one that fitted: comparing tuples is cheaper than asking TensorFlow
+        )
 
     def convert(self, value: Any) -> np.ndarray:
         """Make an array of the tensor's dtype and check its shape."""
@@ -380,9 +389,11 @@ def _feed_sources(feed_dict: Any, requests: list[Any]) -> list[Any]:
     return [source for source in sources if source]
 
 
-def _normalized(request: Any) -> Any:
+def _normalized(request: Any, before: Any) -> Any:
     """Turn what a callback's `_before_run` returned into a `SessionRunArgs` or None."""
-    return request if request is None or isinstance(request, _SessionRunArgs) else to_run_args(request)
+    if request is None or isinstance(request, _SessionRunArgs):
+        return request
+    return to_run_args(request, str(getattr(before, "__self__", before)))
 
 
 def _bound_method(hook: Any, moment: str) -> Any:

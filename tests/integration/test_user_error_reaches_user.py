@@ -15,6 +15,7 @@ from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.queueing import BatchQueueInput, QueueInput
 from tensorpack_lite.input_source.tfdata import TFDatasetInput
 from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.state import StopTraining
 from tensorpack_lite.train.config import TrainConfig
 from tensorpack_lite.train.interface import launch_train_with_config
 from tensorpack_lite.train.simple import SimpleTrainer
@@ -133,6 +134,41 @@ def test_good_data_is_used_first(input_name):
     with pytest.raises(ZeroDivisionError):
         train(make(Faulty(ZeroDivisionError("planted"), good)), trainer=trainer)
     assert GOOD_STEPS == trainer.global_step
+
+
+UNUSUAL = [
+    KeyboardInterrupt(),
+    SystemExit(3),
+    StopIteration("planted"),
+    MemoryError("planted"),
+    RuntimeError("the file is closed"),
+    tf.errors.CancelledError(None, None, "planted"),
+    tf.errors.AbortedError(None, None, "planted"),
+]
+
+
+@pytest.mark.parametrize("input_name", INPUTS)
+@pytest.mark.parametrize("error", UNUSUAL, ids=lambda e: type(e).__name__)
+def test_unusual_error_in_training_data(input_name, error):
+    """What the machinery of queues, sessions and generators has a use for itself is an error when the data raises it."""
+    make, good = INPUTS[input_name]
+    expected = (
+        RuntimeError if isinstance(error, StopIteration) else type(error)
+    )  # as Python's generators have it
+    with pytest.raises(expected):
+        train(make(Faulty(error, good)))
+
+
+@pytest.mark.parametrize("input_name", INPUTS)
+@pytest.mark.parametrize(
+    "end",
+    [StopTraining("enough"), tf.errors.OutOfRangeError(None, None, "over")],
+    ids=lambda e: type(e).__name__,
+)
+def test_data_that_asks_for_the_end(input_name, end):
+    """StopTraining and OutOfRangeError end training quietly when they come out of the data too."""
+    make, good = INPUTS[input_name]
+    assert GOOD_STEPS == train(make(Faulty(end, good))).global_step
 
 
 @pytest.mark.parametrize("input_name", ["QueueInput", "TFDatasetInput"])

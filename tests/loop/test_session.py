@@ -80,10 +80,24 @@ class TestFetches:
         with pytest.raises(TypeError, match="cannot fetch 3 of type int"):
             HookedSession(sess, []).run(3)
 
-    def test_unknown_name(self, sess):
-        """A name that is not in the graph is an error."""
-        with pytest.raises(KeyError, match="nothing"):
-            HookedSession(sess, []).run("nothing:0")
+    @pytest.mark.parametrize("name", ["contant:0", "contant"])
+    def test_unknown_name(self, sess, name):
+        """A name that is not in the graph is an error that shows the nearest ones."""
+        tf.constant(1.0, name="constant")
+        with pytest.raises(KeyError, match=f"'{name}' is not in the graph. The nearest names are: constant"):
+            HookedSession(sess, []).run(name)
+        hook = Hook(fetch(name))
+        with pytest.raises(KeyError, match="The nearest names are: constant"):
+            HookedSession(sess, [hook]).run([])
+
+    @pytest.mark.parametrize("use_resource", [True, False])
+    def test_name_of_a_variable(self, sess, use_resource):
+        """It means the variable's value, for the caller and for hooks, whichever kind of variable it is."""
+        variable = tf.get_variable("v", initializer=3.0, use_resource=use_resource)
+        sess.run(variable.initializer)
+        hook = Hook(fetch(["v:0"]))
+        assert 3.0 == HookedSession(sess, [hook]).run("v:0")
+        assert [3.0] == hook.values[0].results
 
     def test_changed_list(self, sess):
         """A list that was changed between two runs means what it holds now."""
@@ -179,6 +193,20 @@ class TestHooks:
         callback._after_run = lambda ctx, values: seen.append(values)
         HookedSession(sess, [CallbackToHook(callback)]).run([])
         assert 1 == len(seen)
+
+    @pytest.mark.parametrize("wrong", ["cost", 5])
+    def test_request_of_another_kind(self, sess, wrong):
+        """The error names the callback that returned it."""
+
+        class Wrong(Callback):
+            def _before_run(self, ctx):
+                return wrong
+
+        session = HookedSession(sess, [CallbackToHook(Wrong())])
+        with pytest.raises(
+            TypeError, match=f"Wrong: _before_run returned {type(wrong).__name__}, wanted None"
+        ):
+            session.run([])
 
     def test_error_in_a_hook(self, sess):
         """A hook's exception goes to the caller."""
