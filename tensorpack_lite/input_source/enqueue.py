@@ -37,11 +37,12 @@ class DatapointBuffer:
     """
 
     def __init__(self) -> None:
-        lock = threading.Lock()
-        self._came = threading.Condition(lock)
-        self._went = threading.Condition(lock)
+        self._lock = threading.Lock()
+        self._came = threading.Condition(self._lock)
+        self._went = threading.Condition(self._lock)
         self._line: deque[tuple[int, Arrays]] = deque()
         self._nbytes = 0
+        self._taker_waits = False  # asking this is cheaper than notifying nobody
         self._ended = False
         self._stopped = False
 
@@ -50,49 +51,47 @@ class DatapointBuffer:
         nbytes = 0
         for array in datapoint:
             nbytes += array.nbytes
-        with self._came:
-            while self._is_full(nbytes) and not self._stopped:
+        with self._lock:
+            while self._line and not self._stopped and not self._has_room(nbytes):
                 self._went.wait()
             self._line.append((nbytes, datapoint))
             self._nbytes += nbytes
-            self._came.notify()
+            if self._taker_waits:
+                self._came.notify()
             return not self._stopped
 
     def take(self) -> list[Arrays]:
         """Wait for a datapoint, then take as many as make a chunk; returns [] when there will be no more."""
-        with self._came:
+        with self._lock:
             while not (self._line or self._ended or self._stopped):
+                self._taker_waits = True
                 self._came.wait()
+            self._taker_waits = False
             if self._stopped:
                 return []
-            chunk = [self._pop() for _ in range(self._chunk_size())]
+            taken = [self._line.popleft() for _ in range(self._chunk_size())]
+            self._nbytes -= sum(nbytes for nbytes, _ in taken)
             if (
                 len(self._line) <= _MAX_WAITING // 4
             ):  # not sooner: each time the reader wakes costs a turn of the lock
                 self._went.notify()
-            return chunk
+            return [datapoint for _, datapoint in taken]
 
     def end(self) -> None:
         """Say that no datapoint will follow."""
-        with self._came:
+        with self._lock:
             self._ended = True
             self._came.notify()
 
     def stop(self) -> None:
         """Forget what waits, and let both threads go."""
-        with self._came:
+        with self._lock:
             self._stopped = True
             self._came.notify()
             self._went.notify()
 
-    def _is_full(self, nbytes: int) -> bool:
-        line = len(self._line)
-        return line >= _MAX_WAITING or (line > 0 and self._nbytes + nbytes > _MAX_WAITING_NBYTES)
-
-    def _pop(self) -> Arrays:
-        nbytes, datapoint = self._line.popleft()
-        self._nbytes -= nbytes
-        return datapoint
+    def _has_room(self, nbytes: int) -> bool:
+        return len(self._line) < _MAX_WAITING and self._nbytes + nbytes <= _MAX_WAITING_NBYTES
 
     def _chunk_size(self) -> int:
         num_small = 0

@@ -137,6 +137,13 @@ class TestDataFlow:
                 run.next()
             assert error is caught.value.__cause__
 
+    def test_exit_in_the_dataflow(self):
+        """Even sys.exit() in the data is not the end of a good training."""
+        with driven(TFDatasetInput(Numbers(1, SystemExit(3))), SIGNATURE) as run:
+            run.next()
+            with pytest.raises(SystemExit):
+                run.next()
+
     def test_a_new_round_forgets_the_error(self):
         """After reset_state, a natural end is an end."""
         flow = Numbers(1, KeyError("planted"))
