@@ -14,6 +14,7 @@ from ..loop.callback import Callback, CallbackFactory, ProxyCallback
 from ..loop.group import Callbacks
 from ..loop.hooks import CallbackToHook, HookToCallback
 from .concurrency import StartProcOrThread
+from .debug_cli import TFLocalCLIDebugHook
 from .early_stopping import EarlyStopping
 from .ema import EMAWeights, SwapEMAWeights
 from .graph import (
@@ -40,7 +41,14 @@ from .param.hyperparam import GraphVarParam, HyperParam, ObjAttrParam
 from .param.schedule import ScheduledHyperParamSetter
 from .param.setter import HumanHyperParamSetter, HyperParamSetter, HyperParamSetterWithFunc
 from .param.statistic import StatMonitorParamSetter
-from .prof import HostMemoryTracker, ThroughputTracker
+from .prof import (
+    GPUMemoryTracker,
+    GPUUtilizationTracker,
+    GraphProfiler,
+    HostMemoryTracker,
+    PeakMemoryTracker,
+    ThroughputTracker,
+)
 from .saver import MaxSaver, MinSaver, ModelSaver
 from .steps import ProgressBar, SessionRunTimeout, TensorPrinter
 from .summary import MergeAllSummaries, MovingAverageSummary, SimpleMovingAverage
@@ -63,6 +71,9 @@ __all__ = [
     "EarlyStopping",
     "EnableCallbackIf",
     "EstimatedTimeLeft",
+    "GPUMemoryTracker",
+    "GPUUtilizationTracker",
+    "GraphProfiler",
     "GraphVarParam",
     "HookToCallback",
     "HostMemoryTracker",
@@ -83,6 +94,7 @@ __all__ = [
     "Monitors",
     "MovingAverageSummary",
     "ObjAttrParam",
+    "PeakMemoryTracker",
     "PeriodicCallback",
     "PeriodicTrigger",
     "ProcessTensors",
@@ -101,6 +113,7 @@ __all__ = [
     "StatMonitorParamSetter",
     "SwapEMAWeights",
     "TFEventWriter",
+    "TFLocalCLIDebugHook",
     "TensorPrinter",
     "TerminateOnNaN",
     "ThroughputTracker",

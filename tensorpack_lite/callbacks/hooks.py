@@ -1,7 +1,8 @@
-"""An address: these live in `loop/hooks.py`."""
+"""An address: these live in `loop/hooks.py` and `callbacks/debug_cli.py`."""
 
 from __future__ import annotations
 
 from ..loop.hooks import CallbackToHook, HookToCallback
+from .debug_cli import TFLocalCLIDebugHook
 
-__all__ = ["CallbackToHook", "HookToCallback"]
+__all__ = ["CallbackToHook", "HookToCallback", "TFLocalCLIDebugHook"]

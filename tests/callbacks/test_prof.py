@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import os
+import threading
 from types import SimpleNamespace
 
 import pytest
 from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks import prof
-from tensorpack_lite.callbacks.prof import HostMemoryTracker, ThroughputTracker
-from tensorpack_lite.callbacks.trigger import PeriodicTrigger
+from tensorpack_lite.callbacks.graph import ProcessTensors
+from tensorpack_lite.callbacks.monitor.base import MonitorBase
+from tensorpack_lite.callbacks.prof import (
+    GPUMemoryTracker,
+    GPUUtilizationTracker,
+    GraphProfiler,
+    HostMemoryTracker,
+    ThroughputTracker,
+)
+from tensorpack_lite.callbacks.trigger import PeriodicCallback, PeriodicTrigger
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.utils.nvml import NvmlException
 
 
 @pytest.fixture
@@ -58,3 +72,230 @@ def test_host_memory(monkeypatch):
     trainer = run(CountingTrainer(), [HostMemoryTracker()])
 
     assert [(2, 1.5), (4, 1.5)] == trainer.monitors.get_history("HostFreeMemory (GB)")
+
+
+class FakeNVML:
+    """Two GPUs; each question about one gives the next percent of the list."""
+
+    def __init__(self, percents) -> None:
+        self._percents = iter(percents)
+        self.asked = threading.Semaphore(0)
+        self.error = None
+
+    def __call__(self):
+        return self
+
+    def __enter__(self):
+        if self.error is not None:
+            raise self.error
+        return self
+
+    def __exit__(self, *exc_info) -> None:
+        pass
+
+    def device(self, number):
+        if number > 1:
+            raise ValueError(f"NVMLContext: device must be in [0, 2), got {number}.")
+        return SimpleNamespace(utilization=self._utilization)
+
+    def _utilization(self):
+        percent = next(self._percents)
+        self.asked.release()
+        if isinstance(percent, Exception):
+            raise percent
+        return {"gpu": percent, "memory": 0}
+
+
+@pytest.fixture
+def gpus(monkeypatch):
+    """Sets up two GPUs that answer with these percents."""
+
+    def make(percents=(), visible="0"):
+        nvml = FakeNVML(percents)
+        monkeypatch.setattr(prof, "NVMLContext", nvml)
+        monkeypatch.setattr(prof, "get_num_gpu", lambda: len([v for v in visible.split(",") if v]))
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        return nvml
+
+    return make
+
+
+class WaitForSamples(Callback):
+    """Holds the step until the sampling thread has asked so many times."""
+
+    def __init__(self, nvml, num) -> None:
+        self._nvml, self._num = nvml, num
+
+    def _trigger_step(self) -> None:
+        for _ in range(self._num):
+            assert self._nvml.asked.acquire(timeout=10)
+
+
+class TestGPUUtilizationTracker:
+    def test_a_short_epoch(self, gpus):
+        """One sample at its end, for each GPU that is visible."""
+        gpus([10, 20, 30, 40], visible="1,0")
+        trainer = run(CountingTrainer(), [GPUUtilizationTracker()])
+
+        assert [(2, 10.0), (4, 30.0)] == trainer.monitors.get_history("GPUUtil/1")
+        assert [(2, 20.0), (4, 40.0)] == trainer.monitors.get_history("GPUUtil/0")
+
+    def test_the_mean(self, gpus, monkeypatch):
+        """Of what was sampled during the epoch, and at its end."""
+        monkeypatch.setattr(prof, "_SAMPLE_SECONDS", 0.01)
+        percents = [10, 20, 30] + [20] * 1000
+        nvml = gpus(percents)
+        trainer = run(
+            CountingTrainer(), [GPUUtilizationTracker([0]), WaitForSamples(nvml, 3)], steps=1, epochs=1
+        )
+        assert [(1, 20.0)] == trainer.monitors.get_history("GPUUtil/0")
+
+    def test_all_gpus_of_the_machine(self, gpus, monkeypatch):
+        """Where CUDA_VISIBLE_DEVICES is not set."""
+        gpus([10, 20], visible="0,1")
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+        trainer = run(CountingTrainer(), [GPUUtilizationTracker()], epochs=1)
+
+        assert [10.0, 20.0] == [trainer.monitors.get_latest(f"GPUUtil/{k}") for k in range(2)]
+
+    def test_a_trigger_before_any_sample(self, gpus):
+        """Inside a short epoch there is nothing to report yet."""
+        gpus([10])
+        tracker = PeriodicTrigger(GPUUtilizationTracker(), every_k_steps=1)
+
+        assert [] == run(CountingTrainer(), [tracker], epochs=1).monitors.get_history("GPUUtil/0")
+
+    def test_without_a_gpu(self, gpus):
+        """It says so before training."""
+        gpus(visible="")
+        with pytest.raises(RuntimeError, match="there is no GPU to watch. Leave this callback out."):
+            run(CountingTrainer(), [GPUUtilizationTracker()])
+
+    def test_without_a_driver(self, gpus):
+        """The reason is in the sentence."""
+        gpus().error = NvmlException("NVML: cannot be loaded.")
+        with pytest.raises(RuntimeError, match="cannot ask the GPUs: NVML: cannot be loaded. Leave this"):
+            run(CountingTrainer(), [GPUUtilizationTracker([0])])
+
+    def test_a_gpu_that_does_not_exist(self, gpus):
+        """As NVML says it."""
+        gpus()
+        with pytest.raises(ValueError, match="device must be in"):
+            run(CountingTrainer(), [GPUUtilizationTracker([2])])
+
+    def test_gpus_named_otherwise(self, gpus):
+        """A UUID cannot be asked for."""
+        gpus(visible="GPU-8932f937")
+        with pytest.raises(
+            RuntimeError, match="CUDA_VISIBLE_DEVICES=GPU-8932f937 names GPUs by something else"
+        ):
+            run(CountingTrainer(), [GPUUtilizationTracker()])
+
+    def test_a_driver_that_fails_later(self, gpus):
+        """At the end of the epoch, with NVML's error as the cause."""
+        gpus([10, NvmlException("lost")])
+        with pytest.raises(RuntimeError, match="do not answer any more: lost"):
+            run(CountingTrainer(), [GPUUtilizationTracker()])
+
+    def test_an_error_inside_an_epoch(self, gpus):
+        """The thread ends with the training (a thread that is left fails every test)."""
+
+        class Fail(Callback):
+            def _trigger_step(self) -> None:
+                raise RuntimeError("mine")
+
+        gpus([10] * 10)
+        with pytest.raises(RuntimeError, match="mine"):
+            run(CountingTrainer(), [GPUUtilizationTracker(), Fail()])
+
+
+class TestGPUMemoryTracker:
+    def test_without_a_gpu(self, log_lines):
+        """It warns, and reports nothing."""
+        trainer = run(CountingTrainer(), [GPUMemoryTracker()])
+
+        assert [] == trainer.monitors.get_history("PeakMemory(MB)/gpu:0")
+        assert 1 == len([line for line in log_lines if "the session has no GPU, so it reports" in line])
+
+    def test_what_it_reports(self, monkeypatch):
+        """Megabytes, at each trigger, under TensorFlow's number."""
+        monkeypatch.setattr(prof, "gpu_available_in_session", lambda: True)
+        monkeypatch.setattr(GPUMemoryTracker, "_read_peaks", lambda self: [3500000])
+        tracker = GPUMemoryTracker([])
+        tracker._devices = []
+        run(CountingTrainer(), [tracker], epochs=1)
+        put = {}
+        tracker._devices = [0]
+        tracker.trainer = SimpleNamespace(monitors=SimpleNamespace(put_scalar=put.__setitem__))
+        tracker.trigger()
+
+        assert {"PeakMemory(MB)/gpu:0": 3.5} == put
+
+    def test_a_gpu_that_does_not_exist(self, monkeypatch):
+        """The session's devices are named."""
+        monkeypatch.setattr(prof, "gpu_available_in_session", lambda: True)
+        with pytest.raises(ValueError, match="the session has no GPU 7; it has .*cpu:0"):
+            run(CountingTrainer(), [GPUMemoryTracker([7])])
+
+    @pytest.mark.gpu
+    def test_on_a_gpu(self):
+        """A tensor of 4 MB was in the GPU's memory."""
+        with tf.device("/gpu:0"):
+            tf.get_variable("large", initializer=tf.zeros([1000, 1000]))
+        trainer = run(CountingTrainer(), [GPUMemoryTracker()])
+
+        assert trainer.monitors.get_latest("PeakMemory(MB)/gpu:0") >= 4
+
+
+class Events(MonitorBase):
+    """Keeps the events."""
+
+    def __init__(self) -> None:
+        self.events = []
+
+    def process_event(self, evt) -> None:
+        self.events.append(evt)
+
+
+class TestGraphProfiler:
+    def test_chrome_trace(self, log_dir):
+        """One JSON file a run, with the operations that ran and how long they took."""
+        run(CountingTrainer(), [GraphProfiler(), ProcessTensors(["cost"], lambda cost: None)], epochs=1)
+
+        assert ["chrome-trace-1.json", "chrome-trace-2.json"] == sorted(
+            f for f in os.listdir(log_dir) if f.startswith(("chrome", "runmeta"))
+        )
+        with open(os.path.join(log_dir, "chrome-trace-2.json")) as file:
+            events = json.load(file)["traceEvents"]
+        durations = {e["args"]["name"]: e["dur"] for e in events if e.get("ph") == "X"}
+        assert durations["cost"] >= 0
+
+    def test_metadata(self, log_dir):
+        """A file that TensorFlow's tools read."""
+        profiler = GraphProfiler(dump_metadata=True, dump_tracing=False)
+        run(CountingTrainer(), [profiler, ProcessTensors(["cost"], lambda cost: None)], epochs=1)
+
+        metadata = tf.RunMetadata()
+        with open(os.path.join(log_dir, "runmetadata-2.pb"), "rb") as file:
+            metadata.ParseFromString(file.read())
+        nodes = [node.node_name for device in metadata.step_stats.dev_stats for node in device.node_stats]
+        assert "cost" in nodes
+        assert not os.path.exists(os.path.join(log_dir, "chrome-trace-2.json"))
+
+    def test_event(self):
+        """An event for the monitors, at its step; no directory is needed."""
+        events = Events()
+        profiler = PeriodicCallback(GraphProfiler(dump_tracing=False, dump_event=True), every_k_steps=2)
+        run(CountingTrainer(), [profiler], [events], steps=4, epochs=1)
+
+        # a PeriodicCallback asks before the run, when the step that ends a period has not been counted
+        found = [(e.step, e.tagged_run_metadata.tag) for e in events.events]
+        assert [(1, "trace-1"), (3, "trace-3")] == found
+        assert tf.RunMetadata.FromString(
+            events.events[0].tagged_run_metadata.run_metadata
+        ).step_stats.dev_stats
+
+    def test_without_a_directory(self):
+        """It says so before training."""
+        with pytest.raises(RuntimeError, match="GraphProfiler: there is no logger directory to write to"):
+            run(CountingTrainer(), [GraphProfiler()])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+
 import numpy as np
 import pytest
 
@@ -51,6 +54,34 @@ class TestMakeCallable:
             metadata = tf.RunMetadata()
             call(run_metadata=metadata)
             assert len(metadata.step_stats.dev_stats)
+
+    def test_debug_options(self, sess, x, tmp_path):
+        """What tfdbg watches is written to its directory; feeds, fetches and targets work as ever."""
+        seen = tf.add(x, 1.0, name="seen")
+        options = tf.RunOptions()
+        options.debug_options.debug_tensor_watch_opts.add(
+            node_name="seen", output_slot=0, debug_ops=["DebugIdentity"], debug_urls=[f"file://{tmp_path}"]
+        )
+        call = private.make_callable(sess, [seen], [tf.no_op()], [x], options)
+        assert [[3.0]] == [value.tolist() for value in call(np.array([2], "float32"))]
+        assert any(file.name.startswith("seen_0_DebugIdentity") for file in tmp_path.rglob("*"))
+
+
+def test_chrome_trace(sess):
+    """JSON, with an event for each operation that ran."""
+    metadata = tf.RunMetadata()
+    options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+    total = tf.reduce_sum(tf.random_uniform([10]), name="total")
+    sess.run(total, options=options, run_metadata=metadata)
+    events = json.loads(private.chrome_trace(metadata.step_stats))["traceEvents"]
+    assert "total" in [event["args"]["name"] for event in events if event["ph"] == "X"]
+
+
+def test_debug_hook_class(monkeypatch):
+    """It is a hook of sessions; None where TensorFlow has no tfdbg."""
+    assert issubclass(private.debug_hook_class(), tf.train.SessionRunHook)
+    monkeypatch.setitem(sys.modules, "tensorflow.python.debug.wrappers.hooks", None)
+    assert private.debug_hook_class() is None
 
 
 def test_add_control_inputs(sess):

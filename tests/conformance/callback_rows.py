@@ -113,6 +113,8 @@ ROWS = [
     Row("EarlyStopping", lambda d: cb.EarlyStopping("stat", patience=99), True, before=_report),
     Row("EnableCallbackIf", lambda d: cb.EnableCallbackIf(cb.Callback(), lambda self: True), True),
     Row("EstimatedTimeLeft", lambda d: cb.EstimatedTimeLeft(), True),
+    Row("GPUMemoryTracker", lambda d: cb.GPUMemoryTracker(), False),
+    Row("GraphProfiler", lambda d: cb.GraphProfiler(dump_event=True), True),
     Row("HookToCallback", lambda d: cb.HookToCallback(tf.train.SessionRunHook()), False),
     Row("HostMemoryTracker", lambda d: cb.HostMemoryTracker(), False),
     Row("HumanHyperParamSetter", lambda d: cb.HumanHyperParamSetter("x"), False),
@@ -127,6 +129,7 @@ ROWS = [
     Row("MonitorBase", lambda d: cb.MonitorBase(), False),
     Row("Monitors", lambda d: cb.Monitors([]), False),
     Row("MovingAverageSummary", lambda d: cb.MovingAverageSummary(), True),
+    Row("PeakMemoryTracker", lambda d: cb.PeakMemoryTracker(), False),
     Row("PeriodicCallback", lambda d: cb.PeriodicCallback(cb.Callback(), every_k_steps=2), True),
     Row("PeriodicTrigger", lambda d: cb.PeriodicTrigger(cb.Callback(), every_k_steps=2), True),
     Row("ProcessTensors", lambda d: cb.ProcessTensors(["cost"], lambda cost: None), True),
@@ -158,11 +161,13 @@ ROWS = [
 
 NO_ROW = {
     "CallbackToHook": "a hook, not a callback; tests/loop",
+    "GPUUtilizationTracker": "needs a GPU; tests/callbacks/test_prof.py trains with one that is made up",
     "GraphVarParam": "a parameter, not a callback",
     "HyperParam": "a parameter, not a callback",
     "HyperParamSetter": "has nothing to set; its subclasses have rows",
     "InferenceRunnerBase": "runs nothing; InferenceRunner has a row",
     "Inferencer": "computes nothing; its subclasses have rows, inside an InferenceRunner",
+    "TFLocalCLIDebugHook": "waits for somebody at the terminal; tests/callbacks/test_debug_cli.py types for them",
     "ObjAttrParam": "a parameter, not a callback",
 }
 """Public names of `tensorpack_lite.callbacks` without a row, and why."""
