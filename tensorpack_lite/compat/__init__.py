@@ -27,7 +27,7 @@ def _parse_version(version: str) -> tuple[int, int]:
 
 
 TF_VERSION = _parse_version(_tensorflow.__version__)
-if TF_VERSION < _MINIMUM_VERSION:
+if TF_VERSION < _MINIMUM_VERSION:  # pragma: no cover (tests/compat asks a process of its own)
     raise ImportError(
         f"tensorpack_lite needs TensorFlow 1.15 or newer, got {_tensorflow.__version__}. "
         'Install one: pip install "tensorpack_lite[tf]".'

@@ -107,12 +107,8 @@ class HookedSession:
         else:
             requests = [_normalized(*pair) for pair in zip(requests, self._befores)]
             step = self._prepare(fetches, feed_dict, options, run_metadata, requests)
-            if (
-                feed_dict is None
-                and options is None
-                and run_metadata is None
-                and not isinstance(fetches, (list, dict))
-            ):
+            is_plain = feed_dict is None and options is None and run_metadata is None
+            if is_plain and not isinstance(fetches, (list, dict)):
                 self._last = _LastRun(fetches, context, requests, step)
         try:
             results, hook_values = step.run(feed_dict, requests, run_metadata)
@@ -296,11 +292,8 @@ class _Leaves:
 
     def _add_leaf(self, leaf: Any) -> Callable[[Any], Any] | None:
         try:
-            element = (
-                value_of(find_name(self._graph, leaf))
-                if isinstance(leaf, str)
-                else self._graph.as_graph_element(leaf)
-            )
+            graph, is_name = self._graph, isinstance(leaf, str)
+            element = value_of(find_name(graph, leaf)) if is_name else graph.as_graph_element(leaf)
         except TypeError as error:
             raise TypeError(
                 f"HookedSession.run: cannot fetch {leaf!r} of type {type(leaf).__name__}, wanted tensors, operations, "

@@ -135,12 +135,12 @@ def test_inside_control_flow():
         return inside[-1].outputs[0]
 
     outside = tf.constant(0)
-    with_v1_loops = tf.control_flow_v2_enabled()
+    v2_loops = tf.control_flow_v2_enabled()
     tf.disable_control_flow_v2()
     try:
         tf.while_loop(lambda i: i < 3, body, [outside])
     finally:
-        if with_v1_loops:
+        if v2_loops:
             tf.enable_control_flow_v2()
     assert private.inside_control_flow(inside[0])
     assert not private.inside_control_flow(outside.op)
@@ -156,16 +156,21 @@ class TestInsideXla:
         seen = []
 
         def body(i):
-            seen.append(private.inside_xla(fresh_graph))
+            seen.append(private.inside_xla(tf.get_default_graph()))
             return i + 1
 
         def computation(x):
             seen.append(private.inside_xla(tf.get_default_graph()))
             return tf.while_loop(lambda i: i < 3, body, [x])
 
-        compat.tensorflow.xla.experimental.compile(computation, [tf.constant(0)])
-        assert seen
-        assert seen[0]
+        v2_loops = tf.control_flow_v2_enabled()
+        tf.disable_control_flow_v2()  # whose bodies stand in graphs of their own
+        try:
+            compat.tensorflow.xla.experimental.compile(computation, [tf.constant(0)])
+        finally:
+            if v2_loops:
+                tf.enable_control_flow_v2()
+        assert [True, True] == seen
         assert not private.inside_xla(fresh_graph)
 
 

@@ -76,6 +76,11 @@ class TestCallback:
         getattr(recorder, moment)()
         assert [moment] == recorder.calls
 
+    def test_nothing_overridden(self):
+        """A bare callback asks for nothing, and nothing went wrong behind it."""
+        assert Callback().before_run(None) is None
+        assert Callback().background_error() is None
+
     def test_trigger_epoch_triggers(self):
         """By default the end of an epoch triggers."""
 

@@ -108,6 +108,21 @@ def test_idle_callbacks_are_left_out_of_steps():
     assert (1, 1) == (len(callbacks._trigger_steps), len(count))
 
 
+def test_public_trigger_step_counts():
+    """A callback that overrides `trigger_step` itself is called, once."""
+    calls = []
+
+    class Public(Callback):
+        def trigger_step(self):
+            calls.append("public")
+
+        def _trigger_step(self):
+            calls.append("underscore")
+
+    Callbacks([Public()]).trigger_step()
+    assert ["public"] == calls
+
+
 def test_slow_callbacks_are_named():
     """When an epoch's callbacks take long, those that did are named."""
     with mock.patch.object(logger, "info") as log:

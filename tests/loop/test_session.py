@@ -10,6 +10,7 @@ import pytest
 
 from tensorpack_lite.compat import private
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.loop import session as session_module
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.hooks import CallbackToHook
 from tensorpack_lite.loop.session import HookedSession
@@ -99,6 +100,12 @@ class TestFetches:
         assert 3.0 == HookedSession(sess, [hook]).run("v:0")
         assert [3.0] == hook.values[0].results
 
+    def test_operation_of_several(self, sess, counter):
+        """An operation that the caller and hooks ask for runs once."""
+        var, increment = counter
+        HookedSession(sess, [Hook(fetch([increment, increment]))]).run(increment)
+        assert 1.0 == sess.run(var)
+
     def test_changed_list(self, sess):
         """A list that was changed between two runs means what it holds now."""
         one, two = tf.constant(1.0), tf.constant(2.0)
@@ -118,6 +125,14 @@ class TestFetches:
             assert [1.0, 2.0] == session.run([one, two])
             assert 1.0 == session.run(one)
         assert 2 == len(made)
+
+    def test_many_combinations(self, sess, monkeypatch):
+        """What is prepared does not pile up without end, and what was forgotten is prepared again."""
+        monkeypatch.setattr(session_module, "_MAX_STEPS", 2)
+        constants = [tf.constant(i) for i in range(5)]
+        session = HookedSession(sess, [])
+        assert [0, 1, 2, 3, 4, 0] == [session.run([c])[0] for c in [*constants, constants[0]]]
+        assert len(session._steps) <= 2
 
     def test_ids_are_not_confused(self, sess):
         """Fetches that were freed do not lend their identity to new ones."""
@@ -193,6 +208,21 @@ class TestHooks:
         callback._after_run = lambda ctx, values: seen.append(values)
         HookedSession(sess, [CallbackToHook(callback)]).run([])
         assert 1 == len(seen)
+
+    def test_callback_that_overrides_the_public_methods(self, sess):
+        """They are called as they are, in place of those with an underscore."""
+        seen = []
+
+        class Public(Callback):
+            def before_run(self, ctx):
+                return ["one:0"]
+
+            def after_run(self, ctx, run_values):
+                seen.append(run_values.results)
+
+        tf.constant(1.0, name="one")
+        HookedSession(sess, [CallbackToHook(Public())]).run([])
+        assert [[1.0]] == seen
 
     @pytest.mark.parametrize("wrong", ["cost", 5])
     def test_request_of_another_kind(self, sess, wrong):
@@ -377,6 +407,18 @@ class TestEnd:
         session = HookedSession(tf.Session(), [], start_queue_runners=True)
         assert [1.0] * 5 == [session.run(dequeue) for _ in range(5)]
         session.close()
+
+    def test_queue_runner_that_fails(self, fresh_graph):
+        """The error of a queue runner is raised in place of the empty queue that it leaves behind."""
+        queue = tf.FIFOQueue(1, [tf.float32], shapes=[[]])
+        fails = queue.enqueue(tf.debugging.check_numerics(tf.constant(float("nan")), "planted"))
+        tf.train.add_queue_runner(tf.train.QueueRunner(queue, [fails]))
+        session = HookedSession(tf.Session(), [], start_queue_runners=True)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="planted"):
+            session.run(queue.dequeue())
+        assert session.should_stop()
+        with pytest.raises(tf.errors.InvalidArgumentError, match="planted"):
+            session.close()
 
     def test_graph(self, sess, fresh_graph):
         """It has its session's graph."""

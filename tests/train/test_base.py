@@ -450,6 +450,13 @@ class TestSession:
         assert 0.0 == keep.x
         assert any("session_init is ignored" in str(call) for call in log.call_args_list)
 
+    def test_not_chief_without_session_init(self, trainer, run):
+        """Where there is nothing to restore, nothing is said of it."""
+        trainer.is_chief = False
+        with mock.patch.object(logger, "warning") as log:
+            run(trainer)
+        log.assert_not_called()
+
     def test_reused_session(self, trainer, run):
         """A session of the user's is used as it is."""
         trainer.setup_callbacks([], [])
