@@ -51,7 +51,7 @@ if find_spec("tensorflow") is not None:
     __all__ += callbacks.__all__
     __all__ += predict.__all__
 
-else:
+else:  # pragma: no cover (tests/api/test_without_tensorflow.py asks processes of their own)
 
     def __getattr__(name: str) -> Any:
         if name.startswith("__"):  # what Python itself asks every module for

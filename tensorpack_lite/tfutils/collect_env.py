@@ -9,5 +9,5 @@ from .environment import collect_env_info
 __all__ = ["collect_env_info"]
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # pragma: no cover (its test runs it as a process)
     sys.stdout.write(collect_env_info() + "\n")

@@ -71,9 +71,8 @@ class NewSessionCreator(tf.train.SessionCreator):
             tf.local_variables_initializer(),
             tf.tables_initializer(),
         ):
-            if initializer is not None:
-                _warn_if_blocking(initializer)
-                sess.run(initializer)
+            _warn_if_blocking(initializer)
+            sess.run(initializer)
         logger.info("Global and local variables initialized.")
         return sess
 

@@ -9,6 +9,7 @@ import time
 import pytest
 from fakes.trainers import CountingTrainer, run
 
+from tensorpack_lite.callbacks import concurrency
 from tensorpack_lite.callbacks.concurrency import StartProcOrThread
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.state import StopTraining
@@ -52,6 +53,24 @@ def test_processes():
 
     assert [[True]] == look.alive
     assert process.exitcode is not None
+
+
+def test_one_that_does_not_end(log_lines, monkeypatch):
+    """A thread that does not stop when it is asked to is named in the log, and training ends without it."""
+    monkeypatch.setattr(concurrency, "_JOIN_SECS", 0)
+    go_on = threading.Event()
+
+    class Stubborn(StoppableThread):
+        def run(self) -> None:
+            go_on.wait()
+
+    thread = Stubborn()
+    thread.name = "stubborn"
+    run(CountingTrainer(), [StartProcOrThread(thread)])
+    go_on.set()
+    thread.join()
+
+    assert any("stubborn did not end within 0 seconds." in line for line in log_lines)
 
 
 def test_not_at_the_end():

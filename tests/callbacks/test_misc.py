@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pdb
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -79,6 +80,25 @@ class TestInjectShell:
         """Nothing opens."""
         monkeypatch.setattr(pdb, "set_trace", lambda: pytest.fail("opened"))
         run(CountingTrainer(), [InjectShell(str(tmp_path / "shell"), "pdb")])
+
+    def test_ipython(self, tmp_path, monkeypatch):
+        """The default shell is IPython's, if it is installed."""
+        opened = []
+        shell = SimpleNamespace(embed=lambda: opened.append(1))
+        monkeypatch.setitem(sys.modules, "IPython", shell)
+        path = tmp_path / "shell"
+        path.touch()
+        run(CountingTrainer(), [InjectShell(str(path))], epochs=1)
+
+        assert [1] == opened
+
+    def test_without_ipython(self, tmp_path, monkeypatch):
+        """The error names the command that installs it, and the shell that is always there."""
+        monkeypatch.setitem(sys.modules, "IPython", None)
+        path = tmp_path / "shell"
+        path.touch()
+        with pytest.raises(ImportError, match="pip install ipython, or use shell='pdb'"):
+            run(CountingTrainer(), [InjectShell(str(path))], epochs=1)
 
     def test_another_shell(self):
         """Only two are known."""

@@ -141,6 +141,12 @@ class TestEnableForFunction:
             shaped(tf.zeros([4, 2]))
         assert "-->" not in capsys.readouterr().out
 
+    def test_without_a_signature(self):
+        """A function written in C takes part, as far as keywords go."""
+        smallest = enable_argscope_for_function(min, log_shape=False)
+        with argscope(smallest, default=7):
+            assert 7 == smallest([])
+
     def test_refuses_what_cannot_be_called(self):
         """Only functions."""
         with pytest.raises(TypeError, match="takes a function, got int"):

@@ -43,6 +43,16 @@ class TestDescribe:
         assert "float64" in text
         assert "CPU:0" in text
 
+    def test_unknown_shape(self, capsys):
+        """A variable without a shape has no size, so there are no totals of elements and bytes."""
+        tf.Variable(
+            tf.placeholder(tf.float32, None), validate_shape=False, use_resource=True, name="shapeless"
+        )
+        describe_trainable_vars()
+        text = capsys.readouterr().out
+        assert "Number of trainable variables: 1" in text
+        assert "elements)" not in text
+
     def test_warns_of_nothing(self, capsys):
         """A model without variables is worth a word."""
         describe_trainable_vars()
