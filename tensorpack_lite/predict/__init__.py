@@ -7,6 +7,19 @@ The tower function without the loop: from a checkpoint, or from a trainer's sess
 """
 
 from .base import OfflinePredictor, OnlinePredictor, PredictorBase
+from .concurrency import MultiThreadAsyncPredictor
 from .config import PredictConfig
+from .dataset import DatasetPredictorBase, MultiProcessDatasetPredictor, SimpleDatasetPredictor
+from .feedfree import FeedfreePredictor
 
-__all__ = ["OfflinePredictor", "OnlinePredictor", "PredictConfig", "PredictorBase"]
+__all__ = [
+    "DatasetPredictorBase",
+    "FeedfreePredictor",
+    "MultiProcessDatasetPredictor",
+    "MultiThreadAsyncPredictor",
+    "OfflinePredictor",
+    "OnlinePredictor",
+    "PredictConfig",
+    "PredictorBase",
+    "SimpleDatasetPredictor",
+]

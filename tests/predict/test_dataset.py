@@ -1,0 +1,165 @@
+"""DatasetPredictors: a whole DataFlow, in this process or in several."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tensorpack_lite
+from tensorpack_lite.compat import TensorSpec
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
+from tensorpack_lite.predict.config import PredictConfig
+from tensorpack_lite.predict.dataset import MultiProcessDatasetPredictor, SimpleDatasetPredictor
+
+SCRIPT = """
+import os, signal, time
+import numpy as np
+from tensorpack_lite.compat import TensorSpec, ensure_graph_mode, tfv1 as tf
+from tensorpack_lite.dataflow.raw import DataFromList
+from tensorpack_lite.predict import MultiProcessDatasetPredictor, PredictConfig
+
+def work(x):
+    x = int(x)
+    if x == -1:
+        raise ValueError("bad datapoint")
+    if x == -2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.2 if x == 0 else 0)
+    return np.int64(os.getpid())
+
+def model(x):
+    tf.multiply(x, 2, name="y")
+    tf.py_func(work, [x], tf.int64, name="pid")
+
+config = PredictConfig(tower_func=model, input_signature=[TensorSpec([], tf.int64, "x")], output_names=["y", "pid"])
+
+def predict(numbers, **kwargs):
+    flow = DataFromList([[n] for n in numbers], shuffle=False)
+    return MultiProcessDatasetPredictor(config, flow, 2, use_gpu=False, **kwargs)
+"""
+
+
+def double(x):
+    """y = 2 x."""
+    tf.multiply(x, 2, name="y")
+
+
+def config(**kwargs):
+    """The model."""
+    return PredictConfig(
+        tower_func=double, input_signature=[TensorSpec([], tf.int64, "x")], output_names=["y"], **kwargs
+    )
+
+
+def run(code):
+    """
+    Run a script on the model above; gives what it printed.
+
+    In a process of its own: what is forked must not come from one that has run sessions.
+    """
+    root = str(Path(tensorpack_lite.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT + code],
+        env=dict(os.environ, PYTHONPATH=root, TF_CPP_MIN_LOG_LEVEL="3"),
+        capture_output=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert 0 == done.returncode, done.stderr.decode()
+    return done.stdout.decode().splitlines()[-1]
+
+
+class TestSimple:
+    def test_results(self):
+        """One list of outputs a datapoint, in order, again for each pass."""
+        predictor = SimpleDatasetPredictor(config(), DataFromList([[1], [2], [3]], shuffle=False))
+        assert [[2], [4], [6]] == predictor.get_all_result()
+        assert [2, 4, 6] == [outputs[0] for outputs in predictor.get_result()]
+        predictor.predictor.sess.close()
+
+    def test_without_a_size(self):
+        """A DataFlow without length is read to its end."""
+        predictor = SimpleDatasetPredictor(
+            config(return_input=True), DataFromGenerator(lambda: iter([[1], [5]]))
+        )
+        assert [((1,), [2]), ((5,), [10])] == predictor.get_all_result()
+        predictor.predictor.sess.close()
+
+    def test_mistakes(self):
+        """Both arguments are looked at."""
+        with pytest.raises(TypeError, match="takes a DataFlow, got list. Wrap it"):
+            SimpleDatasetPredictor(config(), [[1]])
+        with pytest.raises(TypeError, match="takes a PredictConfig, got NoneType"):
+            SimpleDatasetPredictor(None, DataFromList([[1]]))
+
+
+@pytest.mark.slow
+class TestMultiProcess:
+    def test_ordered(self):
+        """In order, though the first datapoint takes longest; from two processes."""
+        code = "r = predict(range(20)).get_all_result(); print([int(y) for y, _ in r], len({int(p) for _, p in r}))"
+        assert run(code) == f"{[2 * i for i in range(20)]} 2"
+
+    def test_as_they_come(self):
+        """Unordered, the slow one comes later."""
+        code = (
+            "r = [int(y) for y, _ in predict(range(20), ordered=False).get_result()]; print(sorted(r), r[0])"
+        )
+        assert run(code).startswith(f"{[2 * i for i in range(20)]} ")
+
+    def test_an_error_in_a_process(self):
+        """It is raised here, with the number of its datapoint and the process's traceback."""
+        code = """
+try:
+    predict([1, 2, -1, 3]).get_all_result()
+except RuntimeError as error:
+    print("datapoint 2 failed" in str(error), "bad datapoint" in str(error), "Traceback" in str(error.__cause__))
+"""
+        assert "True True True" == run(code)
+
+    def test_death_of_a_process(self):
+        """It is named with its pid and exit code, and nothing is left behind."""
+        code = """
+import multiprocessing, re
+try:
+    predict([1, -2, 3, 4]).get_all_result()
+except RuntimeError as error:
+    print(bool(re.search(r"process \\d+ died with exit code -9", str(error))), multiprocessing.active_children())
+"""
+        assert "True []" == run(code)
+
+    def test_left_early(self):
+        """Who stops iterating leaves no process behind."""
+        code = """
+import multiprocessing
+results = predict(range(1, 20)).get_result()
+next(results)
+results.close()
+print(multiprocessing.active_children())
+"""
+        assert "[]" == run(code)
+
+
+class TestMultiProcessMistakes:
+    def test_number(self):
+        """At least one process."""
+        with pytest.raises(ValueError, match="nr_proc is 0, wanted >= 1"):
+            MultiProcessDatasetPredictor(config(), DataFromList([[1]]), 0)
+
+    def test_gpus(self, monkeypatch):
+        """Each process needs a GPU."""
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+        with pytest.raises(ValueError, match="nr_proc is 3, but there are 2 GPUs"):
+            MultiProcessDatasetPredictor(config(), DataFromList([[1]]), 3)
+
+    def test_gpus_are_shared_out(self, monkeypatch):
+        """One each, as the environment names them."""
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+        assert ["3", "5"] == MultiProcessDatasetPredictor(config(), DataFromList([[1]]), 2)._gpus
+        np.testing.assert_array_equal(
+            ["", ""], MultiProcessDatasetPredictor(config(), DataFromList([[1]]), 2, False)._gpus
+        )

@@ -1,0 +1,98 @@
+"""FeedfreePredictor: its input brings the datapoints, and it can be closed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.compat import TensorSpec
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
+from tensorpack_lite.input_source.feed import FeedInput
+from tensorpack_lite.input_source.queueing import QueueInput
+from tensorpack_lite.input_source.tensor import TensorInput
+from tensorpack_lite.predict.config import PredictConfig
+from tensorpack_lite.predict.feedfree import FeedfreePredictor
+from tensorpack_lite.tfutils.sessinit import DictRestore
+
+DATA = [[np.float32([i, i])] for i in range(3)]
+
+
+def double(x):
+    """y = w * x, w = 2 when restored."""
+    tf.multiply(tf.get_variable("w", initializer=1.0), x, name="y")
+
+
+def config(**kwargs):
+    """The model with its variable restored."""
+    signature = [TensorSpec([2], tf.float32, "x")]
+    return PredictConfig(
+        tower_func=double, input_signature=signature, output_names=["y"],
+        session_init=DictRestore({"w": 2.0}), **kwargs,
+    )  # fmt: skip
+
+
+def flow():
+    """Three datapoints."""
+    return DataFromList(DATA, shuffle=False)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: QueueInput(flow()), lambda: FeedInput(flow()), lambda: TensorInput(lambda: [tf.zeros([2])], 3)],
+    ids=["queue", "feed", "tensor"],
+)
+def test_every_kind_of_input(make):
+    """Each call gives the outputs of the next datapoint."""
+    predictor = FeedfreePredictor(config(), make())
+    outputs = [predictor()[0].tolist() for _ in range(3)]
+    predictor.close()
+    is_zero = isinstance(make(), TensorInput)
+    assert [[0.0 if is_zero else 2.0 * i] * 2 for i in range(3)] == outputs
+
+
+def test_the_end_of_the_data():
+    """An input that ends raises it."""
+    predictor = FeedfreePredictor(config(), FeedInput(flow(), infinite=False))
+    for _ in range(3):
+        predictor()
+    with pytest.raises(StopIteration):
+        predictor()
+    predictor.close()
+
+
+def test_an_error_of_the_data():
+    """What the DataFlow raised is what the call raises."""
+
+    def broken():
+        yield DATA[1]
+        raise OSError("the disk is gone")
+
+    predictor = FeedfreePredictor(config(), QueueInput(DataFromGenerator(broken)))
+    with pytest.raises(OSError, match="the disk is gone"):
+        for _ in range(3):
+            predictor()
+    predictor.close()
+
+
+def test_close():
+    """Threads end, the session too; once is enough."""
+    predictor = FeedfreePredictor(config(), QueueInput(flow()))
+    predictor.close()
+    predictor.close()
+    with pytest.raises(RuntimeError, match="it is closed. Make a new one"):
+        predictor()
+    with pytest.raises(RuntimeError, match="closed"):
+        predictor.sess.run("w:0")
+
+
+def test_mistakes():
+    """Datapoints cannot be handed in, or out."""
+    with pytest.raises(TypeError, match="takes an InputSource, got DataFromList. Wrap it"):
+        FeedfreePredictor(config(), flow())
+    with pytest.raises(ValueError, match="return_input=True, but the input is in the graph"):
+        FeedfreePredictor(config(return_input=True), FeedInput(flow()))
+    predictor = FeedfreePredictor(config(), FeedInput(flow()))
+    with pytest.raises(ValueError, match="called with 1 components"):
+        predictor(DATA[0])
+    predictor.close()
