@@ -40,7 +40,8 @@ class QueueInput(FeedfreeInput):
 
     Note: an exception of the DataFlow, or a datapoint that does not fit the model, ends training: all datapoints before
     it are used, then the run raises it. Stat: `QueueInput/queue_size`, averaged with decay 0.5. At 0, training waits for
-    data; near 50, data waits for training.
+    data; near 50, data waits for training. An array that was given away must not be changed any more: TensorFlow may
+    borrow its memory as long as it is queued.
 
     tensorpack: same; there an exception of the DataFlow passes for the end of training. Up to 64 small datapoints
     wait in front of the queue, so the DataFlow is read that much further ahead.
