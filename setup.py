@@ -22,6 +22,8 @@ EXTRAS = {
     ],
     "examples": ["scikit-learn"],  # the 1,797 digits of dataset.Digits lie inside it
     "image": ["opencv-python-headless"],
+    "wandb": ["pillow", "wandb"],  # it sends images with pillow
+    "mlflow": ["mlflow-skinny"],  # the client; `mlflow` itself works as well
     "horovod": ["horovod==0.28.1"],
     "dev": [
         "coverage[toml]",

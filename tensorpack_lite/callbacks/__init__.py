@@ -31,11 +31,15 @@ from .inference import BinaryClassificationStats, ClassificationError, Inference
 from .inference_runner import InferenceRunner, InferenceRunnerBase
 from .misc import EstimatedTimeLeft, InjectShell, SendStat
 from .monitor.base import MonitorBase
+from .monitor.comet import CometMLMonitor
 from .monitor.command import SendMonitorData
+from .monitor.csv_file import CSVWriter
 from .monitor.event_file import TFEventWriter
 from .monitor.json_file import JSONWriter
+from .monitor.mlflow_run import MLflowMonitor
 from .monitor.monitors import Monitors
 from .monitor.printer import ScalarPrinter
+from .monitor.wandb_run import WandbMonitor
 from .nan import TerminateOnNaN
 from .param.hyperparam import GraphVarParam, HyperParam, ObjAttrParam
 from .param.schedule import ScheduledHyperParamSetter
@@ -57,12 +61,14 @@ from .trigger import EnableCallbackIf, PeriodicCallback, PeriodicTrigger
 
 __all__ = [
     "BinaryClassificationStats",
+    "CSVWriter",
     "Callback",
     "CallbackFactory",
     "CallbackToHook",
     "Callbacks",
     "CheckNumerics",
     "ClassificationError",
+    "CometMLMonitor",
     "DumpParamAsImage",
     "DumpTensor",
     "DumpTensorAsImage",
@@ -86,6 +92,7 @@ __all__ = [
     "Inferencer",
     "InjectShell",
     "JSONWriter",
+    "MLflowMonitor",
     "MaxSaver",
     "MergeAllSummaries",
     "MinSaver",
@@ -118,4 +125,5 @@ __all__ = [
     "TerminateOnNaN",
     "ThroughputTracker",
     "TopKSaver",
+    "WandbMonitor",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 from fakes.trainers import CountingTrainer, ScalingTrainer
@@ -100,11 +101,13 @@ ROWS = [
         True,
         ScalingTrainer,
     ),
+    Row("CSVWriter", lambda d: cb.CSVWriter(), False),
     Row("Callback", lambda d: cb.Callback(), True),
     Row("CallbackFactory", lambda d: cb.CallbackFactory(trigger=lambda self: None), True),
     Row("Callbacks", lambda d: cb.Callbacks([cb.Callback()]), True),
     Row("CheckNumerics", lambda d: cb.CheckNumerics(run_step=True), True),
     Row("ClassificationError", lambda d: _inference(cb.ClassificationError("x")), True, ScalingTrainer),
+    Row("CometMLMonitor", lambda d: cb.CometMLMonitor(mock.Mock()), False),
     Row("DumpParamAsImage", lambda d: cb.DumpParamAsImage("x", map_func=lambda v: np.ones([2, 2])), True),
     Row("DumpTensor", lambda d: cb.DumpTensor(["cost"]), True),
     Row("DumpTensorAsImage", lambda d: cb.DumpTensorAsImage("x", map_func=lambda v: np.ones([2, 2])), True),
@@ -168,6 +171,8 @@ NO_ROW = {
     "InferenceRunnerBase": "runs nothing; InferenceRunner has a row",
     "Inferencer": "computes nothing; its subclasses have rows, inside an InferenceRunner",
     "TFLocalCLIDebugHook": "waits for somebody at the terminal; tests/callbacks/test_debug_cli.py types for them",
+    "MLflowMonitor": "needs MLflow; tests/callbacks/monitor/test_mlflow_run.py, run by `tox -e monitors`",
+    "WandbMonitor": "needs wandb; tests/callbacks/monitor/test_wandb_run.py, run by `tox -e monitors`",
     "ObjAttrParam": "a parameter, not a callback",
 }
 """Public names of `tensorpack_lite.callbacks` without a row, and why."""

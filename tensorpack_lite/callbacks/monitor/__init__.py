@@ -9,18 +9,28 @@ Monitors: where the numbers, images and events of a training go.
 from __future__ import annotations
 
 from .base import MonitorBase, NoOpMonitor
+from .comet import CometMLMonitor
 from .command import SendMonitorData
+from .csv_file import CSVWriter
 from .event_file import TFEventWriter
 from .json_file import JSONWriter
+from .mlflow_run import MLflowMonitor
 from .monitors import Monitors
 from .printer import ScalarPrinter
+from .rows import RowMonitor
+from .wandb_run import WandbMonitor
 
 __all__ = [
+    "CSVWriter",
+    "CometMLMonitor",
     "JSONWriter",
+    "MLflowMonitor",
     "MonitorBase",
     "Monitors",
     "NoOpMonitor",
+    "RowMonitor",
     "ScalarPrinter",
     "SendMonitorData",
     "TFEventWriter",
+    "WandbMonitor",
 ]

@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import Any
 
 from ...utils import logger
-from .base import MonitorBase
+from .rows import RowMonitor
 
 __all__ = ["JSONWriter"]
 
 
-class JSONWriter(MonitorBase):
+class JSONWriter(RowMonitor):
     """
     Write all scalars to `stats.json` in the logger's directory.
 
@@ -41,6 +41,7 @@ class JSONWriter(MonitorBase):
     FILENAME = "stats.json"
 
     def __init__(self) -> None:
+        super().__init__()
         directory = logger.get_logger_dir()
         self.enabled = directory is not None
         if directory is None:
@@ -49,7 +50,6 @@ class JSONWriter(MonitorBase):
             )
         self._path = os.path.join(directory or "", self.FILENAME)
         self._elements: list[str] = []  # each one encoded once
-        self._pending: dict[str, float] = {}
 
     @staticmethod
     def load_existing_json(dir: str | None = None) -> list[dict[str, Any]] | None:
@@ -99,23 +99,10 @@ class JSONWriter(MonitorBase):
             return None
         return _last_epoch(elements)
 
-    def process_scalar(self, name: str, val: float) -> None:
-        """Keep the number until the next write."""
-        if self.enabled:
-            self._pending[name] = val
-
     def _before_train(self) -> None:
         if self.enabled:
             self._continue_or_move_existing()
-            self._write_pending()
-
-    def _trigger_step(self) -> None:
-        # What the last step reports is written with what the epoch's callbacks report.
-        if self._pending and self.local_step != self.trainer.steps_per_epoch - 1:
-            self._write_pending()
-
-    def _trigger(self) -> None:
-        self._write_pending()
+        super()._before_train()
 
     def _continue_or_move_existing(self) -> None:
         try:
@@ -146,11 +133,10 @@ class JSONWriter(MonitorBase):
         os.replace(self._path, backup)
         logger.warning("JSONWriter: the existing file is now '%s'.", backup)
 
-    def _write_pending(self) -> None:
-        if not self._pending:
+    def _write_row(self, row: dict[str, float]) -> None:
+        if not self.enabled:
             return
-        element = dict(self._pending, epoch_num=self.epoch_num, global_step=self.global_step)
-        self._pending.clear()
+        element = dict(row, epoch_num=self.epoch_num, global_step=self.global_step)
         self._elements.append(json.dumps(element))
         try:
             with open(f"{self._path}.tmp", "w", encoding="utf-8") as file:

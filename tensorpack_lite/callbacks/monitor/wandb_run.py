@@ -1,0 +1,81 @@
+"""Weights & Biases."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from ...utils import logger
+from .rows import RowMonitor
+
+__all__ = ["WandbMonitor"]
+
+
+class WandbMonitor(RowMonitor):
+    """
+    Send scalars and images to Weights & Biases, at the steps of the training.
+
+    A run is begun before training and finished after it; after an error it is marked as failed.
+
+    Args:
+        project: the project; None means wandb's default.
+        name: the run's name; None lets wandb make one up.
+        config: a dictionary of hyper-parameters to show with the run.
+        run: a run that exists, from `wandb.init(...)`; it is used, and left open. Then the others are not looked at.
+        **kwargs: for `wandb.init`, e.g. `entity`, `tags`, `id`, `resume`; `mode="offline"` needs no account. `dir` is the
+            logger's directory unless given.
+
+    Raises:
+        ImportError: wandb is not installed.
+
+    Attributes:
+        run: the run, from before_train on.
+
+    Runs at: before_train, trigger_step, trigger, after_train. Only in the chief process of a distributed training.
+
+    Example:
+        >>> WandbMonitor(project="digits", config={"lr": 0.1})
+    """
+
+    _chief_only = True
+
+    def __init__(
+        self,
+        project: str | None = None,
+        name: str | None = None,
+        config: dict[str, Any] | None = None,
+        run: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__()
+        self._wandb = _import_wandb()
+        self.run = run
+        self._is_ours = run is None
+        self._init_args = {"project": project, "name": name, "config": config, **kwargs}
+
+    def process_image(self, name: str, val: Any) -> None:
+        """Send images at the current step."""
+        if self.run is not None:
+            self.run.log({name: [self._wandb.Image(image) for image in val]}, step=self.global_step)
+
+    def _before_train(self) -> None:
+        if self.run is None:
+            self._init_args.setdefault("dir", logger.get_logger_dir())
+            self.run = self._wandb.init(**self._init_args)
+        super()._before_train()
+
+    def _write_row(self, row: dict[str, float]) -> None:
+        self.run.log({**row, "epoch_num": self.epoch_num}, step=self.global_step)
+
+    def _after_train(self) -> None:
+        if self._is_ours and self.run is not None:
+            # after_train runs while the error that ends training, if there is one, is on its way
+            self.run.finish(exit_code=0 if sys.exc_info()[0] is None else 1)
+
+
+def _import_wandb() -> Any:
+    try:
+        import wandb
+    except ImportError as error:
+        raise ImportError('WandbMonitor: needs wandb. Run: pip install "tensorpack_lite[wandb]"') from error
+    return wandb

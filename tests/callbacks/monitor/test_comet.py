@@ -1,0 +1,66 @@
+"""Comet, against an experiment that the test makes up."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from unittest import mock
+
+import numpy as np
+import pytest
+from fakes.trainers import CountingTrainer, run
+
+from tensorpack_lite.callbacks.monitor.comet import CometMLMonitor
+from tensorpack_lite.loop.callback import CallbackFactory
+
+
+def test_what_it_sends(fresh_graph):
+    """The graph, scalars and images at their step, the end of each epoch, and the end."""
+
+    def put(self) -> None:
+        self.trainer.monitors.put_scalar("error", 0.5)
+        self.trainer.monitors.put_image("one", np.zeros([2, 3]))
+        self.trainer.monitors.put_image("many", np.zeros([2, 2, 3, 1]))
+
+    experiment = mock.Mock()
+    run(CountingTrainer(), [CallbackFactory(trigger=put)], [CometMLMonitor(experiment, ["mine"])], epochs=1)
+
+    assert [
+        "add_tags(['mine'])",
+        f"set_model_graph({fresh_graph!r})",
+        "log_epoch_end(1, step=2)",
+        "log_metric('error', 0.5, step=2)",
+        "log_image(name='one', step=2)",
+        "log_image(name='many_0', step=2)",
+        "log_image(name='many_1', step=2)",
+        "end()",
+    ] == [_shown(call) for call in experiment.method_calls]
+
+
+def _shown(call) -> str:
+    name, args, kwargs = call
+    told = [repr(arg) for arg in args if not isinstance(arg, np.ndarray)]
+    return f"{name}({', '.join([*told, *[f'{key}={value!r}' for key, value in kwargs.items()]])})"
+
+
+def test_it_makes_an_experiment(monkeypatch):
+    """With the arguments that are left."""
+    comet_ml = SimpleNamespace(Experiment=mock.Mock())
+    monkeypatch.setitem(sys.modules, "comet_ml", comet_ml)
+    monitor = CometMLMonitor(project_name="digits")
+
+    comet_ml.Experiment.assert_called_once_with(project_name="digits")
+    assert comet_ml.Experiment.return_value is monitor.experiment
+
+
+def test_without_the_package(monkeypatch):
+    """What to install."""
+    monkeypatch.setitem(sys.modules, "comet_ml", None)
+    with pytest.raises(ImportError, match="CometMLMonitor: needs comet_ml. Run: pip install comet_ml"):
+        CometMLMonitor()
+
+
+def test_an_experiment_and_arguments():
+    """One of them would be ignored."""
+    with pytest.raises(ValueError, match=r"got an experiment, and \['project_name'\] for a new one"):
+        CometMLMonitor(mock.Mock(), project_name="digits")

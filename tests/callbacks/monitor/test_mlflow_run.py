@@ -1,0 +1,75 @@
+"""MLflow, the real one, in a local directory: `tox -e monitors`."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from fakes.trainers import CountingTrainer, run
+
+from tensorpack_lite.callbacks.monitor.mlflow_run import MLflowMonitor
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.loop.callback import Callback, CallbackFactory
+
+
+def test_without_the_package(monkeypatch):
+    """What to install."""
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    with pytest.raises(ImportError, match=r'needs MLflow. Run: pip install "tensorpack_lite\[mlflow\]"'):
+        MLflowMonitor()
+
+
+@pytest.mark.slow
+class TestARun:
+    @pytest.fixture
+    def client(self, tmp_path, monkeypatch):
+        """Asks what is in the directory."""
+        mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed; tox -e monitors has it")
+        monkeypatch.setenv(
+            "MLFLOW_ALLOW_FILE_STORE", "true"
+        )  # MLflow 3 asks for it where it writes to a directory
+        return mlflow.MlflowClient(tracking_uri=(tmp_path / "runs").as_uri())
+
+    @staticmethod
+    def train(client, callbacks, **arguments):
+        """Two epochs of two steps; returns the monitor."""
+        monitor = MLflowMonitor("digits", tracking_uri=client.tracking_uri, **arguments)
+        with tf.Graph().as_default():
+            run(CountingTrainer(), callbacks, [monitor])
+        return monitor
+
+    def test_what_is_there(self, client):
+        """Scalars at their steps, hyper-parameters, tags, name; names that MLflow does not allow are changed."""
+
+        def put(self) -> None:
+            self.trainer.monitors.put_scalar("PeakMemory(MB)/gpu:0", self.global_step * 0.5)
+
+        monitor = self.train(
+            client, [CallbackFactory(trigger=put)], run_name="first", params={"lr": 0.1}, tags={"a": "b"}
+        )
+        found = client.get_run(monitor.run_id)
+        history = client.get_metric_history(monitor.run_id, "PeakMemory_MB_/gpu_0")
+
+        assert [(2, 1.0), (4, 2.0)] == [(metric.step, metric.value) for metric in history]
+        assert [1, 2] == [m.value for m in client.get_metric_history(monitor.run_id, "epoch_num")]
+        assert ("FINISHED", {"lr": "0.1"}) == (found.info.status, found.data.params)
+        assert ("first", "b") == (found.data.tags["mlflow.runName"], found.data.tags["a"])
+
+    def test_the_experiment_is_made_once(self, client):
+        """Two runs are in one experiment."""
+        ids = [client.get_run(self.train(client, []).run_id).info.experiment_id for _ in range(2)]
+
+        assert client.get_experiment_by_name("digits").experiment_id == ids[0] == ids[1]
+
+    def test_a_training_that_fails(self, client):
+        """The run is marked as failed."""
+
+        class Fail(Callback):
+            def _trigger(self) -> None:
+                raise RuntimeError("mine")
+
+        monitor = MLflowMonitor("digits", tracking_uri=client.tracking_uri)
+        with pytest.raises(RuntimeError, match="mine"):
+            run(CountingTrainer(), [Fail()], [monitor])
+
+        assert "FAILED" == client.get_run(monitor.run_id).info.status

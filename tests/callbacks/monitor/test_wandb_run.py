@@ -1,0 +1,94 @@
+"""Weights & Biases, the real one, offline: `tox -e monitors`."""
+
+from __future__ import annotations
+
+import sys
+from unittest import mock
+
+import numpy as np
+import pytest
+from fakes.trainers import CountingTrainer, run
+
+from tensorpack_lite.callbacks.monitor.wandb_run import WandbMonitor
+from tensorpack_lite.loop.callback import Callback, CallbackFactory
+
+
+def test_without_the_package(monkeypatch):
+    """What to install."""
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(ImportError, match=r'needs wandb. Run: pip install "tensorpack_lite\[wandb\]"'):
+        WandbMonitor()
+
+
+def test_a_run_of_the_user(monkeypatch):
+    """Scalars and images at their steps; the run is left open."""
+    monkeypatch.setitem(sys.modules, "wandb", mock.Mock(Image=lambda image: image.shape))
+
+    def put(self) -> None:
+        self.trainer.monitors.put_scalar("error", 0.5)
+        self.trainer.monitors.put_image("many", np.zeros([2, 4, 3, 1]))
+
+    existing = mock.Mock()
+    run(CountingTrainer(), [CallbackFactory(trigger=put)], [WandbMonitor(run=existing)], epochs=1)
+
+    assert [
+        mock.call.log({"many": [(4, 3, 1), (4, 3, 1)]}, step=2),
+        mock.call.log({"error": 0.5, "epoch_num": 1}, step=2),
+    ] == existing.method_calls
+
+
+@pytest.mark.slow
+class TestARun:
+    @pytest.fixture
+    def wandb(self, tmp_path, monkeypatch):
+        """Offline, and nothing outside of the test's directory."""
+        for name in ("WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DATA_DIR"):
+            monkeypatch.setenv(name, str(tmp_path))
+        monkeypatch.setenv("WANDB_SILENT", "true")
+        monkeypatch.setenv("WANDB_ERROR_REPORTING", "false")  # its telemetry has threads that never end
+        wandb = pytest.importorskip("wandb", reason="wandb is not installed; tox -e monitors has it")
+        yield wandb
+        wandb.teardown()
+
+    def test_offline(self, wandb, log_dir):
+        """A run with its scalars, images and configuration, in the logger's directory."""
+
+        def put(self) -> None:
+            self.trainer.monitors.put_scalar("error", self.global_step * 0.5)
+            self.trainer.monitors.put_image("picture", np.zeros([4, 4, 3], "uint8"))
+
+        def look(self) -> None:
+            seen.update(monitor.run.summary)
+
+        seen = {}
+        monitor = WandbMonitor("digits", name="first", config={"lr": 0.1}, mode="offline")
+        run(CountingTrainer(), [CallbackFactory(trigger=put, after_train=look)], [monitor])
+
+        # wandb holds a step back until the next one comes or the run is finished
+        assert (1.0, 1, 2) == (seen["error"], seen["epoch_num"], seen["_step"])
+        assert 1 == seen["picture"]["count"]
+        assert ("first", 0.1) == (monitor.run.name, monitor.run.config["lr"])
+        assert monitor.run.dir.startswith(log_dir)
+
+    @pytest.mark.parametrize("fails", [False, True])
+    def test_how_it_ends(self, wandb, log_dir, monkeypatch, fails):
+        """With code 1 after an error, else 0."""
+
+        class End(Callback):
+            def _trigger(self) -> None:
+                if fails:
+                    raise RuntimeError("mine")
+
+        codes = []
+        finish = wandb.sdk.wandb_run.Run.finish
+
+        def note(self, exit_code=None, **kwargs):
+            codes.append(exit_code)
+            return finish(self, exit_code, **kwargs)
+
+        monkeypatch.setattr(wandb.sdk.wandb_run.Run, "finish", note)
+        try:
+            run(CountingTrainer(), [End()], [WandbMonitor("digits", mode="offline")])
+        except RuntimeError:
+            assert fails
+        assert [int(fails)] == codes
