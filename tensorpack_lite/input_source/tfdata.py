@@ -58,7 +58,9 @@ class TFDatasetInput(FeedfreeInput):
     def _dataset_of(self, dataflow: DataFlow) -> Any:
         convert = DatapointConverter("TFDatasetInput", self._signature)
 
-        def generate() -> Iterator[Any]:
+        def generate() -> Iterator[
+            Any
+        ]:  # pragma: no cover (tested, in threads of TensorFlow that coverage does not see)
             try:
                 for datapoint in iterate_named(dataflow, "TFDatasetInput", dataflow):
                     yield tuple(convert(datapoint))

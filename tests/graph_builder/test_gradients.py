@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from tensorpack_lite.compat import tensorflow
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.graph_builder import gradients
 from tensorpack_lite.graph_builder.gradients import GradientOptions, make_get_grads
 from tensorpack_lite.tfutils.tower.context import PredictTowerContext, TrainTowerContext
 
@@ -88,3 +91,21 @@ class TestXLA:
         assert ["w", "b"] == [var.op.name for _, var in grads]
         sess.run(tf.global_variables_initializer())
         assert [3.0, 2.0] == sess.run([grad for grad, _ in grads])
+
+    def test_without_xla(self, monkeypatch):
+        """The error names the switch to leave alone."""
+        no_xla = SimpleNamespace(xla=SimpleNamespace(experimental=None), __version__="9.9")
+        monkeypatch.setattr(gradients, "tensorflow", no_xla)
+        with TrainTowerContext(""), pytest.raises(
+            RuntimeError, match="TensorFlow 9.9 has no tf.xla.experimental.compile. Leave XLA_COMPILE False"
+        ):
+            make(xla_compile=True)()
+
+    def test_a_variable_without_gradient(self, monkeypatch):
+        """Gradients come out of XLA without their variables, so each variable must have one."""
+        fake = SimpleNamespace(experimental=SimpleNamespace(compile=lambda function: function()))
+        monkeypatch.setattr(gradients, "tensorflow", SimpleNamespace(xla=fake))
+        with TrainTowerContext(""):
+            tf.get_variable("idle", initializer=1.0)
+            with pytest.raises(ValueError, match="2 gradients came for 3 trainable variables"):
+                make(xla_compile=True)()
