@@ -16,7 +16,7 @@ class TFLocalCLIDebugHook(HookToCallback):
     Stop before and after every run of the session in tfdbg, TensorFlow's debugger on the terminal.
 
     Args:
-        *args, **kwargs: as for `tfdbg.LocalCLIDebugHook`, e.g. `ui_type="readline"`, `dump_root="/tmp/dumps"`.
+        args, kwargs: as for `tfdbg.LocalCLIDebugHook`, e.g. `ui_type="readline"`, `dump_root="/tmp/dumps"`.
 
     Raises:
         ImportError: this TensorFlow has no tfdbg.
