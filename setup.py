@@ -24,6 +24,7 @@ EXTRAS = {
     "image": ["opencv-python-headless"],
     "wandb": ["pillow", "wandb"],  # it sends images with pillow
     "mlflow": ["mlflow-skinny"],  # the client; `mlflow` itself works as well
+    "plot": ["matplotlib"],
     "horovod": ["horovod==0.28.1"],
     "dev": [
         "coverage[toml]",
@@ -50,6 +51,7 @@ setup(
     zip_safe=False,
     install_requires=["msgpack", "numpy>=1.18", "psutil", "tabulate", "termcolor", "tqdm"],
     extras_require=EXTRAS,
+    entry_points={"console_scripts": ["tensorpack-lite = tensorpack_lite.cli.main:main"]},
     classifiers=[
         "Development Status :: 3 - Alpha",
         "Intended Audience :: Developers",

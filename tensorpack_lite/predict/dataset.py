@@ -162,7 +162,8 @@ class MultiProcessDatasetPredictor(DatasetPredictorBase):
                 worker.end()
 
     def _unordered(self, workers: list[_Worker]) -> Iterator[tuple[int, Any]]:
-        idle, busy = list(workers), []
+        idle = list(workers)
+        busy: list[_Worker] = []
         for task in enumerate(self._datapoints()):
             if not idle:
                 for worker in _wait(busy):
@@ -236,7 +237,7 @@ def _predict_all(config: PredictConfig, gpu: str, pipe: Any) -> None:
         index, dp = pipe.recv()
         try:
             predictor = predictor or OfflinePredictor(config)
-            answer = (index, predictor(*dp), None, "")
+            answer: tuple[Any, ...] = (index, predictor(*dp), None, "")
         except Exception as error:  # noqa: BLE001 (sent to the process that asked, and raised there)
             answer = (index, None, _sendable(error), traceback.format_exc())
         pipe.send(answer)

@@ -1,0 +1,58 @@
+"""`checkpoint-diff`: in what two checkpoints differ."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+import numpy as np
+from tabulate import tabulate
+
+from .variables import PATH_HELP, read_variables
+
+__all__ = ["add_parser", "run"]
+
+
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """Add the command's arguments."""
+    text = "Compare the variables of two checkpoints or parameter files; exit code 1 if they differ."
+    parser: argparse.ArgumentParser = commands.add_parser("checkpoint-diff", help=text, description=text)
+    parser.add_argument("first", help=PATH_HELP)
+    parser.add_argument("second", help="the same")
+    parser.add_argument("--match", default="", help="only names in which this regular expression is found")
+    parser.add_argument(
+        "--rtol", type=float, default=0.0, help="relative difference that is allowed (default 0)"
+    )
+    parser.add_argument(
+        "--atol", type=float, default=0.0, help="absolute difference that is allowed (default 0)"
+    )
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print a table of the variables that differ, and how; returns 1 if there are some."""
+    first, second = read_variables(args.first, args.match), read_variables(args.second, args.match)
+    names = sorted(set(first) | set(second))
+    found = [(name, _difference(first.get(name), second.get(name), args.rtol, args.atol)) for name in names]
+    rows = [(name, text) for name, text in found if text]
+    if rows:
+        sys.stdout.write(tabulate(rows, headers=["name", "difference"]) + "\n\n")
+    sys.stdout.write(f"{len(rows)} of {len(names)} variables differ\n")
+    return 1 if rows else 0
+
+
+def _difference(one: Any, other: Any, rtol: float, atol: float) -> str:
+    if one is None or other is None:
+        return "only in the second" if one is None else "only in the first"
+    if one.shape != other.shape:
+        return f"shape {list(one.shape)} and {list(other.shape)}"
+    if one.dtype != other.dtype:
+        return f"dtype {one.dtype.name} and {other.dtype.name}"
+    if not np.issubdtype(one.dtype, np.number):
+        return "" if np.array_equal(one, other) else "values"
+    if np.allclose(one, other, rtol=rtol, atol=atol, equal_nan=True):
+        return ""
+    kind = np.complex128 if np.iscomplexobj(one) else np.float64
+    apart = np.abs(one.astype(kind) - other.astype(kind))
+    return f"at most {apart.max():.6g} apart, {np.count_nonzero(apart)} of {apart.size} elements"

@@ -1,0 +1,199 @@
+"""The command line: what each command prints, its exit code, its errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tensorpack_lite
+from tensorpack_lite.cli.main import main
+from tensorpack_lite.tfutils.varmanip import load_checkpoint_vars, save_checkpoint_vars
+
+VARIABLES = {
+    "fc/W": np.arange(6, dtype="float32").reshape(2, 3),
+    "fc/b": np.zeros(3, "float32"),
+    "fc/W/Momentum": np.ones([2, 3], "float32"),
+    "bn/mean/EMA": np.ones(3, "float32"),
+    "EMA/cost": np.float32(1.0),
+    "beta1_power": np.float32(0.9),
+    "global_step": np.int64(7),
+}
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """A checkpoint of a training, in a directory of its own."""
+    (tmp_path / "log").mkdir()
+    path = str(tmp_path / "log" / "model-7")
+    save_checkpoint_vars(VARIABLES, path)
+    return path
+
+
+@pytest.fixture
+def stats(tmp_path):
+    """The stats.json of a training."""
+    elements = [{"cost": 1.0 / n, "wrong": 0.5, "epoch_num": n, "global_step": 10 * n} for n in (1, 2, 3)]
+    (tmp_path / "stats.json").write_text(json.dumps(elements))
+    return tmp_path
+
+
+class TestMain:
+    @pytest.mark.parametrize("command", ["ls-checkpoint", "dump-params", "checkpoint-diff", "env", "plot"])
+    def test_help(self, command, capsys):
+        """Each command explains itself."""
+        with pytest.raises(SystemExit) as end:
+            main([command, "--help"])
+        assert 0 == end.value.code
+        assert f"usage: tensorpack-lite {command}" in capsys.readouterr().out
+
+    def test_no_command(self, capsys):
+        """Without a command it says what there is."""
+        with pytest.raises(SystemExit) as end:
+            main([])
+        assert 2 == end.value.code
+        assert "COMMAND" in capsys.readouterr().err
+
+    @pytest.mark.slow
+    def test_python_m(self, checkpoint):
+        """`python -m tensorpack_lite` is the same."""
+        root = str(Path(tensorpack_lite.__file__).parents[1])
+        done = subprocess.run(
+            [sys.executable, "-m", "tensorpack_lite", "ls-checkpoint", checkpoint + "0"],
+            env=dict(os.environ, PYTHONPATH=root, TF_CPP_MIN_LOG_LEVEL="3"),
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+        assert 2 == done.returncode
+        assert b"tensorpack-lite ls-checkpoint: There is no checkpoint" in done.stderr
+
+
+class TestLsCheckpoint:
+    def test_all(self, checkpoint, capsys):
+        """Names, shapes, dtypes and totals."""
+        assert 0 == main(["ls-checkpoint", checkpoint])
+        output = capsys.readouterr().out
+        assert ["fc/W", "[2,", "3]", "float32", "6"] in [line.split() for line in output.splitlines()]
+        assert "7 variables, 21 elements, 0.00 MB" in output
+
+    def test_directory_and_match(self, checkpoint, capsys):
+        """A directory means its latest checkpoint."""
+        assert 0 == main(["ls-checkpoint", os.path.dirname(checkpoint), "--match", "^fc/b"])
+        assert "1 variables, 3 elements" in capsys.readouterr().out
+
+    def test_wrong_expression(self, checkpoint, capsys):
+        """A regular expression that is none is an error, not a traceback."""
+        assert 2 == main(["ls-checkpoint", checkpoint, "--match", "("])
+        assert capsys.readouterr().err.startswith("tensorpack-lite ls-checkpoint: ")
+
+
+class TestDumpParams:
+    def test_without_what_training_needs(self, checkpoint, tmp_path, capsys):
+        """Slots, averages of summaries and counters stay behind; the model's own averages go along."""
+        assert 0 == main(["dump-params", checkpoint, str(tmp_path / "p.npz")])
+        saved = load_checkpoint_vars(str(tmp_path / "p.npz"))
+        assert ["bn/mean/EMA", "fc/W", "fc/b"] == sorted(saved)
+        np.testing.assert_array_equal(VARIABLES["fc/W"], saved["fc/W"])
+        assert "3 of 7 variables written" in capsys.readouterr().out
+
+    def test_all_to_a_checkpoint(self, checkpoint, tmp_path):
+        """--all keeps everything; without .npz a checkpoint is written."""
+        assert 0 == main(["dump-params", checkpoint, str(tmp_path / "copy"), "--all"])
+        assert sorted(VARIABLES) == sorted(load_checkpoint_vars(str(tmp_path / "copy")))
+
+    def test_existing_output(self, checkpoint, tmp_path, capsys):
+        """Nothing is replaced unless --force says so."""
+        output = str(tmp_path / "p.npz")
+        Path(output).write_text("mine")
+        assert 2 == main(["dump-params", checkpoint, output])
+        assert "exists. Name another file, or pass --force" in capsys.readouterr().err
+        assert "mine" == Path(output).read_text()
+        assert 0 == main(["dump-params", checkpoint, output, "--force"])
+
+    def test_nothing_left(self, checkpoint, tmp_path, capsys):
+        """An empty file is not written."""
+        assert 2 == main(["dump-params", checkpoint, str(tmp_path / "p.npz"), "--match", "Momentum"])
+        assert "none of the 1 variables is left to write" in capsys.readouterr().err
+
+
+class TestCheckpointDiff:
+    def diff(self, tmp_path, changes, *arguments):
+        """Compare VARIABLES with a changed copy."""
+        np.savez(str(tmp_path / "a.npz"), **VARIABLES)
+        second = {**VARIABLES, **changes}
+        np.savez(str(tmp_path / "b.npz"), **{k: v for k, v in second.items() if v is not None})
+        return main(["checkpoint-diff", str(tmp_path / "a.npz"), str(tmp_path / "b.npz"), *arguments])
+
+    def test_equal(self, tmp_path, capsys):
+        """No difference is exit code 0."""
+        assert 0 == self.diff(tmp_path, {})
+        assert "0 of 7 variables differ" in capsys.readouterr().out
+
+    @pytest.mark.parametrize(
+        ("changes", "text"),
+        [
+            ({"fc/b": None}, "only in the first"),
+            ({"new": np.zeros(1)}, "only in the second"),
+            ({"fc/b": np.zeros(4, "float32")}, "shape [3] and [4]"),
+            ({"fc/b": np.zeros(3, "float64")}, "dtype float32 and float64"),
+            ({"fc/b": np.float32([0, 0.5, -1])}, "at most 1 apart, 2 of 3 elements"),
+        ],
+    )
+    def test_differences(self, tmp_path, capsys, changes, text):
+        """Each difference is told, with exit code 1."""
+        assert 1 == self.diff(tmp_path, changes)
+        output = capsys.readouterr().out
+        assert text in output
+        assert "1 of " in output
+
+    def test_tolerance(self, tmp_path):
+        """Small differences may be allowed."""
+        assert 0 == self.diff(tmp_path, {"fc/b": np.full(3, 1e-4, "float32")}, "--atol", "1e-3")
+
+
+def test_env(capsys):
+    """The description of the environment."""
+    assert 0 == main(["env"])
+    facts = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["tensorpack_lite", tensorpack_lite.__version__] in facts
+
+
+class TestPlot:
+    def test_picture(self, stats, capsys):
+        """A PNG file is written."""
+        pytest.importorskip("matplotlib")
+        output = stats / "curves.png"
+        assert 0 == main(["plot", str(stats), str(stats / "stats.json"), "-o", str(output)])
+        assert b"\x89PNG" == output.read_bytes()[:4]
+        assert "2 scalars of 2 trainings written" in capsys.readouterr().out
+
+    def test_without_matplotlib(self, stats, monkeypatch, capsys):
+        """It says what to install."""
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
+        assert 2 == main(["plot", str(stats)])
+        assert 'pip install "tensorpack_lite[plot]"' in capsys.readouterr().err
+
+    def test_nothing_to_draw(self, stats, capsys):
+        """No name fits."""
+        assert 2 == main(["plot", str(stats), "--match", "accuracy"])
+        assert "no scalar to draw: no name has 'accuracy' in it" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("text", "message"), [("{", "is not JSON"), ("{}", "is not the stats.json of a training")]
+    )
+    def test_broken_file(self, tmp_path, capsys, text, message):
+        """Another file is refused."""
+        (tmp_path / "stats.json").write_text(text)
+        assert 2 == main(["plot", str(tmp_path)])
+        assert message in capsys.readouterr().err
+
+    def test_no_file(self, tmp_path, capsys):
+        """A path that is not there."""
+        assert 2 == main(["plot", str(tmp_path / "nothing")])
+        assert "No such file" in capsys.readouterr().err
