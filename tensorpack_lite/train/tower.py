@@ -140,10 +140,9 @@ class TowerTrainer(Trainer):
         try:
             return super().find_tensor(name)
         except KeyError:
-            training = self._tower_func.towers.training() if self._tower_func is not None else ()
-            if not len(training):
+            if self._tower_func is None or not len(self._tower_func.towers.training()):
                 raise
-            return training[0][name]
+            return self._tower_func.towers.training()[0][name]
 
     def initialize(self, session_creator: Any, session_init: SessionInit) -> None:
         """Initialize as `Trainer.initialize` does, and give the predictors their session."""
@@ -204,7 +203,7 @@ class SingleCostTrainer(TowerTrainer):
         get_opt_fn = memoized(get_opt_fn)
         self.tower_func = TowerFunc(get_cost_fn, input_signature)
         input_callbacks = self._setup_input(input_signature, input)
-        train_callbacks = self._setup_graph(input, self.tower_func, get_opt_fn)
+        train_callbacks = self._setup_graph(input, self._tower_func_or_raise(), get_opt_fn)
         self.register_callback([*input_callbacks, *(train_callbacks or [])])
 
     def _setup_graph(
