@@ -1,0 +1,88 @@
+"""tfutils/loss_scale.py: the scale grows, shrinks and saves gradients, in exact numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.tfutils.loss_scale import DynamicLossScaleOptimizer
+
+
+def build(sess, cost, rate=1.0, **kwargs):
+    """An optimizer over `cost(w)`, w = 1; returns it, w and the step."""
+    w = tf.get_variable("w", initializer=1.0, use_resource=True)
+    opt = DynamicLossScaleOptimizer(tf.train.GradientDescentOptimizer(rate), **kwargs)
+    step = opt.apply_gradients(opt.compute_gradients(cost(w), [w]))
+    sess.run(tf.global_variables_initializer())
+    return opt, w, step
+
+
+def test_same_update(sess):
+    """A power of two as scale changes no update."""
+    _, w, step = build(sess, lambda w: w * w, 0.25)
+    sess.run(step)
+    assert 0.5 == sess.run(w)
+
+
+def test_small_gradients_survive(sess):
+    """A gradient of 2^-26, zero in half precision, arrives."""
+    tiny = np.float32(2.0**-13)
+
+    def half(w):
+        return tf.cast(
+            tf.cast(w, tf.float16) * tf.cast(tiny, tf.float16) * tf.cast(tiny, tf.float16), tf.float32
+        )
+
+    one = tf.constant(1.0)
+    assert [0.0] == sess.run(tf.gradients(half(one), [one]))
+    _, w, step = build(sess, half, 2.0**20)
+    sess.run(step)
+    assert 1 - 2.0**-6 == sess.run(w)
+
+
+def test_growth(sess):
+    """After growth_steps good steps the scale doubles, and counting begins anew."""
+    opt, _, step = build(sess, lambda w: 0.0 * w, initial_scale=4, growth_steps=2)
+    scales = []
+    for _ in range(5):
+        sess.run(step)
+        scales.append(sess.run(opt.scale))
+    assert [4, 8, 8, 16, 16] == scales
+
+
+def test_overflow(sess):
+    """A step with a gradient that is not finite changes nothing but the scale, which stops at 1."""
+    x = tf.placeholder(tf.float32, [])
+    opt, w, step = build(sess, lambda w: w * x, initial_scale=4, growth_steps=2, factor=2)
+    sess.run(step, {x: 0.5})
+    scales = []
+    for _ in range(3):
+        sess.run(step, {x: np.inf})
+        scales.append(sess.run(opt.scale))
+    assert ([2, 1, 1], 0.5) == (scales, sess.run(w))
+    sess.run(step, {x: 0.5})  # one good step: the count began anew
+    assert (1, 0.0) == (sess.run(opt.scale), sess.run(w))
+
+
+def test_sparse(sess):
+    """Gradients of a lookup stay sparse."""
+    table = tf.get_variable("table", initializer=[1.0, 1.0], use_resource=True)
+    opt = DynamicLossScaleOptimizer(tf.train.GradientDescentOptimizer(1.0))
+    pairs = opt.compute_gradients(tf.reduce_sum(tf.gather(table, [1])), [table])
+    assert isinstance(pairs[0][0], tf.IndexedSlices)
+    step = opt.apply_gradients(pairs)
+    sess.run(tf.global_variables_initializer())
+    sess.run(step)
+    assert [1.0, 0.0] == sess.run(table).tolist()
+
+
+def test_mistakes():
+    """Numbers out of range, and calls in the wrong order."""
+    plain = tf.train.GradientDescentOptimizer(1.0)
+    with pytest.raises(ValueError, match="got initial_scale=0.5"):
+        DynamicLossScaleOptimizer(plain, initial_scale=0.5)
+    with pytest.raises(ValueError, match="call its compute_gradients before"):
+        DynamicLossScaleOptimizer(plain).apply_gradients([])
+    with pytest.raises(TypeError, match=r"takes a tf.train.Optimizer, got str"):
+        DynamicLossScaleOptimizer("sgd")
