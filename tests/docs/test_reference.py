@@ -20,9 +20,11 @@ def modules_with_public_definitions() -> set:
         body = ast.parse(file.read_text(encoding="utf-8")).body
         defined = {n.name for n in body if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
         for statement in body:
-            if isinstance(statement, ast.Assign) and getattr(statement.targets[0], "id", "") == "__all__":
-                if len(parts) > 1 and defined & set(ast.literal_eval(statement.value)):
-                    found.add(".".join(parts))
+            literal = (
+                isinstance(statement, ast.Assign) and getattr(statement.targets[0], "id", "") == "__all__"
+            )
+            if literal and len(parts) > 1 and defined & set(ast.literal_eval(statement.value)):
+                found.add(".".join(parts))
     return found
 
 
