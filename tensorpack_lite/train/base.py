@@ -347,16 +347,26 @@ class _Shutdown:
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> bool:
         is_end = isinstance(error, (StopTraining, tf.errors.OutOfRangeError))
         self._log(error, is_end)
-        trainer = self._trainer
+        has_failed = error is not None and not is_end
         try:
-            trainer._callbacks.after_train()
+            self._trainer._callbacks.after_train()
         except BaseException:  # logged by Callbacks; training's own error matters more
-            if error is None or is_end:
+            if not has_failed:
                 raise
+            return False
         finally:
-            trainer.hooked_sess.close()
-            private.unfinalize(trainer.sess.graph)
+            self._close(has_failed)
         return is_end
+
+    def _close(self, has_failed: bool) -> None:
+        try:
+            self._trainer.hooked_sess.close()
+        except Exception:
+            if not has_failed:
+                raise
+            logger.exception("Closing the session failed too.")
+        finally:
+            private.unfinalize(self._trainer.sess.graph)
 
     def _log(self, error: BaseException | None, is_end: bool) -> None:
         what = f"{type(error).__name__}: {error}"

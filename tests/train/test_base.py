@@ -312,6 +312,25 @@ class TestEnds:
                 Trace("b", "after_train", ValueError("later")),
             )
 
+    def test_error_in_close(self, run):
+        """An error while the session is closed is raised, unless training had one of its own."""
+
+        class ClosesBadly(QuadraticTrainer):
+            def initialize_hooks(self):
+                super().initialize_hooks()
+                close = self.hooked_sess.close
+
+                def close_and_fail():
+                    close()
+                    raise ValueError("closing")
+
+                self.hooked_sess.close = close_and_fail
+
+        with pytest.raises(ValueError, match="closing"):
+            run(ClosesBadly())
+        with tf.Graph().as_default(), pytest.raises(KeyError, match="training"):
+            run(ClosesBadly(), Trace("a", "trigger_step", KeyError("training")))
+
     def test_failure_is_logged_with_step(self, trainer, run):
         """The log says at which step training failed."""
         with mock.patch.object(logger, "error") as log, pytest.raises(ValueError, match="mine"):
