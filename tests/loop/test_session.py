@@ -10,7 +10,7 @@ import pytest
 
 from tensorpack_lite.compat import private
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.loop import session as session_module
+from tensorpack_lite.loop import step as step_module
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.hooks import CallbackToHook
 from tensorpack_lite.loop.session import HookedSession
@@ -128,11 +128,11 @@ class TestFetches:
 
     def test_many_combinations(self, sess, monkeypatch):
         """What is prepared does not pile up without end, and what was forgotten is prepared again."""
-        monkeypatch.setattr(session_module, "_MAX_STEPS", 2)
+        monkeypatch.setattr(step_module, "_MAX_STEPS", 2)
         constants = [tf.constant(i) for i in range(5)]
         session = HookedSession(sess, [])
         assert [0, 1, 2, 3, 4, 0] == [session.run([c])[0] for c in [*constants, constants[0]]]
-        assert len(session._steps) <= 2
+        assert len(session._steps._steps) <= 2
 
     def test_ids_are_not_confused(self, sess):
         """Fetches that were freed do not lend their identity to new ones."""
