@@ -50,27 +50,40 @@ SCRIPT = """
 """
 
 
-def start(tmp_path, *args):
+@pytest.fixture
+def start(tmp_path):
+    """Start the script as a process that a Ctrl-C reaches, also where the tests run in the background."""
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(SCRIPT))
     package = os.path.dirname(os.path.dirname(os.path.abspath(loop.__file__)))
     env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": os.path.dirname(package)}
-    return subprocess.Popen(
-        [sys.executable, str(script), *args],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        cwd=str(tmp_path),
-        env=env,
-        universal_newlines=True,
-    )
+    processes = []
+
+    def start(*args):
+        process = subprocess.Popen(
+            [sys.executable, str(script), *args],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=str(tmp_path),
+            env=env,
+            universal_newlines=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", ["feed", "queue"])
 class TestProcess:
-    def test_ctrl_c(self, tmp_path, source):
+    def test_ctrl_c(self, start, source):
         """Ctrl-C ends training at once, runs after_train, and the exit code says so."""
-        process = start(tmp_path, source, "-1")
+        process = start(source, "-1")
         lines = []
         for line in process.stdout:
             lines.append(line)
@@ -85,9 +98,9 @@ class TestProcess:
         assert 1 == output.count("Traceback (most recent call last)"), output
         assert "KeyboardInterrupt" in output
 
-    def test_data_crash(self, tmp_path, source):
+    def test_data_crash(self, start, source):
         """A crash of the data is a traceback that names it, and exit code 1."""
-        process = start(tmp_path, source, "20")
+        process = start(source, "20")
         output, _ = process.communicate(timeout=60)
         assert 1 == process.returncode, output
         assert "ZeroDivisionError" in output.splitlines()[-1], output
