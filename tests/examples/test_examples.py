@@ -38,12 +38,12 @@ def run(name: str, arguments: list, directory: Path) -> str:
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stderr=subprocess.PIPE,  # TensorFlow 1.15 warns there of its own deprecations
         timeout=600,
         check=False,
     )
     output = done.stdout.decode()
-    assert 0 == done.returncode, output
+    assert 0 == done.returncode, output + done.stderr.decode()
     return output
 
 

@@ -303,6 +303,7 @@ class TestStartProcMaskSignal:
                 queue.put("alive")
 
             if __name__ == "__main__":
+                signal.signal(signal.SIGINT, signal.default_int_handler)  # off where the tests run in the background
                 context = multiprocessing.get_context("METHOD")
                 queue = context.SimpleQueue()
                 process = context.Process(target=work, args=(queue,))
