@@ -37,8 +37,7 @@ def run(name: str, arguments: list, directory: Path) -> str:
         cwd=str(directory),
         env=environment,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,  # TensorFlow 1.15 warns there of its own deprecations
+        capture_output=True,  # apart: on stderr TensorFlow 1.15 warns of its own deprecations
         timeout=600,
         check=False,
     )
