@@ -205,9 +205,3 @@ def read(tmp_path):
         return read_source(tmp_path)
 
     return build
-
-
-def pytest_generate_tests(metafunc) -> None:
-    """`module_name` and `python_file` run over every file."""
-    if "module_name" in metafunc.fixturenames:
-        metafunc.parametrize("module_name", sorted(read_source().modules))
