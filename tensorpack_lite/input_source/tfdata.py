@@ -58,9 +58,7 @@ class TFDatasetInput(FeedfreeInput):
     def _dataset_of(self, dataflow: DataFlow) -> Any:
         convert = DatapointConverter("TFDatasetInput", self._signature)
 
-        def generate() -> Iterator[
-            Any
-        ]:  # pragma: no cover (tested, in threads of TensorFlow that coverage does not see)
+        def generate() -> Iterator[Any]:  # pragma: no cover (TensorFlow's threads run it, unseen by coverage)
             try:
                 for datapoint in iterate_named(dataflow, "TFDatasetInput", dataflow):
                     yield tuple(convert(datapoint))
@@ -68,7 +66,7 @@ class TFDatasetInput(FeedfreeInput):
                 return
             except GeneratorExit:  # the dataset lets go of this generator
                 raise
-            except BaseException as error:
+            except BaseException as error:  # kept, and raised by the session's next run
                 self._error = error
                 raise
 

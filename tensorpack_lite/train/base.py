@@ -183,7 +183,7 @@ class Trainer:
                 session_init._run_init(self.sess)
             elif not isinstance(session_init, JustCurrentSession):
                 logger.warning("session_init is ignored in a process that is not the chief.")
-        except BaseException:
+        except BaseException:  # whatever it is, nothing stays open behind it
             (self.hooked_sess or self.sess).close()
             raise
         self.sess.graph.finalize()
@@ -361,7 +361,7 @@ class _Shutdown:
     def _close(self, has_failed: bool) -> None:
         try:
             self._trainer.hooked_sess.close()
-        except Exception:
+        except Exception:  # logged below; training's own error matters more
             if not has_failed:
                 raise
             logger.exception("Closing the session failed too.")

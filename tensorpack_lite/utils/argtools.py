@@ -158,7 +158,7 @@ def call_only_once(func: Func) -> Func:
         called.add(name)  # before the call, so that it cannot call itself
         try:
             return func(self, *args, **kwargs)
-        except BaseException:
+        except BaseException:  # a call that failed, in whatever way, may be repeated
             called.discard(name)
             raise
 
