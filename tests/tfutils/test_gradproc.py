@@ -191,6 +191,16 @@ class TestPrintGradient:
         again = PrintGradient("fc/W").process(grads)
         assert again[0][0] is grads[0][0]
 
+    def test_once_for_each_graph(self):
+        """A second graph of the process has variables of its own to print."""
+        processor = PrintGradient()
+        for _ in range(2):
+            with tf.Graph().as_default():
+                var = tf.get_variable("w", initializer=1.0)
+                grad = tf.constant(2.0)
+                ((printed, _),) = processor.process([(grad, var)])
+                assert printed is not grad
+
     def test_slices(self, sess):
         """Slices stay slices."""
         ((printed, _),) = PrintGradient().process([(slices(), tf.get_variable("e", shape=[4]))])
