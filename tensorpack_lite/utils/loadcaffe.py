@@ -1,0 +1,39 @@
+"""
+Upstream's reader of Caffe models is not here; this page says what to do instead.
+
+Caffe's last release is of 2017. Where its Python package still runs, a model is converted once, without this library:
+
+    import caffe, numpy as np
+    net = caffe.Net("deploy.prototxt", "weights.caffemodel", caffe.TEST)
+    arrays = {}
+    for name, blobs in net.params.items():
+        kernel = blobs[0].data                       # convolution: [filters, channels, height, width]
+        axes = [2, 3, 1, 0] if kernel.ndim == 4 else [1, 0]
+        arrays[name + "/W"] = kernel.transpose(axes)
+        arrays[name + "/b"] = blobs[1].data
+    np.savez("weights.npz", **arrays)
+
+`SmartInit("weights.npz")` reads the result. The kernel of a fully connected layer behind a convolution has its rows in
+Caffe's order, channels first, and is transposed accordingly; and Caffe's images are BGR.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+__all__: list[str] = []
+
+_INSTEAD = {
+    "load_caffe": "Convert the model once, where pycaffe runs (the docstring of this module has the ten lines), and read the "
+    "result with SmartInit('weights.npz').",
+    "get_caffe_pb": "Compile caffe.proto yourself: pip install grpcio-tools; python -m grpc_tools.protoc -I. --python_out=. "
+    "caffe.proto",
+}
+
+
+def __getattr__(name: str) -> NoReturn:
+    if name in _INSTEAD:
+        raise ImportError(
+            f"{name} is not in tensorpack_lite: Caffe has had no release since 2017. {_INSTEAD[name]}"
+        )
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

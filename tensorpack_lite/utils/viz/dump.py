@@ -1,0 +1,86 @@
+"""The images of a DataFlow, as files or on the screen."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from typing import Any, Iterator
+
+import numpy as np
+
+from ..fs import mkdir_p
+from ..opencv import load_cv2
+from .grid import stack_patches
+from .images import to_uint8, write_image
+
+__all__ = ["dump_dataflow_images"]
+
+
+def dump_dataflow_images(  # noqa: PLR0913 (upstream's arguments)
+    df: Any,
+    index: int = 0,
+    batched: bool = True,
+    number: int = 1000,
+    output_dir: str | None = None,
+    scale: float = 1,
+    resize: tuple[int, int] | None = None,
+    viz: tuple[int, int] | None = None,
+    flipRGB: bool = False,  # noqa: N803 (upstream's name)
+) -> None:
+    """
+    Write the images of a DataFlow as `001.jpg`, `002.jpg` ..., or show them.
+
+    It is `reset_state` once, and passed through as often as it takes.
+
+    Args:
+        df: a DataFlow.
+        index: the component with images, a position or a key.
+        batched: the component is `[N, H, W]` or `[N, H, W, C]`, not `[H, W]` or `[H, W, C]`.
+        number: how many images are taken.
+        output_dir: where they are written; None means not at all.
+        scale: what they are multiplied with, e.g. 255 for images in [0, 1].
+        resize: `(height, width)` they are brought to; None means as they are.
+        viz: `(rows, columns)` of the grids in which they are shown; None means they are not.
+        flipRGB: they are RGB.
+
+    Raises:
+        ValueError: a whole pass had no image.
+        OSError: a file cannot be written.
+
+    tensorpack: same; there one image less is written, `resize` is taken as `(width, height)`, and a DataFlow without
+    images is passed through for ever.
+    """
+    cv2 = load_cv2()
+    if output_dir:
+        mkdir_p(output_dir)
+    waiting: list[np.ndarray] = []
+    for count, image in enumerate(itertools.islice(_images_of(df, index, batched), number), 1):
+        ready = to_uint8(image * scale)
+        if flipRGB:
+            ready = np.ascontiguousarray(ready[:, :, ::-1])
+        if resize is not None:
+            ready = cv2.resize(ready, tuple(resize)[::-1])
+        if output_dir:
+            write_image(os.path.join(output_dir, f"{count:03d}.jpg"), ready)
+        waiting.append(ready)
+        if viz is not None and (len(waiting) == viz[0] * viz[1] or count == number):
+            stack_patches(waiting, viz[0], viz[1], viz=True)
+            waiting = []
+        elif viz is None:
+            waiting = []
+
+
+def _images_of(df: Any, index: Any, batched: bool) -> Iterator[np.ndarray]:
+    """Give the images [H, W, C] of a DataFlow, pass after pass."""
+    df.reset_state()
+    while True:
+        count = 0
+        for datapoint in df:
+            component = np.asarray(datapoint[index])
+            for image in component if batched else [component]:
+                count += 1
+                yield image[:, :, None] if image.ndim == 2 else image
+        if count == 0:
+            raise ValueError(
+                f"dump_dataflow_images: {type(df).__name__} had no image in component {index!r} in a whole pass."
+            )

@@ -1,0 +1,79 @@
+"""A window with an image in it, and what its keys and clicks do."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import numpy as np
+
+from ..opencv import load_cv2
+from .images import to_uint8, write_image
+
+__all__ = ["interactive_imshow"]
+
+_POLL_MS = 100
+
+
+def interactive_imshow(
+    img: np.ndarray,
+    lclick_cb: Callable[[np.ndarray, int, int], Any] | None = None,
+    rclick_cb: Callable[[np.ndarray, int, int], Any] | None = None,
+    **kwargs: Callable[[np.ndarray], Any],
+) -> None:
+    """
+    Show an image in a window, and wait until it is closed.
+
+    Keys: `q` closes the window, `s` writes the image to `out.png`, `x` ends the program.
+
+    Args:
+        img: `[H, W]` or `[H, W, C]`, BGR in [0, 255].
+        lclick_cb, rclick_cb: called as `f(img, x, y)` at each click of that mouse button.
+        kwargs: `key_cb_<key>=f` calls `f(img)` when the key is pressed; before the three keys above.
+
+    Raises:
+        TypeError: a keyword argument that is not `key_cb_<key>`.
+        RuntimeError: OpenCV was built without windows, or there is no display.
+        ImportError: OpenCV is not installed.
+
+    tensorpack: same.
+    """
+    cv2 = load_cv2()
+    unknown = [
+        name for name in kwargs if not (name.startswith("key_cb_") and len(name) == len("key_cb_") + 1)
+    ]
+    if unknown:
+        raise TypeError(f"interactive_imshow: got {', '.join(unknown)}, wanted key_cb_<one key>=f(img).")
+    image = to_uint8(img)
+    title = "image"
+
+    def on_mouse(event: int, x: int, y: int, *_: Any) -> None:
+        callback = {cv2.EVENT_LBUTTONUP: lclick_cb, cv2.EVENT_RBUTTONUP: rclick_cb}.get(event)
+        if callback is not None:
+            callback(img, x, y)
+
+    try:
+        cv2.imshow(title, image)
+        cv2.setMouseCallback(title, on_mouse)
+    except cv2.error as error:
+        raise RuntimeError(
+            "interactive_imshow: OpenCV cannot open a window. Is there a display, and is opencv-python installed in place "
+            "of opencv-python-headless?"
+        ) from error
+    try:
+        while cv2.getWindowProperty(title, cv2.WND_PROP_VISIBLE) >= 1:
+            key = cv2.waitKey(_POLL_MS)
+            if key >= 0 and not _handle_key(chr(key & 0xFF), img, kwargs):
+                break
+    finally:
+        cv2.destroyAllWindows()
+
+
+def _handle_key(key: str, img: np.ndarray, callbacks: dict[str, Callable[[np.ndarray], Any]]) -> bool:
+    """Do what a key is for; returns whether the window stays."""
+    if f"key_cb_{key}" in callbacks:
+        callbacks[f"key_cb_{key}"](img)
+    elif key == "x":
+        raise SystemExit
+    elif key == "s":
+        write_image("out.png", to_uint8(img))
+    return key != "q" or "key_cb_q" in callbacks
