@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import multiprocessing
 import threading
@@ -39,6 +40,7 @@ def no_leaked_threads():
             return
         if time.monotonic() > deadline:
             pytest.fail(f"left running: {threads + children}")
+        gc.collect()  # an exception that a test caught and the test's frame hold each other, and with them its DataFlows
         time.sleep(0.01)
 
 

@@ -19,10 +19,12 @@ from . import dataset
 from .base import DataFlow, DataFlowTerminated, ProxyDataFlow, RNGDataFlow
 from .batch import BatchData, BatchDataByShape
 from .inspect_data import PrintData, TestDataSpeed
+from .map_thread import MultiThreadMapData
 from .mapping import MapData, MapDataComponent, SelectComponent
 from .mix import ConcatData, JoinData, RandomChooseData, RandomMixData
 from .raw import DataFromGenerator, DataFromIterable, DataFromList, DataFromQueue, FakeData
 from .repeat import FixedSizeData, RepeatedData, RepeatedDataPoint
+from .runner_thread import MultiThreadPrefetchData, MultiThreadRunner
 from .shuffle import CacheData, LocallyShuffleData
 
 __all__ = [
@@ -42,6 +44,9 @@ __all__ = [
     "LocallyShuffleData",
     "MapData",
     "MapDataComponent",
+    "MultiThreadMapData",
+    "MultiThreadPrefetchData",
+    "MultiThreadRunner",
     "PrintData",
     "ProxyDataFlow",
     "RNGDataFlow",

@@ -188,6 +188,12 @@ ROWS = [
         (0, 1, 2, 3, 4, 5, 4, 2, 1, 0),
         random=True,
     ),
+    Row("MultiThreadRunner", lambda ds: dataflow.MultiThreadRunner(lambda: ds, 3, 1), IN_ORDER),
+    Row(
+        "MultiThreadMapData",
+        lambda ds: dataflow.MultiThreadMapData(ds, 1, identity, buffer_size=4, strict=True),
+        IN_ORDER,
+    ),
     Row("TestDataSpeed", lambda ds: dataflow.TestDataSpeed(ds, size=3, warmup=1), IN_ORDER),
     Row("PrintData", lambda ds: dataflow.PrintData(ds, num=2), IN_ORDER),
     Row(

@@ -1,0 +1,327 @@
+"""What thread and process maps share, with a pool that has no workers and can be looked into."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+from collections import Counter, deque
+
+import pytest
+
+from tensorpack_lite.dataflow.base import NotResetError
+from tensorpack_lite.dataflow.map_engine import ParallelMapData, WorkerPool
+from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
+
+
+class FakePool(WorkerPool):
+    """Maps when a result is asked for; `newest_first` makes the order another one."""
+
+    def __init__(self, map_func, newest_first):
+        self.map_func, self.newest_first = map_func, newest_first
+        self.waiting = deque()
+        self.num_submitted = self.num_stopped = 0
+
+    def submit(self, datapoint):
+        self.num_submitted += 1
+        self.waiting.append(datapoint)
+
+    def collect(self):
+        datapoint = self.waiting.pop() if self.newest_first else self.waiting.popleft()
+        return self.map_func(datapoint)
+
+    def stop(self):
+        self.num_stopped += 1
+
+
+class FakeMap(ParallelMapData):
+    """A map over FakePools, which stay in `pools`."""
+
+    num_argument = "num_fake"
+    newest_first = False
+
+    def __init__(self, ds, num=1, map_func=lambda dp: dp, buffer_size=200, strict=False):
+        super().__init__(ds, num, map_func, buffer_size, strict)
+        self.pools = []
+
+    def _start_pool(self):
+        self.pools.append(FakePool(self.map_func, self.newest_first))
+        return self.pools[-1]
+
+
+class NewestFirst(FakeMap):
+    """Its order is not that of the source."""
+
+    newest_first = True
+
+
+class Counting(DataFromList):
+    """0 to num - 1; counts what was pulled."""
+
+    def __init__(self, num):
+        super().__init__(list(range(num)), shuffle=False)
+        self.num_pulled = 0
+
+    def __iter__(self):
+        for datapoint in super().__iter__():
+            self.num_pulled += 1
+            yield datapoint
+
+
+def without_length(num):
+    """0 to num - 1, of a source that cannot tell how many there are."""
+    return DataFromGenerator(lambda: iter(range(num)))
+
+
+def reset(flow):
+    """The DataFlow, ready to iterate."""
+    flow.reset_state()
+    return flow
+
+
+def take(flow, count):
+    """The first datapoints of a pass."""
+    return list(itertools.islice(flow, count))
+
+
+class TestInFlight:
+    @pytest.mark.parametrize("strict", [False, True])
+    def test_one_is_pulled_for_each_that_is_given(self, strict):
+        """After the reset `buffer_size` were pulled, after k datapoints `buffer_size + k`."""
+        source = Counting(1000)
+        flow = reset(FakeMap(source, buffer_size=7, strict=strict))
+        assert 7 == source.num_pulled
+        iterator = iter(flow)
+        for k in range(1, 20):
+            next(iterator)
+            assert 7 + k == source.num_pulled == flow.pools[0].num_submitted
+            assert 7 == len(flow.pools[0].waiting)
+
+    def test_a_dropped_one_is_replaced(self):
+        """None is skipped, and as many are in flight as before."""
+        source = Counting(1000)
+        flow = reset(FakeMap(source, map_func=lambda k: None if k % 2 else k, buffer_size=7))
+        assert [0, 2, 4] == take(flow, 3)
+        assert 7 + 5 == source.num_pulled
+        assert 7 == len(flow.pools[0].waiting)
+
+    def test_the_buffer_may_be_longer_than_the_data(self):
+        """When not strict it holds several passes."""
+        flow = reset(FakeMap(Counting(6), buffer_size=300))
+        assert list(range(6)) * 2 == take(flow, 12)
+
+    def test_an_error_of_the_function_leaves_as_many_in_flight(self):
+        """It is the result of one datapoint; the stream goes on behind it."""
+        flow = reset(FakeMap(Counting(100), map_func=lambda k: 10 // (3 - k), buffer_size=5))
+        assert [3, 5, 10] == take(flow, 3)
+        with pytest.raises(ZeroDivisionError):
+            take(flow, 1)
+        assert 5 == len(flow.pools[0].waiting)
+        assert [-10] == take(flow, 1)
+
+    @pytest.mark.parametrize("strict", [False, True])
+    def test_what_interrupts_the_waiting_costs_no_result(self, strict):
+        """Ctrl-C while waiting: the result is still to come."""
+        flow = reset(FakeMap(Counting(6), buffer_size=3, strict=strict))
+        pool, collect = flow.pools[0], flow.pools[0].collect
+
+        def interrupted():
+            raise KeyboardInterrupt
+
+        pool.collect = interrupted
+        with pytest.raises(KeyboardInterrupt):
+            take(flow, 1)
+        pool.collect = collect
+        assert list(range(6)) == take(flow, 6)
+
+
+class TestNotStrict:
+    def test_passes_are_cuts_of_one_stream(self):
+        """With one worker, in order and over and over; a loop that is left goes on where it was."""
+        flow = reset(FakeMap(Counting(6), map_func=lambda k: 10 * k, buffer_size=4))
+        assert [0, 10, 20, 30] == take(flow, 4)
+        assert [40, 50, 0, 10, 20] == take(flow, 5)
+
+    def test_nothing_is_lost_when_the_order_is_another(self):
+        """What came out and what is in flight is what was pulled."""
+        source = Counting(6)
+        flow = reset(NewestFirst(source, buffer_size=4))
+        out = take(flow, 50) + list(flow.pools[0].waiting)
+        wanted = Counter(itertools.islice(itertools.cycle(range(6)), source.num_pulled))
+        assert wanted == Counter(out)
+
+    def test_the_source_fails_and_is_begun_anew(self):
+        """Its error is raised as it is; the next iteration does not end silently."""
+        failures = [OSError("the disk")]
+
+        def gen():
+            yield from range(4)
+            if failures:
+                raise failures.pop()
+
+        flow = reset(FakeMap(DataFromGenerator(gen), buffer_size=2))
+        with pytest.raises(IOError, match="the disk"):
+            take(flow, 4)
+        assert [2, 3, 0, 1, 2, 3, 0] == take(flow, 7)
+
+    def test_an_empty_source(self):
+        """Nothing would ever come."""
+        with pytest.raises(RuntimeError, match="RepeatedData: Counting yielded no datapoint in a whole pass"):
+            reset(FakeMap(Counting(0)))
+
+
+class TestStrict:
+    @pytest.mark.parametrize("kind", [FakeMap, NewestFirst])
+    @pytest.mark.parametrize("buffer_size", [1, 3, 6, 300])
+    def test_each_pass_is_complete(self, kind, buffer_size):
+        """Exactly the datapoints of a pass, many passes long."""
+        flow = reset(kind(Counting(6), map_func=lambda k: k * k, buffer_size=buffer_size, strict=True))
+        for _ in range(200):
+            assert [0, 1, 4, 9, 16, 25] == sorted(flow)
+
+    def test_one_worker_keeps_the_order(self):
+        """The order of the source."""
+        flow = reset(FakeMap(Counting(6), buffer_size=4, strict=True))
+        assert [list(range(6))] * 3 == [list(flow) for _ in range(3)]
+
+    def test_the_buffer_is_cut_to_the_length(self):
+        """So that no pass runs into the next."""
+        source = Counting(6)
+        reset(FakeMap(source, buffer_size=300, strict=True))
+        assert 6 == source.num_pulled
+
+    def test_the_next_pass_is_fetched_just_before_the_last_datapoint(self):
+        """Not earlier and not later."""
+        source = Counting(6)
+        flow = reset(FakeMap(source, buffer_size=4, strict=True))
+        pulled = [source.num_pulled for _ in flow]
+        assert [5, 6, 6, 6, 6, 10] == pulled
+
+    def test_a_loop_that_stops_at_the_last_datapoint_has_seen_a_pass(self):
+        """Nobody need wait for the end of the iterator."""
+        flow = reset(FakeMap(Counting(6), buffer_size=4, strict=True))
+        assert list(range(6)) == take(flow, 6)
+        assert list(range(6)) == list(flow)
+
+    @pytest.mark.parametrize("taken", [1, 3, 5])
+    def test_a_pass_left_early_is_forgotten(self, taken):
+        """The next one is complete and holds nothing of it."""
+        flow = reset(FakeMap(Counting(6), buffer_size=4, strict=True))
+        take(flow, taken)
+        assert list(range(6)) == list(flow)
+        assert list(range(6)) == list(flow)
+
+    def test_a_pass_left_by_an_error_is_forgotten(self):
+        """Errors that were in flight as well."""
+        broken = [True]
+
+        def fail(k):
+            if broken[0] and k > 1:
+                raise OSError("no answer")
+            return k
+
+        flow = reset(FakeMap(Counting(6), map_func=fail, buffer_size=4, strict=True))
+        with pytest.raises(OSError, match="no answer"):
+            list(flow)
+        assert [3, 4, 5] == list(flow.pools[0].waiting)
+        with pytest.raises(OSError, match="no answer"):
+            list(flow)
+        broken[0] = False
+        assert list(range(6)) == list(flow)
+
+    def test_none_is_an_error(self):
+        """A strict pass keeps its length."""
+        flow = reset(FakeMap(Counting(6), map_func=lambda k: k or None, strict=True))
+        with pytest.raises(ValueError, match="FakeMap: map_func returned None, but with strict=True"):
+            list(flow)
+
+    def test_a_source_shorter_than_the_buffer(self):
+        """Without a length the buffer cannot be cut."""
+        with pytest.raises(
+            RuntimeError, match="a pass of DataFromGenerator had 6 datapoints, fewer than the 10"
+        ):
+            reset(FakeMap(without_length(6), buffer_size=10, strict=True))
+
+    def test_a_source_without_length(self):
+        """Is fine when it is longer than the buffer."""
+        flow = reset(FakeMap(without_length(6), buffer_size=6, strict=True))
+        assert [list(range(6))] * 2 == [list(flow), list(flow)]
+
+    def test_an_empty_source(self):
+        """Its passes are empty."""
+        flow = reset(FakeMap(Counting(0), strict=True))
+        assert [] == list(flow) == list(flow)
+
+
+class TestLife:
+    def test_iterating_without_reset(self):
+        """There are no workers."""
+        with pytest.raises(
+            NotResetError, match=r"FakeMap: has no workers, because reset_state\(\) was not called"
+        ):
+            next(iter(FakeMap(Counting(6))))
+
+    def test_two_iterations_at_once(self):
+        """Refused; and allowed when the first is dropped."""
+        flow = reset(FakeMap(Counting(6)))
+        first = iter(flow)
+        next(first)
+        with pytest.raises(RuntimeError, match="is being iterated already"):
+            next(iter(flow))
+        del first
+        for _ in flow:
+            break
+        for _ in flow:
+            break
+
+    def test_a_second_reset_stops_the_first_workers(self):
+        """And begins at the beginning."""
+        flow = reset(FakeMap(Counting(6), buffer_size=2))
+        take(flow, 3)
+        assert list(range(6)) == take(reset(flow), 6)
+        assert [1, 0] == [pool.num_stopped for pool in flow.pools]
+
+    def test_the_workers_are_stopped_when_the_dataflow_is_dropped(self):
+        """At once."""
+        flow = reset(FakeMap(Counting(6)))
+        (pool,) = flow.pools
+        gc.disable()
+        try:
+            del flow
+            assert 1 == pool.num_stopped
+        finally:
+            gc.enable()
+
+    @pytest.mark.parametrize(
+        "source",
+        [DataFromGenerator(lambda: (1 // 0 for _ in range(1))), Counting(0)],
+        ids=["raises", "is empty"],
+    )
+    def test_a_reset_that_fails_stops_the_workers(self, source):
+        """They are not left to themselves."""
+        flow = FakeMap(source)
+        with pytest.raises((ZeroDivisionError, RuntimeError)):
+            flow.reset_state()
+        assert 1 == flow.pools[0].num_stopped
+
+    def test_the_length(self):
+        """Is that of the source."""
+        assert 6 == len(FakeMap(Counting(6)))
+        with pytest.raises(NotImplementedError):
+            len(FakeMap(without_length(6)))
+
+
+class TestArguments:
+    @pytest.mark.parametrize(
+        ("arguments", "error", "text"),
+        [
+            ({"num": None}, TypeError, "FakeMap: num_fake: takes a number of workers, got NoneType"),
+            ({"map_func": None}, TypeError, "FakeMap: map_func: takes a function, got NoneType"),
+            ({"ds": [1]}, TypeError, "FakeMap: takes a DataFlow, got list"),
+            ({"num": 0}, ValueError, "num_fake and buffer_size must be at least 1, got 0 and 200"),
+            ({"buffer_size": 0}, ValueError, "num_fake and buffer_size must be at least 1, got 1 and 0"),
+        ],
+    )
+    def test_what_is_refused(self, arguments, error, text):
+        """When built, in a sentence."""
+        with pytest.raises(error, match=text):
+            FakeMap(**{"ds": Counting(6), **arguments})

@@ -1,0 +1,237 @@
+"""A function applied by threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import traceback
+import weakref
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.dataflow.map_thread import MultiThreadMapData
+from tensorpack_lite.dataflow.raw import DataFromList
+from tensorpack_lite.dataflow.repeat import FixedSizeData
+
+SECONDS = 5  # what waits longer than this waits for ever
+
+
+def six(datapoints=None):
+    """0 to 5 in order, as lists of one."""
+    return DataFromList([[k] for k in range(6)] if datapoints is None else datapoints, shuffle=False)
+
+
+def reset(flow):
+    """The DataFlow, ready to iterate."""
+    flow.reset_state()
+    return flow
+
+
+def square(dp):
+    """[k] -> [k * k]."""
+    return [dp[0] ** 2]
+
+
+def workers():
+    """The threads of MultiThreadMapData that run."""
+    return [t for t in threading.enumerate() if t.name.startswith("MultiThreadMapData")]
+
+
+class TestMapping:
+    @pytest.mark.parametrize("num_thread", [1, 2, 4])
+    def test_no_pass_loses_anything(self, num_thread):
+        """200 passes of six datapoints through a buffer of three."""
+        flow = reset(MultiThreadMapData(six(), num_thread, square, buffer_size=3, strict=True))
+        for _ in range(200):
+            assert [0, 1, 4, 9, 16, 25] == sorted(dp[0] for dp in flow)
+
+    def test_one_thread_keeps_the_order(self):
+        """Over the ends of passes, as not strict does."""
+        flow = reset(MultiThreadMapData(six(), 1, square, buffer_size=4))
+        assert [0, 1, 4, 9, 16, 25, 0, 1] == [dp[0] for dp, _ in zip(flow, range(8))]
+
+    def test_several_threads_repeat_the_data(self):
+        """600 datapoints: what was pulled, less what is still in flight."""
+        flow = reset(FixedSizeData(MultiThreadMapData(six(), 4, square, buffer_size=6), 600))
+        seen = Counter(dp[0] for dp in flow)
+        assert {0, 1, 4, 9, 16, 25} == set(seen)
+        assert all(94 <= count <= 101 for count in seen.values())
+
+    def test_the_function_runs_in_all_threads(self):
+        """Two calls that wait for each other get ready."""
+        barrier = threading.Barrier(2, timeout=SECONDS)
+
+        def meet(dp):
+            barrier.wait()
+            return [threading.current_thread().name]
+
+        flow = reset(MultiThreadMapData(six(), 2, meet, strict=True))
+        assert {"MultiThreadMapData-0", "MultiThreadMapData-1"} == {dp[0] for dp in flow}
+
+    @pytest.mark.parametrize("strict", [False, True])
+    def test_the_source_is_not_changed(self, strict):
+        """The function gets a shallow copy."""
+        stored = [[k] for k in range(6)]
+        flow = reset(MultiThreadMapData(six(stored), 2, lambda dp: dp.append(1) or dp, strict=strict))
+        assert {2} == {len(dp) for dp, _ in zip(flow, range(6))}
+        assert [[k] for k in range(6)] == stored
+
+    def test_none_drops(self):
+        """When not strict."""
+        flow = reset(MultiThreadMapData(six(), 1, lambda dp: dp if dp[0] % 2 else None))
+        assert [1, 3, 5, 1, 3] == [dp[0] for dp, _ in zip(flow, range(5))]
+
+    def test_arrays_as_datapoints(self):
+        """What is no list is not compared with anything."""
+        source = DataFromList([np.arange(3) + k for k in range(6)], shuffle=False)
+        flow = reset(MultiThreadMapData(source, 1, lambda array: array * 2, strict=True))
+        np.testing.assert_array_equal([2 * (np.arange(3) + k) for k in range(6)], list(flow))
+
+    def test_buffer_size_and_strict_have_to_be_named(self):
+        """As in tensorpack; three arguments by position."""
+        with pytest.raises(TypeError, match="positional"):
+            MultiThreadMapData(six(), 1, square, 10)
+
+
+class TestErrors:
+    @pytest.mark.parametrize("strict", [False, True])
+    @pytest.mark.parametrize("num_thread", [1, 3])
+    def test_it_names_the_stage_and_the_thread(self, strict, num_thread):
+        """And keeps its type; the cause has the traceback of the thread."""
+
+        def fail_at_three(dp):
+            if dp[0] == 3:
+                raise ValueError("three is too much")
+            return dp
+
+        flow = reset(MultiThreadMapData(six(), num_thread, fail_at_three, strict=strict))
+        where = rf"MultiThreadMapData: map_func failed in worker \d of {num_thread} \(pid {os.getpid()}\): three is too much"
+        with pytest.raises(ValueError, match=where) as caught:
+            list(flow)
+        cause = caught.value.__cause__
+        assert "three is too much" == str(cause)
+        assert "fail_at_three" in "".join(traceback.format_tb(cause.__traceback__))
+
+    @pytest.mark.parametrize("error", [StopIteration(), SystemExit(0), KeyboardInterrupt(), GeneratorExit()])
+    def test_what_ends_loops_and_programs_is_an_error_too(self, error):
+        """The data is not taken to be over."""
+
+        def fail(dp):
+            raise error
+
+        flow = reset(MultiThreadMapData(six(), 2, fail))
+        with pytest.raises(RuntimeError, match=f"map_func failed in worker .*: {type(error).__name__}"):
+            next(iter(flow))
+
+    def test_it_overtakes_results(self):
+        """A slow consumer is told at once, not 100 datapoints later."""
+        failed = threading.Event()
+
+        def fail_at_50(dp):
+            if dp[0] == 50:
+                failed.set()
+                raise ValueError("fifty")
+            return dp
+
+        source = DataFromList([[k] for k in range(100)], shuffle=False)
+        flow = reset(MultiThreadMapData(source, 1, fail_at_50, buffer_size=100, strict=True))
+        assert failed.wait(SECONDS)
+        iterator = iter(flow)
+        seen = 0
+        with pytest.raises(ValueError, match="fifty"):
+            for _ in iterator:
+                seen += 1
+        assert seen <= 1  # one, if the thread was between the event and the error
+
+    def test_the_threads_go_on(self):
+        """The error was the result of one datapoint."""
+        flow = reset(MultiThreadMapData(six(), 1, lambda dp: [10 // (3 - dp[0])], buffer_size=1))
+        iterator = iter(flow)
+        assert [3] == next(iterator)
+        assert [5] == next(iterator)
+        with pytest.raises(ZeroDivisionError):
+            list(iterator)
+        seen = [dp[0] for dp, _ in zip(flow, range(3))]
+        assert {-10, -5, 3, 10} >= set(seen)
+
+    def test_none_when_strict(self):
+        """The other way round: a ValueError of the consumer."""
+        flow = reset(MultiThreadMapData(six(), 2, lambda dp: None, strict=True))
+        with pytest.raises(ValueError, match="MultiThreadMapData: map_func returned None"):
+            next(iter(flow))
+
+
+class TestLife:
+    def test_threads_run_from_reset_to_the_last_reference(self):
+        """And not longer."""
+        flow = MultiThreadMapData(six(), 3, square)
+        assert [] == workers()
+        reset(flow)
+        assert 3 == len(workers())
+        del flow
+        assert [] == workers()
+
+    def test_reset_again(self):
+        """The old threads end, without working off what waits for them, and the data begins anew."""
+        slow = threading.Event()
+
+        def wait(dp):
+            slow.wait(0 if slow.is_set() else 0.05)
+            return dp
+
+        flow = reset(MultiThreadMapData(six(), 1, wait, buffer_size=1000))  # 50 s of work
+        (old,) = workers()
+        begin = time.monotonic()
+        flow._close()
+        assert time.monotonic() - begin < SECONDS
+        slow.set()
+        reset(flow)
+        assert not old.is_alive()
+        assert list(range(6)) == [dp[0] for dp, _ in zip(flow, range(6))]
+
+    def test_nothing_is_kept_alive(self):
+        """A thread that waits holds neither the datapoint it had nor the result: both may be large."""
+
+        class Thing:
+            pass
+
+        pool = MultiThreadMapData(six(), 1, lambda dp: Thing())._start_pool()
+        try:
+            gone = threading.Event()
+            pool.submit([1])
+            result = pool.collect()
+            weakref.finalize(result, gone.set)
+            del result
+            assert gone.wait(SECONDS)
+        finally:
+            pool.stop()
+
+    def test_dropped_by_its_own_thread(self):
+        """The last reference goes in the function: the thread does not wait for itself."""
+        holder, gone = [], threading.Event()
+
+        def drop(dp):
+            holder.clear()
+            gone.set()
+            return dp
+
+        flow = MultiThreadMapData(six(), 1, drop, buffer_size=1)
+        reset(flow)
+        holder.append(flow)
+        weak = weakref.ref(flow)
+        del flow
+        assert gone.wait(SECONDS)
+        for thread in workers():
+            thread.join(SECONDS)
+        holder.clear()
+        assert weak() is None
+
+    def test_a_failed_constructor_is_quiet(self):
+        """Nothing but its error."""
+        with pytest.raises(ValueError, match="num_thread and buffer_size must be at least 1"):
+            MultiThreadMapData(six(), 0, square)
+        with pytest.raises(TypeError, match="MultiThreadMapData: num_thread: takes a number of workers"):
+            MultiThreadMapData(six(), map_func=square)

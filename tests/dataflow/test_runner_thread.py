@@ -1,0 +1,201 @@
+"""DataFlows that run in threads."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections import Counter
+
+import pytest
+
+from tensorpack_lite.dataflow.base import DataFlow, DataFlowTerminated, NotResetError
+from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
+from tensorpack_lite.dataflow.runner_thread import MultiThreadPrefetchData, MultiThreadRunner
+
+SECONDS = 5  # what waits longer than this waits for ever
+
+
+class Counting(DataFlow):
+    """0 to 4; counts its resets and what was pulled, and notes where."""
+
+    def __init__(self):
+        self.resets, self.pulled, self.threads = 0, threading.Semaphore(0), set()
+
+    def __iter__(self):
+        for k in range(5):
+            self.threads.add(threading.current_thread().name)
+            self.pulled.release()
+            yield k
+
+    def __len__(self):
+        return 5
+
+    def reset_state(self):
+        self.resets += 1
+
+
+def five():
+    """0 to 4 in order."""
+    return DataFromList(list(range(5)), shuffle=False)
+
+
+def reset(flow):
+    """The DataFlow, ready to iterate."""
+    flow.reset_state()
+    return flow
+
+
+def take(flow, count):
+    """The first datapoints of a pass."""
+    return list(itertools.islice(flow, count))
+
+
+def workers():
+    """The threads of MultiThreadRunner that run."""
+    return [t for t in threading.enumerate() if t.name.startswith("MultiThreadRunner")]
+
+
+def failing(error, after=2):
+    """A DataFlow that raises."""
+
+    def gen():
+        yield from range(after)
+        raise error
+
+    return DataFromGenerator(gen)
+
+
+class TestPasses:
+    def test_they_are_cuts_of_one_stream(self):
+        """As long as the DataFlow says; a pass that is left goes on in the next."""
+        flow = reset(MultiThreadRunner(five, 3, 1))
+        assert 5 == len(flow)
+        assert list(range(5)) == list(flow)
+        assert [0, 1, 2] == take(flow, 3)
+        assert [3, 4, 0, 1, 2] == list(flow)
+
+    def test_without_a_length_there_is_no_end(self):
+        """One pass holds many of the DataFlow."""
+        flow = reset(MultiThreadRunner(lambda: DataFromGenerator(lambda: iter(range(3))), 3, 1))
+        assert [0, 1, 2] * 4 == take(flow, 12)
+        with pytest.raises(NotImplementedError):
+            len(flow)
+
+    def test_each_thread_iterates_everything(self):
+        """Its own DataFlow, and nothing is lost on the way."""
+        flows = [Counting() for _ in range(3)]
+        remaining = iter(flows)
+        flow = reset(MultiThreadRunner(lambda: next(remaining), 2, 3))
+        seen = Counter(itertools.chain.from_iterable(list(flow) for _ in range(60)))
+        assert {0, 1, 2, 3, 4} == set(seen)
+        assert all(55 <= count <= 65 for count in seen.values())
+        assert [{f"MultiThreadRunner-{k}"} for k in range(3)] == [ds.threads for ds in flows]
+
+    def test_how_far_it_runs_ahead(self):
+        """`num_prefetch` wait in the queue, and each thread holds one more."""
+        source = Counting()
+        flow = reset(MultiThreadRunner(lambda: source, 3, 1))
+        take(flow, 2)
+        for _ in range(2 + 3 + 1):
+            assert source.pulled.acquire(timeout=SECONDS)
+        assert not source.pulled.acquire(timeout=0.05)
+
+
+class TestLife:
+    def test_each_dataflow_is_reset_once(self):
+        """By the thread that calls reset_state, not again in the workers."""
+        flows = []
+
+        def build():
+            flows.append(Counting())
+            return flows[-1]
+
+        flow = MultiThreadRunner(build, 2, 3)
+        assert [0, 0, 0] == [ds.resets for ds in flows]
+        list(reset(flow))
+        assert [1, 1, 1] == [ds.resets for ds in flows]
+
+    def test_threads_run_from_reset_to_the_last_reference(self):
+        """Also when the queue is full and they wait for room in it."""
+        flow = MultiThreadRunner(five, 1, 3)
+        assert [] == workers()
+        reset(flow)
+        take(flow, 1)
+        assert 3 == len(workers())
+        del flow
+        assert [] == workers()
+
+    def test_a_second_reset(self):
+        """Is refused."""
+        flow = reset(MultiThreadRunner(five, 1, 1))
+        with pytest.raises(RuntimeError, match=r"reset_state\(\) was called twice"):
+            flow.reset_state()
+
+    def test_iterating_without_reset(self):
+        """There are no threads."""
+        with pytest.raises(NotResetError, match="MultiThreadRunner: has no threads"):
+            list(MultiThreadRunner(five, 1, 1))
+
+
+class TestErrors:
+    def test_it_names_the_stage_and_the_thread(self):
+        """The consumer does not hang; the cause is the original."""
+        error = ValueError("bad record")
+        flow = reset(MultiThreadRunner(lambda: failing(error), 5, 2))
+        where = rf"MultiThreadRunner: its DataFlow failed in worker \d of 2 \(pid {os.getpid()}\): bad record"
+        with pytest.raises(ValueError, match=where) as caught:
+            list(flow)
+        assert error is caught.value.__cause__
+        with pytest.raises(ValueError, match=where):
+            list(flow)
+        for thread in workers():
+            thread.join(SECONDS)
+        assert [] == workers()
+
+    def test_one_of_several_fails(self):
+        """The others do not hide it."""
+        flows = iter([five(), failing(OSError("no answer"), after=0), five()])
+        flow = reset(MultiThreadRunner(lambda: next(flows), 5, 3))
+        with pytest.raises(OSError, match=r"worker 1 of 3 .*no answer"):
+            for _ in range(1000):
+                list(flow)
+
+    @pytest.mark.parametrize("error", [SystemExit(0), KeyboardInterrupt()])
+    def test_what_ends_programs_is_an_error_too(self, error):
+        """A thread that ended silently would let the consumer wait for ever."""
+        flow = reset(MultiThreadRunner(lambda: failing(error), 5, 1))
+        with pytest.raises(RuntimeError, match=f"failed in worker 0 .*: {type(error).__name__}"):
+            list(flow)
+
+    def test_data_that_was_closed(self):
+        """The end of the data comes as what it is."""
+        flow = reset(MultiThreadRunner(lambda: failing(DataFlowTerminated()), 5, 1))
+        with pytest.raises(DataFlowTerminated):
+            list(flow)
+
+    def test_an_empty_dataflow(self):
+        """Nothing would ever come."""
+        flow = reset(MultiThreadRunner(lambda: DataFromList([]), 5, 1))
+        with pytest.raises(RuntimeError, match="DataFromList yielded no datapoint in a whole pass"):
+            take(flow, 1)
+
+
+class TestArguments:
+    @pytest.mark.parametrize(
+        ("arguments", "error", "text"),
+        [
+            ((five(), 1, 1), TypeError, "get_df: takes a function that builds a DataFlow, got DataFromList"),
+            ((lambda: [1], 1, 1), TypeError, "MultiThreadRunner: takes a DataFlow, got list"),
+            ((five, 0, 1), ValueError, "num_prefetch and num_thread must be at least 1, got 0 and 1"),
+            ((five, 1, 0), ValueError, "num_prefetch and num_thread must be at least 1, got 1 and 0"),
+        ],
+    )
+    def test_what_is_refused(self, arguments, error, text):
+        """When built, in a sentence."""
+        with pytest.raises(error, match=text):
+            MultiThreadRunner(*arguments)
+
+    def test_the_old_name(self):
+        """Is the same class."""
+        assert MultiThreadRunner is MultiThreadPrefetchData
