@@ -22,21 +22,29 @@ EXTRAS = {
     ],
     "examples": ["scikit-learn"],  # the 1,797 digits of dataset.Digits lie inside it
     "image": ["opencv-python-headless"],
+    "datasets": [
+        "opencv-python-headless",
+        "scipy",
+    ],  # images, and the MATLAB files of SVHN, BSDS500, Caltech101
     "wandb": ["pillow", "wandb"],  # it sends images with pillow
     "mlflow": ["mlflow-skinny"],  # the client; `mlflow` itself works as well
     "plot": ["matplotlib"],
     "horovod": ["horovod==0.28.1"],
     "dev": [
         "coverage[toml]",
+        "opencv-python-headless",
         "pytest>=7.4",
         "pytest-cov",
         "pytest-randomly",
         "pytest-xdist",
         "scikit-learn",
+        "scipy",
     ],
 }
 # Horovod compiles for minutes and is asked for by name only.
-EXTRAS["all"] = sorted({line for name in ("tf", "examples", "image", "dev") for line in EXTRAS[name]})
+EXTRAS["all"] = sorted(
+    {line for name in ("tf", "examples", "image", "datasets", "dev") for line in EXTRAS[name]}
+)
 
 setup(
     name="tensorpack_lite",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...utils.errors import missing
-from .labelled_images import LabelledImages, require_split
+from .indexed import require_split
+from .labelled_images import LabelledImages
 
 __all__ = ["Digits"]
 

@@ -1,17 +1,16 @@
-"""Small grey images with a label each, all in memory: what Mnist, FashionMnist and Digits have in common."""
+"""Small grey images with a label each, all in memory: what Mnist, FashionMnist, Digits and Caltech's silhouettes share."""
 
 from __future__ import annotations
 
-from typing import Iterator
-
 import numpy as np
 
-from ..base import Datapoint, RNGDataFlow
+from ..base import Datapoint
+from .indexed import StoredPairs
 
-__all__ = ["LabelledImages", "require_split"]
+__all__ = ["LabelledImages"]
 
 
-class LabelledImages(RNGDataFlow):
+class LabelledImages(StoredPairs):
     """
     Grey images with labels: datapoints [float32 (H, W) in [0, 1], np.uint8 label].
 
@@ -37,36 +36,8 @@ class LabelledImages(RNGDataFlow):
     """
 
     def __init__(self, images: np.ndarray, labels: np.ndarray, white: float, shuffle: bool) -> None:
-        if len(images) != len(labels):
-            raise ValueError(
-                f"{type(self).__name__}: {len(images)} images, but {len(labels)} labels. Are the files of one data set?"
-            )
-        self.images = np.divide(images, np.float32(white), dtype=np.float32)[..., np.newaxis]
-        self.labels = labels.astype(np.uint8)
-        self.shuffle = shuffle
+        scaled = np.divide(images, np.float32(white), dtype=np.float32)[..., np.newaxis]
+        super().__init__(scaled, labels.astype(np.uint8), shuffle)
 
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def __iter__(self) -> Iterator[Datapoint]:
-        images, labels = self.images[..., 0], self.labels
-        order = self.rng.permutation(len(labels)).tolist() if self.shuffle else range(len(labels))
-        for index in order:
-            yield [images[index], labels[index]]
-
-
-def require_split(who: object, train_or_test: str) -> None:
-    """
-    Refuse what is neither "train" nor "test".
-
-    Args:
-        who: the data set that complains.
-        train_or_test: the name given.
-
-    Raises:
-        ValueError: it is neither.
-    """
-    if train_or_test not in ("train", "test"):
-        raise ValueError(
-            f"{type(who).__name__}: train_or_test must be 'train' or 'test', got {train_or_test!r}."
-        )
+    def _datapoint(self, index: int) -> Datapoint:
+        return [self.images[index, ..., 0], self.labels[index]]

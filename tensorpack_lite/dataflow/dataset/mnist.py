@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import gzip
-import os
 import struct
 from typing import Tuple
 
 import numpy as np
 
-from ...utils.fs import download, get_dataset_path
-from .labelled_images import LabelledImages, require_split
+from ...utils.fs import get_dataset_path
+from .files import Origin, find_file
+from .indexed import require_split
+from .labelled_images import LabelledImages
 
 __all__ = ["FashionMnist", "Mnist"]
 
@@ -71,20 +72,8 @@ class Mnist(LabelledImages):
 
     def _find(self, directory: str, name: str) -> str:
         """Return the path of a file, after downloading it if need be."""
-        path = os.path.join(directory, name)
-        if os.path.isfile(path):
-            return path
-        failures = []
-        for mirror in self._MIRRORS:
-            try:
-                return download(mirror + name, directory, md5=dict(self._MD5)[name])
-            except OSError as error:
-                failures.append(str(error))
-        raise OSError(
-            f"{type(self).__name__}: {name} is not in {directory} and could not be downloaded. Put "
-            f"{' and '.join(_FILES[self.train_or_test])} (from {self._MIRRORS[0]}) into that directory, or say "
-            f"{type(self).__name__}({self.train_or_test!r}, dir=...) for another. Tried: {'; '.join(failures)}"
-        )
+        origin = Origin(name, self._MIRRORS, dict(self._MD5)[name])
+        return find_file(self, origin, directory, needed=_FILES[self.train_or_test])
 
 
 class FashionMnist(Mnist):

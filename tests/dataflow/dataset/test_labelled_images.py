@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tensorpack_lite.dataflow.base import NotResetError
-from tensorpack_lite.dataflow.dataset.labelled_images import LabelledImages, require_split
+from tensorpack_lite.dataflow.dataset.labelled_images import LabelledImages
 
 
 @pytest.fixture
@@ -62,9 +62,3 @@ def test_numbers_that_differ():
     """Files of two data sets."""
     with pytest.raises(ValueError, match="LabelledImages: 2 images, but 3 labels"):
         LabelledImages(np.zeros((2, 4, 4)), np.zeros(3), white=1, shuffle=False)
-
-
-def test_require_split():
-    """The class and the name are in the sentence."""
-    with pytest.raises(ValueError, match="str: train_or_test must be 'train' or 'test', got 'val'"):
-        require_split("", "val")

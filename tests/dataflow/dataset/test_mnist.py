@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tensorpack_lite.dataflow.dataset import mnist
+from tensorpack_lite.dataflow.dataset import files, mnist
 from tensorpack_lite.dataflow.dataset.mnist import FashionMnist, Mnist
 
 REAL = Path(__file__).resolve().parents[4] / "shared" / "data" / "mnist"
@@ -50,7 +50,7 @@ def asked(monkeypatch):
         calls.append((url, dir, md5))
         raise OSError("no route to host")
 
-    monkeypatch.setattr(mnist, "download", no_network)
+    monkeypatch.setattr(files, "download", no_network)
     return calls
 
 
@@ -159,7 +159,7 @@ class TestDownload:
         write(source)
         first, second = "https://first/", source.as_uri() + "/"
         monkeypatch.setattr(Mnist, "_MIRRORS", (first, second))
-        failing = mnist.download
+        failing = files.download
 
         def half_broken(url, dir, md5):
             if url.startswith(first):
@@ -169,7 +169,7 @@ class TestDownload:
             path.write_bytes((source / path.name).read_bytes())
             return str(path)
 
-        monkeypatch.setattr(mnist, "download", half_broken)
+        monkeypatch.setattr(files, "download", half_broken)
         assert 5 == len(Mnist("test"))
         assert 2 == len(asked)
         assert 5 == len(Mnist("test"))

@@ -1,0 +1,96 @@
+"""Readers of the file formats that data sets come in: images by OpenCV, MATLAB's files by SciPy. Both are optional."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from ...utils.errors import missing
+
+__all__ = ["need_cv2", "need_loadmat", "read_image", "read_mat"]
+
+
+def need_cv2() -> Any:
+    """
+    Import OpenCV.
+
+    Data sets call it in their constructors, so that an absent OpenCV is not found out in a worker.
+
+    Raises:
+        ImportError: it is not installed; with the command that installs it.
+    """
+    try:
+        import cv2
+    except ImportError:
+        return missing("cv2", 'pip install "tensorpack_lite[image]"')()  # which raises
+    return cv2
+
+
+def need_loadmat() -> Any:
+    """
+    Import SciPy's reader of MATLAB files; for constructors, as `need_cv2`.
+
+    Raises:
+        ImportError: SciPy is not installed; with the command that installs it.
+    """
+    try:
+        from scipy.io import loadmat
+    except ImportError:
+        return missing("scipy", 'pip install "tensorpack_lite[datasets]"')()  # which raises
+    return loadmat
+
+
+def read_image(path: str) -> np.ndarray:
+    """
+    Read an image file as colours, whatever is in it.
+
+    Args:
+        path: of a JPEG, a PNG, or another format that OpenCV reads.
+
+    Returns:
+        uint8 [H, W, 3], blue, green, red.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is no image, or a damaged one.
+        ImportError: OpenCV is not installed.
+    """
+    cv2 = need_cv2()
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"There is no image {path}.")
+    image = cv2.imread(path, cv2.IMREAD_COLOR)
+    if image is None:
+        raise ValueError(f"{path} ({os.path.getsize(path)} bytes) is not an image that OpenCV can read.")
+    return image
+
+
+def read_mat(path: str, *names: str) -> list[np.ndarray]:
+    """
+    Read variables of a MATLAB file (up to version 7.2).
+
+    Args:
+        path: of the .mat file.
+        *names: the variables.
+
+    Returns:
+        Their values, in this order.
+
+    Raises:
+        ValueError: not such a file, a damaged one, or one without these variables.
+        OSError: it cannot be opened.
+        ImportError: SciPy is not installed.
+    """
+    loadmat = need_loadmat()
+    with open(path, "rb") as file:
+        try:
+            content = loadmat(file, variable_names=names)
+        except Exception as error:  # a damaged file makes SciPy raise nearly anything
+            raise ValueError(
+                f"{path} cannot be read as a MATLAB file: {error}. If it was downloaded, delete it; it is downloaded again."
+            ) from error
+    absent = [name for name in names if name not in content]
+    if absent:
+        raise ValueError(f"{path} has no variable {', '.join(absent)}. Is it a file of this data set?")
+    return [content[name] for name in names]
