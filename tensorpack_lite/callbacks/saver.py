@@ -12,8 +12,8 @@ from typing import Any, Sequence
 
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
+from ..tfutils.checkpoint_store import CheckpointStore
 from ..utils import logger
-from .checkpoint_store import CheckpointStore
 from .directories import find_checkpoint_dir, need_checkpoint_dir
 
 __all__ = ["MaxSaver", "MinSaver", "ModelSaver"]

@@ -10,7 +10,9 @@ import numpy as np
 
 from ..compat import tfv1 as tf
 from ..utils import logger
+from .checkpoint_store import CheckpointStore
 from .common import get_op_tensor_name
+from .fitting import fit_to_variable
 from .npy_dict import load_npy_dict
 
 __all__ = [
@@ -111,15 +113,7 @@ class SessionUpdate:
 
         tensorpack: same; there a wrong dtype is an AssertionError, always.
         """
-        value = np.asarray(value)
-        misfit = _shape_misfit(value, var) or _dtype_misfit(value, var)
-        if misfit and ignore_mismatch:
-            logger.warning(f"{misfit} It is skipped.")
-            return None
-        if misfit:
-            kind = ValueError if _shape_misfit(value, var) else TypeError
-            raise kind(f"{misfit} Leave it out, or pass ignore_mismatch=True.")
-        return _cast(_reshape(value, var), var)
+        return fit_to_variable(value, var, ignore_mismatch)
 
 
 def load_checkpoint_vars(path: str) -> dict[str, np.ndarray]:
@@ -153,12 +147,15 @@ def save_checkpoint_vars(dic: dict[str, Any], path: str) -> None:
     Args:
         dic: `{name: array}`, names with or without `:0`.
         path: `x.npz` for an npz file, compressed, with the names as they are; anything else for a checkpoint of that
-            name, with operation names. The directory's `checkpoint` file is written only if there is none.
+            name, with operation names, in a directory that is made if need be. The directory's `checkpoint` file is
+            written only if there is none.
 
     Raises:
-        ValueError: the path ends in `.npy`, or two names mean the same variable.
+        ValueError: the path ends in `.npy`, two names mean the same variable, or there are none.
+        OSError: it cannot be written. What was there before is as it was: the new file is written aside, and moved into
+            place when it is complete.
 
-    tensorpack: same; there an existing `checkpoint` file is replaced.
+    tensorpack: same; there an existing `checkpoint` file is replaced, and a failure leaves half a file.
     """
     logger.info("Variables to save to %s:\n%s", path, ", ".join(sorted(dic)))
     if path.endswith(".npy"):
@@ -166,7 +163,7 @@ def save_checkpoint_vars(dic: dict[str, Any], path: str) -> None:
             f"save_checkpoint_vars: cannot write {path}. Name it .npz, or without suffix for a checkpoint."
         )
     if path.endswith(".npz"):
-        np.savez_compressed(path, **dic)
+        _write_npz(dic, path)
     else:
         _write_checkpoint(dic, path)
 
@@ -340,54 +337,31 @@ def _write_checkpoint(dic: dict[str, Any], path: str) -> None:
         )
     if not arrays:
         raise ValueError("save_checkpoint_vars: there is nothing to save.")
-    if os.path.basename(path) == path:
-        path = os.path.join(".", path)
+    directory, name = os.path.split(path)
+    directory = directory or "."
+    tf.gfile.MakeDirs(directory)
+    CheckpointStore(directory, "save_checkpoint_vars").save(name, lambda prefix: _save_arrays(arrays, prefix))
+    if not tf.gfile.Exists(os.path.join(directory, "checkpoint")):
+        tf.train.update_checkpoint_state(directory, name)
+
+
+def _save_arrays(arrays: dict[str, np.ndarray], prefix: str) -> None:
     names = sorted(arrays)
     with tf.Graph().as_default(), tf.Session() as sess:
         tensors = [tf.placeholder(tf.as_dtype(arrays[name].dtype), arrays[name].shape) for name in names]
         save = tf.raw_ops.SaveV2(
-            prefix=path, tensor_names=names, shape_and_slices=[""] * len(names), tensors=tensors
+            prefix=prefix, tensor_names=names, shape_and_slices=[""] * len(names), tensors=tensors
         )
         sess.run(save, feed_dict={tensor.name: arrays[name] for tensor, name in zip(tensors, names)})
-    directory = os.path.dirname(path)
-    if not tf.gfile.Exists(os.path.join(directory, "checkpoint")):
-        tf.train.update_checkpoint_state(directory, os.path.basename(path))
 
 
-def _shape_misfit(value: np.ndarray, var: Any) -> str:
-    wanted = tf.TensorShape(var.shape)
-    if wanted.is_compatible_with(value.shape) or wanted.num_elements() == value.size:
-        return ""
-    return f"Variable {var.op.name} has shape {wanted}, but its new value has shape {value.shape}."
-
-
-def _dtype_misfit(value: np.ndarray, var: Any) -> str:
-    wanted, got = var.dtype.base_dtype, tf.as_dtype(value.dtype)
-    if wanted == got or (wanted.is_floating and got.is_floating):
-        return ""
-    if wanted.is_integer and got.is_integer and _all_fit(value, wanted):
-        return ""
-    return f"Variable {var.op.name} has dtype {wanted.name}, but its new value has dtype {got.name}."
-
-
-def _all_fit(value: np.ndarray, dtype: Any) -> bool:
-    limits = np.iinfo(dtype.as_numpy_dtype)
-    return value.size == 0 or (int(value.min()) >= limits.min and int(value.max()) <= limits.max)
-
-
-def _reshape(value: np.ndarray, var: Any) -> np.ndarray:
-    shape = tf.TensorShape(var.shape)
-    if shape.is_compatible_with(value.shape):
-        return value
-    logger.warning(
-        f"Variable {var.op.name}: its new value is reshaped from {value.shape} to {tuple(shape.as_list())}."
-    )
-    return value.reshape(shape.as_list())
-
-
-def _cast(value: np.ndarray, var: Any) -> np.ndarray:
-    wanted, got = var.dtype.base_dtype, tf.as_dtype(value.dtype)
-    if wanted == got:
-        return value
-    logger.warning(f"Variable {var.op.name}: its new value is cast from {got.name} to {wanted.name}.")
-    return value.astype(wanted.as_numpy_dtype)
+def _write_npz(dic: dict[str, Any], path: str) -> None:
+    directory, name = os.path.split(path)
+    aside = os.path.join(directory, f".{name}.tmp")
+    try:
+        with open(aside, "wb") as file:
+            np.savez_compressed(file, **dic)
+        os.replace(aside, path)
+    finally:
+        if os.path.exists(aside):
+            os.remove(aside)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -81,6 +82,31 @@ class TestLoadAndSave:
         monkeypatch.chdir(tmp_path)
         save_checkpoint_vars(VALUES, "m")
         check(load_checkpoint_vars("m"))
+
+    @pytest.mark.parametrize("name", ["m", "m.npz"])
+    def test_a_failure_leaves_what_was_there(self, tmp_path, monkeypatch, name):
+        """Complete or absent: when the disk is full, the old file is untouched, and nothing else is left."""
+
+        def no_space(file, **arrays):
+            file.write(b"half of it")
+            raise OSError("No space left on device")
+
+        path = str(tmp_path / name)
+        save_checkpoint_vars(VALUES, path)
+        before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+        monkeypatch.setattr(np, "savez_compressed", no_space)
+        monkeypatch.setattr(tf.train, "NewCheckpointReader", mock.Mock(side_effect=OSError("No space left")))
+
+        with pytest.raises(OSError, match="No space left"):
+            save_checkpoint_vars({"w": np.zeros(3)}, path)
+        assert before == {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+
+    def test_nothing_but_the_result(self, tmp_path):
+        """Replacing leaves nothing behind; the directory is made."""
+        path = tmp_path / "a" / "b" / "m"
+        for _ in range(2):
+            save_checkpoint_vars(VALUES, str(path))
+        assert ["checkpoint", "m.data-00000-of-00001", "m.index"] == sorted(os.listdir(str(path.parent)))
 
     def test_refuses_npy(self, tmp_path):
         """That format holds one array."""

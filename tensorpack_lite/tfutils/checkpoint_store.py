@@ -37,7 +37,7 @@ class CheckpointStore:
 
     Args:
         directory: where they are; anything that TensorFlow's file system knows.
-        who: the callback it works for, for the sentences of errors.
+        who: the callback or function it works for, for the sentences of errors.
 
     Attributes:
         directory: as given.
