@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -14,7 +15,8 @@ release = re.search(
     r'"(.+)"', (ROOT / "tensorpack_lite" / "_version.py").read_text(encoding="utf-8").split("=")[1]
 ).group(1)
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+sys.path.insert(0, str(ROOT / "docs" / "ext"))
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "names_table", "differences_table"]
 exclude_patterns = ["_build"]
 html_theme = "alabaster"
 html_theme_options = {"description": "Training of TensorFlow graphs", "fixed_sidebar": True}
@@ -73,7 +75,7 @@ def adapt(app, what, name, obj, options, lines) -> None:
             found.append(f"{names.replace(', ', '/')}:{text}")
         else:
             found.append(line if "`" in line else line.replace("|", r"\|"))
-    if what in ("property", "attribute"):
+    if what in ("property", "attribute", "data"):
         found.insert(0, "\\ ")  # so that napoleon does not take "text: more text" for a type
     lines[:] = found
 

@@ -2,7 +2,7 @@
 Every block of Python code in README.md and docs/ runs.
 
 Blocks of a page share a namespace and run from top to bottom, in a process and a directory of their own. A block that
-cannot run is preceded by `<!-- not run: the reason -->`.
+cannot run is preceded by `<!-- not run: the reason -->`; one that is a program of its own by `<!-- file: its name -->`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,30 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("tensorflow")
 
 import tensorpack_lite
+from tensorpack_lite.compat import TF_VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
+EXPORT = ROOT / "docs" / "inference_export.md"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"(?P<note><!-- not run: (?P<reason>.*?) -->\s*)?```python\n(?P<code>.*?)```", re.DOTALL)
+BLOCK = re.compile(
+    r"(?P<note><!-- (?P<kind>not run|file): (?P<what>[^>]*?) -->\s*)?```python\n(?P<code>.*?)```", re.DOTALL
+)
+SERVED = pytest.mark.parametrize(
+    ("program", "outputs"),
+    [
+        ("serve_frozen.py", "frozen.npy"),
+        ("serve_saved_model.py", "saved_model.npy"),
+        pytest.param(
+            "serve_eager.py", "eager.npy", marks=pytest.mark.skipif(TF_VERSION < (2, 0), reason="TF 2")
+        ),
+    ],
+)
 
 
 def script(page: Path) -> str:
@@ -30,7 +45,7 @@ def script(page: Path) -> str:
     lines = [""] * text.count("\n")
     for block in BLOCK.finditer(text):
         if block.group("note"):
-            assert len(block.group("reason")) > 10, "say why the block cannot run"
+            assert block.group("kind") == "file" or len(block.group("what")) > 10, "say why it cannot run"
             continue
         first = text[: block.start("code")].count("\n")
         for number, line in enumerate(block.group("code").splitlines()):
@@ -39,19 +54,12 @@ def script(page: Path) -> str:
     return "\n".join(line if "from __future__" not in line else "" for line in lines)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("page", [p for p in PAGES if script(p).strip()], ids=lambda p: p.name)
-def test_code_of_the_page_runs(page, tmp_path):
-    """What a reader copies works."""
-    program = tmp_path / f"{page.stem}.py"
-    program.write_text(script(page), encoding="utf-8")
-    environment = dict(
-        os.environ, PYTHONPATH=str(Path(tensorpack_lite.__file__).parents[1]), TF_CPP_MIN_LOG_LEVEL="3"
-    )
+def run(program: list, directory: Path, **environment: str) -> None:
+    """Run Python in a directory; whatever it printed is shown if it fails."""
     done = subprocess.run(
-        [sys.executable, str(program)],
-        cwd=str(tmp_path),
-        env=environment,
+        [sys.executable, *program],
+        cwd=str(directory),
+        env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", **environment),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -59,6 +67,45 @@ def test_code_of_the_page_runs(page, tmp_path):
         check=False,
     )
     assert 0 == done.returncode, done.stdout.decode()
+
+
+def run_page(page: Path, directory: Path) -> None:
+    """Run a page's blocks, with the library that is being tested; its programs are written, not run."""
+    for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
+        if block.group("kind") == "file":
+            (directory / block.group("what")).write_text(block.group("code"), encoding="utf-8")
+    program = directory / f"{page.stem}.py"
+    program.write_text(script(page), encoding="utf-8")
+    run([str(program)], directory, PYTHONPATH=str(Path(tensorpack_lite.__file__).parents[1]))
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """The directory in which the page on export has run."""
+    directory = tmp_path_factory.mktemp("export")
+    run_page(EXPORT, directory)
+    return directory
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page", [p for p in PAGES if script(p).strip() and p != EXPORT], ids=lambda p: p.name
+)
+def test_code_of_the_page_runs(page, tmp_path):
+    """What a reader copies works."""
+    run_page(page, tmp_path)
+
+
+@pytest.mark.slow
+@SERVED
+def test_the_exported_model_is_served_without_this_library(exported, program, outputs):
+    """The programs of the page on export, in processes that do not load it, give the outputs of training's process."""
+    check = f"import runpy, sys; runpy.run_path({program!r}); assert not any('tensorpack' in m for m in sys.modules)"
+    run(["-c", check], exported)
+
+    np.testing.assert_allclose(
+        np.load(exported / "expected.npy"), np.load(exported / outputs), rtol=0, atol=1e-5
+    )
 
 
 def test_links_between_pages_lead_somewhere():
