@@ -15,9 +15,10 @@ or a class of one's own, and end with `BatchData`::
 
 from __future__ import annotations
 
-from . import dataset
+from . import dataset, imgaug
 from .base import DataFlow, DataFlowTerminated, ProxyDataFlow, RNGDataFlow
 from .batch import BatchData, BatchDataByShape
+from .image import AugmentImageComponent, AugmentImageComponents, AugmentImageCoordinates, ImageFromFile
 from .inspect_data import PrintData, TestDataSpeed
 from .map_thread import MultiThreadMapData
 from .mapping import MapData, MapDataComponent, SelectComponent
@@ -28,6 +29,9 @@ from .runner_thread import MultiThreadPrefetchData, MultiThreadRunner
 from .shuffle import CacheData, LocallyShuffleData
 
 __all__ = [
+    "AugmentImageComponent",
+    "AugmentImageComponents",
+    "AugmentImageCoordinates",
     "BatchData",
     "BatchDataByShape",
     "CacheData",
@@ -40,6 +44,7 @@ __all__ = [
     "DataFromQueue",
     "FakeData",
     "FixedSizeData",
+    "ImageFromFile",
     "JoinData",
     "LocallyShuffleData",
     "MapData",
@@ -57,4 +62,5 @@ __all__ = [
     "SelectComponent",
     "TestDataSpeed",
     "dataset",
+    "imgaug",
 ]
