@@ -21,6 +21,7 @@ PACKAGES = {
 }  # fmt: skip
 MODULES = {
     "gradproc",
+    "imgaug",
     "logger",
     "optimizer",
     "sesscreate",
