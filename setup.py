@@ -29,6 +29,7 @@ EXTRAS = {
     "wandb": ["pillow", "wandb"],  # it sends images with pillow
     "mlflow": ["mlflow-skinny"],  # the client; `mlflow` itself works as well
     "plot": ["matplotlib"],
+    "keras": ['tf_keras; python_version >= "3.9"'],  # Keras 2 for contrib.keras; TensorFlow up to 2.15 has its own
     "horovod": ["horovod==0.28.1"],
     "dev": [
         "coverage[toml]",

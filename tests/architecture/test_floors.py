@@ -37,7 +37,7 @@ BESIDE_THE_FLOORS = {
 REQUIRED = {"msgpack", "numpy", "psutil", "tabulate", "termcolor", "tqdm"}  # install_requires of setup.py
 OPTIONAL = {
     "IPython", "comet_ml", "cv2", "h5py", "horovod", "lmdb", "matplotlib", "mlflow", "scipy", "sklearn",
-    "wandb", "zmq",
+    "tf_keras", "wandb", "zmq",
 }  # fmt: skip
 
 # An import inside a function is for an optional package. What else is allowed, and why.

@@ -1,0 +1,538 @@
+"""contrib/keras.py and contrib/keras_tower.py: Keras 2 models in towers, on every TensorFlow."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.callbacks import InferenceRunner, ModelSaver, RunUpdateOps, ScalarStats
+from tensorpack_lite.compat import TF_VERSION, TensorSpec
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.contrib import keras as bridge
+from tensorpack_lite.contrib import keras_tower
+from tensorpack_lite.dataflow import DataFromList
+from tensorpack_lite.input_source import FeedInput, QueueInput
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.predict import OfflinePredictor, PredictConfig
+from tensorpack_lite.tfutils.sessinit import SmartInit
+from tensorpack_lite.tfutils.tower.context import PredictTowerContext, TrainTowerContext
+from tensorpack_lite.tfutils.varmanip import load_checkpoint_vars
+from tensorpack_lite.train import ModelDesc, SimpleTrainer, TrainConfig, launch_train_with_config
+
+if TF_VERSION >= (2, 16):
+    pytest.importorskip("tf_keras")
+
+keras = bridge.import_keras()
+X = [TensorSpec([None, 2], tf.float32, "x")]
+Y = [TensorSpec([None, 1], tf.float32, "y")]
+
+
+def one_weight(x):
+    """y = w x0 + w x1 from w = 0, built on the tower's tensor."""
+    model = keras.models.Sequential()
+    model.add(keras.layers.InputLayer(input_tensor=x))
+    model.add(keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros"))
+    return model
+
+
+def points(size=4):
+    """Batches of one: x = [1, 0], y = 3. The distance to 3 halves at each step of rate 0.25."""
+    return DataFromList(
+        [[np.array([[1.0, 0.0]], "float32"), np.array([[3.0]], "float32")]] * size, shuffle=False
+    )
+
+
+def quiet(**kwargs):
+    """No monitors, no default callbacks."""
+    return {"monitors": [], "extra_callbacks": [], "max_epoch": 1, **kwargs}
+
+
+def compiled(get_model=one_weight, data=None, loss="mse", metrics=None, rate=0.25, **kwargs):
+    model = bridge.KerasModel(get_model, X, Y, data or FeedInput(points()), **kwargs)
+    model.compile(tf.train.GradientDescentOptimizer(rate), loss, metrics)
+    return model
+
+
+class Read(Callback):
+    """The values of variables or tensors at the end of training."""
+
+    def __init__(self, *names):
+        self.names = names
+
+    def _after_train(self):
+        tensors = [self.trainer.find_tensor(name) for name in self.names]
+        self.values = self.trainer.sess.run(tensors)
+
+
+def names(collection):
+    return [var.op.name for var in tf.get_collection(collection)]
+
+
+def build_tower(get_model, is_training=True, name="", reuse=None, vs_name=""):
+    """One tower of a model, on a placeholder; gives its context and outputs."""
+    x = tf.placeholder(tf.float32, [None, 2], f"x_of_{name}")
+    index = 1 if name == "tower1" else 0
+    tower = (
+        TrainTowerContext(name, vs_name, index, index + 1)
+        if is_training
+        else PredictTowerContext(name, vs_name)
+    )
+    with tf.variable_scope(tf.get_variable_scope(), reuse=reuse), tower as context:
+        outputs, activity = keras_tower.TowerModel(get_model)(context, [x])
+    return x, outputs, activity
+
+
+class TestTraining:
+    @pytest.mark.parametrize("source", [FeedInput, QueueInput])
+    def test_closed_form(self, source):
+        """Four halvings of the distance to 3, whatever feeds them; the unused weight stays."""
+        read = Read("dense/kernel")
+        compiled(data=source(points())).fit(**quiet(callbacks=[read]))
+        np.testing.assert_array_equal([[3 - 3 / 16], [0]], read.values[0])
+
+    def test_preprocessing_outside_of_the_model(self):
+        """What the function does before the Keras model is part of each tower, in inference too."""
+
+        def doubled(x):
+            return one_weight(2 * x)
+
+        model = compiled(doubled, rate=1 / 16)
+        model.fit(points(1), **quiet(max_epoch=2))
+        losses = [(3 - 2 * w) ** 2 for w in (1.5 - 1.5 * 0.5**4, 1.5 - 1.5 * 0.5**8)]
+        history = model.trainer.monitors
+        np.testing.assert_allclose(losses[1], history.get_latest("validation_mse"), rtol=1e-5)
+
+    def test_validation_comes_first_and_reads_the_trained_weights(self):
+        """Its scalars are there for the user's callbacks of the same epoch."""
+        seen = []
+
+        class Look(Callback):
+            def _trigger(self):
+                seen.append(self.trainer.monitors.get_latest("validation_total_loss"))
+
+        compiled().fit(points(1), **quiet(callbacks=[Look()], max_epoch=2))
+        np.testing.assert_allclose([(3 / 2**4) ** 2, (3 / 2**8) ** 2], seen, rtol=1e-5)
+
+    def test_stats_have_every_name(self, log_dir):
+        """Moving summaries in training, scalars in validation: losses, metrics, total."""
+        model = compiled(metrics=["mae"])
+        model.fit(points(1), max_epoch=1)
+        with open(os.path.join(log_dir, "stats.json"), encoding="utf-8") as file:
+            stats = json.load(file)[-1]
+        wanted = {"mse", "mae", "total_loss"}
+        assert wanted | {f"validation_{name}" for name in wanted} <= set(stats)
+
+    def test_steps_per_epoch_is_the_length_of_the_data(self):
+        """Unless it is given."""
+        model = compiled(data=FeedInput(points(7)))
+        model.fit(**quiet())
+        assert 7 == model.trainer.global_step
+
+    def test_a_dataflow_is_fed_as_by_launch(self):
+        """FeedInput for a SimpleTrainer."""
+        assert isinstance(compiled(data=points()).input, FeedInput)
+
+    def test_resumes_by_name(self, tmp_path):
+        """The checkpoint has the layer's names, and a new model goes on from it."""
+        compiled().fit(**quiet(callbacks=[ModelSaver(checkpoint_dir=str(tmp_path))]))
+        saved = load_checkpoint_vars(str(tmp_path / "model-4"))
+        assert {"dense/kernel", "global_step"} == set(saved)
+        read = Read("dense/kernel")
+        with tf.Graph().as_default():
+            model = compiled()
+            model.fit(**quiet(callbacks=[read], session_init=SmartInit(str(tmp_path / "model-4"))))
+        assert 3 - 3 / 2**8 == read.values[0][0, 0]
+
+    def test_offline_prediction(self, tmp_path):
+        """The trainer's tower function predicts in a graph of its own, without the targets."""
+        model = compiled()
+        model.fit(**quiet(callbacks=[ModelSaver(checkpoint_dir=str(tmp_path))]))
+        config = PredictConfig(
+            tower_func=model.trainer.tower_func,
+            input_names=["x"],
+            output_names=["dense/MatMul"],
+            session_init=SmartInit(str(tmp_path / "model-4")),
+        )
+        (output,) = OfflinePredictor(config)(np.array([[2.0, 5.0]], "float32"))
+        np.testing.assert_array_equal([[2 * (3 - 3 / 16)]], output)
+
+
+class TestModels:
+    """Every way in which get_model may build its model, the same training."""
+
+    def with_own_inputs(self, x):
+        inputs = keras.layers.Input([2])
+        return keras.Model(inputs, keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")(inputs))
+
+    def without_inputs(self, x):
+        return keras.models.Sequential([keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")])
+
+    def subclass(self, x):
+        class Users(keras.Model):
+            def __init__(self):
+                super().__init__()
+                self.dense = keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")
+
+            def call(self, x):
+                return self.dense(x)
+
+        return Users()
+
+    def memoized(self, x):
+        if not hasattr(self, "model"):
+            self.model = one_weight(x)
+        return self.model
+
+    @pytest.mark.parametrize("way", ["with_own_inputs", "without_inputs", "subclass", "memoized"])
+    @pytest.mark.parametrize("source", [FeedInput, QueueInput])
+    def test_trains_and_validates(self, way, source):
+        """Inference has the weights of training."""
+        model = compiled(getattr(self, way), data=source(points()))
+        model.fit(points(1), **quiet())
+        np.testing.assert_allclose(
+            (3 / 16) ** 2, model.trainer.monitors.get_latest("validation_mse"), rtol=1e-5
+        )
+        assert 1 == len(tf.trainable_variables())
+
+    def test_two_inputs_and_two_outputs(self):
+        """One loss for each output; the second has a number behind its name."""
+
+        def get_model(a, b):
+            ins = [keras.layers.Input(tensor=a), keras.layers.Input(tensor=b)]
+            outs = [keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")(one) for one in ins]
+            return keras.Model(ins, outs)
+
+        specs = [TensorSpec([None, 1], tf.float32, name) for name in ("a", "b", "c", "d")]
+        one = np.ones([1, 1], "float32")
+        data = DataFromList([[one, one, 3 * one, 5 * one]] * 2, shuffle=False)
+        model = bridge.KerasModel(get_model, specs[:2], specs[2:], FeedInput(data))
+        model.compile(tf.train.GradientDescentOptimizer(0.25), ["mse", "mse"], ["mae"])
+        read = Read("dense/kernel", "dense_1/kernel")
+        model.fit(data, **quiet(callbacks=[read]))
+        assert [3 * 0.75, 5 * 0.75] == [value[0, 0] for value in read.values]
+        latest = model.trainer.monitors.get_latest
+        assert [0.75, 1.25] == [latest("validation_mae"), latest("validation_mae_1")]
+        assert 0.75**2 + 1.25**2 == pytest.approx(latest("validation_total_loss"))
+        assert 1.25**2 == pytest.approx(latest("validation_mse_1"))
+
+
+class TestTower:
+    def layers(self, x):
+        model = keras.models.Sequential()
+        model.add(keras.layers.InputLayer(input_tensor=x))
+        model.add(
+            keras.layers.Dense(3, kernel_regularizer=keras.regularizers.l2(0.5), kernel_initializer="ones")
+        )
+        model.add(keras.layers.BatchNormalization(momentum=0.5))
+        model.add(keras.layers.Dropout(0.5))
+        model.add(keras.layers.Dense(1))
+        return model
+
+    TRAINED = [
+        "dense/kernel", "dense/bias", "batch_normalization/gamma", "batch_normalization/beta",
+        "dense_1/kernel", "dense_1/bias",
+    ]  # fmt: skip
+    NOT_TRAINED = ["batch_normalization/moving_mean", "batch_normalization/moving_variance"]
+
+    @pytest.mark.parametrize("name", ["", "tower0"])
+    def test_variables_are_named_after_the_layers(self, name):
+        """Whatever the tower is called, and whatever was built before in this graph."""
+        build_tower(self.layers, name=name)
+        assert self.TRAINED == names(tf.GraphKeys.TRAINABLE_VARIABLES)
+        assert self.NOT_TRAINED == names(tf.GraphKeys.MODEL_VARIABLES)
+        assert set(self.TRAINED + self.NOT_TRAINED) == set(names(tf.GraphKeys.GLOBAL_VARIABLES))
+
+    def test_towers_share_by_name(self):
+        """A second training tower and one for inference make no variable."""
+        build_tower(self.layers, name="tower0")
+        before = names(tf.GraphKeys.GLOBAL_VARIABLES)
+        build_tower(self.layers, name="tower1", reuse=True)
+        build_tower(self.layers, is_training=False, name="InferenceTower", reuse=True)
+        assert before == names(tf.GraphKeys.GLOBAL_VARIABLES)
+        assert self.TRAINED == names(tf.GraphKeys.TRAINABLE_VARIABLES)
+
+    def test_a_tower_with_variables_of_its_own(self):
+        """Replicated training: a prefix, and no statistics of its own to save."""
+        build_tower(self.layers, name="tower0")
+        build_tower(self.layers, name="tower1", vs_name="tower1")
+        prefixed = [f"tower1/{name}" for name in self.TRAINED]
+        assert self.TRAINED + prefixed == names(tf.GraphKeys.TRAINABLE_VARIABLES)
+        assert self.NOT_TRAINED == names(tf.GraphKeys.MODEL_VARIABLES)
+
+    def test_regularization_is_counted_once(self):
+        """Each weight's cost is in the collection once, whatever the number of towers that share it."""
+        build_tower(self.layers, name="tower0")
+        build_tower(self.layers, name="tower1", reuse=True)
+        build_tower(self.layers, is_training=False, name="InferenceTower", reuse=True)
+        losses = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
+        assert 1 == len(losses)
+
+    def test_regularization_is_in_the_cost(self, sess):
+        """total_loss = mse + 0.5 * (1 + 1) in training; inference has none."""
+
+        def get_model(x):
+            layer = keras.layers.Dense(
+                1, use_bias=False, kernel_initializer="ones", kernel_regularizer=keras.regularizers.l2(0.5)
+            )
+            return keras.models.Sequential([keras.layers.InputLayer(input_tensor=x), layer])
+
+        compiled(get_model)
+        sess.run(tf.global_variables_initializer())
+        fed = {"x:0": [[1.0, 0.0]], "y:0": [[3.0]]}
+        assert [4.0, 5.0] == sess.run(["mse:0", "total_loss:0"], fed)
+
+    def test_activities_are_in_the_cost(self, sess):
+        """An activity regularizer's loss belongs to its tower."""
+
+        def get_model(x):
+            layer = keras.layers.Dense(
+                1, use_bias=False, kernel_initializer="ones", activity_regularizer=keras.regularizers.l2(0.5)
+            )
+            return keras.models.Sequential([keras.layers.InputLayer(input_tensor=x), layer])
+
+        compiled(get_model)
+        sess.run(tf.global_variables_initializer())
+        fed = {"x:0": [[2.0, 0.0]], "y:0": [[3.0]]}
+        assert [1.0, 1.0 + 0.5 * 2**2] == sess.run(["mse:0", "total_loss:0"], fed)
+
+    def test_updates_come_from_the_first_training_tower(self):
+        """Two, of the moving mean and variance."""
+        build_tower(self.layers, name="tower0")
+        updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+        assert 2 == len(updates)
+        build_tower(self.layers, name="tower1", reuse=True)
+        build_tower(self.layers, is_training=False, name="InferenceTower", reuse=True)
+        assert updates == tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+
+    def test_updates_move_the_statistics(self):
+        """Momentum 0.5, two steps with mean 2: the moving mean goes 0, 1, 1.5."""
+
+        def get_model(x):
+            layers = [keras.layers.InputLayer(input_tensor=x), keras.layers.BatchNormalization(momentum=0.5)]
+            return keras.models.Sequential([*layers, keras.layers.Dense(1)])
+
+        data = DataFromList(
+            [[np.full([4, 2], 2.0, "float32"), np.zeros([4, 1], "float32")]] * 2, shuffle=False
+        )
+        read = Read("batch_normalization/moving_mean")
+        compiled(get_model, data=FeedInput(data)).fit(
+            **quiet(extra_callbacks=[RunUpdateOps()], callbacks=[read])
+        )
+        np.testing.assert_allclose([1.5, 1.5], read.values[0])
+
+    def test_the_phase_is_the_towers(self, sess):
+        """Dropout drops in training only; nothing need be fed, and Keras's placeholder is not made."""
+
+        def get_model(x):
+            return keras.models.Sequential(
+                [keras.layers.InputLayer(input_tensor=x), keras.layers.Dropout(0.5)]
+            )
+
+        x, (dropped,), _ = build_tower(get_model)
+        x2, (kept,), _ = build_tower(get_model, is_training=False, name="InferenceTower", reuse=True)
+        values = np.ones([50, 2], "float32")
+        assert {0.0, 2.0} == set(sess.run(dropped, {x: values}).ravel())
+        np.testing.assert_array_equal(values, sess.run(kept, {x2: values}))
+        assert "keras_learning_phase" not in [op.name for op in tf.get_default_graph().get_operations()]
+
+    def test_frozen_layers_are_not_trained(self):
+        """`layer.trainable = False` after building."""
+
+        def get_model(x):
+            model = self.layers(x)
+            model.layers[0].trainable = False
+            return model
+
+        build_tower(get_model)
+        assert self.TRAINED[2:] == names(tf.GraphKeys.TRAINABLE_VARIABLES)
+        assert set(self.TRAINED[:2] + self.NOT_TRAINED) == set(names(tf.GraphKeys.MODEL_VARIABLES))
+
+    def test_variables_of_the_users_own_stay_his(self):
+        """tf.get_variable inside get_model makes the variable that it names."""
+
+        def get_model(x):
+            with tf.variable_scope("mine"):
+                return one_weight(x * tf.get_variable("scale", initializer=2.0))
+
+        build_tower(get_model, name="tower0")
+        build_tower(get_model, name="tower1", reuse=True)
+        build_tower(get_model, name="tower2", vs_name="tower2")
+        mine = ["mine/scale", "mine/dense/kernel"]
+        assert [*mine, *[f"tower2/{name}" for name in mine]] == names(tf.GraphKeys.TRAINABLE_VARIABLES)
+
+
+class TestTerms:
+    @pytest.mark.parametrize(
+        ("target", "output", "expected"),
+        [
+            ([[1.0], [0.0]], [[0.9], [0.8]], 0.5),
+            ([1, 0], [[0.1, 0.9], [0.8, 0.2]], 1.0),
+            ([[1], [1]], [[0.1, 0.9], [0.8, 0.2]], 0.5),
+            ([[0.0, 1.0], [0.0, 1.0]], [[0.1, 0.9], [0.8, 0.2]], 0.5),
+        ],
+        ids=["binary", "sparse", "sparse column", "categorical"],
+    )
+    def test_accuracy_fits_the_shapes(self, sess, target, output, expected):
+        """As in Keras, the one word means four things."""
+        (term,) = keras_tower.make_metrics("accuracy", keras_tower.make_losses("mse"))
+        value = term.build([tf.constant(target)], [tf.constant(output)])
+        assert "accuracy:0" == value.name
+        assert expected == sess.run(value)
+
+    def test_functions_are_named_after_themselves(self, sess):
+        """A function of the user's is taken as it is."""
+
+        def distance(target, output):
+            return abs(target - output)
+
+        (term,) = keras_tower.make_losses(distance)
+        value = term.build([tf.constant([1.0, 2.0])], [tf.constant([2.0, 4.0])])
+        assert ("distance:0", 1.5) == (value.name, sess.run(value))
+
+    def test_a_metric_that_is_the_loss_is_not_built_twice(self):
+        """One tensor of a name."""
+        assert ["mae"] == [
+            t.name for t in keras_tower.make_metrics(["mse", "mae", "mae"], keras_tower.make_losses("mse"))
+        ]
+
+    @pytest.mark.parametrize("given", [3, "AUC"])
+    def test_no_function(self, given):
+        """Metrics that count over batches in variables of their own do not fit into towers."""
+        with pytest.raises(
+            TypeError, match="setup_keras_trainer: metric: takes a name of Keras's or a function"
+        ):
+            keras_tower.make_metrics(given, keras_tower.make_losses("mse"))
+
+
+class TestKerasPhaseCallback:
+    class Model(ModelDesc):
+        """A ModelDesc that calls one Keras model in each tower, and does not say in which phase."""
+
+        keras_model = None
+
+        def inputs(self):
+            return X
+
+        def build_graph(self, x):
+            if self.keras_model is None:
+                self.keras_model = keras.models.Sequential([keras.layers.Dropout(0.5)])
+            w = tf.get_variable("w", initializer=1.0)
+            out = self.keras_model(x)
+            tf.reduce_max(out, name="largest")
+            return tf.reduce_mean(out) * w
+
+        def optimizer(self):
+            return tf.train.GradientDescentOptimizer(0.0)
+
+    def test_phase_in_training_and_inference(self):
+        """Dropout at work makes 1 to 0 or 2: so the largest is 2 in training and 1 in inference."""
+        data = DataFromList([[np.ones([50, 2], "float32")]], shuffle=False)
+
+        class Largest(Callback):
+            def _setup_graph(self):
+                self.args = tf.train.SessionRunArgs(self.trainer.find_tensor("largest"))
+
+            def _before_run(self, ctx):
+                return self.args
+
+            def _after_run(self, ctx, values):
+                self.value = values.results
+
+        largest = Largest()
+        config = TrainConfig(
+            model=self.Model(),
+            dataflow=data,
+            callbacks=[
+                largest,
+                bridge.KerasPhaseCallback(True),
+                InferenceRunner(data, ScalarStats("largest")),
+            ],
+            **quiet(steps_per_epoch=1),
+        )
+        trainer = SimpleTrainer()
+        launch_train_with_config(config, trainer)
+        assert (2.0, 1.0) == (largest.value, trainer.monitors.get_latest("validation_largest"))
+
+    def test_a_phase_that_is_set_for_good_is_left_alone(self, monkeypatch):
+        """Nothing is fed."""
+        callback = bridge.KerasPhaseCallback(True)
+        monkeypatch.setattr(callback._keras.backend, "learning_phase", lambda: 1)
+        assert callback._make_args() is None
+
+    def test_argument(self):
+        """True or False, nothing that is only like them."""
+        with pytest.raises(TypeError, match="KerasPhaseCallback: isTrain: takes True or False, got int"):
+            bridge.KerasPhaseCallback(1)
+
+
+class TestErrors:
+    def test_without_keras_2(self, monkeypatch):
+        """The sentence has the command."""
+        monkeypatch.setattr(keras_tower, "TF_VERSION", (2, 21))
+        monkeypatch.setitem(sys.modules, "tf_keras", None)
+        with pytest.raises(ImportError, match=r'Run: pip install tf_keras \(here: "tf_keras==2.21'):
+            bridge.import_keras()
+
+    def test_get_model_returns_something_else(self):
+        """Says what came, and which Keras is wanted."""
+        with pytest.raises(TypeError, match=r"get_model returned builtins.int, wanted a model of .*keras"):
+            compiled(lambda x: 3)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (
+                (3, X, Y, points()),
+                "KerasModel: get_model: takes a function that returns a keras.Model, got int",
+            ),
+            ((one_weight, X, Y, None), "KerasModel: input: takes a DataFlow or an InputSource, got NoneType"),
+            ((one_weight, X, None, points()), "input_signature and target_signature are needed"),
+        ],
+    )
+    def test_constructor(self, arguments, message):
+        """What is missing is named."""
+        with pytest.raises(TypeError, match=message):
+            bridge.KerasModel(*arguments)
+
+    def test_fit_before_compile(self):
+        """There is nothing to train yet."""
+        with pytest.raises(RuntimeError, match=r"call compile\(optimizer, loss, metrics\) first"):
+            bridge.KerasModel(one_weight, X, Y, points()).fit()
+
+    @pytest.mark.parametrize(
+        ("changed", "message"),
+        [
+            ({"trainer": 3}, "trainer: takes a SingleCostTrainer, got int"),
+            ({"input": 3}, "input: takes an InputSource, got int"),
+            ({"optimizer": "adam"}, "optimizer: takes a tf.train.Optimizer of tfv1, got str"),
+        ],
+    )
+    def test_setup_keras_trainer(self, changed, message):
+        """Its arguments are checked before anything is built."""
+        arguments = {
+            "trainer": SimpleTrainer(),
+            "get_model": one_weight,
+            "input_signature": X,
+            "target_signature": Y,
+            "input": FeedInput(points()),
+            "optimizer": tf.train.AdamOptimizer(),
+            "loss": "mse",
+            "metrics": [],
+            **changed,
+        }
+        with pytest.raises(TypeError, match=message):
+            bridge.setup_keras_trainer(**arguments)
+
+    def test_numbers_of_losses_targets_and_outputs(self):
+        """They are one."""
+        with pytest.raises(ValueError, match="got 2 losses and 1 targets"):
+            compiled(loss=["mse", "mse"])
+        model = bridge.KerasModel(
+            one_weight, X, [*Y, TensorSpec([None], tf.float32, "z")], FeedInput(points())
+        )
+        with pytest.raises(ValueError, match=r"the model has 1 outputs and there are 2 targets \(y, z\)"):
+            model.compile(tf.train.AdamOptimizer(), ["mse", "mse"])
