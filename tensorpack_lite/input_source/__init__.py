@@ -10,6 +10,7 @@ from .base import FeedfreeInput, InputSource, remap_input_source
 from .feed import FeedInput
 from .placeholder import PlaceholderInput
 from .queueing import BatchQueueInput, QueueInput
+from .staging import StagingInput
 from .tensor import DummyConstantInput, TensorInput
 from .tfdata import TFDatasetInput
 
@@ -21,6 +22,7 @@ __all__ = [
     "InputSource",
     "PlaceholderInput",
     "QueueInput",
+    "StagingInput",
     "TFDatasetInput",
     "TensorInput",
     "remap_input_source",

@@ -1,4 +1,4 @@
-"""Address: inputs live in `base`, `placeholder`, `feed`, `queueing`, `tensor`, `tfdata`."""
+"""Address: inputs live in `base`, `placeholder`, `feed`, `queueing`, `staging`, `tensor`, `tfdata`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from .base import FeedfreeInput
 from .feed import FeedInput
 from .placeholder import PlaceholderInput
 from .queueing import BatchQueueInput, EnqueueThread, QueueInput
+from .staging import StagingInput
 from .tensor import DummyConstantInput, TensorInput
 from .tfdata import TFDatasetInput
 
-__all__ = ["BatchQueueInput", "DummyConstantInput", "EnqueueThread", "FeedInput", "FeedfreeInput", "PlaceholderInput", "QueueInput", "TFDatasetInput", "TensorInput"]  # fmt: skip
+__all__ = ["BatchQueueInput", "DummyConstantInput", "EnqueueThread", "FeedInput", "FeedfreeInput", "PlaceholderInput", "QueueInput", "StagingInput", "TFDatasetInput", "TensorInput"]  # fmt: skip

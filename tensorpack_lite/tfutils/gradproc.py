@@ -29,7 +29,7 @@ __all__ = [
 GradVars = List[Tuple[Any, Any]]
 """Gradients of one tower: `(gradient, variable)` for each of its variables."""
 
-_OTHER_TOWER = re.compile(r"tower[0-9]+/")
+_OTHER_TOWER = re.compile(r"^tower[0-9]+/")
 
 
 class GradientProcessor(metaclass=ABCMeta):
@@ -120,7 +120,8 @@ class MapGradient(GradientProcessor):
 
     Args:
         func: `f(grad)` or `f(grad, var)` -> a new gradient, or None to drop the pair.
-        regex: of the variables whose whole name (without `:0`) matches; others pass unchanged.
+        regex: of the variables whose whole name (without `:0`) matches; others pass unchanged. The copy of a variable in another
+            tower counts under the variable's own name, so that copies stay equal.
 
     Raises:
         TypeError: `func` takes another number of arguments.
@@ -128,7 +129,8 @@ class MapGradient(GradientProcessor):
     Example:
         >>> MapGradient(lambda grad: tf.clip_by_value(grad, -0.1, 0.1), regex="fc/.*")
 
-    tensorpack: same; there the error is an AssertionError.
+    tensorpack: same; there the error is an AssertionError, and a regex that does not begin with `.*` misses the copies in other
+    towers, which then drift apart.
     """
 
     def __init__(self, func: Callable[..., Any], regex: str = ".*") -> None:
@@ -139,7 +141,7 @@ class MapGradient(GradientProcessor):
         processed = []
         matched = False
         for grad, var in grads:
-            if re.fullmatch(self.regex, var.op.name):
+            if re.fullmatch(self.regex, _name_without_tower(var)):
                 matched = True
                 grad = self.func(grad, var)
                 if grad is None:
@@ -248,12 +250,14 @@ class ScaleGradient(MapGradient):
         super().__init__(self._scale)
 
     def _scale(self, grad: Any, var: Any) -> Any:
-        name = var.op.name
+        name = _name_without_tower(var)
         factor = next((factor for regex, factor in self._multipliers if re.fullmatch(regex, name)), None)
         if factor is None or grad is None:
             return grad
         if self._verbose:
-            logger.info(f"Gradient of '{name}' is " + (f"multiplied by {factor}" if factor else "dropped"))
+            logger.info(
+                f"Gradient of '{var.op.name}' is " + (f"multiplied by {factor}" if factor else "dropped")
+            )
         return tf.scalar_mul(tf.cast(factor, grad.dtype), grad) if factor else None
 
 
@@ -275,6 +279,10 @@ def _first_time(purpose: str, name: str) -> bool:
         return False
     seen.add(name)
     return True
+
+
+def _name_without_tower(var: Any) -> str:
+    return _OTHER_TOWER.sub("", var.op.name, count=1)
 
 
 def _num_arguments(func: Callable[..., Any]) -> int:

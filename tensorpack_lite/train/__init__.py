@@ -12,12 +12,19 @@ from .base import Trainer
 from .config import AutoResumeTrainConfig, TrainConfig
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from .interface import launch_train_with_config
+from .multi_gpu import (
+    AsyncMultiGPUTrainer,
+    SyncMultiGPUTrainer,
+    SyncMultiGPUTrainerParameterServer,
+    SyncMultiGPUTrainerReplicated,
+)
 from .simple import NoOpTrainer, QueueInputTrainer, SimpleTrainer
 from .tower import SingleCostTrainer, TowerTrainer
 
 __all__ = [
     "DEFAULT_CALLBACKS",
     "DEFAULT_MONITORS",
+    "AsyncMultiGPUTrainer",
     "AutoResumeTrainConfig",
     "ModelDesc",
     "ModelDescBase",
@@ -26,6 +33,9 @@ __all__ = [
     "SimpleTrainer",
     "SingleCostTrainer",
     "StopTraining",
+    "SyncMultiGPUTrainer",
+    "SyncMultiGPUTrainerParameterServer",
+    "SyncMultiGPUTrainerReplicated",
     "TowerTrainer",
     "TrainConfig",
     "Trainer",

@@ -17,6 +17,7 @@ from ..loop.session import HookedSession
 from ..loop.state import StopTraining, TrainLoop
 from ..tfutils.common import find_name, get_global_step_value, get_op_tensor_name, value_of
 from ..tfutils.model_utils import describe_trainable_vars
+from ..tfutils.reads import let_updates_wait
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import JustCurrentSession, SessionInit
 from ..utils import logger
@@ -157,6 +158,7 @@ class Trainer:
         logger.info("Setting up the callbacks' graph ...")
         self._callbacks.setup_graph(weakref.proxy(self))
         step_counter.finish_graph()
+        let_updates_wait()
 
     @call_only_once
     def initialize(self, session_creator: Any, session_init: SessionInit) -> None:

@@ -10,6 +10,7 @@ from ..dataflow.base import DataFlow
 from ..input_source.base import InputSource
 from ..input_source.feed import FeedInput
 from ..input_source.queueing import QueueInput
+from ..input_source.staging import StagingInput
 from ..utils import logger
 from ..utils.errors import type_error
 from .base import Trainer
@@ -79,8 +80,10 @@ def apply_default_prefetch(input_source_or_dataflow: InputSource | DataFlow, tra
     """
     Choose how data is fed, where the user did not.
 
+    A QueueInput for a trainer with several `devices` gets a `StagingInput` around it.
+
     Args:
-        input_source_or_dataflow: an InputSource is left as it is.
+        input_source_or_dataflow: an InputSource of another kind is left as it is.
         trainer: a SimpleTrainer itself, not a subclass, gets a DataFlow through `FeedInput`; every other trainer through
             `QueueInput`.
 
@@ -89,12 +92,16 @@ def apply_default_prefetch(input_source_or_dataflow: InputSource | DataFlow, tra
 
     tensorpack: same.
     """
-    if isinstance(input_source_or_dataflow, InputSource):
-        return input_source_or_dataflow
-    if type(trainer) is SimpleTrainer:
-        return FeedInput(input_source_or_dataflow)
-    logger.info(f"The DataFlow is fed through a QueueInput, the default of {type(trainer).__name__}.")
-    return QueueInput(input_source_or_dataflow)
+    source = input_source_or_dataflow
+    if not isinstance(source, InputSource):
+        if type(trainer) is SimpleTrainer:
+            return FeedInput(source)
+        logger.info(f"The DataFlow is fed through a QueueInput, the default of {type(trainer).__name__}.")
+        source = QueueInput(source)
+    if len(getattr(trainer, "devices", [])) > 1 and isinstance(source, QueueInput):
+        logger.info("The QueueInput gets a StagingInput around it, the default for several devices.")
+        return StagingInput(source)
+    return source
 
 
 def _warn_of_unused_regularizers() -> None:

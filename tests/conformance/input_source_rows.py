@@ -47,6 +47,7 @@ ROWS = [
     Row("FeedInput", inputs.FeedInput, is_feedfree=False, restarts=True),
     Row("PlaceholderInput", lambda flow: inputs.PlaceholderInput(), uses_dataflow=False, is_feedfree=False),
     Row("QueueInput", inputs.QueueInput),
+    Row("StagingInput", lambda flow: inputs.StagingInput(inputs.QueueInput(flow))),
     Row("TFDatasetInput", inputs.TFDatasetInput, restarts=True),
     Row("TensorInput", lambda flow: inputs.TensorInput(lambda: [tf.zeros([2])]), uses_dataflow=False),
     Row("remap_input_source", lambda flow: inputs.remap_input_source(inputs.QueueInput(flow), ["x"])),

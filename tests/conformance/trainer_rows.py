@@ -11,7 +11,15 @@ from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.tfutils.tower.context import TowerContext
 from tensorpack_lite.tfutils.tower.func import TowerFunc
-from tensorpack_lite.train import NoOpTrainer, QueueInputTrainer, SimpleTrainer, TowerTrainer
+from tensorpack_lite.train import (
+    AsyncMultiGPUTrainer,
+    NoOpTrainer,
+    QueueInputTrainer,
+    SimpleTrainer,
+    SyncMultiGPUTrainerParameterServer,
+    SyncMultiGPUTrainerReplicated,
+    TowerTrainer,
+)
 
 
 class Row(NamedTuple):
@@ -66,6 +74,9 @@ ROWS = [
     Row("SimpleTrainer", _launched(SimpleTrainer, FeedInput)),
     Row("NoOpTrainer", _launched(NoOpTrainer), trains=False),
     Row("QueueInputTrainer", _launched(QueueInputTrainer)),
+    Row("SyncMultiGPUTrainerParameterServer", _launched(lambda: SyncMultiGPUTrainerParameterServer(2))),
+    Row("SyncMultiGPUTrainerReplicated", _launched(lambda: SyncMultiGPUTrainerReplicated(2))),
+    Row("AsyncMultiGPUTrainer", _launched(lambda: AsyncMultiGPUTrainer(1))),
 ]
 
 __all__ = ["ROWS", "Row"]

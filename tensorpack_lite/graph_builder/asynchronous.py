@@ -1,0 +1,81 @@
+"""Shared variables; each tower's gradients are applied by themselves."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+from ..compat import tfv1 as tf
+from ..tfutils.gradproc import GradVars, ScaleGradient
+from .data_parallel import DataParallelBuilder, apply_one_after_another
+from .placement import LeastLoadedDeviceSetter
+
+__all__ = ["AsyncMultiGPUBuilder"]
+
+_MAX_TOWERS_WITH_VARIABLES_ON_GPU = 3
+
+
+class AsyncMultiGPUBuilder(DataParallelBuilder):
+    """
+    Builds towers that share their variables, and one update for each tower and variable, in no order.
+
+    The variables live on the CPU with four towers or more, else they are spread over the GPUs.
+
+    Args:
+        towers: a list of GPU numbers.
+        scale_gradient: divide gradients by the number of towers.
+
+    tensorpack: same; there Adam's beta powers advance once for each variable.
+    """
+
+    def __init__(self, towers: Sequence[int], scale_gradient: bool = True) -> None:
+        super().__init__(towers)
+        self._scale_gradient = scale_gradient
+
+    def call_for_each_tower(self, tower_fn: Callable[[], Any]) -> list[Any]:  # type: ignore[override]
+        """
+        Build the towers.
+
+        Args:
+            tower_fn: builds one tower; returns its `(gradient, variable)` pairs.
+
+        Returns:
+            The pairs of each tower.
+        """
+        workers = [f"/gpu:{gpu}" for gpu in self.towers]
+        homes = workers if len(workers) <= _MAX_TOWERS_WITH_VARIABLES_ON_GPU else ["/cpu:0"]
+        devices = [LeastLoadedDeviceSetter(worker, homes) for worker in workers]
+        return self.build_on_towers(self.towers, tower_fn, devices)
+
+    def build(self, grad_list: Sequence[GradVars], get_opt_fn: Callable[[], Any]) -> Any:
+        """
+        Build the updates.
+
+        Args:
+            grad_list: the pairs of each tower.
+            get_opt_fn: gives the optimizer.
+
+        Returns:
+            The operation `train_op`.
+
+        Raises:
+            ValueError: the towers have gradients of different variables.
+        """
+        self._check_grad_list(grad_list)
+        if self._scale_gradient and len(self.towers) > 1:
+            scale = ScaleGradient((".*", 1.0 / len(self.towers)), verbose=False)
+            grad_list = [scale.process(pairs) for pairs in grad_list]
+        optimizer = get_opt_fn()
+
+        def update_variable(index: int, pairs: GradVars) -> Any:
+            with tf.device(pairs[0][1].device):
+                return optimizer.apply_gradients(pairs, name=f"apply_grad_{index}")
+
+        with tf.name_scope("async_apply_gradients"):
+            updates = apply_one_after_another(
+                optimizer,
+                [
+                    lambda index=index, pairs=pairs: update_variable(index, list(pairs))  # type: ignore[misc]
+                    for index, pairs in enumerate(zip(*grad_list))
+                ],
+            )
+        return tf.group(*updates, name="train_op")

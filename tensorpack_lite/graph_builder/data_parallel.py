@@ -1,0 +1,155 @@
+"""One tower function, called once for each device."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from contextlib import ExitStack
+from typing import Any, Callable, Sequence
+
+from ..compat import private
+from ..compat import tfv1 as tf
+from ..tfutils.gradproc import GradVars
+from ..tfutils.tower.context import TrainTowerContext
+from ..tfutils.varreplace import override_to_local_variable
+from ..utils import logger
+
+__all__ = ["DataParallelBuilder", "GraphBuilder", "apply_one_after_another"]
+
+_TOWER_PREFIX = re.compile(r"tower[0-9]+/")
+
+
+class GraphBuilder(ABC):
+    """
+    Builds the training part of a graph from a function that builds one tower.
+
+    tensorpack: same.
+    """
+
+    @abstractmethod
+    def build(self, *args: Any, **kwargs: Any) -> Any:
+        """Build the graph; what it takes and returns is the subclass's choice."""
+
+
+class DataParallelBuilder(GraphBuilder):
+    """
+    Builder of graphs with one tower on each device.
+
+    Args:
+        towers: a list of GPU numbers.
+
+    Attributes:
+        towers: as given.
+
+    Example:
+        >>> devices = [LeastLoadedDeviceSetter(f"/gpu:{k}", [f"/gpu:{k}" for k in range(2)]) for k in range(2)]
+        >>> costs = DataParallelBuilder.call_for_each_tower([0, 1], build_tower, devices)
+
+    Note: a GPU that is not there is replaced by the CPU, by soft placement, so every graph runs anywhere.
+
+    tensorpack: same.
+    """
+
+    def __init__(self, towers: Sequence[int]) -> None:
+        self.towers = list(towers)
+        if len(self.towers) > 1:
+            logger.info(f"A model of {len(self.towers)} towers is built.")
+            if not tf.test.is_built_with_cuda():
+                logger.error(
+                    f"There are {len(self.towers)} towers, but this TensorFlow was built without GPU support: they all "
+                    "run on the CPU, and are no faster than one."
+                )
+
+    def build(self, *args: Any, **kwargs: Any) -> Any:
+        """Build the graph; a subclass defines it."""
+        raise NotImplementedError(f"{type(self).__name__}: define build().")
+
+    @staticmethod
+    def call_for_each_tower(
+        towers: Sequence[int],
+        func: Callable[[], Any],
+        devices: Sequence[Any] | None = None,
+        use_vs: Sequence[bool] | None = None,
+    ) -> list[Any]:
+        """
+        Call a function once for each tower, under its device and its tower context.
+
+        Tower i is named `tower<i>`, whatever the number of its GPU. The first one creates variables, the later ones reuse
+        them; a tower whose `use_vs` is True has variables of its own in scope `tower<i>`, in LOCAL_VARIABLES.
+
+        Args:
+            towers: a list of GPU numbers.
+            func: builds one tower; takes nothing.
+            devices: for each tower a device or a device function; None means `/gpu:<number>`.
+            use_vs: for each tower, whether it has variables of its own; None means that none has.
+
+        Returns:
+            What the calls returned, a list.
+
+        Raises:
+            ValueError: the lists have different lengths.
+
+        tensorpack: same.
+        """
+        devices = [f"/gpu:{gpu}" for gpu in towers] if devices is None else list(devices)
+        use_vs = [False] * len(towers) if use_vs is None else list(use_vs)
+        if not len(towers) == len(devices) == len(use_vs):
+            raise ValueError(
+                f"DataParallelBuilder: got {len(towers)} towers, {len(devices)} devices and use_vs for {len(use_vs)}; wanted "
+                "as many of each."
+            )
+        results = []
+        for index, (device, has_own) in enumerate(zip(devices, use_vs)):
+            name = f"tower{index}"
+            with ExitStack() as stack:
+                stack.enter_context(tf.device(device))
+                if index > 0 and not has_own:
+                    stack.enter_context(_reuse_variables())
+                stack.enter_context(
+                    TrainTowerContext(name, vs_name=name if has_own else "", index=index, total=len(towers))
+                )
+                stack.enter_context(override_to_local_variable(enable=has_own))
+                logger.info(f"Building the graph of training tower {index} on device {device} ...")
+                results.append(func())
+        return results
+
+    build_on_towers = call_for_each_tower
+    """`call_for_each_tower` under a name that subclasses don't override."""
+
+    @staticmethod
+    def _check_grad_list(grad_list: Sequence[GradVars]) -> None:
+        """Raise ValueError unless all towers have gradients of the same variables, in the same order."""
+        names = [[_TOWER_PREFIX.sub("", var.op.name) for _, var in pairs] for pairs in grad_list]
+        for index, of_tower in enumerate(names):
+            if of_tower == names[0]:
+                continue
+            different = sorted(set(of_tower) ^ set(names[0]))
+            raise ValueError(
+                f"The towers have gradients of different variables: tower 0 of {len(names[0])}, tower {index} of "
+                f"{len(of_tower)}; {', '.join(different) or 'in another order'}. A tower function must build the same model "
+                "at each call, and create its trainable variables inside, with tf.get_variable."
+            )
+
+
+def apply_one_after_another(optimizer: Any, applications: Sequence[Callable[[], Any]]) -> list[Any]:
+    """
+    Apply an optimizer several times within one step, to several lists of variables.
+
+    What the optimizer advances once a step, such as Adam's beta powers, is advanced once, after all have read it. An
+    optimizer that advances nothing puts no order between the applications.
+
+    Args:
+        optimizer: the `tf.train.Optimizer` that they use.
+        applications: functions without arguments that call `optimizer.apply_gradients` and return its operation.
+
+    Returns:
+        Their operations.
+    """
+    with private.without_finish(optimizer) as advances:
+        updates = [apply() for apply in applications[:-1]]
+    with tf.control_dependencies(updates if advances else []):
+        return [*updates, applications[-1]()]
+
+
+def _reuse_variables() -> Any:
+    return tf.variable_scope(tf.get_variable_scope(), reuse=True, auxiliary_name_scope=False)

@@ -1,0 +1,76 @@
+"""Shared variables; the gradients of all towers are averaged, and applied once."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any, Callable, Sequence
+
+from ..compat import tfv1 as tf
+from ..tfutils.gradproc import GradVars
+from .allreduce import aggregate_grads_colocate
+from .data_parallel import DataParallelBuilder
+from .placement import LeastLoadedDeviceSetter
+
+__all__ = ["SyncMultiGPUParameterServerBuilder"]
+
+
+class SyncMultiGPUParameterServerBuilder(DataParallelBuilder):
+    """
+    Builds towers that share their variables, and one update of these by the mean gradient.
+
+    Args:
+        towers: a list of GPU numbers.
+        ps_device: where the variables live: "cpu", or "gpu" for being spread over the GPUs.
+
+    Attributes:
+        grads: the mean gradients, a list of `(gradient, variable)`; from `build` on.
+
+    Raises:
+        ValueError: another `ps_device`.
+
+    tensorpack: same; there variables go to the first GPU on TF 2 whatever `ps_device` says.
+    """
+
+    grads: GradVars
+
+    def __init__(self, towers: Sequence[int], ps_device: str) -> None:
+        super().__init__(towers)
+        if ps_device not in ("cpu", "gpu"):
+            raise ValueError(f"{type(self).__name__}: ps_device is {ps_device!r}, wanted 'cpu' or 'gpu'.")
+        self.ps_device = ps_device
+
+    def call_for_each_tower(self, tower_fn: Callable[[], Any]) -> list[Any]:  # type: ignore[override]
+        """
+        Build the towers.
+
+        Args:
+            tower_fn: builds one tower; returns its `(gradient, variable)` pairs.
+
+        Returns:
+            The pairs of each tower.
+        """
+        workers = [f"/gpu:{gpu}" for gpu in self.towers]
+        homes = ["/cpu:0"] if self.ps_device == "cpu" else workers
+        devices = [LeastLoadedDeviceSetter(worker, homes) for worker in workers]
+        return self.build_on_towers(self.towers, tower_fn, devices)
+
+    def build(self, grad_list: Sequence[GradVars], get_opt_fn: Callable[[], Any]) -> Any:
+        """
+        Build the update.
+
+        Args:
+            grad_list: the pairs of each tower.
+            get_opt_fn: gives the optimizer.
+
+        Returns:
+            The operation `train_op`.
+
+        Raises:
+            ValueError: the towers have gradients of different variables.
+        """
+        self._check_grad_list(grad_list)
+        self.grads = aggregate_grads_colocate(grad_list, average=True)
+        with ExitStack() as stack:
+            if self.ps_device == "cpu":
+                stack.enter_context(tf.device("/cpu:0"))
+            return get_opt_fn().apply_gradients(self.grads, name="train_op")
