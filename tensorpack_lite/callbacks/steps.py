@@ -8,9 +8,9 @@ from typing import Any, Sequence
 import numpy as np
 
 from ..compat import tfv1 as tf
-from ..compat.private import inside_control_flow
 from ..loop.callback import Callback
 from ..tfutils.common import get_global_step_var
+from ..tfutils.reads import plain_reads
 from ..utils import logger
 from ..utils.naming import GLOBAL_STEP_INCR_OP_NAME
 from ..utils.utils import get_tqdm
@@ -123,7 +123,7 @@ class MaintainStepCounter(Callback):
     def finish_graph(self) -> None:
         """Create `global_step_incr`, the last operation of a step to touch the counter."""
         variable = get_global_step_var()
-        with tf.name_scope(None), tf.control_dependencies(_plain_reads(variable)):
+        with tf.name_scope(None), tf.control_dependencies(plain_reads(variable)):
             increment = variable.assign_add(1, name=GLOBAL_STEP_INCR_OP_NAME, read_value=False)
         self._args = tf.train.SessionRunArgs([increment])
 
@@ -197,25 +197,3 @@ class SessionRunTimeout(Callback):
 
     def _before_run(self, ctx: Any) -> Any:
         return self._args
-
-
-def _plain_reads(variable: Any) -> list[Any]:
-    """
-    List what an assignment to a variable must wait for, so that every read in the same run sees the old value.
-
-    A read that waits for something else, or stands inside a condition or a loop, is left out: to wait for it could mean
-    to run what was not asked for.
-    """
-    resource = getattr(variable, "handle", None)
-    if resource is not None:
-        reads = [op for op in resource.consumers() if op.type == "ReadVariableOp"]
-    else:
-        # A read of a ref variable is the variable's own memory: what counts is when its consumers have run.
-        reads = [op for op in variable.value().consumers() if _depends_only_on_constants(op, variable)]
-    return [op for op in reads if not op.control_inputs and not inside_control_flow(op)]
-
-
-def _depends_only_on_constants(op: Any, variable: Any) -> bool:
-    """Tell whether an operation on a ref variable needs nothing but its value and constants, no feed for instance."""
-    value = variable.value()
-    return all(tensor is value or tensor.op.type == "Const" for tensor in op.inputs)

@@ -15,6 +15,7 @@ from ..utils import logger
 from ..utils.errors import type_error
 from ..utils.naming import MOVING_SUMMARY_OPS_KEY
 from .png import encode_png
+from .reads import read_before_update
 from .scope_utils import cached_name_scope
 from .symbolic_functions import rms
 from .tower.context import get_current_tower_context
@@ -160,9 +161,10 @@ def add_param_summary(*summary_lists: Any, collections: Sequence[str] | None = N
     Example:
         >>> add_param_summary((".*/W", ["histogram", "rms"]))   # e.g. param-summary/conv0/W-rms
 
-    Note: does nothing in towers other than the first training one.
+    Note: does nothing in towers other than the first training one. A step that updates a parameter summarises the value from
+    before that; not if the update stands inside a condition, as AccumGradOptimizer's does.
 
-    tensorpack: same.
+    tensorpack: same; there before or after, by chance.
     """
     for pair in summary_lists:
         if not (isinstance(pair, (list, tuple)) and len(pair) == 2 and isinstance(pair[0], str)):
@@ -174,7 +176,8 @@ def add_param_summary(*summary_lists: Any, collections: Sequence[str] | None = N
             kinds = [
                 kind for regex, types in summary_lists if re.fullmatch(regex, var.op.name) for kind in types
             ]
-            add_tensor_summary(var, kinds, name=var.op.name, collections=collections)
+            if kinds:
+                add_tensor_summary(read_before_update(var), kinds, name=var.op.name, collections=collections)
 
 
 def create_scalar_summary(name: str, v: float) -> Any:

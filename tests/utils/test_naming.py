@@ -9,3 +9,8 @@ def test_names_are_upstreams():
     """The operation and the collection have tensorpack's names."""
     assert "global_step_incr" == naming.GLOBAL_STEP_INCR_OP_NAME
     assert "MOVING_SUMMARY_OPS" == naming.MOVING_SUMMARY_OPS_KEY
+
+
+def test_names_are_different():
+    """A collection is for one thing."""
+    assert naming.READ_BEFORE_UPDATE_KEY != naming.MOVING_SUMMARY_OPS_KEY

@@ -1,0 +1,122 @@
+"""A value that is read for its own sake is that from before the step's update, always."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.compat.private import add_control_inputs
+from tensorpack_lite.tfutils.reads import let_updates_wait, plain_reads, read_before_update
+from tensorpack_lite.tfutils.summary import add_param_summary
+from tensorpack_lite.utils.naming import READ_BEFORE_UPDATE_KEY
+
+OPTIMIZERS = [
+    lambda: tf.train.GradientDescentOptimizer(0.5),
+    lambda: tf.train.MomentumOptimizer(0.5, 0.9),
+    lambda: tf.train.AdamOptimizer(0.5),
+]
+
+
+def variable(name="w", size=(300, 300)):
+    return tf.get_variable(name, size, initializer=tf.ones_initializer(), use_resource=True)
+
+
+def waits(update) -> list:
+    """The names of what an update waits for."""
+    return [op.name for op in update.control_inputs]
+
+
+@pytest.mark.parametrize("make", OPTIMIZERS)
+def test_it_is_the_old_value(sess, make):
+    """In each of many steps: the gradient of a linear cost does not need the variable, so nothing else orders them."""
+    w = variable()
+    train_op = make().minimize(tf.reduce_sum(w))
+    total = tf.reduce_sum(read_before_update(w))
+    let_updates_wait()
+    sess.run(tf.global_variables_initializer())
+
+    after = np.float32(300 * 300)
+    for _ in range(30):
+        before = after
+        seen, _ = sess.run([total, train_op])
+        after = sess.run(tf.reduce_sum(w))
+        np.testing.assert_allclose(before, seen, rtol=1e-5)
+
+
+def test_slices(sess):
+    """Updates of some rows wait too."""
+    w = variable(size=(5, 2))
+    tf.train.GradientDescentOptimizer(1.0).minimize(tf.reduce_sum(tf.gather(w, [1])), name="train")
+    read = read_before_update(w)
+    let_updates_wait()
+    (update,) = [op for op in w.handle.consumers() if op.type == "ResourceScatterAdd"]
+    assert read.op.name in waits(update)
+
+
+def test_the_models_own_read(sess):
+    """No operation is added where the model reads the variable anyway."""
+    w = variable()
+    tf.reduce_sum(w)
+    before = len(w.graph.get_operations())
+    read_before_update(w)
+    let_updates_wait()
+    assert before == len(w.graph.get_operations())
+
+
+def test_a_read_of_its_own(sess):
+    """Where all reads wait for something or are in a condition, it makes one."""
+    w = variable()
+    for op in plain_reads(w):
+        add_control_inputs(op, [tf.no_op()])
+    read = read_before_update(w)
+    assert [read.op] == plain_reads(w)
+
+
+def test_what_does_not_wait(sess, tmp_path):
+    """Initial values, restoring, other variables, and variables whose summary nobody wants."""
+    w, other = variable(), variable("other")
+    saver = tf.train.Saver()
+    tf.train.GradientDescentOptimizer(1.0).minimize(tf.reduce_sum(w + other))
+    read = read_before_update(w)
+    let_updates_wait()
+
+    waiting = [op for op in sess.graph.get_operations() if read.op in op.control_inputs]
+    assert ["ResourceApplyGradientDescent"] == [op.type for op in waiting]
+    sess.run(tf.global_variables_initializer())
+    path = saver.save(sess, str(tmp_path / "model"))
+    with tf.Session(graph=sess.graph) as uninitialized:
+        saver.restore(uninitialized, path)
+        assert 1 == uninitialized.run(w)[0, 0]
+
+
+def test_a_condition(sess):
+    """An update inside a condition is left alone, and so is a read inside one."""
+    w = variable(size=(2,))
+    tf.cond(tf.constant(True), lambda: w.assign_add([1.0, 1.0]).op, tf.no_op)
+    read_before_update(w)
+
+    def inside():
+        return tf.identity(read_before_update(variable("inside", (2,))))
+
+    tf.cond(tf.constant(True), inside, lambda: tf.zeros([2]))
+    before = [len(op.control_inputs) for op in sess.graph.get_operations()]
+    let_updates_wait()
+    assert before == [len(op.control_inputs) for op in sess.graph.get_operations()]
+
+
+def test_a_reference_variable():
+    """It is left as it is: its memory is what is read."""
+    w = tf.get_variable("w", [2], use_resource=False)
+    assert w is read_before_update(w)
+    let_updates_wait()
+
+
+def test_summaries_of_parameters_use_it(sess):
+    """Each parameter is read once, whatever is summarised of it; what nobody summarises is not read."""
+    for name in ("a", "b"):
+        tf.reduce_sum(variable(name, (2,)))
+    add_param_summary(("a", ["rms", "histogram", "mean"]))
+    add_param_summary(("a", ["sparsity"]))
+    reads = {value.op.name for value in tf.get_collection(READ_BEFORE_UPDATE_KEY)}
+    assert 1 == len(reads)
