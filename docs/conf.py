@@ -74,7 +74,7 @@ def adapt(app, what, name, obj, options, lines) -> None:
             names, text = line.split(":", 1)
             found.append(f"{names.replace(', ', '/')}:{text}")
         else:
-            found.append(line if "`" in line else line.replace("|", r"\|"))
+            found.append(line if "`" in line else line.replace("|", r"\|").replace("[*", r"[\*"))
     if what in ("property", "attribute", "data"):
         found.insert(0, "\\ ")  # so that napoleon does not take "text: more text" for a type
     lines[:] = found

@@ -54,36 +54,45 @@ def script(page: Path) -> str:
     return "\n".join(line if "from __future__" not in line else "" for line in lines)
 
 
-def run(program: list, directory: Path, **environment: str) -> None:
-    """Run Python in a directory; whatever it printed is shown if it fails."""
-    done = subprocess.run(
-        [sys.executable, *program],
-        cwd=str(directory),
-        env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", **environment),
-        stdin=subprocess.DEVNULL,
+@pytest.fixture(scope="module")
+def runner():
+    """A process that has TensorFlow imported and forks for each program."""
+    library = str(Path(tensorpack_lite.__file__).parents[1])
+    process = subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("page_runner.py"))],
+        env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", PYTHONPATH=library),
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        timeout=300,
-        check=False,
+        stderr=subprocess.DEVNULL,
+        universal_newlines=True,
     )
-    assert 0 == done.returncode, done.stdout.decode()
+    with process:
+        yield process
+        process.stdin.close()
 
 
-def run_page(page: Path, directory: Path) -> None:
-    """Run a page's blocks, with the library that is being tested; its programs are written, not run."""
+def run(runner, directory: Path, program: str) -> None:
+    """Run a program in its directory; whatever it printed is shown if it fails."""
+    runner.stdin.write(f"{directory}\t{program}\n")
+    runner.stdin.flush()
+    status = runner.stdout.readline().strip()
+    assert "0" == status, (directory / "output.txt").read_text(encoding="utf-8")
+
+
+def run_page(runner, page: Path, directory: Path) -> None:
+    """Run a page's blocks; its programs are written, not run."""
     for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
         if block.group("kind") == "file":
             (directory / block.group("what")).write_text(block.group("code"), encoding="utf-8")
-    program = directory / f"{page.stem}.py"
-    program.write_text(script(page), encoding="utf-8")
-    run([str(program)], directory, PYTHONPATH=str(Path(tensorpack_lite.__file__).parents[1]))
+    (directory / f"{page.stem}.py").write_text(script(page), encoding="utf-8")
+    run(runner, directory, f"{page.stem}.py")
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory):
+def exported(runner, tmp_path_factory):
     """The directory in which the page on export has run."""
     directory = tmp_path_factory.mktemp("export")
-    run_page(EXPORT, directory)
+    run_page(runner, EXPORT, directory)
     return directory
 
 
@@ -91,17 +100,21 @@ def exported(tmp_path_factory):
 @pytest.mark.parametrize(
     "page", [p for p in PAGES if script(p).strip() and p != EXPORT], ids=lambda p: p.name
 )
-def test_code_of_the_page_runs(page, tmp_path):
+def test_code_of_the_page_runs(runner, page, tmp_path):
     """What a reader copies works."""
-    run_page(page, tmp_path)
+    run_page(runner, page, tmp_path)
 
 
 @pytest.mark.slow
 @SERVED
-def test_the_exported_model_is_served_without_this_library(exported, program, outputs):
+def test_the_exported_model_is_served_without_this_library(runner, exported, program, outputs):
     """The programs of the page on export, in processes that do not load it, give the outputs of training's process."""
-    check = f"import runpy, sys; runpy.run_path({program!r}); assert not any('tensorpack' in m for m in sys.modules)"
-    run(["-c", check], exported)
+    check = exported / f"check_{program}"
+    check.write_text(
+        f"import runpy, sys\nrunpy.run_path({program!r})\nassert 'tensorpack_lite' not in sys.modules\n",
+        encoding="utf-8",
+    )
+    run(runner, exported, check.name)
 
     np.testing.assert_allclose(
         np.load(exported / "expected.npy"), np.load(exported / outputs), rtol=0, atol=1e-5
