@@ -1,0 +1,124 @@
+"""One row for each public augmentor: how to build one, and what it claims about itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable, Optional
+
+import numpy as np
+
+from tensorpack_lite.dataflow import imgaug
+
+__all__ = ["ROWS", "Row", "image"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """
+    Attributes:
+        name: the public name.
+        build: makes one.
+        coords: "kept" (nothing moves), "moved", or "refused".
+        keeps_size: the image has the height and width that it had.
+        keeps_dimensions: `[h, w]` stays `[h, w]`, and the channels stay.
+        type_after: the type that comes out; None: the one that came in.
+        needs_colour: takes only three channels.
+        has_repr: `repr` is the call that builds it.
+    """
+
+    name: str
+    build: Callable[[], imgaug.ImageAugmentor]
+    coords: str = "kept"
+    keeps_size: bool = True
+    keeps_dimensions: bool = True
+    type_after: Optional[type] = None
+    needs_colour: bool = False
+    has_repr: bool = True
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def image(shape, dtype=np.uint8, seed=0) -> np.ndarray:
+    """Random values from 0 to 255."""
+    return np.random.RandomState(seed).randint(0, 256, size=shape).astype(dtype)
+
+
+def moving(name, build, keeps_size=True):
+    """A row of an augmentor that coordinates follow."""
+    return Row(name, build, coords="moved", keeps_size=keeps_size)
+
+
+def mirrored(img):
+    """A function that can be pickled."""
+    return img[:, ::-1]
+
+
+def mirrored_coords(coords):
+    """What `mirrored` does to coordinates on the 80 columns of the laws."""
+    return coords * np.float32([-1, 1]) + np.float32([80, 0])
+
+
+ROWS = [
+    Row("ColorSpace", lambda: imgaug.ColorSpace(4), needs_colour=True),  # cv2.COLOR_BGR2RGB
+    Row("Grayscale", imgaug.Grayscale, keeps_dimensions=False),
+    Row("ToFloat32", imgaug.ToFloat32, type_after=np.float32),
+    Row("ToUint8", imgaug.ToUint8, type_after=np.uint8),
+    moving("RandomCrop", lambda: imgaug.RandomCrop((48, 56)), keeps_size=False),
+    moving("CenterCrop", lambda: imgaug.CenterCrop((40, 50)), keeps_size=False),
+    moving("RandomCropRandomShape", lambda: imgaug.RandomCropRandomShape(60, 50, hmax=60), keeps_size=False),
+    moving(
+        "GoogleNetRandomCropAndResize",
+        lambda: imgaug.GoogleNetRandomCropAndResize((0.7, 0.9), (0.9, 1.1), target_shape=64),
+        keeps_size=False,
+    ),
+    Row("RandomCutout", lambda: imgaug.RandomCutout((3, 8), 5, fill=7)),
+    moving("Shift", lambda: imgaug.Shift(0.2, 0.3)),
+    moving("Rotation", lambda: imgaug.Rotation(40, center_range=(0.3, 0.7))),
+    moving("RotationAndCropValid", lambda: imgaug.RotationAndCropValid(20), keeps_size=False),
+    moving("Affine", lambda: imgaug.Affine((0.8, 1.2), (0.1, 0.2), rotate_max_deg=30, shear=15)),
+    Row("Hue", lambda: imgaug.Hue((-30, 60))),
+    Row("Brightness", lambda: imgaug.Brightness(30, clip=False)),
+    Row("BrightnessScale", lambda: imgaug.BrightnessScale((0.5, 1.5))),
+    Row("Contrast", lambda: imgaug.Contrast((0.5, 1.5), rgb=True)),
+    Row("MeanVarianceNormalize", imgaug.MeanVarianceNormalize, type_after=np.float32),
+    Row("GaussianBlur", lambda: imgaug.GaussianBlur((1, 4), (0, 2), symmetric=False)),
+    Row("Gamma", imgaug.Gamma),
+    Row("Clip", lambda: imgaug.Clip(20, 200)),
+    Row("Saturation", imgaug.Saturation),
+    Row("Lighting", lambda: imgaug.Lighting(5.0, [0.2, 0.1, 0.05], np.eye(3)), needs_colour=True),
+    Row("MinMaxNormalize", lambda: imgaug.MinMaxNormalize(-1, 1), type_after=np.float32),
+    Row("Identity", imgaug.Identity),
+    moving("RandomApplyAug", lambda: imgaug.RandomApplyAug(imgaug.Shift(0.1, 0.1), 0.7)),
+    moving(
+        "RandomChooseAug",
+        lambda: imgaug.RandomChooseAug([(imgaug.Flip(horiz=True), 0.5), (imgaug.Shift(0.2), 0.5)]),
+    ),
+    moving(
+        "RandomOrderAug",
+        lambda: imgaug.RandomOrderAug([imgaug.Flip(vert=True), imgaug.Gamma(), imgaug.Shift(0.1)]),
+    ),
+    Row("MapImage", lambda: imgaug.MapImage(mirrored, mirrored_coords), coords="moved", has_repr=False),
+    moving("Flip", lambda: imgaug.Flip(horiz=True)),
+    moving("Transpose", imgaug.Transpose, keeps_size=False),
+    moving("Resize", lambda: imgaug.Resize((90, 60)), keeps_size=False),
+    moving("ResizeShortestEdge", lambda: imgaug.ResizeShortestEdge(50), keeps_size=False),
+    moving("RandomResize", lambda: imgaug.RandomResize((0.7, 1.3), minimum=(50, 50)), keeps_size=False),
+    Row("JpegNoise", imgaug.JpegNoise),
+    Row("GaussianNoise", lambda: imgaug.GaussianNoise(10)),
+    Row("SaltPepperNoise", imgaug.SaltPepperNoise),
+    Row("CenterPaste", lambda: imgaug.CenterPaste((90, 100)), coords="refused", keeps_size=False),
+    Row(
+        "RandomPaste",
+        lambda: imgaug.RandomPaste(100, imgaug.ConstantBackgroundFiller(9)),
+        coords="refused",
+        keeps_size=False,
+    ),
+    moving(
+        "AugmentorList",
+        lambda: imgaug.AugmentorList(
+            [imgaug.RandomCrop(60), imgaug.Flip(horiz=True), imgaug.Resize(70), imgaug.Gamma()]
+        ),
+        keeps_size=False,
+    ),
+]
