@@ -1,5 +1,5 @@
 """
-One row for each public DataFlow: how to build the smallest one, and what it claims about itself.
+One row for each public DataFlow (data sets have theirs in `dataset_rows.py`): how to build the smallest one, and what it claims about itself.
 
 Every source yields six datapoints, [array, number] or {"array": ..., "number": ...}, whose numbers are 0 to 5.
 """
@@ -13,7 +13,6 @@ from typing import Any, Callable, Optional, Tuple
 import numpy as np
 
 from tensorpack_lite import dataflow
-from tensorpack_lite.dataflow import dataset
 
 __all__ = ["ROWS", "SIZE", "Row", "Source", "numbers", "take"]
 
@@ -70,6 +69,7 @@ class Row:
         random: draws random numbers.
         leaf: wraps no other DataFlow.
         gives_lists: also when it is fed dicts.
+        elsewhere: its source is reset and iterated in another process.
     """
 
     name: str
@@ -80,6 +80,7 @@ class Row:
     random: bool = False
     leaf: bool = False
     gives_lists: bool = False
+    elsewhere: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -194,14 +195,21 @@ ROWS = [
         lambda ds: dataflow.MultiThreadMapData(ds, 1, identity, buffer_size=4, strict=True),
         IN_ORDER,
     ),
+    Row("MultiProcessRunner", lambda ds: dataflow.MultiProcessRunner(ds, 3, 1), IN_ORDER, elsewhere=True),
+    Row("MultiProcessRunnerZMQ", lambda ds: dataflow.MultiProcessRunnerZMQ(ds, 1), IN_ORDER, elsewhere=True),
+    Row(
+        "MultiProcessMapDataZMQ",
+        lambda ds: dataflow.MultiProcessMapDataZMQ(ds, 1, identity, buffer_size=4, strict=True),
+        IN_ORDER,
+    ),
+    Row(
+        "MultiProcessMapAndBatchDataZMQ",
+        lambda ds: dataflow.MultiProcessMapAndBatchDataZMQ(ds, 1, identity, 3),
+        ([0, 1, 2], [3, 4, 5]) * 5,
+        length=None,
+        infinite=True,
+        elsewhere=True,
+    ),
     Row("TestDataSpeed", lambda ds: dataflow.TestDataSpeed(ds, size=3, warmup=1), IN_ORDER),
     Row("PrintData", lambda ds: dataflow.PrintData(ds, num=2), IN_ORDER),
-    Row(
-        "dataset.Digits",
-        lambda _: dataset.Digits("test"),
-        (4, 5, 0, 2, 5, 9, 1, 8, 3, 6),
-        length=360,
-        random=True,
-        leaf=True,
-    ),
 ]

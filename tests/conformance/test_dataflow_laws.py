@@ -10,13 +10,16 @@ import threading
 
 import numpy as np
 import pytest
-from conformance.dataflow_rows import ROWS, Source, numbers, take
+from conformance import dataflow_rows
+from conformance.dataflow_rows import Source, numbers, take
+from conformance.dataset_rows import DATASET_ROWS, NEEDS
 
 from tensorpack_lite import dataflow
 from tensorpack_lite.dataflow.base import NotResetError
 from tensorpack_lite.utils.utils import fix_rng_seed
 
 TEN = 10
+ROWS = [*dataflow_rows.ROWS, *DATASET_ROWS]
 FINITE = [row for row in ROWS if not row.infinite]
 WRAPPERS = [row for row in ROWS if not row.leaf]
 
@@ -27,12 +30,11 @@ def rows(chosen, **kwargs):
 
 
 @pytest.fixture(autouse=True)
-def needs_scikit_learn(request):
-    """The row of Digits is left out where scikit-learn is not installed."""
-    if "dataset.Digits" == str(
-        request.node.callspec.params.get("row") if hasattr(request.node, "callspec") else ""
-    ):
-        pytest.importorskip("sklearn", reason="Digits lie inside scikit-learn")
+def needs_packages(request):
+    """Rows of data sets are left out where a package that reads their files is not installed."""
+    row = str(request.node.callspec.params.get("row")) if hasattr(request.node, "callspec") else ""
+    for package in NEEDS.get(row.split("dataset.")[-1], []):
+        pytest.importorskip(package, reason=f"{row} needs it")
 
 
 def ready(row, form=list, seed=7):
@@ -54,6 +56,16 @@ def test_every_public_dataflow_has_a_row():
         and not inspect.isabstract(getattr(dataflow, name))
     }
     assert set() == public - {row.name for row in ROWS}
+
+
+def test_every_data_set_has_a_row():
+    """No row, no merge."""
+    public = {
+        f"dataset.{name}"
+        for name in dataflow.dataset.__all__
+        if issubclass(getattr(dataflow.dataset, name), dataflow.DataFlow)
+    }
+    assert public == {row.name for row in DATASET_ROWS}
 
 
 @rows(FINITE)
@@ -106,7 +118,7 @@ def test_the_old_names_are_the_same(row):
         assert row.length == old.size()
 
 
-@rows(WRAPPERS)
+@rows([row for row in WRAPPERS if not row.elsewhere])
 def test_reset_state_reaches_the_source_once(row):
     """Building does not reset, resetting does it once (also when the source is used twice), iterating never."""
     source = Source()
@@ -126,6 +138,38 @@ def test_it_can_be_pickled_before_reset(row):
     travelled = pickle.loads(pickle.dumps(row.build(Source())))
     travelled.reset_state()
     assert numbers(take(flow, TEN)) == numbers(take(travelled, TEN))
+
+
+@rows(DATASET_ROWS)
+def test_a_data_set_can_be_read_in_a_forked_process(row):
+    """Built here and reset there, as runners do: the same datapoints in the same order."""
+    flow = row.build(Source())
+    here, there = multiprocessing.Pipe(duplex=False)
+    child = multiprocessing.get_context("fork").Process(target=_send_numbers, args=(flow, there))
+    child.start()
+    there.close()
+    try:
+        assert list(row.seed_7) == here.recv()
+    finally:
+        child.join()
+        here.close()
+
+
+def _send_numbers(flow, there):
+    """In the child."""
+    fix_rng_seed(7)
+    flow.reset_state()
+    there.send(numbers(take(flow, TEN)))
+    there.close()
+
+
+@rows(DATASET_ROWS)
+def test_lists_of_a_data_set_are_fresh(row):
+    """What is done to a datapoint's list is not done to the data set."""
+    flow, _ = ready(row)
+    for datapoint in flow:
+        datapoint.clear()
+    assert row.length == len([dp for dp in iter(flow) if len(dp) == 2])
 
 
 @rows(WRAPPERS)

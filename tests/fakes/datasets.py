@@ -7,6 +7,7 @@ imported where they are used.
 
 from __future__ import annotations
 
+import gzip
 import struct
 import tarfile
 
@@ -43,6 +44,18 @@ def tar(path, folder, names=None) -> None:
             archive.add(str(folder / name), arcname=name)
 
 
+def write_mnist(directory, half="train", labels=SIX) -> None:
+    """The two idx files of a half, of MNIST or Fashion-MNIST."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, magic, values in (
+        ("images-idx3", 2051, pixels(len(labels), 28, 28)),
+        ("labels-idx1", 2049, np.array(labels, np.uint8)),
+    ):
+        header = struct.pack(f">{1 + values.ndim}I", magic, *values.shape)
+        content = gzip.compress(header + values.tobytes())
+        (directory / f"{half}-{name}-ubyte.gz").write_bytes(content)
+
+
 # CIFAR ------------------------------------------------------------------------------------------------------
 
 
@@ -51,7 +64,7 @@ def python2_pickle(values) -> bytes:
     A dict as Python 2's cPickle writes it with protocol 2: str are byte strings, arrays as NumPy of that time.
 
     Args:
-        values: from str to uint8 array of two dimensions, or a list of small ints or of str.
+        values: from str to uint8 array of two dimensions, a str, or a list of ints or of str.
     """
     return b"\x80\x02}(" + b"".join(_string(k) + _value(v) for k, v in values.items()) + b"u."
 
@@ -66,8 +79,12 @@ def _int(number) -> bytes:
 
 
 def _value(value) -> bytes:
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, int):
+        return _int(value)
     if isinstance(value, list):
-        return b"](" + b"".join(_string(v) if isinstance(v, str) else _int(v) for v in value) + b"e"
+        return b"](" + b"".join(map(_value, value)) + b"e"
     empty = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(K\x00t" + _string("b") + b"tR"
     dtype = b"cnumpy\ndtype\n(" + _string("u1") + b"K\x00K\x01tR(K\x03" + _string("|")
     dtype += b"NNN" + _int(-1) + _int(-1) + b"K\x00tb"
@@ -216,8 +233,8 @@ def write_ilsvrc12(directory, meta, structure="original") -> None:
     """Images that the lists of `write_ilsvrc_meta(meta)` name, of different sizes: (10 + label) x 12."""
     for name in ("train", "val", "test"):
         for k, line in enumerate((meta / f"{name}.txt").read_text().splitlines()):
-            file = line.split(" ")[0]
-            folder = WNIDS[k] if structure == "train" and name != "train" else ""
+            file, label = line.split(" ")
+            folder = WNIDS[int(label)] if structure == "train" and name != "train" else ""
             write_image(directory / name / folder / file, smooth_image(10 + k, 12, seed=k))
 
 

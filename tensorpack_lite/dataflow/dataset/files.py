@@ -13,12 +13,14 @@ import tarfile
 import uuid
 import zlib
 from dataclasses import dataclass
-from typing import Sequence, Tuple
+from typing import Any, Sequence, Tuple
 
 from ...utils import logger
 from ...utils.fs import download, mkdir_p
 
 __all__ = ["Origin", "find_file", "unpack_tar"]
+
+_CHUNK_BYTES = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,9 @@ def _extract(path: str, directory: str) -> None:
         with tarfile.open(path) as archive:
             for member in archive:
                 _extract_member(archive, member, directory, path)
+            stream: Any = archive.fileobj
+            while stream.read(_CHUNK_BYTES):
+                pass  # what follows the last member; at its very end gzip compares the checksum
     except (tarfile.TarError, EOFError, zlib.error) as error:
         raise _damaged(path, error) from error
     except OSError as error:
@@ -121,7 +126,8 @@ def _extract(path: str, directory: str) -> None:
 
 
 def _damaged(path: str, error: Exception) -> ValueError:
-    return ValueError(f"{path} cannot be unpacked: {error}. Delete it; it is downloaded again.")
+    reason = str(error).split("\n", maxsplit=1)[0].rstrip(":.")  # tarfile goes on to list every compression
+    return ValueError(f"{path} cannot be unpacked: {reason}. Delete it; it is downloaded again.")
 
 
 def _extract_member(archive: tarfile.TarFile, member: tarfile.TarInfo, directory: str, path: str) -> None:

@@ -1,0 +1,101 @@
+"""Caffe's arrays, without Caffe."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+from fakes.datasets import blob_proto, varint
+
+from tensorpack_lite.dataflow.dataset.blob_proto import read_blob_proto
+
+VALUES = np.arange(24, dtype="<f4")
+
+
+def field(number, wire_type, content):
+    """A field of a message."""
+    return varint(number << 3 | wire_type) + content
+
+
+def packed(number, content):
+    """A field of bytes."""
+    return field(number, 2, varint(len(content)) + content)
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Read bytes as a file."""
+
+    def read(content):
+        (tmp_path / "mean.binaryproto").write_bytes(content)
+        return read_blob_proto(str(tmp_path / "mean.binaryproto"))
+
+    return read
+
+
+class TestReading:
+    def test_the_old_form(self, read):
+        """num, channels, height, width; a num of 1 is left out, as Caffe does for a mean."""
+        got = read(blob_proto(VALUES, (2, 3, 4)))
+        np.testing.assert_array_equal(VALUES.reshape(2, 3, 4), got)
+        assert np.float32 == got.dtype
+
+    def test_sizes_of_two_bytes(self, read):
+        """ImageNet's mean is 256 x 256."""
+        values = np.random.RandomState(0).rand(3 * 256 * 256).astype("<f4")
+        np.testing.assert_array_equal(values.reshape(3, 256, 256), read(blob_proto(values, (3, 256, 256))))
+
+    def test_the_new_form(self, read):
+        """A message of sizes, packed."""
+        shape = packed(7, packed(1, varint(1) + varint(24)))
+        assert (1, 24) == read(shape + packed(5, VALUES.tobytes())).shape
+
+    def test_sizes_one_by_one(self, read):
+        """Not packed, as the first version of protocol buffers writes; and numbers one by one."""
+        shape = packed(7, field(1, 0, varint(3)) + field(1, 0, varint(1)))
+        numbers = b"".join(field(5, 5, struct.pack("<f", v)) for v in (1, 2, 3))
+        np.testing.assert_array_equal([[1], [2], [3]], read(shape + numbers))
+
+    def test_doubles(self, read):
+        """Become float32."""
+        got = read(packed(7, packed(1, varint(24))) + packed(8, VALUES.astype("<f8").tobytes()))
+        np.testing.assert_array_equal(VALUES, got)
+        assert np.float32 == got.dtype
+
+    def test_other_fields_are_passed_over(self, read):
+        """Gradients, and what later versions may have."""
+        other = (
+            packed(6, b"1234") + field(99, 0, varint(5)) + field(98, 1, b"8 bytes.") + field(97, 5, b"4444")
+        )
+        assert (2, 3, 4) == read(other + blob_proto(VALUES, (2, 3, 4))).shape
+
+
+class TestDamaged:
+    @pytest.mark.parametrize("size", [1, 3, 9, 11, -1])
+    def test_cut_off(self, read, size):
+        """At any place."""
+        with pytest.raises(ValueError, match="mean.binaryproto .* is not a BlobProto, or is cut off"):
+            read(blob_proto(VALUES, (2, 3, 4))[:size])
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            b"",
+            b"<html>",
+            b"\xff" * 20,
+            blob_proto(VALUES, (2, 3, 5)),
+            packed(7, packed(1, varint(2**62))) + packed(5, VALUES.tobytes()),
+            packed(5, VALUES.tobytes()[:-1]),
+            field(5, 3, b""),
+        ],
+    )
+    def test_something_else(self, read, content):
+        """Nothing, another file, a shape that lies."""
+        with pytest.raises(ValueError, match="is not a BlobProto"):
+            read(content)
+
+    def test_absent(self, tmp_path):
+        """The operating system's error."""
+        with pytest.raises(FileNotFoundError):
+            read_blob_proto(str(tmp_path / "nothing"))

@@ -1,0 +1,186 @@
+"""What is known of ImageNet without its images, from small files in the form of Caffe's archive."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from fakes.datasets import WNIDS, blob_proto, tar, write_ilsvrc_meta
+from fakes.web import serving
+
+from tensorpack_lite.dataflow.dataset import ilsvrc, ilsvrc_meta
+from tensorpack_lite.dataflow.dataset.ilsvrc_meta import ILSVRCMeta
+
+
+@pytest.fixture
+def meta(tmp_path):
+    """Of six classes."""
+    write_ilsvrc_meta(tmp_path)
+    return ILSVRCMeta(str(tmp_path))
+
+
+class TestClasses:
+    def test_words(self, meta):
+        """The whole line."""
+        words = meta.get_synset_words_1000()
+        assert ([0, 1, 2, 3, 4, 5], "n00000003 thing 3, whatsit") == (list(words), words[3])
+
+    def test_names(self, meta):
+        """WordNet's."""
+        assert dict(enumerate(WNIDS[:6])) == meta.get_synset_1000()
+
+
+class TestImageList:
+    def test_train(self, meta):
+        """Always in folders by class."""
+        for structure in ("original", "train"):
+            images = meta.get_image_list("train", structure)
+            assert (("n00000002/n00000002_2.JPEG", 2), 6) == (images[2], len(images))
+
+    @pytest.mark.parametrize(
+        ("structure", "path"),
+        [
+            ("original", "ILSVRC2012_val_00000002.JPEG"),
+            ("train", "n00000002/ILSVRC2012_val_00000002.JPEG"),
+        ],
+    )
+    def test_val(self, meta, structure, path):
+        """In one folder, or in folders by class."""
+        assert (path, 2) == meta.get_image_list("val", structure)[2]
+
+    def test_original_is_the_default(self, meta):
+        """As tensorpack's."""
+        assert meta.get_image_list("val", "original") == meta.get_image_list("val")
+
+    def test_test(self, meta):
+        """All labels are 0: they are not public."""
+        assert {0} == {label for _, label in meta.get_image_list("test")}
+
+    @pytest.mark.parametrize(
+        ("arguments", "match"),
+        [
+            (("extra",), "ILSVRCMeta: name must be 'train', 'val' or 'test', got 'extra'"),
+            (("val", "flat"), "ILSVRCMeta: dir_structure must be 'original' or 'train', got 'flat'"),
+        ],
+    )
+    def test_other_names(self, meta, arguments, match):
+        """Refused."""
+        with pytest.raises(ValueError, match=match):
+            meta.get_image_list(*arguments)
+
+    @pytest.mark.parametrize("line", ["a.JPEG", "a.JPEG x", " 3", "a.JPEG -1"])
+    def test_other_lines(self, meta, tmp_path, line):
+        """The file is named, and the line."""
+        (tmp_path / "val.txt").write_text(f"b.JPEG 0\n{line}\n")
+        with pytest.raises(
+            ValueError, match=f"val.txt: a line is '{line.strip()}', wanted a path and a label"
+        ):
+            meta.get_image_list("val")
+
+    def test_labels_beyond_the_classes(self, meta, tmp_path):
+        """Files that do not belong together."""
+        (tmp_path / "val.txt").write_text("b.JPEG 6\n")
+        with pytest.raises(ValueError, match="val.txt has label 6, but synsets.txt 6 classes"):
+            meta.get_image_list("val", "train")
+
+
+class TestMean:
+    def test_as_in_the_file(self, meta):
+        """Three planes become three channels: blue, green, red."""
+        mean = meta.get_per_pixel_mean()
+        np.testing.assert_array_equal(np.arange(48).reshape(3, 4, 4).transpose(1, 2, 0), mean)
+        assert np.float32 == mean.dtype
+
+    @pytest.mark.parametrize(("size", "shape"), [((2, 8), (2, 8, 3)), (2, (2, 2, 3)), ([8, 2], (8, 2, 3))])
+    def test_resized(self, meta, size, shape):
+        """(height, width); linear between pixels, so the mean of all stays."""
+        pytest.importorskip("cv2")
+        mean = meta.get_per_pixel_mean(size)
+        assert shape == mean.shape
+        np.testing.assert_allclose([7.5, 23.5, 39.5], mean.mean(axis=(0, 1)), atol=1e-3)
+
+    def test_other_shapes(self, meta, tmp_path):
+        """A blob of something else."""
+        blob = blob_proto(np.zeros(4, "<f4"), (1, 2, 2))
+        (tmp_path / "imagenet_mean.binaryproto").write_bytes(blob)
+        with pytest.raises(ValueError, match=r"the mean must be \[3, height, width\], got \[2, 2\]"):
+            meta.get_per_pixel_mean()
+
+
+class TestGuess:
+    @pytest.mark.parametrize(("entry", "structure"), [("n01440764", "train"), ("a.JPEG", "original")])
+    def test_by_the_first_entry(self, tmp_path, entry, structure):
+        """A folder of a class, or an image."""
+        if structure == "train":
+            (tmp_path / entry).mkdir()
+        else:
+            (tmp_path / entry).write_bytes(b"")
+        assert structure == ILSVRCMeta.guess_dir_structure(str(tmp_path))
+
+    def test_an_image_whose_name_begins_with_n(self, tmp_path):
+        """Is no folder."""
+        (tmp_path / "n01440764_10026.JPEG").write_bytes(b"")
+        assert "original" == ILSVRCMeta.guess_dir_structure(str(tmp_path))
+
+    @pytest.mark.parametrize("name", ["", "absent"])
+    def test_nothing_to_guess_from(self, tmp_path, name):
+        """Empty, or not there."""
+        with pytest.raises(ValueError, match="does not exist or is empty"):
+            ILSVRCMeta.guess_dir_structure(str(tmp_path / name))
+
+
+class TestArchive:
+    @pytest.fixture
+    def web(self, tmp_path, monkeypatch):
+        """The archive on a server; the class asks there."""
+        write_ilsvrc_meta(tmp_path / "source")
+        (tmp_path / "web").mkdir()
+        tar(tmp_path / "web" / "caffe_ilsvrc12.tar.gz", tmp_path / "source")
+        monkeypatch.setenv("no_proxy", "*")
+        with serving(tmp_path / "web") as (url, asked):
+            monkeypatch.setattr(ilsvrc_meta, "_ORIGIN", ilsvrc_meta.Origin("caffe_ilsvrc12.tar.gz", (url,)))
+            yield asked
+
+    def test_download(self, web, tmp_path, monkeypatch):
+        """Once, when a file is asked for, into the directory of data sets under tensorpack's name."""
+        monkeypatch.setenv("TENSORPACK_DATASET", str(tmp_path))
+        meta = ILSVRCMeta()
+        assert [] == web
+        assert 6 == len(meta.get_synset_1000()) == len(meta.get_image_list("train"))
+        assert ["/caffe_ilsvrc12.tar.gz"] == web
+        assert (tmp_path / "ilsvrc_metadata" / "synsets.txt").is_file()
+
+    def test_ones_own_files_stay(self, web, tmp_path):
+        """What the archive brings besides what was absent does not replace them."""
+        target = tmp_path / "target"
+        target.mkdir()
+        (target / "val.txt").write_text("mine.JPEG 3\n")
+        meta = ILSVRCMeta(str(target))
+        assert [("n00000003/mine.JPEG", 3)] == meta.get_image_list("val", "train")
+        assert 6 == len(meta.get_image_list("train"))
+
+    def test_files_that_are_there_need_no_archive(self, web, tmp_path):
+        """Not downloaded for what is not asked for."""
+        assert 6 == len(ILSVRCMeta(str(tmp_path / "source")).get_synset_words_1000())
+        assert [] == web
+
+    def test_an_archive_without_it(self, web, tmp_path):
+        """Somebody else's archive."""
+        (tmp_path / "source" / "synsets.txt").unlink()
+        tar(tmp_path / "web" / "caffe_ilsvrc12.tar.gz", tmp_path / "source")
+        with pytest.raises(ValueError, match="caffe_ilsvrc12.tar.gz has no synsets.txt. Delete it"):
+            ILSVRCMeta(str(tmp_path / "target")).get_synset_1000()
+
+    def test_without_network(self, web, tmp_path):
+        """Which file, where it belongs, where it comes from."""
+        os.remove(str(tmp_path / "web" / "caffe_ilsvrc12.tar.gz"))
+        with pytest.raises(
+            OSError, match=r"ILSVRCMeta: caffe_ilsvrc12.tar.gz is not in .*ILSVRCMeta\(..., dir="
+        ):
+            ILSVRCMeta(str(tmp_path / "target")).get_synset_1000()
+
+
+def test_upstreams_path():
+    """Scripts import it from `dataset.ilsvrc`."""
+    assert ILSVRCMeta is ilsvrc.ILSVRCMeta
