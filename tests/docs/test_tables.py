@@ -131,3 +131,16 @@ def test_every_page_is_in_the_index():
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8").splitlines()
     pages = {file.stem for file in (ROOT / "docs").glob("*.md")} - {"index"}
     assert [] == sorted(page for page in pages if page not in index)
+
+
+def test_every_extra_is_in_the_page_on_installing():
+    """What pip can be asked for, as setup.py has it."""
+    (extras,) = [
+        statement.value.keys
+        for statement in ast.parse((ROOT / "setup.py").read_text(encoding="utf-8")).body
+        if isinstance(statement, ast.Assign) and getattr(statement.targets[0], "id", "") == "EXTRAS"
+    ]
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    names = [ast.literal_eval(key) for key in extras]
+    assert len(names) > 5
+    assert [] == [name for name in names if f"`{name}`" not in page]
