@@ -21,9 +21,11 @@ from ..input_source.base import InputSource
 from ..loop.callback import Callback
 from ..loop.hooks import CallbackToHook
 from ..train.interface import apply_default_prefetch
+from ..train.multi_gpu import SyncMultiGPUTrainerParameterServer
 from ..train.simple import SimpleTrainer
 from ..train.tower import SingleCostTrainer
 from ..utils.errors import type_error
+from ..utils.gpu import get_num_gpu
 from .keras_tower import TowerCost, TowerModel, import_keras, make_losses, make_metrics
 
 __all__ = ["KerasModel", "KerasPhaseCallback", "import_keras", "setup_keras_trainer"]
@@ -141,7 +143,8 @@ class KerasModel:
         get_model, input_signature, target_signature: as for `setup_keras_trainer`.
         input: a DataFlow or an InputSource: the inputs, then the targets. A DataFlow is fed as `launch_train_with_config`
             would.
-        trainer: a new SingleCostTrainer; None means SimpleTrainer.
+        trainer: a new SingleCostTrainer; None means SimpleTrainer or, where there are several
+            GPUs, SyncMultiGPUTrainerParameterServer on all of them.
 
     Attributes:
         trainer: as given or made.
@@ -155,7 +158,7 @@ class KerasModel:
         >>> model.compile(tf.train.AdamOptimizer(1e-3), "sparse_categorical_crossentropy", metrics=["accuracy"])
         >>> model.fit(validation_data, steps_per_epoch=100, max_epoch=10, callbacks=[ModelSaver()])
 
-    tensorpack: same; there several GPUs are used unasked.
+    tensorpack: same.
     """
 
     def __init__(
@@ -178,7 +181,7 @@ class KerasModel:
         self.get_model = get_model
         self.input_signature = list(input_signature)
         self.target_signature = list(target_signature)
-        self.trainer = trainer if trainer is not None else SimpleTrainer()
+        self.trainer = trainer if trainer is not None else _default_trainer()
         self.input = apply_default_prefetch(input, self.trainer)
         self._stats: list[str] = []
 
@@ -224,3 +227,8 @@ class KerasModel:
         if kwargs.get("steps_per_epoch") is None:
             kwargs["steps_per_epoch"] = self.input.size()
         self.trainer.train_with_defaults(callbacks=callbacks, **kwargs)
+
+
+def _default_trainer() -> SingleCostTrainer:
+    num_gpu = get_num_gpu()
+    return SimpleTrainer() if num_gpu <= 1 else SyncMultiGPUTrainerParameterServer(num_gpu)

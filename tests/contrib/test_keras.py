@@ -18,10 +18,18 @@ from tensorpack_lite.dataflow import DataFromList
 from tensorpack_lite.input_source import FeedInput, QueueInput
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.predict import OfflinePredictor, PredictConfig
+from tensorpack_lite.tfutils.sesscreate import NewSessionCreator
 from tensorpack_lite.tfutils.sessinit import SmartInit
 from tensorpack_lite.tfutils.tower.context import PredictTowerContext, TrainTowerContext
 from tensorpack_lite.tfutils.varmanip import load_checkpoint_vars
-from tensorpack_lite.train import ModelDesc, SimpleTrainer, TrainConfig, launch_train_with_config
+from tensorpack_lite.train import (
+    ModelDesc,
+    SimpleTrainer,
+    SyncMultiGPUTrainerParameterServer,
+    SyncMultiGPUTrainerReplicated,
+    TrainConfig,
+    launch_train_with_config,
+)
 
 if TF_VERSION >= (2, 16):
     pytest.importorskip("tf_keras")
@@ -159,6 +167,34 @@ class TestTraining:
         )
         (output,) = OfflinePredictor(config)(np.array([[2.0, 5.0]], "float32"))
         np.testing.assert_array_equal([[2 * (3 - 3 / 16)]], output)
+
+
+class TestTrainers:
+    """The towers of trainers for several devices, all on the CPU here."""
+
+    @pytest.mark.parametrize("kind", [SyncMultiGPUTrainerParameterServer, SyncMultiGPUTrainerReplicated])
+    def test_two_towers_are_one(self, kind):
+        """With the same data in both they train as one does, and validate with the same weights."""
+        config = tf.ConfigProto(allow_soft_placement=True)
+        model = compiled(data=QueueInput(points(8)), trainer=kind([0, 1]))
+        read = Read("dense/kernel")
+        model.fit(
+            points(1),
+            session_creator=NewSessionCreator(config=config),
+            **quiet(callbacks=[read], steps_per_epoch=4),
+        )
+        np.testing.assert_allclose([[3 - 3 / 16], [0]], read.values[0])
+        np.testing.assert_allclose(
+            (3 / 16) ** 2, model.trainer.monitors.get_latest("validation_mse"), rtol=1e-5
+        )
+
+    @pytest.mark.parametrize(
+        ("num_gpu", "kind"), [(0, SimpleTrainer), (1, SimpleTrainer), (2, SyncMultiGPUTrainerParameterServer)]
+    )
+    def test_default(self, monkeypatch, num_gpu, kind):
+        """All GPUs, if there are several."""
+        monkeypatch.setattr(bridge, "get_num_gpu", lambda: num_gpu)
+        assert kind is type(bridge.KerasModel(one_weight, X, Y, points()).trainer)
 
 
 class TestModels:

@@ -1,0 +1,342 @@
+"""trainv1.py: scripts of the first generation, with another import."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fakes.models import Mean, threes
+
+import tensorpack_lite
+from tensorpack_lite import train, trainv1
+from tensorpack_lite.callbacks import InferenceRunner, ScalarStats
+from tensorpack_lite.compat import TensorSpec
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.input_source import FeedInput, QueueInput
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.tfutils.tower.context import TowerContext
+from tensorpack_lite.trainv1 import InputDesc, ModelDesc, TrainConfig, Trainer
+
+OLD_SCRIPT = textwrap.dedent(
+    """
+    from tensorpack import *
+    from tensorpack.trainv1 import *
+    import tensorflow.compat.v1 as tf
+
+    class Model(ModelDesc):
+        def _get_inputs(self):
+            return [InputDesc(tf.float32, (None,), 'x')]
+
+        def _build_graph(self, inputs):
+            w = tf.get_variable('w', initializer=0.0)
+            self.cost = tf.reduce_mean((w - inputs[0]) ** 2, name='cost')
+            summary.add_moving_summary(self.cost)
+
+        def _get_optimizer(self):
+            return tf.train.GradientDescentOptimizer(0.25)
+
+    class Print(Callback):
+        def _setup_graph(self):
+            self.w = self.get_tensors_maybe_in_tower(['w'])[0]
+        def _after_train(self):
+            print('epoch', self.epoch_num, 'w', float(self.trainer.sess.run(self.w)))
+
+    logger.set_logger_dir('log', action='k')
+    config = AutoResumeTrainConfig(
+        model=Model(), dataflow=DataFromList([[[3.0] * 4]] * 2, shuffle=False),
+        callbacks=[ModelSaver(), Print()], max_epoch=EPOCHS)
+    SimpleTrainer(config).train()
+    """
+)
+
+
+class Old(ModelDesc):
+    """fakes.models.Mean as it was written then."""
+
+    def _get_inputs(self):
+        return [InputDesc(tf.float32, (None,), "x")]
+
+    def _build_graph(self, inputs):
+        w = tf.get_variable("w", initializer=0.0)
+        self.cost = tf.reduce_mean((w - inputs[0]) ** 2, name="cost")
+
+    def _get_optimizer(self):
+        return tf.train.GradientDescentOptimizer(0.25)
+
+
+class FinalW(Callback):
+    """The variable at the end."""
+
+    def _after_train(self):
+        self.w = float(self.trainer.sess.run(self.trainer.find_tensor("w")))
+
+
+def config(*callbacks, kind=TrainConfig, **kwargs):
+    """Four steps: four halvings of the distance to 3."""
+    if "data" not in kwargs:
+        kwargs.setdefault("dataflow", threes())
+    kwargs = {
+        "model": Old(),
+        "steps_per_epoch": 2,
+        "max_epoch": 2,
+        "extra_callbacks": [],
+        "monitors": [],
+        **kwargs,
+    }
+    return kind(callbacks=list(callbacks), **kwargs)
+
+
+def trained(trainer_class, final=None, **kwargs):
+    final = FinalW()
+    trainer_class(config(final, **kwargs)).train()
+    return final.w
+
+
+@pytest.mark.slow
+def test_a_script_with_only_its_imports_changed_trains_and_resumes(tmp_path):
+    """Two epochs of two steps; then, called again for three, one more."""
+    text = OLD_SCRIPT.replace("from tensorpack", "from tensorpack_lite").replace("EPOCHS", "int(sys.argv[1])")
+    (tmp_path / "script.py").write_text("import sys\n" + text, encoding="utf-8")
+    environment = dict(
+        os.environ, PYTHONPATH=str(Path(tensorpack_lite.__file__).parents[1]), TF_CPP_MIN_LOG_LEVEL="3"
+    )
+
+    def run(epochs):
+        done = subprocess.run(
+            [sys.executable, "script.py", str(epochs)],
+            cwd=str(tmp_path), env=environment, capture_output=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert 0 == done.returncode, done.stderr.decode()
+        return done.stdout.decode().strip().splitlines()[-1]
+
+    assert f"epoch 2 w {3 - 3 / 2**4}" == run(2)
+    assert f"epoch 3 w {3 - 3 / 2**6}" == run(3)
+
+
+class TestTrainers:
+    @pytest.mark.parametrize("name", ["SimpleTrainer", "QueueInputTrainer"])
+    def test_closed_form(self, name):
+        """The numbers are those of today's trainers."""
+        assert 3 - 3 / 16 == trained(getattr(trainv1, name))
+
+    def test_no_op(self):
+        """Builds, and trains nothing."""
+        assert 0.0 == trained(trainv1.NoOpTrainer)
+
+    def test_each_is_one_of_todays_too(self):
+        """So callbacks and isinstance find what they know."""
+        adaptors = {
+            name
+            for name in trainv1.__all__
+            if name.endswith("Trainer") or "TrainerP" in name or "TrainerR" in name
+        }
+        for name in adaptors - {"SyncMultiGPUTrainer"}:
+            assert issubclass(getattr(trainv1, name), getattr(train, name)), name
+            assert issubclass(getattr(trainv1, name), Trainer)
+
+    def test_a_dataflow_is_fed_as_it_was(self):
+        """Placeholders for SimpleTrainer, a queue for the others."""
+        assert isinstance(trainv1.SimpleTrainer(config())._input_source, FeedInput)
+        assert isinstance(trainv1.NoOpTrainer(config())._input_source, QueueInput)
+
+    def test_an_input_source_is_taken(self):
+        """config.data says how the data comes."""
+        assert 3 - 3 / 16 == trained(trainv1.SimpleTrainer, data=QueueInput(threes()))
+
+    def test_a_queue_of_the_users(self):
+        """QueueInputTrainer's second argument."""
+        queue = tf.FIFOQueue(3, [tf.float32])
+        trainer = trainv1.QueueInputTrainer(config(), queue)
+        trainer.train()
+        assert queue is trainer._input_source.queue
+
+    def test_a_model_of_today(self):
+        """Old trainers take new models."""
+        assert 3 - 3 / 16 == trained(trainv1.SimpleTrainer, model=Mean())
+
+    def test_defaults(self):
+        """Without extra_callbacks and monitors there are the default ones."""
+        trainer = trainv1.SimpleTrainer(config(extra_callbacks=None, monitors=None))
+        trainer.train()
+        assert {"MovingAverageSummary", "ProgressBar", "JSONWriter"} <= {
+            type(cb).__name__ for cb in trainer._callbacks.cbs
+        }
+
+    def test_inference(self):
+        """InferenceRunner works on the old models."""
+        trainer = trainv1.SimpleTrainer(config(InferenceRunner(threes(1), ScalarStats("cost"))))
+        trainer.train()
+        np.testing.assert_allclose((3 / 16) ** 2, trainer.monitors.get_latest("validation_cost"), rtol=1e-6)
+
+
+class TestMultiGPU:
+    @pytest.mark.parametrize(
+        ("name", "arguments"),
+        [
+            ("SyncMultiGPUTrainerParameterServer", {"ps_device": "cpu"}),
+            ("SyncMultiGPUTrainerReplicated", {}),
+            ("SyncMultiGPUTrainer", {}),
+        ],
+    )
+    def test_the_config_says_which_gpus(self, name, arguments):
+        """Two towers with the same data go where one goes."""
+        final = FinalW()
+        options = tf.ConfigProto(allow_soft_placement=True)
+        trainer = getattr(trainv1, name)(config(final, tower=[0, 1], session_config=options), **arguments)
+        assert [0, 1] == trainer.devices
+        trainer.train()
+        assert 3 - 3 / 16 == pytest.approx(final.w)
+
+    def test_async(self):
+        """Its argument arrives."""
+        trainer = trainv1.AsyncMultiGPUTrainer(config(nr_tower=2), scale_gradient=False)
+        assert [0, 1] == trainer.devices
+
+    def test_both_ways_to_say_it(self):
+        """One is enough."""
+        with pytest.raises(ValueError, match="both nr_tower and tower were given"):
+            config(nr_tower=2, tower=[0, 1])
+        assert 2 == config(tower=[3, 5]).nr_tower
+
+
+class TestCustomTrainer:
+    class Own(Trainer):
+        """A trainer as they were written."""
+
+        def _setup(self):
+            cbs = self._input_source.setup(self.model.get_inputs_desc())
+            self.config.callbacks.extend(cbs)
+            with TowerContext("", is_training=True):
+                self.model.build_graph(self._input_source)
+                self.train_op = self.model.get_optimizer().minimize(self.model.get_cost())
+
+    def test_trains(self):
+        """Callbacks that _setup adds to the config are used."""
+        assert 3 - 3 / 16 == trained(self.Own)
+
+    def test_has_inference_and_predictors(self):
+        """Though it says nothing of a tower function."""
+
+        class Predict(Callback):
+            def _setup_graph(self):
+                self.predictor = self.trainer.get_predictor(["x"], ["cost"])
+
+            def _after_train(self):
+                self.cost = self.predictor(np.array([3.0], "float32"))[0]
+
+        predict = Predict()
+        self.Own(config(InferenceRunner(threes(1), ScalarStats("cost")), predict)).train()
+        np.testing.assert_allclose((3 / 16) ** 2, predict.cost, rtol=1e-6)
+
+    def test_a_run_step_of_its_own(self):
+        """Two runs of train_op in a step: eight halvings."""
+
+        class Twice(self.Own):
+            def run_step(self):
+                self.hooked_sess.run(self.train_op)
+                self.hooked_sess.run(self.train_op)
+
+        assert 3 - 3 / 2**8 == trained(Twice)
+
+    def test_an_input_source_set_before_the_constructor(self):
+        """Is left as it is."""
+
+        class Sets(self.Own):
+            def __init__(self, config):
+                self._input_source = FeedInput(config.dataflow)
+                super().__init__(config)
+
+        assert 3 - 3 / 16 == trained(Sets)
+
+    def test_setup_must_be_defined(self):
+        """The base class builds nothing."""
+        with pytest.raises(NotImplementedError, match=r"Trainer: define _setup\(\)"):
+            Trainer(config()).train()
+
+
+class TestModelDesc:
+    def test_inputs(self):
+        """InputDesc, TensorSpec and placeholders, all in one list."""
+
+        class Model(Old):
+            def _get_inputs(self):
+                return [
+                    InputDesc(tf.int32, (None, 3), "a"),
+                    TensorSpec([2], tf.float32, "b"),
+                    tf.placeholder(tf.string, [], "c"),
+                ]
+
+        assert [
+            TensorSpec([None, 3], tf.int32, "a"),
+            TensorSpec([2], tf.float32, "b"),
+            TensorSpec([], tf.string, "c"),
+        ] == Model().get_inputs_desc()
+
+    def test_build_graph_takes_tensors_or_a_list(self):
+        """The old call passed one list."""
+        x = tf.constant([3.0])
+        model = Old()
+        with tf.variable_scope("", reuse=tf.AUTO_REUSE):
+            assert model.build_graph(x) is model.cost
+            assert model.build_graph([x]) is model.get_cost()
+
+    def test_the_cost_of_another_tower_is_not_taken_for_this_ones(self):
+        """A tower that sets none has none."""
+
+        class Sometimes(Old):
+            def _build_graph(self, inputs):
+                if self.training:
+                    super()._build_graph(inputs)
+
+        model = Sometimes()
+        with TowerContext("", is_training=True):
+            assert model.build_graph(tf.constant([3.0])) is not None
+        with TowerContext("pred", is_training=False):
+            assert model.build_graph(tf.constant([3.0])) is None
+
+    @pytest.mark.parametrize(
+        ("call", "method"),
+        [
+            (lambda m: m.inputs(), "_get_inputs"),
+            (lambda m: m.build_graph(), "_build_graph"),
+            (lambda m: m.optimizer(), "_get_optimizer"),
+        ],
+    )
+    def test_what_must_be_defined(self, call, method):
+        """The sentence has the old name."""
+        with pytest.raises(NotImplementedError, match=f"ModelDesc: define {method}"):
+            call(ModelDesc())
+
+
+class TestErrors:
+    def test_a_config_for_a_trainer_of_today(self):
+        """Names both ways out."""
+        with pytest.raises(TypeError, match="launch_train_with_config") as error:
+            train.SimpleTrainer(config())
+        assert "tensorpack_lite.trainv1" in str(error.value)
+
+    def test_no_config(self):
+        """The old trainers are made from one."""
+        with pytest.raises(TypeError, match=r"trainv1.SimpleTrainer: takes a TrainConfig, got int"):
+            trainv1.SimpleTrainer(3)
+
+    @pytest.mark.parametrize("lacking", ["model", "dataflow"])
+    def test_half_a_config(self, lacking):
+        """A model and data are needed."""
+        with pytest.raises(ValueError, match=r"trainv1.SimpleTrainer: the config needs a model, and data"):
+            trainv1.SimpleTrainer(config(**{lacking: None})).train()
+
+    def test_no_cost(self):
+        """Said by the trainer, which needs it."""
+
+        class Forgets(Old):
+            def _build_graph(self, inputs):
+                pass
+
+        with pytest.raises(TypeError, match="cost"):
+            trainv1.SimpleTrainer(config(model=Forgets())).train()
