@@ -173,6 +173,45 @@ class TestPlot:
         assert b"\x89PNG" == output.read_bytes()[:4]
         assert "2 scalars of 2 trainings written" in capsys.readouterr().out
 
+    def test_curves(self, tmp_path, monkeypatch):
+        """Each scalar has a picture of its own with a curve a training; without an output, a window opens."""
+        matplotlib = pytest.importorskip("matplotlib")
+        matplotlib.use("Agg")
+        from matplotlib import pyplot
+
+        names = ["a", "b", "c", "d"]
+        for run, scale in (("first", 1.0), ("second", 10.0)):
+            (tmp_path / run).mkdir()
+            elements = [
+                {**dict.fromkeys(names, step * scale), "epoch_num": step, "global_step": step * 100}
+                for step in (1, 2)
+            ]
+            (tmp_path / run / "stats.json").write_text(json.dumps(elements))
+        figures = []
+        monkeypatch.setattr(pyplot, "show", lambda: figures.append(pyplot.gcf()))
+        first, second = str(tmp_path / "first"), str(tmp_path / "second")
+        assert 0 == main(["plot", first, second, "-x", "epoch_num"])
+
+        (figure,) = figures
+        shown = [axis for axis in figure.axes if axis.get_visible()]
+        assert (6, names) == (len(figure.axes), [axis.get_title() for axis in shown])
+        assert [[1, 2], [1.0, 2.0]] == [list(values) for values in shown[3].lines[0].get_data()]
+        assert [10.0, 20.0] == list(shown[3].lines[1].get_ydata())
+        assert [first, second] == [text.get_text() for text in shown[0].get_legend().get_texts()]
+        assert [] == pyplot.get_fignums()
+
+    def test_one_training_has_no_legend(self, stats, monkeypatch):
+        """There is nothing to tell apart."""
+        pytest.importorskip("matplotlib").use("Agg")
+        from matplotlib import pyplot
+
+        legends = []
+        monkeypatch.setattr(
+            pyplot, "show", lambda: legends.extend(axis.get_legend() for axis in pyplot.gcf().axes)
+        )
+        assert 0 == main(["plot", str(stats)])
+        assert [None, None] == legends
+
     def test_without_matplotlib(self, stats, monkeypatch, capsys):
         """It says what to install."""
         monkeypatch.setitem(sys.modules, "matplotlib", None)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import tensorpack_lite
 from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
+from tensorpack_lite.predict import dataset
 from tensorpack_lite.predict.config import PredictConfig
 from tensorpack_lite.predict.dataset import MultiProcessDatasetPredictor, SimpleDatasetPredictor
 
@@ -163,3 +165,71 @@ class TestMultiProcessMistakes:
         np.testing.assert_array_equal(
             ["", ""], MultiProcessDatasetPredictor(config(), DataFromList([[1]]), 2, False)._gpus
         )
+
+    def test_where_nothing_forks(self, monkeypatch):
+        """It says what to use instead."""
+        monkeypatch.setattr(dataset, "get_all_start_methods", lambda: ["spawn"])
+        with pytest.raises(RuntimeError, match="this system cannot fork. Use SimpleDatasetPredictor"):
+            MultiProcessDatasetPredictor(config(), DataFromList([[1]]), 1)
+
+
+class Pipe:
+    """The end of a pipe that a process has: gives datapoints, keeps answers, and is closed from the other end."""
+
+    def __init__(self, *tasks) -> None:
+        self.tasks, self.answers = list(tasks), []
+
+    def recv(self):
+        if not self.tasks:
+            raise EOFError
+        return self.tasks.pop(0)
+
+    def send(self, answer) -> None:
+        self.answers.append(answer)
+
+
+class TestWhatAProcessDoes:
+    """The body of a process, called in this one."""
+
+    @pytest.fixture
+    def answers(self, monkeypatch):
+        """Function: the answers to datapoints."""
+        monkeypatch.setattr(dataset, "enable_death_signal", lambda _warn: None)
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
+
+        def answer(*datapoints):
+            pipe = Pipe(*enumerate(datapoints))
+            with pytest.raises(EOFError):
+                dataset._predict_all(config(), "", pipe)
+            return pipe.answers
+
+        return answer
+
+    def test_answers(self, answers):
+        """The number of the datapoint and the outputs, on the GPU that it was given."""
+        assert [(0, [2], None, ""), (1, [8], None, "")] == answers([1], [4])
+        assert "" == os.environ["CUDA_VISIBLE_DEVICES"]
+
+    def test_an_error(self, answers):
+        """It is sent with its traceback, and the next datapoint is predicted."""
+        (index, value, error, trace), after = answers([1, 2, 3], [4])
+        assert (0, None, ValueError) == (index, value, type(error))
+        assert "Traceback" in trace
+        assert (1, [8], None, "") == after
+
+    def test_an_error_that_cannot_be_sent(self):
+        """Of TensorFlow's, the text is sent; Python's own are sent as they are."""
+        error = tf.errors.NotFoundError(None, None, "no such file")
+        sent = dataset._sendable(error)
+        assert (RuntimeError, "NotFoundError: no such file") == (type(sent), str(sent))
+        own = KeyError("k")
+        assert own is dataset._sendable(own)
+
+
+def test_a_datapoint_for_a_process_that_is_gone():
+    """The pipe breaks when it is given, and the error says that the process died."""
+    worker = dataset._Worker.__new__(dataset._Worker)
+    worker.connection = mock.Mock(send=mock.Mock(side_effect=BrokenPipeError))
+    worker.process = mock.Mock(pid=123, exitcode=-9)
+    with pytest.raises(RuntimeError, match="process 123 died with exit code -9"):
+        worker.give((0, [1]))

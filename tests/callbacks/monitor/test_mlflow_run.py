@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 from fakes.trainers import CountingTrainer, run
@@ -17,6 +19,90 @@ def test_without_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(ImportError, match=r'needs MLflow. Run: pip install "tensorpack_lite\[mlflow\]"'):
         MLflowMonitor()
+
+
+class FakeMlflow:
+    """
+    What the monitor uses of MLflow, written down; TestARun has the real one.
+
+    Args:
+        experiments: names that exist already.
+    """
+
+    def __init__(self, *experiments) -> None:
+        self.experiments, self.calls = list(experiments), []
+        self.entities = SimpleNamespace(Metric=lambda key, value, timestamp, step: (key, value, step))
+
+    def MlflowClient(self, tracking_uri):
+        self.calls.append(("client", tracking_uri))
+        return self
+
+    def get_experiment_by_name(self, name):
+        return SimpleNamespace(experiment_id=f"id of {name}") if name in self.experiments else None
+
+    def create_experiment(self, name):
+        self.calls.append(("experiment", name))
+        return f"id of {name}"
+
+    def create_run(self, experiment_id, tags, run_name):
+        self.calls.append(("run", experiment_id, tags, run_name))
+        return SimpleNamespace(info=SimpleNamespace(run_id="r1"))
+
+    def log_param(self, run_id, key, value):
+        self.calls.append(("param", run_id, key, value))
+
+    def log_batch(self, run_id, metrics):
+        self.calls.append(("metrics", run_id, metrics))
+
+    def set_terminated(self, run_id, status):
+        self.calls.append(("end", run_id, status))
+
+
+class TestWhatItSends:
+    @staticmethod
+    def train(monkeypatch, mlflow, trigger, **arguments):
+        """One epoch of two steps; returns what was sent."""
+        monkeypatch.setitem(sys.modules, "mlflow", mlflow)
+        monitor = MLflowMonitor("digits", tracking_uri="here", **arguments)
+        run(CountingTrainer(), [CallbackFactory(trigger=trigger)], [monitor], epochs=1)
+        return mlflow.calls
+
+    def test_a_run(self, monkeypatch):
+        """A new experiment, a run with its parameters, scalars at their steps under names that are allowed, the end."""
+
+        def put(self) -> None:
+            self.trainer.monitors.put_scalar("Peak(MB)/gpu:0", 0.5)
+
+        calls = self.train(
+            monkeypatch, FakeMlflow(), put, run_name="first", params={"lr": 0.1}, tags={"a": "b"}
+        )
+        assert [
+            ("client", "here"),
+            ("experiment", "digits"),
+            ("run", "id of digits", {"a": "b"}, "first"),
+            ("param", "r1", "lr", 0.1),
+            ("metrics", "r1", [("Peak_MB_/gpu_0", 0.5, 2), ("epoch_num", 1.0, 2)]),
+            ("end", "r1", "FINISHED"),
+        ] == calls
+
+    def test_an_experiment_that_exists(self, monkeypatch):
+        """It is used."""
+        calls = self.train(monkeypatch, FakeMlflow("digits"), lambda self: None)
+        assert ("run", "id of digits", {}, None) == calls[1]
+
+    def test_a_training_that_fails(self, monkeypatch):
+        """The run is marked as failed."""
+        mlflow = FakeMlflow()
+        with pytest.raises(RuntimeError, match="mine"):
+            self.train(monkeypatch, mlflow, mock.Mock(side_effect=RuntimeError("mine")))
+        assert ("end", "r1", "FAILED") == mlflow.calls[-1]
+
+    def test_a_training_that_never_began(self, monkeypatch):
+        """Without a run there is nothing to end."""
+        monkeypatch.setitem(sys.modules, "mlflow", FakeMlflow())
+        monitor = MLflowMonitor()
+        monitor.after_train()
+        assert monitor.run_id is None
 
 
 @pytest.mark.slow

@@ -37,6 +37,44 @@ def test_a_run_of_the_user(monkeypatch):
     ] == existing.method_calls
 
 
+class TestARunOfItsOwn:
+    """Against a wandb that the test makes up; TestARun has the real one."""
+
+    @pytest.fixture
+    def wandb(self, monkeypatch):
+        made = mock.Mock()
+        monkeypatch.setitem(sys.modules, "wandb", made)
+        return made
+
+    def test_begin_and_end(self, wandb, log_dir):
+        """It is begun with the arguments, in the logger's directory, and finished with code 0."""
+        monitor = WandbMonitor("digits", config={"lr": 0.1}, mode="offline")
+        put = CallbackFactory(trigger=lambda self: self.trainer.monitors.put_scalar("error", 0.5))
+        run(CountingTrainer(), [put], [monitor], epochs=1)
+
+        wandb.init.assert_called_once_with(
+            project="digits", name=None, config={"lr": 0.1}, mode="offline", dir=log_dir
+        )
+        assert wandb.init.return_value is monitor.run
+        assert [
+            mock.call.log({"error": 0.5, "epoch_num": 1}, step=2),
+            mock.call.finish(exit_code=0),
+        ] == monitor.run.method_calls
+
+    def test_after_an_error(self, wandb, log_dir):
+        """It is finished with code 1."""
+        fail = CallbackFactory(trigger=mock.Mock(side_effect=RuntimeError("mine")))
+        monitor = WandbMonitor("digits")
+        with pytest.raises(RuntimeError, match="mine"):
+            run(CountingTrainer(), [fail], [monitor])
+        assert mock.call.finish(exit_code=1) == monitor.run.method_calls[-1]
+
+    def test_images_before_it_begins(self, wandb):
+        """They are nobody's."""
+        WandbMonitor().process_image("picture", np.zeros([1, 2, 2, 3]))
+        assert [] == wandb.Image.mock_calls
+
+
 @pytest.mark.slow
 class TestARun:
     @pytest.fixture
