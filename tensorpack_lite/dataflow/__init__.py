@@ -18,14 +18,26 @@ from __future__ import annotations
 from . import dataset, imgaug
 from .base import DataFlow, DataFlowTerminated, ProxyDataFlow, RNGDataFlow
 from .batch import BatchData, BatchDataByShape
+from .format import CaffeLMDB, HDF5Data, LMDBData, LMDBDataDecoder, SVMLightData
 from .image import AugmentImageComponent, AugmentImageComponents, AugmentImageCoordinates, ImageFromFile
 from .inspect_data import PrintData, TestDataSpeed
+from .map_and_batch import MultiProcessMapAndBatchData, MultiProcessMapAndBatchDataZMQ
+from .map_process import MultiProcessMapData, MultiProcessMapDataZMQ
 from .map_thread import MultiThreadMapData
 from .mapping import MapData, MapDataComponent, SelectComponent
 from .mix import ConcatData, JoinData, RandomChooseData, RandomMixData
 from .raw import DataFromGenerator, DataFromIterable, DataFromList, DataFromQueue, FakeData
+from .remote import RemoteDataZMQ, send_dataflow_zmq
 from .repeat import FixedSizeData, RepeatedData, RepeatedDataPoint
+from .runner import (
+    MultiProcessPrefetchData,
+    MultiProcessRunner,
+    MultiProcessRunnerZMQ,
+    PrefetchData,
+    PrefetchDataZMQ,
+)
 from .runner_thread import MultiThreadPrefetchData, MultiThreadRunner
+from .serialize import HDF5Serializer, LMDBSerializer, NumpySerializer, TFRecordSerializer
 from .shuffle import CacheData, LocallyShuffleData
 
 __all__ = [
@@ -35,6 +47,7 @@ __all__ = [
     "BatchData",
     "BatchDataByShape",
     "CacheData",
+    "CaffeLMDB",
     "ConcatData",
     "DataFlow",
     "DataFlowTerminated",
@@ -44,23 +57,42 @@ __all__ = [
     "DataFromQueue",
     "FakeData",
     "FixedSizeData",
+    "HDF5Data",
+    "HDF5Serializer",
     "ImageFromFile",
     "JoinData",
+    "LMDBData",
+    "LMDBDataDecoder",
+    "LMDBSerializer",
     "LocallyShuffleData",
     "MapData",
     "MapDataComponent",
+    "MultiProcessMapAndBatchData",
+    "MultiProcessMapAndBatchDataZMQ",
+    "MultiProcessMapData",
+    "MultiProcessMapDataZMQ",
+    "MultiProcessPrefetchData",
+    "MultiProcessRunner",
+    "MultiProcessRunnerZMQ",
     "MultiThreadMapData",
     "MultiThreadPrefetchData",
     "MultiThreadRunner",
+    "NumpySerializer",
+    "PrefetchData",
+    "PrefetchDataZMQ",
     "PrintData",
     "ProxyDataFlow",
     "RNGDataFlow",
     "RandomChooseData",
     "RandomMixData",
+    "RemoteDataZMQ",
     "RepeatedData",
     "RepeatedDataPoint",
+    "SVMLightData",
     "SelectComponent",
+    "TFRecordSerializer",
     "TestDataSpeed",
     "dataset",
     "imgaug",
+    "send_dataflow_zmq",
 ]
