@@ -26,13 +26,24 @@ EXTRAS = {
         "opencv-python-headless",
         "scipy",
     ],  # images, and the MATLAB files of SVHN, BSDS500, Caltech101
+    "formats": [
+        "h5py",
+        'lmdb; python_version >= "3.8"',
+        'lmdb<1.5; python_version < "3.8"',
+        "scikit-learn",
+    ],  # files of others
     "wandb": ["pillow", "wandb"],  # it sends images with pillow
     "mlflow": ["mlflow-skinny"],  # the client; `mlflow` itself works as well
     "plot": ["matplotlib"],
-    "keras": ['tf_keras; python_version >= "3.9"'],  # Keras 2 for contrib.keras; TensorFlow up to 2.15 has its own
+    "keras": [
+        'tf_keras; python_version >= "3.9"'
+    ],  # Keras 2 for contrib.keras; TensorFlow up to 2.15 has its own
     "horovod": ["horovod==0.28.1"],
     "dev": [
         "coverage[toml]",
+        "h5py",
+        'lmdb; python_version >= "3.8"',
+        'lmdb<1.5; python_version < "3.8"',  # later ones need a newer Python, and are offered for 3.7 all the same
         "opencv-python-headless",
         "pytest>=7.4",
         "pytest-cov",
@@ -44,7 +55,7 @@ EXTRAS = {
 }
 # Horovod compiles for minutes and is asked for by name only.
 EXTRAS["all"] = sorted(
-    {line for name in ("tf", "examples", "image", "datasets", "dev") for line in EXTRAS[name]}
+    {line for name in ("tf", "examples", "image", "datasets", "formats", "dev") for line in EXTRAS[name]}
 )
 
 setup(
@@ -58,7 +69,7 @@ setup(
     packages=find_packages(include=["tensorpack_lite", "tensorpack_lite.*"]),
     package_data={"tensorpack_lite": ["py.typed"]},
     zip_safe=False,
-    install_requires=["msgpack", "numpy>=1.18", "psutil", "tabulate", "termcolor", "tqdm"],
+    install_requires=["msgpack", "numpy>=1.18", "psutil", "pyzmq", "tabulate", "termcolor", "tqdm"],
     extras_require=EXTRAS,
     entry_points={"console_scripts": ["tensorpack-lite = tensorpack_lite.cli.main:main"]},
     classifiers=[

@@ -34,10 +34,18 @@ BESIDE_THE_FLOORS = {
     "tensorpack_lite.__main__": 8,  # the door from the shell into `cli`; nobody imports it
 }
 
-REQUIRED = {"msgpack", "numpy", "psutil", "tabulate", "termcolor", "tqdm"}  # install_requires of setup.py
+REQUIRED = {
+    "msgpack",
+    "numpy",
+    "psutil",
+    "tabulate",
+    "termcolor",
+    "tqdm",
+    "zmq",
+}  # install_requires of setup.py
 OPTIONAL = {
     "IPython", "comet_ml", "cv2", "h5py", "horovod", "lmdb", "matplotlib", "mlflow", "scipy", "sklearn",
-    "tf_keras", "wandb", "zmq",
+    "tf_keras", "wandb",
 }  # fmt: skip
 
 # An import inside a function is for an optional package. What else is allowed, and why.
@@ -50,10 +58,6 @@ INSIDE_A_FUNCTION = {
         "utils/argtools.py",
         "tensorpack_lite.compat",
     ): "graph_memoized asks for the default graph; utils imports without TensorFlow",
-    (
-        "dataflow/serialize.py",
-        "tensorpack_lite.compat",
-    ): "TFRecords are TensorFlow's; dataflow imports without TensorFlow",
     (
         "compat/private.py",
         "tensorflow.python.debug",
@@ -276,7 +280,7 @@ class TestTheHouse:
     def test_required_packages_are_required_and_used(self, source, root):
         """install_requires of setup.py is exactly what the library imports at its top."""
         line = next(x for x in (root / "setup.py").read_text().splitlines() if "install_requires" in x)
-        declared = {name for name in REQUIRED | OPTIONAL | {"pyzmq"} if f'"{name}' in line}
+        declared = {name for name in REQUIRED | OPTIONAL if f'"{"pyzmq" if name == "zmq" else name}' in line}
         used = {i.target.split(".")[0] for m in source for i in m.imports} & REQUIRED
         assert declared == REQUIRED
         assert used == REQUIRED, "Each required package is really used; take the others out of setup.py."
