@@ -40,7 +40,7 @@ myst_heading_anchors = 3
 nitpick_ignore_regex = [
     ("py:class", r"(tensorflow|abc|threading|multiprocessing|logging|collections|keras|typing)\..*"),
     ("py:.*", r"tensorpack_lite\..*\._.*"),
-    ("py:.*", r"re\.error|numpy\..*"),
+    ("py:.*", r"re\.error|numpy\..*|pickle\..*|zmq\..*"),
 ]
 
 LABEL = re.compile(r"(Runs at|Shapes|Length|Order|Process|Source|Note|tensorpack): ")
@@ -60,6 +60,17 @@ def begins_drawing(lines: list, number: int) -> bool:
     return indentation(below[0]) >= indentation(line) + 4
 
 
+def part_from_letters(line: str) -> str:
+    """`name`s is code and a letter: reStructuredText wants something between the two."""
+    if line.count("`") % 2:
+        return line  # code that goes on in the next line
+    parts = line.split("`")
+    for k in range(2, len(parts), 2):
+        if parts[k][:1].isalpha():
+            parts[k] = "\\ " + parts[k]
+    return "`".join(parts)
+
+
 def adapt(app, what, name, obj, options, lines) -> None:
     """Our docstrings are written to be read in the source; this makes them reStructuredText before napoleon sees them."""
     found, section = [], ""
@@ -74,7 +85,9 @@ def adapt(app, what, name, obj, options, lines) -> None:
             names, text = line.split(":", 1)
             found.append(f"{names.replace(', ', '/')}:{text}")
         else:
-            found.append(line if "`" in line else line.replace("|", r"\|").replace("[*", r"[\*"))
+            found.append(
+                part_from_letters(line) if "`" in line else line.replace("|", r"\|").replace("[*", r"[\*")
+            )
     if what in ("property", "attribute", "data"):
         found.insert(0, "\\ ")  # so that napoleon does not take "text: more text" for a type
     lines[:] = found
