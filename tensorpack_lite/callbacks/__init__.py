@@ -28,7 +28,7 @@ from .graph import (
     RunUpdateOps,
 )
 from .inference import BinaryClassificationStats, ClassificationError, Inferencer, ScalarStats
-from .inference_runner import InferenceRunner, InferenceRunnerBase
+from .inference_runner import DataParallelInferenceRunner, InferenceRunner, InferenceRunnerBase
 from .misc import EstimatedTimeLeft, InjectShell, SendStat
 from .monitor.base import MonitorBase
 from .monitor.comet import CometMLMonitor
@@ -69,6 +69,7 @@ __all__ = [
     "CheckNumerics",
     "ClassificationError",
     "CometMLMonitor",
+    "DataParallelInferenceRunner",
     "DumpParamAsImage",
     "DumpTensor",
     "DumpTensorAsImage",

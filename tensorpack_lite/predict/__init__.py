@@ -11,12 +11,15 @@ from .concurrency import MultiThreadAsyncPredictor
 from .config import PredictConfig
 from .dataset import DatasetPredictorBase, MultiProcessDatasetPredictor, SimpleDatasetPredictor
 from .feedfree import FeedfreePredictor
+from .multigpu import DataParallelOfflinePredictor, MultiTowerOfflinePredictor
 
 __all__ = [
+    "DataParallelOfflinePredictor",
     "DatasetPredictorBase",
     "FeedfreePredictor",
     "MultiProcessDatasetPredictor",
     "MultiThreadAsyncPredictor",
+    "MultiTowerOfflinePredictor",
     "OfflinePredictor",
     "OnlinePredictor",
     "PredictConfig",

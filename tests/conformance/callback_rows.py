@@ -94,6 +94,12 @@ def _inference(inferencer):
     return cb.InferenceRunner(source, inferencer)
 
 
+def _parallel_inference():
+    """A DataParallelInferenceRunner on three datapoints and two towers."""
+    source = DataFromList([[np.ones([2], "float32")]] * 3, shuffle=False)
+    return cb.DataParallelInferenceRunner(source, cb.ScalarStats("cost"), 2)
+
+
 ROWS = [
     Row(
         "BinaryClassificationStats",
@@ -108,6 +114,7 @@ ROWS = [
     Row("CheckNumerics", lambda d: cb.CheckNumerics(run_step=True), True),
     Row("ClassificationError", lambda d: _inference(cb.ClassificationError("x")), True, ScalingTrainer),
     Row("CometMLMonitor", lambda d: cb.CometMLMonitor(mock.Mock()), False),
+    Row("DataParallelInferenceRunner", lambda d: _parallel_inference(), True, ScalingTrainer),
     Row("DumpParamAsImage", lambda d: cb.DumpParamAsImage("x", map_func=lambda v: np.ones([2, 2])), True),
     Row("DumpTensor", lambda d: cb.DumpTensor(["cost"]), True),
     Row("DumpTensorAsImage", lambda d: cb.DumpTensorAsImage("x", map_func=lambda v: np.ones([2, 2])), True),
