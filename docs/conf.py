@@ -18,6 +18,7 @@ release = re.search(
 sys.path.insert(0, str(ROOT / "docs" / "ext"))
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "names_table", "differences_table"]
 exclude_patterns = ["_build"]
+smartquotes = False  # code in reasons and tables stays code
 html_theme = "alabaster"
 html_theme_options = {"description": "Training of TensorFlow graphs", "fixed_sidebar": True}
 
