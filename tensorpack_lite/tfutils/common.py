@@ -7,8 +7,10 @@ from typing import Any
 
 from ..compat import TF_VERSION, ensure_graph_mode
 from ..compat import tfv1 as tf
+from .environment import collect_env_info
 
 __all__ = [
+    "collect_env_info",
     "find_name",
     "get_default_sess_config",
     "get_global_step_value",

@@ -11,6 +11,7 @@ from ..loop.state import StopTraining
 from .base import Trainer
 from .config import AutoResumeTrainConfig, TrainConfig
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
+from .distributed import BytePSTrainer, DistributedTrainerParameterServer, DistributedTrainerReplicated
 from .interface import launch_train_with_config
 from .multi_gpu import (
     AsyncMultiGPUTrainer,
@@ -26,6 +27,9 @@ __all__ = [
     "DEFAULT_MONITORS",
     "AsyncMultiGPUTrainer",
     "AutoResumeTrainConfig",
+    "BytePSTrainer",
+    "DistributedTrainerParameterServer",
+    "DistributedTrainerReplicated",
     "ModelDesc",
     "ModelDescBase",
     "NoOpTrainer",

@@ -1,5 +1,6 @@
-"""Address: the trainers live in train/simple.py and train/multi_gpu.py."""
+"""Address: the trainers live in `simple`, `multi_gpu` and `distributed`."""
 
+from .distributed import BytePSTrainer, DistributedTrainerParameterServer, DistributedTrainerReplicated
 from .multi_gpu import (
     AsyncMultiGPUTrainer,
     SyncMultiGPUTrainer,
@@ -10,6 +11,9 @@ from .simple import NoOpTrainer, QueueInputTrainer, SimpleTrainer
 
 __all__ = [
     "AsyncMultiGPUTrainer",
+    "BytePSTrainer",
+    "DistributedTrainerParameterServer",
+    "DistributedTrainerReplicated",
     "NoOpTrainer",
     "QueueInputTrainer",
     "SimpleTrainer",

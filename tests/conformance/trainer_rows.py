@@ -79,4 +79,11 @@ ROWS = [
     Row("AsyncMultiGPUTrainer", _launched(lambda: AsyncMultiGPUTrainer(1))),
 ]
 
-__all__ = ["ROWS", "Row"]
+NO_ROW = {
+    "BytePSTrainer": "constructing it raises, and names the trainers that do its work",
+    "DistributedTrainerParameterServer": "the same",
+    "DistributedTrainerReplicated": "the same",
+}
+"""Public trainers without a row, and why."""
+
+__all__ = ["NO_ROW", "ROWS", "Row"]
