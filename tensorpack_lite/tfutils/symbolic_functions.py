@@ -23,10 +23,11 @@ def rms(x: Any, name: str | None = None) -> Any:
 
     tensorpack: same.
     """
-    if name is None:
-        with tf.name_scope(None):
-            return rms(x, name=f"{x.op.name}/rms")
-    return tf.sqrt(tf.reduce_mean(tf.square(x)), name=name)
+    mean_square = tf.reduce_mean(tf.square(x))
+    if name is not None:
+        return tf.sqrt(mean_square, name=name)
+    with tf.name_scope(None):
+        return tf.sqrt(mean_square, name=f"{x.op.name}/rms")
 
 
 def psnr(prediction: Any, ground_truth: Any, maxp: float | None = None, name: str = "psnr") -> Any:
@@ -65,7 +66,7 @@ def print_stat(x: Any, message: str | None = None) -> Any:
     """
     facts: list[Any] = ["shape:", tf.shape(x), "mean:", tf.reduce_mean(x)]
     if x.dtype.is_floating:
-        facts += ["rms:", rms(x)]
+        facts += ["rms:", rms(x, name="rms")]
     printed = tf.print(x.op.name if message is None else message, *facts, "values:", x, summarize=20)
     with tf.control_dependencies([printed]):
         return tf.identity(x, name=f"print_{x.op.name}")
