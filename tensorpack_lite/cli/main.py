@@ -9,11 +9,11 @@ from typing import Sequence
 
 from .._version import __version__
 from ..compat import tfv1 as tf
-from . import checkpoint_diff, dump_params, env, ls_checkpoint, plot
+from . import checkpoint_diff, data_check, dump_params, env, ls_checkpoint, plot
 
 __all__ = ["main"]
 
-_COMMANDS = (ls_checkpoint, dump_params, checkpoint_diff, env, plot)
+_COMMANDS = (ls_checkpoint, dump_params, checkpoint_diff, data_check, env, plot)
 _ERROR = 2
 
 

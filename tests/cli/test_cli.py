@@ -44,7 +44,9 @@ def stats(tmp_path):
 
 
 class TestMain:
-    @pytest.mark.parametrize("command", ["ls-checkpoint", "dump-params", "checkpoint-diff", "env", "plot"])
+    @pytest.mark.parametrize(
+        "command", ["ls-checkpoint", "dump-params", "checkpoint-diff", "data-check", "env", "plot"]
+    )
     def test_help(self, command, capsys):
         """Each command explains itself."""
         with pytest.raises(SystemExit) as end:

@@ -1,0 +1,126 @@
+"""`data-check`: what it prints, its exit code, its errors."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tensorpack_lite.cli.main import main
+
+CODE = """
+import time
+from tensorpack_lite.dataflow import BatchData, DataFlow, DataFromList, MapData, MultiThreadMapData, MultiThreadRunner
+
+class Lies(DataFlow):
+    def __iter__(self):
+        return iter([[k] for k in range(20)])
+    def __len__(self):
+        return 21
+
+def slow(dp):
+    time.sleep(0.001)
+    return dp
+
+def in_order():
+    return DataFromList([[k] for k in range(40)], shuffle=False)
+
+def healthy():
+    return BatchData(MapData(in_order(), slow), 4)
+
+def lies():
+    return Lies()
+
+def with_threads():
+    return MultiThreadMapData(in_order(), 2, slow, buffer_size=8, strict=True)
+
+def a_lambda():
+    return MapData(in_order(), lambda dp: dp)
+
+def fails():
+    return MapData(in_order(), lambda dp: dp[1])
+
+not_a_function = 3
+"""
+FAST = ["--seconds", "0.1"]
+
+
+@pytest.fixture
+def flows(tmp_path, monkeypatch):
+    """The module `flows` in the current directory, and how to name its functions."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "flows.py").write_text(CODE, encoding="utf-8")
+    yield "flows:{}".format
+    sys.modules.pop("flows", None)
+
+
+def check(*arguments):
+    """Run the command for a short time."""
+    return main(["data-check", *arguments, *FAST])
+
+
+class TestReport:
+    def test_a_healthy_one(self, flows, capsys):
+        """Exit code 0; a line for each check and each stage, and the limit."""
+        assert 0 == check(flows("healthy"))
+        out = capsys.readouterr().out
+        for line in (
+            r"flows:healthy",
+            r"length           ok        len() says 10, and two passes had that.",
+            r"dtype and shape  ok        20 datapoints of [0: int32 of 1 dimensions (4,)].",
+            r". MapData(slow)   here",
+            r". . DataFromList  here",
+            r"datapoints per second.",
+            r"Limited by MapData(slow) (here): make it faster, or run it in workers:",
+        ):
+            assert line in out
+
+    def test_a_broken_promise(self, flows, capsys):
+        """Exit code 1."""
+        assert 1 == check(flows("lies"))
+        assert "BROKEN    len() says 21, but the first pass had 20 datapoints." in capsys.readouterr().out
+
+    def test_workers(self, flows, capsys):
+        """The function of a map is a part of its own, and limits."""
+        assert 0 == check(flows("with_threads"))
+        out = capsys.readouterr().out
+        assert "waits for workers" in out
+        assert (
+            "Limited by MapData(slow) (in 2 workers of MultiThreadMapData): make it faster, or use more than 2"
+            in out
+        )
+
+    def test_a_warning(self, flows, capsys):
+        """Exit code 0, and 1 when strict."""
+        assert 0 == check(flows("a_lambda"))
+        assert "MapData(<lambda>).func cannot be pickled" in capsys.readouterr().out
+        assert 1 == check(flows("a_lambda"), "--strict")
+
+    def test_an_error_of_the_pipeline(self, flows, capsys):
+        """Is a broken promise, not a failure of the command."""
+        assert 1 == check(flows("fails"))
+        assert "the pipeline raised IndexError: list index out of range" in capsys.readouterr().out
+
+    def test_a_path(self, flows, tmp_path, monkeypatch, capsys):
+        """Instead of a module."""
+        monkeypatch.chdir("/")
+        assert 1 == check(f"{tmp_path}/flows.py:lies")
+        assert "len() says 21" in capsys.readouterr().out
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("target", "text"),
+        [
+            ("flows", "takes module:function, got 'flows'"),
+            ("flows:nothing", "flows has no function 'nothing'"),
+            ("flows:not_a_function", "flows has no function 'not_a_function'"),
+            ("no_such_module:f", "No module named 'no_such_module'"),
+            ("no_such_file.py:f", "there is no file no_such_file.py"),
+        ],
+    )
+    def test_nothing_to_check(self, flows, capsys, target, text):
+        """Exit code 2 and a sentence."""
+        assert 2 == check(target)
+        assert text in capsys.readouterr().err

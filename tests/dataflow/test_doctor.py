@@ -1,0 +1,348 @@
+"""The doctor: for each check a pipeline that breaks exactly that, and one that is healthy."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import time
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.dataflow.base import DataFlow, RNGDataFlow
+from tensorpack_lite.dataflow.batch import BatchData
+from tensorpack_lite.dataflow.doctor import BROKEN, NOT_CHECKED, OK, WARNING, _Doctor, examine
+from tensorpack_lite.dataflow.map_thread import MultiThreadMapData
+from tensorpack_lite.dataflow.mapping import MapData
+from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
+from tensorpack_lite.dataflow.repeat import RepeatedData
+from tensorpack_lite.dataflow.runner import MultiProcessRunnerZMQ
+from tensorpack_lite.dataflow.runner_thread import MultiThreadRunner
+
+NUM = 120
+SECONDS = 0.1  # for each check
+
+
+class Noise(RNGDataFlow):
+    """120 datapoints [float32 array, int], random and well behaved."""
+
+    def __iter__(self):
+        for k in range(NUM):
+            yield [self.rng.rand(3).astype("float32"), k]
+
+    def __len__(self):
+        return NUM
+
+
+class LiesAboutItsLength(Noise):
+    def __len__(self):
+        return NUM + 1
+
+
+class EndsForGood(Noise):
+    """A generator that is there once."""
+
+    def reset_state(self):
+        super().reset_state()
+        self.left = super().__iter__()
+
+    def __iter__(self):
+        yield from self.left
+
+
+class DriftsInDtype(Noise):
+    def __iter__(self):
+        for array, k in super().__iter__():
+            yield [array.astype("float64") if k == 70 else array, k]
+
+
+class LosesAComponent(Noise):
+    def __iter__(self):
+        for array, k in super().__iter__():
+            yield [array] if k == 70 else [array, k]
+
+
+class DriftsInShape(Noise):
+    def __iter__(self):
+        for array, k in super().__iter__():
+            yield [array[:2] if k == 70 else array, k]
+
+
+class UsesTheGlobalRng(Noise):
+    def __iter__(self):
+        for array, k in super().__iter__():
+            yield [array, np.random.randint(1 << 30) if k >= 40 else k]
+
+
+class Leaks(Noise):
+    """Keeps half a megabyte for each datapoint that it gave."""
+
+    def reset_state(self):
+        super().reset_state()
+        self.kept = []
+
+    def __iter__(self):
+        for datapoint in super().__iter__():
+            self.kept.append(np.ones(1 << 16))
+            time.sleep(0.001)  # or it fills the memory of the machine
+            yield datapoint
+
+
+class HoldsAFile(Noise):
+    def __init__(self):
+        self.log = open(__file__)  # noqa: SIM115
+        self.log.close()
+
+
+class Fails(Noise):
+    def __iter__(self):
+        yield from itertools.islice(super().__iter__(), 50)
+        raise OSError("the disk is gone")
+
+
+class SameInEachCopy(DataFlow):
+    """1000 datapoints in order: two workers give each of them twice."""
+
+    def __iter__(self):
+        for k in range(1000):
+            yield [k]
+
+    def __len__(self):
+        return 1000
+
+
+class Shuffled(SameInEachCopy, RNGDataFlow):
+    """The same in a random order."""
+
+    def __iter__(self):
+        for k in self.rng.permutation(1000):
+            yield [int(k)]
+
+
+class ShuffledByTheGlobalRng(SameInEachCopy):
+    """In a random order that is the same in all forked workers."""
+
+    def __iter__(self):
+        for k in np.random.permutation(1000):
+            yield [int(k)]
+
+
+class Noise0:
+    """Six datapoints."""
+
+    def __iter__(self):
+        return iter([[k] for k in range(6)])
+
+
+def unchanged(datapoint):
+    """The datapoint."""
+    return datapoint
+
+
+def uneven(datapoint):
+    """Takes longer for some."""
+    time.sleep(0.001 * (datapoint[1] % 3))
+    return datapoint
+
+
+def slow(datapoint):
+    """2 ms of waiting."""
+    time.sleep(0.002)
+    return datapoint
+
+
+def results(report):
+    """What is not as it should be."""
+    return {finding.check: finding.status for finding in report.findings if finding.status != OK}
+
+
+class TestHealthy:
+    @pytest.mark.parametrize(
+        "build",
+        [
+            Noise,
+            lambda: BatchData(Noise(), 8),
+            lambda: MultiThreadMapData(Noise(), 1, unchanged, strict=True),
+        ],
+        ids=["source", "batches", "map with a thread"],
+    )
+    def test_nothing_is_found(self, build):
+        """All checks pass, and the speed is known."""
+        report = examine(build, SECONDS)
+        assert {} == results(report)
+        assert [] == report.broken
+        assert report.speed.per_second > 0
+
+    def test_what_is_said(self):
+        """The numbers of the healthy pipeline."""
+        report = examine(Noise, SECONDS)
+        assert "len() says 120, and two passes had that." == report["length"].text
+        assert (
+            "240 datapoints of [0: float32 of 1 dimensions (3,), 1: int]." == report["dtype and shape"].text
+        )
+        assert "the same 120 datapoints" in report["determinism"].text
+
+
+class TestBroken:
+    @pytest.mark.parametrize(
+        ("build", "check", "text", "others"),
+        [
+            (LiesAboutItsLength, "length", r"len\(\) says 121, but the first pass had 120 datapoints", {}),
+            (
+                EndsForGood,
+                "length",
+                r"len\(\) says 120, but the second pass had 0 datapoints",
+                {"memory": NOT_CHECKED},
+            ),
+            (
+                DriftsInDtype,
+                "dtype and shape",
+                r"component 0 is float32 .* \(from datapoint 0\), then float64 .* \(from datapoint 70\)",
+                {},
+            ),
+            (
+                LosesAComponent,
+                "dtype and shape",
+                r"a list of 2 components .*, then a list of 1 components \(from datapoint 70\)",
+                {},
+            ),
+            (
+                UsesTheGlobalRng,
+                "determinism",
+                r"differ from datapoint 40 on\. Draw random numbers from `self.rng`",
+                {},
+            ),
+        ],
+    )
+    def test_it_is_found(self, build, check, text, others):
+        """That check and no other one, with a sentence that says where."""
+        report = examine(build, SECONDS)
+        assert {check: BROKEN, **others} == results(report), report
+        assert re.search(text, report[check].text), report[check].text
+        assert [report[check]] == report.broken
+
+    def test_a_leak(self):
+        """Memory that grows after a whole pass."""
+        status, text = _Doctor(Leaks, 0.8, 200, 7).memory()
+        assert (BROKEN, "Something keeps datapoints: a list, a cache without a limit, a log?") == (
+            status,
+            text[-67:],
+        )
+        assert re.match(r"grew by \d+ MB over \d+ datapoints, [45]\d\d kB each, workers included", text), text
+
+    def test_workers_that_yield_the_same(self):
+        """A runner with two workers over data in order."""
+        report = examine(lambda: MultiThreadRunner(SameInEachCopy, 1, 2), SECONDS)
+        assert [("duplicates", BROKEN)] == [(finding.check, finding.status) for finding in report.broken]
+        text = "the 2 workers of MultiThreadRunner each run all of the data, and 100% of the first 250 datapoints are the same"
+        assert re.search(text, report["duplicates"].text), report["duplicates"].text
+
+    def test_workers_that_differ(self):
+        """A runner with two workers over random data."""
+        report = examine(lambda: MultiThreadRunner(Shuffled, 1, 2), SECONDS)
+        assert OK == report["duplicates"].status, report["duplicates"].text
+
+    def test_an_error(self):
+        """Is a finding that says what and where, and the last one."""
+        report = examine(Fails, SECONDS)
+        assert ["first datapoint", "length"] == [finding.check for finding in report.findings]
+        assert BROKEN == report["length"].status
+        assert "the pipeline raised OSError: the disk is gone" in report["length"].text
+        assert "test_doctor.py:" in report["length"].text
+        assert report.speed is None
+
+    def test_an_error_of_a_worker(self):
+        """The place is that in the worker."""
+        report = examine(lambda: MultiThreadMapData(Noise(), 1, lambda dp: dp[7], strict=True), SECONDS)
+        assert [("first datapoint", BROKEN)] == [
+            (finding.check, finding.status) for finding in report.findings
+        ]
+        assert "test_doctor.py:" in report["first datapoint"].text
+
+    @pytest.mark.parametrize(
+        ("build", "text"),
+        [
+            (lambda: [1], "returned list, which is no DataFlow"),
+            (lambda: DataFromList([]), "gave no datapoint at all"),
+        ],
+    )
+    def test_no_data(self, build, text):
+        """The other checks are left out."""
+        report = examine(build, SECONDS)
+        assert 1 == len(report.findings)
+        assert BROKEN == report.findings[0].status
+        assert text in report.findings[0].text
+
+
+class TestWarnings:
+    @pytest.mark.parametrize(
+        ("build", "check", "text"),
+        [
+            (lambda: RepeatedData(Noise(), 3), "length", "ok"),
+            (
+                DriftsInShape,
+                "dtype and shape",
+                r"component 0 has 2 shapes: it is \(3,\) .*, then \(2,\) \(from datapoint 70\)",
+            ),
+            (
+                lambda: MapData(Noise(), lambda dp: dp),
+                "pickling",
+                r"MapData\(<lambda>\)\.func cannot be pickled",
+            ),
+            (HoldsAFile, "pickling", r"HoldsAFile\.log cannot be pickled"),
+            (
+                lambda: MultiThreadMapData(Noise(), 1, unchanged),
+                "length",
+                r"goes on after that, perhaps for ever",
+            ),
+        ],
+    )
+    def test_it_is_found(self, build, check, text):
+        """No promise is broken; still, some users are surprised."""
+        report = examine(build, SECONDS)
+        wanted = {} if text == "ok" else {check: WARNING}
+        assert wanted == results(report)
+        assert text == "ok" or re.search(text, report[check].text), report[check].text
+
+    def test_another_order(self):
+        """Several workers deliver in the order in which they get ready."""
+        report = examine(lambda: MultiThreadMapData(Noise(), 3, uneven, buffer_size=30, strict=True), 0.25)
+        assert {"determinism": WARNING} == results(report)
+        assert "in another order" in report["determinism"].text or "get ready" in report["determinism"].text
+
+    def test_a_pass_too_long_to_count(self):
+        """Nothing is claimed."""
+        report = examine(lambda: MapData(Noise(), slow), 0.05)
+        assert NOT_CHECKED == report["length"].status
+
+    def test_no_length(self):
+        """Is no fault, and the consequences are named."""
+        report = examine(lambda: DataFromGenerator(Noise0()), SECONDS)
+        assert OK == report["length"].status
+        assert "InferenceRunner a FixedSizeData" in report["length"].text
+
+
+@pytest.mark.parametrize("arguments", [{"seconds": 0}, {"size": 0}])
+def test_numbers_out_of_range(arguments):
+    """Refused."""
+    with pytest.raises(ValueError, match="seconds must be > 0 and size >= 1"):
+        examine(Noise, **arguments)
+
+
+class TestProcesses:
+    """What forked workers would yield; none is started for that."""
+
+    @pytest.mark.parametrize(
+        ("kind", "status"),
+        [(SameInEachCopy, BROKEN), (Shuffled, OK), (ShuffledByTheGlobalRng, BROKEN)],
+        ids=["in order", "by self.rng", "by np.random"],
+    )
+    def test_duplicates(self, kind, status):
+        """Each worker has a stream for `self.rng`, but all begin with one state of np.random."""
+        finding = _Doctor(lambda: MultiProcessRunnerZMQ(kind(), 2), 5, 2000, 7).duplicates()
+        assert status == finding[0], finding
+
+    @pytest.mark.slow
+    def test_a_healthy_runner(self):
+        """With one worker in order, and with a seed the same each time."""
+        assert {} == results(examine(lambda: MultiProcessRunnerZMQ(Noise(), 1), 0.5))

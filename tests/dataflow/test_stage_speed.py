@@ -1,0 +1,133 @@
+"""Where the time of a pipeline goes."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tensorpack_lite.dataflow.base import DataFlow
+from tensorpack_lite.dataflow.batch import BatchData
+from tensorpack_lite.dataflow.map_thread import MultiThreadMapData
+from tensorpack_lite.dataflow.mapping import MapData, MapDataComponent
+from tensorpack_lite.dataflow.mix import JoinData
+from tensorpack_lite.dataflow.raw import DataFromList
+from tensorpack_lite.dataflow.runner import MultiProcessRunnerZMQ
+from tensorpack_lite.dataflow.runner_thread import MultiThreadRunner
+from tensorpack_lite.dataflow.stage_speed import measure_stages, num_workers, stage_name, walk
+
+
+def source():
+    """Six datapoints."""
+    return DataFromList([[k] for k in range(6)], shuffle=False)
+
+
+def wait_1ms(datapoint):
+    """Waits."""
+    time.sleep(0.001)
+    return datapoint
+
+
+def wait_4ms(datapoint):
+    """Waits longer."""
+    time.sleep(0.004)
+    return datapoint
+
+
+class Counted(DataFlow):
+    """Counts its resets."""
+
+    def __init__(self):
+        self.resets = 0
+
+    def __iter__(self):
+        return iter([[0]])
+
+    def reset_state(self):
+        self.resets += 1
+
+
+def by_name(speed):
+    """The stages by name."""
+    return {stage.name: stage for stage in speed.stages}
+
+
+class TestMeasureStages:
+    def test_the_slowest_stage_limits(self):
+        """Each stage's time is its own, without that of the stages before it."""
+        speed = measure_stages(
+            lambda: BatchData(MapData(MapData(source(), wait_4ms), wait_1ms), 2), 0.2, 1000
+        )
+        stages = by_name(speed)
+        assert ["BatchData", "MapData(wait_1ms)", "MapData(wait_4ms)", "DataFromList"] == [
+            s.name for s in speed.stages
+        ]
+        assert [0, 1, 2, 3] == [stage.depth for stage in speed.stages]
+        assert "MapData(wait_4ms)" == speed.limit.name
+        assert 100 < stages["MapData(wait_4ms)"].per_second <= 250
+        assert stages["MapData(wait_1ms)"].seconds < stages["MapData(wait_4ms)"].seconds / 2
+        assert stages["BatchData"].count == stages["MapData(wait_1ms)"].count // 2
+        assert 1 == pytest.approx(sum(stage.share for stage in speed.stages))
+
+    def test_a_map_with_threads(self):
+        """The consumer's part waits; the function is measured alone, times the threads."""
+        speed = measure_stages(lambda: MultiThreadMapData(source(), 4, wait_4ms, buffer_size=8), 0.2, 1000)
+        stages = by_name(speed)
+        assert stages["MultiThreadMapData(wait_4ms)"].waits
+        assert ("MapData(wait_4ms)", "in 4 workers of MultiThreadMapData") == (
+            speed.limit.name,
+            speed.limit.place,
+        )
+        assert 400 < stages["MapData(wait_4ms)"].per_second <= 1000
+
+    @pytest.mark.parametrize(
+        "build",
+        [
+            lambda: MultiThreadRunner(lambda: MapData(source(), wait_4ms), 5, 2),
+            lambda: MultiProcessRunnerZMQ(MapData(source(), wait_4ms), 2),
+        ],
+        ids=["threads", "processes"],
+    )
+    def test_runners(self, build):
+        """What runs in the workers is a part of its own, which limits here."""
+        speed = measure_stages(build, 0.2, 1000)
+        assert "MapData(wait_4ms)" == speed.limit.name
+        assert speed.limit.place.startswith("in 2 workers of Multi")
+        assert [True, False, False] == [stage.waits for stage in speed.stages]
+
+    def test_a_slow_consumer_limits(self):
+        """Workers that are faster than what stands behind them do not matter."""
+        speed = measure_stages(lambda: MapData(MultiThreadRunner(source, 5, 2), wait_4ms), 0.2, 1000)
+        assert ("MapData(wait_4ms)", "here") == (speed.limit.name, speed.limit.place)
+
+    def test_several_sources(self):
+        """One that is used twice is reset once and shown once."""
+        built = []
+
+        def build():
+            built.append(Counted())
+            return MapData(JoinData([built[-1], built[-1]]), wait_1ms)
+
+        speed = measure_stages(build, 0.05, 1000)
+        assert ["MapData(wait_1ms)", "JoinData", "Counted"] == [stage.name for stage in speed.stages]
+        assert 1 == built[0].resets
+
+    def test_an_empty_pipeline(self):
+        """Nothing can be measured."""
+        with pytest.raises(RuntimeError, match="yielded no datapoint"):
+            measure_stages(lambda: DataFromList([]), 0.1, 10)
+
+
+class TestNames:
+    def test_the_function_is_named(self):
+        """Whichever argument it was."""
+        assert "DataFromList" == stage_name(source())
+        assert "MapData(wait_1ms)" == stage_name(MapData(source(), wait_1ms))
+        assert "MapDataComponent(wait_1ms)" == stage_name(MapDataComponent(source(), wait_1ms))
+        assert "MultiThreadMapData(wait_1ms)" == stage_name(MultiThreadMapData(source(), 1, wait_1ms))
+
+    def test_walk_stops_at_runners(self):
+        """What they wrap runs elsewhere."""
+        flow = BatchData(MultiThreadRunner(lambda: MapData(source(), wait_1ms), 5, 2), 2)
+        assert ["BatchData", "MultiThreadRunner"] == [type(stage).__name__ for stage in walk(flow)]
+        assert [0, 2] == [num_workers(stage) for stage in walk(flow)]
