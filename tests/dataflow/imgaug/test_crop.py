@@ -1,0 +1,172 @@
+"""Rectangles, cut out and covered."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.dataflow.imgaug import (
+    CenterCrop,
+    GoogleNetRandomCropAndResize,
+    RandomCrop,
+    RandomCropRandomShape,
+    RandomCutout,
+)
+from tensorpack_lite.dataflow.imgaug.base import ImagePlaceholder
+from tensorpack_lite.dataflow.imgaug.transform import CropTransform, ResizeTransform
+from tensorpack_lite.utils.utils import fix_rng_seed
+
+IMAGE = np.arange(24, dtype=np.uint8).reshape(4, 6)
+
+
+def draws(augmentor, shape, count=300):
+    """Many transforms."""
+    fix_rng_seed(0)
+    augmentor.reset_state()
+    return [augmentor.get_transform(ImagePlaceholder(shape)) for _ in range(count)]
+
+
+class TestRandomCrop:
+    def test_every_place_comes(self):
+        """The last ones too."""
+        places = {(tfm.y0, tfm.x0) for tfm in draws(RandomCrop((2, 4)), (4, 6))}
+        assert {(y, x) for y in range(3) for x in range(3)} == places
+
+    def test_the_image(self, drawing):
+        """Row, then column."""
+        np.testing.assert_array_equal(IMAGE[1:3, 2:6], drawing(RandomCrop((2, 4)), 1, 2).augment(IMAGE))
+
+    def test_as_large_as_the_image(self):
+        """One place."""
+        np.testing.assert_array_equal(IMAGE, RandomCrop((4, 6)).augment(IMAGE))
+
+    @pytest.mark.parametrize("kind", [RandomCrop, CenterCrop])
+    def test_too_large(self, kind):
+        """Of a side alone too."""
+        with pytest.raises(
+            ValueError, match=rf"{kind.__name__}: wants 5x2 \(height x width\) of an image that has only 4x6"
+        ):
+            kind((5, 2)).augment(IMAGE)
+
+    def test_repr(self):
+        """A pair, whatever was given."""
+        assert "imgaug.RandomCrop(crop_shape=(224, 224))" == repr(RandomCrop(224))
+
+
+class TestCenterCrop:
+    @pytest.mark.parametrize(
+        ("shape", "expected"), [((2, 2), IMAGE[1:3, 2:4]), ((3, 3), IMAGE[0:3, 1:4]), (4, IMAGE[:, 1:5])]
+    )
+    def test_the_middle(self, shape, expected):
+        """Half of what is left over, rounded down, is before it."""
+        np.testing.assert_array_equal(expected, CenterCrop(shape).augment(IMAGE))
+
+
+class TestRandomCropRandomShape:
+    def test_sizes_and_places(self):
+        """All sizes from least to greatest, and all places, the last ones too."""
+        tfms = draws(RandomCropRandomShape(2, 3, wmax=4), (5, 5), 1000)
+        assert {2, 3, 4} == {tfm.w for tfm in tfms}
+        assert {3, 4, 5} == {tfm.h for tfm in tfms}
+        assert {0, 1, 2, 3} == {tfm.x0 for tfm in tfms if tfm.w == 2}
+        assert {0, 1, 2} == {tfm.y0 for tfm in tfms if tfm.h == 3}
+        assert all(tfm.x0 + tfm.w <= 5 and tfm.y0 + tfm.h <= 5 for tfm in tfms)
+
+    def test_greatest_beyond_the_image(self):
+        """The image is the limit."""
+        assert {4, 5} == {tfm.w for tfm in draws(RandomCropRandomShape(4, 4, 100, 100), (5, 5))}
+
+    def test_too_small_an_image(self):
+        """For the least size."""
+        with pytest.raises(ValueError, match="RandomCropRandomShape: wants 7x2"):
+            RandomCropRandomShape(2, 7).augment(IMAGE)
+
+    @pytest.mark.parametrize(("arguments", "name"), [((3, 3, 2), "wmin, wmax"), ((3, 3, 3, 2), "hmin, hmax")])
+    def test_least_above_greatest(self, arguments, name):
+        """Refused when built."""
+        with pytest.raises(ValueError, match=name):
+            RandomCropRandomShape(*arguments)
+
+    def test_dead_argument(self, monkeypatch):
+        """Accepted, with a warning."""
+        from tensorpack_lite.utils import logger
+
+        said = []
+        monkeypatch.setattr(logger, "warning", said.append)
+        RandomCropRandomShape(2, 2, max_aspect_ratio=2.0)
+        assert "It has no effect" in said[0]
+
+
+@pytest.mark.usefixtures("cv2")
+class TestGoogleNet:
+    def test_area_and_shape(self):
+        """Within what was asked for, to the rounding; then a square."""
+        for tfm in draws(
+            GoogleNetRandomCropAndResize((0.2, 0.5), (0.75, 1.333), target_shape=32), (200, 200)
+        ):
+            crop, resize = tfm.tfms
+            assert isinstance(crop, CropTransform)
+            assert 0.2 - 0.02 <= crop.h * crop.w / 200**2 <= 0.5 + 0.02
+            assert 0.75 - 0.02 <= min(crop.h / crop.w, crop.w / crop.h)
+            assert (crop.h, crop.w, 32, 32) == (resize.h, resize.w, resize.new_h, resize.new_w)
+
+    def test_sides_change_places(self):
+        """As often wide as high, when the range of shapes is of wide ones only."""
+        tfms = draws(GoogleNetRandomCropAndResize((0.2, 0.2), (2, 2)), (100, 100), 400)
+        wide = sum(tfm.tfms[0].w > tfm.tfms[0].h for tfm in tfms)
+        assert 200 == pytest.approx(wide, abs=40)
+
+    def test_nothing_fits(self):
+        """A whole area in another shape: the shorter side resized, and the middle cut out."""
+        (tfm,) = draws(GoogleNetRandomCropAndResize((1, 1), (1, 1), target_shape=8), (20, 40), 1)
+        resize, crop = tfm.tfms
+        assert isinstance(resize, ResizeTransform)
+        assert (8, 16) == (resize.new_h, resize.new_w)
+        assert (0, 4, 8, 8) == (crop.y0, crop.x0, crop.h, crop.w)
+
+    def test_of_one_pixel(self):
+        """Rounding to nothing is no rectangle."""
+        assert (4, 4, 3) == GoogleNetRandomCropAndResize(target_shape=4).augment(
+            np.zeros((1, 1, 3), np.uint8)
+        ).shape
+
+
+class TestRandomCutout:
+    @pytest.mark.parametrize("channels", [(), (1,), (3,)])
+    def test_a_number(self, drawing, channels):
+        """Its rectangle is covered, the rest stays, and so does the source."""
+        image = np.full((4, 6) + channels, 9, np.uint8)
+        covered = drawing(RandomCutout(2, 3, fill=5), 2, 3, 1, 2).augment(image)
+        expected = image.copy()
+        expected[1:3, 2:5] = 5
+        np.testing.assert_array_equal(expected, covered)
+        assert (image == 9).all()
+
+    def test_ranges(self):
+        """low <= side < high, wholly inside; upstream failed there."""
+        fix_rng_seed(0)
+        augmentor, sizes = RandomCutout((1, 3), (2, 5)), set()
+        for _ in range(300):
+            rows, columns = np.nonzero(augmentor.augment(np.ones((4, 6), np.float32)) == 0)
+            height, width = np.ptp(rows) + 1, np.ptp(columns) + 1
+            assert height * width == len(rows)
+            sizes.add((int(height), int(width)))
+        assert {(h, w) for h in (1, 2) for w in (2, 3, 4)} == sizes
+
+    def test_colour(self):
+        """One value for each channel."""
+        covered = RandomCutout(4, 6, fill=(1, 2, 3)).augment(np.zeros((4, 6, 3), np.uint8))
+        assert [1, 2, 3] == covered[2, 2].tolist()
+
+    def test_too_large(self):
+        """It is to be inside."""
+        with pytest.raises(ValueError, match="RandomCutout: wants 5x1"):
+            RandomCutout(5, 1).augment(IMAGE)
+
+    @pytest.mark.parametrize(
+        ("value", "error"), [((3, 3), ValueError), ((0, 2), ValueError), ("x", TypeError)]
+    )
+    def test_no_range(self, value, error):
+        """Refused when built."""
+        with pytest.raises(error, match="RandomCutout: w_range takes"):
+            RandomCutout(1, value)
