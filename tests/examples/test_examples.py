@@ -16,19 +16,24 @@ import pytest
 pytest.importorskip("tensorflow")
 
 import tensorpack_lite
+from tensorpack_lite.compat import TF_VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 SHORT = {
     "00_journey.py": [],
     "custom_trainer.py": ["--steps-per-epoch", "2", "--max-epoch", "1"],
+    "keras_digits.py": ["--steps-per-epoch", "2", "--max-epoch", "1"],
     "mnist_convnet.py": ["--steps-per-epoch", "2", "--max-epoch", "1"],
     "mnist_plain_tf.py": ["--steps-per-epoch", "2", "--max-epoch", "1"],
+    "trainv1_digits.py": ["--steps-per-epoch", "2", "--max-epoch", "1"],
 }
 
 
 def run(name: str, arguments: list, directory: Path) -> str:
     """Run an example in `directory`; gives what it printed."""
+    if name == "keras_digits.py" and TF_VERSION >= (2, 16):
+        pytest.importorskip("tf_keras")
     environment = dict(
         os.environ, PYTHONPATH=str(Path(tensorpack_lite.__file__).parents[1]), TF_CPP_MIN_LOG_LEVEL="3"
     )
@@ -119,6 +124,24 @@ def test_the_convnets_reach_what_is_claimed(name, tmp_path):
     """Digits: a validation accuracy of at least 0.98 after all epochs."""
     run(name, ["--log-dir", "log"], tmp_path)
     assert latest(tmp_path / "log")["val_accuracy"] >= 0.98
+
+
+@pytest.mark.slow
+def test_keras_and_the_first_generation_reach_what_is_claimed(tmp_path):
+    """Digits: at least 0.975 of the validation images are right after all epochs."""
+    run("trainv1_digits.py", ["--log-dir", "old"], tmp_path)
+    assert latest(tmp_path / "old")["validation_error"] <= 0.025
+    run("keras_digits.py", ["--log-dir", "keras"], tmp_path)
+    assert latest(tmp_path / "keras")["validation_accuracy"] >= 0.975
+
+
+@pytest.mark.slow
+def test_the_first_generation_resumes(tmp_path):
+    """Its `--resume` goes on with the epoch after the last one."""
+    arguments = ["--steps-per-epoch", "2", "--log-dir", "log"]
+    run("trainv1_digits.py", [*arguments, "--max-epoch", "1"], tmp_path)
+    run("trainv1_digits.py", [*arguments, "--max-epoch", "2", "--resume"], tmp_path)
+    assert (2, 4) == tuple(latest(tmp_path / "log")[key] for key in ("epoch_num", "global_step"))
 
 
 @pytest.mark.slow

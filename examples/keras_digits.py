@@ -1,0 +1,80 @@
+"""
+A Keras model, trained by this library: Keras's layers, the library's loop, callbacks and checkpoints.
+
+Shows: `KerasModel`, with BatchNormalization, Dropout and a weight regularizer of Keras.
+Expect: see the table in examples/README.md.
+
+On TensorFlow 2.16 and later it needs Keras 2: pip install "tensorpack_lite[keras]".
+
+    python examples/keras_digits.py                      1,797 digits that scikit-learn brings; no network
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from tensorpack_lite import *
+from tensorpack_lite import tfv1 as tf
+from tensorpack_lite.contrib.keras import KerasModel, import_keras
+from tensorpack_lite.dataflow import dataset
+
+SIZE = 28
+
+
+def build(image):
+    """From a batch of images to a model; called in each tower."""
+    keras = import_keras()
+    layers = keras.layers
+    decay = keras.regularizers.l2(1e-5)
+    return keras.models.Sequential(
+        [
+            layers.InputLayer(input_tensor=tf.expand_dims(image, 3) * 2 - 1),
+            layers.Conv2D(32, 3, padding="same", use_bias=False),
+            layers.BatchNormalization(momentum=0.9),
+            layers.Activation("relu"),
+            layers.MaxPooling2D(),
+            layers.Conv2D(32, 3, padding="same", activation="relu"),
+            layers.MaxPooling2D(),
+            layers.Flatten(),
+            layers.Dense(64, activation="relu", kernel_regularizer=decay),
+            layers.Dropout(0.5),
+            layers.Dense(10, activation="softmax", kernel_regularizer=decay),
+        ]
+    )
+
+
+def main(argv=None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--max-epoch", type=int, default=15)
+    parser.add_argument("--steps-per-epoch", type=int, default=0, help="0: the whole data")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--log-dir", default=os.path.join("train_log", "keras_digits"))
+    args = parser.parse_args(argv)
+
+    logger.set_logger_dir(args.log_dir, action="b")
+    tf.disable_eager_execution()  # so that the next line seeds the graph
+    tf.set_random_seed(args.seed)
+    fix_rng_seed(args.seed)
+
+    train = BatchData(dataset.Digits("train", size=SIZE), 32)
+    validation = BatchData(dataset.Digits("test", size=SIZE, shuffle=False), 40)
+    model = KerasModel(
+        build,
+        input_signature=[tf.TensorSpec([None, SIZE, SIZE], tf.float32, "image")],
+        target_signature=[tf.TensorSpec([None], tf.int32, "label")],
+        input=QueueInput(train),
+    )
+    model.compile(tf.train.AdamOptimizer(1e-3), "sparse_categorical_crossentropy", metrics=["accuracy"])
+    model.fit(
+        validation,
+        steps_per_epoch=args.steps_per_epoch or len(train),
+        max_epoch=args.max_epoch,
+        callbacks=[ModelSaver(), MaxSaver("validation_accuracy")],
+    )
+
+
+if __name__ == "__main__":
+    main()
