@@ -68,6 +68,27 @@ def test_no_name_twice():
     assert [] == sorted({n for n in names if names.count(n) > 1})
 
 
+def test_the_names_that_need_tensorflow_are_all_written_down():
+    """The facade knows them without importing them; `_tensorflow_names.py` has exactly what the packages have."""
+    from tensorpack_lite import _with_tensorflow
+    from tensorpack_lite._tensorflow_names import NAMES
+
+    assert sorted(_with_tensorflow.__all__) == list(NAMES)
+
+
+@pytest.mark.slow
+def test_data_does_not_import_tensorflow():
+    """A worker process that only needs `dataflow` starts in a fraction of a second."""
+    code = "import json, sys, tensorpack_lite.dataflow; print(json.dumps('tensorflow' in sys.modules))"
+    assert fresh_python(code) is False
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error():
+    """As with every module."""
+    with pytest.raises(AttributeError, match="no attribute 'Trainr'"):
+        tensorpack_lite.Trainr  # noqa: B018
+
+
 def test_upstreams_star_names_are_bound(namespace):
     """Each name that upstream's star binds and that is here is bound by ours."""
     with TABLE.open(encoding="utf-8", newline="") as file:

@@ -44,7 +44,9 @@ class Module:
 
     @property
     def is_address(self) -> bool:
-        """No code: docstring, imports by name and `__all__`; and not a package."""
+        """No code: docstring, imports by name and `__all__`; not a package, and not a part of the facade."""
+        if self.name == "tensorpack_lite._with_tensorflow":
+            return False
         plain = (ast.Import, ast.ImportFrom)
         statements = self.syntax.body[1:] if ast.get_docstring(self.syntax) else self.syntax.body
         code = [s for s in statements if not isinstance(s, plain) and not _assigns(s, "__all__")]

@@ -59,6 +59,10 @@ INSIDE_A_FUNCTION = {
         "tensorpack_lite.compat",
     ): "graph_memoized asks for the default graph; utils imports without TensorFlow",
     (
+        "__init__.py",
+        "tensorpack_lite._with_tensorflow",
+    ): "TensorFlow takes seconds to import: worker processes and data scripts do without",
+    (
         "compat/private.py",
         "tensorflow.python.debug",
     ): "tfdbg is slow to import, writes to the screen where curses is missing, and may go from TensorFlow",
@@ -67,6 +71,9 @@ INSIDE_A_FUNCTION = {
         "tensorpack_lite.compat.private",
     ): "the version is refused in one sentence before private names are tried",
 }
+
+
+FACADE = ("tensorpack_lite", "tensorpack_lite._with_tensorflow")  # they gather packages
 
 
 # Each file in a child of one process that has only TensorFlow imported, which takes seconds. The facade, which Python
@@ -144,8 +151,8 @@ def imports_not_from_the_defining_module(source) -> list:
                 found.append(
                     f"{place}: imports the address {target.path}. Import from the module that it names."
                 )
-            elif module.name == "tensorpack_lite" or (module.is_package and not imported.names):
-                continue  # the facade gathers packages
+            elif module.name in FACADE or (module.is_package and not imported.names):
+                continue
             else:
                 found += [
                     f"{place}: {name} is not defined in {target.path}. Import it from the module that defines it."

@@ -29,6 +29,7 @@ ALLOWED = {
     ): "set_logger_dir asks what becomes of a directory that exists, on a terminal only",
 }
 
+FACADE = ("tensorpack_lite", "tensorpack_lite._with_tensorflow")
 MUTABLE_CALLS = {
     "list",
     "dict",
@@ -140,7 +141,7 @@ class _Magic(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_ImportFrom(self, node) -> None:
-        if any(alias.name == "*" for alias in node.names) and self.module.name != "tensorpack_lite":
+        if any(alias.name == "*" for alias in node.names) and self.module.name not in FACADE:
             self.add("star import", node.module or ".", node)
 
     def visit_Assert(self, node) -> None:
