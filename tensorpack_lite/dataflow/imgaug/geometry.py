@@ -212,9 +212,8 @@ class Affine(ImageAugmentor):
         if scale is not None:
             scale = check_range(self, "scale", scale)
         if translate_frac is not None:
-            check_range(
-                self, "translate_frac", sorted(translate_frac) if _is_pair(translate_frac) else translate_frac
-            )
+            if not isinstance(translate_frac, (tuple, list)) or len(translate_frac) != 2:
+                raise TypeError(f"Affine: translate_frac takes a pair of numbers, got {translate_frac!r}.")
             _check_fraction(self, "translate_frac[0]", translate_frac[0])
             _check_fraction(self, "translate_frac[1]", translate_frac[1])
         if rotate_max_deg < 0 or shear < 0:
@@ -285,7 +284,3 @@ def _check_step(who: object, max_deg: float, step_deg: float | None) -> None:
             f"{type(who).__name__}: step_deg needs max_deg=180 and must divide it, got max_deg={max_deg!r}, "
             f"step_deg={step_deg!r}."
         )
-
-
-def _is_pair(value: Any) -> bool:
-    return isinstance(value, (tuple, list)) and len(value) == 2

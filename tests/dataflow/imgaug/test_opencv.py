@@ -37,14 +37,15 @@ ADVICE = r'needs OpenCV, and cv2 is not installed\. Run: pip install "tensorpack
 
 
 def fresh_python(code: str):
-    """Run code in a new interpreter and read the JSON that it prints last."""
+    """Run code in a new interpreter; the JSON that it prints last, and all else that is on the screen."""
     environment = dict(
         os.environ, PYTHONPATH=str(Path(tensorpack_lite.__file__).parents[1]), TF_CPP_MIN_LOG_LEVEL="3"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, timeout=120, check=True
     )
-    return json.loads(done.stdout.decode().splitlines()[-1]), done.stderr.decode()
+    lines = done.stdout.decode().splitlines()
+    return json.loads(lines[-1]), done.stderr.decode() + "\n".join(lines[:-1])
 
 
 class TestWithoutOpenCV:
