@@ -1,0 +1,302 @@
+"""Images from files, and augmented inside datapoints."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.dataflow import imgaug
+from tensorpack_lite.dataflow.base import NotResetError
+from tensorpack_lite.dataflow.image import (
+    AugmentImageComponent,
+    AugmentImageComponents,
+    AugmentImageCoordinates,
+    ImageFromFile,
+)
+from tensorpack_lite.dataflow.raw import DataFromList
+from tensorpack_lite.utils import logger
+from tensorpack_lite.utils.utils import fix_rng_seed
+
+IMAGE = np.arange(72, dtype=np.uint8).reshape(4, 6, 3)
+POINTS = np.float32([[0, 0], [6, 4]])
+
+
+def flow_of(*datapoints):
+    """A DataFlow in order."""
+    return DataFromList(list(datapoints), shuffle=False)
+
+
+def only(flow):
+    """Its single datapoint."""
+    flow.reset_state()
+    (datapoint,) = list(flow)
+    return datapoint
+
+
+def in_place(img):
+    """What a user's function may do."""
+    img[:] = 0
+    return img
+
+
+def fail_on_zero(img):
+    """A function that breaks on black images."""
+    if not img.any():
+        raise RuntimeError("black")
+    return img
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """What `logger.exception` was told."""
+    lines = []
+    monkeypatch.setattr(logger, "exception", lines.append)
+    return lines
+
+
+class TestImageFromFile:
+    @pytest.fixture
+    def files(self, tmp_path):
+        """Three images, whose red, green and blue are 10k, 20k and 30k."""
+        cv2 = pytest.importorskip("cv2")
+        paths = []
+        for k in (1, 2, 3):
+            paths.append(str(tmp_path / f"{k}.png"))
+            cv2.imwrite(paths[-1], np.full((4, 6, 3), [30 * k, 20 * k, 10 * k], np.uint8))
+        return paths
+
+    def test_red_comes_first(self, files):
+        """Not as OpenCV reads; and in an array that other libraries take."""
+        flow = ImageFromFile(files)
+        flow.reset_state()
+        images = [datapoint[0] for datapoint in flow]
+        assert 3 == len(flow) == len(images)
+        assert [(4, 6, 3)] * 3 == [image.shape for image in images]
+        assert [[10, 20, 30], [20, 40, 60], [30, 60, 90]] == [image[0, 0].tolist() for image in images]
+        assert all(image.flags["C_CONTIGUOUS"] for image in images)
+
+    def test_grey(self, files):
+        """`[h, w, 1]`: 0.299 red, 0.587 green, 0.114 blue."""
+        image = only(ImageFromFile(files[:1], channel=1))[0]
+        assert (4, 6, 1) == image.shape
+        assert 0.299 * 10 + 0.587 * 20 + 0.114 * 30 == pytest.approx(image[0, 0, 0], abs=1)
+
+    @pytest.mark.parametrize(("resize", "expected"), [(5, (5, 5)), ((3, 8), (3, 8))])
+    @pytest.mark.parametrize("channel", [1, 3])
+    def test_resize(self, files, resize, expected, channel):
+        """A number, or (height, width)."""
+        assert (*expected, channel) == only(ImageFromFile(files[:1], channel, resize=resize))[0].shape
+
+    def test_shuffle(self, files):
+        """Orders change, and the caller's list does not."""
+        before = list(files)
+        flow = ImageFromFile(files, shuffle=True)
+        fix_rng_seed(0)
+        flow.reset_state()
+        orders = {tuple(int(datapoint[0][0, 0, 0]) for datapoint in flow) for _ in range(30)}
+        assert 6 == len(orders)
+        assert before == files
+
+    def test_shuffle_without_reset(self, files):
+        """As every random DataFlow."""
+        with pytest.raises(NotResetError, match=r"ImageFromFile: draws random numbers"):
+            list(iter(ImageFromFile(files, shuffle=True)))
+
+    def test_no_files(self, files):
+        """Refused when built, like channels that there are not."""
+        with pytest.raises(ValueError, match="ImageFromFile: takes at least one file, got an empty list"):
+            ImageFromFile([])
+        with pytest.raises(ValueError, match="ImageFromFile: channel must be 1 or 3, got 4"):
+            ImageFromFile(files, channel=4)
+
+    def test_a_file_that_is_not_there(self, files):
+        """By name."""
+        with pytest.raises(FileNotFoundError, match="ImageFromFile: there is no file '/nowhere.png'"):
+            list(iter(ImageFromFile(["/nowhere.png"])))
+
+    def test_a_file_that_is_no_image(self, files, tmp_path):
+        """By name."""
+        path = tmp_path / "text.png"
+        path.write_text("no image")
+        with pytest.raises(
+            ValueError, match="ImageFromFile: OpenCV cannot read '.*text.png'. Is it an image"
+        ):
+            list(iter(ImageFromFile([str(path)])))
+
+
+class TestAugmentImageComponent:
+    def test_one_component(self):
+        """The first one, unless another is named; the others stay."""
+        flip = [imgaug.Flip(horiz=True, prob=1)]
+        np.testing.assert_array_equal(
+            IMAGE[:, ::-1], only(AugmentImageComponent(flow_of([IMAGE, 3]), flip))[0]
+        )
+        datapoint = only(AugmentImageComponent(flow_of([3, IMAGE]), flip, index=1))
+        assert 3 == datapoint[0]
+        np.testing.assert_array_equal(IMAGE[:, ::-1], datapoint[1])
+        assert datapoint[1].flags["C_CONTIGUOUS"]
+
+    def test_dicts(self):
+        """By key."""
+        flow = AugmentImageComponent(flow_of({"image": IMAGE}), [imgaug.CenterCrop(2)], index="image")
+        np.testing.assert_array_equal(IMAGE[1:3, 2:4], only(flow)["image"])
+
+    def test_an_augmentor_list(self):
+        """Kept as it is, as `augs`."""
+        augs = imgaug.AugmentorList([imgaug.Identity()])
+        assert augs is AugmentImageComponent(flow_of([IMAGE]), augs).augs
+
+    @pytest.mark.parametrize("copy", [True, False])
+    def test_copy(self, copy):
+        """What a user's function does in place reaches the source only without it."""
+        image = IMAGE.copy()
+        flow = AugmentImageComponent(flow_of([image]), [imgaug.MapImage(in_place)], copy=copy)
+        assert not only(flow)[0].any()
+        assert copy == image.any()
+
+    def test_no_view_of_the_source(self):
+        """With copy=True nobody shares memory with it."""
+        flow = AugmentImageComponent(flow_of([IMAGE]), [imgaug.CenterCrop((2, 6))])
+        assert not np.shares_memory(IMAGE, only(flow)[0])
+
+    def test_reset_seeds_the_augmentors(self):
+        """So a worker process that enters its stream repeats itself."""
+        results = []
+        for _ in range(2):
+            flow = AugmentImageComponent(flow_of([IMAGE]), [imgaug.GaussianNoise(20)])
+            fix_rng_seed(4)
+            results.append(only(flow)[0])
+        np.testing.assert_array_equal(results[0], results[1])
+
+    def test_pickle(self):
+        """Spawned workers get it."""
+        flow = AugmentImageComponent(flow_of([IMAGE]), [imgaug.CenterCrop(2)], catch_exceptions=True)
+        np.testing.assert_array_equal(IMAGE[1:3, 2:4], only(pickle.loads(pickle.dumps(flow)))[0])
+
+    def test_no_image(self):
+        """The component is named by what it is."""
+        with pytest.raises(
+            TypeError, match="AugmentImageComponent: takes images that are numpy arrays, got str"
+        ):
+            only(AugmentImageComponent(flow_of(["x"]), []))
+        with pytest.raises(
+            ValueError,
+            match=r"AugmentImageComponent: takes an image \[h, w\] or \[h, w, c\], got shape \(3,\)",
+        ):
+            only(AugmentImageComponent(flow_of([np.zeros(3)]), []))
+
+    def test_no_augmentors(self):
+        """Refused when built."""
+        with pytest.raises(TypeError, match="AugmentorList: takes a list of augmentors, got Flip"):
+            AugmentImageComponent(flow_of([IMAGE]), imgaug.Flip(horiz=True))
+
+    def test_strange_integers_are_let_through(self, monkeypatch):
+        """With a warning; scripts augment label maps."""
+        from tensorpack_lite.utils.argtools import log_once
+
+        said = []
+        monkeypatch.setattr(logger, "warning", said.append)
+        log_once.cache_clear()
+        for _ in range(2):
+            flow = AugmentImageComponent(flow_of([IMAGE.astype(np.int32)]), [imgaug.CenterCrop(2)])
+            assert np.int32 == only(flow)[0].dtype
+        assert [
+            "AugmentImageComponent: got an image of type int32; augmentors are made for uint8 and float32."
+        ] == said
+
+
+class TestCatchExceptions:
+    def test_the_error_arrives_by_default(self):
+        """Nothing is swallowed."""
+        flow = AugmentImageComponent(flow_of([IMAGE * 0]), [imgaug.MapImage(fail_on_zero)])
+        with pytest.raises(RuntimeError, match="black"):
+            only(flow)
+
+    def test_dropped_and_logged(self, said):
+        """The datapoint is gone, the others come."""
+        augs = [imgaug.MapImage(fail_on_zero)]
+        flow = AugmentImageComponent(flow_of([IMAGE * 0], [IMAGE]), augs, catch_exceptions=True)
+        np.testing.assert_array_equal(IMAGE, only(flow)[0])
+        assert ["AugmentImageComponent: exception number 1; the datapoint is dropped."] == said
+
+    def test_how_often_it_is_logged(self, said):
+        """The first nine, then every hundredth."""
+        flow = AugmentImageComponents(
+            flow_of(*[[IMAGE * 0]] * 250), [imgaug.MapImage(fail_on_zero)], index=(0,), catch_exceptions=True
+        )
+        assert [] == list(flow)
+        numbers = [int(line.split("number ")[1].split(";")[0]) for line in said]
+        assert [*range(1, 10), 100, 200] == numbers
+
+
+class TestAugmentImageCoordinates:
+    def test_both(self):
+        """The same transform on the image and the points; the source stays."""
+        points = POINTS.copy()
+        augs = [imgaug.CenterCrop((2, 4)), imgaug.Flip(horiz=True, prob=1)]
+        image, moved = only(AugmentImageCoordinates(flow_of([IMAGE, points]), augs))
+        np.testing.assert_array_equal(IMAGE[1:3, 1:5][:, ::-1], image)
+        np.testing.assert_array_equal([[5, -1], [-1, 3]], moved)
+        np.testing.assert_array_equal(POINTS, points)
+
+    def test_other_places(self):
+        """img_index and coords_index, or keys."""
+        flip = [imgaug.Flip(horiz=True, prob=1)]
+        flow = AugmentImageCoordinates(flow_of([POINTS, IMAGE]), flip, img_index=1, coords_index=0)
+        np.testing.assert_array_equal([[6, 0], [0, 4]], only(flow)[0])
+        flow = AugmentImageCoordinates(flow_of({"i": IMAGE, "c": POINTS}), flip, "i", "c")
+        np.testing.assert_array_equal([[6, 0], [0, 4]], only(flow)["c"])
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_types(self, dtype):
+        """They stay; upstream failed here on NumPy 1.24."""
+        flow = AugmentImageCoordinates(
+            flow_of((IMAGE, POINTS.astype(dtype))), [imgaug.Flip(horiz=True, prob=1)]
+        )
+        assert dtype == only(flow)[1].dtype
+
+    @pytest.mark.parametrize(
+        ("coords", "error", "text"),
+        [
+            ([[1.0, 2.0]], TypeError, "takes coordinates that are numpy arrays, got list"),
+            (np.array([[1, 2]]), TypeError, "takes coordinates of a floating type, got int64"),
+            (np.zeros((3, 4)), ValueError, r"takes coordinates \[n, 2\], each \(x, y\), got shape \(3, 4\)"),
+            (np.zeros(2), ValueError, r"takes coordinates \[n, 2\], each \(x, y\), got shape \(2,\)"),
+        ],
+    )
+    def test_no_coordinates(self, coords, error, text):
+        """What is wrong with them."""
+        with pytest.raises(error, match=f"AugmentImageCoordinates: {text}"):
+            only(AugmentImageCoordinates(flow_of([IMAGE, coords]), [imgaug.Identity()]))
+
+
+class TestAugmentImageComponents:
+    def test_all_alike(self):
+        """Drawn once, for the first image."""
+        mask = IMAGE[:, :, 0].copy()
+        augs = [imgaug.RandomCrop(3), imgaug.Flip(horiz=True), imgaug.Transpose()]
+        flow = AugmentImageComponents(flow_of([IMAGE, POINTS, mask, "label"]), augs, (0, 2), (1,))
+        flow.reset_state()
+        for _ in range(10):
+            ((image, points, mask_after, label),) = list(flow)
+            np.testing.assert_array_equal(image[:, :, 0], mask_after)
+            assert ((2, 2), "label") == (points.shape, label)
+
+    def test_the_source_stays(self):
+        """Lists, images and points."""
+        datapoint = [IMAGE.copy(), IMAGE.copy(), POINTS.copy()]
+        flow = AugmentImageComponents(flow_of(datapoint), [imgaug.MapImage(in_place, in_place)], (0, 1), (2,))
+        assert [False] * 3 == [bool(component.any()) for component in only(flow)]
+        assert [True] * 3 == [bool(component.any()) for component in datapoint]
+
+    def test_no_image(self):
+        """At least one is needed to draw for."""
+        with pytest.raises(ValueError, match="AugmentImageComponents: index must name at least one image"):
+            AugmentImageComponents(flow_of([IMAGE]), [], index=())
+
+    def test_pickle(self):
+        """Spawned workers get it."""
+        flow = AugmentImageComponents(flow_of([IMAGE, IMAGE]), [imgaug.CenterCrop(2)])
+        np.testing.assert_array_equal(IMAGE[1:3, 2:4], only(pickle.loads(pickle.dumps(flow)))[1])
