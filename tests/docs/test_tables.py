@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 import csv
 import importlib.util
+import re
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = """\
@@ -111,19 +114,19 @@ def test_differences(tmp_path):
     ] == tool("differences_table").markdown(tmp_path).splitlines()
 
 
-def test_the_stock_lists_every_callback():
-    """A new callback gets its place in docs/callback_stock.md."""
-    body = ast.parse(
-        (ROOT / "tensorpack_lite" / "callbacks" / "__init__.py").read_text(encoding="utf-8")
-    ).body
+@pytest.mark.parametrize(
+    ("package", "page"), [("callbacks", "callback_stock.md"), ("predict", "inference_export.md")]
+)
+def test_a_page_lists_all_of_a_package(package, page):
+    """A new callback or predictor gets its place there."""
+    path = ROOT / "tensorpack_lite" / package / "__init__.py"
     (names,) = [
         ast.literal_eval(statement.value)
-        for statement in body
+        for statement in ast.parse(path.read_text(encoding="utf-8")).body
         if isinstance(statement, ast.Assign) and statement.targets[0].id == "__all__"
     ]
-    page = (ROOT / "docs" / "callback_stock.md").read_text(encoding="utf-8")
-    unlisted = [name for name in names if f"`{name}`" not in page and name not in ("Callback", "Inferencer")]
-    assert [] == unlisted
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    assert [] == [name for name in names if not re.search(rf"`{name}\b", text)]
 
 
 def test_every_page_is_in_the_index():
