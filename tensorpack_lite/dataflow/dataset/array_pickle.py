@@ -7,6 +7,7 @@ functions, which would believe whatever the pickle says, are never called.
 
 from __future__ import annotations
 
+import io
 import pickle
 from functools import partial
 from typing import Any, BinaryIO, Callable, Dict, Tuple
@@ -33,12 +34,11 @@ def load_array_dict(path: str) -> dict[str, Any]:
         OSError: the file cannot be read.
     """
     with open(path, "rb") as file:
-        try:
-            content = _ArrayUnpickler(file).load()
-        except OSError:
-            raise
-        except Exception as error:  # a damaged or hostile pickle makes the unpickler raise anything
-            raise ValueError(f"{path} is not a pickle of plain data: {error}") from error
+        packed = io.BytesIO(file.read())
+    try:
+        content = _ArrayUnpickler(packed).load()
+    except Exception as error:  # a damaged or hostile pickle makes the unpickler raise anything
+        raise ValueError(f"{path} is not a pickle of plain data: {error}") from error
     if not isinstance(content, dict):
         raise ValueError(f"{path} is not a pickled dict, it has {type(content).__name__} in it.")
     return {_text(key): _array(value) for key, value in content.items()}
@@ -89,8 +89,6 @@ def _array(value: Any) -> Any:
 
 
 def _from_bytes(content: Any, dtype: _Dtype, shape: Tuple[int, ...], order: str) -> np.ndarray:
-    if isinstance(content, str):  # an old pickle, written by Python 3 for Python 2
-        content = content.encode("latin1")
     values = np.frombuffer(content, dtype.dtype)
     return np.array(values.reshape(shape, order="F" if order == "F" else "C"))
 
