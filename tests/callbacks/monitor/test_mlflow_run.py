@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from types import SimpleNamespace
 from unittest import mock
 
 import pytest
+from fakes.mlflow import FakeMlflow
 from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks.monitor.mlflow_run import MLflowMonitor
@@ -19,43 +19,6 @@ def test_without_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(ImportError, match=r'needs MLflow. Run: pip install "tensorpack_lite\[mlflow\]"'):
         MLflowMonitor()
-
-
-class FakeMlflow:
-    """
-    What the monitor uses of MLflow, written down; TestARun has the real one.
-
-    Args:
-        experiments: names that exist already.
-    """
-
-    def __init__(self, *experiments) -> None:
-        self.experiments, self.calls = list(experiments), []
-        self.entities = SimpleNamespace(Metric=lambda key, value, timestamp, step: (key, value, step))
-
-    def MlflowClient(self, tracking_uri):
-        self.calls.append(("client", tracking_uri))
-        return self
-
-    def get_experiment_by_name(self, name):
-        return SimpleNamespace(experiment_id=f"id of {name}") if name in self.experiments else None
-
-    def create_experiment(self, name):
-        self.calls.append(("experiment", name))
-        return f"id of {name}"
-
-    def create_run(self, experiment_id, tags, run_name):
-        self.calls.append(("run", experiment_id, tags, run_name))
-        return SimpleNamespace(info=SimpleNamespace(run_id="r1"))
-
-    def log_param(self, run_id, key, value):
-        self.calls.append(("param", run_id, key, value))
-
-    def log_batch(self, run_id, metrics):
-        self.calls.append(("metrics", run_id, metrics))
-
-    def set_terminated(self, run_id, status):
-        self.calls.append(("end", run_id, status))
 
 
 class TestWhatItSends:

@@ -1,0 +1,118 @@
+"""What every public monitor keeps to; `monitor_rows.py` has its rows. As callbacks, they are in test_callback_laws.py."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from conformance.monitor_rows import NO_ROW, ROWS
+from fakes.recording import RecordingMonitor
+from fakes.trainers import CountingTrainer, run
+
+from tensorpack_lite.callbacks import monitor
+from tensorpack_lite.callbacks.monitor.base import MonitorBase
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.tfutils.summary import create_scalar_summary
+
+ALL = pytest.mark.parametrize("row", ROWS, ids=str)
+WITH_HISTORY = pytest.mark.parametrize("row", [row for row in ROWS if row.history], ids=str)
+
+
+class Put(Callback):
+    """Reports at the end of each epoch: `stat`, a function of the step, and the step itself."""
+
+    def __init__(self, stat=lambda step: step * 0.5) -> None:
+        self._stat = stat
+
+    def _trigger(self) -> None:
+        self.trainer.monitors.put_scalar("stat", self._stat(self.global_step))
+        self.trainer.monitors.put_scalar("step", self.global_step)
+
+
+class PutEverything(Callback):
+    """Hands in one of each kind, at every moment of a training."""
+
+    def _put(self) -> None:
+        monitors = self.trainer.monitors
+        for number in (1, 2.5, np.float32(0.5), np.int64(3), np.array(4.0), True):
+            monitors.put_scalar("a/b (c):0", number)
+        monitors.put_image("image", np.zeros([4, 3, 3], "uint8"))
+        monitors.put_image("images", np.full([2, 4, 3, 1], 300.0))
+        summary = create_scalar_summary("tower0/cost-summary", 0.25)
+        summary.value.add(tag="histogram").histo.num = 3
+        monitors.put_summary(summary)
+        monitors.put_summary(summary.SerializeToString())
+        monitors.put_event(tf.Event())
+
+    _before_train = _before_epoch = _trigger_step = _after_epoch = _trigger_epoch = _after_train = _put
+
+
+def test_every_public_monitor_has_a_row():
+    """A new public name needs a row, or a reason in NO_ROW."""
+    assert sorted(monitor.__all__) == sorted([*(row.name for row in ROWS), *NO_ROW])
+
+
+@ALL
+def test_it_takes_everything_at_any_time(row, log_dir):
+    """Numbers of every kind, images, summaries and events, at every moment."""
+    assert 4 == run(CountingTrainer(), [PutEverything()], _monitors(row.make(log_dir))).global_step
+
+
+@ALL
+def test_it_takes_nothing(row, log_dir):
+    """A training that reports nothing."""
+    assert 4 == run(CountingTrainer(), [], _monitors(row.make(log_dir))).global_step
+
+
+@WITH_HISTORY
+def test_what_it_writes(row, log_dir):
+    """Each number once, at its step."""
+    made = row.make(log_dir)
+    run(CountingTrainer(), [Put()], [made], steps=3)
+    history = row.history(log_dir, made)
+    assert [(3, 1.5), (6, 3.0)] == history["stat"]
+    assert [(3, 3.0), (6, 6.0)] == history.get("step", [(3, 3.0), (6, 6.0)])
+
+
+@WITH_HISTORY
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_numbers_that_are_none(row, log_dir, value):
+    """What diverged is written as what it is."""
+    made = row.make(log_dir)
+    run(CountingTrainer(), [Put(lambda step: value)], [made], epochs=1)
+    ((step, written),) = row.history(log_dir, made)["stat"]
+    assert 2 == step
+    np.testing.assert_equal(written, value)
+
+
+@ALL
+def test_the_next_monitor_sees_the_same(row, log_dir):
+    """It changes nothing of what it is told."""
+    before, after = RecordingMonitor(), RecordingMonitor()
+    run(CountingTrainer(), [PutEverything()], [before, *_monitors(row.make(log_dir)), after], epochs=1)
+
+    assert before.scalars == after.scalars
+    assert before.summaries == after.summaries
+    assert before.events == after.events
+    for (name, one), (other_name, other) in zip(before.images, after.images):
+        assert name == other_name
+        np.testing.assert_array_equal(one, other)
+
+
+@ALL
+def test_a_training_that_fails_at_once(row, log_dir):
+    """Its end is no second error: the first one is what the user sees."""
+
+    class Fail(Callback):
+        def _before_train(self) -> None:
+            raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        run(CountingTrainer(), [Fail()], _monitors(row.make(log_dir)))
+
+
+def _monitors(made) -> list:
+    """The monitors to train with: `Monitors` is what a trainer makes of them."""
+    return [made] if isinstance(made, MonitorBase) else list(made._monitors)
