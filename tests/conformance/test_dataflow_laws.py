@@ -13,13 +13,14 @@ import pytest
 from conformance import dataflow_rows
 from conformance.dataflow_rows import Source, numbers, take
 from conformance.dataset_rows import DATASET_ROWS, NEEDS
+from conformance.image_rows import IMAGE_ROWS
 
 from tensorpack_lite import dataflow
 from tensorpack_lite.dataflow.base import NotResetError
 from tensorpack_lite.utils.utils import fix_rng_seed
 
 TEN = 10
-ROWS = [*dataflow_rows.ROWS, *DATASET_ROWS]
+ROWS = [*dataflow_rows.ROWS, *DATASET_ROWS, *IMAGE_ROWS]
 FINITE = [row for row in ROWS if not row.infinite]
 WRAPPERS = [row for row in ROWS if not row.leaf]
 
