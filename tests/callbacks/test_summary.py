@@ -198,7 +198,7 @@ class TestSimpleMovingAverage:
 
 def test_a_recorder_sees_what_it_asked_for():
     """A callback that asks for the cost along with summaries gets its own values."""
-    recorder = RecordingCallback(["cost:0"])
+    recorder = RecordingCallback(names=["cost:0"])
     run(counting(), [MergeAllSummaries(), recorder], steps=2, epochs=1)
 
     assert [[0.0], [10.0]] == recorder.results

@@ -42,7 +42,7 @@ class TestPeriodicTrigger:
 
     def test_fetches_of_the_inner_one_arrive(self):
         """What the inner callback asks for in before_run is evaluated for it."""
-        inner = RecordingCallback(["cost:0"])
+        inner = RecordingCallback(names=["cost:0"])
         run(CountingTrainer(), [PeriodicTrigger(inner, every_k_epochs=1)], steps=3, epochs=1)
 
         assert [[0.0], [10.0], [20.0]] == inner.results

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tensorpack_lite.callbacks.monitor.base import MonitorBase
+from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Callback
 
 MOMENTS = (
@@ -13,19 +14,29 @@ MOMENTS = (
 
 class RecordingCallback(Callback):
     """
-    Writes down each moment with the counters it sees there.
+    Writes down each moment with the counters it sees there, in whatever trainer it is, or in none.
 
     Args:
+        name: what `log` has it as.
+        at: a moment at which it fails, or None.
+        error: what it raises there.
+        nth: at which call of that moment.
+        log: a list that several share, or None.
         names: tensors to evaluate with each run.
 
     Attributes:
-        calls: the moments, in order.
+        log: `(name, moment, epoch_num, global_step, local_step)` for each, in order.
+        calls: its own moments, in order.
         counters: `(moment, epoch_num, global_step, local_step)` for each.
         results: what `_after_run` received, one entry a run.
         name_scope_seen: the name scope of `_setup_graph`.
     """
 
-    def __init__(self, names=None) -> None:
+    _chief_only = False
+
+    def __init__(self, name="recorder", at=None, error=None, nth=1, log=None, names=None) -> None:
+        self.name, self.at, self.error, self.nth = name, at, error, nth
+        self.log = [] if log is None else log
         self.names = names
         self.calls = []
         self.counters = []
@@ -33,15 +44,24 @@ class RecordingCallback(Callback):
         self.name_scope_seen = None
 
     def _note(self, moment: str) -> None:
+        trainer = getattr(self, "trainer", None)
+        seen = tuple(getattr(trainer, name, None) for name in ("epoch_num", "global_step", "local_step"))
         self.calls.append(moment)
-        self.counters.append((moment, self.epoch_num, self.global_step, self.local_step))
+        self.counters.append((moment, *seen))
+        self.log.append((self.name, moment, *seen))
+        if moment == self.at and self.calls.count(moment) == self.nth:
+            raise self.error
+
+    def seen_at(self, moment: str) -> list:
+        """`(epoch_num, global_step, local_step)` at each call of one moment."""
+        return [tuple(seen) for name, *seen in self.counters if name == moment]
 
     def times(self, moment: str) -> list:
         """`(epoch_num, global_step)` of each call of one moment."""
         return [(epoch, step) for name, epoch, step, _ in self.counters if name == moment]
 
     def _setup_graph(self) -> None:
-        self.name_scope_seen = self.graph.get_name_scope() or ""
+        self.name_scope_seen = tf.get_default_graph().get_name_scope() or ""
         self._note("setup_graph")
 
     def _before_train(self) -> None:
@@ -56,7 +76,7 @@ class RecordingCallback(Callback):
 
     def _after_run(self, ctx, run_values) -> None:
         self._note("after_run")
-        self.results.append(run_values.results)
+        self.results.append(getattr(run_values, "results", None))
 
     def _trigger_step(self) -> None:
         self._note("trigger_step")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from unittest import mock
 
 import pytest
-from fakes.quadratic import QuadraticTrainer, Trace
+from fakes.quadratic import QuadraticTrainer
+from fakes.recording import RecordingCallback
 
 from tensorpack_lite.callbacks.monitor.base import MonitorBase
 from tensorpack_lite.compat import tfv1 as tf
@@ -48,11 +49,11 @@ class TestTraining:
                 self.hooked_sess.run(self.train_op)
                 self.hooked_sess.run(self.train_op)
 
-        trace = Trace()
+        trace = RecordingCallback()
         trainer = run(Twice(), trace, steps_per_epoch=3, max_epoch=1)
         assert 6 == trainer.global_step
-        assert 6 == trace.moments().count("before_run")
-        assert 3 == trace.moments().count("trigger_step")
+        assert 6 == trace.calls.count("before_run")
+        assert 3 == trace.calls.count("trigger_step")
 
     def test_no_train_op(self, run):
         """Without a train_op, run_step must be overridden."""
@@ -88,7 +89,7 @@ class TestTraining:
 
     def test_no_steps(self, trainer, run):
         """With no steps an epoch still has its moments."""
-        trace = Trace()
+        trace = RecordingCallback()
         run(trainer, trace, steps_per_epoch=0, max_epoch=1)
         expected = [
             "setup_graph",
@@ -96,15 +97,16 @@ class TestTraining:
             "before_epoch",
             "after_epoch",
             "trigger_epoch",
+            "trigger",
             "after_train",
         ]
-        assert expected == trace.moments()
+        assert expected == trace.calls
 
     def test_no_epochs(self, trainer, run):
         """With no epochs training starts and ends."""
-        trace = Trace()
+        trace = RecordingCallback()
         run(trainer, trace, starting_epoch=3, max_epoch=2)
-        assert ["setup_graph", "before_train", "after_train"] == trace.moments()
+        assert ["setup_graph", "before_train", "after_train"] == trace.calls
 
     def test_same_numbers_again(self, run):
         """The same training gives the same numbers to the last bit."""
@@ -120,7 +122,11 @@ class TestTraining:
 class TestOrder:
     def test_callback_order(self, trainer, run):
         """Registered ones, the step counter, the user's, extra ones, monitors, the group of monitors."""
-        registered, user, extra = Trace("registered"), Trace("user"), Trace("extra")
+        registered, user, extra = (
+            RecordingCallback("registered"),
+            RecordingCallback("user"),
+            RecordingCallback("extra"),
+        )
         monitor = MonitorBase()
         trainer.register_callback(registered)
         run(trainer, user, extra_callbacks=[extra], monitors=[monitor])
@@ -131,10 +137,10 @@ class TestOrder:
 
     def test_default_order(self, trainer):
         """The defaults come in the order that scripts rely on."""
-        trainer.train_with_defaults(callbacks=[Trace()], steps_per_epoch=1, max_epoch=1)
+        trainer.train_with_defaults(callbacks=[RecordingCallback()], steps_per_epoch=1, max_epoch=1)
         expected = [
             "MaintainStepCounter",
-            "Trace",
+            "RecordingCallback",
             "MovingAverageSummary",
             "ProgressBar",
             str(trainer._callbacks.cbs[4]),
@@ -149,41 +155,42 @@ class TestOrder:
 
     def test_moments_and_counters(self, trainer, run):
         """Each moment comes in its order and sees the counters of the contract's table."""
-        trace = Trace()
+        trace = RecordingCallback()
         run(trainer, trace)
         epoch = [
             "before_epoch",
             *["before_run", "after_run", "trigger_step"] * 2,
             "after_epoch",
             "trigger_epoch",
+            "trigger",
         ]
-        assert ["setup_graph", "before_train", *epoch, *epoch, "after_train"] == trace.moments()
-        assert [(0, 0, -1)] == trace.counters("setup_graph") == trace.counters("before_train")
-        assert [(1, 0, -1), (2, 2, 1)] == trace.counters("before_epoch")
-        assert [(1, 0, 0), (1, 1, 1), (2, 2, 0), (2, 3, 1)] == trace.counters("before_run")
-        assert [(1, 1, 0), (1, 2, 1), (2, 3, 0), (2, 4, 1)] == trace.counters("after_run")
-        assert trace.counters("after_run") == trace.counters("trigger_step")
-        assert [(1, 2, 1), (2, 4, 1)] == trace.counters("after_epoch") == trace.counters("trigger_epoch")
-        assert [(2, 4, 1)] == trace.counters("after_train")
+        assert ["setup_graph", "before_train", *epoch, *epoch, "after_train"] == trace.calls
+        assert [(0, 0, -1)] == trace.seen_at("setup_graph") == trace.seen_at("before_train")
+        assert [(1, 0, -1), (2, 2, 1)] == trace.seen_at("before_epoch")
+        assert [(1, 0, 0), (1, 1, 1), (2, 2, 0), (2, 3, 1)] == trace.seen_at("before_run")
+        assert [(1, 1, 0), (1, 2, 1), (2, 3, 0), (2, 4, 1)] == trace.seen_at("after_run")
+        assert trace.seen_at("after_run") == trace.seen_at("trigger_step")
+        assert [(1, 2, 1), (2, 4, 1)] == trace.seen_at("after_epoch") == trace.seen_at("trigger_epoch")
+        assert [(2, 4, 1)] == trace.seen_at("after_train")
 
     def test_counters_of_earlier_callbacks(self, trainer, run):
         """A callback before the step counter sees the old step in after_run."""
-        early = Trace()
+        early = RecordingCallback()
         trainer.register_callback(early)
         run(trainer, max_epoch=1)
-        assert [(1, 0, 0), (1, 1, 1)] == early.counters("after_run")
+        assert [(1, 0, 0), (1, 1, 1)] == early.seen_at("after_run")
 
     def test_later_start(self, trainer, run):
         """A training that starts at epoch 5 has epoch 0 in setup_graph and 4 in before_train."""
-        trace = Trace()
+        trace = RecordingCallback()
         run(trainer, trace, starting_epoch=5, max_epoch=5)
-        assert 0 == trace.counters("setup_graph")[0][0]
-        assert 4 == trace.counters("before_train")[0][0]
-        assert 5 == trace.counters("before_epoch")[0][0]
+        assert 0 == trace.seen_at("setup_graph")[0][0]
+        assert 4 == trace.seen_at("before_train")[0][0]
+        assert 5 == trace.seen_at("before_epoch")[0][0]
 
     def test_restored_step(self, trainer, run):
         """The step counter starts from the restored value, and from what a callback sets in before_train."""
-        trace = Trace()
+        trace = RecordingCallback()
 
         class Sets(Callback):
             def _setup_graph(self):
@@ -195,8 +202,8 @@ class TestOrder:
         import numpy as np
 
         run(trainer, trace, Sets(), session_init=DictRestore({"global_step": np.array(10)}), max_epoch=1)
-        assert 10 == trace.counters("before_train")[0][1]
-        assert 110 == trace.counters("before_run")[0][1]
+        assert 10 == trace.seen_at("before_train")[0][1]
+        assert 110 == trace.seen_at("before_run")[0][1]
 
 
 ENDS = [StopTraining("enough"), tf.errors.OutOfRangeError(None, None, "no more data")]
@@ -218,7 +225,12 @@ class TestEnds:
     def test_quiet_end(self, trainer, run, moment, end):
         """StopTraining and OutOfRangeError end training quietly; every callback gets after_train, once."""
         log = []
-        run(trainer, Trace("a", log=log), Trace("b", moment, end, log=log), Trace("c", log=log))
+        run(
+            trainer,
+            RecordingCallback("a", log=log),
+            RecordingCallback("b", moment, end, log=log),
+            RecordingCallback("c", log=log),
+        )
         assert ["a", "b", "c"] == [name for name, m, *_ in log if m == "after_train"]
         assert trainer.hooked_sess.should_stop()
 
@@ -228,7 +240,12 @@ class TestEnds:
         """Anything else reaches the caller as the same object, after after_train of all callbacks."""
         log = []
         with pytest.raises(type(error)) as raised:
-            run(trainer, Trace("a", log=log), Trace("b", moment, error, log=log), Trace("c", log=log))
+            run(
+                trainer,
+                RecordingCallback("a", log=log),
+                RecordingCallback("b", moment, error, log=log),
+                RecordingCallback("c", log=log),
+            )
         assert raised.value is error
         assert ["a", "b", "c"] == [name for name, m, *_ in log if m == "after_train"]
         assert trainer.hooked_sess.should_stop()
@@ -236,19 +253,23 @@ class TestEnds:
     def test_error_in_setup(self, trainer, run):
         """An error before the session exists goes straight to the caller."""
         with pytest.raises(ValueError, match="mine"):
-            run(trainer, Trace("a", "setup_graph", ValueError("mine")))
+            run(trainer, RecordingCallback("a", "setup_graph", ValueError("mine")))
 
     def test_interrupted_epoch(self, trainer, run):
         """An epoch that is broken off has no end of epoch."""
-        trace = Trace("a", "trigger_step", StopTraining(), nth=2)
+        trace = RecordingCallback("a", "trigger_step", StopTraining(), nth=2)
         run(trainer, trace, steps_per_epoch=3)
-        assert "after_epoch" not in trace.moments()
+        assert "after_epoch" not in trace.calls
         assert 2 == trainer.global_step
 
     def test_stop_in_trigger_epoch_skips_later_callbacks(self, trainer, run):
         """Callbacks after the one that stops don't get that trigger_epoch."""
         log = []
-        run(trainer, Trace("a", "trigger_epoch", StopTraining(), log=log), Trace("b", log=log))
+        run(
+            trainer,
+            RecordingCallback("a", "trigger_epoch", StopTraining(), log=log),
+            RecordingCallback("b", log=log),
+        )
         assert ["a"] == [name for name, m, *_ in log if m == "trigger_epoch"]
 
     def test_request_stop(self, trainer, run):
@@ -258,11 +279,11 @@ class TestEnds:
             def _after_run(self, ctx, run_values):
                 ctx.request_stop()
 
-        trace = Trace()
+        trace = RecordingCallback()
         run(trainer, Requests(), trace)
-        assert (1, 1) == (trainer.global_step, trace.moments().count("trigger_step"))
-        assert "after_epoch" not in trace.moments()
-        assert "after_train" == trace.moments()[-1]
+        assert (1, 1) == (trainer.global_step, trace.calls.count("trigger_step"))
+        assert "after_epoch" not in trace.calls
+        assert "after_train" == trace.calls[-1]
 
     def test_error_in_after_train(self, trainer, run):
         """If training had no error, the first of after_train is raised, and the session is closed."""
@@ -270,8 +291,8 @@ class TestEnds:
         with pytest.raises(ValueError, match="first"):
             run(
                 trainer,
-                Trace("a", "after_train", ValueError("first"), log=log),
-                Trace("b", "after_train", ValueError("second"), log=log),
+                RecordingCallback("a", "after_train", ValueError("first"), log=log),
+                RecordingCallback("b", "after_train", ValueError("second"), log=log),
             )
         assert ["a", "b"] == [name for name, m, *_ in log if m == "after_train"]
         assert trainer.hooked_sess.should_stop()
@@ -283,7 +304,11 @@ class TestEnds:
         """Ctrl-C in the end of one callback, and the like, takes their end from no other one; it is raised as it is."""
         log = []
         with pytest.raises(type(error)) as raised:
-            run(trainer, Trace("a", "after_train", error, log=log), Trace("b", log=log))
+            run(
+                trainer,
+                RecordingCallback("a", "after_train", error, log=log),
+                RecordingCallback("b", log=log),
+            )
         assert raised.value is error
         assert ["a", "b"] == [name for name, m, *_ in log if m == "after_train"]
         assert trainer.hooked_sess.should_stop()
@@ -291,7 +316,11 @@ class TestEnds:
     def test_end_in_after_train(self, trainer, run):
         """To ask for the end at the end changes nothing."""
         log = []
-        run(trainer, Trace("a", "after_train", StopTraining(), log=log), Trace("b", log=log))
+        run(
+            trainer,
+            RecordingCallback("a", "after_train", StopTraining(), log=log),
+            RecordingCallback("b", log=log),
+        )
         assert ["a", "b"] == [name for name, m, *_ in log if m == "after_train"]
 
     def test_error_of_training_wins(self, trainer, run):
@@ -299,8 +328,8 @@ class TestEnds:
         with pytest.raises(KeyError, match="training"):
             run(
                 trainer,
-                Trace("a", "trigger_step", KeyError("training")),
-                Trace("b", "after_train", ValueError("later")),
+                RecordingCallback("a", "trigger_step", KeyError("training")),
+                RecordingCallback("b", "after_train", ValueError("later")),
             )
 
     def test_error_after_a_quiet_end(self, trainer, run):
@@ -308,8 +337,8 @@ class TestEnds:
         with pytest.raises(ValueError, match="later"):
             run(
                 trainer,
-                Trace("a", "trigger_step", StopTraining()),
-                Trace("b", "after_train", ValueError("later")),
+                RecordingCallback("a", "trigger_step", StopTraining()),
+                RecordingCallback("b", "after_train", ValueError("later")),
             )
 
     def test_error_in_close(self, run):
@@ -329,12 +358,12 @@ class TestEnds:
         with pytest.raises(ValueError, match="closing"):
             run(ClosesBadly())
         with tf.Graph().as_default(), pytest.raises(KeyError, match="training"):
-            run(ClosesBadly(), Trace("a", "trigger_step", KeyError("training")))
+            run(ClosesBadly(), RecordingCallback("a", "trigger_step", KeyError("training")))
 
     def test_failure_is_logged_with_step(self, trainer, run):
         """The log says at which step training failed."""
         with mock.patch.object(logger, "error") as log, pytest.raises(ValueError, match="mine"):
-            run(trainer, Trace("a", "trigger_step", ValueError("mine"), nth=3))
+            run(trainer, RecordingCallback("a", "trigger_step", ValueError("mine"), nth=3))
         assert "Training failed at global_step=3: ValueError: mine" == log.call_args[0][0]
 
     def test_session_open_in_after_train(self, trainer, run):
@@ -346,7 +375,7 @@ class TestEnds:
                 self.value = self.trainer.sess.run(self.trainer.x)
 
         reads = Reads()
-        run(trainer, reads, Trace("a", "before_train", StopTraining()))
+        run(trainer, reads, RecordingCallback("a", "before_train", StopTraining()))
         assert (True, 0.0) == (reads.same, reads.value)
 
 
@@ -497,7 +526,7 @@ class TestSession:
 
     def test_trainer_is_a_weak_reference(self, trainer, run):
         """Callbacks see the trainer through a proxy that still has its type."""
-        trace = Trace()
+        trace = RecordingCallback()
         run(trainer, trace, session_creator=NewSessionCreator())
         assert isinstance(trace.trainer, QuadraticTrainer)
         assert not isinstance(trace.trainer, TowerTrainer)
