@@ -189,7 +189,9 @@ class TestUnpackTar:
             unpack_tar(path, str(here))
         assert [] == os.listdir(str(here))
 
-    @pytest.mark.parametrize("content", [b"<html>not found</html>", gzip.compress(b"no archive" * 100)])
+    @pytest.mark.parametrize(
+        "content", [b"<html>not found</html>", gzip.compress(b"no archive" * 100)], ids=["page", "gzip"]
+    )
     def test_not_an_archive(self, pack, here, content):
         """Somebody's error page."""
         path = pack()
