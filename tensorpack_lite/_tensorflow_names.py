@@ -140,6 +140,7 @@ NAMES = [
     "Trainer",
     "VariableHolder",
     "WandbMonitor",
+    "ZMQInput",
     "argscope",
     "callbacks",
     "collect_env_info",

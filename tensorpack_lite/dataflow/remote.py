@@ -117,7 +117,7 @@ class RemoteDataZMQ(DataFlow):
         RuntimeError: (in iteration) there is no sender; a sender uses another format or version of the protocol.
         Exception: (in iteration) a sender's DataFlow has failed: the type, if it is one of Python's own, otherwise RuntimeError;
             names the machine, the process and the stage, and has the traceback as its cause.
-        DataFlowTerminated: (in iteration) the attribute `context` was closed.
+        DataFlowTerminated: (in iteration) the attribute `context` was closed, or `stop` was called.
 
     Attributes:
         cnt1, cnt2: datapoints of each address that were consumed since `reset_state`.
@@ -156,6 +156,7 @@ class RemoteDataZMQ(DataFlow):
         self._timeouts = (start_timeout, sender_timeout)
         self._guard = DataFlowReentrantGuard()
         self.context: Any = None
+        self._receiver: Receiver | None = None
         self.cnt1 = self.cnt2 = self.dropped = 0
 
     def reset_state(self) -> None:
@@ -165,7 +166,7 @@ class RemoteDataZMQ(DataFlow):
     def __iter__(self) -> Iterator[Datapoint]:
         with self._guard:
             receiver = Receiver(self._addresses, self._hwm, self._bind, self._allow_pickle, self._timeouts)
-            self.context = receiver.context
+            self._receiver, self.context = receiver, receiver.context
             already_dropped = self.dropped
             try:
                 while True:
@@ -179,7 +180,13 @@ class RemoteDataZMQ(DataFlow):
             finally:
                 self.dropped = already_dropped + receiver.dropped
                 receiver.close()
-                self.context = None
+                self._receiver = self.context = None
+
+    def stop(self) -> None:
+        """End the running pass, from any thread: it raises DataFlowTerminated within a second."""
+        receiver = self._receiver
+        if receiver is not None:
+            receiver.stop()
 
 
 def dump_dataflow_to_process_queue(df: DataFlow, size: int, nr_consumer: int) -> tuple[Any, Any]:

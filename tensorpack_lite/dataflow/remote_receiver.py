@@ -128,6 +128,7 @@ class Receiver:
         self._turn = 0
         self._last_sender = ""
         self._had_sender = False
+        self._stopped = False
         self._alone_since: float | None = time.monotonic()
         self._looked_at = time.monotonic()
         try:
@@ -162,6 +163,10 @@ class Receiver:
                 raise DataFlowTerminated("RemoteDataZMQ: its context was closed.") from error
             raise
 
+    def stop(self) -> None:
+        """Make `next`, in whatever thread it waits, raise DataFlowTerminated within a second."""
+        self._stopped = True
+
     def close(self) -> None:
         """Close all sockets; those that were bound to a file remove it."""
         for end in self._ends:
@@ -170,6 +175,8 @@ class Receiver:
 
     def _receive(self) -> tuple[int, list[zmq.Frame]]:
         while True:
+            if self._stopped:
+                raise DataFlowTerminated("RemoteDataZMQ: was stopped.")
             if time.monotonic() - self._looked_at > _LOOK_SECONDS:
                 self._look_who_is_there()
             for _ in self._ends:

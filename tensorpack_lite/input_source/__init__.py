@@ -13,6 +13,7 @@ from .queueing import BatchQueueInput, QueueInput
 from .staging import StagingInput
 from .tensor import DummyConstantInput, TensorInput
 from .tfdata import TFDatasetInput
+from .zmq_input import ZMQInput
 
 __all__ = [
     "BatchQueueInput",
@@ -25,5 +26,6 @@ __all__ = [
     "StagingInput",
     "TFDatasetInput",
     "TensorInput",
+    "ZMQInput",
     "remap_input_source",
 ]

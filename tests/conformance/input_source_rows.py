@@ -56,6 +56,7 @@ ROWS = [
 NO_ROW = {
     "FeedfreeInput": "a base class",
     "InputSource": "a base class",
+    "ZMQInput": "a QueueInput whose data comes from another process: tests/input_source/test_zmq_input.py",
 }
 """Public names of `tensorpack_lite.input_source` without a row, and why."""
 
