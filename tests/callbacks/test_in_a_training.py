@@ -1,4 +1,4 @@
-"""A whole training with SimpleTrainer: what callbacks see, and what they leave behind (contract-core.md, section 15)."""
+"""A whole training with SimpleTrainer: what callbacks see, and when. What it leaves behind: integration/test_golden.py."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from tensorpack_lite.callbacks.saver import ModelSaver
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.raw import DataFromList
 from tensorpack_lite.input_source.feed import FeedInput
-from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.state import StopTraining
 from tensorpack_lite.tfutils.summary import add_moving_summary, add_param_summary
@@ -63,56 +62,16 @@ def train(callbacks, monitors=None, steps=2, epochs=2):
     return trainer
 
 
-class TestFiles:
-    @pytest.fixture
-    def trained(self, log_dir):
-        """The directory of a golden training."""
-        train([ModelSaver(), InferenceRunner(data(5), ScalarStats(["cost", "total"]))])
-        return log_dir
+def test_the_average_is_the_updated_one(log_dir):
+    """The reported average of the cost holds the last step's value, and validation sees the step's result."""
+    train([ModelSaver(), InferenceRunner(data(5), ScalarStats(["cost", "total"]))])
+    with open(os.path.join(log_dir, "stats.json")) as file:
+        first, second = json.load(file)
 
-    def test_stats_json(self, trained):
-        """Two elements, with these keys in any order but the last two."""
-        with open(os.path.join(trained, "stats.json")) as file:
-            stats = json.load(file)
-
-        scalars = {"cost", "param-summary/fc/W-rms", "rawcost", "validation_cost", "validation_total"}
-        assert [scalars, scalars] == [set(element) - {"epoch_num", "global_step"} for element in stats]
-        assert [(1, 2), (2, 4)] == [(element["epoch_num"], element["global_step"]) for element in stats]
-        assert ["epoch_num", "global_step"] == list(stats[0])[-2:]
-
-    def test_the_average_is_the_updated_one(self, trained):
-        """The reported average of the cost holds the last step's value, and validation sees the step's result."""
-        with open(os.path.join(trained, "stats.json")) as file:
-            first, second = json.load(file)
-
-        # Two classes, equally often, with equal weights: log 2, and no gradient can change it.
-        for value in (first["cost"], first["rawcost"], first["validation_cost"], second["validation_cost"]):
-            assert np.log(2) == pytest.approx(value, rel=1e-5)
-        assert np.log(2) + 1 == pytest.approx(first["validation_total"], rel=1e-5)
-
-    def test_checkpoints(self, trained):
-        """One an epoch, its keys the global variables, listed by relative names; one meta graph."""
-        names = sorted(os.listdir(trained))
-        assert [f"model-{n}.{s}" for n in (2, 4) for s in ("data-00000-of-00001", "index")] == [
-            name for name in names if name.startswith("model")
-        ]
-        assert 1 == len([name for name in names if name.endswith(".meta")])
-        keys = tf.train.NewCheckpointReader(os.path.join(trained, "model-4")).get_variable_to_shape_map()
-        slots = {"fc/W/Momentum", "fc/b/Momentum"}
-        assert {"fc/W", "fc/b", "learning_rate", "global_step", *slots} == set(keys)
-
-
-def test_a_queue_in_a_second_runner(log_dir):
-    """The size of its queue is a statistic named after the place where it was set up; its average is local."""
-    runners = [
-        InferenceRunner(data(5), ScalarStats(["cost"])),
-        InferenceRunner(QueueInput(data(5)), ScalarStats(["cost"], "queue"), tower_name="QTower"),
-    ]
-    trainer = train(runners)
-
-    assert np.log(2) == pytest.approx(trainer.monitors.get_latest("queue_cost"), rel=1e-5)
-    assert trainer.monitors.get_history("InferenceRunner_1/QueueInput/queue_size")
-    assert "EMA/InferenceRunner_1/QueueInput/queue_size" in [v.op.name for v in tf.local_variables()]
+    # Two classes, equally often, with equal weights: log 2, and no gradient can change it.
+    for value in (first["cost"], first["rawcost"], first["validation_cost"], second["validation_cost"]):
+        assert np.log(2) == pytest.approx(value, rel=1e-5)
+    assert np.log(2) + 1 == pytest.approx(first["validation_total"], rel=1e-5)
 
 
 class TestTrace:
@@ -135,16 +94,8 @@ class TestTrace:
         ]
 
         moments = [
-            *[
-                "before_train",
-                "before_epoch",
-                "before_run",
-                "after_run",
-                "trigger_step",
-                "after_epoch",
-                "trigger",
-            ],
-            "after_train",
+            *("before_train", "before_epoch", "before_run", "after_run", "trigger_step"),
+            *("after_epoch", "trigger", "after_train"),
         ]
         expected = [f"{moment} {name}" for moment in moments for name in ("A", "B", "mon")]
         place = expected.index("after_run mon")  # MergeAllSummaries stands between B and the monitors
