@@ -17,6 +17,7 @@ from tensorpack_lite.dataflow.image import (
 )
 from tensorpack_lite.dataflow.raw import DataFromList
 from tensorpack_lite.utils import logger
+from tensorpack_lite.utils.argtools import log_once
 from tensorpack_lite.utils.utils import fix_rng_seed
 
 IMAGE = np.arange(72, dtype=np.uint8).reshape(4, 6, 3)
@@ -194,8 +195,6 @@ class TestAugmentImageComponent:
 
     def test_strange_integers_are_let_through(self, monkeypatch):
         """With a warning; scripts augment label maps."""
-        from tensorpack_lite.utils.argtools import log_once
-
         said = []
         monkeypatch.setattr(logger, "warning", said.append)
         log_once.cache_clear()

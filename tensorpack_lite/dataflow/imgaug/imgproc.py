@@ -263,7 +263,7 @@ class Gamma(PhotometricAugmentor):
     def _augment(self, img: np.ndarray, params: Any) -> np.ndarray:
         table = np.rint((np.arange(256) / 255.0) ** (1.0 / (1.0 + float(params))) * 255.0).astype(np.uint8)
         whole = img if img.dtype == np.uint8 else np.clip(np.rint(img), 0, 255).astype(np.uint8)
-        return table[whole].astype(img.dtype, copy=False)
+        return np.take(table, whole).astype(img.dtype, copy=False)
 
 
 class GaussianBlur(PhotometricAugmentor):

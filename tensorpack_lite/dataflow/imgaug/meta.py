@@ -85,7 +85,7 @@ class RandomChooseAug(ImageAugmentor):
         self.aug_lists = aug_lists
         if not aug_lists:
             raise ValueError("RandomChooseAug: takes at least one augmentor, got an empty list.")
-        weighted = isinstance(aug_lists[0], (tuple, list))
+        weighted = all(isinstance(choice, (tuple, list)) for choice in aug_lists)
         pairs: Any = aug_lists if weighted else [(augmentor, 1.0 / len(aug_lists)) for augmentor in aug_lists]
         self._augmentors = [augmentor for augmentor, _ in pairs]
         self._probabilities = [probability for _, probability in pairs]

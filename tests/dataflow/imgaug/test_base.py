@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import multiprocessing
 import os
 import pickle
 
@@ -24,6 +25,7 @@ from tensorpack_lite.dataflow.imgaug.transform import (
     LazyTransform,
     TransformList,
 )
+from tensorpack_lite.utils import develop, logger
 from tensorpack_lite.utils.utils import enter_worker_stream, fix_rng_seed, make_worker_streams
 
 IMAGE = np.arange(24, dtype=np.uint8).reshape(4, 6)
@@ -162,6 +164,17 @@ class TestRandomStream:
         fix_rng_seed(3)
         assert expected == drawn(pickle.loads(pickle.dumps(augmentor)))
 
+    @pytest.mark.slow
+    def test_spawned_processes_differ(self):
+        """Each unpickles a copy, which begins a stream of its own."""
+        augmentor = imgaug.GaussianNoise(50)
+        with multiprocessing.get_context("spawn").Pool(2) as pool:
+            jobs = [pool.apply_async(augmentor.augment, (IMAGE,)) for _ in range(4)]
+            results = [job.get(timeout=100) for job in jobs]
+            pool.close()
+            pool.join()
+        assert 4 == len({result.tobytes() for result in results})
+
     def test_one_may_be_given(self):
         """`augmentor.rng = np.random.RandomState(0)`, as tests do."""
         augmentor = Draws()
@@ -274,6 +287,16 @@ class TestLegacy:
         moved = augmentor.augment_coords(POINTS, params)
         flipped = augmented[0, 0] != IMAGE[0, 0]
         np.testing.assert_array_equal([[6, 0], [0, 4]] if flipped else POINTS, moved)
+
+    def test_the_old_calls_warn_three_times(self, monkeypatch):
+        """And then no more: they stand in loops."""
+        said = []
+        monkeypatch.setattr(logger, "warning", said.append)
+        develop._warning_numbers.cache_clear()
+        for _ in range(5):
+            OnlyAugment().augment_return_params(IMAGE)
+        assert 3 == len(said)
+        assert "Use get_transform and apply_image" in said[0]
 
     def test_params_are_a_transform(self):
         """`_get_augment_params` of a TransformAugmentorBase returns what is to be done."""

@@ -14,6 +14,7 @@ from tensorpack_lite.dataflow.imgaug import (
 )
 from tensorpack_lite.dataflow.imgaug.base import ImagePlaceholder
 from tensorpack_lite.dataflow.imgaug.transform import CropTransform, ResizeTransform
+from tensorpack_lite.utils import logger
 from tensorpack_lite.utils.utils import fix_rng_seed
 
 IMAGE = np.arange(24, dtype=np.uint8).reshape(4, 6)
@@ -89,8 +90,6 @@ class TestRandomCropRandomShape:
 
     def test_dead_argument(self, monkeypatch):
         """Accepted, with a warning."""
-        from tensorpack_lite.utils import logger
-
         said = []
         monkeypatch.setattr(logger, "warning", said.append)
         RandomCropRandomShape(2, 2, max_aspect_ratio=2.0)

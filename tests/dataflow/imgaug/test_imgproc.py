@@ -20,6 +20,7 @@ from tensorpack_lite.dataflow.imgaug import (
     MinMaxNormalize,
     Saturation,
 )
+from tensorpack_lite.utils import logger
 from tensorpack_lite.utils.utils import fix_rng_seed
 
 WEIGHTS = np.array([0.299, 0.587, 0.114])
@@ -297,6 +298,13 @@ class TestGaussianBlur:
             ValueError, match=r"GaussianBlur: size_range takes \(low, high\) with 0 <= low < high"
         ):
             GaussianBlur((3, 3))
+
+    def test_dead_argument(self, monkeypatch):
+        """Accepted, with a warning."""
+        said = []
+        monkeypatch.setattr(logger, "warning", said.append)
+        GaussianBlur(max_size=3)
+        assert "It has no effect: use size_range" in said[0]
 
 
 class TestClip:

@@ -96,6 +96,8 @@ class TestRandomChoose:
             RandomChooseAug([])
         with pytest.raises(TypeError, match="RandomChooseAug: takes augmentors, got int"):
             RandomChooseAug([3])
+        with pytest.raises(TypeError, match="RandomChooseAug: takes augmentors, got tuple"):
+            RandomChooseAug([(plus_one, 1.0), double])
 
 
 class TestRandomOrder:
