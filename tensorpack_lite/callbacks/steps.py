@@ -14,6 +14,7 @@ from ..tfutils.reads import plain_reads
 from ..utils import logger
 from ..utils.naming import GLOBAL_STEP_INCR_OP_NAME
 from ..utils.utils import get_tqdm
+from .graph import ProcessTensors
 
 __all__ = ["MaintainStepCounter", "ProgressBar", "SessionRunTimeout", "TensorPrinter"]
 
@@ -139,7 +140,7 @@ class MaintainStepCounter(Callback):
         self._loop.global_step += 1
 
 
-class TensorPrinter(Callback):
+class TensorPrinter(ProcessTensors):
     """
     Log the values of tensors after each run.
 
@@ -158,19 +159,10 @@ class TensorPrinter(Callback):
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        if not isinstance(names, (list, tuple)):
-            raise TypeError(f"TensorPrinter: takes a list of names, got {type(names).__name__}.")
-        self._names = list(names)
-        self._args: Any = None
+        super().__init__(names, self._log)
 
-    def _before_train(self) -> None:
-        self._args = tf.train.SessionRunArgs(self.get_tensors_maybe_in_tower(self._names))
-
-    def _before_run(self, ctx: Any) -> Any:
-        return self._args
-
-    def _after_run(self, ctx: Any, run_values: Any) -> None:
-        for name, value in zip(self._names, run_values.results):
+    def _log(self, *values: Any) -> None:
+        for name, value in zip(self._names, values):
             logger.info("%s: %s", name, np.array2string(np.asarray(value)))
 
 

@@ -17,16 +17,13 @@ def fit_to_variable(value: Any, var: Any, ignore_mismatch: bool = False) -> np.n
     Fit an array to a variable; what `SessionUpdate.relaxed_value_for_var` promises.
 
     Args:
-        value: an array.
-        var: a variable.
-        ignore_mismatch: return None, with a warning, instead of raising.
+        value, var, ignore_mismatch: as there.
 
     Returns:
-        The array in the variable's shape and dtype.
+        The array in the variable's shape and dtype, or None.
 
     Raises:
-        ValueError: another number of elements.
-        TypeError: another kind of dtype.
+        ValueError, TypeError: as there.
     """
     value = np.asarray(value)
     wrong_shape = _shape_misfit(value, var)
