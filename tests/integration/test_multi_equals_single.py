@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Callable, NamedTuple
 
 import numpy as np
@@ -20,7 +21,9 @@ from tensorpack_lite.tfutils.argscope import argscope
 from tensorpack_lite.tfutils.gradproc import GlobalNormClip, ScaleGradient
 from tensorpack_lite.tfutils.optimizer import AccumGradOptimizer, apply_grad_processors
 from tensorpack_lite.tfutils.sessinit import JustCurrentSession, SmartInit
+from tensorpack_lite.tfutils.varmanip import load_checkpoint_vars
 from tensorpack_lite.train import (
+    AsyncMultiGPUTrainer,
     ModelDesc,
     SimpleTrainer,
     SyncMultiGPUTrainerParameterServer,
@@ -102,7 +105,7 @@ class Run(NamedTuple):
     local: list
 
 
-def train(make_trainer, model, times=1, stage=None, init=None, steps=STEPS, checkpoint_dir=None):
+def train(make_trainer, model, times=1, stage=None, init=None, steps=STEPS, checkpoint_dir=None, stream=None):
     """Train `steps` steps, beginning with the values in `init`."""
     final: dict = {}
     local: list = []
@@ -118,7 +121,7 @@ def train(make_trainer, model, times=1, stage=None, init=None, steps=STEPS, chec
     with tf.Graph().as_default():
         tf.set_random_seed(3)
         trainer = make_trainer()
-        source: Any = QueueInput(DataFromGenerator(Stream(times)))
+        source: Any = QueueInput(DataFromGenerator(stream or Stream(times)))
         if stage is not None:
             source = StagingInput(source, nr_stage=stage)
         trainer.setup_graph(model.get_input_signature(), source, model.build_graph, model.get_optimizer)
@@ -128,7 +131,7 @@ def train(make_trainer, model, times=1, stage=None, init=None, steps=STEPS, chec
             callbacks=[watch, *savers, End()],
             extra_callbacks=[],
             monitors=[],
-            session_init=JustCurrentSession() if init is None else SmartInit(dict(init)),
+            session_init=JustCurrentSession() if init is None else SmartInit(init),
             steps_per_epoch=steps,
             max_epoch=1,
         )
@@ -173,12 +176,15 @@ TRAINERS: dict[str, Callable[[], Any]] = {
     "cpu-2": lambda: SyncMultiGPUTrainerReplicated(2, mode="cpu"),
     "collective-2": lambda: SyncMultiGPUTrainerReplicated(2, mode="collective"),
     "collective-3": lambda: SyncMultiGPUTrainerReplicated(3, mode="collective"),
+    "async-3": lambda: AsyncMultiGPUTrainer(3),
     "hierarchical-8": lambda: SyncMultiGPUTrainerReplicated(8),
 }
 
+QUICK = [("ps-cpu-2", "momentum"), ("gpu-2", "adam"), ("gpu-3", "processed"), ("collective-2", "momentum")]
 CASES = [("ps-cpu-2", name) for name in OPTIMIZERS] + [("gpu-3", name) for name in OPTIMIZERS]
 CASES += [("collective-2", name) for name in ("adam", "accumulating")]
 CASES += [(name, "momentum") for name in ("ps-gpu-3", "gpu-2", "cpu-2", "collective-3", "hierarchical-8")]
+CASES = QUICK + [pytest.param(*case, marks=pytest.mark.slow) for case in CASES if case not in QUICK]
 
 
 def num_towers(name):
@@ -205,3 +211,176 @@ def test_weights_equal_those_of_the_joint_batch(trainer, optimizer):
     assert STEPS == int(several.final["global_step"])
     assert_same(single.final, renamed)
     assert not np.allclose(init["fc1/W"], single.final["fc1/W"])
+
+
+@pytest.mark.parametrize(
+    ("trainer", "stage"),
+    [
+        ("ps-cpu-2", None),
+        ("ps-gpu-3", 1),
+        ("gpu-3", None),
+        ("gpu-3", 1),
+        ("gpu-3", 3),
+        ("collective-2", 1),
+        ("async-3", None),
+        ("async-3", 2),
+    ],
+)
+def test_every_datapoint_once_and_in_order(trainer, stage):
+    """Step by step, the towers take the datapoints of the stream one after another; staging skips and repeats none."""
+    several = train(TRAINERS[trainer], Net(sgd), stage=stage, steps=6)
+    stream = Stream()()
+    expected = [[next(stream)[0] for _ in range(num_towers(trainer))] for _ in range(6)]
+    np.testing.assert_array_equal(expected, several.watch.inputs)
+
+
+@pytest.mark.parametrize(
+    "trainer", ["gpu-2", "gpu-3", "cpu-2", "collective-2", "collective-3", "hierarchical-8"]
+)
+@pytest.mark.parametrize("optimizer", ["adam", "processed"])
+def test_replicas_are_equal_to_the_bit(trainer, optimizer):
+    """After each step, all copies of a trained variable are the same, though only the first was restored."""
+    watch = train(TRAINERS[trainer], Net(OPTIMIZERS[optimizer]), steps=5).watch
+    for weights in watch.weights:
+        for name, values in weights.items():
+            np.testing.assert_array_equal(
+                weights[name.split("/", 1)[1] if name.startswith("tower") else name], values
+            )
+    assert num_towers(trainer) * 7 == len(watch.weights[0])
+
+
+class TestVariables:
+    """Names, collections and what a checkpoint holds, as with one device."""
+
+    def names(self, trainer, optimizer):
+        """Names of global and of local variables of a model of one layer."""
+
+        class Layer(Net):
+            def build_graph(self, x, y):
+                logits = BatchNorm("bn", FullyConnected("fc", x, 3))
+                return tf.reduce_mean(
+                    tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=y), name="cost"
+                )
+
+        run = train(trainer, Layer(optimizer), steps=1)
+        return set(run.final), set(run.local)
+
+    MODEL = ("fc/W", "fc/b", "bn/gamma", "bn/beta", "bn/mean/EMA", "bn/variance/EMA")
+    TRAINED = MODEL[:4]
+
+    @pytest.mark.parametrize("trainer", ["ps-cpu-2", "async-3"])
+    def test_shared(self, trainer):
+        """Shared variables have the names of one device's; async's Adam powers are in its scope."""
+        found, local = self.names(TRAINERS[trainer], adam)
+        scope = "async_apply_gradients/" if trainer.startswith("async") else ""
+        adam_slots = {f"{name}/{slot}" for name in self.TRAINED for slot in ("Adam", "Adam_1")}
+        powers = {f"{scope}beta1_power", f"{scope}beta2_power"}
+        assert {*self.MODEL, "global_step", *adam_slots, *powers} == found
+        assert set() == {name for name in local if not name.startswith("EMA/")}
+
+    def test_replicated_adam(self):
+        """Copies are local, under `tower<i>/`; the Adam powers are made once, and are saved."""
+        found, local = self.names(TRAINERS["gpu-2"], adam)
+        adam_slots = {f"{name}/{slot}" for name in self.TRAINED for slot in ("Adam", "Adam_1")}
+        powers = {"apply_gradients/beta1_power", "apply_gradients/beta2_power"}
+        assert {*self.MODEL, "global_step", *adam_slots, *powers} == found
+        copies = {f"tower1/{name}" for name in {*self.MODEL, *adam_slots}}
+        assert copies == {name for name in local if not name.startswith("EMA/")}
+        assert 14 == len(copies)  # as many as tensorpack syncs
+
+    def test_replicated_accumulation(self):
+        """A counter for each tower: the first one's is saved, the others' are copies of it."""
+        found, local = self.names(TRAINERS["gpu-2"], lambda: AccumGradOptimizer(sgd(), 2))
+        assert "apply_gradients/AccumGrad/counter" in found
+        assert "tower1/apply_gradients/AccumGrad/counter" in local
+        assert {f"tower1/{name}/AccumGrad" for name in self.TRAINED} < local
+
+
+SAVED = {
+    "single": SimpleTrainer,
+    "ps": TRAINERS["ps-cpu-2"],
+    "replicated": TRAINERS["gpu-2"],
+    "async": lambda: AsyncMultiGPUTrainer(2),
+}
+
+
+@pytest.mark.parametrize("writer", SAVED)
+@pytest.mark.parametrize("reader", SAVED)
+def test_a_checkpoint_restores_into_any_trainer(writer, reader, tmp_path):
+    """What one trainer saved, every other one begins with; its copies too."""
+    written = train(SAVED[writer], Net(momentum), steps=3, checkpoint_dir=str(tmp_path))
+    path = os.path.join(str(tmp_path), "model-3")
+    assert set(written.final) == set(load_checkpoint_vars(path))
+    read = train(SAVED[reader], Net(momentum), init=path, steps=0)
+    for name, value in written.final.items():
+        np.testing.assert_array_equal(value, read.final[name], err_msg=name)
+
+
+class TestAsync:
+    """Updates in no order, so only what holds in any order."""
+
+    @pytest.mark.parametrize("scale", [True, False])
+    def test_applications(self, scale):
+        """A gradient of one applied K times a step, each divided by K if asked for."""
+
+        class Slope(ModelDesc):
+            def inputs(self):
+                return [TensorSpec([None, 5], tf.float32, "x"), TensorSpec([None], tf.int32, "y")]
+
+            def build_graph(self, x, y):
+                v, w = tf.get_variable("v", initializer=0.0), tf.get_variable("w", initializer=0.0)
+                return v + 2 * w
+
+            def optimizer(self):
+                return tf.train.GradientDescentOptimizer(1.0)
+
+        run = train(lambda: AsyncMultiGPUTrainer(3, scale_gradient=scale), Slope(), steps=4)
+        assert (-4 * 3 / (3 if scale else 1)) == pytest.approx(run.final["v"])
+        assert 2 * run.final["v"] == pytest.approx(run.final["w"])
+
+    @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+    def test_converges(self, optimizer):
+        """A convex problem is solved, whatever the order."""
+
+        class Regression(ModelDesc):
+            def inputs(self):
+                return [TensorSpec([None, 5], tf.float32, "x"), TensorSpec([None], tf.int32, "y")]
+
+            def build_graph(self, x, y):
+                wanted = tf.reduce_sum(x, axis=1, keepdims=True)
+                return tf.reduce_mean((FullyConnected("fc", x, 1) - wanted) ** 2)
+
+            def optimizer(self):
+                rate = {"sgd": 0.3, "adam": 0.1}[optimizer]
+                return {"sgd": tf.train.GradientDescentOptimizer, "adam": tf.train.AdamOptimizer}[optimizer](
+                    rate
+                )
+
+        run = train(lambda: AsyncMultiGPUTrainer(2), Regression(), steps=300)
+        np.testing.assert_allclose(run.final["fc/W"], np.ones([5, 1]), atol=0.02)
+
+
+@pytest.mark.parametrize("trainer", ["ps-cpu-2", "gpu-3", "async-3"])
+def test_adam_advances_once_a_step(trainer):
+    """The beta powers are those of the step, whatever the number of towers and variables."""
+    final = train(TRAINERS[trainer], Net(adam), steps=5).final
+    power = next(value for name, value in final.items() if name.endswith("beta1_power"))
+    assert 0.9**6 == pytest.approx(float(power), rel=1e-5)
+
+
+@pytest.mark.parametrize("trainer", ["ps-cpu-2", "gpu-2"])
+def test_towers_with_inputs_of_different_shapes(trainer):
+    """Each tower takes batches of whatever size; the mean is over towers."""
+
+    class Sizes(Stream):
+        def __call__(self):
+            for n in range(1, 1000):
+                yield [np.full([n, 5], n, "float32"), np.zeros([n], "int32")]
+
+    class Biggest(Net):
+        def build_graph(self, x, y):
+            return tf.get_variable("w", initializer=0.0) * tf.cast(tf.shape(x)[0], tf.float32)
+
+    model = Biggest(lambda: tf.train.GradientDescentOptimizer(1.0))
+    watch = train(TRAINERS[trainer], model, stage=1, steps=3, stream=Sizes()).watch
+    assert [-1.5, -5.0, -10.5] == [step["w"] for step in watch.weights]

@@ -1,0 +1,421 @@
+"""train/multi_gpu.py: one tower on each device. That the numbers are right: tests/integration/test_multi_equals_single.py."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fakes.models import Golden, Mean, threes
+
+from tensorpack_lite.callbacks import RunOp
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.batch import BatchData
+from tensorpack_lite.dataflow.raw import DataFromList
+from tensorpack_lite.input_source.feed import FeedInput
+from tensorpack_lite.input_source.queueing import QueueInput
+from tensorpack_lite.input_source.staging import StagingInput
+from tensorpack_lite.input_source.tensor import DummyConstantInput
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.tfutils.sesscreate import NewSessionCreator
+from tensorpack_lite.train import (
+    AsyncMultiGPUTrainer,
+    NoOpTrainer,
+    SimpleTrainer,
+    SyncMultiGPUTrainer,
+    SyncMultiGPUTrainerParameterServer,
+    SyncMultiGPUTrainerReplicated,
+    TrainConfig,
+    launch_train_with_config,
+)
+from tensorpack_lite.train.interface import apply_default_prefetch
+from tensorpack_lite.train.multi_gpu import _choose_mode
+from tensorpack_lite.utils.gpu import get_num_gpu
+
+KINDS = [SyncMultiGPUTrainerParameterServer, SyncMultiGPUTrainerReplicated, AsyncMultiGPUTrainer]
+
+
+def set_up(trainer, model=None, source=None):
+    """Build the graph of a trainer; returns it."""
+    model = model or Mean()
+    trainer.setup_graph(
+        model.get_input_signature(), source or QueueInput(threes()), model.build_graph, model.get_optimizer
+    )
+    return trainer
+
+
+def operation(name):
+    return tf.get_default_graph().get_operation_by_name(name)
+
+
+class Probe(Callback):
+    """Calls a function with the trainer at each moment that is named."""
+
+    def __init__(self, **functions):
+        for moment, function in functions.items():
+            setattr(self, f"_{moment}", lambda *args, function=function: function(self.trainer))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+class TestEachKind:
+    @pytest.mark.parametrize(("gpus", "devices"), [(3, [0, 1, 2]), ([2, 5], [2, 5]), ((1,), [1]), (1, [0])])
+    def test_devices(self, kind, gpus, devices):
+        """A number means the first GPUs; a list is taken as it is."""
+        assert devices == kind(gpus).devices
+        assert devices == kind(gpus=gpus).devices
+
+    @pytest.mark.parametrize(
+        ("gpus", "error", "match"),
+        [
+            (0, ValueError, "gpus is 0, wanted at least 1"),
+            (-1, ValueError, "at least 1"),
+            ([], ValueError, "wanted distinct numbers"),
+            ([0, 0], ValueError, "wanted distinct numbers"),
+            ("2", TypeError, "a number of GPUs or a list"),
+            (None, TypeError, "a number of GPUs or a list"),
+            (True, TypeError, "a number of GPUs or a list"),
+        ],
+    )
+    def test_wrong_gpus(self, kind, gpus, error, match):
+        """What is neither is refused."""
+        with pytest.raises(error, match=match):
+            kind(gpus)
+
+    def test_a_config_in_place_of_gpus(self, kind):
+        """Scripts of 2017 are told both ways out."""
+        config = TrainConfig(model=Mean(), dataflow=threes(), steps_per_epoch=1)
+        with pytest.raises(TypeError, match="launch_train_with_config.*trainv1"):
+            kind(config)
+
+    def test_one_tower_has_a_name(self, kind):
+        """With one device the tower is tower0, unlike SimpleTrainer's."""
+        trainer = set_up(kind(1))
+        assert ["tower0"] == [tower.ns_name for tower in trainer.towers]
+        assert ["tower0/cost"] == [tower.outputs.op.name for tower in trainer.towers]
+
+    def test_fed_input(self, kind):
+        """Several towers cannot share a feed; one can have it."""
+        with pytest.raises(TypeError, match=r"on 2 devices: takes .*Use QueueInput"):
+            set_up(kind(2), source=FeedInput(threes()))
+        set_up(kind(1), source=FeedInput(threes()))
+
+    def test_the_optimizer_is_made_once(self, kind):
+        """Inside the first tower, so its variables have no prefix and its summaries are kept."""
+        calls = []
+
+        class Model(Golden):
+            def optimizer(self):
+                calls.append(tf.get_default_graph().get_name_scope())
+                tf.summary.scalar("lr", 0.1)
+                return super().optimizer()
+
+        data = DataFromList([[np.zeros((4, 3), "float32"), np.zeros(4, "int32")]], shuffle=False)
+        set_up(kind(2), Model(), QueueInput(data))
+        assert ["tower0"] == calls
+        assert "learning_rate" in [var.op.name for var in tf.global_variables()]
+        assert "tower0/lr" in [summary.op.name for summary in tf.get_collection(tf.GraphKeys.SUMMARIES)]
+
+    def test_predictors_and_devices(self, kind, run):
+        """A tower on the GPU of a training tower reads that one's variables, any other the first one's."""
+        trainer = set_up(kind([4, 6]))
+        own = "tower1" if kind is SyncMultiGPUTrainerReplicated else ""
+        assert ["", own, "", ""] == [trainer.vs_name_for_predictor(gpu) for gpu in (4, 6, 0, -1)]
+
+    @pytest.mark.parametrize("size", [4, 10])
+    def test_what_is_said_at_the_start(self, kind, run, caplog, size):
+        """One line says what a step and an epoch take, and what there is."""
+        caplog.set_level("INFO")
+        samples = DataFromList([[3.0]] * (4 * size), shuffle=False)
+        run(set_up(kind(2), source=QueueInput(BatchData(samples, 4))))
+        line = next(r.message for r in caplog.records if "total batch" in r.message)
+        assert f"2 towers x batch 4 = total batch 8; 4 datapoints an epoch; the data holds {size}." == line
+
+    def test_what_is_not_known_at_the_start(self, kind, run, caplog):
+        """Is said to be so."""
+        caplog.set_level("INFO")
+        run(set_up(kind(1), source=DummyConstantInput([[7]])))
+        line = next(r.message for r in caplog.records if "total batch" in r.message)
+        assert (
+            "1 towers x batch 7 = total batch 7; 2 datapoints an epoch; how many the data holds is not known."
+            == line
+        )
+
+
+class TestDefaultPrefetch:
+    def test_several_devices(self):
+        """A DataFlow gets a queue and staging."""
+        source = apply_default_prefetch(threes(), SyncMultiGPUTrainer(2))
+        assert isinstance(source, StagingInput)
+        assert isinstance(source._input, QueueInput)
+
+    def test_a_queue(self):
+        """So does a QueueInput, without a second queue."""
+        queue = QueueInput(threes())
+        assert queue is apply_default_prefetch(queue, SyncMultiGPUTrainerReplicated(2))._input
+
+    def test_one_device(self):
+        """One device needs no staging; SimpleTrainer itself is fed."""
+        assert QueueInput is type(apply_default_prefetch(threes(), AsyncMultiGPUTrainer(1)))
+        assert QueueInput is type(apply_default_prefetch(threes(), NoOpTrainer()))
+        assert FeedInput is type(apply_default_prefetch(threes(), SimpleTrainer()))
+
+    def test_others_are_left_alone(self):
+        """An input that is no queue, or is staged already."""
+        for source in (DummyConstantInput([[2]]), StagingInput(QueueInput(threes()))):
+            assert source is apply_default_prefetch(source, SyncMultiGPUTrainer(2))
+
+    def test_launched(self):
+        """The whole way, with the default callbacks."""
+        config = TrainConfig(model=Mean(), dataflow=threes(), steps_per_epoch=2, max_epoch=2, monitors=[])
+        launch_train_with_config(config, SyncMultiGPUTrainer(2))
+        assert "tower1/StagingInput/StagingArea_get" in {
+            op.name for op in tf.get_default_graph().get_operations()
+        }
+
+
+class TestParameterServer:
+    @pytest.mark.parametrize(("gpus", "kind"), [(1, "gpu"), (2, "gpu"), (3, "cpu")])
+    def test_default_place(self, gpus, kind):
+        """Variables are spread over one or two GPUs, else they are on the CPU."""
+        assert kind == SyncMultiGPUTrainerParameterServer(gpus)._builder.ps_device
+
+    def test_where_things_are(self):
+        """On the CPU as asked for, on every TensorFlow; the towers are on their GPUs."""
+        set_up(SyncMultiGPUTrainerParameterServer(2, ps_device="cpu"))
+        assert "/device:CPU:0" == operation("w").device
+        assert "/device:GPU:1" == operation("tower1/cost").device
+        assert [] == [name for name in ("AggregateGradsColocate/AddN", "train_op") if not operation(name)]
+
+    def test_function(self):
+        """SyncMultiGPUTrainer keeps variables on the CPU."""
+        trainer = SyncMultiGPUTrainer([0, 1])
+        assert SyncMultiGPUTrainerParameterServer is type(trainer)
+        assert "cpu" == trainer._builder.ps_device
+
+    def test_wrong_place(self):
+        """Another place is refused."""
+        with pytest.raises(ValueError, match="ps_device is 'tpu', wanted 'cpu' or 'gpu'"):
+            SyncMultiGPUTrainerParameterServer(2, ps_device="tpu")
+
+    def test_a_variable_from_outside(self):
+        """One that was made before the towers has no gradient in any; that is told, and is no error."""
+        tf.get_variable("outside", initializer=0.0, use_resource=True)
+
+        class Model(Mean):
+            def build_graph(self, x):
+                with tf.variable_scope(tf.get_variable_scope(), reuse=tf.AUTO_REUSE):
+                    outside = tf.get_variable("outside", initializer=0.0)
+                return super().build_graph(x) + outside
+
+        with pytest.raises(
+            ValueError, match="gradients of different variables: tower 0 of 1, tower 1 of 2; outside"
+        ):
+            set_up(SyncMultiGPUTrainerParameterServer(2), Model())
+
+
+class TestReplicated:
+    @pytest.mark.parametrize(
+        ("mode", "towers", "chosen"),
+        [
+            (None, 2, "gpu"),
+            (None, 8, "hierarchical"),
+            ("hierarchical", 8, "hierarchical"),
+            ("HIERARCHICAL", 3, "gpu"),
+            ("Collective", 2, "collective"),
+            ("nccl", 2, "nccl"),
+            ("cpu", 2, "cpu"),
+        ],
+    )
+    def test_modes(self, mode, towers, chosen):
+        """A mode is taken as asked for where it can be, and chosen otherwise."""
+        assert chosen == _choose_mode(mode, towers)
+
+    def test_unknown_mode(self):
+        """Is refused, with those there are."""
+        with pytest.raises(
+            ValueError, match="mode is 'ring', wanted one of nccl, cpu, hierarchical, gpu, collective"
+        ):
+            SyncMultiGPUTrainerReplicated(2, mode="ring")
+
+    def test_sum(self, run):
+        """With average=False gradients are added: two towers go twice as far."""
+        seen = []
+        watch = Probe(trigger_step=lambda trainer: seen.append(trainer.sess.run(trainer.find_tensor("w"))))
+        run(set_up(SyncMultiGPUTrainerReplicated(2, average=False)), watch, steps_per_epoch=1, max_epoch=1)
+        assert [3.0] == seen  # one step of rate 0.25 halves the distance, two at once cover it
+
+    def test_names(self):
+        """Of operations that scripts and saved graphs refer to."""
+        set_up(SyncMultiGPUTrainerReplicated(2))
+        names = {op.name for op in tf.get_default_graph().get_operations()}
+        wanted = {
+            "train_op",
+            "apply_gradients/apply_grad_0",
+            "apply_gradients/apply_grad_1",
+            "sync_variables/sync_variables_from_main_tower",
+            "tower0/cost",
+            "tower1/cost",
+            "AllReduceNaive/AddN",
+        }
+        assert set() == wanted - names
+
+    def test_copies_begin_equal(self):
+        """Without any sync, and with one initializer for all of them."""
+
+        class Random(Mean):
+            def build_graph(self, x):
+                w = tf.get_variable("w", [5], initializer=tf.random_normal_initializer())
+                return tf.reduce_mean((w - 3) ** 2) + 0 * tf.reduce_sum(x)
+
+            def optimizer(self):
+                return tf.train.MomentumOptimizer(0.1, 0.9)
+
+        set_up(SyncMultiGPUTrainerReplicated(3), Random())
+        randoms = [op for op in tf.get_default_graph().get_operations() if op.type == "RandomStandardNormal"]
+        initializers = {var.op.name: var.initializer.inputs[1].name for var in tf.local_variables()}
+        of_main = {var.op.name: var.initializer.inputs[1].name for var in tf.global_variables()}
+        assert 1 == len(randoms)
+        for tower in ("tower1", "tower2"):
+            for name in ("w", "w/Momentum"):
+                assert of_main[name] == initializers[f"{tower}/{name}"]
+
+    @pytest.mark.parametrize("every_epoch", [True, False])
+    def test_sync(self, run, every_epoch):
+        """Copies get the first tower's values before training and, unless told otherwise, after each epoch."""
+        trainer = SyncMultiGPUTrainerReplicated(2)
+        trainer.BROADCAST_EVERY_EPOCH = every_epoch
+        set_up(trainer)
+        differences = []
+
+        def spoil(trainer):
+            copy = next(var for var in tf.trainable_variables() if var.op.name == "tower1/w")
+            copy.load(100.0, trainer.sess)
+
+        def compare(trainer):
+            values = trainer.sess.run([trainer.find_tensor("w"), trainer.find_tensor("tower1/w")])
+            differences.append(values[0] != values[1])
+
+        probe = Probe(before_train=compare, after_epoch=spoil, trigger_epoch=compare)
+        run(trainer, probe, max_epoch=1)
+        assert [False, not every_epoch] == differences
+
+    def test_sync_comes_first(self, run):
+        """Before the callbacks of the user, right after those of the input."""
+        trainer = set_up(SyncMultiGPUTrainerReplicated(2))
+        kinds = [type(callback) for callback in trainer._callbacks]
+        assert RunOp is kinds[-1]
+        assert "SyncVariables" == trainer._callbacks[-1].name_scope
+
+    def test_one_tower_needs_no_sync(self):
+        """So it has no callback for it."""
+        trainer = set_up(SyncMultiGPUTrainerReplicated(1))
+        assert not any(isinstance(callback, RunOp) for callback in trainer._callbacks)
+
+    def test_raw_trainable_variable(self):
+        """A tf.Variable is not replicated: an error that names it and says what to do."""
+
+        class Model(Mean):
+            def build_graph(self, x):
+                raw = tf.Variable(0.0, name="raw", use_resource=True)
+                return super().build_graph(x) + raw**2
+
+        with pytest.raises(ValueError, match=r"tower0/raw, tower1/raw.*tf\.get_variable"):
+            set_up(SyncMultiGPUTrainerReplicated(2), Model())
+
+    def test_raw_variable_that_is_not_trained(self, caplog):
+        """Is a warning."""
+
+        class Model(Mean):
+            def build_graph(self, x):
+                tf.Variable(0.0, name="raw", trainable=False, use_resource=True)
+                return super().build_graph(x)
+
+        set_up(SyncMultiGPUTrainerReplicated(2), Model())
+        assert any("tower0/raw, tower1/raw" in record.message for record in caplog.records)
+
+    def test_other_variables_in_a_tower(self):
+        """A model that is not the same in each tower is told so, by name."""
+        sizes = iter(["a", "b"])
+
+        class Model(Mean):
+            def build_graph(self, x):
+                return super().build_graph(x) + tf.get_variable(next(sizes), initializer=1.0) ** 2
+
+        with pytest.raises(ValueError, match=r"different variables: tower 0 of 2, tower 1 of 2; a, b\."):
+            set_up(SyncMultiGPUTrainerReplicated(2), Model())
+
+
+class TestNccl:
+    def test_graph(self):
+        """It takes GPUs to run; the graph has an operation for each tower and gradient."""
+        set_up(SyncMultiGPUTrainerReplicated(2, mode="nccl"))
+        found = [op for op in tf.get_default_graph().get_operations() if op.type == "NcclAllReduce"]
+        assert ["/device:GPU:0", "/device:GPU:1"] == [op.device for op in found]
+        assert 1 == len({op.get_attr("shared_name") for op in found})
+
+    def test_other_dtypes(self, caplog):
+        """Mode gpu stands in where NCCL cannot reduce."""
+
+        class Model(Mean):
+            def build_graph(self, x):
+                w = tf.get_variable("c", initializer=tf.constant(1.0, tf.bfloat16))
+                return super().build_graph(x) + tf.cast(w, tf.float32) ** 2
+
+        set_up(SyncMultiGPUTrainerReplicated(2, mode="nccl"), Model())
+        assert any("bfloat16" in record.message for record in caplog.records)
+        assert operation("AllReduceNaive/AddN")
+
+    @pytest.mark.gpu
+    @pytest.mark.skipif(get_num_gpu() < 2, reason="NCCL works between GPUs only")
+    def test_run(self, run):
+        """Steps end, and are those of one device."""
+        trainer = run(set_up(SyncMultiGPUTrainerReplicated(2, mode="nccl")))
+        assert 4 == trainer.global_step
+
+
+class TestCollective:
+    def test_steps_end_without_gpus(self, run):
+        """Where tensorpack's never return: the session is asked for a device for each tower."""
+        trainer = run(set_up(SyncMultiGPUTrainerReplicated(3, mode="collective")))
+        assert 4 == trainer.global_step
+
+    def test_one_operation_a_tower(self):
+        """All gradients of a tower travel in one buffer, if they are worth it."""
+
+        class Model(Mean):
+            def build_graph(self, x):
+                parts = [tf.get_variable(name, [1000]) for name in "abc"]
+                return super().build_graph(x) + tf.add_n([tf.reduce_sum(part) for part in parts])
+
+        set_up(SyncMultiGPUTrainerReplicated(2, mode="collective"), Model())
+        found = [op for op in tf.get_default_graph().get_operations() if op.type == "CollectiveReduce"]
+        assert ["/device:CPU:0", "/device:CPU:1"] == [op.device for op in found]
+
+    def test_too_few_devices(self, run):
+        """A session without them is an error that says what is missing, not a step that never ends."""
+        config = tf.ConfigProto(device_count={"CPU": 1}, allow_soft_placement=True)
+        with pytest.raises(
+            RuntimeError, match=r"needs 2 distinct devices of kind CPU, the session has 1 .*device_count"
+        ):
+            run(
+                set_up(SyncMultiGPUTrainerReplicated(2, mode="collective")),
+                session_creator=NewSessionCreator(config=config),
+            )
+
+    def test_one_device_is_enough_for_one(self, run):
+        """Then nothing is reduced."""
+        assert 4 == run(set_up(SyncMultiGPUTrainerReplicated(1, mode="collective"))).global_step
+
+
+class TestAsync:
+    @pytest.mark.parametrize(("gpus", "device"), [(3, "/device:GPU:0"), (4, "/device:CPU:0")])
+    def test_where_variables_are(self, gpus, device):
+        """On the GPUs for up to three towers, else on the CPU."""
+        set_up(AsyncMultiGPUTrainer(gpus))
+        assert device == operation("w").device
+
+    def test_names(self):
+        """One operation a variable, in its scope; gradients are scaled in theirs."""
+        set_up(AsyncMultiGPUTrainer(2))
+        assert operation("async_apply_gradients/apply_grad_0")
+        names = [op.name for op in tf.get_default_graph().get_operations()]
+        assert any(name.startswith("ScaleGradient/") for name in names)
+        assert operation("train_op")
