@@ -142,6 +142,8 @@ class Writer:
         """Tell whether a message fits a slot; make memory, or larger memory, when that can be had."""
         if num_bytes <= self._slot_bytes:
             return True
+        if self._limit == 0:
+            return False
         slot_bytes = max(num_bytes, _MIN_SLOT_BYTES)
         if self._memory is not None:
             slot_bytes += slot_bytes // 4  # the next one may be a little larger again
@@ -151,10 +153,8 @@ class Writer:
         slot_bytes = -(-slot_bytes // 4096) * 4096
         num_slots = min(self._num_slots, self._limit // slot_bytes)
         if num_slots < 2:
-            advice = f"set {LIMIT_VARIABLE} to {2 * slot_bytes // 2**20 + 1} or more" if self._limit else ""
-            self._tell_once(
-                "limit", logger.warning if self._limit else logger.info, self._slow(num_bytes, advice)
-            )
+            advice = f"set {LIMIT_VARIABLE} to {2 * slot_bytes // 2**20 + 1} or more"
+            self._tell_once("limit", logger.warning, self._slow(num_bytes, advice))
             return False
         try:
             self._renew_memory(slot_bytes, num_slots)
@@ -226,6 +226,10 @@ class Reader:
     def fileno(self) -> int:
         """For a selector: readable when `receive` does not wait."""
         return self._connection.fileno()
+
+    def has_news(self) -> bool:
+        """Tell whether `receive` does not wait: there is a message, or the end."""
+        return self._connection.poll()
 
     def receive(self) -> list[Any]:
         """

@@ -109,18 +109,17 @@ def _array_at(memory: np.ndarray, place: Place) -> np.ndarray:
 def _encode_columns(datapoints: list[Any]) -> Encoded | None:
     """Encode datapoints of one form; None when their forms differ, or there is no array in them."""
     first = datapoints[0]
-    kind, keys = type(first), None
+    kind = type(first)
+    if kind not in (list, tuple, dict):
+        return None
     if any(type(datapoint) is not kind or len(datapoint) != len(first) for datapoint in datapoints):
         return None
+    keys, rows = None, datapoints
     if kind is dict:
         keys = list(first)
         if any(list(datapoint) != keys for datapoint in datapoints):
             return None
-        rows: list[Any] = [datapoint.values() for datapoint in datapoints]
-    elif kind in (list, tuple):
-        rows = datapoints
-    else:
-        return None
+        rows = [datapoint.values() for datapoint in datapoints]
 
     columns: list[Any] = []  # a Place, or what is pickled
     arrays: list[tuple[int, Source]] = []

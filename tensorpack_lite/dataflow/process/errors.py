@@ -10,7 +10,7 @@ import traceback
 from typing import Any, NoReturn
 
 from ..base import DataFlowTerminated
-from ..failure import stage_error
+from ..failure import error_text, stage_error
 
 __all__ = ["WorkerDied", "WorkerTraceback", "describe_error", "died", "raise_described"]
 
@@ -84,7 +84,7 @@ def died(who: str, where: str, index: int, pid: int | None, exitcode: int | None
 
 
 def _summary(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {error_text(error)}"
 
 
 def _pickled_or_none(error: BaseException) -> bytes | None:

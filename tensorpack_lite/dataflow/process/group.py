@@ -145,9 +145,9 @@ class WorkerGroup:
             self.stop()
 
     def _raise_if_it_sent_an_error(self, index: int) -> None:
-        """Read what a worker that ended has sent."""
+        """Read what a worker that ended has sent; do not wait for the end, which a grandchild may hold back."""
         try:
-            while True:
+            while self._readers[index].has_news():
                 self._readers[index].receive()
         except ChannelClosed:
             return

@@ -158,7 +158,7 @@ def take_chunk(items: deque[Any], max_length: int) -> list[Any]:
     num_bytes = 0
     while items and len(chunk) < max_length:
         num_bytes += _rough_bytes(items[0])
-        if chunk and num_bytes > CHUNK_BYTES:
+        if chunk and num_bytes >= CHUNK_BYTES:
             break
         chunk.append(items.popleft())
     return chunk

@@ -1,0 +1,237 @@
+"""A function applied by processes."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.dataflow import (
+    DataFlow,
+    DataFromGenerator,
+    DataFromList,
+    MultiProcessMapData,
+    MultiProcessMapDataZMQ,
+)
+from tensorpack_lite.dataflow.process.errors import WorkerDied
+from tensorpack_lite.utils.utils import fix_rng_seed, get_rng
+
+
+class Pulls(DataFlow):
+    """0 to `size - 1`, and a count of what was taken."""
+
+    def __init__(self, size=6, num_bytes=0):
+        self.size, self.pulled, self.resets = size, 0, []
+        self.num_bytes = num_bytes
+
+    def reset_state(self):
+        self.resets.append(os.getpid())
+
+    def __len__(self):
+        return self.size
+
+    def __iter__(self):
+        for k in range(self.size):
+            self.pulled += 1
+            yield [k, np.full(self.num_bytes, k, np.uint8)]
+
+
+def identity(datapoint):
+    """Nothing."""
+    return datapoint
+
+
+def who(datapoint):
+    """The process that maps."""
+    return [*datapoint, os.getpid()]
+
+
+def drop_odd(datapoint):
+    """None for every second one."""
+    return None if datapoint[0] % 2 else datapoint
+
+
+def add_one(datapoint):
+    """In place, as augmentors do."""
+    datapoint[1] += 1
+    return datapoint
+
+
+def fail_at_three(datapoint):
+    """An error for one datapoint."""
+    if datapoint[0] == 3:
+        raise ValueError("three is bad")
+    return datapoint
+
+
+def exit_at_three(datapoint):
+    """The end for one datapoint."""
+    if datapoint[0] == 3:
+        os._exit(7)
+    return datapoint
+
+
+def draw(datapoint):
+    """A random number beside it."""
+    return [datapoint[0], int(get_rng().randint(10**9))]
+
+
+def lazy(datapoint):
+    """As much work as a small image."""
+    time.sleep(0.002)
+    return datapoint
+
+
+def ready(ds, num_proc, func, **kwargs):
+    """After its reset."""
+    flow = MultiProcessMapDataZMQ(ds, num_proc, func, **kwargs)
+    flow.reset_state()
+    return flow
+
+
+def numbers(datapoints):
+    """The first components."""
+    return [datapoint[0] for datapoint in datapoints]
+
+
+class TestNotStrict:
+    def test_one_in_one_out(self):
+        """After the reset buffer_size are pulled; after k `next` so many more."""
+        source = Pulls(100)
+        flow = iter(ready(source, 2, identity, buffer_size=7))
+        assert 7 == source.pulled
+        for k in range(1, 30):
+            next(flow)
+            assert 7 + k == source.pulled
+
+    def test_one_worker_keeps_the_order_over_passes(self):
+        """Two passes of six."""
+        flow = ready(Pulls(), 1, identity, buffer_size=3)
+        assert 2 * list(range(6)) == numbers(itertools.islice(flow, 12))
+
+    def test_none_drops(self):
+        """And the flow goes on."""
+        flow = ready(Pulls(), 1, drop_odd, buffer_size=3)
+        assert [0, 2, 4, 0, 2, 4] == numbers(itertools.islice(flow, 6))
+
+    def test_source_here_function_there(self):
+        """The DataFlow is reset in this process, once."""
+        source = Pulls()
+        flow = ready(source, 2, who, buffer_size=4)
+        pids = {datapoint[2] for datapoint in itertools.islice(flow, 400)}
+        assert [os.getpid()] == source.resets
+        assert pids
+        assert os.getpid() not in pids
+
+
+class TestStrict:
+    @pytest.mark.parametrize("num_proc", [1, 2, 4])
+    def test_two_hundred_passes_lose_and_repeat_nothing(self, num_proc):
+        """tensorpack hung in about one of five such runs."""
+        flow = ready(Pulls(), num_proc, identity, buffer_size=3, strict=True)
+        for _ in range(200):
+            assert list(range(6)) == sorted(numbers(flow))
+
+    def test_a_buffer_longer_than_the_data(self):
+        """Is cut."""
+        flow = ready(Pulls(), 2, identity, buffer_size=300, strict=True)
+        assert 2 * [list(range(6))] == [sorted(numbers(flow)) for _ in range(2)]
+
+    def test_unknown_length_and_a_longer_buffer(self):
+        """Is refused, with the way out."""
+        flow = MultiProcessMapDataZMQ(
+            DataFromGenerator(lambda: iter(Pulls())), 1, identity, buffer_size=9, strict=True
+        )
+        with pytest.raises(RuntimeError, match="had 6 datapoints, fewer than the 9"):
+            flow.reset_state()
+
+    def test_none_is_an_error(self):
+        """Each datapoint must stay."""
+        flow = ready(Pulls(), 1, drop_odd, buffer_size=3, strict=True)
+        with pytest.raises(ValueError, match="map_func returned None"):
+            list(flow)
+
+
+class TestArrays:
+    @pytest.mark.parametrize("num_bytes", [10, 10**4, 10**6])
+    def test_they_arrive_and_the_source_keeps_its_own(self, num_bytes):
+        """Small in chunks, large through shared memory; the worker changes a copy."""
+        kept = list(Pulls(num_bytes=num_bytes))
+        flow = ready(DataFromList(kept, shuffle=False), 2, add_one, buffer_size=5)
+        for k, array in itertools.islice(flow, 40):
+            assert (k + 1) * num_bytes == array.astype(np.int64).sum()
+        assert all((array == k).all() for k, array in kept)
+
+    def test_results_may_be_kept(self):
+        """None of them changes."""
+        flow = ready(Pulls(num_bytes=10**6), 2, identity, buffer_size=5)
+        kept = list(itertools.islice(flow, 60))
+        assert all((array == k).all() for k, array in kept)
+
+
+class TestErrors:
+    @pytest.mark.parametrize("strict", [False, True])
+    def test_an_error_of_the_function_arrives(self, strict):
+        """With stage, worker and function; then the workers are gone."""
+        flow = ready(Pulls(), 2, fail_at_three, buffer_size=2, strict=strict)
+        with pytest.raises(
+            ValueError,
+            match=r"MultiProcessMapDataZMQ: worker \d \(pid \d+\), in map_func fail_at_three: three is bad",
+        ):
+            list(flow)
+
+    @pytest.mark.parametrize("strict", [False, True])
+    def test_a_worker_that_ends_is_an_error(self, strict):
+        """Instead of a hang."""
+        flow = ready(Pulls(), 2, exit_at_three, buffer_size=2, strict=strict)
+        with pytest.raises(WorkerDied, match="in map_func exit_at_three, ended with exit code 7"):
+            list(flow)
+
+    def test_a_second_reset_is_refused(self):
+        """Its workers run already."""
+        flow = ready(Pulls(), 1, identity)
+        with pytest.raises(RuntimeError, match="reset_state.. was called twice"):
+            flow.reset_state()
+
+    @pytest.mark.parametrize(
+        ("args", "error", "text"),
+        [
+            ((None, identity), TypeError, "num_proc: takes a number of workers, got NoneType"),
+            ((2, None), TypeError, "map_func: takes a function, got NoneType"),
+            ((0, identity), ValueError, "num_proc and buffer_size must be at least 1, got 0 and 200"),
+        ],
+    )
+    def test_arguments(self, args, error, text):
+        """Are refused by name."""
+        with pytest.raises(error, match=f"MultiProcessMapDataZMQ: {text}"):
+            MultiProcessMapDataZMQ(Pulls(), *args)
+
+    def test_buffer_and_strict_are_keywords(self):
+        """As in tensorpack."""
+        with pytest.raises(TypeError, match="positional"):
+            MultiProcessMapDataZMQ(Pulls(), 1, identity, 200)
+
+
+def test_both_names():
+    """One class."""
+    assert MultiProcessMapData is MultiProcessMapDataZMQ
+
+
+def test_a_seed_reaches_the_workers():
+    """One worker: the run repeats itself."""
+    runs = []
+    for _ in range(2):
+        fix_rng_seed(11)
+        runs.append(list(itertools.islice(ready(Pulls(), 1, draw, buffer_size=3), 12)))
+    assert runs[0] == runs[1]
+    assert 12 == len({number for _, number in runs[0]})
+
+
+def test_a_pause_of_the_consumer_is_used():
+    """What is in flight is with the workers, and does not wait here for the next `next`."""
+    flow = ready(Pulls(100), 2, lazy, buffer_size=60)
+    next(iter(flow))
+    assert len(flow._pool._waiting) < flow._pool._chunk_length
