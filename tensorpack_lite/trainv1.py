@@ -17,6 +17,7 @@ from .graph_builder import model_desc
 from .input_source.base import InputSource
 from .input_source.feed import FeedInput
 from .input_source.queueing import QueueInput
+from .tfutils.tower.context import get_current_tower_context
 from .tfutils.tower.func import TowerFunc
 from .train import config as today_config
 from .train import multi_gpu, simple
@@ -269,7 +270,19 @@ class _SingleCostTrainer(Trainer):
             raise ValueError(
                 f"trainv1.{type(self).__name__}: the config needs a model, and data or dataflow."
             )
-        self.setup_graph(model.get_input_signature(), source, model.build_graph, model.get_optimizer)  # type: ignore[attr-defined]
+        self.setup_graph(
+            model.get_input_signature(), source, self._build_graph_with_cost, model.get_optimizer
+        )  # type: ignore[attr-defined]
+
+    def _build_graph_with_cost(self, *inputs: Any) -> Any:
+        cost = self.model.build_graph(*inputs)
+        context = get_current_tower_context()
+        if cost is None and context is not None and context.is_training:
+            raise TypeError(
+                f"trainv1.{type(self).__name__}: {type(self.model).__name__} was built without a cost. Set self.cost, a scalar "
+                "tensor, in _build_graph()."
+            )
+        return cost
 
 
 class SimpleTrainer(_SingleCostTrainer, simple.SimpleTrainer):

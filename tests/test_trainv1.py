@@ -155,6 +155,10 @@ class TestTrainers:
         trainer.train()
         assert queue is trainer._input_source.queue
 
+    def test_a_queue_input_of_the_users(self):
+        """QueueInputTrainer takes config.data as it is."""
+        assert 3 - 3 / 16 == trained(trainv1.QueueInputTrainer, data=QueueInput(threes()))
+
     def test_a_model_of_today(self):
         """Old trainers take new models."""
         assert 3 - 3 / 16 == trained(trainv1.SimpleTrainer, model=Mean())
@@ -338,5 +342,7 @@ class TestErrors:
             def _build_graph(self, inputs):
                 pass
 
-        with pytest.raises(TypeError, match="cost"):
+        with pytest.raises(
+            TypeError, match=r"Forgets was built without a cost. Set self.cost, a scalar tensor"
+        ):
             trainv1.SimpleTrainer(config(model=Forgets())).train()

@@ -234,11 +234,14 @@ class TestModels:
         )
         assert 1 == len(tf.trainable_variables())
 
-    def test_two_inputs_and_two_outputs(self):
+    @pytest.mark.parametrize("continues", [True, False])
+    def test_two_inputs_and_two_outputs(self, continues):
         """One loss for each output; the second has a number behind its name."""
 
         def get_model(a, b):
             ins = [keras.layers.Input(tensor=a), keras.layers.Input(tensor=b)]
+            if not continues:
+                ins = [keras.layers.Input([1]), keras.layers.Input([1])]
             outs = [keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")(one) for one in ins]
             return keras.Model(ins, outs)
 
@@ -385,6 +388,20 @@ class TestTower:
 
         build_tower(get_model)
         assert self.TRAINED[2:] == names(tf.GraphKeys.TRAINABLE_VARIABLES)
+        assert set(self.TRAINED[:2] + self.NOT_TRAINED) == set(names(tf.GraphKeys.MODEL_VARIABLES))
+
+    def test_frozen_layers_of_another_device(self):
+        """In a tower with variables of its own they are not trained either; its copies are not the model's."""
+
+        def get_model(x):
+            model = self.layers(x)
+            model.layers[0].trainable = False
+            return model
+
+        build_tower(get_model, name="tower0")
+        build_tower(get_model, name="tower1", vs_name="tower1")
+        trained = self.TRAINED[2:]
+        assert [*trained, *[f"tower1/{name}" for name in trained]] == names(tf.GraphKeys.TRAINABLE_VARIABLES)
         assert set(self.TRAINED[:2] + self.NOT_TRAINED) == set(names(tf.GraphKeys.MODEL_VARIABLES))
 
     def test_variables_of_the_users_own_stay_his(self):
