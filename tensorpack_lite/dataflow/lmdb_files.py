@@ -41,7 +41,7 @@ def open_lmdb(path: str) -> Any:
         FileNotFoundError: there is no database.
         ImportError: lmdb is not installed.
     """
-    lmdb = _lmdb()
+    open_environment = _lmdb().open
     is_directory = os.path.isdir(path)
     file = os.path.join(path, "data.mdb") if is_directory else path
     if not os.path.isfile(file):
@@ -53,7 +53,9 @@ def open_lmdb(path: str) -> Any:
     with _OPENING:
         environment = _OPEN.get(identity)
         if environment is None:
-            environment = lmdb.open(path, subdir=is_directory, readonly=True, lock=False, readahead=True)
+            environment = open_environment(
+                path, subdir=is_directory, readonly=True, lock=False, readahead=True
+            )
             _OPEN[identity] = environment
         return environment
 

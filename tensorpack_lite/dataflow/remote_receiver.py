@@ -169,9 +169,17 @@ class Receiver:
 
     def close(self) -> None:
         """Close all sockets; those that were bound to a file remove it."""
+        closed_by_others = self._is_closed()
         for end in self._ends:
             end.close()
-        self.context.term()
+        if not closed_by_others:  # two who close it at once make zmq abort
+            self.context.term()
+
+    def _is_closed(self) -> bool:
+        try:
+            return any(end.socket.getsockopt(zmq.EVENTS) < 0 for end in self._ends)
+        except zmq.ZMQError as error:
+            return error.errno in _CLOSED
 
     def _receive(self) -> tuple[int, list[zmq.Frame]]:
         while True:

@@ -1,0 +1,367 @@
+"""Data in files of other libraries."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import struct
+import sys
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.dataflow.base import NotResetError
+from tensorpack_lite.dataflow.caffe_datum import decode_datum
+from tensorpack_lite.dataflow.format import CaffeLMDB, HDF5Data, LMDBData, LMDBDataDecoder, SVMLightData
+from tensorpack_lite.utils import logger
+
+
+def varint(number: int) -> bytes:
+    """A number as protobuf writes it."""
+    parts = []
+    number &= (1 << 64) - 1
+    while number > 127:
+        parts.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*parts, number])
+
+
+def field(number: int, value) -> bytes:
+    """One field of a protobuf message."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def datum(image: np.ndarray, label: int) -> bytes:
+    """Caffe's message for an image [C, H, W]."""
+    channels, height, width = image.shape
+    return (
+        field(1, channels) + field(2, height) + field(3, width) + field(4, image.tobytes()) + field(5, label)
+    )
+
+
+@pytest.fixture
+def lmdb():
+    """The package."""
+    return pytest.importorskip("lmdb")
+
+
+@pytest.fixture
+def make(lmdb, tmp_path):
+    """Write entries into a database, single file or directory."""
+
+    def write(entries, subdir=False, name="data.lmdb"):
+        path = str(tmp_path / name)
+        with lmdb.open(path, subdir=subdir, map_size=1 << 24) as env, env.begin(write=True) as txn:
+            for key, value in entries.items():
+                txn.put(key, value)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def warned(monkeypatch):
+    """What was warned of."""
+    lines = []
+    monkeypatch.setattr(logger, "warning", lines.append)
+    return lines
+
+
+def ready(flow):
+    """After its reset."""
+    flow.reset_state()
+    return flow
+
+
+FOUR = {b"%08d" % k: b"v%d" % k for k in range(4)}
+
+
+class TestLMDBData:
+    @pytest.mark.parametrize("subdir", [True, False])
+    def test_file_or_directory(self, subdir, make):
+        """Keys and values, in the order of the keys."""
+        flow = ready(LMDBData(make(FOUR, subdir), shuffle=False))
+        assert [[b"%08d" % k, b"v%d" % k] for k in range(4)] == list(flow)
+        assert 4 == len(flow)
+
+    @pytest.mark.parametrize("shuffle", [True, False])
+    def test_the_list_of_keys_is_no_datapoint(self, shuffle, make):
+        """Neither counted nor given."""
+        flow = ready(LMDBData(make({**FOUR, b"__keys__": pickle.dumps(sorted(FOUR))}), shuffle=shuffle))
+        assert 4 == len(flow)
+        assert sorted(FOUR) == sorted(key for key, _ in flow)
+
+    def test_without_a_list_the_file_is_read_for_them(self, make, warned):
+        """Once, in the constructor, with a warning."""
+        flow = ready(LMDBData(make(FOUR)))
+        assert sorted(FOUR) == sorted(key for key, _ in flow)
+        assert 1 == len(warned)
+        assert warned[0].endswith("has no list of its keys; reading the whole file for them.")
+
+    def test_a_format_string(self, make, warned):
+        """For Python 3 too: keys are bytes."""
+        flow = ready(LMDBData(make(FOUR), keys="{:0>8d}"))
+        assert sorted(FOUR.items()) == sorted((key, value) for key, value in flow)
+        assert [] == warned
+
+    @pytest.mark.parametrize("keys", [[b"00000003", b"00000001"], ["00000003", "00000001"]])
+    def test_some_keys(self, keys, make):
+        """Those and no others, in that order; `len` is theirs."""
+        flow = ready(LMDBData(make(FOUR), shuffle=False, keys=keys))
+        assert [[b"00000003", b"v3"], [b"00000001", b"v1"]] == list(flow)
+        assert 2 == len(flow)
+
+    def test_a_key_that_is_not_there(self, make):
+        """Is an error, not None."""
+        flow = ready(LMDBData(make(FOUR), shuffle=False, keys=[b"x"]))
+        with pytest.raises(KeyError, match="has no key b'x'"):
+            list(flow)
+
+    def test_keys_of_another_kind(self, make):
+        """Say what they should be."""
+        with pytest.raises(TypeError, match="keys: takes a list of keys or a format string, got int"):
+            LMDBData(make(FOUR), keys=4)
+
+    def test_shuffling_changes_with_each_pass(self, make):
+        """`keys` holds the order of the last one."""
+        flow = ready(LMDBData(make({b"%03d" % k: b"" for k in range(30)})))
+        first = [key for key, _ in flow]
+        assert first == flow.keys
+        assert first != [key for key, _ in flow]
+
+    def test_it_needs_a_reset(self, make):
+        """The file is opened by reset_state."""
+        with pytest.raises(NotResetError, match=r"LMDBData: reset_state\(\) was not called"):
+            list(LMDBData(make(FOUR), shuffle=False))
+
+    def test_two_on_one_file(self, make):
+        """In one process, at the same time; lmdb itself refuses that."""
+        path = make(FOUR)
+        first, second = ready(LMDBData(path, shuffle=False)), ready(LMDBData(path, shuffle=False))
+        assert [a == b for a, b in zip(first, second)] == [True] * 4
+
+    def test_one_at_a_time(self, make):
+        """The second iterator of one object is refused while the first is used."""
+        flow = ready(LMDBData(make(FOUR), shuffle=False))
+        first = iter(flow)
+        next(first)
+        with pytest.raises(RuntimeError, match="is being iterated already"):
+            next(iter(flow))
+
+    @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts open files as Linux shows them")
+    def test_the_file_is_closed(self, make):
+        """With the last DataFlow that reads it."""
+        path = os.path.realpath(make(FOUR))
+        flow = ready(LMDBData(path, shuffle=False))
+        list(flow)
+        assert path in open_files()
+        del flow
+        gc.collect()
+        assert path not in open_files()
+
+    def test_it_can_be_pickled_after_its_reset(self, make):
+        """The copy opens the file itself."""
+        flow = ready(LMDBData(make(FOUR), shuffle=False))
+        copy = ready(pickle.loads(pickle.dumps(flow)))
+        assert list(flow) == list(copy)
+
+    def test_no_database(self, lmdb, tmp_path):
+        """Neither a file, nor data.mdb in the directory."""
+        with pytest.raises(
+            FileNotFoundError, match="LMDBData: there is no .*data.mdb. Pass a directory with"
+        ):
+            LMDBData(str(tmp_path))
+
+
+def open_files() -> list:
+    """Paths of the files that this process has open or mapped."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        return [line.split(maxsplit=5)[5].strip() for line in maps if len(line.split(maxsplit=5)) == 6]
+
+
+class TestLMDBDataDecoder:
+    def test_the_function_gets_key_and_value(self, make):
+        """None drops the entry."""
+        flow = LMDBDataDecoder(
+            LMDBData(make(FOUR), shuffle=False),
+            lambda key, value: [int(key), value] if int(key) % 2 else None,
+        )
+        assert [[1, b"v1"], [3, b"v3"]] == list(ready(flow))
+
+    def test_what_is_no_function(self, make):
+        """Is refused at once."""
+        with pytest.raises(TypeError, match="LMDBDataDecoder: takes a function of key and value, got str"):
+            LMDBDataDecoder(LMDBData(make(FOUR), shuffle=False), "decode")
+
+
+class TestCaffeLMDB:
+    def test_images_and_labels(self, make):
+        """[H, W, C] uint8 in Caffe's order of channels, and the label, which may be negative."""
+        images = np.random.RandomState(0).randint(0, 255, (2, 3, 4, 5)).astype(np.uint8)
+        path = make({b"0": datum(images[0], 7), b"1": datum(images[1], -1)})
+        (first, label), (second, negative) = list(ready(CaffeLMDB(path, shuffle=False)))
+        assert (4, 5, 3) == first.shape
+        assert np.uint8 == first.dtype
+        np.testing.assert_array_equal(images[0].transpose(1, 2, 0), first)
+        np.testing.assert_array_equal(images[1].transpose(1, 2, 0), second)
+        assert (7, -1) == (label, negative)
+
+    def test_it_can_be_pickled(self, make):
+        """For worker processes."""
+        flow = CaffeLMDB(make({b"0": datum(np.zeros((1, 2, 2), np.uint8), 3)}), shuffle=False)
+        ((_, label),) = list(ready(pickle.loads(pickle.dumps(flow))))
+        assert 3 == label
+
+    def test_a_damaged_value(self, make):
+        """Names the key."""
+        with pytest.raises(
+            ValueError, match="the value of b'bad' cannot be read. Datum: the message is cut off"
+        ):
+            list(
+                ready(CaffeLMDB(make({b"bad": datum(np.zeros((1, 2, 2), np.uint8), 3)[:-6]}), shuffle=False))
+            )
+
+
+class TestDatum:
+    def test_floats(self):
+        """Packed, or one by one as old versions write them."""
+        head = field(1, 1) + field(2, 1) + field(3, 2)
+        packed = head + field(6, struct.pack("<ff", 1.5, -2.0))
+        single = head + b"".join(varint(6 << 3 | 5) + struct.pack("<f", x) for x in (1.5, -2.0))
+        for message in (packed, single):
+            image, label = decode_datum(message)
+            assert np.float32 == image.dtype
+            assert [[[1.5], [-2.0]]] == image.tolist()
+            assert 0 == label
+
+    def test_compressed(self):
+        """A PNG inside, in colours and in grey."""
+        cv2 = pytest.importorskip("cv2")
+        for shape in ((3, 4, 3), (3, 4, 1)):
+            picture = np.random.RandomState(0).randint(0, 255, shape).astype(np.uint8)
+            message = field(4, cv2.imencode(".png", picture)[1].tobytes()) + field(5, 2) + field(7, 1)
+            image, label = decode_datum(message)
+            np.testing.assert_array_equal(picture, image)
+            assert 2 == label
+
+    def test_unknown_fields_are_skipped(self):
+        """Of later versions of Caffe."""
+        message = datum(np.ones((1, 1, 1), np.uint8), 5) + field(99, b"new") + varint(98 << 3 | 1) + b"x" * 8
+        assert 5 == decode_datum(message)[1]
+
+    @pytest.mark.parametrize(
+        ("message", "error"),
+        [
+            (
+                field(1, 3) + field(2, 2) + field(3, 2) + field(4, b"abc"),
+                r"has 3 values, wanted those of \(3, 2, 2\)",
+            ),
+            (b"\x08" + b"\xff" * 11, "a number has more than 10 bytes"),
+            (b"\x0b", "field 1 is of an unknown kind, 3"),
+            (b"\x22\x7fabc", "the message is cut off"),
+            (b"\x08", "the message is cut off"),
+            (field(6, 3), "float_data does not hold floats"),
+            (field(1, 1 << 40) + field(2, 1 << 40) + field(3, 1), "has 0 values"),
+        ],
+    )
+    def test_damaged(self, message, error):
+        """A sentence, no memory, no crash."""
+        with pytest.raises(ValueError, match=f"Datum: {error}"):
+            decode_datum(message)
+
+    def test_a_compressed_image_that_is_none(self):
+        """Is an error."""
+        pytest.importorskip("cv2")
+        with pytest.raises(ValueError, match="the compressed image cannot be read"):
+            decode_datum(field(4, b"no image") + field(7, 1))
+
+
+class TestHDF5Data:
+    @pytest.fixture
+    def path(self, tmp_path):
+        """A file with two data sets of 20 rows, one of 3, and a number."""
+        h5py = pytest.importorskip("h5py")
+        path = str(tmp_path / "data.h5")
+        with h5py.File(path, "w") as file:
+            file["x"] = np.arange(40).reshape(20, 2)
+            file["group/y"] = np.arange(20)
+            file["short"] = np.arange(3)
+        return path
+
+    def test_rows(self, path):
+        """Row k of each; datapoints are lists."""
+        flow = ready(HDF5Data(path, ["x", "group/y"], shuffle=False))
+        assert [[2 * k, 2 * k + 1, k] for k in range(20)] == [[*x.tolist(), int(y)] for x, y in flow]
+        assert 20 == len(flow)
+
+    def test_shuffled(self, path):
+        """Another order on each pass, rows still together."""
+        flow = ready(HDF5Data(path, ["x", "group/y"]))
+        first, second = [[int(x[0]), int(y)] for x, y in flow], [[int(x[0]), int(y)] for x, y in flow]
+        assert first != second
+        assert [[2 * k, k] for k in range(20)] == sorted(first) == sorted(second)
+
+    def test_a_copy_reads_the_file_itself(self, path):
+        """A pickle has no data in it; the file is not held open, and may be written to."""
+        flow = HDF5Data(path, ["x"], shuffle=False)
+        assert len(pickle.dumps(flow)) < 1000
+        copy = ready(pickle.loads(pickle.dumps(flow)))
+        assert [list(x[0]) for x in flow] == [list(x[0]) for x in copy]
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(path, "a") as file:
+            file["more"] = np.arange(3)
+
+    @pytest.mark.parametrize(
+        ("paths", "error", "message"),
+        [
+            (["x", "short"], ValueError, r"have different lengths: \[20, 3\]"),
+            ([], ValueError, "data_paths is empty"),
+            (["z"], KeyError, "has no 'z'; it has group, short, x"),
+            ("x", TypeError, r"data_paths: takes a list of paths, got str. Write \['x'\]"),
+        ],
+    )
+    def test_what_does_not_fit(self, paths, error, message, path):
+        """A sentence for each."""
+        with pytest.raises(error, match=message):
+            HDF5Data(path, paths)
+
+
+class TestSVMLightData:
+    def test_lines(self, tmp_path):
+        """Dense rows and labels."""
+        pytest.importorskip("sklearn")
+        path = tmp_path / "data.svm"
+        path.write_text("1 1:0.5 3:2\n-1 2:1\n")
+        flow = ready(SVMLightData(str(path), shuffle=False))
+        assert [([0.5, 0, 2], 1), ([0, 1, 0], -1)] == [(list(x), y) for x, y in flow]
+        assert 2 == len(flow)
+
+    def test_shuffled(self, tmp_path):
+        """All lines, in another order on each pass."""
+        pytest.importorskip("sklearn")
+        path = tmp_path / "data.svm"
+        path.write_text("".join(f"{k} 1:{k}\n" for k in range(20)))
+        flow = ready(SVMLightData(str(path)))
+        first, second = [y for _, y in flow], [y for _, y in flow]
+        assert first != second
+        assert list(range(20)) == sorted(first)
+
+
+@pytest.mark.parametrize(
+    ("build", "module", "package"),
+    [
+        (lambda path: LMDBData(path), "lmdb", "lmdb"),
+        (lambda path: HDF5Data(path, ["x"]), "h5py", "h5py"),
+        (lambda path: SVMLightData(path), "sklearn.datasets", "scikit-learn"),
+    ],
+)
+def test_a_missing_package(build, module, package, monkeypatch, tmp_path):
+    """The constructor says what to install; importing the module does not need it."""
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(
+        ImportError, match=f'{package} is not installed.*pip install "tensorpack_lite.formats."'
+    ):
+        build(str(tmp_path))

@@ -1,0 +1,269 @@
+"""The bytes between sender and receiver; above all those that no sender would send."""
+
+from __future__ import annotations
+
+import collections
+import os
+import pickle
+import sys
+import time
+import tracemalloc
+
+import msgpack
+import numpy as np
+import pytest
+
+from tensorpack_lite.dataflow.wire import (
+    VERSION,
+    VersionError,
+    WireError,
+    decode,
+    encode_datapoint,
+    encode_error,
+    encode_pickle,
+)
+
+HEAD = b"TPL" + bytes([VERSION])
+
+
+def travel(datapoint):
+    """Through bytes that can be written to, as zmq's frames can."""
+    return decode([bytearray(frame) for frame in encode_datapoint("me", datapoint)]).content
+
+
+def data(obj, *frames) -> list:
+    """A message of kind D whose msgpack is given as an object or as bytes."""
+    body = obj if isinstance(obj, bytes) else msgpack.packb(["me", obj], use_bin_type=True)
+    return [HEAD + b"D" + body, *frames]
+
+
+def array(*parts) -> msgpack.ExtType:
+    """The description of an array, as a stranger may write it."""
+    return msgpack.ExtType(1, msgpack.packb(parts, use_bin_type=True))
+
+
+ARRAYS = [
+    np.array(3.5), np.zeros(0, np.int16), np.zeros((3, 0, 2)), np.array(True), np.arange(6).reshape(2, 3),
+    np.array(["a", "bcd"]), np.array([b"x", b"yz"]), np.array([1 + 2j]), np.arange(3, dtype=">u2"),
+    np.arange(4).astype("M8[ms]"), np.ones(3, [("a", "<f4"), ("b", "<i2", (2,))]),
+    np.ones(3, [("a", "<f4"), ("b", [("c", "u1")])]),
+]  # fmt: skip
+
+
+class TestRoundTrip:
+    @pytest.mark.parametrize("value", ARRAYS, ids=lambda a: f"{a.dtype} {a.shape}")
+    @pytest.mark.parametrize("times", [1, 3000])
+    def test_arrays(self, value, times):
+        """Of any dtype without objects; small ones inside, large ones in a frame of their own; all can be written to."""
+        value = np.concatenate([value.reshape(-1)] * times) if times > 1 else value
+        (found,) = travel([value])
+        assert (value.dtype, value.shape) == (found.dtype, found.shape)
+        np.testing.assert_array_equal(value, found)
+        assert found.flags.writeable
+
+    @pytest.mark.parametrize("order", ["strided", "fortran", "reversed"])
+    def test_any_order_in_memory(self, order):
+        """Arrives in C order, with the same values."""
+        value = np.arange(20000.0).reshape(100, 200)
+        value = {"strided": value[::2, ::3], "fortran": np.asfortranarray(value), "reversed": value[::-1]}[
+            order
+        ]
+        np.testing.assert_array_equal(value, travel([value])[0])
+
+    def test_a_large_array_is_not_copied(self):
+        """The frame looks into the array, and the array that is read looks into the frame."""
+        value = np.zeros(10000, np.uint8)
+        frames = encode_datapoint("me", [value])
+        assert np.shares_memory(value, np.frombuffer(frames[1], np.uint8))
+        buffer = bytearray(frames[1])
+        assert np.shares_memory(decode([frames[0], buffer]).content[0], np.frombuffer(buffer, np.uint8))
+
+    def test_an_array_that_lies_askew_is_copied(self):
+        """zmq gives frames at any address; TensorFlow wants aligned arrays."""
+        frames = encode_datapoint("me", [np.arange(1000.0)])
+        askew = memoryview(bytearray(b"x" + bytes(frames[1])))[1:]
+        (found,) = decode([frames[0], askew]).content
+        assert found.flags.aligned
+        np.testing.assert_array_equal(np.arange(1000.0), found)
+
+    @pytest.mark.parametrize(
+        ("value", "wanted"),
+        [
+            (None, None), (True, True), (-5, -5), (1.5, 1.5), (2 - 1j, 2 - 1j), ("é", "é"), (b"\x00\xff", b"\x00\xff"),
+            (b"x" * 10000, b"x" * 10000), ((1, (2, 3)), [1, [2, 3]]), ({"a": [1], 3: {}}, {"a": [1], 3: {}}),
+            (collections.OrderedDict(b=1), {"b": 1}), (np.float32(2.5), np.float32(2.5)), (np.str_("a"), "a"),
+            (np.bool_(True), np.bool_(True)), (np.float64(0.1), np.float64(0.1)),
+        ],
+    )  # fmt: skip
+    def test_other_components(self, value, wanted):
+        """As msgpack has them: tuples are lists."""
+        (found,) = travel((value,))
+        assert wanted == found
+        assert type(wanted) is type(found)
+
+    def test_dicts(self):
+        """A datapoint may be one; large bytes in it travel apart."""
+        found = travel({"image": np.ones(5000), "jpeg": b"j" * 5000, "label": 3})
+        assert ["image", "jpeg", "label"] == list(found)
+        np.testing.assert_array_equal(np.ones(5000), found["image"])
+        assert (b"j" * 5000, 3) == (found["jpeg"], found["label"])
+
+    def test_long_lists(self):
+        """Above 16 KB msgpack's Python code reads them."""
+        assert [list(range(20000))] == travel([list(range(20000))])
+
+    def test_errors(self):
+        """Five texts; what would move the cursor of a terminal is taken out."""
+        message = decode(encode_error("me", "MapData", ValueError("wrong \x1b[2J é"), "line 1\n\tline 2"))
+        assert ("E", "me") == message[:2]
+        assert ["MapData", "ValueError", "wrong ?[2J é", "line 1\n\tline 2"] == message.content
+
+    def test_pickle_where_it_is_allowed(self):
+        """Any object."""
+        assert {1, 2} == decode(encode_pickle("me", [{1, 2}]), allow_pickle=True).content[0]
+
+
+class TestSender:
+    @pytest.mark.parametrize(
+        ("component", "message"),
+        [
+            (
+                {1, 2},
+                r"a datapoint holds set \{1, 2\}. Send numbers, .* or use format='pickle' on both sides",
+            ),
+            (np.array([None]), "a datapoint holds a NumPy array of Python objects"),
+            (10**30, "cannot be sent: Integer value out of range"),
+        ],
+    )
+    def test_what_cannot_be_sent(self, component, message):
+        """Says what may."""
+        with pytest.raises(TypeError, match=message):
+            encode_datapoint("me", [component])
+
+    def test_a_datapoint_is_a_list_or_a_dict(self):
+        """An array alone is neither."""
+        with pytest.raises(TypeError, match="a datapoint is ndarray, wanted a list or a dict"):
+            encode_datapoint("me", np.zeros(3))
+
+    def test_too_much_outside_of_arrays(self):
+        """4 MB of list are an array to be."""
+        with pytest.raises(ValueError, match="bytes outside of arrays, wanted 4194304 at most. Make arrays"):
+            encode_datapoint("me", [[1.5] * 500000])
+
+
+MALFORMED = {
+    "empty": [b""],
+    "noise": [b"\x93NUMPY hello"],
+    "pickle of tensorpack": [pickle.dumps([1, 2])],
+    "cut head": [HEAD],
+    "unknown kind": [HEAD + b"Z"],
+    "no body": data(b""),
+    "cut msgpack": data(msgpack.packb(["me", [1, 2, 3]])[:-1]),
+    "trailing bytes": data(msgpack.packb(["me", [1]]) + b"x"),
+    "not a pair": data(msgpack.packb([1, 2, 3])),
+    "a number": data(msgpack.packb(5)),
+    "sender is no text": data(msgpack.packb([5, [1]])),
+    "datapoint is no list": data("text"),
+    "bad utf-8": data(b"\x92\xa2me\x91\xa2\xff\xfe"),
+    "unhashable key": data(b"\x92\xa2me\x81\x91\x01\x01"),
+    "unknown extension": data([msgpack.ExtType(77, b"")]),
+    "extension too large": data([msgpack.ExtType(2, b"x" * 20000)]),
+    "complex too short": data([msgpack.ExtType(3, b"x")]),
+    "frame without reference": data([1], b"x"),
+    "reference without frame": data([array("<f8", [1], 1)]),
+    "one frame, two references": data([array("|u1", [1], 1), array("|u1", [1], 1)], b"x"),
+    "reference to the first frame": data([array("|u1", [1], 0)]),
+    "negative reference": data([array("|u1", [1], -1)], b"x"),
+    "reference that is a bool": data([array("|u1", [1], False)]),
+    "too few bytes": data([array("<f8", [100], 1)], b"x" * 8),
+    "too many bytes": data([array("<f8", [1], 1)], b"x" * 16),
+    "odd bytes": data([array("<f8", [1], 1)], b"x" * 9),
+    "shape -1": data([array("|u1", [-1], 1)], b"x" * 8),
+    "shape of texts": data([array("|u1", ["a"], 1)], b"x"),
+    "shape overflows": data([array("|u1", [2**62, 2**62], 1)], b"x"),
+    "shape of 100 axes": data([array("|u1", [1] * 100, 1)], b"x"),
+    "objects": data([array("|O", [1], 1)], b"x" * 8),
+    "objects in a field": data([array([["a", "|O"]], [1], 1)], b"x" * 8),
+    "objects by name": data([array("object", [1], 1)], b"x" * 8),
+    "dtype of a name": data([array("os.system", [1], 1)], b"x" * 8),
+    "dtype of nothing": data([array(None, [1], 1)], b"x" * 8),
+    "dtype without bytes": data([array("|S0", [10**15], 1)], b"x"),
+    "dtype of a huge item": data([array("|V999999999999999", [1], 1)], b"x"),
+    "array without parts": data([msgpack.ExtType(1, msgpack.packb([]))]),
+    "scalar too short": data([msgpack.ExtType(2, msgpack.packb(["<f8", b"x"], use_bin_type=True))]),
+    "error with two texts": [HEAD + b"E" + msgpack.packb(["me", "a", "b"])],
+    "error of numbers": [HEAD + b"E" + msgpack.packb(["me", 1, 2, 3, 4])],
+    "pickle without bytes": [HEAD + b"P" + msgpack.packb(["me"])],
+    "deep": data(b"\x92\xa2me" + b"\x91" * 10000 + b"\x01"),
+    "deep and long": data(b"\x92\xa2me" + b"\x91" * 3000000 + b"\x01"),
+    "a list said to be long": data(b"\x92\xa2me\xdd\xff\xff\xff\xff"),
+    "bytes said to be long": data(b"\x92\xa2me\xc6\xff\xff\xff\xff"),
+    "lists said to be long, nested": data(b"\x92\xa2me" + b"\xdd\x00\x00\x3f\x00" * 500),
+    "lists said to be longer, nested": data(b"\x92\xa2me" + b"\xdd\x00\x3f\x00\x00" * 200000),
+    "first frame too large": data(b"\x00" * ((1 << 22) + 1)),
+}
+
+
+class TestStrangers:
+    @pytest.mark.parametrize("name", sorted(MALFORMED))
+    def test_malformed(self, name):
+        """WireError and nothing else, soon, and without much memory."""
+        frames = MALFORMED[name]
+        tracemalloc.start()
+        try:
+            began = time.perf_counter()
+            with pytest.raises(WireError):
+                decode(frames)
+            assert time.perf_counter() - began < 5
+            assert tracemalloc.get_traced_memory()[1] < 150 << 20
+        finally:
+            tracemalloc.stop()
+
+    def test_random_damage(self):
+        """A thousand messages with wrong bytes: each is read or refused, nothing else happens."""
+        random = np.random.RandomState(0)
+        good = encode_datapoint(
+            "me", [np.arange(4), {"k": (1.5, None, "text")}, np.float32(1), 1j, np.zeros(600)]
+        )
+        refused = 0
+        for _ in range(1000):
+            frames = [bytearray(frame) for frame in good]
+            for _ in range(random.randint(1, 4)):
+                frames[0][random.randint(5, len(frames[0]))] = random.randint(256)
+            try:
+                decode(frames)
+            except WireError:
+                refused += 1
+        assert 200 < refused < 1000
+
+    def test_another_version(self):
+        """Is told apart from noise."""
+        with pytest.raises(VersionError, match="a message of version 9, wanted 1"):
+            decode([b"TPL\x09D" + msgpack.packb(["me", [1]])])
+
+    def test_pickle_is_not_read(self, tmp_path):
+        """Unless allowed: the code in it does not run."""
+
+        class Evil:
+            def __reduce__(self):
+                return os.mkdir, (str(tmp_path / "ran"),)
+
+        frames = encode_pickle("me", [Evil()])
+        message = decode(frames)
+        assert ("P", None) == (message.kind, message.content)
+        assert [] == os.listdir(str(tmp_path))
+        with pytest.raises(WireError):  # nor where its bytes are smuggled into the other kinds
+            decode([frames[0].replace(b"TPL\x01P", b"TPL\x01D"), frames[1]])
+        assert [] == os.listdir(str(tmp_path))
+
+    def test_damaged_pickle(self):
+        """Of one who may send pickle."""
+        with pytest.raises(WireError, match="a damaged message"):
+            decode([HEAD + b"P" + msgpack.packb(["me"]), b"\x80\x04junk"], allow_pickle=True)
+
+    def test_the_recursion_limit_is_untouched(self):
+        """Deep messages leave the interpreter as it was."""
+        limit = sys.getrecursionlimit()
+        with pytest.raises(WireError):
+            decode(MALFORMED["deep and long"])
+        assert limit == sys.getrecursionlimit()
