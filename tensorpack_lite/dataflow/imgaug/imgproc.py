@@ -111,7 +111,7 @@ class Contrast(PhotometricAugmentor):
 
     def _augment(self, img: np.ndarray, params: Any) -> np.ndarray:
         values = to_float(img)
-        mean = values.mean(axis=0, keepdims=True).mean(axis=1, keepdims=True)  # 20 times faster than both at once
+        mean = values.mean(axis=0, keepdims=True).mean(axis=1, keepdims=True)  # both at once is slow
         if self.rgb is not None and not is_gray(img):
             require_colour(img, "Contrast")
             weights = np.array(GRAY_WEIGHTS_RGB if self.rgb else GRAY_WEIGHTS_RGB[::-1], values.dtype)
