@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -60,6 +61,10 @@ class TestMain:
             main([])
         assert 2 == end.value.code
         assert "COMMAND" in capsys.readouterr().err
+
+    def test_importing_runs_nothing(self):
+        """The module behind `python -m` can be imported, by a tool for documentation say."""
+        assert importlib.import_module("tensorpack_lite.__main__").main is main
 
     @pytest.mark.slow
     def test_python_m(self, checkpoint):

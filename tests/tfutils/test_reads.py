@@ -105,6 +105,21 @@ def test_a_condition(sess):
     assert before == [len(op.control_inputs) for op in sess.graph.get_operations()]
 
 
+def test_a_read_that_waits(sess):
+    """One that waits for something, a feed perhaps, is not made part of each step."""
+    w = variable(size=(2,))
+    tf.train.GradientDescentOptimizer(1.0).minimize(tf.reduce_sum(w))
+    feed = tf.placeholder(tf.float32, [], "feed")
+    for op in plain_reads(w):
+        add_control_inputs(op, [tf.no_op()])
+    with tf.control_dependencies([feed]):
+        read_before_update(w)
+    let_updates_wait()
+
+    (update,) = [op for op in w.handle.consumers() if op.type == "ResourceApplyGradientDescent"]
+    assert [] == waits(update)
+
+
 def test_a_reference_variable():
     """It is left as it is: its memory is what is read."""
     w = tf.get_variable("w", [2], use_resource=False)
