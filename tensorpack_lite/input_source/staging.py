@@ -19,7 +19,8 @@ class StagingInput(ProxyInputSource, FeedfreeInput):
     Keep datapoints of another input ready on the device of each tower.
 
     Each step takes the oldest one of every tower, and brings one more in at the same time. A run that does not need the
-    input takes none. The staging areas are filled before the first run that needs them.
+    input takes none. The staging areas are filled before the first run that needs them. Placeholders, which an input made
+    by `remap_input_source` has, stay what they are.
 
     Args:
         input: an input whose data is in the graph, e.g. a QueueInput.
@@ -60,9 +61,15 @@ class StagingInput(ProxyInputSource, FeedfreeInput):
         # Without this order, it would be chance which tower gets which datapoint.
         with tf.control_dependencies(self._last_taken):
             tensors = [_value(tensor) for tensor in self._input.get_input_tensors()]
-        self._last_taken = [tensor.op for tensor in tensors[:1]]
+        positions = [i for i, tensor in enumerate(tensors) if tensor.op.type != "Placeholder"]
+        if not positions:
+            return tensors
+        self._last_taken = [tensors[positions[0]].op]
         with tf.name_scope("StagingInput"), tf.device(self._device or ""):
-            return self._stage(tensors)
+            staged = self._stage([tensors[i] for i in positions])
+        for i, tensor in zip(positions, staged):
+            tensors[i] = tensor
+        return tensors
 
     def _stage(self, tensors: list[Any]) -> list[Any]:
         dtypes = [tensor.dtype for tensor in tensors]

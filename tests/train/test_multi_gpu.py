@@ -120,19 +120,17 @@ class TestEachKind:
         assert ["", own, "", ""] == [trainer.vs_name_for_predictor(gpu) for gpu in (4, 6, 0, -1)]
 
     @pytest.mark.parametrize("size", [4, 10])
-    def test_what_is_said_at_the_start(self, kind, run, caplog, size):
+    def test_what_is_said_at_the_start(self, kind, run, log_lines, size):
         """One line says what a step and an epoch take, and what there is."""
-        caplog.set_level("INFO")
         samples = DataFromList([[3.0]] * (4 * size), shuffle=False)
         run(set_up(kind(2), source=QueueInput(BatchData(samples, 4))))
-        line = next(r.message for r in caplog.records if "total batch" in r.message)
+        line = next(line for line in log_lines if "total batch" in line)
         assert f"2 towers x batch 4 = total batch 8; 4 datapoints an epoch; the data holds {size}." == line
 
-    def test_what_is_not_known_at_the_start(self, kind, run, caplog):
+    def test_what_is_not_known_at_the_start(self, kind, run, log_lines):
         """Is said to be so."""
-        caplog.set_level("INFO")
         run(set_up(kind(1), source=DummyConstantInput([[7]])))
-        line = next(r.message for r in caplog.records if "total batch" in r.message)
+        line = next(line for line in log_lines if "total batch" in line)
         assert (
             "1 towers x batch 7 = total batch 7; 2 datapoints an epoch; how many the data holds is not known."
             == line
@@ -320,7 +318,7 @@ class TestReplicated:
         with pytest.raises(ValueError, match=r"tower0/raw, tower1/raw.*tf\.get_variable"):
             set_up(SyncMultiGPUTrainerReplicated(2), Model())
 
-    def test_raw_variable_that_is_not_trained(self, caplog):
+    def test_raw_variable_that_is_not_trained(self, log_lines):
         """Is a warning."""
 
         class Model(Mean):
@@ -329,7 +327,7 @@ class TestReplicated:
                 return super().build_graph(x)
 
         set_up(SyncMultiGPUTrainerReplicated(2), Model())
-        assert any("tower0/raw, tower1/raw" in record.message for record in caplog.records)
+        assert any("tower0/raw, tower1/raw" in line for line in log_lines)
 
     def test_other_variables_in_a_tower(self):
         """A model that is not the same in each tower is told so, by name."""
@@ -351,7 +349,7 @@ class TestNccl:
         assert ["/device:GPU:0", "/device:GPU:1"] == [op.device for op in found]
         assert 1 == len({op.get_attr("shared_name") for op in found})
 
-    def test_other_dtypes(self, caplog):
+    def test_other_dtypes(self, log_lines):
         """Mode gpu stands in where NCCL cannot reduce."""
 
         class Model(Mean):
@@ -360,7 +358,7 @@ class TestNccl:
                 return super().build_graph(x) + tf.cast(w, tf.float32) ** 2
 
         set_up(SyncMultiGPUTrainerReplicated(2, mode="nccl"), Model())
-        assert any("bfloat16" in record.message for record in caplog.records)
+        assert any("bfloat16" in line for line in log_lines)
         assert operation("AllReduceNaive/AddN")
 
     @pytest.mark.gpu

@@ -1,0 +1,181 @@
+"""input_source/staging.py: datapoints kept ready on each device."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fakes.inputs import Numbers, driven
+
+from tensorpack_lite.compat import TensorSpec
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.input_source import FeedInput, QueueInput, StagingInput, TensorInput, remap_input_source
+from tensorpack_lite.loop.group import Callbacks
+from tensorpack_lite.loop.session import HookedSession
+from tensorpack_lite.tfutils.tower.context import TrainTowerContext
+
+SIGNATURE = [TensorSpec([2], tf.float32, "x")]
+
+
+def counting():
+    """An input whose n-th datapoint is [n, n], from 1; and the variable that counts them."""
+    taken = tf.get_variable("taken", initializer=0.0, use_resource=True)
+    return TensorInput(lambda: [tf.fill([2], taken.assign_add(1.0))]), taken
+
+
+class Towers:
+    """A StagingInput with several towers, running."""
+
+    def __init__(self, num_towers=2, **kwargs):
+        inner, self.taken = counting()
+        self.source = StagingInput(inner, **kwargs)
+        callbacks = Callbacks(self.source.setup(SIGNATURE))
+        self.tensors = []
+        for index in range(num_towers):
+            with TrainTowerContext(f"tower{index}", index=index, total=num_towers):
+                self.tensors += self.source.get_input_tensors()
+        callbacks.setup_graph(None)
+        self.session = tf.Session()
+        self.session.run(tf.global_variables_initializer())
+        self.hooked = HookedSession(self.session, callbacks.get_hooks())
+
+    def next(self):
+        return [int(value[0]) for value in self.hooked.run(self.tensors)]
+
+    def num_taken(self):
+        return int(self.session.run(self.taken))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *args):
+        self.session.close()
+
+
+@pytest.mark.parametrize("nr_stage", [1, 2, 5])
+class TestAnyNumberOfStages:
+    def test_order(self, nr_stage):
+        """Towers take datapoints in turn, none is skipped or repeated; as many are kept ready as were asked for."""
+        with Towers(2, nr_stage=nr_stage) as towers:
+            assert [[1, 2], [3, 4], [5, 6]] == [towers.next() for _ in range(3)]
+            assert 2 * (3 + nr_stage) == towers.num_taken()
+
+    def test_nothing_is_taken_before_it_is_needed(self, nr_stage):
+        """A run that does not need the input neither fills the areas nor takes from them."""
+        with Towers(2, nr_stage=nr_stage) as towers:
+            towers.hooked.run([])
+            towers.hooked.run(tf.constant(1.0))
+            assert 0 == towers.num_taken()
+            assert [1, 2] == towers.next()
+            before = towers.num_taken()
+            towers.hooked.run([])
+            assert before == towers.num_taken()
+            assert [3, 4] == towers.next()
+
+    def test_towers_stay_together(self, nr_stage):
+        """A run that needs one tower's input takes a datapoint of every tower."""
+        with Towers(3, nr_stage=nr_stage) as towers:
+            towers.hooked.run(towers.tensors[1])
+            assert [4, 5, 6] == towers.next()
+
+
+def test_one_thread_is_enough():
+    """No operation waits in a thread of the pool that another one needs."""
+    with Towers(8, nr_stage=1) as towers:
+        config = tf.ConfigProto(inter_op_parallelism_threads=1, use_per_session_threads=True)
+        with tf.Session(config=config) as session:
+            session.run(tf.global_variables_initializer())
+            towers.hooked = HookedSession(session, [])
+            put, get = towers.source._puts, towers.source._gets
+            session.run(put)
+            for _ in range(3):
+                session.run([*put, *get])
+
+
+def test_dependencies_by_name():
+    """A fetch may be a name, or in a structure."""
+    with Towers(1) as towers:
+        doubled = tf.multiply(towers.tensors[0], 2.0, name="doubled")
+        assert [2, 2] == towers.hooked.run("doubled:0").tolist()
+        assert [4, 4] == towers.hooked.run({"a": [doubled]})["a"][0].tolist()
+
+
+def test_names_and_shapes():
+    """Each tower's operations are in its scope; static shapes stay."""
+    with Towers(2) as towers:
+        names = [tensor.name for tensor in towers.tensors]
+        assert ["tower0/StagingInput/StagingArea_get:0", "tower1/StagingInput/StagingArea_get:0"] == names
+        assert [[2], [2]] == [tensor.shape.as_list() for tensor in towers.tensors]
+        graph = tf.get_default_graph()
+        assert graph.get_operation_by_name("StagingInput/group_deps")
+        assert graph.get_operation_by_name("StagingCallback/unstage_all")
+
+
+def test_device():
+    """Datapoints wait on the tower's device, or on the one that is given."""
+    for given, expected in [(None, "/device:GPU:1"), ("/cpu:0", "/device:CPU:0")]:
+        with tf.Graph().as_default():
+            source = StagingInput(counting()[0], device=given)
+            source.setup(SIGNATURE)
+            with tf.device("/gpu:1"):
+                (tensor,) = source.get_input_tensors()
+        assert expected == tensor.op.device
+
+
+def test_around_a_queue():
+    """The datapoints of a DataFlow, in order; its callbacks are the queue's and its own last."""
+    source = StagingInput(QueueInput(Numbers(5)), nr_stage=2)
+    with driven(source, SIGNATURE) as run:
+        assert [0, 1, 2, 3, 4, 0] == [int(run.next()[0][0]) for _ in range(6)]
+    assert "_StagingCallback" in type(source.get_callbacks()[-1]).__name__
+    assert 5 == source.size()
+    assert not any(callback.chief_only for callback in source.get_callbacks())
+    assert source._input.get_callbacks() == source._input.get_callbacks()  # the inner list did not grow
+    assert len(source._input.get_callbacks()) + 1 == len(source.get_callbacks())
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+def test_errors_of_the_data(size):
+    """Come as they are, while the areas are filled or later."""
+    source = StagingInput(QueueInput(Numbers(size, error=ZeroDivisionError("mine"))), nr_stage=2)
+    with driven(source, SIGNATURE) as run, pytest.raises(ZeroDivisionError, match="mine"):
+        for _ in range(5):
+            run.next()
+
+
+def test_placeholders_are_not_staged():
+    """Where an input gives some of the tensors only, the others are fed to the run that uses them."""
+    signature = [TensorSpec([], tf.float32, "fed"), *SIGNATURE]
+    source = StagingInput(remap_input_source(QueueInput(Numbers(3)), ["x"]))
+    with driven(source, signature) as run:
+        assert "fed:0" == run.tensors[0].name
+        for n in range(4):
+            fed, x = run.hooked.run(list(run.tensors), feed_dict={run.tensors[0]: 10.0 + n})
+            assert (10 + n, n % 3) == (int(fed), int(x[0]))
+
+
+def test_old_variables_are_copied(sess):
+    """An area takes no reference to a variable, so its value is taken."""
+    variable = tf.get_variable("v", initializer=tf.ones([2]), use_resource=False)
+    source = StagingInput(TensorInput(lambda: [variable._ref() if hasattr(variable, "_ref") else variable]))
+    source.setup(SIGNATURE)
+    (tensor,) = source.get_input_tensors()
+    sess.run(variable.initializer)
+    sess.run(source._puts)
+    np.testing.assert_array_equal([1, 1], sess.run(tensor))
+
+
+class TestErrors:
+    def test_fed_inputs(self):
+        """A fed input has nothing in the graph to stage."""
+        with pytest.raises(TypeError, match=r"needs no feed, got FeedInput\. Use StagingInput\(QueueInput"):
+            StagingInput(FeedInput(Numbers(3)))
+
+    def test_twice(self):
+        """Staging of staging is a number of stages."""
+        with pytest.raises(TypeError, match="Raise nr_stage"):
+            StagingInput(StagingInput(QueueInput(Numbers(3))))
+
+    def test_no_stage(self):
+        """At least one is needed."""
+        with pytest.raises(ValueError, match="nr_stage is 0"):
+            StagingInput(QueueInput(Numbers(3)), nr_stage=0)
