@@ -2,7 +2,7 @@
 What an augmentor is: it looks at an image, draws what it needs, and gives a transform.
 
 In:  an image.
-Out: a transform (`transform.py`), which is applied to this image, to others of the same size and to coordinates.
+Out: a transform (`transform.py`), which is applied to this image, to others of the same size and to coordinates::
 
     tfm = augmentor.get_transform(img)          draws
     img = tfm.apply_image(img)                  applies, as often as wanted
