@@ -150,6 +150,21 @@ def test_nchw_equals_nhwc(row):
         np.testing.assert_allclose(expected, built.run(), rtol=1e-3, atol=1e-4)
 
 
+@rows([row for row in ROWS if row.data_format])
+def test_argscope_sets_the_data_format(row):
+    """As a script does that runs on channels first: also for layers that take nothing else."""
+
+    def transposed(x):
+        with argscope(row.layer, data_format="NCHW"):
+            output = row.build(tf.transpose(x, [0, 3, 1, 2]))
+        return tf.transpose(output, [0, 2, 3, 1]) if output.shape.ndims == 4 else output
+
+    with Built(row, training=False, build=transposed) as built:
+        values = built.randomize()
+        expected = row.oracle(built.value.astype(np.float64), values, False)
+        np.testing.assert_allclose(expected, built.run(), rtol=1e-3, atol=1e-4)
+
+
 @rows([row for row in ROWS if row.kwargs])
 def test_argscope_applies(row):
     """Arguments from argscope act like those of the call."""
@@ -181,10 +196,15 @@ def test_the_dtype_follows_the_input(row, dtype):
         np.testing.assert_allclose(expected / scale, built.run() / scale, rtol=0, atol=TOLERANCE[dtype])
 
 
-@rows([row for row in ROWS if row.smooth])
-def test_the_gradient_is_that_of_finite_differences(row):
-    """Along a random direction of input and variables, in float64."""
-    with Built(row, dtype=np.float64) as built:
+@pytest.mark.parametrize(
+    ("row", "training"),
+    [(row, True) for row in ROWS if row.smooth]
+    + [(row, False) for row in ROWS if row.updates or not row.smooth],
+    ids=lambda value: str(value) if isinstance(value, type(ROWS[0])) else ["inference", "training"][value],
+)
+def test_the_gradient_is_that_of_finite_differences(row, training):
+    """Along a random direction of input and variables, in float64; in inference too where that is another function."""
+    with Built(row, training, dtype=np.float64) as built:
         built.randomize()
         size = built.run().shape
         weights = built.rng.uniform(-1, 1, size)
