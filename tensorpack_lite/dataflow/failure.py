@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..utils.errors import rebuild_error
 from .base import DataFlowTerminated
 
-__all__ = ["stage_error"]
+__all__ = ["error_text", "stage_error"]
 
 
 def stage_error(error: BaseException, where: str) -> BaseException:
@@ -29,9 +29,22 @@ def stage_error(error: BaseException, where: str) -> BaseException:
     """
     if isinstance(error, DataFlowTerminated):
         return error
-    named = _rebuild(error, where) or RuntimeError(f"{where}: {type(error).__name__}: {_text(error)}")
+    named = _rebuild(error, where) or RuntimeError(f"{where}: {type(error).__name__}: {error_text(error)}")
     named.__cause__ = error
     return named
+
+
+def error_text(error: BaseException) -> str:
+    """
+    Give the text of an error, also if its class is broken.
+
+    Args:
+        error: anything that was raised.
+    """
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  the user's `__str__` may fail as well, and must not hide the error
+        return "(its text cannot be shown)"
 
 
 def _rebuild(error: BaseException, where: str) -> BaseException | None:
@@ -42,7 +55,7 @@ def _rebuild(error: BaseException, where: str) -> BaseException | None:
         named = _rebuild_os_error(error, where) or rebuild_error(error, where)
     except Exception:  # noqa: BLE001  a constructor of the user's own, which does not take texts
         return None
-    return None if named is error else named
+    return named if where in error_text(named) else None  # not for a class that shows a text of its own
 
 
 def _rebuild_os_error(error: Exception, where: str) -> OSError | None:
@@ -51,10 +64,3 @@ def _rebuild_os_error(error: Exception, where: str) -> OSError | None:
         return None
     names = [] if error.filename is None else [error.filename]
     return type(error)(error.errno, f"{where}: {error.strerror}", *names)
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001  the user's `__str__` may fail as well, and must not hide the error
-        return "(its text cannot be shown)"

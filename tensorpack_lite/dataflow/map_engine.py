@@ -21,6 +21,7 @@ import weakref
 from abc import ABC, abstractmethod
 from typing import Any, Callable, Iterator
 
+from ..utils import logger
 from ..utils.errors import type_error
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, NotResetError, ProxyDataFlow
 from .repeat import RepeatedData
@@ -244,5 +245,5 @@ class ParallelMapData(ProxyDataFlow):
         while self._in_flight > 0:
             try:
                 self._receive()
-            except Exception:  # noqa: BLE001  nobody wants this result; a pool that broke says so again when it is used
-                continue
+            except Exception as error:  # noqa: BLE001  nobody wants this result; a broken pool says so again when used
+                logger.info(f"{type(self).__name__}: in a pass that was left early: {error}")

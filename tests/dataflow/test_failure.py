@@ -34,6 +34,13 @@ class Mute(Exception):
         raise RuntimeError("no text")
 
 
+class Fixed(Exception):
+    """Shows a text of its own, whatever it is made of."""
+
+    def __str__(self):
+        return "as always"
+
+
 @pytest.mark.parametrize(
     ("error", "text"),
     [
@@ -68,6 +75,8 @@ def test_errors_of_the_system_keep_their_number(filename):
         NeedsTwo(1, 2),
         Refuses("17"),
         Mute(1),
+        Mute("text"),
+        Fixed("text"),
         StopIteration("end"),
         SystemExit(3),
         KeyboardInterrupt(),
