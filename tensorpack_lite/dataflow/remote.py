@@ -79,6 +79,8 @@ def send_dataflow_zmq(
         for datapoint in _with_log(_for_ever(df), addr):
             socket.send_multipart(encode(sender, datapoint))
     except DataFlowTerminated:
+        if socket is not None:
+            socket.setsockopt(zmq.LINGER, _LINGER_MS)  # what was sent still arrives
         logger.info(f"send_dataflow_zmq: the data for {addr} was closed.")
     except Exception as error:
         if socket is not None:

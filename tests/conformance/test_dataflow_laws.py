@@ -13,6 +13,7 @@ import pytest
 from conformance import dataflow_rows
 from conformance.dataflow_rows import Source, numbers, take
 from conformance.dataset_rows import DATASET_ROWS, NEEDS
+from conformance.format_rows import FORMAT_NEEDS, FORMAT_ROWS
 from conformance.image_rows import IMAGE_ROWS
 
 from tensorpack_lite import dataflow
@@ -20,7 +21,7 @@ from tensorpack_lite.dataflow.base import NotResetError
 from tensorpack_lite.utils.utils import fix_rng_seed
 
 TEN = 10
-ROWS = [*dataflow_rows.ROWS, *DATASET_ROWS, *IMAGE_ROWS]
+ROWS = [*dataflow_rows.ROWS, *DATASET_ROWS, *IMAGE_ROWS, *FORMAT_ROWS]
 FINITE = [row for row in ROWS if not row.infinite]
 WRAPPERS = [row for row in ROWS if not row.leaf]
 
@@ -34,7 +35,7 @@ def rows(chosen, **kwargs):
 def needs_packages(request):
     """Rows of data sets are left out where a package that reads their files is not installed."""
     row = str(request.node.callspec.params.get("row")) if hasattr(request.node, "callspec") else ""
-    for package in NEEDS.get(row.split("dataset.")[-1], []):
+    for package in {**NEEDS, **FORMAT_NEEDS}.get(row.split("dataset.")[-1], []):
         pytest.importorskip(package, reason=f"{row} needs it")
 
 

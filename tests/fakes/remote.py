@@ -1,0 +1,57 @@
+"""A receiver that brings its own sender, and how to end a sender."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+
+import zmq
+
+from tensorpack_lite.dataflow.base import DataFlow, DataFlowTerminated
+from tensorpack_lite.dataflow.remote import RemoteDataZMQ, send_dataflow_zmq
+
+__all__ = ["Remote", "drain"]
+
+
+class SixUntilEnded(DataFlow):
+    """[array, 0 to 5], pass after pass, until `ended` is set."""
+
+    ended = False
+
+    def __iter__(self):
+        for k in range(6):
+            if self.ended:
+                raise DataFlowTerminated
+            yield [[k, -k], k]
+
+
+class Remote(RemoteDataZMQ):
+    """Its sender is a thread that lives as long as a pass."""
+
+    def __init__(self) -> None:
+        self.address = f"ipc://{tempfile.mkdtemp()}/data"
+        super().__init__(self.address)
+
+    def __iter__(self):
+        flow = SixUntilEnded()
+        thread = threading.Thread(target=send_dataflow_zmq, args=(flow, self.address, 1))
+        thread.start()
+        datapoints = super().__iter__()
+        try:
+            yield from datapoints
+        finally:
+            datapoints.close()
+            flow.ended = True
+            drain(thread, self.address)
+
+
+def drain(thread: threading.Thread, address: str, bound_by_sender: bool = False) -> None:
+    """Take what a sender still has, so that it sees that it shall stop; wait until it has."""
+    context = zmq.Context()
+    socket = context.socket(zmq.PULL)
+    (socket.connect if bound_by_sender else socket.bind)(address)
+    while thread.is_alive():
+        if socket.poll(10):
+            socket.recv_multipart()
+    thread.join()
+    context.destroy(linger=0)
