@@ -6,32 +6,23 @@ import json
 import os
 
 import pytest
+from fakes.recording import PutValues
 from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks.early_stopping import EarlyStopping
 from tensorpack_lite.callbacks.monitor.json_file import JSONWriter
 from tensorpack_lite.callbacks.trigger import PeriodicTrigger
-from tensorpack_lite.loop.callback import Callback
 
 NAN = float("nan")
-
-
-class Put(Callback):
-    """Reports these values, one at each trigger; None reports nothing."""
-
-    def __init__(self, values) -> None:
-        self._values = iter(values)
-
-    def _trigger(self) -> None:
-        value = next(self._values)
-        if value is not None:
-            self.trainer.monitors.put_scalar("stat", value)
 
 
 def epochs_done(values, **arguments):
     """How many epochs were trained until it stopped, at most one for each value."""
     stop = EarlyStopping("stat", **arguments)
-    return run(CountingTrainer(), [Put(values), stop], steps=2, epochs=len(values)).global_step // 2
+    return (
+        run(CountingTrainer(), [PutValues("stat", values), stop], steps=2, epochs=len(values)).global_step
+        // 2
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,7 +51,12 @@ def test_when_it_stops(values, arguments, expected):
 
 def test_the_last_epoch_is_written(log_dir):
     """The monitors, which come later, still see the epoch that decided."""
-    run(CountingTrainer(), [Put([1, 1, 1]), EarlyStopping("stat", patience=1)], [JSONWriter()], epochs=3)
+    run(
+        CountingTrainer(),
+        [PutValues("stat", [1, 1, 1]), EarlyStopping("stat", patience=1)],
+        [JSONWriter()],
+        epochs=3,
+    )
 
     with open(os.path.join(log_dir, "stats.json")) as file:
         assert [1, 2] == [row["epoch_num"] for row in json.load(file)]
@@ -68,7 +64,7 @@ def test_the_last_epoch_is_written(log_dir):
 
 def test_inside_an_epoch():
     """Triggered by steps, it ends training after the step that follows the decision."""
-    put = PeriodicTrigger(Put([1] * 20), every_k_steps=2)
+    put = PeriodicTrigger(PutValues("stat", [1] * 20), every_k_steps=2)
     stop = PeriodicTrigger(EarlyStopping("stat", patience=2), every_k_steps=2)
 
     assert 7 == run(CountingTrainer(), [put, stop], steps=20, epochs=1).global_step
@@ -92,7 +88,7 @@ def test_it_says_that_it_was_never_a_number(log_lines):
 def test_the_best():
     """Step and value of the last improvement, and the count since."""
     stop = EarlyStopping("stat", patience=5)
-    run(CountingTrainer(), [Put([3, 1, 2]), stop], epochs=3)
+    run(CountingTrainer(), [PutValues("stat", [3, 1, 2]), stop], epochs=3)
 
     assert ((4, 1.0), 1) == (stop.best, stop.num_bad)
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from fakes.recording import PutValues
 from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks.saver import MaxSaver, MinSaver, ModelSaver
@@ -18,16 +19,6 @@ from tensorpack_lite.callbacks.trigger import PeriodicTrigger
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.tfutils.sessinit import DictRestore
-
-
-class Put(Callback):
-    """Reports one value of `stat` an epoch."""
-
-    def __init__(self, *values, stat="error") -> None:
-        self._values, self._stat = iter(values), stat
-
-    def _trigger(self) -> None:
-        self.trainer.monitors.put_scalar(self._stat, next(self._values))
 
 
 def names(directory):
@@ -334,7 +325,11 @@ class TestMinAndMaxSaver:
         """Train one epoch a value; give the step of the kept model."""
         directory = str(tmp_path)
         best = make(checkpoint_dir=directory)
-        train([Put(*values), ModelSaver(checkpoint_dir=directory), best], epochs=len(values), **arguments)
+        train(
+            [PutValues("error", values), ModelSaver(checkpoint_dir=directory), best],
+            epochs=len(values),
+            **arguments,
+        )
         return best.best
 
     def test_min(self, tmp_path):
@@ -394,7 +389,7 @@ class TestMinAndMaxSaver:
         """Its name does not become a directory."""
         directory = str(tmp_path)
         callbacks = [
-            Put(1, stat="a/b"),
+            PutValues("a/b", [1]),
             ModelSaver(checkpoint_dir=directory),
             MinSaver("a/b", checkpoint_dir=directory),
         ]
@@ -417,7 +412,7 @@ class TestMinAndMaxSaver:
         directory = str(tmp_path)
         train([ModelSaver(checkpoint_dir=directory)], epochs=1, steps=1, step=1099)
         best = MinSaver("error", checkpoint_dir=directory)
-        train([Put(1), best], epochs=1, steps=1, step=99)
+        train([PutValues("error", [1]), best], epochs=1, steps=1, step=99)
 
         assert best.best is None
         assert any(
@@ -429,7 +424,7 @@ class TestMinAndMaxSaver:
         directory = str(tmp_path)
         best = MinSaver("error", checkpoint_dir=directory)
         saver = PeriodicTrigger(ModelSaver(checkpoint_dir=directory), every_k_steps=2, before_train=True)
-        train([Put(1, 2), saver, best], epochs=2, steps=1)
+        train([PutValues("error", [1, 2]), saver, best], epochs=2, steps=1)
 
         assert (2, 2.0) == best.best
 
@@ -438,7 +433,7 @@ class TestMinAndMaxSaver:
         with pytest.raises(
             RuntimeError, match="MinSaver: there is no checkpoint in.*Put a ModelSaver before it"
         ):
-            train([Put(1), MinSaver("error", checkpoint_dir=str(tmp_path))])
+            train([PutValues("error", [1]), MinSaver("error", checkpoint_dir=str(tmp_path))])
 
     def test_nobody_reports(self, tmp_path, log_lines):
         """An unknown statistic warns."""
@@ -455,7 +450,7 @@ class TestMinAndMaxSaver:
         """A training that resumes does not replace a better model."""
         self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [5])
         best = MaxSaver("error", checkpoint_dir=str(tmp_path))
-        callbacks = [Put(4, 6), ModelSaver(checkpoint_dir=str(tmp_path)), best]
+        callbacks = [PutValues("error", [4, 6]), ModelSaver(checkpoint_dir=str(tmp_path)), best]
 
         class Look(Callback):
             def _trigger(self) -> None:
@@ -504,6 +499,6 @@ class TestMinAndMaxSaver:
                 return copy(*args)
 
         with pytest.raises(OSError, match="MinSaver: cannot write '.*min-error'"):
-            train([Put(2, 1), ModelSaver(checkpoint_dir=directory), Fail(), best])
+            train([PutValues("error", [2, 1]), ModelSaver(checkpoint_dir=directory), Fail(), best])
         assert 2.0 == value_in(tmp_path, "min-error")
         assert (2, 2.0) == best.best

@@ -7,23 +7,13 @@ import os
 
 import numpy as np
 import pytest
+from fakes.recording import PutValues
 from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks.saver import ModelSaver
 from tensorpack_lite.callbacks.top_k import TopKSaver
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.tfutils.sessinit import DictRestore
-
-
-class Put(Callback):
-    """Reports one value at each trigger."""
-
-    def __init__(self, values) -> None:
-        self._values = iter(values)
-
-    def _trigger(self) -> None:
-        self.trainer.monitors.put_scalar("val/error", next(self._values))
 
 
 def train(directory, values, step=0, **arguments):
@@ -31,7 +21,7 @@ def train(directory, values, step=0, **arguments):
     top = TopKSaver("val/error", checkpoint_dir=str(directory), **arguments)
     init = DictRestore({"global_step": np.int64(step), "x": np.float32(step)})
     with tf.Graph().as_default():
-        callbacks = [Put(values), ModelSaver(checkpoint_dir=str(directory)), top]
+        callbacks = [PutValues("val/error", values), ModelSaver(checkpoint_dir=str(directory)), top]
         run(CountingTrainer(), callbacks, (), 1, len(values), 1, init)
     return top
 

@@ -1,4 +1,4 @@
-"""Guests of a training that write down what happens to them."""
+"""Guests of a training that write down what happens to them, or report what a test wants."""
 
 from __future__ import annotations
 
@@ -93,6 +93,24 @@ class RecordingCallback(Callback):
 
     def _after_train(self) -> None:
         self._note("after_train")
+
+
+class PutValues(Callback):
+    """
+    Reports a scalar: one value at each trigger.
+
+    Args:
+        name: of the scalar.
+        values: one a trigger; None reports nothing.
+    """
+
+    def __init__(self, name, values) -> None:
+        self._name, self._values = name, iter(values)
+
+    def _trigger(self) -> None:
+        value = next(self._values)
+        if value is not None:
+            self.trainer.monitors.put_scalar(self._name, value)
 
 
 class RecordingMonitor(MonitorBase):

@@ -5,23 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from fakes.recording import PutValues
 from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks.param.hyperparam import ObjAttrParam
 from tensorpack_lite.callbacks.param.statistic import StatMonitorParamSetter
 from tensorpack_lite.loop.callback import Callback
-
-
-class Put(Callback):
-    """Reports one value an epoch; None reports nothing."""
-
-    def __init__(self, values) -> None:
-        self._values = iter(values)
-
-    def _trigger(self) -> None:
-        value = next(self._values)
-        if value is not None:
-            self.trainer.monitors.put_scalar("error", value)
 
 
 def epochs_of_change(values, threshold=0.0, last_k=3, reverse=False):
@@ -35,7 +24,7 @@ def epochs_of_change(values, threshold=0.0, last_k=3, reverse=False):
         def _trigger(self) -> None:
             rates.append(thing.rate)
 
-    run(CountingTrainer(), [Put(values), setter, Look()], steps=1, epochs=len(values))
+    run(CountingTrainer(), [PutValues("error", values), setter, Look()], steps=1, epochs=len(values))
     return [epoch + 1 for epoch, (a, b) in enumerate(zip([1.0, *rates], rates)) if a != b]
 
 
