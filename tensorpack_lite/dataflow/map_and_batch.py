@@ -143,20 +143,22 @@ class MultiProcessMapAndBatchDataZMQ(ProxyDataFlow):
 MultiProcessMapAndBatchData = MultiProcessMapAndBatchDataZMQ
 
 
-def _repeat(ds: DataFlow) -> Iterator[Datapoint]:
+def _repeat(ds: DataFlow) -> Iterator[list[Datapoint]]:
     """Run `ds` in the dispatcher."""
     ds.reset_state()
-    yield from RepeatedData(ds, -1)
+    for datapoint in RepeatedData(ds, -1):
+        yield [datapoint]
 
 
 def _map_and_batch(
     map_func: Callable[[Any], Any], connection: Any, who: str, batch_size: int
-) -> Iterator[Datapoint]:
+) -> Iterator[list[Datapoint]]:
     """Run in a worker."""
     holder = []
-    for result in map_arriving(map_func, connection, who):
-        if result is not None:
-            holder.append(result)
-        if len(holder) == batch_size:
-            yield BatchData.aggregate_batch(holder)
-            holder = []
+    for results in map_arriving(map_func, connection, who):
+        for result in results:
+            if result is not None:
+                holder.append(result)
+            if len(holder) == batch_size:
+                yield [BatchData.aggregate_batch(holder)]
+                holder = []

@@ -8,6 +8,7 @@ Out: what the function makes of them, in the order in which it got ready.
 from __future__ import annotations
 
 import multiprocessing
+import time
 from collections import deque
 from typing import Any, Callable, Iterator
 
@@ -18,6 +19,9 @@ from .process.group import Settings, WorkerGroup
 from .process.worker import CHUNK_LENGTH, Task, take_chunk
 
 __all__ = ["MultiProcessMapData", "MultiProcessMapDataZMQ", "map_arriving"]
+
+_PATIENCE_SECONDS = 0.05  # results that are not taken slow a worker down; they do not stop it
+_TOGETHER_SECONDS = 0.0005  # results that take less travel together
 
 
 class MultiProcessMapDataZMQ(ParallelMapData):
@@ -99,7 +103,7 @@ class MultiProcessMapDataZMQ(ParallelMapData):
 MultiProcessMapData = MultiProcessMapDataZMQ
 
 
-def map_arriving(map_func: Callable[[Any], Any], connection: Any, who: str) -> Iterator[Any]:
+def map_arriving(map_func: Callable[[Any], Any], connection: Any, who: str) -> Iterator[list[Any]]:
     """
     Map what comes through a channel, until its writer is gone; runs in a worker.
 
@@ -107,6 +111,9 @@ def map_arriving(map_func: Callable[[Any], Any], connection: Any, who: str) -> I
         map_func: takes a datapoint.
         connection: the reading end of the channel.
         who: the stage, for errors.
+
+    Yields:
+        Results; several at once if they come fast, so that they travel together.
     """
     reader = Reader(connection)
     while True:
@@ -115,15 +122,19 @@ def map_arriving(map_func: Callable[[Any], Any], connection: Any, who: str) -> I
         except ChannelClosed:
             return
         while datapoints:
-            yield map_func(datapoints.popleft())
+            results = []
+            begin = time.perf_counter()
+            while datapoints and time.perf_counter() - begin < _TOGETHER_SECONDS:
+                results.append(map_func(datapoints.popleft()))
+            yield results
 
 
 class _ProcessPool(WorkerPool):
     """
     Processes, each with a channel for datapoints and one for results.
 
-    A datapoint goes to the worker that has the fewest. A worker never waits for its results to be taken before it reads
-    on, so waiting here for room in its channel ends.
+    A datapoint goes to the worker that has the fewest. A worker that has results left waits a moment before it maps
+    on, but not until they are taken: this process may be waiting for it to read.
     """
 
     def __init__(self, who: str, num_proc: int, map_func: Callable[[Any], Any], buffer_size: int) -> None:
@@ -134,7 +145,7 @@ class _ProcessPool(WorkerPool):
             for _, there in pipes
         ]
         self._writers = [Writer(here, who) for here, _ in pipes]
-        self._group = WorkerGroup(who, tasks, Settings())
+        self._group = WorkerGroup(who, tasks, Settings(max_ahead=1, patience=_PATIENCE_SECONDS))
         self._num_assigned = [0] * num_proc
         self._chunk_length = max(1, min(CHUNK_LENGTH, buffer_size // (num_proc * MAX_SLOTS // 2)))
         self._waiting: deque[Datapoint] = deque()  # not sent yet

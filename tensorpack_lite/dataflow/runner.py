@@ -159,10 +159,11 @@ PrefetchData = MultiProcessRunner
 PrefetchDataZMQ = MultiProcessRunnerZMQ
 
 
-def _repeat(ds: DataFlow) -> Iterator[Datapoint]:
+def _repeat(ds: DataFlow) -> Iterator[list[Datapoint]]:
     """Run `ds` in a worker."""
     ds.reset_state()
-    yield from RepeatedData(ds, -1)
+    for datapoint in RepeatedData(ds, -1):
+        yield [datapoint]
 
 
 def _require_positive(who: str, **numbers: int) -> None:

@@ -20,6 +20,7 @@ from .slots import aligned
 __all__ = ["Encoded", "decode", "encode", "may_stay_in_place", "write_arrays"]
 
 _OUT_OF_BAND = 4096  # bytes; smaller arrays cost more as arrays of their own than inside the pickle
+_IN_PLACE = 32 << 10  # bytes; larger arrays are worth more in place than in a column
 _COLUMNS, _OBJECTS = b"C", b"O"
 
 Place = Tuple[int, np.dtype, Tuple[int, ...]]  # offset in bytes, dtype, shape
@@ -143,7 +144,7 @@ def _encode_columns(datapoints: list[Any]) -> Encoded | None:
 def _place_of_stack(values: tuple[Any, ...], offset: int) -> Place | None:
     first = values[0]
     dtype, shape = first.dtype, first.shape
-    if not shape or dtype.hasobject:
+    if not shape or dtype.hasobject or first.nbytes > _IN_PLACE:
         return None
     for value in values:
         if type(value) is not np.ndarray or value.shape != shape or value.dtype != dtype:

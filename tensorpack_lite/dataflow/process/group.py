@@ -9,7 +9,7 @@ import os
 import pickle
 import selectors
 import weakref
-from typing import Any, Iterator, NamedTuple, NoReturn, Sequence
+from typing import Any, Iterator, NamedTuple, NoReturn, Optional, Sequence
 
 from ...utils.concurrency import ensure_proc_terminate, is_main_thread, start_proc_mask_signal
 from ...utils.utils import make_worker_streams
@@ -31,11 +31,13 @@ class Settings(NamedTuple):
         num_slots: how many messages each may have on their way, 2 to 16.
         max_ahead: how many datapoints each may make before they are sent; 0: no limit.
         chunk_length: how many small datapoints go into one message.
+        patience: for how many seconds `max_ahead` holds; None: for ever. See WorkerSetup.
     """
 
     num_slots: int = MAX_SLOTS
     max_ahead: int = 0
     chunk_length: int = CHUNK_LENGTH
+    patience: Optional[float] = None
 
 
 class WorkerGroup:

@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections import deque
-from typing import Any, Callable, Iterator, NamedTuple, Sequence
+from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from .errors import describe_error
 __all__ = ["CHUNK_BYTES", "CHUNK_LENGTH", "Outbox", "Task", "WorkerSetup", "run_worker", "take_chunk"]
 
 CHUNK_LENGTH = 64
-CHUNK_BYTES = 128 << 10
+CHUNK_BYTES = 256 << 10
 _PARENT_CHECK_SECONDS = 0.3
 
 
@@ -40,6 +40,8 @@ class WorkerSetup(NamedTuple):
         num_slots: how many messages it may have on their way.
         max_ahead: how many datapoints it may make before they are sent; 0: no limit.
         chunk_length: how many small datapoints go into one message.
+        patience: how many seconds it waits for `max_ahead` before it makes more after all; None: for ever. A worker that
+            is also fed from outside must not wait for ever: who feeds it might be waiting for it.
         parent_pid: the process that must be its parent; 0: not known beforehand (forkserver).
         dies_with_thread: whether the thread that starts it lives as long as the process, so that Linux may watch it.
     """
@@ -50,6 +52,7 @@ class WorkerSetup(NamedTuple):
     num_slots: int
     max_ahead: int
     chunk_length: int
+    patience: Optional[float]
     parent_pid: int
     dies_with_thread: bool
 
@@ -60,7 +63,7 @@ class Task(NamedTuple):
 
     Attributes:
         where: what it is, for errors, e.g. "in the DataFlow FakeData".
-        make: called in the worker with `args`; what it yields is sent.
+        make: called in the worker with `args`; yields lists of datapoints, which are sent.
         args: its arguments.
         sources: connections among `args` from which it reads. They are the worker's: closed elsewhere once it runs.
         targets: the writing ends of channels to other workers, to any of which a datapoint may go. None: it goes to
@@ -85,12 +88,12 @@ def run_worker(setup: WorkerSetup, connection: Any, task: Task) -> None:
     """
     _live_and_die_with_parent(setup)
     enter_worker_stream(setup.stream)
-    outbox = Outbox(setup.max_ahead, setup.chunk_length)
+    outbox = Outbox(setup.max_ahead, setup.chunk_length, setup.patience)
     sender = threading.Thread(target=_send_all, args=(outbox, setup, connection, task), daemon=True)
     sender.start()
     try:
-        for datapoint in task.make(*task.args):
-            if not outbox.put(datapoint):
+        for datapoints in task.make(*task.args):
+            if not outbox.put(datapoints):
                 break
         outbox.end(None)
     except ChannelClosed:
@@ -107,9 +110,11 @@ class Outbox:
     Args:
         max_length: `put` waits while so many are there; 0: never.
         chunk_length: how many `take` takes at most.
+        patience: for how many seconds `put` waits at most; None: for ever.
     """
 
-    def __init__(self, max_length: int, chunk_length: int) -> None:
+    def __init__(self, max_length: int, chunk_length: int, patience: float | None = None) -> None:
+        self._patience = patience
         self._max_length = max_length
         self._chunk_length = chunk_length
         self._items: deque[Any] = deque()
@@ -117,14 +122,15 @@ class Outbox:
         self._is_open = True
         self.error: BaseException | None = None
 
-    def put(self, datapoint: Any) -> bool:
-        """Add a datapoint; False when nobody takes it any more."""
+    def put(self, datapoints: list[Any]) -> bool:
+        """Add datapoints; False when nobody takes them any more."""
         with self._changed:
             while self._max_length and len(self._items) >= self._max_length and self._is_open:
-                self._changed.wait()
-            self._items.append(datapoint)
-            if len(self._items) == 1:
+                if not self._changed.wait(self._patience):
+                    break
+            if not self._items:
                 self._changed.notify_all()
+            self._items.extend(datapoints)
             return self._is_open
 
     def end(self, error: BaseException | None) -> None:

@@ -27,13 +27,13 @@ ONE_BY_ONE = Settings(num_slots=2, max_ahead=1, chunk_length=1)
 
 def count_up():
     """Yields numbers without end."""
-    yield from ([k] for k in itertools.count())
+    yield from ([[k]] for k in itertools.count())
 
 
 def fail_at(number, how):
     """Counts up to a number, and then does something."""
     for k in range(number):
-        yield [k]
+        yield [[k]]
     how()
 
 
@@ -41,15 +41,13 @@ def draw():
     """Yields random numbers."""
     rng = get_rng()
     while True:
-        yield [rng.randint(10**9)]
+        yield [[rng.randint(10**9)]]
 
 
 def tell_signals():
     """Yields how this process takes two signals."""
-    yield [
-        signal.getsignal(signal.SIGINT) == signal.SIG_IGN,
-        signal.getsignal(signal.SIGTERM) == signal.SIG_DFL,
-    ]
+    ctrl_c, end = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    yield [[ctrl_c == signal.SIG_IGN, end == signal.SIG_DFL]]
     yield from count_up()
 
 
@@ -58,7 +56,7 @@ def with_grandchild():
     if os.fork() == 0:
         time.sleep(3)
         os._exit(0)
-    yield [0]
+    yield [[0]]
     os.kill(os.getpid(), signal.SIGKILL)
 
 

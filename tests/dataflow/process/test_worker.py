@@ -37,8 +37,8 @@ class TestTakeChunk:
         assert [[[1]], [large], [[2], [3]]] == [take_chunk(items, 9) for _ in range(3)]
 
     def test_medium_ones_fill_a_message(self):
-        """Up to 128 kB."""
-        items = deque([np.zeros(50 << 10, np.uint8)] for _ in range(5))
+        """Up to 256 kB."""
+        items = deque([np.zeros(100 << 10, np.uint8)] for _ in range(5))
         assert [2, 2, 1] == [len(take_chunk(items, 9)) for _ in range(3)]
 
 
@@ -46,7 +46,7 @@ class TestOutbox:
     def test_putting_waits_when_it_is_full(self):
         """Until something is taken."""
         outbox = Outbox(max_length=2, chunk_length=9)
-        thread = threading.Thread(target=lambda: [outbox.put(k) for k in range(5)])
+        thread = threading.Thread(target=lambda: [outbox.put([k]) for k in range(5)])
         thread.start()
         taken = []
         while len(taken) < 5:
@@ -59,19 +59,25 @@ class TestOutbox:
     def test_what_waits_is_still_taken_after_the_end(self):
         """Then comes the end, and the error with it."""
         outbox = Outbox(0, 9)
-        outbox.put([1])
+        outbox.put([[1]])
         error = ValueError("bad")
         outbox.end(error)
         assert [[1]] == outbox.take()
         assert [] == outbox.take()
         assert error is outbox.error
 
+    def test_patience_ends(self):
+        """Who is fed from outside does not wait for ever."""
+        outbox = Outbox(1, 9, patience=0.001)
+        assert [True, True] == [outbox.put([[k]]) for k in range(2)]
+        assert [[0], [1]] == outbox.take()
+
     def test_nobody_takes_any_more(self):
         """A waiting `put` returns, and says so."""
         outbox = Outbox(1, 9)
-        assert outbox.put([1])
+        assert outbox.put([[1]])
         answers = []
-        thread = threading.Thread(target=lambda: answers.append(outbox.put([2])))
+        thread = threading.Thread(target=lambda: answers.append(outbox.put([[2]])))
         thread.start()
         outbox.end(None)
         thread.join()
