@@ -41,11 +41,13 @@ def decode_datum(message: bytes) -> list[Any]:
     label = _signed(fields.get(_LABEL, 0))
     if fields.get(_ENCODED):
         return [_decompress(fields.get(_DATA, b"")), label]
-    shape = tuple(fields.get(field, 0) for field in (_CHANNELS, _HEIGHT, _WIDTH))
+    shape = [fields.get(field, 0) for field in (_CHANNELS, _HEIGHT, _WIDTH)]
     values = _float_values(fields[_FLOAT_DATA]) if _FLOAT_DATA in fields else fields.get(_DATA, b"")
     flat = np.frombuffer(values, dtype=np.float32 if _FLOAT_DATA in fields else np.uint8)
-    if flat.size != np.prod(shape, dtype=object):
-        raise ValueError(f"Datum: has {flat.size} values, wanted those of {shape} (channels, height, width).")
+    if flat.size != shape[0] * shape[1] * shape[2]:
+        raise ValueError(
+            f"Datum: has {flat.size} values, wanted those of {tuple(shape)} (channels, height, width)."
+        )
     return [np.ascontiguousarray(flat.reshape(shape).transpose(1, 2, 0)), label]
 
 

@@ -177,9 +177,11 @@ class Receiver:
 
     def _is_closed(self) -> bool:
         try:
-            return any(end.socket.getsockopt(zmq.EVENTS) < 0 for end in self._ends)
+            for end in self._ends:
+                end.socket.getsockopt(zmq.EVENTS)
         except zmq.ZMQError as error:
             return error.errno in _CLOSED
+        return False
 
     def _receive(self) -> tuple[int, list[zmq.Frame]]:
         while True:

@@ -57,7 +57,7 @@ FORMAT_ROWS = [
     Row(
         "LMDBData",
         lambda _: dataflow.MapData(dataflow.LMDBData(file("six.lmdb")), key_as_number),
-        SHUFFLED,
+        (5, 0, 3, 1, 2, 4, 5, 1, 0, 2),
         random=True,
         leaf=True,
     ),
