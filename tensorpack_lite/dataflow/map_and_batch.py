@@ -11,17 +11,21 @@ import multiprocessing
 from collections import deque
 from typing import Any, Callable, Iterator
 
+import numpy as np
+
 from ..utils.errors import type_error
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, NotResetError, ProxyDataFlow
 from .batch import BatchData
 from .map_process import map_arriving
 from .process.channel import MAX_SLOTS
+from .process.codec import Stack
 from .process.group import Settings, WorkerGroup
 from .process.worker import CHUNK_LENGTH, Task
 from .repeat import RepeatedData
 
 __all__ = ["MultiProcessMapAndBatchData", "MultiProcessMapAndBatchDataZMQ"]
 
+_LARGE_BYTES = 1024
 _DISPATCHER_SLOTS = 2  # chunks that wait in the channel of a worker
 
 
@@ -160,5 +164,37 @@ def _map_and_batch(
             if result is not None:
                 holder.append(result)
             if len(holder) == batch_size:
-                yield [BatchData.aggregate_batch(holder)]
+                yield [_batch_to_send(holder)]
                 holder = []
+
+
+def _batch_to_send(holder: list[Datapoint]) -> Datapoint:
+    """Make a batch, except that large arrays are stacked where they are sent to, and not here."""
+    large = [key for key, column in _columns(holder) if _are_large_and_alike(column)]
+    if not large:
+        return BatchData.aggregate_batch(holder)
+    rest = []
+    for datapoint in holder:
+        rest.append(dict(datapoint) if isinstance(datapoint, dict) else list(datapoint))
+        for key in large:
+            rest[-1][key] = 0
+    batch = BatchData.aggregate_batch(rest)
+    for key in large:
+        batch[key] = Stack(datapoint[key] for datapoint in holder)
+    return batch
+
+
+def _columns(holder: list[Datapoint]) -> Any:
+    """Yield (key, values) for each component; what does not fit together is found by BatchData, which says it well."""
+    try:
+        columns = BatchData.aggregate_batch(holder, use_list=True)
+    except ValueError:
+        return []
+    return columns.items() if isinstance(columns, dict) else enumerate(columns)
+
+
+def _are_large_and_alike(column: list[Any]) -> bool:
+    first = column[0]
+    if type(first) is not np.ndarray or first.nbytes < _LARGE_BYTES or first.dtype.hasobject:
+        return False
+    return all(type(x) is np.ndarray and x.dtype == first.dtype and x.shape == first.shape for x in column)

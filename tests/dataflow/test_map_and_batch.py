@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tensorpack_lite.dataflow import (
+    BatchData,
     DataFlow,
-    DataFromGenerator,
     DataFromList,
     MultiProcessMapAndBatchData,
     MultiProcessMapAndBatchDataZMQ,
@@ -110,11 +110,18 @@ class TestBatches:
         assert [0, 1, 2, 3] == next(iter(flow))[1].tolist()
         assert [4, 5, 6, 7] == next(iter(flow))[1].tolist()
 
-    def test_dicts(self):
-        """Stay dicts."""
-        source = DataFromGenerator(lambda: ({"k": k} for k in range(4)))
-        batch = next(iter(ready(source, 1, identity, 2)))
-        assert [0, 1] == batch["k"].tolist()
+    @pytest.mark.parametrize("side", [2, 40])
+    @pytest.mark.parametrize("form", [list, dict])
+    def test_it_equals_batch_data(self, side, form):
+        """For lists and dicts, small arrays and those that are stacked where they are sent to."""
+        points = [[np.full((side, side), k, np.float32), k, k / 2, np.uint8(k)] for k in range(4)]
+        points = points if form is list else [dict(zip("abcd", point)) for point in points]
+        (expected,) = BatchData(DataFromList(points, shuffle=False), 4)
+        batch = next(iter(ready(DataFromList(points, shuffle=False), 1, identity, 4)))
+        assert type(expected) is type(batch)
+        for one, other in zip(*(b.values() if form is dict else b for b in (expected, batch))):
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(one, other)
 
 
 class TestErrors:

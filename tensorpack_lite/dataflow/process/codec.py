@@ -17,7 +17,7 @@ import numpy as np
 
 from .slots import aligned
 
-__all__ = ["Encoded", "decode", "encode", "may_stay_in_place", "write_arrays"]
+__all__ = ["Encoded", "Stack", "decode", "encode", "may_stay_in_place", "write_arrays"]
 
 _OUT_OF_BAND = 4096  # bytes; smaller arrays cost more as arrays of their own than inside the pickle
 _IN_PLACE = 32 << 10  # bytes; larger arrays are worth more in place than in a column
@@ -25,6 +25,14 @@ _COLUMNS, _OBJECTS = b"C", b"O"
 
 Place = Tuple[int, np.dtype, Tuple[int, ...]]  # offset in bytes, dtype, shape
 Source = Union[np.ndarray, List[np.ndarray]]  # one array, or those that are stacked into one
+
+
+class Stack(List[np.ndarray]):
+    """
+    Arrays of one dtype and shape that arrive as one array, stacked on a new first axis.
+
+    What makes a batch need not make it twice: once here, and once in the memory that both sides see.
+    """
 
 
 class Encoded(NamedTuple):
@@ -100,10 +108,15 @@ def may_stay_in_place(head: bytes) -> bool:
 
 def _array_at(memory: np.ndarray, place: Place) -> np.ndarray:
     offset, dtype, shape = place
-    size = dtype.itemsize
-    for length in shape:
-        size *= length
+    size = dtype.itemsize * _num_elements(shape)
     return memory[offset : offset + size].view(dtype).reshape(shape)
+
+
+def _num_elements(shape: tuple[int, ...]) -> int:
+    count = 1
+    for length in shape:
+        count *= length
+    return count
 
 
 # --------------------------------------------------------------------------------------------- columns
@@ -190,21 +203,26 @@ class _ArrayPickler(ForkingPickler):
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
         self.arrays: list[tuple[int, Source]] = []
         self.end = 0
-        self._places: dict[int, Any] = {}
+        self._known: dict[int, Any] = {}
 
     def persistent_id(self, obj: Any) -> Any:
+        if type(obj) is Stack:
+            return self._leave_out(obj, obj[0].dtype, (len(obj), *obj[0].shape)), False
         if type(obj) is not np.ndarray or obj.nbytes < _OUT_OF_BAND or obj.dtype.hasobject:
             return None
-        known = self._places.get(id(obj))
-        if known is not None:  # one array in two components stays one array
-            return known
-        transposed = obj.flags.f_contiguous and not obj.flags.c_contiguous
-        source = obj.T if transposed else obj
+        known = self._known.get(id(obj))
+        if known is None:  # one array in two components stays one array
+            transposed = obj.flags.f_contiguous and not obj.flags.c_contiguous
+            source = obj.T if transposed else obj
+            known = self._leave_out(source, source.dtype, source.shape), transposed
+            self._known[id(obj)] = known
+        return known
+
+    def _leave_out(self, source: Source, dtype: np.dtype, shape: tuple[int, ...]) -> Place:
         offset = aligned(self.end)
         self.arrays.append((offset, source))
-        self.end = offset + source.nbytes
-        place = self._places[id(obj)] = ((offset, source.dtype, source.shape), transposed)
-        return place
+        self.end = offset + dtype.itemsize * _num_elements(shape)
+        return offset, dtype, shape
 
 
 class _ArrayUnpickler(pickle.Unpickler):

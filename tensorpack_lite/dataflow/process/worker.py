@@ -25,7 +25,7 @@ from .errors import describe_error
 __all__ = ["CHUNK_BYTES", "CHUNK_LENGTH", "Outbox", "Task", "WorkerSetup", "run_worker", "take_chunk"]
 
 CHUNK_LENGTH = 64
-CHUNK_BYTES = 256 << 10
+CHUNK_BYTES = 1 << 20
 _PARENT_CHECK_SECONDS = 0.3
 
 

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from tensorpack_lite.dataflow.process.codec import decode, encode, may_stay_in_place, write_arrays
+from tensorpack_lite.dataflow.process.codec import Stack, decode, encode, may_stay_in_place, write_arrays
 
 
 def travel(datapoints, copy=True):
@@ -111,6 +111,14 @@ class TestLarge:
         assert 1 == len(encoded.arrays)
         arrived = travel([[LARGE, LARGE]])[0][0]
         assert arrived[0] is arrived[1]
+
+    def test_a_stack_arrives_as_one_array(self):
+        """It is made in the memory that both sides see, and nowhere else."""
+        parts = [LARGE + k for k in range(3)]
+        ((array, number),), memory = travel([[Stack(parts), 5]], copy=False)
+        np.testing.assert_array_equal(np.stack(parts), array)
+        assert np.shares_memory(array, memory)
+        assert 5 == number
 
     def test_only_large_arrays_may_stay(self):
         """Columns are taken apart by copying."""

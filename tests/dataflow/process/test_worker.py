@@ -37,8 +37,8 @@ class TestTakeChunk:
         assert [[[1]], [large], [[2], [3]]] == [take_chunk(items, 9) for _ in range(3)]
 
     def test_medium_ones_fill_a_message(self):
-        """Up to 256 kB."""
-        items = deque([np.zeros(100 << 10, np.uint8)] for _ in range(5))
+        """Up to one megabyte."""
+        items = deque([np.zeros(400 << 10, np.uint8)] for _ in range(5))
         assert [2, 2, 1] == [len(take_chunk(items, 9)) for _ in range(3)]
 
 
