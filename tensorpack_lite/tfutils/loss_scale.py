@@ -58,6 +58,7 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
         self._factor = float(factor)
         self.scale: Any = None
         self._good_steps: Any = None
+        self._is_finite: Any = None
 
     def compute_gradients(self, loss: Any, *args: Any, **kwargs: Any) -> GradVars:
         """Compute gradients of the scaled loss, and unscale them; what overflowed stays infinite or NaN."""
@@ -85,8 +86,13 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
                 return tf.constant(True)
 
         done = tf.cond(is_finite, apply, lambda: tf.constant(False))
+        self._is_finite = is_finite
         with tf.control_dependencies([done]):
-            return tf.group(*self._adapt(is_finite), name=name)
+            return self._finish([done.op], name)
+
+    def _finish(self, update_ops: Any, name_scope: str | None) -> Any:
+        """What TensorFlow calls once a step: multi-device trainers leave it out of all applications but the last."""
+        return tf.group(*update_ops, *self._adapt(self._is_finite), name=name_scope)
 
     def _adapt(self, is_finite: Any) -> list[Any]:
         good_steps = tf.where(is_finite, self._good_steps.read_value() + 1, 0)

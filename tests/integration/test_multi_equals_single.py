@@ -19,6 +19,7 @@ from tensorpack_lite.models import BatchNorm, FullyConnected, regularize_cost
 from tensorpack_lite.models.regularize import l2_regularizer
 from tensorpack_lite.tfutils.argscope import argscope
 from tensorpack_lite.tfutils.gradproc import GlobalNormClip, ScaleGradient
+from tensorpack_lite.tfutils.loss_scale import DynamicLossScaleOptimizer
 from tensorpack_lite.tfutils.optimizer import AccumGradOptimizer, apply_grad_processors
 from tensorpack_lite.tfutils.sessinit import JustCurrentSession, SmartInit
 from tensorpack_lite.tfutils.varmanip import load_checkpoint_vars
@@ -160,12 +161,17 @@ def accumulating():
     return AccumGradOptimizer(adam(), 3)
 
 
+def scaled():
+    return DynamicLossScaleOptimizer(adam(), growth_steps=5)
+
+
 OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "sgd": sgd,
     "momentum": momentum,
     "adam": adam,
     "processed": processed,
     "accumulating": accumulating,
+    "scaled": scaled,
 }
 
 TRAINERS: dict[str, Callable[[], Any]] = {
