@@ -30,6 +30,7 @@ from tensorpack_lite.train import (
     SyncMultiGPUTrainerParameterServer,
     SyncMultiGPUTrainerReplicated,
 )
+from tensorpack_lite.utils.gpu import get_num_gpu
 
 BATCH, STEPS = 4, 20
 
@@ -180,6 +181,7 @@ TRAINERS: dict[str, Callable[[], Any]] = {
     "gpu-2": lambda: SyncMultiGPUTrainerReplicated(2, mode="gpu"),
     "gpu-3": lambda: SyncMultiGPUTrainerReplicated(3, mode="gpu"),
     "cpu-2": lambda: SyncMultiGPUTrainerReplicated(2, mode="cpu"),
+    "nccl-2": lambda: SyncMultiGPUTrainerReplicated(2, mode="nccl"),
     "collective-2": lambda: SyncMultiGPUTrainerReplicated(2, mode="collective"),
     "collective-3": lambda: SyncMultiGPUTrainerReplicated(3, mode="collective"),
     "async-3": lambda: AsyncMultiGPUTrainer(3),
@@ -208,6 +210,19 @@ def assert_same(expected, actual, tolerance=1e-5):
 @pytest.mark.parametrize(("trainer", "optimizer"), CASES)
 def test_weights_equal_those_of_the_joint_batch(trainer, optimizer):
     """After 20 steps, K towers have the weights and slots of one tower with K times the batch."""
+    check_weights(trainer, optimizer)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("trainer", ["nccl-2", "gpu-2", "collective-2", "ps-gpu-3", "hierarchical-8"])
+def test_weights_on_gpus(trainer):
+    """The same where each tower has a GPU: what cannot be shown without."""
+    if get_num_gpu() < num_towers(trainer):
+        pytest.skip(f"needs {num_towers(trainer)} GPUs")
+    check_weights(trainer, "momentum")
+
+
+def check_weights(trainer, optimizer):
     times = num_towers(trainer)
     single = train(SimpleTrainer, Net(OPTIMIZERS[optimizer]), times, steps=0)
     init = {name: value for name, value in single.final.items() if name != "global_step"}
