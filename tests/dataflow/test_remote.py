@@ -259,8 +259,9 @@ class TestSockets:
         iterator.close()
         assert not os.path.exists(path)
 
-    def test_the_file_of_a_binding_sender_is_removed(self, ipc):
-        """Also after an error."""
+    def test_the_file_of_a_binding_sender_is_removed(self, ipc, monkeypatch):
+        """Also after an error, of which nobody is there to be told."""
+        monkeypatch.setattr(remote, "_LINGER_MS", 10)
         with pytest.raises(ValueError, match="no more"):
             send_dataflow_zmq(DataFromGenerator(fails_at_once), ipc, bind=True)
         assert not os.path.exists(ipc[len("ipc://") :])
