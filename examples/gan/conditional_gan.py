@@ -1,0 +1,68 @@
+"""
+Conditional GAN: both players are told which digit it is, so that the generator draws the digit it is asked for.
+
+Shows: a predictor that is fed an input of the model and a tensor inside of it; labels as channels of an image.
+Expect: a sheet with ten rows, one for each digit from 0 to 9.
+
+    python examples/gan/conditional_gan.py              1,437 digits that scikit-learn brings; no network
+    python examples/gan/conditional_gan.py --data mnist MNIST, from $TENSORPACK_DATASET or --mnist-dir
+
+Source: Mirza, Osindero 2014, "Conditional generative adversarial nets".
+"""
+
+from __future__ import annotations
+
+import dcgan
+import numpy as np
+from gan_digits import (
+    SIZE,
+    SampleSheet,
+    fixed_noise,
+    get_args,
+    make_trainer,
+    random_noise,
+    to_network,
+    to_sample,
+    train_gan,
+)
+from gan_trainer import build_gan_losses
+
+from tensorpack_lite import *
+from tensorpack_lite import tfv1 as tf
+from tensorpack_lite.tfutils.scope_utils import auto_reuse_variable_scope
+
+
+def with_label(image, label):
+    """Images [N, 28, 28, 1] with ten more channels: that of the label is all 1, the others 0."""
+    planes = tf.tile(tf.reshape(label, [-1, 1, 1, 10]), [1, SIZE, SIZE, 1])
+    return tf.concat([image, planes], 3)
+
+
+@auto_reuse_variable_scope
+def discriminator(image, label):
+    """Images and one-hot labels [N, 10] to scores [N, 1]."""
+    return FullyConnected("score", dcgan.features(with_label(image, label)), 1)
+
+
+class Model(dcgan.Model):
+    """The networks of DCGAN, each with the label as one more input."""
+
+    def build_graph(self, image, label):
+        z = random_noise(image)
+        label = tf.one_hot(label, 10)
+        with tf.variable_scope(self.g_scope):
+            generated = dcgan.generator(tf.concat([z, label], 1))
+        to_sample(generated)
+        with tf.variable_scope(self.d_scope):
+            real, fake = discriminator(to_network(image), label), discriminator(generated, label)
+        return build_gan_losses(real, fake)
+
+
+def main(argv=None) -> None:
+    args = get_args(__doc__, "conditional_gan", max_epoch=20, argv=argv)
+    feeds = {"z": np.tile(fixed_noise(8), [10, 1]), "label": np.repeat(np.arange(10, dtype="int32"), 8)}
+    train_gan(make_trainer(args, Model()), args, [SampleSheet(feeds, columns=8)])
+
+
+if __name__ == "__main__":
+    main()

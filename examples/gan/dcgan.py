@@ -1,0 +1,89 @@
+"""
+DCGAN: a generator of transposed convolutions learns to draw digits.
+
+Shows: GANTrainer (one file up: gan_trainer.py), transposed convolutions, a sheet of samples each epoch, several towers.
+Expect: strokes after two epochs, digits after ten; see examples/README.md for times, docs/gan.md for a sheet.
+
+    python examples/gan/dcgan.py                        1,437 digits that scikit-learn brings; no network
+    python examples/gan/dcgan.py --data mnist           MNIST, from $TENSORPACK_DATASET or --mnist-dir
+    python examples/gan/dcgan.py --gpus 2               two towers, each with a batch of its own
+
+Source: Radford, Metz, Chintala 2015, "Unsupervised representation learning with deep convolutional GANs".
+"""
+
+from __future__ import annotations
+
+from gan_digits import (
+    SIZE,
+    SampleSheet,
+    fixed_noise,
+    get_args,
+    make_trainer,
+    random_noise,
+    to_network,
+    to_sample,
+    train_gan,
+)
+from gan_trainer import GANModelDesc, build_gan_losses
+
+from tensorpack_lite import *
+from tensorpack_lite import tfv1 as tf
+from tensorpack_lite.tfutils.scope_utils import auto_reuse_variable_scope
+
+
+def generator(z):
+    """Noise [N, Z] to images [N, 28, 28, 1] in [-1, 1]."""
+    # "internal": averages move where the layer is used, in whichever of the runs of a step.
+    with argscope(BatchNorm, ema_update="internal"), argscope(Conv2DTranspose, kernel_size=4, strides=2):
+        x = FullyConnected("fc", z, 7 * 7 * 64)
+        x = BNReLU("bn0", tf.reshape(x, [-1, 7, 7, 64]))
+        x = BNReLU("bn1", Conv2DTranspose("deconv1", x, 32))
+        return Conv2DTranspose("deconv2", x, 1, activation=tf.tanh)
+
+
+def features(image):
+    """Images [N, 28, 28, 1] to the [N, 3136] numbers that a discriminator looks at."""
+    with argscope(Conv2D, kernel_size=4, strides=2, activation=tf.nn.leaky_relu):
+        return tf.reshape(Conv2D("conv1", Conv2D("conv0", image, 32), 64), [-1, 7 * 7 * 64])
+
+
+@auto_reuse_variable_scope
+def discriminator(image):
+    """Images to scores [N, 1]."""
+    return FullyConnected("score", features(image), 1)
+
+
+class Model(GANModelDesc):
+    """Generator and discriminator of about 170,000 and 40,000 weights."""
+
+    def inputs(self):
+        return [
+            tf.TensorSpec([None, SIZE, SIZE], tf.float32, "image"),
+            tf.TensorSpec([None], tf.int32, "label"),
+        ]
+
+    def build_graph(self, image, label):
+        z = random_noise(image)
+        with tf.variable_scope(self.g_scope):
+            generated = generator(z)
+        sample = to_sample(generated)
+        tf.summary.image("generated", tf.expand_dims(sample, 3), max_outputs=3)
+        with tf.variable_scope(self.d_scope):
+            real, fake = discriminator(to_network(image)), discriminator(generated)
+        return self.build_losses(real, fake)
+
+    def build_losses(self, real, fake):
+        return build_gan_losses(real, fake)
+
+    def optimizers(self):
+        return tuple(tf.train.AdamOptimizer(rate, beta1=0.5) for rate in (2e-4, 1e-3))
+
+
+def main(argv=None) -> None:
+    args = get_args(__doc__, "dcgan", max_epoch=20, argv=argv)
+    sheet = SampleSheet({"z": fixed_noise(80)}, columns=10)
+    train_gan(make_trainer(args, Model()), args, [sheet])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""
+WGAN: a critic whose score estimates how far the generated images are from real ones, kept smooth by clipping its weights.
+
+Shows: SeparateGANTrainer with several moves of the critic for each of the generator, a callback after each step, a
+model that changes the losses of another one.
+Expect: `distance`, the critic's estimate, rises while the critic learns and then falls below half of its peak.
+
+    python examples/gan/wgan.py                         1,437 digits that scikit-learn brings; no network
+    python examples/gan/wgan.py --data mnist            MNIST, from $TENSORPACK_DATASET or --mnist-dir
+
+Source: Arjovsky, Chintala, Bottou 2017, "Wasserstein GAN".
+"""
+
+from __future__ import annotations
+
+import dcgan
+from gan_digits import SampleSheet, fixed_noise, get_args, get_data, train_gan
+from gan_trainer import SeparateGANTrainer
+
+from tensorpack_lite import *
+from tensorpack_lite import tfv1 as tf
+from tensorpack_lite.tfutils.summary import add_moving_summary
+
+CRITIC_MOVES = 3  # for each move of the generator
+LARGEST_WEIGHT = 0.03
+
+
+class Model(dcgan.Model):
+    """The networks of DCGAN, with other losses."""
+
+    def build_losses(self, real, fake):
+        distance = tf.subtract(tf.reduce_mean(real), tf.reduce_mean(fake), name="distance")
+        add_moving_summary(distance)
+        return tf.negative(distance, name="d_loss"), tf.negative(tf.reduce_mean(fake), name="g_loss")
+
+    def optimizers(self):
+        return tuple(tf.train.RMSPropOptimizer(rate) for rate in (5e-4, 5e-4))
+
+
+class ClipWeights(Callback):
+    """After each step bring the critic's weights back into [-most, most]."""
+
+    def __init__(self, model: Model, most: float = LARGEST_WEIGHT) -> None:
+        self.model, self.most = model, most
+
+    def _setup_graph(self) -> None:
+        critic, _ = self.model.get_gan_var_list()
+        clipped = [tf.assign(w, tf.clip_by_value(w, -self.most, self.most)).op for w in critic]
+        self.clip = tf.group(*clipped, name="clip_weights")
+
+    def _trigger_step(self) -> None:
+        self.clip.run()
+
+
+def main(argv=None) -> None:
+    args = get_args(__doc__, "wgan", max_epoch=20, argv=argv)
+    model = Model()
+    trainer = SeparateGANTrainer(
+        QueueInput(get_data(args.data, args.mnist_dir)), model, d_period=1, g_period=CRITIC_MOVES
+    )
+    sheet = SampleSheet({"z": fixed_noise(80)}, columns=10)
+    train_gan(trainer, args, [ClipWeights(model), sheet])
+
+
+if __name__ == "__main__":
+    main()
