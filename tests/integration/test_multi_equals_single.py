@@ -240,7 +240,6 @@ def check_weights(trainer, optimizer):
         ("ps-cpu-2", None),
         ("ps-gpu-3", 1),
         ("gpu-3", None),
-        ("gpu-3", 1),
         ("gpu-3", 3),
         ("collective-2", 1),
         ("async-3", None),
@@ -256,9 +255,17 @@ def test_every_datapoint_once_and_in_order(trainer, stage):
 
 
 @pytest.mark.parametrize(
-    "trainer", ["gpu-2", "gpu-3", "cpu-2", "collective-2", "collective-3", "hierarchical-8"]
+    ("trainer", "optimizer"),
+    [
+        ("gpu-2", "adam"),
+        ("cpu-2", "sgd"),
+        ("collective-3", "momentum"),
+        pytest.param("gpu-3", "processed", marks=pytest.mark.slow),
+        pytest.param("gpu-3", "accumulating", marks=pytest.mark.slow),
+        pytest.param("collective-2", "adam", marks=pytest.mark.slow),
+        pytest.param("hierarchical-8", "adam", marks=pytest.mark.slow),
+    ],
 )
-@pytest.mark.parametrize("optimizer", ["adam", "processed"])
 def test_replicas_are_equal_to_the_bit(trainer, optimizer):
     """After each step, all copies of a trained variable are the same, though only the first was restored."""
     watch = train(TRAINERS[trainer], Net(OPTIMIZERS[optimizer]), steps=5).watch
