@@ -235,6 +235,11 @@ class Receiver:
         if any(end.connections for end in self._ends):
             self._had_sender, self._alone_since = True, None
             return
+        came_and_went = not self._had_sender and any(
+            end.had_sender for end in self._ends
+        )  # between two looks
+        if came_and_went:
+            self._had_sender, self._alone_since = True, now
         if self._alone_since is None:
             self._alone_since = now
         limit = self._sender_timeout if self._had_sender else self._start_timeout
@@ -261,6 +266,7 @@ class _End:
         self.socket = _new_socket(context, zmq.PULL, hwm)
         self.monitor = self.socket.get_monitor_socket(_EVENTS)
         self.connections: set[int] = set()  # file descriptors
+        self.had_sender = False
         try:
             _attach(self.socket, address, bind, "RemoteDataZMQ")
         except zmq.ZMQError:
@@ -278,6 +284,7 @@ class _End:
             connection = int(event["value"])
             if event["event"] != zmq.EVENT_DISCONNECTED:
                 self.connections.add(connection)
+                self.had_sender = True
             elif connection in self.connections:
                 self.connections.remove(connection)
                 logger.warning(

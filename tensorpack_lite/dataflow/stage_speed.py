@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from typing import Any, Callable, Iterator, Sequence
 
 from .base import DataFlow, Datapoint, ProxyDataFlow
+from .batch import BatchData
+from .map_and_batch import MultiProcessMapAndBatchDataZMQ
 from .map_engine import ParallelMapData
 from .mapping import MapData
 from .repeat import RepeatedData
@@ -24,7 +26,7 @@ from .runner_thread import MultiThreadRunner
 
 __all__ = ["PipelineSpeed", "StageSpeed", "measure_stages", "num_workers", "stage_name", "walk"]
 
-_PROCESS_RUNNERS = (MultiProcessRunner, MultiProcessRunnerZMQ)
+_PROCESS_RUNNERS = (MultiProcessRunner, MultiProcessRunnerZMQ, MultiProcessMapAndBatchDataZMQ)
 _RUNNERS = (*_PROCESS_RUNNERS, MultiThreadRunner)
 
 
@@ -247,6 +249,8 @@ def _work_of(stage: Any) -> DataFlow:
     """What one worker of a stage does, to be run here."""
     if isinstance(stage, ParallelMapData):
         return MapData(stage.ds, stage.map_func)
+    if isinstance(stage, MultiProcessMapAndBatchDataZMQ):
+        return BatchData(MapData(stage.ds, stage.map_func), stage.batch_size)
     if isinstance(stage, MultiThreadRunner):
         return stage.dataflows[0]
     return stage.ds  # type: ignore[no-any-return]

@@ -8,6 +8,7 @@ import pytest
 
 from tensorpack_lite.dataflow.base import DataFlow
 from tensorpack_lite.dataflow.batch import BatchData
+from tensorpack_lite.dataflow.map_and_batch import MultiProcessMapAndBatchData
 from tensorpack_lite.dataflow.map_thread import MultiThreadMapData
 from tensorpack_lite.dataflow.mapping import MapData, MapDataComponent
 from tensorpack_lite.dataflow.mix import JoinData
@@ -83,17 +84,18 @@ class TestMeasureStages:
     @pytest.mark.parametrize(
         "build",
         [
-            lambda: MultiThreadRunner(lambda: MapData(source(), wait_4ms), 5, 2),
-            lambda: MultiProcessRunnerZMQ(MapData(source(), wait_4ms), 2),
+            lambda: MultiThreadRunner(lambda: BatchData(MapData(source(), wait_4ms), 2), 5, 2),
+            lambda: MultiProcessRunnerZMQ(BatchData(MapData(source(), wait_4ms), 2), 2),
+            lambda: MultiProcessMapAndBatchData(source(), 2, wait_4ms, 2),
         ],
-        ids=["threads", "processes"],
+        ids=["threads", "processes", "batches"],
     )
     def test_runners(self, build):
         """What runs in the workers is a part of its own, which limits here."""
         speed = measure_stages(build, 0.2, 1000)
         assert "MapData(wait_4ms)" == speed.limit.name
         assert speed.limit.place.startswith("in 2 workers of Multi")
-        assert [True, False, False] == [stage.waits for stage in speed.stages]
+        assert [True, False, False, False] == [stage.waits for stage in speed.stages]
 
     def test_a_slow_consumer_limits(self):
         """Workers that are faster than what stands behind them do not matter."""
