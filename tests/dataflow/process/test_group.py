@@ -158,8 +158,9 @@ class TestEnds:
         made[0].stop()
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-    @pytest.mark.parametrize("thread", [False, True])
+    @pytest.mark.parametrize(
+        ("method", "thread"), [("fork", False), ("fork", True), ("spawn", False), ("forkserver", False)]
+    )
     def test_workers_die_with_a_killed_parent(self, method, thread, tmp_path):
         """Within two seconds, by either of two ways (a thread that starts them leaves only one)."""
         script = tmp_path / "script.py"
@@ -191,6 +192,45 @@ class TestEnds:
         while any(map(_runs, pids)) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert [False, False] == [_runs(pid) for pid in pids]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["ctrl-c", "normal", "exception"])
+def test_how_a_script_with_workers_ends(end, tmp_path):
+    """Ctrl-C: one traceback, of the main process. Whatever the end: the exit code is right, and nobody is left."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import multiprocessing, signal, sys\n"
+        "from tensorpack_lite.dataflow import DataFromList, MultiProcessMapData, MultiProcessRunnerZMQ\n"
+        "def same(dp): return dp\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored\n"
+        "flow = MultiProcessRunnerZMQ(DataFromList([[1]] * 4), 2)\n"
+        "flow = MultiProcessMapData(flow, 2, same)\n"
+        "flow.reset_state()\n"
+        "for k, _ in enumerate(flow):\n"
+        "    if k == 50:\n"
+        "        print(*(p.pid for p in multiprocessing.active_children()), flush=True)\n"
+        f"        if {end!r} == 'normal': break\n"
+        f"        if {end!r} == 'exception': raise ValueError('mine')\n"
+    )
+    environment = dict(os.environ, PYTHONPATH=str(Path(tensorpack_lite.__file__).parents[1]))
+    process = subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,
+    )
+    pids = [int(pid) for pid in process.stdout.readline().split()]
+    assert 4 == len(pids)
+    if end == "ctrl-c":
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
+    _, errors = process.communicate(timeout=20)
+    errors = errors.decode()
+    assert {"ctrl-c": 1, "exception": 1, "normal": 0}[end] == errors.count("Traceback"), errors
+    assert ("KeyboardInterrupt" in errors) == (end == "ctrl-c")
+    assert (process.returncode == 0) == (end == "normal")
+    assert [False] * 4 == [_runs(pid) for pid in pids]
 
 
 def _runs(pid):
