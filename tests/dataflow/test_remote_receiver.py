@@ -9,9 +9,9 @@ from tensorpack_lite.dataflow.remote_receiver import Receiver
 
 
 def test_a_sender_that_came_and_went_between_two_looks(tmp_path):
-    """Was there: that it is gone is an error, although nobody is waited for without end at the beginning."""
+    """Was there: that it is gone is what the error says, not that nobody came."""
     address = f"ipc://{tmp_path}/socket"
-    receiver = Receiver([address], 5, True, False, (None, 0.5))
+    receiver = Receiver([address], 5, True, False, (3, 0.5))
     context = zmq.Context()
     sender = context.socket(zmq.PUSH)
     sender.connect(address)

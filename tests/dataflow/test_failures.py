@@ -1,0 +1,154 @@
+"""
+Whatever goes wrong in parallel data reaches the consumer: named, in time, with nothing left behind.
+
+The faults, pipelines and consumers are in `failure_cases.py`, which runs as a program; see there for what is asked of each.
+Behind a trainer, where each case costs a second, a fault of each kind is tried; all of them with FAILURE_MATRIX=all.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import tensorpack_lite
+
+pytest.importorskip("zmq")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc"),
+]
+
+FILE = Path(__file__).with_name("failure_cases.py")
+SPEC = importlib.util.spec_from_file_location("failure_cases", str(FILE))
+cases = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(cases)
+
+ALL = os.environ.get("FAILURE_MATRIX") == "all"
+ONE_OF_EACH_KIND = ["error", "system exit", "sigkill", "components"]
+AFTER_SPAWN = ["error", "unpicklable error", "sigkill", "os._exit"]
+WITH_PROCESSES = [name for name, both in cases.PIPELINES.items() if both["function"].kind == "process"]
+HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
+
+
+def wrong(*arguments):
+    """What is wrong, as one text; "" is right."""
+    found = cases.start(*arguments)
+    assert found
+    return "\n\n".join(f"{case}: " + "\n".join(problems) for case, problems in found.items() if problems)
+
+
+class TestEveryFault:
+    @pytest.mark.parametrize("pipeline", cases.PIPELINES)
+    def test_in_a_loop(self, pipeline):
+        """Bare iteration, forked workers."""
+        assert "" == wrong(pipeline, "iteration", "fork")
+
+    @pytest.mark.parametrize("pipeline", WITH_PROCESSES)
+    def test_after_spawn(self, pipeline):
+        """Bare iteration, spawned workers."""
+        assert "" == wrong(pipeline, "iteration", "spawn", *([] if ALL else AFTER_SPAWN))
+
+    @pytest.mark.skipif(not HAS_TENSORFLOW, reason="trains")
+    @pytest.mark.parametrize("consumer", ["training", "inference"])
+    @pytest.mark.parametrize("pipeline", cases.PIPELINES)
+    def test_in_a_trainer(self, pipeline, consumer):
+        """Behind a QueueInput, and in an InferenceRunner."""
+        assert "" == wrong(pipeline, consumer, "fork", *([] if ALL else ONE_OF_EACH_KIND))
+
+
+SIX = """
+import multiprocessing, sys
+from tensorpack_lite.dataflow import DataFromList, MapData, MultiProcessMapData, MultiProcessRunnerZMQ, MultiThreadMapData
+
+def double(dp):
+    return [2 * dp[0]]
+
+def six():
+    return DataFromList([[k] for k in range(6)], shuffle=False)
+"""
+
+PASSES = (
+    SIX
+    + """
+if __name__ == "__main__":
+    multiprocessing.set_start_method(sys.argv[1])
+    for kind in (MultiProcessMapData, MultiThreadMapData):
+        for num in (1, 2, 4):
+            flow = kind(six(), num, double, buffer_size=3, strict=True)
+            flow.reset_state()
+            for number in range(200):
+                seen = sorted(dp[0] for dp in flow)
+                assert seen == [0, 2, 4, 6, 8, 10], (kind, num, number, seen)
+            del flow
+    print("complete", flush=True)
+"""
+)
+
+KILLED = (
+    SIX
+    + """
+import os, signal, threading
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method(sys.argv[1])
+    flow = MultiProcessRunnerZMQ(six(), 2) if sys.argv[2] == "runner" else MultiProcessMapData(six(), 2, double)
+    flow.reset_state()
+    for k, _ in enumerate(flow):
+        if k == 5:
+            break
+    print(" ".join(str(child.pid) for child in multiprocessing.active_children()), flush=True)
+    if sys.argv[3] == "busy":
+        while True:
+            for _ in flow:
+                pass
+    threading.Event().wait()
+"""
+)
+
+
+def run(tmp_path, code, *arguments):
+    """Start a script."""
+    script = tmp_path / "script.py"
+    script.write_text(code, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(Path(tensorpack_lite.__file__).parents[1])}
+    return subprocess.Popen(
+        [sys.executable, str(script), *arguments],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_200_passes_lose_nothing(tmp_path, method):
+    """Six datapoints, a buffer of three, 1, 2 and 4 workers: where tensorpack lost replies and hung."""
+    process = run(tmp_path, PASSES, method)
+    output, _ = process.communicate(timeout=100)
+    assert (0, "complete\n") == (process.returncode, output.decode())
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("kind", ["runner", "map"])
+@pytest.mark.parametrize("state", ["idle", "busy"])
+def test_workers_die_with_their_parent(tmp_path, method, kind, state):
+    """Even if it is killed without a chance to say so: gone within two seconds."""
+    process = run(tmp_path, KILLED, method, kind, state)
+    with process.stdout:
+        pids = [int(pid) for pid in process.stdout.readline().split()]
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(10)
+    assert 2 == len(pids)
+    begin = time.monotonic()
+    while cases.session_members(process.pid):
+        assert time.monotonic() - begin < 2, cases.session_members(process.pid)
+        time.sleep(0.01)
