@@ -1,0 +1,79 @@
+"""
+A residual network of 6 n + 2 layers on 32x32 images, on one or several devices.
+
+Shows: residual blocks with layers and scopes, a schedule for the learning rate, SyncMultiGPUTrainerReplicated: the only
+line that tells one device from eight.
+Expect: see the table in examples/README.md.
+
+    python examples/resnet_cifar.py                     8 layers on digits in colours
+    python examples/resnet_cifar.py --data cifar10 -n 3 20 layers on CIFAR-10, from $TENSORPACK_DATASET or --cifar-dir
+    python examples/resnet_cifar.py --gpus 2            two towers, each with a batch of 64
+    python examples/resnet_cifar.py --fake              random images, for measuring speed
+
+Source: He, Zhang, Ren, Sun 2016, "Identity mappings in deep residual networks".
+"""
+
+from __future__ import annotations
+
+from cifar_convnet import SIZE, classification_cost, get_args, get_config
+
+from tensorpack_lite import *
+from tensorpack_lite import tfv1 as tf
+
+RATE = 0.05
+
+
+def residual_block(name: str, x, filters: int, strides: int = 1):
+    """Two convolutions, added to what came in; where the shape changes, what came in is pooled and padded with zeros."""
+    shortcut, more = x, filters - x.shape.as_list()[3]
+    if strides > 1:
+        shortcut = AvgPooling("shortcut_" + name, x, strides)
+    if more:
+        shortcut = tf.pad(shortcut, [[0, 0], [0, 0], [0, 0], [more // 2, more - more // 2]])
+    with tf.variable_scope(name):
+        x = Conv2D("conv1", BNReLU("bn1", x), filters, strides=strides)
+        x = Conv2D("conv2", BNReLU("bn2", x), filters)
+    return x + shortcut
+
+
+class Model(ModelDesc):
+    """Three stages of n blocks, with 16, 32 and 64 channels."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__()
+        self.n = n
+
+    def inputs(self):
+        return [
+            tf.TensorSpec([None, SIZE, SIZE, 3], tf.float32, "image"),
+            tf.TensorSpec([None], tf.int32, "label"),
+        ]
+
+    def build_graph(self, image, label):
+        initializer = tf.variance_scaling_initializer(2.0, mode="fan_out")
+        with argscope(Conv2D, kernel_size=3, use_bias=False, kernel_initializer=initializer):
+            x = Conv2D("conv0", image / 128.0 - 1, 16)
+            for stage, filters in enumerate([16, 32, 64], start=1):
+                for block in range(self.n):
+                    strides = 2 if stage > 1 and block == 0 else 1
+                    x = residual_block(f"res{stage}.{block}", x, filters, strides)
+            x = GlobalAvgPooling("gap", BNReLU("bn_last", x))
+        return classification_cost(FullyConnected("linear", x, 10), label, weight_decay=2e-4)
+
+    def optimizer(self):
+        rate = tf.get_variable("learning_rate", initializer=RATE, trainable=False)
+        tf.summary.scalar("learning_rate-summary", rate)
+        return tf.train.MomentumOptimizer(rate, 0.9)
+
+
+def main(argv=None) -> None:
+    args = get_args(__doc__, "resnet_cifar", 12, argv)
+    schedule = [(args.max_epoch // 2, RATE / 10), (args.max_epoch * 5 // 6, RATE / 100)]
+    setter = ScheduledHyperParamSetter("learning_rate", schedule)
+    launch_train_with_config(
+        get_config(Model(args.n), args, [setter]), SyncMultiGPUTrainerReplicated(args.gpus)
+    )
+
+
+if __name__ == "__main__":
+    main()
