@@ -232,11 +232,13 @@ class AccumGradOptimizer(ProxyOptimizer):
         """
         grads_and_vars = FilterNoneGrad().process(list(grads_and_vars))
         _check(grads_and_vars)
-        variables = [var for _, var in grads_and_vars]
+        # AsyncMultiGPUTrainer gives each variable with several gradients: they have one sum.
+        variables = list({id(var): var for _, var in grads_and_vars}.values())
         sums, counter = self._sums_and_counter(variables)
+        sum_of = {id(var): total for var, total in zip(variables, sums)}
         outer_scope = tf.get_default_graph().get_name_scope()
         with tf.name_scope("AccumGradOptimizer"):
-            added = [_add(total, grad) for total, (grad, _) in zip(sums, grads_and_vars)]
+            added = [_add(sum_of[id(var)], grad) for grad, var in grads_and_vars]
             counted = counter.assign_add(1, read_value=False)
             with tf.control_dependencies([counted, *added]):
                 is_time = tf.equal(tf.mod(counter.read_value(), self._niter), 0)

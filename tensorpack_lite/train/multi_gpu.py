@@ -12,6 +12,7 @@ from ..graph_builder.replicated import SyncMultiGPUReplicatedBuilder
 from ..input_source.base import FeedfreeInput, InputSource
 from ..input_source.staging import StagingInput
 from ..loop.callback import Callback
+from ..tfutils.optimizer import AccumGradOptimizer, ProxyOptimizer
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import SessionInit
 from ..utils import logger
@@ -40,6 +41,7 @@ class _MultiGPUTrainer(SingleCostTrainer):
         super().__init__()
         self.devices = _gpu_list(type(self).__name__, gpus)
         self._source: InputSource | None = None
+        self._get_opt_fn: Callable[[], Any] | None = None
 
     def vs_name_for_predictor(self, device: int) -> str:
         """
@@ -71,13 +73,18 @@ class _MultiGPUTrainer(SingleCostTrainer):
     def _make_get_grad_fn(
         self, input: InputSource, get_cost_fn: Callable[..., Any], get_opt_fn: Callable[[], Any]
     ) -> Callable[[], Any]:
+        self._get_opt_fn = get_opt_fn
         in_order: Any = input if isinstance(input, StagingInput) else _InOrder(input)
         return super()._make_get_grad_fn(in_order, get_cost_fn, get_opt_fn)
 
     def _log_data(self, steps_per_epoch: int) -> None:
         num_towers = len(self.devices)
         batch = _batch_size(self.towers, self._source)
-        text = f"{num_towers} towers x batch {batch or 'B'} = total batch {num_towers * batch if batch else f'{num_towers} B'}"
+        total = f"{num_towers * batch}" if batch else f"{num_towers} B"
+        text = f"{num_towers} towers x batch {batch or 'B'} = total batch {total}"
+        accumulated = _steps_per_update(self._get_opt_fn())  # type: ignore[misc]
+        if accumulated > 1:
+            text += f", and {accumulated} steps make an update"
         text += f"; {num_towers * steps_per_epoch} datapoints an epoch"
         try:
             text += f"; the data holds {self._source.size()}"  # type: ignore[union-attr]
@@ -296,6 +303,15 @@ def _gpu_list(trainer: str, gpus: Any) -> list[int]:
     if not gpus or len(set(gpus)) < len(gpus):
         raise ValueError(f"{trainer}: gpus is {list(gpus)}, wanted distinct numbers of GPUs, at least one.")
     return list(gpus)
+
+
+def _steps_per_update(optimizer: Any) -> int:
+    """Find how many steps an optimizer accumulates gradients for."""
+    while isinstance(optimizer, ProxyOptimizer):
+        if isinstance(optimizer, AccumGradOptimizer):
+            return optimizer._niter
+        optimizer = optimizer._opt
+    return 1
 
 
 def _batch_size(towers: Any, source: Any) -> int | None:

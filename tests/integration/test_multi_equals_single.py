@@ -366,6 +366,22 @@ class TestAsync:
         assert (-4 * 3 / (3 if scale else 1)) == pytest.approx(run.final["v"])
         assert 2 * run.final["v"] == pytest.approx(run.final["w"])
 
+    def test_accumulation(self):
+        """All towers' gradients of several steps add up to one update of each variable."""
+
+        class Slope(ModelDesc):
+            def inputs(self):
+                return Net(sgd).inputs()
+
+            def build_graph(self, x, y):
+                return tf.get_variable("v", initializer=0.0) + tf.get_variable("w", initializer=0.0)
+
+            def optimizer(self):
+                return AccumGradOptimizer(tf.train.GradientDescentOptimizer(1.0), 2)
+
+        run = train(lambda: AsyncMultiGPUTrainer(3), Slope(), steps=5)
+        assert [0, -2, -2, -4, -4] == [pytest.approx(step["w"], abs=1e-5) for step in run.watch.weights]
+
     @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
     def test_converges(self, optimizer):
         """A convex problem is solved, whatever the order."""

@@ -15,6 +15,7 @@ from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.input_source.staging import StagingInput
 from tensorpack_lite.input_source.tensor import DummyConstantInput
 from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.tfutils.optimizer import AccumGradOptimizer, apply_grad_processors
 from tensorpack_lite.tfutils.sesscreate import NewSessionCreator
 from tensorpack_lite.train import (
     AsyncMultiGPUTrainer,
@@ -125,6 +126,19 @@ class TestEachKind:
         run(set_up(kind(2), source=QueueInput(BatchData(samples, 4))))
         line = next(line for line in log_lines if "total batch" in line)
         assert f"2 towers x batch 4 = total batch 8; 4 datapoints an epoch; the data holds {size}." == line
+
+    def test_accumulation_at_the_start(self, kind, run, log_lines):
+        """If an update takes several steps, that is said, too."""
+
+        class Model(Mean):
+            def optimizer(self):
+                return apply_grad_processors(AccumGradOptimizer(super().optimizer(), 3), [])
+
+        run(set_up(kind(2), Model()))
+        line = next(line for line in log_lines if "total batch" in line)
+        assert (
+            "total batch 2 B, and 3 steps make an update; 4 datapoints an epoch; the data holds 10." in line
+        )
 
     def test_what_is_not_known_at_the_start(self, kind, run, log_lines):
         """Is said to be so."""
