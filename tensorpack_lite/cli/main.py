@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import re
 import sys
 from typing import Sequence
 
 from .._version import __version__
-from ..compat import tfv1 as tf
-from . import checkpoint_diff, data_check, dump_params, env, ls_checkpoint, plot
 
 __all__ = ["main"]
 
-_COMMANDS = (ls_checkpoint, dump_params, checkpoint_diff, data_check, env, plot)
+_COMMANDS = ("ls-checkpoint", "dump-params", "checkpoint-diff", "data-check", "env", "plot")
 _ERROR = 2
 
 
@@ -30,18 +29,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: as argparse does: 0 after `--help`, 2 for arguments it does not understand.
     """
+    arguments = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(
         prog="tensorpack-lite", description="Look at what trainings have written, and at this machine."
     )
     parser.add_argument("--version", action="version", version=f"tensorpack_lite {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     commands.required = True
-    for command in _COMMANDS:
+    for name in [arguments[0]] if arguments[:1] and arguments[0] in _COMMANDS else _COMMANDS:
+        # only the one that is wanted: some import TensorFlow, which takes seconds, and others do without
+        command = importlib.import_module("." + name.replace("-", "_"), __package__)
         command.add_parser(commands).set_defaults(run=command.run)
-    args = parser.parse_args(argv)
+    args = parser.parse_args(arguments)
     try:
         return int(args.run(args))
-    except (OSError, ValueError, KeyError, ImportError, re.error, tf.errors.OpError) as error:
+    except (OSError, ValueError, KeyError, ImportError, re.error, *_tensorflow_errors()) as error:
         text = error.args[0] if isinstance(error, KeyError) and error.args else error
         sys.stderr.write(f"tensorpack-lite {args.command}: {text}\n")
         return _ERROR
+
+
+def _tensorflow_errors() -> tuple[type, ...]:
+    """Return what TensorFlow raises for files it cannot read, if a command imported it."""
+    if "tensorflow" not in sys.modules:
+        return ()
+    from ..compat import tfv1
+
+    return (tfv1.errors.OpError,)

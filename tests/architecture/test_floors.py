@@ -63,6 +63,10 @@ INSIDE_A_FUNCTION = {
         "tensorpack_lite._with_tensorflow",
     ): "TensorFlow takes seconds to import: worker processes and data scripts do without",
     (
+        "cli/main.py",
+        "tensorpack_lite.compat",
+    ): "only a command that imported TensorFlow raises its errors; others run without it",
+    (
         "compat/private.py",
         "tensorflow.python.debug",
     ): "tfdbg is slow to import, writes to the screen where curses is missing, and may go from TensorFlow",

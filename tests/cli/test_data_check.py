@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import tensorpack_lite
 from tensorpack_lite.cli.main import main
 
 CODE = """
@@ -124,3 +128,23 @@ class TestErrors:
         """Exit code 2 and a sentence."""
         assert 2 == check(target)
         assert text in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_it_does_without_tensorflow(tmp_path):
+    """Data scripts run where it is not installed, and need not wait for it."""
+    (tmp_path / "mine.py").write_text(
+        "from tensorpack_lite.dataflow import DataFromList\ndef make(): return DataFromList([[k] for k in range(20)])\n"
+    )
+    code = "import sys; sys.modules['tensorflow'] = None; from tensorpack_lite.cli.main import main; sys.exit(main())"
+    environment = dict(os.environ, PYTHONPATH=str(Path(tensorpack_lite.__file__).parents[1]))
+    done = subprocess.run(
+        [sys.executable, "-c", code, "data-check", "mine:make", *FAST],
+        cwd=str(tmp_path),
+        env=environment,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert 0 == done.returncode, done.stderr.decode()
+    assert "len() says 20" in done.stdout.decode()
