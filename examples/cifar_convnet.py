@@ -164,7 +164,7 @@ def lower(rate: float) -> float:
 
 
 def main(argv=None) -> None:
-    args = get_args(__doc__, "cifar_convnet", 30, argv)
+    args = get_args(__doc__, "cifar_convnet", 20, argv)
 
     schedule = StatMonitorParamSetter("learning_rate", "validation_error", lower, threshold=0.001, last_k=6)
     launch_train_with_config(get_config(Model(), args, [schedule]), SyncMultiGPUTrainer(args.gpus))

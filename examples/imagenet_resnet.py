@@ -3,7 +3,7 @@ ResNet-18 to 101 on ImageNet's images, on one or several devices: the script to 
 
 Shows: bottleneck blocks, a warm-up of the learning rate that grows with the total batch, decoding and augmentation in other
 processes, validation on all devices.
-Expect: with `--fake` a loss that goes to 0 (the images are always the same); the rate is in the log.
+Expect: with `--fake` a loss that goes to 0, as training has the same images in each step; the speed is in the log.
 
     python examples/imagenet_resnet.py --fake           images of 64x64 that are always the same, ResNet-18, batches of 8
     python examples/imagenet_resnet.py --fake --size 224 --batch 64 --depth 50 --gpus 8
@@ -54,9 +54,9 @@ def shortcut(x, channels: int, strides: int):
 class Model(ModelDesc):
     """A ResNet of a given depth."""
 
-    def __init__(self, depth: int, size: int, batch: int, total_batch: int) -> None:
+    def __init__(self, depth: int, size: int, total_batch: int) -> None:
         super().__init__()
-        self.depth, self.size, self.batch, self.total_batch = depth, size, batch, total_batch
+        self.depth, self.size, self.total_batch = depth, size, total_batch
 
     def inputs(self):
         return [
@@ -134,7 +134,7 @@ def get_config(args: argparse.Namespace) -> TrainConfig:
     else:
         inference = InferenceRunner(QueueInput(validation), errors)
     return TrainConfig(
-        model=Model(args.depth, args.size, args.batch, total_batch),
+        model=Model(args.depth, args.size, total_batch),
         data=QueueInput(get_data(args, "train")),
         callbacks=[
             ModelSaver(),

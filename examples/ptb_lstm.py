@@ -150,7 +150,7 @@ def main(argv=None) -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--log-dir", default=os.path.join("train_log", "ptb_lstm"))
     args = parser.parse_args(argv)
-    train, validation = read_text(args.data) if args.data else (make_text(60000), make_text(10000, seed=1))
+    train, validation = read_text(args.data) if args.data else (make_text(200000), make_text(20000, seed=1))
     logger.set_logger_dir(args.log_dir, action="b")
     tf.disable_eager_execution()  # so that the next line seeds the graph
     tf.set_random_seed(args.seed)

@@ -67,7 +67,7 @@ class Model(ModelDesc):
 
 
 def main(argv=None) -> None:
-    args = get_args(__doc__, "resnet_cifar", 12, argv)
+    args = get_args(__doc__, "resnet_cifar", 24, argv)
     schedule = [(args.max_epoch // 2, RATE / 10), (args.max_epoch * 5 // 6, RATE / 100)]
     setter = ScheduledHyperParamSetter("learning_rate", schedule)
     launch_train_with_config(
