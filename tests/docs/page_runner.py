@@ -37,7 +37,7 @@ def enter(directory: str, program: str) -> None:
     os.dup2(nothing, 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    sys.argv = [program]
+    sys.argv, sys.path[0] = [program], directory
     signal.alarm(300)  # one that hangs is killed
 
 
