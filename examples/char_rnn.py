@@ -15,6 +15,7 @@ Source: A. Karpathy 2015, "The unreasonable effectiveness of recurrent neural ne
 from __future__ import annotations
 
 import argparse
+import math
 import os
 from pathlib import Path
 
@@ -78,7 +79,7 @@ class Model(ModelDesc):
         label = tf.reshape(following, [-1])
         cost = tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label)
         cost = tf.reduce_mean(cost, name="cost")
-        add_moving_summary(cost, tf.divide(cost, np.log(2), name="bits_per_character"))
+        add_moving_summary(cost, tf.multiply(cost, 1 / math.log(2), name="bits_per_character"))
         return cost
 
     def optimizer(self):

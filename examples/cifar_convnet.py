@@ -164,9 +164,9 @@ def lower(rate: float) -> float:
 
 
 def main(argv=None) -> None:
-    args = get_args(__doc__, "cifar_convnet", 20, argv)
+    args = get_args(__doc__, "cifar_convnet", 24, argv)
 
-    schedule = StatMonitorParamSetter("learning_rate", "validation_error", lower, threshold=0.001, last_k=6)
+    schedule = StatMonitorParamSetter("learning_rate", "validation_error", lower, threshold=0.001, last_k=4)
     launch_train_with_config(get_config(Model(), args, [schedule]), SyncMultiGPUTrainer(args.gpus))
 
 
