@@ -77,8 +77,9 @@ def write_arrays(encoded: Encoded, memory: np.ndarray) -> None:
     """
     for offset, source in encoded.arrays:
         if isinstance(source, list):
-            first = source[0]
-            np.stack(source, out=_array_at(memory, (offset, first.dtype, (len(source), *first.shape))))
+            rows, *rest = source[0].shape  # a stack lies in memory as what is joined along the first axis does
+            stack = _array_at(memory, (offset, source[0].dtype, (len(source) * rows, *rest)))
+            np.concatenate(source, out=stack)
         else:
             np.copyto(_array_at(memory, (offset, source.dtype, source.shape)), source)
 

@@ -108,7 +108,7 @@ class Outbox:
     Datapoints that wait to be sent, from the thread that makes them to the one that sends.
 
     Args:
-        max_length: `put` waits while so many are there; 0: never.
+        max_length: `put` returns only when fewer are there; 0: at once.
         chunk_length: how many `take` takes at most.
         patience: for how many seconds `put` waits at most; None: for ever.
     """
@@ -119,19 +119,22 @@ class Outbox:
         self._chunk_length = chunk_length
         self._items: deque[Any] = deque()
         self._changed = threading.Condition()
+        self._taker_waits = False
         self._is_open = True
         self.error: BaseException | None = None
 
     def put(self, datapoints: list[Any]) -> bool:
         """Add datapoints; False when nobody takes them any more."""
-        with self._changed:
-            while self._max_length and len(self._items) >= self._max_length and self._is_open:
-                if not self._changed.wait(self._patience):
-                    break
-            if not self._items:
+        self._items.extend(datapoints)  # adding to a deque needs no lock; the lock is only for waiting and waking
+        if self._taker_waits:
+            with self._changed:
                 self._changed.notify_all()
-            self._items.extend(datapoints)
-            return self._is_open
+        if self._max_length and len(self._items) >= self._max_length:
+            with self._changed:
+                while len(self._items) >= self._max_length and self._is_open:
+                    if not self._changed.wait(self._patience):
+                        break
+        return self._is_open
 
     def end(self, error: BaseException | None) -> None:
         """Say that no more will come, and why."""
@@ -142,14 +145,18 @@ class Outbox:
 
     def take(self) -> list[Any]:
         """Return what waits, as much as goes into one message; wait for it. Empty at the end."""
-        with self._changed:
-            while not self._items and self._is_open:
-                self._changed.wait()
-            was_full = len(self._items) >= self._max_length
-            chunk = take_chunk(self._items, self._chunk_length)
-            if was_full:
+        if not self._items:
+            with self._changed:
+                self._taker_waits = True  # said before looking again: nothing can be added unseen
+                while not self._items and self._is_open:
+                    self._changed.wait()
+                self._taker_waits = False
+        was_full = self._max_length and len(self._items) >= self._max_length
+        chunk = take_chunk(self._items, self._chunk_length)
+        if was_full:
+            with self._changed:
                 self._changed.notify_all()
-            return chunk
+        return chunk
 
 
 def take_chunk(items: deque[Any], max_length: int) -> list[Any]:

@@ -75,9 +75,8 @@ class TestOutbox:
     def test_nobody_takes_any_more(self):
         """A waiting `put` returns, and says so."""
         outbox = Outbox(1, 9)
-        assert outbox.put([[1]])
         answers = []
-        thread = threading.Thread(target=lambda: answers.append(outbox.put([[2]])))
+        thread = threading.Thread(target=lambda: answers.append(outbox.put([[1]])))
         thread.start()
         outbox.end(None)
         thread.join()
