@@ -15,17 +15,19 @@ import os
 import socket as sockets
 import time
 import traceback
-from typing import Any, Callable, Iterator
-
-import zmq
+from typing import TYPE_CHECKING, Any, Callable, Iterator
 
 from ..utils import logger
 from ..utils.concurrency import enable_death_signal
 from ..utils.errors import type_error
 from ..utils.ordering import DIE
 from .base import DataFlow, DataFlowReentrantGuard, DataFlowTerminated, Datapoint
+from .pyzmq import load_zmq
 from .remote_receiver import MAX_BYTES, IpcFile, Receiver, open_socket
 from .wire import encode_datapoint, encode_error, encode_pickle
+
+if TYPE_CHECKING:
+    import zmq
 
 __all__ = ["RemoteDataZMQ", "dump_dataflow_to_process_queue", "send_dataflow_zmq"]
 
@@ -55,6 +57,7 @@ def send_dataflow_zmq(
         TypeError: `df` is not a DataFlow, or a datapoint cannot be sent.
         ValueError: another format; `df` is empty; one array has more than 256 MB.
         zmq.ZMQError: the address cannot be used.
+        ImportError: ZMQ is not installed.
         Exception: what the DataFlow raises.
 
     Example:
@@ -70,6 +73,7 @@ def send_dataflow_zmq(
     encode = _encoder(format)
     sender = f"{sockets.gethostname()}, pid {os.getpid()}"
     file = IpcFile(addr if bind else "")
+    zmq = load_zmq()
     context = zmq.Context()
     socket = None
     try:
@@ -116,6 +120,7 @@ class RemoteDataZMQ(DataFlow):
     Raises:
         ValueError: another format.
         zmq.ZMQError: (in iteration) the address cannot be used.
+        ImportError: ZMQ is not installed.
         RuntimeError: (in iteration) there is no sender; a sender uses another format or version of the protocol.
         Exception: (in iteration) a sender's DataFlow has failed: the type, if it is one of Python's own, otherwise RuntimeError;
             names the machine, the process and the stage, and has the traceback as its cause.
@@ -149,6 +154,7 @@ class RemoteDataZMQ(DataFlow):
         start_timeout: float | None = 300.0,
     ) -> None:
         _check_format("RemoteDataZMQ", format)
+        load_zmq()  # that it is absent shall be said here, and not in a worker
         if addr1 == addr2:
             raise ValueError(f"RemoteDataZMQ: addr1 and addr2 are both {addr1!r}. Leave addr2 out.")
         self._addresses = [addr1] if addr2 is None else [addr1, addr2]
@@ -285,6 +291,7 @@ def _with_log(datapoints: Iterator[Datapoint], addr: str) -> Iterator[Datapoint]
 
 def _tell(socket: zmq.Socket, frames: list[Any]) -> None:
     """Tell the receiver of an error, if it takes it within some seconds."""
+    zmq = load_zmq()
     socket.setsockopt(zmq.SNDTIMEO, _LINGER_MS)
     socket.setsockopt(zmq.LINGER, _LINGER_MS)
     try:

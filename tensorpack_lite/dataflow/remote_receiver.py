@@ -14,28 +14,22 @@ import builtins
 import os
 import stat
 import time
-from typing import NoReturn
-
-import zmq
-from zmq.utils.monitor import recv_monitor_message
+from typing import TYPE_CHECKING, NoReturn
 
 from ..utils import logger
 from .base import DataFlowTerminated, Datapoint
+from .pyzmq import load_zmq
 from .wire import VersionError, WireError, decode
+
+if TYPE_CHECKING:
+    import zmq
 
 __all__ = ["MAX_BYTES", "IpcFile", "Receiver", "open_socket"]
 
 MAX_BYTES = 1 << 28  # of a frame
 _HANDSHAKE_MS = 2000  # a connection that does not speak zmq's protocol is cut after that
-_KEEPALIVE = {
-    zmq.TCP_KEEPALIVE: 1,
-    zmq.TCP_KEEPALIVE_IDLE: 2,
-    zmq.TCP_KEEPALIVE_INTVL: 1,
-    zmq.TCP_KEEPALIVE_CNT: 3,
-}
+_KEEPALIVE = {"TCP_KEEPALIVE": 1, "TCP_KEEPALIVE_IDLE": 2, "TCP_KEEPALIVE_INTVL": 1, "TCP_KEEPALIVE_CNT": 3}
 _LOOK_SECONDS = 1.0  # how often to look who is there
-_EVENTS = zmq.EVENT_ACCEPTED | zmq.EVENT_CONNECTED | zmq.EVENT_DISCONNECTED
-_CLOSED = (zmq.ETERM, zmq.ENOTSOCK)
 
 
 def open_socket(context: zmq.Context, kind: int, address: str, hwm: int, bind: bool, who: str) -> zmq.Socket:
@@ -119,6 +113,7 @@ class Receiver:
         allow_pickle: bool,
         timeouts: tuple[float | None, float | None],
     ) -> None:
+        zmq = load_zmq()
         self.context = zmq.Context()
         self.dropped = 0
         self._allow_pickle = allow_pickle
@@ -152,6 +147,7 @@ class Receiver:
             DataFlowTerminated: the context was closed.
             Exception: as `RemoteDataZMQ`.
         """
+        zmq = load_zmq()
         try:
             while True:
                 place, frames = self._receive()
@@ -159,7 +155,7 @@ class Receiver:
                 if datapoint is not None:
                     return place, datapoint
         except zmq.ZMQError as error:
-            if error.errno in _CLOSED:
+            if error.errno in (zmq.ETERM, zmq.ENOTSOCK):
                 raise DataFlowTerminated("RemoteDataZMQ: its context was closed.") from error
             raise
 
@@ -176,14 +172,16 @@ class Receiver:
             self.context.term()
 
     def _is_closed(self) -> bool:
+        zmq = load_zmq()
         try:
             for end in self._ends:
                 end.socket.getsockopt(zmq.EVENTS)
         except zmq.ZMQError as error:
-            return error.errno in _CLOSED
+            return error.errno in (zmq.ETERM, zmq.ENOTSOCK)
         return False
 
     def _receive(self) -> tuple[int, list[zmq.Frame]]:
+        zmq = load_zmq()
         while True:
             if self._stopped:
                 raise DataFlowTerminated("RemoteDataZMQ: was stopped.")
@@ -261,10 +259,13 @@ class _End:
     """One address: its socket, and the connections to it."""
 
     def __init__(self, context: zmq.Context, address: str, hwm: int, bind: bool) -> None:
+        zmq = load_zmq()
         self.address = address
         self.file = IpcFile(address if bind else "")
         self.socket = _new_socket(context, zmq.PULL, hwm)
-        self.monitor = self.socket.get_monitor_socket(_EVENTS)
+        self.monitor = self.socket.get_monitor_socket(
+            zmq.EVENT_ACCEPTED | zmq.EVENT_CONNECTED | zmq.EVENT_DISCONNECTED
+        )
         self.connections: set[int] = set()  # file descriptors
         self.had_sender = False
         try:
@@ -276,9 +277,10 @@ class _End:
 
     def look(self) -> None:
         """Read what the monitor has seen since the last look."""
+        zmq = load_zmq()
         while True:
             try:
-                event = recv_monitor_message(self.monitor, zmq.NOBLOCK)
+                event = zmq.utils.monitor.recv_monitor_message(self.monitor, zmq.NOBLOCK)
             except zmq.Again:
                 return
             connection = int(event["value"])
@@ -298,17 +300,19 @@ class _End:
 
 
 def _new_socket(context: zmq.Context, kind: int, hwm: int) -> zmq.Socket:
+    zmq = load_zmq()
     socket = context.socket(kind)
     socket.set_hwm(hwm)
     socket.setsockopt(zmq.LINGER, 0)
     socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
     socket.setsockopt(zmq.MAXMSGSIZE, MAX_BYTES)
     for option, value in _KEEPALIVE.items():
-        socket.setsockopt(option, value)
+        socket.setsockopt(getattr(zmq, option), value)
     return socket
 
 
 def _attach(socket: zmq.Socket, address: str, bind: bool, who: str) -> None:
+    zmq = load_zmq()
     try:
         (socket.bind if bind else socket.connect)(address)
     except zmq.ZMQError as error:

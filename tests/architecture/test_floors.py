@@ -67,6 +67,10 @@ INSIDE_A_FUNCTION = {
         "tensorpack_lite.compat",
     ): "only a command that imported TensorFlow raises its errors; others run without it",
     (
+        "dataflow/pyzmq.py",
+        "zmq",
+    ): "only data of other machines needs it, and every import would wait for it",
+    (
         "compat/private.py",
         "tensorflow.python.debug",
     ): "tfdbg is slow to import, writes to the screen where curses is missing, and may go from TensorFlow",
