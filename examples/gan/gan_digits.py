@@ -78,14 +78,15 @@ class SampleSheet(Callback):
             file.write(encode_png(sheet))
 
 
-def get_args(doc: str, name: str, max_epoch: int, argv=None) -> argparse.Namespace:
-    """The options that all have; sets the logger's directory and the seeds."""
+def get_args(doc: str, name: str, max_epoch: int, argv=None, has_towers: bool = True) -> argparse.Namespace:
+    """The options that all have, `--gpus` if there can be several towers; sets the logger's directory and the seeds."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", choices=["digits", "mnist"], default="digits")
     parser.add_argument("--mnist-dir", default="", help="a directory with MNIST's idx files")
-    parser.add_argument(
-        "--gpus", type=int, default=1, help="how many towers; where no GPU is, the CPU has them"
-    )
+    if has_towers:
+        parser.add_argument(
+            "--gpus", type=int, default=1, help="how many; where there are none, the CPU does it"
+        )
     parser.add_argument("--max-epoch", type=int, default=max_epoch)
     parser.add_argument("--steps-per-epoch", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)

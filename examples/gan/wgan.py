@@ -53,7 +53,7 @@ class ClipWeights(Callback):
 
 
 def main(argv=None) -> None:
-    args = get_args(__doc__, "wgan", max_epoch=20, argv=argv)
+    args = get_args(__doc__, "wgan", max_epoch=20, argv=argv, has_towers=False)
     model = Model()
     trainer = SeparateGANTrainer(
         QueueInput(get_data(args.data, args.mnist_dir)), model, d_period=1, g_period=CRITIC_MOVES

@@ -72,7 +72,7 @@ class Model(wgan.Model):
 
 
 def main(argv=None) -> None:
-    args = get_args(__doc__, "wgan_gp", max_epoch=12, argv=argv)
+    args = get_args(__doc__, "wgan_gp", max_epoch=12, argv=argv, has_towers=False)
     data = QueueInput(get_data(args.data, args.mnist_dir))
     trainer = SeparateGANTrainer(data, Model(), d_period=1, g_period=CRITIC_MOVES)
     train_gan(trainer, args, [SampleSheet({"z": fixed_noise(80)}, columns=10)])
