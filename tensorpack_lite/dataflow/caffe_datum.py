@@ -7,16 +7,16 @@ Out: an image and a label.
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+from typing import Any
 
 import numpy as np
 
-from ..utils.errors import missing
+from ..utils.opencv import load_cv2
+from ..utils.protobuf import read_fields
 
 __all__ = ["decode_datum"]
 
 _CHANNELS, _HEIGHT, _WIDTH, _DATA, _LABEL, _FLOAT_DATA, _ENCODED = range(1, 8)  # numbers of the fields
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # how a field is written
 
 
 def decode_datum(message: bytes) -> list[Any]:
@@ -36,8 +36,8 @@ def decode_datum(message: bytes) -> list[Any]:
     """
     try:
         fields = _read(message)
-    except IndexError as error:
-        raise ValueError("Datum: the message is cut off.") from error
+    except ValueError as error:
+        raise ValueError(f"Datum: {error}") from error
     label = _signed(fields.get(_LABEL, 0))
     if fields.get(_ENCODED):
         return [_decompress(fields.get(_DATA, b"")), label]
@@ -54,44 +54,11 @@ def decode_datum(message: bytes) -> list[Any]:
 def _read(message: bytes) -> dict[int, Any]:
     """Read all fields; of a repeated one the parts are joined."""
     fields: dict[int, Any] = {}
-    for number, value in _fields(message):
+    for number, value in read_fields(message):
         if number == _FLOAT_DATA and number in fields:
             value = fields[number] + value
         fields[number] = value
     return fields
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    place = 0
-    while place < len(message):
-        tag, place = _varint(message, place)
-        number, kind = tag >> 3, tag & 7
-        if kind == _VARINT:
-            value, place = _varint(message, place)
-            yield number, value
-            continue
-        if kind == _BYTES:
-            size, place = _varint(message, place)
-        elif kind in (_FIXED32, _FIXED64):
-            size = 4 if kind == _FIXED32 else 8
-        else:
-            raise ValueError(f"Datum: field {number} is of an unknown kind, {kind}.")
-        if place + size > len(message):
-            raise ValueError("Datum: the message is cut off.")
-        yield number, message[place : place + size]
-        place += size
-
-
-def _varint(message: bytes, place: int) -> tuple[int, int]:
-    """Read a number in groups of 7 bits, the lowest first; gives it, and where it ended."""
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = message[place]
-        place += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, place
-    raise ValueError("Datum: a number has more than 10 bytes.")
 
 
 def _signed(value: int) -> int:
@@ -105,10 +72,7 @@ def _float_values(values: Any) -> bytes:
 
 
 def _decompress(data: bytes) -> np.ndarray:
-    try:
-        import cv2
-    except ImportError:
-        cv2 = missing("cv2", 'pip install "tensorpack_lite[image]"')
+    cv2 = load_cv2()
     image = cv2.imdecode(np.frombuffer(data, dtype=np.uint8), cv2.IMREAD_UNCHANGED) if data else None
     if image is None:
         raise ValueError("Datum: the compressed image cannot be read.")

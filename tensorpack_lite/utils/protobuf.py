@@ -1,0 +1,84 @@
+"""
+The fields of a protocol buffer, read without protobuf: for the few messages of other programs that data come in.
+
+In:  the bytes of a message.
+Out: the number and the value of each field; what they mean is for the caller to know.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, Tuple, Union
+
+__all__ = ["read_fields", "read_integers"]
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types
+_SIZES = {_FIXED64: 8, _FIXED32: 4}
+
+
+def read_fields(message: bytes) -> Iterator[Tuple[int, Union[int, bytes]]]:
+    """
+    Read the fields of a message.
+
+    Args:
+        message: the serialized message.
+
+    Returns:
+        An iterator over (number, value) in the order of the message; a value is an integer of 0 or more, or bytes.
+
+    Raises:
+        ValueError: (in iteration) the message is cut off, or is none.
+    """
+    place = 0
+    while place < len(message):
+        tag, place = _varint(message, place)
+        number, kind = tag >> 3, tag & 7
+        if kind == _VARINT:
+            value, place = _varint(message, place)
+            yield number, value
+            continue
+        if kind == _BYTES:
+            size, place = _varint(message, place)
+        elif kind in _SIZES:
+            size = _SIZES[kind]
+        else:
+            raise ValueError(f"field {number} is of an unknown kind, {kind}.")
+        if place + size > len(message):
+            raise ValueError("the message is cut off.")
+        yield number, message[place : place + size]
+        place += size
+
+
+def read_integers(value: int | bytes) -> list[int]:
+    """
+    Read the value of a repeated field of integers.
+
+    Args:
+        value: one integer, or the bytes of packed ones.
+
+    Returns:
+        The integers.
+
+    Raises:
+        ValueError: the bytes are cut off.
+    """
+    if isinstance(value, int):
+        return [value]
+    found, place = [], 0
+    while place < len(value):
+        number, place = _varint(value, place)
+        found.append(number)
+    return found
+
+
+def _varint(message: bytes, place: int) -> tuple[int, int]:
+    """Read a number in groups of 7 bits, the lowest first; gives it, and where it ended."""
+    value = 0
+    for shift in range(0, 70, 7):
+        if place == len(message):
+            raise ValueError("the message is cut off.")
+        byte = message[place]
+        place += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, place
+    raise ValueError("a number has more than 10 bytes.")
