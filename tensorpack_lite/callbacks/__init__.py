@@ -53,6 +53,7 @@ from .prof import (
     PeakMemoryTracker,
     ThroughputTracker,
 )
+from .replicas import CheckReplicas
 from .saver import MaxSaver, MinSaver, ModelSaver
 from .steps import ProgressBar, SessionRunTimeout, TensorPrinter
 from .summary import MergeAllSummaries, MovingAverageSummary, SimpleMovingAverage
@@ -67,6 +68,7 @@ __all__ = [
     "CallbackToHook",
     "Callbacks",
     "CheckNumerics",
+    "CheckReplicas",
     "ClassificationError",
     "CometMLMonitor",
     "DataParallelInferenceRunner",

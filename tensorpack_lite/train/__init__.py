@@ -9,6 +9,7 @@ Trainers: each is one way of making a `train_op`; all share one loop.
 from ..graph_builder.model_desc import ModelDesc, ModelDescBase
 from ..loop.state import StopTraining
 from .base import Trainer
+from .collective import CollectiveTrainer
 from .config import AutoResumeTrainConfig, TrainConfig
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from .distributed import BytePSTrainer, DistributedTrainerParameterServer, DistributedTrainerReplicated
@@ -28,6 +29,7 @@ __all__ = [
     "AsyncMultiGPUTrainer",
     "AutoResumeTrainConfig",
     "BytePSTrainer",
+    "CollectiveTrainer",
     "DistributedTrainerParameterServer",
     "DistributedTrainerReplicated",
     "ModelDesc",

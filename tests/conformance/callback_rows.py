@@ -111,6 +111,7 @@ ROWS = [
     Row("Callback", lambda d: cb.Callback(), True),
     Row("CallbackFactory", lambda d: cb.CallbackFactory(trigger=lambda self: None), True),
     Row("Callbacks", lambda d: cb.Callbacks([cb.Callback()]), True),
+    Row("CheckReplicas", lambda d: cb.CheckReplicas(1), False),
     Row("CheckNumerics", lambda d: cb.CheckNumerics(run_step=True), True),
     Row("ClassificationError", lambda d: _inference(cb.ClassificationError("x")), True, ScalingTrainer),
     Row("CometMLMonitor", lambda d: cb.CometMLMonitor(mock.Mock()), False),

@@ -13,6 +13,7 @@ from tensorpack_lite.tfutils.tower.context import TowerContext
 from tensorpack_lite.tfutils.tower.func import TowerFunc
 from tensorpack_lite.train import (
     AsyncMultiGPUTrainer,
+    CollectiveTrainer,
     NoOpTrainer,
     QueueInputTrainer,
     SimpleTrainer,
@@ -76,6 +77,7 @@ ROWS = [
     Row("QueueInputTrainer", _launched(QueueInputTrainer)),
     Row("SyncMultiGPUTrainerParameterServer", _launched(lambda: SyncMultiGPUTrainerParameterServer(2))),
     Row("SyncMultiGPUTrainerReplicated", _launched(lambda: SyncMultiGPUTrainerReplicated(2))),
+    Row("CollectiveTrainer", _launched(CollectiveTrainer)),
     Row("AsyncMultiGPUTrainer", _launched(lambda: AsyncMultiGPUTrainer(1))),
 ]
 

@@ -1,0 +1,248 @@
+"""What the chief's process does for all ranks: it hears how each one is, and says when they cannot go on together."""
+
+from __future__ import annotations
+
+import json
+import selectors
+import socket
+import threading
+import time
+from contextlib import suppress
+from typing import Any
+
+__all__ = ["INTERVAL_SECONDS", "TOKEN", "RankHub", "describe", "pack"]
+
+INTERVAL_SECONDS = 0.25
+"""How often each rank says how it is."""
+
+_SILENT_SHARE = 0.5  # of the time limit: then a rank that others wait for counts as silent, not as slow
+TOKEN = "tensorpack_lite ranks 1"
+"""What a rank says first, so that a stranger is known."""
+
+
+def pack(message: dict[str, Any]) -> bytes:
+    """Turn a message into a line."""
+    return json.dumps(message).encode("utf-8") + b"\n"
+
+
+def describe(status: dict[str, Any]) -> str:
+    """Say in words where a rank was last seen."""
+    return f"last seen after step {status.get('step', 0)}, {status.get('where', 'at its start')}"
+
+
+class _Rank:
+    """What the hub knows of one rank."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.heard = self.since = time.monotonic()
+        self.status: dict[str, Any] = {}
+        self.has_left = False
+
+    def update(self, status: dict[str, Any]) -> None:
+        """Note a status, and since when it has been the same."""
+        keys = ("kind", "step")
+        if [status.get(k) for k in keys] != [self.status.get(k) for k in keys]:
+            self.since = time.monotonic()
+        self.status = status
+
+
+class RankHub(threading.Thread):
+    """
+    A thread of the chief's process that all ranks, the chief's too, are connected to.
+
+    It ends the training of all with one sentence when a rank fails, dies, is silent or keeps the others waiting for longer
+    than the time limit.
+
+    Args:
+        listener: a bound and listening socket; the hub closes it.
+        size: how many ranks there are.
+        time_limit: seconds.
+
+    tensorpack: new.
+    """
+
+    def __init__(self, listener: socket.socket, size: int, time_limit: float) -> None:
+        super().__init__(name="RankHub", daemon=True)
+        self._listener, self._size, self._limit = listener, size, time_limit
+        self._ranks: dict[int, _Rank] = {}
+        self._buffers: dict[socket.socket, bytes] = {}
+        self._numbers: dict[socket.socket, int] = {}
+        self._gathers: dict[str, dict[int, Any]] = {}
+        self._failure: str | None = None
+        self._start = time.monotonic()
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(listener, selectors.EVENT_READ)
+
+    def run(self) -> None:
+        """Serve until every rank has left."""
+        last = time.monotonic()
+        try:
+            while not (self._ranks and all(rank.has_left for rank in self._ranks.values())):
+                for key, _ in self._selector.select(INTERVAL_SECONDS):
+                    self._read(key.fileobj)
+                now = time.monotonic()
+                if now - last > 4 * INTERVAL_SECONDS:  # this process did not run: others could not be heard
+                    for rank in self._ranks.values():
+                        rank.heard = rank.since = now
+                if now - last > INTERVAL_SECONDS:
+                    self._tick(now)
+                    last = now
+        finally:
+            for connection in [*self._buffers, self._listener]:
+                connection.close()
+            self._selector.close()
+
+    # What comes in ---------------------------------------------------------------------------------------------------
+    def _read(self, connection: Any) -> None:
+        if connection is self._listener:
+            accepted, _ = connection.accept()
+            accepted.settimeout(self._limit)
+            self._buffers[accepted] = b""
+            self._selector.register(accepted, selectors.EVENT_READ)
+            return
+        try:
+            data = connection.recv(1 << 16)
+        except OSError:
+            data = b""
+        if not data:
+            self._lose(connection)
+            return
+        *lines, self._buffers[connection] = (self._buffers[connection] + data).split(b"\n")
+        for line in lines:
+            try:
+                message = json.loads(line.decode("utf-8"))
+                self._receive(connection, message)
+            except (ValueError, KeyError, TypeError, AttributeError):  # a stranger at this port
+                self._lose(connection)
+                return
+
+    def _receive(self, connection: socket.socket, message: dict[str, Any]) -> None:
+        if message["type"] == "hello":
+            self._greet(connection, message)
+            return
+        number = self._numbers[connection]
+        rank = self._ranks[number]
+        rank.heard = time.monotonic()
+        if message["type"] == "status":
+            rank.update(message["status"])
+        elif message["type"] == "gather":
+            values = self._gathers.setdefault(message["name"], {})
+            values[number] = message["value"]
+            if len(values) == self._size:
+                del self._gathers[message["name"]]
+                in_order = [values[i] for i in range(self._size)]
+                self._broadcast({"type": "gathered", "name": message["name"], "values": in_order})
+        elif message["type"] == "fail":
+            self._fail(message["text"])
+        elif message["type"] == "bye":
+            rank.has_left = True
+
+    def _greet(self, connection: socket.socket, message: dict[str, Any]) -> None:
+        if message["token"] != TOKEN:
+            raise ValueError("a stranger")
+        number = int(message["rank"])
+        if int(message["size"]) != self._size or not 0 <= number < self._size or number in self._ranks:
+            self._fail(
+                f"A process came as rank {number} of {message['size']}, while rank 0 expects {self._size} ranks, each once. "
+                "Compare TF_CONFIG of all."
+            )
+            self._send(connection, {"type": "failed", "text": self._failure})
+            return
+        self._ranks[number] = _Rank(connection)
+        self._numbers[connection] = number
+        self._send(connection, {"type": "welcome"})
+        if self._failure is not None:
+            self._send(connection, {"type": "failed", "text": self._failure})
+
+    def _lose(self, connection: socket.socket) -> None:
+        self._selector.unregister(connection)
+        del self._buffers[connection]
+        connection.close()
+        number = self._numbers.pop(connection, None)
+        if number is None:
+            return
+        rank = self._ranks[number]
+        if not rank.has_left:
+            rank.has_left = True
+            self._fail(
+                f"Rank {number} has died without a word, {describe(rank.status)}. Look at its own output."
+            )
+
+    # What goes out ---------------------------------------------------------------------------------------------------
+    def _tick(self, now: float) -> None:
+        if self._failure is None:
+            sentence = self._missing(now) or self._silent(now) or self._behind(now)
+            if sentence:
+                self._fail(sentence)
+        chief = self._ranks[0].status if 0 in self._ranks else {}
+        self._broadcast({"type": "tick", "chief": chief})
+
+    def _missing(self, now: float) -> str | None:
+        if len(self._ranks) == self._size or now - self._start < self._limit:
+            return None
+        never = [i for i in range(self._size) if i not in self._ranks]
+        return (
+            f"{_ranks(never)} of {self._size} did not come within {self._limit:g} s. Is each one started, and can it reach "
+            "rank 0?"
+        )
+
+    def _silent(self, now: float) -> str | None:
+        for number, rank in self._ranks.items():
+            if not rank.has_left and now - rank.heard > self._limit:
+                return self._say_silent(number)
+        return None
+
+    def _say_silent(self, number: int) -> str:
+        return (
+            f"Rank {number} has been silent for {self._limit:g} s, {describe(self._ranks[number].status)}. Its process is "
+            "stopped, or its machine cannot be reached."
+        )
+
+    def _behind(self, now: float) -> str | None:
+        """Look for a rank that the others have been waiting for longer than the limit."""
+        present = {number: rank for number, rank in self._ranks.items() if not rank.has_left}
+        waiting = {n: r for n, r in present.items() if r.status.get("kind") in ("step", "gather")}
+        if not any(now - rank.since > self._limit for rank in waiting.values()):
+            return None
+        furthest = max((r.status.get("kind") == "gather", r.status.get("step", 0)) for r in waiting.values())
+        behind = {
+            n: r
+            for n, r in present.items()
+            if n not in waiting or (r.status["kind"] == "gather", r.status.get("step", 0)) != furthest
+        }
+        if any(rank.status.get("kind") == "excused" for rank in behind.values()):
+            return None
+        if any(now - rank.since < INTERVAL_SECONDS * 4 for rank in present.values()):
+            return None  # something moves
+        if not behind:
+            step = furthest[1] + 1
+            return (
+                f"No rank has finished step {step} within {self._limit:g} s. Either data does not come, or the step takes "
+                "longer than the time limit: set a longer one."
+            )
+        number, rank = min(behind.items(), key=lambda pair: pair[1].status.get("step", 0))
+        if now - rank.heard > _SILENT_SHARE * self._limit:
+            return self._say_silent(number)
+        other = next(n for n in waiting if n not in behind)
+        return (
+            f"Rank {number} has kept others waiting for {self._limit:g} s, {describe(rank.status)}. Rank {other}: "
+            f"{describe(waiting[other].status)}."
+        )
+
+    def _fail(self, text: str) -> None:
+        if self._failure is None:
+            self._failure = text
+            self._broadcast({"type": "failed", "text": text})
+
+    def _broadcast(self, message: dict[str, Any]) -> None:
+        for connection in list(self._numbers):
+            self._send(connection, message)
+
+    def _send(self, connection: socket.socket, message: dict[str, Any]) -> None:
+        with suppress(OSError):  # it is gone, which its end of the connection will say
+            connection.sendall(pack(message))
+
+
+def _ranks(numbers: list[int]) -> str:
+    return f"Rank {numbers[0]}" if len(numbers) == 1 else f"Ranks {', '.join(map(str, numbers))}"

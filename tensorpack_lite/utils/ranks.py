@@ -1,0 +1,268 @@
+"""
+A side channel between the ranks of a training, beside whatever engine moves their gradients.
+
+Engines wait for each other without end when a rank is gone. Here each rank says several times a second how it is, so that all
+can end, with one sentence that says who is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from contextlib import suppress
+from typing import Any, Callable
+
+from . import logger
+from .rank_hub import INTERVAL_SECONDS, TOKEN, RankHub, describe, pack
+
+__all__ = ["RankChannel", "RankError"]
+
+_GRACE_SECONDS = 3.0
+
+
+class RankError(RuntimeError):
+    """Training ended because of another rank, or because the ranks do not fit together; the text says which and why."""
+
+
+class RankChannel:
+    """
+    This process's end of the side channel; that of rank 0 also runs the hub that all are connected to.
+
+    Args:
+        rank: the number of this process.
+        size: how many processes there are.
+        address: host and port of the hub.
+        time_limit: seconds that a rank may be silent, or keep the others waiting.
+        where: says how this process is: a dict of `step` (steps done), `where` (words) and `kind`: "step" while it waits for
+            a step, "excused" while others have to wait for it, else "busy". Called in a thread, several times a second.
+        on_hang: called with the sentence when the main thread does not end by itself after a failure. Default: write the
+            sentence to stderr and end the process with code 1.
+
+    Attributes:
+        failure: the sentence, or None as long as all is well.
+
+    Raises:
+        RankError: the hub's port is taken or cannot be reached, or a rank did not come, within the time limit.
+
+    Note: messages are JSON; nothing that arrives is ever run.
+
+    tensorpack: new.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        size: int,
+        address: tuple[str, int],
+        time_limit: float = 300.0,
+        where: Callable[[], dict[str, Any]] | None = None,
+        on_hang: Callable[[str], None] | None = None,
+    ) -> None:
+        self.rank, self.size, self.time_limit = rank, size, time_limit
+        self.failure: str | None = None
+        self.where = where or (lambda: {"kind": "busy", "step": 0, "where": "at its start"})
+        self._on_hang = on_hang or _end_process
+        self._address = address
+        self._chief: dict[str, Any] = {}
+        self._gathering: str | None = None
+        self._gathered: dict[str, list[Any]] = {}
+        self._closed = False
+        self._is_ending = False
+        self._news = threading.Condition()
+        self._sending = threading.Lock()
+        self._hub: RankHub | None = None
+        if rank == 0:
+            self._hub = RankHub(self._listen(), size, time_limit)
+            self._hub.start()
+        self._socket = self._connect()
+        self._heard = time.monotonic()
+        self._threads = [
+            threading.Thread(target=target, name=f"RankChannel-{target.__name__}", daemon=True)
+            for target in (self._listen_to_hub, self._speak)
+        ]
+        for thread in self._threads:
+            thread.start()
+        try:
+            self.all_gather("hello", rank)
+        except BaseException:  # nothing stays open behind an error
+            self.close()
+            raise
+
+    # What a trainer calls --------------------------------------------------------------------------------------------
+    def all_gather(self, name: str, value: Any) -> list[Any]:
+        """
+        Give a value and get those of all ranks. All must call it, in the same order.
+
+        Args:
+            name: what it is about, for the sentence when a rank does not come.
+            value: anything that JSON holds.
+
+        Returns:
+            The values in the order of ranks.
+
+        Raises:
+            RankError: training cannot go on.
+        """
+        self.check()
+        self._gathering = name
+        self._send({"type": "gather", "name": name, "value": value})
+        with self._news:
+            self._news.wait_for(lambda: name in self._gathered or self.failure is not None)
+            self._gathering = None
+            if name in self._gathered:
+                return self._gathered.pop(name)
+        self.check()
+        raise RankError(f"{name}: no answer.")  # pragma: no cover (one of the two happened)
+
+    def check(self) -> None:
+        """
+        Raise what has gone wrong, if anything has.
+
+        Raises:
+            RankError: training cannot go on.
+        """
+        if self.failure is not None:
+            self._is_ending = True
+            raise RankError(self.failure)
+
+    def wait_for_failure(self, seconds: float) -> str | None:
+        """Wait until something is known to have gone wrong, at most so long. Returns the sentence or None."""
+        with self._news:
+            self._news.wait_for(lambda: self.failure is not None, seconds)
+        return self.failure
+
+    def fail(self, text: str) -> None:
+        """Tell all ranks that this one cannot go on. The first sentence counts."""
+        self._is_ending = True
+        self._send({"type": "fail", "text": text})
+        self.wait_for_failure(1.0)
+
+    def close(self) -> None:
+        """Leave. The others are not told that anything is wrong."""
+        if self._closed:
+            return
+        self._closed = self._is_ending = True
+        self._send({"type": "bye"})
+        with suppress(OSError):  # the other end was faster
+            self._socket.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(2.0)
+        self._socket.close()
+        if self._hub is not None:
+            self._hub.join(2.0)
+
+    # Connecting ------------------------------------------------------------------------------------------------------
+    def _listen(self) -> socket.socket:
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(self._address)
+        except OSError as error:
+            listener.close()
+            raise RankError(
+                f"Rank 0 cannot listen on {_text(self._address)}, where ranks tell each other how they are: {error.strerror}. "
+                "Choose another address in TENSORPACK_RANKS_ADDRESS, the same for all ranks."
+            ) from error
+        listener.listen(self.size)
+        return listener
+
+    def _connect(self) -> socket.socket:
+        deadline = time.monotonic() + self.time_limit
+        while True:
+            try:
+                connection = socket.create_connection(self._address, timeout=2.0)
+                connection.sendall(
+                    pack({"type": "hello", "rank": self.rank, "size": self.size, "token": TOKEN})
+                )
+                connection.settimeout(INTERVAL_SECONDS)
+                return connection
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise RankError(
+                        f"Rank {self.rank} could not reach rank 0 at {_text(self._address)} within {self.time_limit:g} s: "
+                        f"{error}. Is rank 0 started, and does a firewall let this port through?"
+                    ) from error
+                time.sleep(0.1)
+
+    # The two threads -------------------------------------------------------------------------------------------------
+    def _speak(self) -> None:
+        while not self._closed:
+            status = self.where()
+            if self._gathering is not None:
+                status = {**status, "kind": "gather", "where": f"waiting for the others ({self._gathering})"}
+            self._send({"type": "status", "status": status})
+            silent = time.monotonic() - self._heard
+            if silent > self.time_limit and self.rank != 0:
+                self._note(
+                    f"Rank 0, the chief, has been silent for {self.time_limit:g} s, {describe(self._chief)}. Its process is "
+                    "stopped, or its machine cannot be reached."
+                )
+            if self.failure is not None:
+                self._see_to_the_end()
+                return
+            with self._news:
+                self._news.wait_for(lambda: self._closed or self.failure is not None, INTERVAL_SECONDS)
+
+    def _see_to_the_end(self) -> None:
+        deadline = time.monotonic() + _GRACE_SECONDS
+        while time.monotonic() < deadline:
+            if self._is_ending:
+                return
+            time.sleep(0.05)
+        if not self._is_ending:
+            self._on_hang(str(self.failure))
+
+    def _listen_to_hub(self) -> None:
+        rest = b""
+        while not self._closed and self.failure is None:
+            try:
+                data = self._socket.recv(1 << 16)
+            except socket.timeout:
+                continue
+            except OSError:
+                data = b""
+            if not data:
+                if not self._closed:
+                    self._note(f"Rank 0, the chief, has died without a word, {describe(self._chief)}.")
+                return
+            self._heard = time.monotonic()
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                self._receive(json.loads(line.decode("utf-8")))
+
+    def _receive(self, message: dict[str, Any]) -> None:
+        if message["type"] == "tick":
+            self._chief = message["chief"]
+        elif message["type"] == "gathered":
+            with self._news:
+                self._gathered[message["name"]] = message["values"]
+                self._news.notify_all()
+        elif message["type"] == "failed":
+            self._note(message["text"])
+
+    def _note(self, failure: str) -> None:
+        with self._news:
+            self.failure = self.failure or failure
+            self._news.notify_all()
+
+    def _send(self, message: dict[str, Any]) -> None:
+        with self._sending, suppress(OSError):  # the listening thread finds out what happened
+            self._socket.sendall(pack(message))
+
+
+def _text(address: tuple[str, int]) -> str:
+    return f"{address[0]}:{address[1]}"
+
+
+def _end_process(sentence: str) -> None:
+    """End a process whose main thread waits inside TensorFlow, where nothing else reaches it."""
+    logger.error(sentence)
+    sys.stdout.flush()
+    sys.stderr.write(f"tensorpack_lite.utils.ranks.RankError: {sentence}\n")
+    sys.stderr.flush()
+    os._exit(1)

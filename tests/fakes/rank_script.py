@@ -1,0 +1,143 @@
+"""
+What the tests of several ranks run in each of them: a small training, with a fault on request.
+
+Arguments: directory, fault, time limit. Rank r writes its final weights to `directory/rank-<r>.npz`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+import numpy as np
+
+from tensorpack_lite.callbacks import ModelSaver
+from tensorpack_lite.compat import TensorSpec
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.raw import DataFromGenerator
+from tensorpack_lite.input_source.feed import FeedInput
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.train import ModelDesc
+from tensorpack_lite.train.collective import CollectiveTrainer
+from tensorpack_lite.utils import logger
+
+BATCH, STEPS = 4, 20
+
+
+class Net(ModelDesc):
+    """Two dense layers and an embedding, whose gradient is an IndexedSlices."""
+
+    def __init__(self, width=6, embeds=True):
+        self.width, self.embeds = width, embeds
+
+    def inputs(self):
+        return [TensorSpec([None, 5], tf.float32, "x"), TensorSpec([None], tf.int32, "y")]
+
+    def build_graph(self, x, y):
+        initializer = tf.random_normal_initializer(stddev=0.3)
+        w0 = tf.get_variable("w0", [5, self.width], initializer=initializer)
+        w1 = tf.get_variable("w1", [self.width, 3], initializer=initializer)
+        logits = tf.matmul(tf.nn.relu(tf.matmul(x, w0)), w1)
+        if self.embeds:
+            table = tf.get_variable("table", [3, 3], initializer=initializer)
+            logits += tf.nn.embedding_lookup(table, (y + 1) % 3)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=y)
+        return tf.reduce_mean(losses, name="cost")
+
+    def optimizer(self):
+        return tf.train.MomentumOptimizer(0.1, 0.9)
+
+
+def batches(ranks):
+    """The batches of some ranks joined: what one process with all data has."""
+    streams = [np.random.RandomState(rank) for rank in ranks]
+    while True:
+        xs = [rng.uniform(-1, 1, (BATCH, 5)).astype("float32") for rng in streams]
+        ys = [(x[:, 0] * 100).astype("int32") % 3 for x in xs]
+        yield [np.concatenate(xs), np.concatenate(ys)]
+
+
+class Faulty(Callback):
+    """Does what the test asks for, on rank 1 in step 5."""
+
+    _chief_only = False
+
+    def __init__(self, fault):
+        self.fault = fault
+
+    def _before_run(self, ctx):
+        if self.trainer.rank == 1 and self.local_step == 5:
+            if self.fault in ("kill", "stop"):
+                os.kill(os.getpid(), {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[self.fault])
+            if self.fault == "callback":
+                raise KeyError("planted in a callback")
+            if self.fault == "behind":
+                time.sleep(60)
+
+    def _trigger_step(self):
+        if self.fault == "slow chief" and self.trainer.rank == 0 and self.local_step == 5:
+            SlowChief.work()
+
+
+class SlowChief(Callback):
+    """A callback of the chief that takes longer than the time limit."""
+
+    @staticmethod
+    def work():
+        time.sleep(3)
+
+    def _trigger_step(self):
+        if self.local_step == 5:
+            self.work()
+
+
+class Keep(Callback):
+    """Writes the variables at the end."""
+
+    _chief_only = False
+
+    def __init__(self, path):
+        self.path = path
+
+    def _setup_graph(self):
+        self.variables = {var.op.name.replace("/", "."): var for var in tf.global_variables()}
+
+    def _trigger_epoch(self):
+        np.savez(self.path, **self.trainer.sess.run(self.variables))
+
+
+def failing(stream, rank):
+    """Data that fails after five batches on rank 1."""
+    for i, batch in enumerate(stream):
+        if rank == 1 and i == 5:
+            raise ValueError("planted in the data")
+        yield batch
+
+
+def main(directory, fault="", limit="20"):
+    compression = "fp16" if fault == "fp16" else None
+    if fault == "late" and '"index": 1' in os.environ["TF_CONFIG"]:
+        time.sleep(60)
+    trainer = CollectiveTrainer(time_limit=float(limit), compression=compression, average=fault != "sum")
+    rank = trainer.rank
+    tf.set_random_seed(rank)  # other initial values on each rank: the chief's must win
+    if trainer.is_chief:
+        logger.set_logger_dir(os.path.join(directory, f"log-{trainer.size}"))
+    ranks = range(2) if trainer.size == 1 else [rank]
+    data = DataFromGenerator(lambda: failing(batches(ranks), rank if fault == "data" else 0))
+    if fault == "graph error" and rank == 1:
+        raise TypeError("planted in the script")
+    model = Net(7 if fault == "graph" and rank == 1 else 6)
+    trainer.setup_graph(model.get_input_signature(), FeedInput(data), model.build_graph, model.get_optimizer)
+    callbacks = [ModelSaver(), Keep(os.path.join(directory, f"rank-{rank}-of-{trainer.size}.npz"))]
+    callbacks += [SlowChief()] if fault == "slow chief" else [Faulty(fault)] if fault else []
+    steps = STEPS + (fault == "steps" and rank == 1)
+    trainer.train_with_defaults(
+        callbacks=callbacks, monitors=[], extra_callbacks=[], steps_per_epoch=steps, max_epoch=1
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,198 @@
+"""utils/ranks.py and rank_hub.py: ranks as threads of one process, over real sockets."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tensorpack_lite.utils import ranks
+from tensorpack_lite.utils.cluster import free_ports
+from tensorpack_lite.utils.ranks import RankChannel, RankError
+
+
+class State(dict):
+    """How a rank is, to be changed by a test; it is what the rank's channel asks for."""
+
+    def __init__(self):
+        super().__init__(kind="busy", step=0, where="at its start")
+
+    def __call__(self):
+        return dict(self)
+
+
+@pytest.fixture
+def connect(monkeypatch):
+    """Connects ranks, which are left at the end of the test; `hung` has what a rank was to end its process with."""
+    monkeypatch.setattr(ranks, "_GRACE_SECONDS", 0.1)
+    opened = []
+
+    def make(size, time_limit=10.0):
+        address = ("127.0.0.1", free_ports(1)[0])
+        states, hung = [State() for _ in range(size)], []
+        with ThreadPoolExecutor(size) as pool:
+            pending = [
+                pool.submit(RankChannel, i, size, address, time_limit, states[i], hung.append)
+                for i in range(size)
+            ]
+            channels = [each.result() for each in pending]
+        opened.extend(channels)
+        for channel, state in zip(channels, states):
+            channel.state = state
+        channels[0].hung, channels[0].address = hung, address
+        return channels
+
+    yield make
+    for channel in opened[::-1]:
+        channel.close()
+
+
+def together(channels, function):
+    """Call a function for each channel at the same time."""
+    with ThreadPoolExecutor(len(channels)) as pool:
+        return [each.result() for each in [pool.submit(function, channel) for channel in channels]]
+
+
+class TestTogether:
+    def test_all_gather(self, connect):
+        """Every rank gets every value, in the order of ranks, as often as it is asked."""
+        channels = connect(3)
+        for i in range(3):
+            assert [[i, i + 1, i + 2]] * 3 == together(
+                channels, lambda c, i=i: c.all_gather("numbers", i + c.rank)
+            )
+
+    def test_large_values(self, connect):
+        """A megabyte of names of variables goes through."""
+        channels, names = connect(2), ["v" * 1000] * 1000
+        assert [[names, names]] * 2 == together(channels, lambda c: c.all_gather("names", names))
+
+    def test_leaving(self, connect):
+        """Is no failure for those who stay."""
+        first, second = connect(2)
+        second.close()
+        assert first.wait_for_failure(0.6) is None
+
+
+class TestFailures:
+    def test_a_rank_that_fails(self, connect):
+        """Is told to all: in a gather as an error, elsewhere by `check`."""
+        first, second, third = connect(3)
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(third.all_gather, "something", 0)
+            second.fail("Rank 1 failed: it had to.")
+            with pytest.raises(RankError, match="it had to"):
+                waiting.result()
+        assert "Rank 1 failed: it had to." == first.wait_for_failure(2)
+        with pytest.raises(RankError, match="it had to"):
+            first.check()
+
+    def test_a_rank_that_dies(self, connect):
+        """Is told with where it was last seen."""
+        first, second = connect(2)
+        second.state.update(step=7, where="in step 8")
+        wait_until(lambda: first._hub._ranks[1].status.get("step") == 7)
+        second._closed = True  # as in a dead process: nothing more is said
+        second._socket.shutdown(socket.SHUT_RDWR)
+        second._socket.close()
+        assert (
+            "Rank 1 has died without a word, last seen after step 7, in step 8. Look at its own output."
+            == first.wait_for_failure(2)
+        )
+
+    def test_a_chief_that_dies(self, connect):
+        """Is told, too, although it ran the hub."""
+        first, second = connect(2)
+        first.state.update(step=3, where="in callback ModelSaver, _trigger")
+        wait_until(lambda: second._chief.get("step") == 3)
+        for connection in list(first._hub._numbers):
+            connection.shutdown(socket.SHUT_RDWR)
+        assert (
+            "Rank 0, the chief, has died without a word, last seen after step 3, in callback ModelSaver"
+            in (second.wait_for_failure(2))
+        )
+
+    def test_a_rank_that_keeps_others_waiting(self, connect):
+        """Is told after the time limit; not while the chief is excused."""
+        first, second = connect(2, time_limit=1.2)
+        first.state.update(kind="step", step=4, where="in step 5")
+        second.state.update(kind="busy", step=4, where="in callback Slow, _trigger")
+        told = first.wait_for_failure(6)
+        assert (
+            "Rank 1 has kept others waiting for 1.2 s, last seen after step 4, in callback Slow, _trigger."
+            in told
+        )
+        assert "Rank 0: last seen after step 4, in step 5." in told
+
+    def test_a_chief_with_much_to_do(self, connect):
+        """May take longer than the limit in a callback of its own."""
+        first, second = connect(2, time_limit=0.5)
+        first.state.update(kind="excused", step=4, where="in callback InferenceRunner, _trigger")
+        second.state.update(kind="step", step=4, where="in step 5")
+        assert second.wait_for_failure(2.0) is None
+
+    def test_a_step_that_nobody_ends(self, connect):
+        """Is told, without blame."""
+        first, second = connect(2, time_limit=1.2)
+        for channel in (first, second):
+            channel.state.update(kind="step", step=4, where="in step 5")
+        assert "No rank has finished step 5 within 1.2 s" in first.wait_for_failure(6)
+
+    def test_a_main_thread_that_hangs(self, connect):
+        """Is given some time, then the process ends; not where the main thread has seen the failure."""
+        first, second = connect(2)
+        with pytest.raises(RankError):
+            together([first], lambda c: (c.fail("planted"), c.check()))
+        wait_until(lambda: first.hung)
+        assert ["planted"] == first.hung
+        assert "planted" == second.failure
+
+    def test_a_rank_that_never_comes(self):
+        """The chief waits for the time limit."""
+        with pytest.raises(RankError, match="Rank 1 of 2 did not come within 0.5 s"):
+            RankChannel(0, 2, ("127.0.0.1", free_ports(1)[0]), 0.5)
+
+    def test_a_chief_that_never_comes(self):
+        """Others wait for the time limit."""
+        with pytest.raises(RankError, match="Rank 1 could not reach rank 0 at 127.0.0.1.* within 0.3 s"):
+            RankChannel(1, 2, ("127.0.0.1", free_ports(1)[0]), 0.3)
+
+    def test_a_busy_port(self):
+        """Is named."""
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen(1)
+            with pytest.raises(
+                RankError, match="Rank 0 cannot listen on 127.0.0.1.*already in use.*TENSORPACK_RANKS_ADDRESS"
+            ):
+                RankChannel(0, 2, taken.getsockname(), 1.0)
+
+    @pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n\r\n", b'{"type": "status"}\n', b"[]\n", b"\xff\n"])
+    def test_strangers(self, connect, said):
+        """What else comes to this port changes nothing."""
+        channels = connect(2)
+        with socket.create_connection(channels[0].address) as stranger:
+            stranger.sendall(said)
+            stranger.settimeout(2)
+            assert b"" == stranger.recv(100)
+        assert [["a", "a"]] * 2 == together(channels, lambda c: c.all_gather("still", "a"))
+
+    def test_a_rank_that_is_there_already(self, connect):
+        """Two processes with one number cannot be told apart: all end."""
+        channels = connect(2)
+        hello = {"type": "hello", "rank": 1, "size": 2, "token": "tensorpack_lite ranks 1"}
+        with socket.create_connection(channels[0].address) as twin:
+            twin.sendall(json.dumps(hello).encode() + b"\n")
+            assert "A process came as rank 1 of 2" in channels[0].wait_for_failure(2)
+
+
+def wait_until(condition):
+    """Wait for what another thread does."""
+    deadline = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < deadline, threading.enumerate()
+        time.sleep(0.01)
