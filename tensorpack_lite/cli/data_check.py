@@ -11,8 +11,8 @@ from typing import Any
 
 from tabulate import tabulate
 
-from ..dataflow.doctor import OK, Report, examine
-from ..dataflow.stage_speed import PipelineSpeed, StageSpeed
+from ..dataflow.doctor.examine import OK, Report, examine
+from ..dataflow.doctor.stage_speed import PipelineSpeed, StageSpeed
 
 __all__ = ["add_parser", "run"]
 

@@ -18,8 +18,8 @@ from ..utils import logger
 from ..utils.errors import missing, type_error
 from ..utils.serialize import loads
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, NotResetError, RNGDataFlow
-from .caffe_datum import decode_datum
-from .lmdb_files import KEYS_ENTRY, open_lmdb
+from .files.caffe_datum import decode_datum
+from .files.lmdb_files import KEYS_ENTRY, open_lmdb
 from .mapping import MapData
 
 __all__ = ["CaffeLMDB", "HDF5Data", "LMDBData", "LMDBDataDecoder", "SVMLightData"]

@@ -22,9 +22,9 @@ from ..utils.concurrency import enable_death_signal
 from ..utils.errors import type_error
 from ..utils.ordering import DIE
 from .base import DataFlow, DataFlowReentrantGuard, DataFlowTerminated, Datapoint
-from .pyzmq import load_zmq
-from .remote_receiver import MAX_BYTES, IpcFile, Receiver, open_socket
-from .wire import encode_datapoint, encode_error, encode_pickle
+from .network.pyzmq import load_zmq
+from .network.receiver import MAX_BYTES, IpcFile, Receiver, open_socket
+from .network.wire import encode_datapoint, encode_error, encode_pickle
 
 if TYPE_CHECKING:
     import zmq

@@ -24,13 +24,13 @@ import numpy as np
 from ..utils.errors import missing
 from ..utils.serialize import dumps, loads
 from .base import DataFlow, Datapoint
+from .files.lmdb_files import KEYS_ENTRY, LMDBWriter
+from .files.plain_pickle import check_plain, load_plain
+from .files.saving import known_length, one_pass, require_saveable, written_aside
+from .files.tfrecord import read_records, write_record
 from .format import HDF5Data, LMDBData, LMDBDataDecoder
-from .lmdb_files import KEYS_ENTRY, LMDBWriter
-from .plain_pickle import check_plain, load_plain
 from .raw import DataFromList
 from .repeat import FixedSizeData
-from .saving import known_length, one_pass, require_saveable, written_aside
-from .tfrecord import read_records, write_record
 
 __all__ = ["HDF5Serializer", "LMDBSerializer", "NumpySerializer", "TFRecordSerializer"]
 

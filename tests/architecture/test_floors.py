@@ -67,7 +67,7 @@ INSIDE_A_FUNCTION = {
         "tensorpack_lite.compat",
     ): "only a command that imported TensorFlow raises its errors; others run without it",
     (
-        "dataflow/pyzmq.py",
+        "dataflow/network/pyzmq.py",
         "zmq",
     ): "only data of other machines needs it, and every import would wait for it",
     (

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tensorpack_lite.dataflow.base import NotResetError
-from tensorpack_lite.dataflow.caffe_datum import decode_datum
+from tensorpack_lite.dataflow.files.caffe_datum import decode_datum
 from tensorpack_lite.dataflow.format import CaffeLMDB, HDF5Data, LMDBData, LMDBDataDecoder, SVMLightData
 from tensorpack_lite.utils import logger
 

@@ -16,16 +16,17 @@ import pytest
 import zmq
 from fakes.remote import drain
 
-from tensorpack_lite.dataflow import remote, remote_receiver
+from tensorpack_lite.dataflow import remote
 from tensorpack_lite.dataflow.base import DataFlow, DataFlowTerminated
 from tensorpack_lite.dataflow.batch import BatchData
+from tensorpack_lite.dataflow.network import receiver as remote_receiver
+from tensorpack_lite.dataflow.network.wire import encode_datapoint
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
 from tensorpack_lite.dataflow.remote import (
     RemoteDataZMQ,
     dump_dataflow_to_process_queue,
     send_dataflow_zmq,
 )
-from tensorpack_lite.dataflow.wire import encode_datapoint
 from tensorpack_lite.utils import logger
 from tensorpack_lite.utils.ordering import DIE
 

@@ -11,8 +11,9 @@ import zipfile
 import numpy as np
 import pytest
 
-from tensorpack_lite.dataflow import lmdb_files, serialize
+from tensorpack_lite.dataflow import serialize
 from tensorpack_lite.dataflow.base import DataFlow
+from tensorpack_lite.dataflow.files import lmdb_files
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
 from tensorpack_lite.dataflow.serialize import (
     HDF5Serializer,

@@ -13,9 +13,9 @@ from fakes.models import Mean
 from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow import DataFromList, MapData
+from tensorpack_lite.dataflow.network.receiver import open_socket
+from tensorpack_lite.dataflow.network.wire import encode_datapoint
 from tensorpack_lite.dataflow.remote import send_dataflow_zmq
-from tensorpack_lite.dataflow.remote_receiver import open_socket
-from tensorpack_lite.dataflow.wire import encode_datapoint
 from tensorpack_lite.input_source import FeedfreeInput, ZMQInput
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.train import SimpleTrainer, TrainConfig, launch_train_with_config

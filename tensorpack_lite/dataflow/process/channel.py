@@ -146,7 +146,9 @@ class Writer:
             return False
         slot_bytes = max(num_bytes, _MIN_SLOT_BYTES)
         if self._memory is not None:
-            slot_bytes += slot_bytes // 4  # the next one may be a little larger again
+            slot_bytes = 1 << (slot_bytes - 1).bit_length()  # the next one may be a little larger again
+            if 2 * slot_bytes > self._limit:
+                slot_bytes = num_bytes
             self._tell_once(
                 "grows", logger.info, f"datapoints grew; slots of shared memory now have {_mb(slot_bytes)}"
             )

@@ -77,7 +77,8 @@ def write_arrays(encoded: Encoded, memory: np.ndarray) -> None:
     """
     for offset, source in encoded.arrays:
         if isinstance(source, list):
-            rows, *rest = source[0].shape  # a stack lies in memory as what is joined along the first axis does
+            # what is joined along the first axis lies in memory as what is stacked on a new one
+            rows, *rest = source[0].shape
             stack = _array_at(memory, (offset, source[0].dtype, (len(source) * rows, *rest)))
             np.concatenate(source, out=stack)
         else:

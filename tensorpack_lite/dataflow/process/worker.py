@@ -125,7 +125,9 @@ class Outbox:
 
     def put(self, datapoints: list[Any]) -> bool:
         """Add datapoints; False when nobody takes them any more."""
-        self._items.extend(datapoints)  # adding to a deque needs no lock; the lock is only for waiting and waking
+        self._items.extend(
+            datapoints
+        )  # adding to a deque needs no lock; the lock is only for waiting and waking
         if self._taker_waits:
             with self._changed:
                 self._changed.notify_all()

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from fakes.datasets import pixels, python2_pickle
 
-from tensorpack_lite.dataflow.dataset import array_pickle
 from tensorpack_lite.dataflow.dataset.array_pickle import load_array_dict
+from tensorpack_lite.dataflow.files import plain_pickle
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 
@@ -129,9 +129,9 @@ class TestHostile:
         attack = b"\x80\x02cnumpy.core.multiarray\nscalar\n(N}X\x0c\x00\x00\x00__defaults__N" + b"stb."
         with pytest.raises(ValueError, match="plain data|not a pickled dict"):
             load(attack)
-        assert array_pickle._new_dtype.__defaults__ is None
-        assert ("C",) == array_pickle._buffer_array.__defaults__
-        assert {} == vars(array_pickle._scalar)
+        assert plain_pickle._new_dtype.__defaults__ is None
+        assert ("C",) == plain_pickle._buffer_array.__defaults__
+        assert {} == vars(plain_pickle._scalar)
 
     def test_persistent_ids(self, load):
         """Nothing outside of the file."""

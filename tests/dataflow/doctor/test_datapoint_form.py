@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorpack_lite.dataflow.datapoint_form import Forms, digest
+from tensorpack_lite.dataflow.doctor.datapoint_form import Forms, digest
 
 
 def forms(*datapoints):

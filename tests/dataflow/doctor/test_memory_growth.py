@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from tensorpack_lite.dataflow.memory_growth import Growth, measure_growth
+from tensorpack_lite.dataflow.doctor.memory_growth import Growth, measure_growth
 
 
 def chunks(kept):

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..utils.opencv import load_cv2
-from ..utils.protobuf import read_fields
+from ...utils.opencv import load_cv2
+from ...utils.protobuf import read_fields
 
 __all__ = ["decode_datum"]
 

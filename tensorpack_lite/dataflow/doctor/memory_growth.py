@@ -81,7 +81,9 @@ def _resident_megabytes(processes: list[psutil.Process]) -> float:
     total = 0
     for process in processes:
         try:
-            total += process.memory_info().rss
+            memory = process.memory_info()
+            # shared memory is taken once and used again; it fills up while the first datapoints pass
+            total += memory.rss - getattr(memory, "shared", 0)
         except psutil.NoSuchProcess:  # it ended meanwhile
             continue
     return total / 1e6

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 
 from tensorpack_lite.dataflow.batch import BatchData
+from tensorpack_lite.dataflow.doctor.picklable import find_unpicklable
 from tensorpack_lite.dataflow.mapping import MapData
 from tensorpack_lite.dataflow.mix import JoinData
-from tensorpack_lite.dataflow.picklable import find_unpicklable
 from tensorpack_lite.dataflow.raw import DataFromList
 
 

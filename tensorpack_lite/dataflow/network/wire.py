@@ -24,7 +24,7 @@ import msgpack
 import numpy as np
 from msgpack import fallback
 
-from ..utils.serialize import PickleSerializer
+from ...utils.serialize import PickleSerializer
 
 __all__ = [
     "VERSION",

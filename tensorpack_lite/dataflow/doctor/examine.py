@@ -19,13 +19,13 @@ from typing import Any, Callable, Iterable, Optional
 
 import numpy as np
 
-from ..utils.utils import enter_worker_stream, fix_rng_seed, make_worker_streams, reset_rng_seed
-from .base import DataFlow
+from ...utils.utils import enter_worker_stream, fix_rng_seed, make_worker_streams, reset_rng_seed
+from ..base import DataFlow
+from ..repeat import RepeatedData
+from ..runner_thread import MultiThreadRunner
 from .datapoint_form import Forms, digest
 from .memory_growth import measure_growth
 from .picklable import find_unpicklable
-from .repeat import RepeatedData
-from .runner_thread import MultiThreadRunner
 from .stage_speed import PipelineSpeed, measure_stages, num_workers, stage_name, walk
 
 __all__ = ["BROKEN", "NOT_CHECKED", "OK", "WARNING", "Finding", "Report", "examine"]

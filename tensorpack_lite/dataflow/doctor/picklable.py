@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 from typing import Any, Iterator
 
-from .base import DataFlow
+from ..base import DataFlow
 from .stage_speed import stage_name
 
 __all__ = ["find_unpicklable"]

@@ -12,7 +12,7 @@ import threading
 from typing import Any
 from weakref import WeakValueDictionary
 
-from ..utils.errors import missing
+from ...utils.errors import missing
 
 __all__ = ["KEYS_ENTRY", "LMDBWriter", "open_lmdb"]
 

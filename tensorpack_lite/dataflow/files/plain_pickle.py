@@ -11,7 +11,8 @@ own, which would believe whatever the pickle says, are never called.
 from __future__ import annotations
 
 import pickle
-from typing import IO, Any
+from functools import partial
+from typing import IO, Any, Callable
 
 import numpy as np
 
@@ -19,21 +20,25 @@ __all__ = ["check_plain", "load_plain"]
 
 _KINDS = "?biufcSU"  # of the dtypes that can be read
 _SCALARS = (type(None), bool, int, float, complex, str, bytes)
-_BUILTINS = {"complex": complex, "set": set, "frozenset": frozenset, "bytearray": bytearray}
 
 
-def load_plain(file: IO[bytes]) -> Any:
+def load_plain(file: IO[bytes], encoding: str = "ASCII") -> Any:
     """
-    Read one pickle.
+    Read one pickle, of any protocol and of Python 2 or 3.
 
     Args:
         file: open for reading, where the pickle begins.
+        encoding: of the strings of Python 2; "bytes" gives them as bytes.
+
+    Returns:
+        The value. Arrays are new and belong to the caller.
 
     Raises:
         ValueError: it is damaged, or has in it what is not plain data; that is not run.
+        OSError: the file cannot be read.
     """
     try:
-        return _finished(_Unpickler(file).load())
+        return _finished(_Unpickler(file, encoding=encoding).load())
     except OSError:
         raise
     except Exception as error:  # a damaged or hostile pickle makes the unpickler raise anything
@@ -69,25 +74,24 @@ class _Unpickler(pickle.Unpickler):
     """Knows the names that pickles of plain data use, and no other."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if module == "builtins" and name in _BUILTINS:
-            return _BUILTINS[name]
-        stand_in = _STAND_INS.get((module.replace("numpy._core", "numpy.core"), name))
+        module = module.replace("numpy._core", "numpy.core").replace("__builtin__", "builtins")
+        stand_in = _STAND_INS.get((module, name))
         if stand_in is None:
             raise pickle.UnpicklingError(f"it wants {module}.{name}, which was not run")
-        return stand_in
+        return partial(stand_in)  # a new one each time, because a pickle can set attributes of what it gets
 
 
 class _Dtype:
     """A dtype; of its state only the byte order is believed."""
 
-    def __init__(self, code: str, *_flags: Any) -> None:
-        self.dtype = np.dtype(code)
+    def __init__(self, code: Any) -> None:
+        self.dtype = np.dtype(_text(code))
         if self.dtype.kind not in _KINDS + "O":
             raise pickle.UnpicklingError(f"an array of dtype {self.dtype}")
 
     def __setstate__(self, state: Any) -> None:
-        if state[1] in ("<", ">"):
-            self.dtype = self.dtype.newbyteorder(state[1])
+        if _text(state[1]) in ("<", ">"):
+            self.dtype = self.dtype.newbyteorder(_text(state[1]))  # type: ignore[arg-type]
 
 
 class _Array:
@@ -95,36 +99,71 @@ class _Array:
 
     value: np.ndarray
 
-    def __init__(self, *_arguments: Any) -> None:
-        pass
-
     def __setstate__(self, state: Any) -> None:
         _version, shape, dtype, is_fortran, content = state
-        if dtype.dtype.kind == "O":
-            flat = np.empty(len(content), dtype=object)
-            for place, element in enumerate(content):
-                flat[place] = element
-        else:
-            flat = np.frombuffer(content, dtype.dtype)
-        order = "F" if is_fortran else "C"
-        self.value = np.array(flat.reshape(shape, order=order), order=order)  # type: ignore[call-overload]
+        self.value = _array_of(content, dtype, shape, "F" if is_fortran else "C")
 
 
-class _NdarrayName:
-    """Stands for the name `numpy.ndarray`, which a pickle gives to `_reconstruct`."""
+def _array_of(content: Any, dtype: _Dtype, shape: Any, order: str) -> np.ndarray:
+    if dtype.dtype.kind == "O":
+        flat = np.empty(len(content), dtype=object)
+        for place, element in enumerate(content):
+            flat[place] = element
+    else:
+        flat = np.frombuffer(content, dtype.dtype)
+    order = "F" if order == "F" else "C"
+    return np.array(flat.reshape(shape, order=order), order=order)  # type: ignore[call-overload,no-any-return]
 
 
-def _scalar(dtype: _Dtype, content: bytes) -> Any:
+def _new_dtype(code: Any, *_flags: Any) -> _Dtype:
+    return _Dtype(code)
+
+
+def _new_array(*_arguments: Any) -> _Array:
+    """Stand in for NumPy's `_reconstruct`, and for the name of its class."""
+    return _Array()
+
+
+def _buffer_array(content: Any, dtype: _Dtype, shape: Any, order: str = "C") -> _Array:
+    """Stand in for NumPy's `_frombuffer`, of pickle protocol 5."""
+    array = _Array()
+    array.value = _array_of(content, dtype, shape, order)
+    return array
+
+
+def _scalar(dtype: _Dtype, content: Any) -> Any:
     if dtype.dtype.kind == "O":
         raise pickle.UnpicklingError("a scalar of dtype object")
     return np.frombuffer(content, dtype.dtype)[0]
 
 
-_STAND_INS: dict[tuple[str, str], Any] = {
-    ("numpy", "dtype"): _Dtype,
-    ("numpy", "ndarray"): _NdarrayName,
-    ("numpy.core.multiarray", "_reconstruct"): _Array,
+def _encoded(text: str, _encoding: Any = None) -> bytes:
+    """Stand in for `_codecs.encode`: bytes that Python 3 wrote for Python 2."""
+    return text.encode("latin1")
+
+
+def _bytearray(content: Any = b"", encoding: str = "latin1") -> bytearray:
+    """Stand in for `bytearray`, which would also take a size, of any amount of memory."""
+    if not isinstance(content, (bytes, str)):
+        raise pickle.UnpicklingError("it wants a bytearray of no bytes, which was not run")
+    return bytearray(content.encode(encoding) if isinstance(content, str) else content)
+
+
+def _text(value: Any) -> str:
+    return value.decode("latin1") if isinstance(value, bytes) else str(value)
+
+
+_STAND_INS: dict[tuple[str, str], Callable[..., Any]] = {
+    ("numpy", "dtype"): _new_dtype,
+    ("numpy", "ndarray"): _new_array,  # only named, as the argument of the next
+    ("numpy.core.multiarray", "_reconstruct"): _new_array,
     ("numpy.core.multiarray", "scalar"): _scalar,
+    ("numpy.core.numeric", "_frombuffer"): _buffer_array,
+    ("_codecs", "encode"): _encoded,
+    ("builtins", "bytearray"): _bytearray,
+    ("builtins", "complex"): complex,
+    ("builtins", "set"): set,
+    ("builtins", "frozenset"): frozenset,
 }
 
 

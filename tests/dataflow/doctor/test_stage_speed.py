@@ -8,6 +8,7 @@ import pytest
 
 from tensorpack_lite.dataflow.base import DataFlow
 from tensorpack_lite.dataflow.batch import BatchData
+from tensorpack_lite.dataflow.doctor.stage_speed import measure_stages, num_workers, stage_name, walk
 from tensorpack_lite.dataflow.map_and_batch import MultiProcessMapAndBatchData
 from tensorpack_lite.dataflow.map_thread import MultiThreadMapData
 from tensorpack_lite.dataflow.mapping import MapData, MapDataComponent
@@ -15,7 +16,6 @@ from tensorpack_lite.dataflow.mix import JoinData
 from tensorpack_lite.dataflow.raw import DataFromList
 from tensorpack_lite.dataflow.runner import MultiProcessRunnerZMQ
 from tensorpack_lite.dataflow.runner_thread import MultiThreadRunner
-from tensorpack_lite.dataflow.stage_speed import measure_stages, num_workers, stage_name, walk
 
 
 def source():

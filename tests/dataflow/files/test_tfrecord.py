@@ -7,7 +7,7 @@ import io
 import numpy as np
 import pytest
 
-from tensorpack_lite.dataflow.tfrecord import crc32c, read_records, write_record
+from tensorpack_lite.dataflow.files.tfrecord import crc32c, read_records, write_record
 
 # written by TensorFlow 2.15: the records b"abc" and b""
 GOLDEN = bytes.fromhex("0300000000000000b099490e6162636e57f121000000000000000029039807d8ea82a2")

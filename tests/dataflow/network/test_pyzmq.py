@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tensorpack_lite.dataflow import DataFromList, RemoteDataZMQ, send_dataflow_zmq
-from tensorpack_lite.dataflow.pyzmq import load_zmq
+from tensorpack_lite.dataflow.network.pyzmq import load_zmq
 
 
 def test_the_module():

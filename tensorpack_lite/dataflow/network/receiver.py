@@ -16,8 +16,8 @@ import stat
 import time
 from typing import TYPE_CHECKING, NoReturn
 
-from ..utils import logger
-from .base import DataFlowTerminated, Datapoint
+from ...utils import logger
+from ..base import DataFlowTerminated, Datapoint
 from .pyzmq import load_zmq
 from .wire import VersionError, WireError, decode
 

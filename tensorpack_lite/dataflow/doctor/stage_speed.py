@@ -15,14 +15,14 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Iterator, Sequence
 
-from .base import DataFlow, Datapoint, ProxyDataFlow
-from .batch import BatchData
-from .map_and_batch import MultiProcessMapAndBatchDataZMQ
-from .map_engine import ParallelMapData
-from .mapping import MapData
-from .repeat import RepeatedData
-from .runner import MultiProcessRunner, MultiProcessRunnerZMQ
-from .runner_thread import MultiThreadRunner
+from ..base import DataFlow, Datapoint, ProxyDataFlow
+from ..batch import BatchData
+from ..map_and_batch import MultiProcessMapAndBatchDataZMQ
+from ..map_engine import ParallelMapData
+from ..mapping import MapData
+from ..repeat import RepeatedData
+from ..runner import MultiProcessRunner, MultiProcessRunnerZMQ
+from ..runner_thread import MultiThreadRunner
 
 __all__ = ["PipelineSpeed", "StageSpeed", "measure_stages", "num_workers", "stage_name", "walk"]
 

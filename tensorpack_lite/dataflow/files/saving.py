@@ -12,10 +12,10 @@ import uuid
 from contextlib import contextmanager
 from typing import Any, Iterator
 
-from ..utils import logger
-from ..utils.errors import type_error
-from ..utils.utils import get_tqdm
-from .base import DataFlow, Datapoint
+from ...utils import logger
+from ...utils.errors import type_error
+from ...utils.utils import get_tqdm
+from ..base import DataFlow, Datapoint
 
 __all__ = ["known_length", "one_pass", "require_saveable", "written_aside"]
 

@@ -13,7 +13,7 @@ import msgpack
 import numpy as np
 import pytest
 
-from tensorpack_lite.dataflow.wire import (
+from tensorpack_lite.dataflow.network.wire import (
     VERSION,
     VersionError,
     WireError,

@@ -11,7 +11,7 @@ import pytest
 
 from tensorpack_lite.dataflow.base import DataFlow, RNGDataFlow
 from tensorpack_lite.dataflow.batch import BatchData
-from tensorpack_lite.dataflow.doctor import BROKEN, NOT_CHECKED, OK, WARNING, _Doctor, examine
+from tensorpack_lite.dataflow.doctor.examine import BROKEN, NOT_CHECKED, OK, WARNING, _Doctor, examine
 from tensorpack_lite.dataflow.map_thread import MultiThreadMapData
 from tensorpack_lite.dataflow.mapping import MapData
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
@@ -248,7 +248,7 @@ class TestBroken:
         assert ["first datapoint", "length"] == [finding.check for finding in report.findings]
         assert BROKEN == report["length"].status
         assert "the pipeline raised OSError: the disk is gone" in report["length"].text
-        assert "test_doctor.py:" in report["length"].text
+        assert "test_examine.py:" in report["length"].text
         assert report.speed is None
 
     def test_an_error_of_a_worker(self):
@@ -257,7 +257,7 @@ class TestBroken:
         assert [("first datapoint", BROKEN)] == [
             (finding.check, finding.status) for finding in report.findings
         ]
-        assert "test_doctor.py:" in report["first datapoint"].text
+        assert "test_examine.py:" in report["first datapoint"].text
 
     @pytest.mark.parametrize(
         ("build", "text"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import zmq
 
-from tensorpack_lite.dataflow.remote_receiver import Receiver
+from tensorpack_lite.dataflow.network.receiver import Receiver
 
 
 def test_a_sender_that_came_and_went_between_two_looks(tmp_path):
