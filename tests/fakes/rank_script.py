@@ -13,12 +13,14 @@ import time
 
 import numpy as np
 
-from tensorpack_lite.callbacks import ModelSaver
+from tensorpack_lite.callbacks import CheckReplicas, ModelSaver
 from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.raw import DataFromGenerator
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.state import StopTraining
+from tensorpack_lite.tfutils.sessinit import SmartInit
 from tensorpack_lite.train import ModelDesc
 from tensorpack_lite.train.collective import CollectiveTrainer
 from tensorpack_lite.utils import logger
@@ -75,6 +77,10 @@ class Faulty(Callback):
                 raise KeyError("planted in a callback")
             if self.fault == "behind":
                 time.sleep(60)
+            if self.fault == "early end":
+                raise StopTraining("planted")
+            if self.fault == "drift":
+                tf.trainable_variables()[1].load(np.ones((6, 3)), ctx.session)
 
     def _trigger_step(self):
         if self.fault == "slow chief" and self.trainer.rank == 0 and self.local_step == 5:
@@ -124,7 +130,7 @@ def main(directory, fault="", limit="20"):
     rank = trainer.rank
     tf.set_random_seed(rank)  # other initial values on each rank: the chief's must win
     if trainer.is_chief:
-        logger.set_logger_dir(os.path.join(directory, f"log-{trainer.size}"))
+        logger.set_logger_dir(os.path.join(directory, f"log-{trainer.size}{fault}"))
     ranks = range(2) if trainer.size == 1 else [rank]
     data = DataFromGenerator(lambda: failing(batches(ranks), rank if fault == "data" else 0))
     if fault == "graph error" and rank == 1:
@@ -133,9 +139,18 @@ def main(directory, fault="", limit="20"):
     trainer.setup_graph(model.get_input_signature(), FeedInput(data), model.build_graph, model.get_optimizer)
     callbacks = [ModelSaver(), Keep(os.path.join(directory, f"rank-{rank}-of-{trainer.size}.npz"))]
     callbacks += [SlowChief()] if fault == "slow chief" else [Faulty(fault)] if fault else []
+    callbacks += [CheckReplicas(4)] if fault in ("drift", "fp16") else []
     steps = STEPS + (fault == "steps" and rank == 1)
     trainer.train_with_defaults(
-        callbacks=callbacks, monitors=[], extra_callbacks=[], steps_per_epoch=steps, max_epoch=1
+        callbacks=callbacks,
+        monitors=[],
+        extra_callbacks=[],
+        steps_per_epoch=steps,
+        session_init=SmartInit(os.path.join(directory, "log-2", "checkpoint"))
+        if fault == "resume" and rank == 0
+        else None,
+        starting_epoch=2 if fault == "resume" and rank == 0 else 1,  # the chief's counts
+        max_epoch=2 if fault == "resume" else 1,
     )
 
 

@@ -79,6 +79,17 @@ class TestTwoRanks:
         assert np.array_equal(first["w0"], second["w0"])
         assert 0 < np.abs(first["w0"] - one["w0"]).max() < 5e-3
 
+    def test_resuming(self, tmp_path):
+        """The chief's checkpoint and first epoch are every rank's."""
+        assert 0 == launch(2, SCRIPT, tmp_path).code
+        ended = launch(2, SCRIPT, tmp_path, "resume")
+        assert 0 == ended.code, ended.out + ended.err
+        first, second = weights(tmp_path, 0, 2), weights(tmp_path, 1, 2)
+        assert 40 == first["global_step"] == second["global_step"]
+        assert np.array_equal(first["w0"], second["w0"])
+        assert "[1] " in ended.out
+        assert 2 == ended.out.count("Start epoch 2")
+
     def test_a_chief_that_takes_long(self, tmp_path):
         """Its own callbacks may take longer than the time limit."""
         ended = launch(2, SCRIPT, tmp_path, "slow chief", "2")
@@ -102,6 +113,8 @@ class TestFaults:
             ("graph error", 20, "Rank 1 has died without a word"),
             ("graph", 20, "Rank 1 does not fit to rank 0: variable w0 is ['float32', '(5, 7)'] there"),
             ("steps", 20, "Rank 1 does not fit to rank 0: steps_per_epoch is 21 there and 20 on rank 0"),
+            ("early end", 4, "waiting for the others (the end of training)"),
+            ("drift", 20, "after step 8 variable w1 of rank 1 differs from that of rank 0"),
             ("late", 4, "Rank 1 of 2 did not come within 4 s"),
         ],
     )
