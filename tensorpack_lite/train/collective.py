@@ -194,8 +194,10 @@ class CollectiveTrainer(SingleCostTrainer):
             raise
 
     def _broadcast(self) -> None:
+        session: Any = tf.get_default_session()
+        ranks: Any = self.ranks
         try:
-            tf.get_default_session().run(self._sync_op)
+            ranks.waiting("taking rank 0's variables", lambda: session.run(self._sync_op))
         except tf.errors.OpError as error:
             self._explain(error)
             raise

@@ -59,6 +59,7 @@ class RankWatch:
     def __init__(self, rank: int, size: int, address: tuple[str, int], time_limit: float) -> None:
         self.rank, self.size = rank, size
         self._place = "building the graph"
+        self._waits_in: str | None = None
         self._trainer: Any = None
         self._main_thread = threading.get_ident()
         self.channel = RankChannel(rank, size, address, time_limit, where=self._where)
@@ -73,6 +74,20 @@ class RankWatch:
         """
         self._trainer = trainer
         return _Reporting(self, place)
+
+    def waiting(self, place: str, function: Callable[[], None]) -> None:
+        """
+        Call a function that waits for the other ranks, outside a step.
+
+        Args:
+            place: what it does, in words.
+            function: without arguments.
+        """
+        self._waits_in = place
+        try:
+            function()
+        finally:
+            self._waits_in = None
 
     def explain(self, error: BaseException) -> None:
         """
@@ -133,6 +148,8 @@ class RankWatch:
     def _where(self) -> Dict[str, Any]:
         trainer = self._trainer
         step = trainer.global_step if trainer is not None else 0
+        if self._waits_in is not None:
+            return {"kind": "step", "step": step, "where": self._waits_in}
         frame = sys._current_frames().get(self._main_thread)
         in_step = False
         callback, moment = None, ""
@@ -145,13 +162,12 @@ class RankWatch:
             elif frame.f_code is HookedSession.run.__code__:
                 in_step = True
             frame = frame.f_back
-        if callback is not None and not isinstance(callback, RankCallback):
+        if callback is not None:
             is_excused = self.rank == 0 and (callback.chief_only or isinstance(callback, MonitorBase))
             where = f"in callback {callback}, {moment}"
             return {"kind": "excused" if is_excused else "busy", "step": step, "where": where}
-        if in_step or isinstance(callback, RankCallback):
-            where = f"in step {step + 1}" if in_step else f"taking rank 0's variables ({moment})"
-            return {"kind": "step", "step": step, "where": where}
+        if in_step:
+            return {"kind": "step", "step": step, "where": f"in step {step + 1}"}
         kind = "excused" if self.rank == 0 and self._place.startswith("initializing") else "busy"
         return {"kind": kind, "step": step, "where": self._place}
 

@@ -84,8 +84,10 @@ class TestWhere:
     def test_while_it_takes_variables(self, watch):
         """The others are waited for."""
         seen = []
-        RankCallback(watch, lambda: seen.append(watch._where()), lambda: True).before_train()
-        assert {"kind": "step", "step": 0, "where": "taking rank 0's variables (_before_train)"} == seen[0]
+        look = RankCallback(watch, lambda: seen.append(watch._where()), lambda: True).before_train
+        watch.waiting("taking rank 0's variables", look)
+        assert [{"kind": "step", "step": 0, "where": "taking rank 0's variables"}] == seen
+        assert "building the graph" == watch._where()["where"]
 
 
 class TestCompare:

@@ -1,0 +1,55 @@
+"""callbacks/replicas.py; with real ranks: tests/train/test_collective.py."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from fakes.trainers import CountingTrainer
+
+from tensorpack_lite.callbacks import CheckReplicas
+from tensorpack_lite.utils.ranks import RankError
+
+
+class Channel:
+    """Answers for two ranks; the second one's checksums are what a function makes of the first one's."""
+
+    def __init__(self, change):
+        self.change, self.names = change, []
+
+    def all_gather(self, name, value):
+        self.names.append(name)
+        return [value, self.change(dict(value))]
+
+
+def train(change, every=2):
+    """Train six steps."""
+    trainer = CountingTrainer()
+    channel = Channel(change)
+    trainer.ranks = SimpleNamespace(channel=channel)
+    trainer.train_with_defaults(
+        callbacks=[CheckReplicas(every)], monitors=[], extra_callbacks=[], steps_per_epoch=3, max_epoch=2
+    )
+    return channel
+
+
+class TestCheckReplicas:
+    def test_equal(self):
+        """Every so many steps of training, not of an epoch, and nothing is wrong."""
+        assert [f"comparing replicas after step {i}" for i in (2, 4, 6)] == train(lambda sums: sums).names
+
+    def test_different(self):
+        """The variable and the rank are named."""
+        with pytest.raises(
+            RankError, match="after step 2 variable global_step of rank 1 differs from that of rank 0"
+        ):
+            train(lambda sums: {**sums, "global_step": 0})
+
+    def test_a_variable_of_the_chief_s(self):
+        """That another rank does not have is not compared."""
+        assert 3 == len(train(lambda sums: {}).names)
+
+    def test_wrong_interval(self):
+        """Is refused."""
+        with pytest.raises(ValueError, match="every_k_steps is 0, wanted at least 1"):
+            CheckReplicas(0)
