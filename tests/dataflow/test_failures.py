@@ -36,6 +36,11 @@ ONE_OF_EACH_KIND = ["error", "system exit", "sigkill", "components"]
 OTHER_SOCKET = "RemoteDataZMQ ipc"  # above the socket it is the same as tcp
 AFTER_SPAWN = ["error", "unpicklable error", "sigkill", "os._exit"]
 WITH_PROCESSES = [name for name, both in cases.PIPELINES.items() if both["function"].kind == "process"]
+TRAINED = [
+    name if name == "MultiProcessRunnerZMQ" else pytest.param(name, marks=pytest.mark.full)
+    for name in cases.PIPELINES
+    if ALL or name != OTHER_SOCKET
+]
 HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
 
 
@@ -60,7 +65,7 @@ class TestEveryFault:
 
     @pytest.mark.skipif(not HAS_TENSORFLOW, reason="trains")
     @pytest.mark.parametrize("consumer", ["training", "inference"])
-    @pytest.mark.parametrize("pipeline", [name for name in cases.PIPELINES if ALL or name != OTHER_SOCKET])
+    @pytest.mark.parametrize("pipeline", TRAINED)
     def test_in_a_trainer(self, pipeline, consumer):
         """Behind a QueueInput, and in an InferenceRunner."""
         assert "" == wrong(pipeline, consumer, "fork", *([] if ALL else ONE_OF_EACH_KIND))

@@ -128,6 +128,7 @@ def test_a_second_run_resumes(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["mnist_convnet.py", "mnist_plain_tf.py"])
 def test_the_convnets_reach_what_is_claimed(name, tmp_path):
     """Digits: a validation accuracy of at least 0.98 after all epochs."""
@@ -136,6 +137,7 @@ def test_the_convnets_reach_what_is_claimed(name, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_keras_and_the_first_generation_reach_what_is_claimed(tmp_path):
     """Digits: at least 0.975 of the validation images are right after all epochs."""
     run("trainv1_digits.py", ["--log-dir", "old"], tmp_path)
@@ -154,6 +156,7 @@ def test_the_first_generation_resumes(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_mnist_is_split_when_only_half_is_there(tmp_path):
     """On the 10,000 real MNIST images beside the repository: at least 0.975 on the 2,000 that are kept apart."""
     directory = ROOT.parent / "shared" / "data" / "mnist"
@@ -326,6 +329,7 @@ def sigmoid(x):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_word_model_remembers(tmp_path, run_example):
     """In 1 of its 8 epochs the perplexity comes below 5, of 100 words; 3.03 is the best there is."""
     run_example("ptb_lstm.py", ["--max-epoch", "1", "--log-dir", "log"], tmp_path)
@@ -333,6 +337,7 @@ def test_the_word_model_remembers(tmp_path, run_example):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_character_model_learns_and_writes(tmp_path, run_example):
     """In 2 of its 10 epochs it comes from 6 bits to below 4; `--sample` goes on from the words it is given."""
     run_example("char_rnn.py", ["--max-epoch", "2", "--log-dir", "log"], tmp_path)

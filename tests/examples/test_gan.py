@@ -254,6 +254,7 @@ def images_in_event_file(directory):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_wgan_learns(tmp_path, run_example):
     """
     In 8 of its 20 epochs the critic's distance falls to half of its peak; samples are smooth as digits are and noise is not,
