@@ -92,7 +92,7 @@ class SlowChief(Callback):
 
     @staticmethod
     def work():
-        time.sleep(3)
+        time.sleep(7)
 
     def _trigger_step(self):
         if self.local_step == 5:
