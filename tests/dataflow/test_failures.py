@@ -36,11 +36,18 @@ ONE_OF_EACH_KIND = ["error", "system exit", "sigkill", "components"]
 OTHER_SOCKET = "RemoteDataZMQ ipc"  # above the socket it is the same as tcp
 AFTER_SPAWN = ["error", "unpicklable error", "sigkill", "os._exit"]
 WITH_PROCESSES = [name for name, both in cases.PIPELINES.items() if both["function"].kind == "process"]
-TRAINED = [
-    name if name == "MultiProcessRunnerZMQ" else pytest.param(name, marks=pytest.mark.full)
-    for name in cases.PIPELINES
-    if ALL or name != OTHER_SOCKET
-]
+
+
+def on_the_newest(names, but):
+    """Parameters of which all but some run on one TensorFlow only: workers, sockets and Python are the same there."""
+    return [name if name in but else pytest.param(name, marks=pytest.mark.full) for name in names]
+
+
+LOOPED = on_the_newest(cases.PIPELINES, but=[name for name in cases.PIPELINES if "Remote" not in name])
+SPAWNED = on_the_newest(WITH_PROCESSES, but=["MultiProcessRunnerZMQ"])
+TRAINED = on_the_newest(
+    [name for name in cases.PIPELINES if ALL or name != OTHER_SOCKET], but=["MultiProcessRunnerZMQ"]
+)
 HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
 
 
@@ -52,13 +59,13 @@ def wrong(*arguments):
 
 
 class TestEveryFault:
-    @pytest.mark.parametrize("pipeline", cases.PIPELINES)
+    @pytest.mark.parametrize("pipeline", LOOPED)
     def test_in_a_loop(self, pipeline):
         """Bare iteration, forked workers."""
         some = [] if ALL or pipeline != OTHER_SOCKET else ONE_OF_EACH_KIND
         assert "" == wrong(pipeline, "iteration", "fork", *some)
 
-    @pytest.mark.parametrize("pipeline", WITH_PROCESSES)
+    @pytest.mark.parametrize("pipeline", SPAWNED)
     def test_after_spawn(self, pipeline):
         """Bare iteration, spawned workers."""
         assert "" == wrong(pipeline, "iteration", "spawn", *([] if ALL else AFTER_SPAWN))

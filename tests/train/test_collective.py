@@ -96,25 +96,30 @@ class TestTwoRanks:
         assert 0 == ended.code, ended.out + ended.err
 
 
+def full(*values):
+    """A fault that CI plants on the newest TensorFlow only: what notices it is the same on all."""
+    return pytest.param(*values, marks=pytest.mark.full)
+
+
 @pytest.mark.slow
 class TestFaults:
     @pytest.mark.parametrize(
         ("fault", "limit", "told"),
         [
             ("kill", 20, "Rank 1 has died without a word, last seen after step"),
-            ("stop", 6, "Rank 1 has been silent for 6 s, last seen after step"),
-            (
+            full("stop", 6, "Rank 1 has been silent for 6 s, last seen after step"),
+            full(
                 "behind",
                 6,
                 "Rank 1 has kept others waiting for 6 s, last seen after step 5, in callback Faulty, _before_run",
             ),
             ("callback", 20, "Rank 1 failed after step 5, training: KeyError: 'planted in a callback'"),
-            ("data", 20, "Rank 1 failed after step 5, training: ValueError"),
-            ("graph error", 20, "Rank 1 has died without a word"),
+            full("data", 20, "Rank 1 failed after step 5, training: ValueError"),
+            full("graph error", 20, "Rank 1 has died without a word"),
             ("graph", 20, "Rank 1 does not fit to rank 0: variable w0 is ['float32', '(5, 7)'] there"),
             ("steps", 20, "Rank 1 does not fit to rank 0: steps_per_epoch is 21 there and 20 on rank 0"),
-            ("early end", 6, "waiting for the others (the end of training)"),
-            ("drift", 20, "after step 8 variable w1 of rank 1 differs from that of rank 0"),
+            full("early end", 6, "waiting for the others (the end of training)"),
+            full("drift", 20, "after step 8 variable w1 of rank 1 differs from that of rank 0"),
             ("late", 4, "Rank 1 of 2 did not come within 4 s"),
         ],
     )
