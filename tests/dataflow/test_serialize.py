@@ -10,6 +10,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from fakes.reading import send_second_half
 
 from tensorpack_lite.dataflow import serialize
 from tensorpack_lite.dataflow.base import DataFlow
@@ -87,12 +88,6 @@ def ready(flow):
     """After its reset."""
     flow.reset_state()
     return flow
-
-
-def second_half_of(flow, connection) -> None:
-    """What another process reads."""
-    flow.reset_state()
-    connection.send(read(flow)[3:])
 
 
 def save_as(name, flow, path) -> None:
@@ -202,7 +197,7 @@ class TestAll:
         read(mine)
         context = multiprocessing.get_context(method)
         ours, theirs = context.Pipe()
-        process = context.Process(target=second_half_of, args=(load_as(name, path), theirs))
+        process = context.Process(target=send_second_half, args=(load_as(name, path), theirs))
         process.start()
         assert ours.poll(60)
         assert [3, 4, 5] == ours.recv()
