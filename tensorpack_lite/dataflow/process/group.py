@@ -20,7 +20,7 @@ from .worker import CHUNK_LENGTH, Task, WorkerSetup, run_worker
 __all__ = ["Settings", "WorkerGroup"]
 
 _DEATH_CHECK_SECONDS = 0.5
-_EXIT_SECONDS = 5
+_EXIT_SECONDS = 1  # workers die by SIGTERM itself, unless somebody gave them a handler
 
 
 class Settings(NamedTuple):
