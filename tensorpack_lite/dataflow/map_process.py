@@ -114,13 +114,13 @@ def map_arriving(map_func: Callable[[Any], Any], connection: Any, who: str) -> I
 
     Yields:
         Results; several at once if they come fast, so that they travel together.
+
+    Raises:
+        ChannelClosed: the writer is gone.
     """
     reader = Reader(connection)
     while True:
-        try:
-            datapoints = deque(reader.receive())
-        except ChannelClosed:
-            return
+        datapoints = deque(reader.receive())
         while datapoints:
             results = []
             begin = time.perf_counter()

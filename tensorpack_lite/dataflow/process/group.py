@@ -8,18 +8,21 @@ import multiprocessing
 import os
 import pickle
 import selectors
+import time
 import weakref
+from multiprocessing import connection
 from typing import Any, Iterator, NamedTuple, NoReturn, Optional, Sequence
 
 from ...utils.concurrency import ensure_proc_terminate, is_main_thread, start_proc_mask_signal
 from ...utils.utils import make_worker_streams
 from .channel import MAX_SLOTS, ChannelClosed, Reader
 from .errors import died
-from .worker import CHUNK_LENGTH, Task, WorkerSetup, run_worker
+from .worker import CHUNK_LENGTH, FOLLOWED_EXIT_CODE, Task, WorkerSetup, run_worker
 
 __all__ = ["Settings", "WorkerGroup"]
 
 _DEATH_CHECK_SECONDS = 0.5
+_CULPRIT_SECONDS = 5  # a worker that follows another may be faster than that one is with its end
 _EXIT_SECONDS = 1  # workers die by SIGTERM itself, unless somebody gave them a handler
 
 
@@ -117,8 +120,8 @@ class WorkerGroup:
                 f"{multiprocessing.get_start_method()!r}: {error}. Use functions and classes of a module, no lambda."
             ) from error
         finally:
-            for connection in (there, *task.sources, *task.targets):
-                connection.close()
+            for unused in (there, *task.sources, *task.targets):
+                unused.close()
         ensure_proc_terminate(process)
         self._processes.append(process)
         self._readers.append(Reader(here))
@@ -129,22 +132,34 @@ class WorkerGroup:
         Raise what went wrong, after the channel of a worker was found closed.
 
         Args:
-            number: of the worker. It may have ended only because another one did.
+            index: of the worker. It may have ended only because another one did.
 
         Raises:
             BaseException: the error that a worker sent before it ended, or WorkerDied; all workers are stopped.
         """
-        self._processes[index].join(_DEATH_CHECK_SECONDS)
         try:
-            for other, process in enumerate(self._processes):
-                if process.exitcode is not None:
-                    self._raise_if_it_sent_an_error(other)
-            culprits = [i for i, process in enumerate(self._processes) if process.exitcode]
-            culprit = culprits[0] if culprits else index
+            culprit = self._find_culprit(index)
+            ended = [i for i, process in enumerate(self._processes) if process.exitcode is not None]
+            for each in [culprit, *ended]:
+                self._raise_if_it_sent_an_error(each)
             process = self._processes[culprit]
             raise died(self._who, self._tasks[culprit].where, culprit, process.pid, process.exitcode)
         finally:
             self.stop()
+
+    def _find_culprit(self, index: int) -> int:
+        """Find who ended of himself: a worker whose channel is closed may only have followed another."""
+        self._processes[index].join(_EXIT_SECONDS)
+        deadline = time.monotonic() + _CULPRIT_SECONDS
+        while self._processes[index].exitcode == FOLLOWED_EXIT_CODE and time.monotonic() < deadline:
+            for other, process in enumerate(self._processes):
+                if process.exitcode not in (None, FOLLOWED_EXIT_CODE):
+                    return other
+            alive = [process.sentinel for process in self._processes if process.exitcode is None]
+            if not alive:
+                break
+            connection.wait(alive, deadline - time.monotonic())
+        return index
 
     def _raise_if_it_sent_an_error(self, index: int) -> None:
         """Read what a worker that ended has sent; do not wait for the end, which a grandchild may hold back."""
@@ -159,7 +174,7 @@ class WorkerGroup:
             return self._readers[index].receive()
         except ChannelClosed:
             self.raise_failure(index)
-        except BaseException:
+        except BaseException:  # a worker's error, or Ctrl-C: no worker stays behind it
             self.stop()
             raise
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import selectors
 import signal
+import sys
 import threading
 import time
 from collections import deque
@@ -22,10 +23,13 @@ from ...utils.utils import WorkerStream, enter_worker_stream
 from .channel import ChannelClosed, Writer
 from .errors import describe_error
 
-__all__ = ["CHUNK_BYTES", "CHUNK_LENGTH", "Outbox", "Task", "WorkerSetup", "run_worker", "take_chunk"]
+__all__ = [
+    "CHUNK_BYTES", "CHUNK_LENGTH", "FOLLOWED_EXIT_CODE", "Outbox", "Task", "WorkerSetup", "run_worker", "take_chunk",
+]  # fmt: skip
 
 CHUNK_LENGTH = 64
 CHUNK_BYTES = 1 << 20
+FOLLOWED_EXIT_CODE = 83  # of a worker that ended because one that it works with was gone
 _PARENT_CHECK_SECONDS = 0.3
 
 
@@ -97,10 +101,12 @@ def run_worker(setup: WorkerSetup, connection: Any, task: Task) -> None:
                 break
         outbox.end(None)
     except ChannelClosed:
-        outbox.end(None)  # a worker that this one works with is gone, and is missed where it was started
+        outbox.follow()
     except BaseException as error:  # noqa: BLE001 (it is raised in the process that started this one)
         outbox.end(error)
     sender.join()
+    if outbox.followed:
+        sys.exit(FOLLOWED_EXIT_CODE)
 
 
 class Outbox:
@@ -111,6 +117,10 @@ class Outbox:
         max_length: `put` returns only when fewer are there; 0: at once.
         chunk_length: how many `take` takes at most.
         patience: for how many seconds `put` waits at most; None: for ever.
+
+    Attributes:
+        error: what it ended with, or None.
+        followed: whether it ended because another worker did.
     """
 
     def __init__(self, max_length: int, chunk_length: int, patience: float | None = None) -> None:
@@ -122,6 +132,7 @@ class Outbox:
         self._taker_waits = False
         self._is_open = True
         self.error: BaseException | None = None
+        self.followed = False
 
     def put(self, datapoints: list[Any]) -> bool:
         """Add datapoints; False when nobody takes them any more."""
@@ -144,6 +155,11 @@ class Outbox:
             self._is_open = False
             self.error = error
             self._changed.notify_all()
+
+    def follow(self) -> None:
+        """End because a worker that this one works with is gone; it is missed where it was started."""
+        self.followed = True
+        self.end(None)
 
     def take(self) -> list[Any]:
         """Return what waits, as much as goes into one message; wait for it. Empty at the end."""
@@ -232,7 +248,7 @@ def _send_all(outbox: Outbox, setup: WorkerSetup, connection: Any, task: Task) -
             road.send(chunk)
         error = outbox.error
     except ChannelClosed:
-        outbox.end(None)
+        outbox.follow()
         return
     except BaseException as failure:  # noqa: BLE001 (a datapoint that cannot be sent: raised where it is awaited)
         outbox.end(None)

@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 import tensorpack_lite
+from tensorpack_lite.dataflow.process.channel import Reader
 from tensorpack_lite.dataflow.process.errors import WorkerDied
 from tensorpack_lite.dataflow.process.group import Settings, WorkerGroup
 from tensorpack_lite.dataflow.process.worker import Task
@@ -58,6 +59,25 @@ def with_grandchild():
         os._exit(0)
     yield [[0]]
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def leave_and_fail(connection):
+    """Fails some time after it closed its connection to another worker."""
+    connection.close()
+    time.sleep(0.5)
+    yield from fail_at(0, fail)
+
+
+def fail():
+    """The fault."""
+    raise ValueError("planted")
+
+
+def pass_on(connection):
+    """Yields what another worker sends."""
+    reader = Reader(connection)
+    while True:
+        yield reader.receive()
 
 
 def start(*makes, settings=ONE_BY_ONE, args=()):
@@ -112,6 +132,17 @@ class TestReceive:
         with pytest.raises(WorkerDied, match="was killed by SIGKILL"):
             first(group, 2)
         assert time.monotonic() - begin < 2.5
+
+    def test_a_worker_that_follows_another_is_not_blamed(self):
+        """Although it may end sooner than the one that it followed."""
+        reading, writing = multiprocessing.Pipe()
+        tasks = [
+            Task("in the first", leave_and_fail, (writing,), sources=[writing]),
+            Task("in the second", pass_on, (reading,), sources=[reading]),
+        ]
+        group = WorkerGroup("Stage", tasks, ONE_BY_ONE)
+        with pytest.raises(ValueError, match="Stage: worker 0 .*, in the first: planted"):
+            first(group, 1)
 
 
 class TestSignals:
