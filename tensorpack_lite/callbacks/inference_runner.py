@@ -305,9 +305,8 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
         input_callbacks = self._input_source.setup(tower_func.input_signature)
         towers: list[Any] = []
         for index, gpu in enumerate(self._gpus):
-            after = [
-                tower.inputs[0].op for tower in towers[-1:]
-            ]  # so that towers take their datapoints in order
+            # so that towers take their datapoints in order
+            after = [tower.inputs[0].op for tower in towers[-1:]]
             towers.append(self._build_tower(tower_func, f"{self._tower_name}{index}", gpu, after))
         self._input_callbacks = Callbacks(input_callbacks)
         self._count = _Count()

@@ -69,9 +69,8 @@ def _find_function(target: str) -> Any:
     if place.endswith(".py"):
         if not os.path.isfile(place):
             raise FileNotFoundError(f"there is no file {place}.")
-        sys.path.insert(
-            0, os.path.dirname(os.path.abspath(place))
-        )  # workers that are spawned import it by its name
+        # workers that are spawned import it by its name
+        sys.path.insert(0, os.path.dirname(os.path.abspath(place)))
         place = os.path.splitext(os.path.basename(place))[0]
     function = getattr(importlib.import_module(place), name, None)
     if not callable(function):

@@ -186,11 +186,8 @@ def _stacked(name: Any, column: Sequence[Any]) -> np.ndarray:
         stacked = np.array(column)
     except (ValueError, TypeError, Warning) as error:  # shapes differ: each NumPy says it in its own way
         raise _cannot_stack(name, column) from error
-    if stacked.shape != (
-        len(column),
-        *np.shape(first),
-    ):  # pragma: no cover (NumPy < 1.24 makes an array of objects)
-        raise _cannot_stack(name, column)
+    if stacked.shape != (len(column), *np.shape(first)):  # NumPy < 1.24 makes an array of objects
+        raise _cannot_stack(name, column)  # pragma: no cover
     if dtype.kind in "SU" and any(np.asarray(value).dtype.kind != dtype.kind for value in column):
         raise _cannot_stack(name, column)  # NumPy makes text of numbers
     return stacked if stacked.dtype == dtype else _cast(name, column, stacked, dtype)

@@ -131,9 +131,8 @@ class ParallelMapData(ProxyDataFlow):
         self._guard = DataFlowReentrantGuard()
         self._pool: Any = None  # a WorkerPool after reset_state
         self._stop_pool: Any = None  # stops it, once
-        self._source: Iterator[Datapoint] = iter(
-            ()
-        )  # what is pulled from: all passes, or when strict the current one
+        # what is pulled from: all passes, or when strict the current one
+        self._source: Iterator[Datapoint] = iter(())
         self._in_flight = 0  # submitted and not collected
         self._at_start = False  # strict: the buffer holds the beginning of a pass, and nothing else
 
@@ -149,7 +148,7 @@ class ParallelMapData(ProxyDataFlow):
         try:
             super().reset_state()
             self._begin()
-        except BaseException:
+        except BaseException:  # whatever it is, no workers stay behind it
             self._close()
             raise
 
@@ -223,9 +222,7 @@ class ParallelMapData(ProxyDataFlow):
     def _receive(self) -> Any:
         try:
             result = self._pool.collect()
-        except (
-            Exception
-        ):  # is the result of one datapoint; what interrupts the waiting, as Ctrl-C does, is not
+        except Exception:  # the result of one datapoint; what interrupts the waiting, as Ctrl-C does, is none
             self._in_flight -= 1
             raise
         self._in_flight -= 1

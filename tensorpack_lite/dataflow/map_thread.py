@@ -120,9 +120,8 @@ class _ThreadPool(WorkerPool):
         for _ in self._threads:
             self._jobs.put(_STOP)
         for thread in self._threads:
-            if (
-                thread is not threading.current_thread()
-            ):  # the last reference was dropped in the worker itself
+            # the last reference was dropped in the worker itself
+            if thread is not threading.current_thread():
                 thread.join(_JOIN_SECONDS)
             if thread.is_alive() and thread is not threading.current_thread():
                 logger.warning(f"{thread.name}: map_func does not return; its thread is left behind.")

@@ -86,7 +86,7 @@ def send_dataflow_zmq(
         if socket is not None:
             socket.setsockopt(zmq.LINGER, _LINGER_MS)  # what was sent still arrives
         logger.info(f"send_dataflow_zmq: the data for {addr} was closed.")
-    except Exception as error:
+    except Exception as error:  # whatever the user's data raises, those who wait for it hear of it
         if socket is not None:
             _tell(socket, encode_error(sender, type(df).__name__, error, traceback.format_exc()))
         raise
@@ -230,7 +230,7 @@ def _dump(df: DataFlow, queue: Any, num_consumers: int) -> None:
         df.reset_state()
         for number, datapoint in enumerate(df):
             queue.put((number, datapoint))
-    except BaseException as error:
+    except BaseException as error:  # whatever it is, the consumers hear why the data ends
         text = f"{type(df).__name__} failed in process {os.getpid()}: {type(error).__name__}: {error}"
         raise
     finally:

@@ -185,9 +185,8 @@ class NumpySerializer:
                     advice = "Use LMDBSerializer for other objects."
                     raise TypeError(f"NumpySerializer: datapoint {number}: {error}. {advice}") from error
                 datapoints.append(datapoint)
-            buffer = np.empty(
-                len(datapoints), dtype=object
-            )  # made empty, for np.array() would look into them
+            # made empty, for np.array() would look into them
+            buffer = np.empty(len(datapoints), dtype=object)
             for number, datapoint in enumerate(datapoints):
                 buffer[number] = datapoint
             with open(temporary, "wb") as file:

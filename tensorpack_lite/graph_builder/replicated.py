@@ -202,9 +202,8 @@ def _same_initial_values(tower: str) -> Any:
     originals = {var.op.name: var for var in tf.global_variables() + tf.local_variables()}
 
     def getter(getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        name = (args[0] if args else kwargs["name"]).rstrip(
-            "/"
-        )  # optimizers name their slots "tower1/fc/W/Momentum/"
+        # optimizers name their slots "tower1/fc/W/Momentum/"
+        name = (args[0] if args else kwargs["name"]).rstrip("/")
         original = originals.get(name[len(prefix) :]) if name.startswith(prefix) else None
         value = getattr(original, "initial_value", None)
         is_usable = (

@@ -71,9 +71,8 @@ class DatapointBuffer:
                 return []
             taken = [self._line.popleft() for _ in range(self._chunk_size())]
             self._nbytes -= sum(nbytes for nbytes, _ in taken)
-            if (
-                len(self._line) <= _MAX_WAITING // 4
-            ):  # not sooner: each time the reader wakes costs a turn of the lock
+            # not sooner: each time the reader wakes costs a turn of the lock
+            if len(self._line) <= _MAX_WAITING // 4:
                 self._went.notify()
             return [datapoint for _, datapoint in taken]
 

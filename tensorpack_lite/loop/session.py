@@ -18,9 +18,8 @@ from .step import StepCache
 
 __all__ = ["HookedSession"]
 
-_SessionRunArgs = (
-    tf.train.SessionRunArgs
-)  # on TF 1.15 each look-up in a module of TensorFlow costs a microsecond
+# on TF 1.15 each look-up in a module of TensorFlow costs a microsecond
+_SessionRunArgs = tf.train.SessionRunArgs
 
 
 class HookedSession:

@@ -18,9 +18,8 @@ from ..tfutils.common import find_name, value_of
 __all__ = ["NOTHING", "Step", "StepCache"]
 
 _MAX_STEPS = 128
-_SessionRunValues = (
-    tf.train.SessionRunValues
-)  # on TF 1.15 each look-up in a module of TensorFlow costs a microsecond
+# on TF 1.15 each look-up in a module of TensorFlow costs a microsecond
+_SessionRunValues = tf.train.SessionRunValues
 
 NOTHING = _SessionRunValues(results=None, options=None, run_metadata=None)
 """What a hook gets that asked for nothing."""

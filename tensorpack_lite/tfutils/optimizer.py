@@ -272,11 +272,8 @@ class AccumGradOptimizer(ProxyOptimizer):
             with tf.control_dependencies(None):
                 sums = [_make_sum(var) for var in variables]
                 counter = _make_counter(variables)
-            self._accumulators[key] = (
-                variables,
-                sums,
-                counter,
-            )  # with the variables, so that their ids stay theirs
+            # with the variables, so that their ids stay theirs
+            self._accumulators[key] = (variables, sums, counter)
         return self._accumulators[key][1:]
 
 

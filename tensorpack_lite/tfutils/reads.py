@@ -51,9 +51,8 @@ def read_before_update(variable: Any) -> Any:
     """
     if getattr(variable, "handle", None) is None:
         return variable
-    reads = plain_reads(
-        variable
-    )  # the first one was made together with the variable, and may be used by nobody
+    # the first one was made together with the variable, and may be used by nobody
+    reads = plain_reads(variable)
     value = reads[-1].outputs[0] if reads else tf.convert_to_tensor(variable)
     tf.add_to_collection(READ_BEFORE_UPDATE_KEY, value)
     return value

@@ -250,9 +250,8 @@ def _update_average(scalar: Any, name: str, decay: float) -> Any:
     dtype = scalar.dtype.base_dtype if scalar.dtype.base_dtype == tf.float64 else tf.float32
     with _plain_local_variables():
         average = _local_scalar(f"EMA/{name}", dtype)
-        biased = _local_scalar(
-            f"EMA/{name}/biased", tf.float64
-        )  # so that rounding does not show in the average
+        # so that rounding does not show in the average
+        biased = _local_scalar(f"EMA/{name}/biased", tf.float64)
         local_step = _local_scalar(f"EMA/{name}/local_step", tf.float64)
     with cached_name_scope("EMA"):
         with tf.name_scope(f"{name}_EMA_update"):

@@ -20,12 +20,8 @@ __all__ = ["download", "get_dataset_path", "mkdir_p", "normpath", "recursive_wal
 
 _TIMEOUT_SECONDS = 30
 _CHUNK_BYTES = 1 << 18
-_NETWORK_ERRORS = (
-    URLError,
-    HTTPException,
-    ConnectionError,
-    socket.timeout,
-)  # not OSError: a full disk is our end
+# not OSError: a full disk is our end
+_NETWORK_ERRORS = (URLError, HTTPException, ConnectionError, socket.timeout)
 
 
 def mkdir_p(dirname: str) -> None:

@@ -48,9 +48,8 @@ class _Formatter(logging.Formatter):
     """One line: `[0131 23:59:59 @file.py:12] WRN message`."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "%(asctime)s", datefmt=_DATE_FORMAT
-        )  # names asctime, so that the base class fills it in
+        # names asctime, so that the base class fills it in
+        super().__init__("%(asctime)s", datefmt=_DATE_FORMAT)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the base class's name)
         words = [f"[{record.asctime} @{record.filename}:{record.lineno}]"]

@@ -236,9 +236,8 @@ def _decode(obj: dict[Any, Any]) -> Any:
 
 
 def _decode_dtype(description: Any) -> np.dtype[Any]:
-    if isinstance(
-        description, list
-    ):  # structured: (name, format) or (name, format, shape), lists after the journey
+    # structured: (name, format) or (name, format, shape), lists after the journey
+    if isinstance(description, list):
         fields = [
             tuple(tuple(part) if isinstance(part, list) else part for part in field) for field in description
         ]

@@ -34,6 +34,7 @@ BESIDE_THE_FLOORS = {
     "tensorpack_lite.__main__": 8,  # the door from the shell into `cli`; nobody imports it
 }
 
+# install_requires of setup.py
 REQUIRED = {
     "msgpack",
     "numpy",
@@ -42,7 +43,7 @@ REQUIRED = {
     "termcolor",
     "tqdm",
     "zmq",
-}  # install_requires of setup.py
+}
 OPTIONAL = {
     "IPython", "comet_ml", "cv2", "h5py", "horovod", "lmdb", "matplotlib", "mlflow", "scipy", "sklearn",
     "tf_keras", "wandb",

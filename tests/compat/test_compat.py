@@ -33,9 +33,8 @@ def python(code, *args):
 class TestNames:
     def test_tfv1_is_tensorflows_own(self):
         """Nothing is wrapped: `tfv1` is TensorFlow's module of version 1."""
-        theirs = (
-            compat.tensorflow.compat.v1
-        )  # after `import tensorflow.compat.v1` another object of the same names
+        # after `import tensorflow.compat.v1` another object of the same names
+        theirs = compat.tensorflow.compat.v1
         assert (theirs.Session, theirs.get_variable) == (tfv1.Session, tfv1.get_variable)
         assert compat.tensorflow.TensorSpec is compat.TensorSpec
 

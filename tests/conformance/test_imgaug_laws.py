@@ -152,16 +152,14 @@ def test_coordinates_follow_the_image(row):
     source = spot(x, y)
     for seed in SEEDS:
         tfm = built(row, seed).get_transform(source)
-        found = (
-            middle_of_spot(tfm.apply_image(source)) + 0.5
-        )  # the middle of a pixel is half a pixel from its corner
+        # the middle of a pixel is half a pixel from its corner
+        found = middle_of_spot(tfm.apply_image(source)) + 0.5
         coords = np.float32([[x + 0.5, y + 0.5], [0, 0]])
         moved = tfm.apply_coords(coords)
         assert (np.float32, (2, 2)) == (moved.dtype, moved.shape)
         np.testing.assert_allclose(moved[0], found, atol=0.75)
-        np.testing.assert_array_equal(
-            np.float32([[x + 0.5, y + 0.5], [0, 0]]), coords
-        )  # not changed in place
+        # not changed in place
+        np.testing.assert_array_equal(np.float32([[x + 0.5, y + 0.5], [0, 0]]), coords)
 
 
 @rows([row for row in ROWS if row.coords == "kept"])

@@ -14,11 +14,8 @@ from tensorpack_lite.tfutils.argscope import argscope
 from tensorpack_lite.tfutils.scope_utils import auto_reuse_variable_scope
 from tensorpack_lite.tfutils.tower.context import TowerContext
 
-TOLERANCE = {
-    np.float16: 3e-2,
-    np.float32: 1e-4,
-    np.float64: 1e-4,
-}  # 1e-4: the fused kernel's epsilon is 1.001e-5
+# 1e-4: the fused kernel's epsilon is 1.001e-5
+TOLERANCE = {np.float16: 3e-2, np.float32: 1e-4, np.float64: 1e-4}
 
 
 def rows(chosen=ROWS):

@@ -392,9 +392,8 @@ def try_fault(pipeline, fault_name, consumer):
         output = os.open(os.path.join(directory, OUTPUT), os.O_WRONLY | os.O_CREAT, 0o600)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        raise Case(
-            pipeline, fault_name, consumer, directory
-        )  # out of everything: the interpreter ends normally
+        # out of everything: the interpreter ends normally
+        raise Case(pipeline, fault_name, consumer, directory)
     exit_code, ended = wait_for(pid)
     problems = judge(pipeline, fault_name, exit_code, ended, directory)
     problems += [f"left in the session: {what}" for what in wait_for_session(pid)]
@@ -454,13 +453,11 @@ def judge(pipeline, fault_name, exit_code, ended, directory):
     if ended - float(seen) > EXIT_SECONDS:
         problems.append(f"ended {ended - float(seen):.1f} s after the error")
     stopped = pipeline.kind == "sender" and fault_name in (*DEADLY, "system exit", "ctrl-c")
-    wanted = (
-        ["senders? .*vanished"] if stopped else [TEXTS[fault_name]]
-    )  # why cannot be known on another machine
+    # why cannot be known on another machine
+    wanted = ["senders? .*vanished"] if stopped else [TEXTS[fault_name]]
     outside = fault_name in DRIFTS and pipeline.name.endswith("MapData")  # BatchData is in the consumer
-    elsewhere = (
-        fault_name in DRIFTS and "AndBatch" in pipeline.name
-    )  # in the worker that batches, not where the fault was
+    # in the worker that batches, not where the fault was
+    elsewhere = fault_name in DRIFTS and "AndBatch" in pipeline.name
     if pipeline.kind is not None and not outside:
         wanted += [
             pipeline.name,

@@ -227,9 +227,8 @@ class TestLMDB:
             pytest.param(MSGPACK, KEYS_MSGPACK, id="msgpack"),
         ],
     )
-    @pytest.mark.filterwarnings(
-        "ignore:numpy.core.numeric is deprecated:DeprecationWarning"
-    )  # NumPy 2 of NumPy 1
+    # NumPy 2 of NumPy 1
+    @pytest.mark.filterwarnings("ignore:numpy.core.numeric is deprecated:DeprecationWarning")
     @pytest.mark.parametrize("shuffle", [True, False])
     def test_files_of_tensorpack(self, value, keys, shuffle, lmdb, tmp_path):
         """0.11 pickled; up to 0.9.8 it was msgpack-numpy. No environment variable is needed to tell them apart."""

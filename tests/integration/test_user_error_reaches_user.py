@@ -152,9 +152,8 @@ UNUSUAL = [
 def test_unusual_error_in_training_data(input_name, error):
     """What the machinery of queues, sessions and generators has a use for itself is an error when the data raises it."""
     make, good = INPUTS[input_name]
-    expected = (
-        RuntimeError if isinstance(error, StopIteration) else type(error)
-    )  # as Python's generators have it
+    # as Python's generators have it
+    expected = RuntimeError if isinstance(error, StopIteration) else type(error)
     with pytest.raises(expected):
         train(make(Faulty(error, good)))
 

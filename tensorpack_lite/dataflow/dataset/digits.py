@@ -77,9 +77,8 @@ def _rows_of(train_or_test: str, labels: np.ndarray) -> np.ndarray:
 
 def _enlarged(images: np.ndarray, size: int) -> np.ndarray:
     """Interpolate [N, 8, 8] to [N, size, size]: rows, then columns, by the same weights."""
-    weights = np.stack(
-        [_interpolate(row, size) for row in np.eye(_SIDE, dtype=np.float32)], axis=1
-    )  # [size, 8]
+    # [size, 8]: of each pixel of a row
+    weights = np.stack([_interpolate(row, size) for row in np.eye(_SIDE, dtype=np.float32)], axis=1)
     return np.matmul(np.matmul(weights, images), weights.T)
 
 

@@ -118,9 +118,8 @@ def _extract(path: str, directory: str) -> None:
     except (tarfile.TarError, EOFError, zlib.error) as error:
         raise _damaged(path, error) from error
     except OSError as error:
-        if (
-            error.errno is not None
-        ):  # gzip's own errors have no number; a full disk and a missing file have one
+        # gzip's own errors have no number; a full disk and a missing file have one
+        if error.errno is not None:
             raise
         raise _damaged(path, error) from error
 

@@ -129,7 +129,7 @@ class Receiver:
         try:
             for address in addresses:
                 self._ends.append(_End(self.context, address, hwm, bind))
-        except Exception:
+        except BaseException:  # whatever it is, no sockets stay open behind it
             self.close()
             raise
         for end in self._ends:
@@ -233,9 +233,8 @@ class Receiver:
         if any(end.connections for end in self._ends):
             self._had_sender, self._alone_since = True, None
             return
-        came_and_went = not self._had_sender and any(
-            end.had_sender for end in self._ends
-        )  # between two looks
+        # between two looks
+        came_and_went = not self._had_sender and any(end.had_sender for end in self._ends)
         if came_and_went:
             self._had_sender, self._alone_since = True, now
         if self._alone_since is None:

@@ -36,9 +36,8 @@ _INLINE_BYTES = 2048  # smaller messages go through the socket
 _LEND_BYTES = 64 << 10  # smaller ones are copied out of their slot, which is then free at once
 
 _INLINE, _IN_SLOT, _NEW_MEMORY, _ERROR = b"I", b"S", b"M", b"E"
-_HEADER = struct.Struct(
-    "<cBBQQ"
-)  # kind, generation of the memory modulo 256, slot, bytes of the head and of the arrays
+# kind, generation of the memory modulo 256, slot, bytes of the head and of the arrays
+_HEADER = struct.Struct("<cBBQQ")
 _MEMORY_HEADER = struct.Struct("<cBBQ")  # kind, generation, number of slots, bytes of a slot
 _FREED = struct.Struct("<BB")  # generation, slot
 

@@ -74,9 +74,8 @@ class TestARun:
     def client(self, tmp_path, monkeypatch):
         """Asks what is in the directory."""
         mlflow = pytest.importorskip("mlflow", reason="MLflow is not installed; tox -e monitors has it")
-        monkeypatch.setenv(
-            "MLFLOW_ALLOW_FILE_STORE", "true"
-        )  # MLflow 3 asks for it where it writes to a directory
+        # MLflow 3 asks for it where it writes to a directory
+        monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
         return mlflow.MlflowClient(tracking_uri=(tmp_path / "runs").as_uri())
 
     @staticmethod

@@ -37,9 +37,8 @@ def test_plain_data_comes_back(value, protocol):
     """By every protocol, and it is new."""
     loaded = load(value, protocol)
     assert type(value) is type(loaded)
-    objects = (
-        isinstance(value, np.ndarray) and value.dtype == object
-    )  # NumPy does not compare arrays inside arrays
+    # NumPy does not compare arrays inside arrays
+    objects = isinstance(value, np.ndarray) and value.dtype == object
     np.testing.assert_equal(loaded.tolist() if objects else loaded, value.tolist() if objects else value)
     if isinstance(value, np.ndarray):
         assert (value.dtype, value.shape) == (loaded.dtype, loaded.shape)
