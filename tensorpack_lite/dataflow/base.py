@@ -127,7 +127,7 @@ class DataFlow(ABC):
         """
         raise LengthUnknownError(f"{type(self).__name__}: has no length.")
 
-    def reset_state(self) -> None:  # noqa: B027  most have nothing to get ready
+    def reset_state(self) -> None:  # noqa: B027 (most have nothing to get ready)
         """
         Get ready in the process that will iterate: open files, start workers, seed random numbers.
 

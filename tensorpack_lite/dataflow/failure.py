@@ -43,7 +43,7 @@ def error_text(error: BaseException) -> str:
     """
     try:
         return str(error)
-    except Exception:  # noqa: BLE001  the user's `__str__` may fail as well, and must not hide the error
+    except Exception:  # noqa: BLE001 (the user's `__str__` may fail as well, and must not hide the error)
         return "(its text cannot be shown)"
 
 
@@ -53,7 +53,7 @@ def _rebuild(error: BaseException, where: str) -> BaseException | None:
         return None
     try:
         named = _rebuild_os_error(error, where) or rebuild_error(error, where)
-    except Exception:  # noqa: BLE001  a constructor of the user's own, which does not take texts
+    except Exception:  # noqa: BLE001 (a constructor of the user's own, which does not take texts)
         return None
     return named if where in error_text(named) else None  # not for a class that shows a text of its own
 

@@ -256,7 +256,7 @@ class SVMLightData(RNGDataFlow):
             yield [self.X[row], self.y[row]]
 
 
-def CaffeLMDB(  # noqa: N802  upstream's name
+def CaffeLMDB(  # noqa: N802 (upstream's name)
     lmdb_path: str, shuffle: bool = True, keys: Union[str, Sequence[Any], None] = None
 ) -> LMDBDataDecoder:
     """

@@ -266,7 +266,7 @@ class _DropAndLog:
     def __call__(self, value: Any) -> Any:
         try:
             return self._func(value)
-        except Exception:  # noqa: BLE001  the user asked for all of them: catch_exceptions=True
+        except Exception:  # noqa: BLE001 (the user asked for all of them: catch_exceptions=True)
             self._count += 1
             if self._count < 10 or self._count % 100 == 0:
                 logger.exception(f"{self._who}: exception number {self._count}; the datapoint is dropped.")

@@ -242,5 +242,5 @@ class ParallelMapData(ProxyDataFlow):
         while self._in_flight > 0:
             try:
                 self._receive()
-            except Exception as error:  # noqa: BLE001  nobody wants this result; a broken pool says so again when used
+            except Exception as error:  # noqa: BLE001 (nobody wants this result; a broken pool says so again when used)
                 logger.info(f"{type(self).__name__}: in a pass that was left early: {error}")

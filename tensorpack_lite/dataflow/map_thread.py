@@ -134,7 +134,7 @@ class _ThreadPool(WorkerPool):
                 return
             try:
                 result = map_func(datapoint)
-            except BaseException as error:  # noqa: BLE001  the consumer raises it, whatever it is
+            except BaseException as error:  # noqa: BLE001 (the consumer raises it, whatever it is)
                 self._errors.append((index, error))
                 result = _FAILED
             results.put(result)

@@ -93,7 +93,7 @@ class MapDataComponent(MapData):
                 yield mapped
 
 
-def SelectComponent(ds: DataFlow, idxs: Sequence[Any]) -> MapData:  # noqa: N802  upstream's name
+def SelectComponent(ds: DataFlow, idxs: Sequence[Any]) -> MapData:  # noqa: N802 (upstream's name)
     """
     Function: returns a MapData that keeps some components, in a given order.
 

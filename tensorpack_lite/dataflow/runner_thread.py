@@ -157,6 +157,6 @@ class _Threads:
                     return
                 self._ready.put(datapoint)
                 del datapoint  # not kept alive while this thread makes or awaits the next one
-        except BaseException as error:  # noqa: BLE001  the consumer raises it, whatever it is
+        except BaseException as error:  # noqa: BLE001 (the consumer raises it, whatever it is)
             self._errors.append((index, error))
             self._ready.put(_WAKE)

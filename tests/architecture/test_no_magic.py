@@ -7,6 +7,7 @@ A rule that must be broken is broken by a line of ALLOWED, with the reason besid
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
 
@@ -70,6 +71,7 @@ ADVICE = {
     "input": "ask in a script, not in the library",
     "assert": "raise for what a user can cause; an assert says 'bug' in its message",
     "swallow": "catch what is expected, and say what becomes of it",
+    "broad except": "catch what is expected, or write beside it why it must be everything",
 }
 
 
@@ -150,16 +152,19 @@ class _Magic(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_ExceptHandler(self, node) -> None:
-        broad = node.type is None or _name(node.type) in ("Exception", "BaseException")
-        silent = all(isinstance(s, (ast.Pass, ast.Continue)) for s in node.body)
-        if broad and silent:
-            self.add("swallow", "except", node)
+        if node.type is None or _is_broad(node.type):
+            if all(isinstance(s, (ast.Pass, ast.Continue)) for s in node.body):
+                self.add("swallow", "except", node)
+            if not _reason(self.module.source.splitlines()[node.lineno - 1]):
+                self.add("broad except", "except", node)
         self.generic_visit(node)
 
     # calls ------------------------------------------------------------------------------------------------
 
     def visit_Call(self, node) -> None:
         name = _dotted(node.func)
+        if _name(node.func) == "suppress" and any(_is_broad(kind) for kind in node.args):
+            self.add("swallow", name, node)
         if name in ("globals", "locals") or (name == "vars" and not node.args):
             self.add("globals", name, node)
         elif name == "setattr":
@@ -203,6 +208,18 @@ def _is_mutable(value) -> bool:
     if isinstance(value, ast.Call):
         return _name(value.func) in MUTABLE_CALLS
     return isinstance(value, (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp))
+
+
+def _is_broad(kind) -> bool:
+    if isinstance(kind, ast.Tuple):
+        return any(_is_broad(one) for one in kind.elts)
+    return _name(kind) in ("Exception", "BaseException")
+
+
+def _reason(line: str) -> str:
+    """The comment at the end of a line, without what it tells to ruff."""
+    comment = line.partition("#")[2]
+    return re.sub(r"^\s*noqa: [A-Z0-9, ]*", "", comment).strip(" ()")
 
 
 def magic(source, allowed=()) -> list:
@@ -256,7 +273,13 @@ def test_the_allowed_are_in_use(source):
         ("print", "print(1)\n"),
         ("input", "input()\n"),
         ("assert", "def f(x):\n    assert x > 0, x\n"),
-        ("swallow", "try:\n    f()\nexcept Exception:\n    pass\n"),
+        ("swallow", "try:\n    f()\nexcept Exception:  # f may fail\n    pass\n"),
+        ("swallow", "try:\n    f()\nexcept (OSError, Exception):  # f may fail\n    pass\n"),
+        ("swallow", "from contextlib import suppress\nwith suppress(Exception):\n    f()\n"),
+        ("broad except", "try:\n    f()\nexcept:\n    raise\n"),
+        ("broad except", "try:\n    f()\nexcept BaseException:\n    # f may fail\n    raise\n"),
+        ("broad except", "try:\n    f()\nexcept Exception as e:  # noqa: BLE001\n    g(e)\n"),
+        ("broad except", "try:\n    f()\nexcept (OSError, Exception) as e:  # noqa: BLE001 ()\n    g(e)\n"),
     ],
 )
 def test_each_rule_catches_what_it_forbids(read, rule, text):
@@ -273,7 +296,9 @@ def test_each_rule_catches_what_it_forbids(read, rule, text):
         "import os\ndef f():\n    os.environ['X'] = '1'\n",
         "from abc import ABCMeta\nclass A(metaclass=ABCMeta):\n    pass\n",
         "def f(x):\n    assert x, 'bug: x is set by the caller'\n",
-        "try:\n    f()\nexcept Exception as error:\n    raise RuntimeError from error\n",
+        "try:\n    f()\nexcept Exception as error:  # f is the user's\n    raise RuntimeError from error\n",
+        "try:\n    f()\nexcept Exception as error:  # noqa: BLE001 (f is the user's)\n    g(error)\n",
+        "from contextlib import suppress\nwith suppress(OSError):\n    f()\n",
     ],
 )
 def test_good_habits_pass(read, text):

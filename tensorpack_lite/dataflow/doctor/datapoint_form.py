@@ -122,5 +122,5 @@ def _bytes_of(item: Any) -> bytes:
         return f"{type(item).__name__} {item!r} ".encode()
     try:
         return pickle.dumps(item)
-    except Exception:  # noqa: BLE001  users' classes raise what they like; two of them then count as equal if of one type
+    except Exception:  # noqa: BLE001 (users' classes raise what they like; two of them then count as equal if of one type)
         return f"object of {type(item).__qualname__} ".encode()

@@ -122,7 +122,7 @@ def examine(build: Callable[[], DataFlow], seconds: float = 3.0, size: int = 200
         name = "speed"
         if doctor.can_repeat:
             report.speed = measure_stages(build, seconds, size)
-    except Exception as error:  # noqa: BLE001  whatever the user's pipeline raises is what the check found
+    except Exception as error:  # noqa: BLE001 (whatever the user's pipeline raises is what the check found)
         report.findings.append(Finding(name, BROKEN, _describe(error)))
     return report
 
@@ -277,7 +277,7 @@ class _Doctor:
         flow = self.build()
         try:
             size = len(pickle.dumps(flow))
-        except Exception as error:  # noqa: BLE001  pickle and users' classes raise what they like
+        except Exception as error:  # noqa: BLE001 (pickle and users' classes raise what they like)
             culprit = find_unpicklable(flow)
             text = (
                 f"{culprit} cannot be pickled ({error}). Workers that are forked do without; for spawn, and on macOS and "

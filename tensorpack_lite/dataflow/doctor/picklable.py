@@ -42,6 +42,6 @@ def _all_stages(flow: Any) -> Iterator[Any]:
 def _can_be_pickled(value: object) -> bool:
     try:
         pickle.dumps(value)
-    except Exception:  # noqa: BLE001  pickle and users' classes raise what they like
+    except Exception:  # noqa: BLE001 (pickle and users' classes raise what they like)
         return False
     return True
