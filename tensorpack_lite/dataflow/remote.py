@@ -43,7 +43,7 @@ def send_dataflow_zmq(
     Send the datapoints of a DataFlow to a `RemoteDataZMQ`, pass after pass, for ever.
 
     Waits while the receiver is not there, is slow, or restarts. When the DataFlow fails, the receiver is told, and the error
-    is raised here as well.
+    is raised here as well. Ctrl-C and signals end this sender alone: the receiver goes on with others, if there are any.
 
     Args:
         df: the DataFlow; it is reset. Datapoints are lists or dicts of numbers, strings, bytes, None and arrays, also nested;
@@ -58,7 +58,7 @@ def send_dataflow_zmq(
         ValueError: another format; `df` is empty; one array has more than 256 MB.
         zmq.ZMQError: the address cannot be used.
         ImportError: ZMQ is not installed.
-        Exception: what the DataFlow raises.
+        Exception, SystemExit: what the DataFlow raises.
 
     Example:
         >>> send_dataflow_zmq(df, "tcp://10.0.0.1:5000")       # on the machine with the data
@@ -86,7 +86,7 @@ def send_dataflow_zmq(
         if socket is not None:
             socket.setsockopt(zmq.LINGER, _LINGER_MS)  # what was sent still arrives
         logger.info(f"send_dataflow_zmq: the data for {addr} was closed.")
-    except Exception as error:  # whatever the user's data raises, those who wait for it hear of it
+    except (Exception, SystemExit) as error:  # all that a DataFlow can do; Ctrl-C only stops this sender
         if socket is not None:
             _tell(socket, encode_error(sender, type(df).__name__, error, traceback.format_exc()))
         raise

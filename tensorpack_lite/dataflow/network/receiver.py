@@ -250,7 +250,7 @@ class Receiver:
         last = f" The last datapoint was from {self._last_sender}." if self._last_sender else ""
         return (
             f"RemoteDataZMQ: all senders of {where} have vanished, for {limit:g} seconds by now.{last} "
-            "Were they killed? Pass sender_timeout to wait longer."
+            "Were they killed or stopped? Pass sender_timeout to wait longer."
         )
 
 

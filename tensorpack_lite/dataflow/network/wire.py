@@ -25,6 +25,7 @@ import numpy as np
 from msgpack import fallback
 
 from ...utils.serialize import PickleSerializer
+from ..failure import error_text
 
 __all__ = [
     "VERSION",
@@ -114,7 +115,7 @@ def encode_pickle(sender: str, datapoint: Any) -> list[Any]:
 
 def encode_error(sender: str, stage: str, error: BaseException, trace: str) -> list[Any]:
     """Make the frames that tell of an error: only text, so that it can be read whatever it is."""
-    texts = [sender, stage, type(error).__name__, str(error), trace]
+    texts = [sender, stage, type(error).__name__, error_text(error), trace]
     short = [text[-_MAX_TEXT:].encode("utf-8", "replace").decode("utf-8") for text in texts]
     return [_start("E") + msgpack.packb(short)]
 
