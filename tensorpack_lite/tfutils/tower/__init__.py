@@ -15,6 +15,7 @@ from .context import (
 )
 from .func import TowerFunc
 from .handle import TowerTensorHandle, TowerTensorHandles
+from .ranks import TowerRanks
 
 TowerFuncWrapper = TowerFunc
 
@@ -24,6 +25,7 @@ __all__ = [
     "TowerContext",
     "TowerFunc",
     "TowerFuncWrapper",
+    "TowerRanks",
     "TowerTensorHandle",
     "TowerTensorHandles",
     "TrainTowerContext",

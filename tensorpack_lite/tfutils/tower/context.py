@@ -10,6 +10,7 @@ from ...compat import ensure_graph_mode
 from ...compat import tfv1 as tf
 from ...utils.naming import MOVING_SUMMARY_OPS_KEY
 from ..collection import CollectionGuard
+from .ranks import TowerRanks
 
 __all__ = [
     "BaseTowerContext",
@@ -59,6 +60,7 @@ class BaseTowerContext:
         is_main_training_tower: whether it is the first of the trained ones: the one that writes summaries and
             updates statistics.
         has_own_variables: whether variables are created here, not reused from another tower.
+        ranks: the `TowerRanks` that train together with this tower; None if it is alone, or not trained.
 
     Raises:
         ValueError: a variable scope without a name scope.
@@ -72,6 +74,7 @@ class BaseTowerContext:
     is_training: bool
     is_main_training_tower: bool
     has_own_variables: bool
+    ranks: TowerRanks | None = None
 
     def __init__(self, ns_name: str, vs_name: str = "") -> None:
         ensure_graph_mode()
@@ -176,6 +179,7 @@ class TrainTowerContext(BaseTowerContext):
         ns_name, vs_name: as in BaseTowerContext.
         index: the number of this tower, from 0.
         total: how many there are.
+        ranks: the processes that train together, for trainers that have several.
 
     Raises:
         RuntimeError: inside a variable scope that has a name, or with a variable scope of its own where variables
@@ -183,7 +187,14 @@ class TrainTowerContext(BaseTowerContext):
         ValueError: `index` is not below `total`.
     """
 
-    def __init__(self, ns_name: str, vs_name: str = "", index: int = 0, total: int = 1) -> None:
+    def __init__(
+        self,
+        ns_name: str,
+        vs_name: str = "",
+        index: int = 0,
+        total: int = 1,
+        ranks: TowerRanks | None = None,
+    ) -> None:
         super().__init__(ns_name, vs_name)
         if not 0 <= index < total:
             raise ValueError(
@@ -201,6 +212,7 @@ class TrainTowerContext(BaseTowerContext):
             )
         self.index = index
         self.total = total
+        self.ranks = ranks
         self.is_training = True
         self.is_main_training_tower = index == 0
         self.has_own_variables = not scope.reuse and (index == 0 or bool(vs_name))
