@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from fakes.patience import patiently
 
 from tensorpack_lite.dataflow.doctor.memory_growth import Growth, measure_growth
 
@@ -21,6 +22,7 @@ def chunks(kept):
         yield chunk
 
 
+@patiently
 def test_what_is_kept_is_seen():
     """About its size."""
     growth = measure_growth(chunks([]), 0.5)
@@ -28,6 +30,7 @@ def test_what_is_kept_is_seen():
     assert 1.049 * growth.count == pytest.approx(growth.grown_megabytes, rel=0.3)
 
 
+@patiently
 def test_what_is_dropped_is_not():
     """Memory that is used again is no growth."""
     growth = measure_growth(chunks(None), 0.3)
