@@ -23,14 +23,18 @@ except ImportError:  # pragma: no cover (TF 1.15)
 __all__ = [
     "IndexedSlicesValue",
     "add_control_inputs",
+    "at_top_level",
     "chrome_trace",
     "debug_hook_class",
     "explain_error",
     "inside_control_flow",
     "inside_xla",
     "make_callable",
+    "nothing_surrounds",
     "optimize_for_inference",
+    "read_made_with",
     "unfinalize",
+    "update_input",
     "v2_behavior_enabled",
     "without_finish",
 ]
@@ -148,6 +152,16 @@ def explain_error(session: Any, error: Any) -> Any:
     return error  # pragma: no cover (what is called always raises)
 
 
+def at_top_level(graph: Any) -> bool:
+    """
+    Tell whether operations created now in a graph stand in no condition, loop or function, and not in XLA's cluster.
+
+    Why private: neither the control-flow context of a graph nor the kind of graph that functions, conditions and loops of
+    TensorFlow 2 are built in has a public question. Tried on 1.15, 2.15, 2.21.
+    """
+    return graph._get_control_flow_context() is None and not hasattr(graph, "outer_graph")
+
+
 def inside_control_flow(op: Any) -> bool:
     """
     Tell whether an operation stands inside a condition or a loop, or in XLA's cluster.
@@ -167,6 +181,25 @@ def inside_xla(graph: Any) -> bool:
     while context is not None and not context.IsXLAContext():
         context = context.outer_context
     return context is not None
+
+
+def nothing_surrounds(graph: Any) -> bool:
+    """
+    Tell whether operations created now in a graph wait for nothing and stand in no condition, loop or XLA's cluster.
+
+    Why private: neither the control dependencies nor the control-flow context of a graph have a public question. Tried on
+    1.15, 2.15, 2.21.
+    """
+    return graph._get_control_flow_context() is None and not graph._current_control_dependencies()
+
+
+def read_made_with(variable: Any) -> Any:
+    """
+    Give the read that was created together with a resource variable; its copy on the caching device, if it has one.
+
+    Why private: the public ways give a read that is new, or not the copy. Tried on 1.15, 2.15, 2.21.
+    """
+    return variable._graph_element if variable._cached_value is None else variable._cached_value
 
 
 def optimize_for_inference(
@@ -203,6 +236,21 @@ def unfinalize(graph: Any) -> None:
     1.15, 2.15, 2.21.
     """
     graph._unsafe_unfinalize()
+
+
+def update_input(op: Any, index: int, tensor: Any) -> None:
+    """
+    Give an operation that exists already another input.
+
+    Why private: operations get their inputs when they are created, but towers are built one after the other, and what all
+    have in common is known when the last one has been built. Tried on 1.15, 2.15, 2.21.
+
+    Args:
+        op: one that no session has run yet.
+        index: the number of the input.
+        tensor: of the dtype of the present one.
+    """
+    op._update_input(index, tensor)
 
 
 @contextmanager

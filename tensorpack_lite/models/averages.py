@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..compat import tfv1 as tf
+from ..tfutils.reads import shared_read
 from ..tfutils.tower.context import get_current_tower_context
 from .checks import layer_title
 from .variables import is_variable
@@ -51,7 +52,8 @@ def update_average(average: Any, value: Any, momentum: float) -> Any:
             "updated. Let it return variables with trainable=False as they are, or pass ema_update='skip'."
         )
     with tf.name_scope("AssignMovingAvg"):
-        return tf.assign_sub(average, (average - value) * (1 - momentum)).op
+        change = (shared_read(average) - value) * (1 - momentum)
+        return average.assign_sub(change, read_value=False)
 
 
 def add_to_update_ops(updates: list[Any]) -> None:

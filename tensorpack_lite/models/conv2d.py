@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Sequence
 
 from ..compat import tfv1 as tf
+from ..tfutils.reads import shared_read
 from ..utils.argtools import shape2d, shape4d
 from ..utils.gpu import get_num_gpu
 from .arguments import convert_to_tflayer_args
@@ -97,11 +98,12 @@ def Conv2D(
         return _convolve(images, weights, strides, padding, dilation, kernel_format)
 
     images = convert_layout(inputs, data_format, kernel_format)
+    weights = shared_read(kernel)
     if split == 1 or (dilation == [1, 1] and get_num_gpu() > 0):
-        outputs = convolve(images, kernel)
+        outputs = convolve(images, weights)
     else:
         split_axis = kernel_format.index("C")
-        groups = zip(tf.split(images, split, split_axis), tf.split(kernel, split, 3))
+        groups = zip(tf.split(images, split, split_axis), tf.split(weights, split, 3))
         outputs = tf.concat([convolve(*group) for group in groups], split_axis)
     return bias_and_activate(
         convert_layout(outputs, kernel_format, data_format),
@@ -174,7 +176,7 @@ def Conv2DTranspose(
     shape = _transposed_shape(images, filters, kernel_size, strides, padding, kernel_format)
     outputs = tf.nn.conv2d_transpose(
         images,
-        kernel,
+        shared_read(kernel),
         tf.stack(shape.get_dynamic()),
         shape4d(strides, kernel_format),
         padding=padding,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from ..compat import tfv1 as tf
+from ..tfutils.reads import shared_read
 from .arguments import convert_to_tflayer_args
 from .checks import layer_title
 from .outputs import bias_and_activate
@@ -87,7 +88,7 @@ def FullyConnected(
         regularizer=kernel_regularizer,
     )
     return bias_and_activate(
-        tf.matmul(matrix, kernel),
+        tf.matmul(matrix, shared_read(kernel)),
         kernel,
         activation=activation,
         use_bias=use_bias,

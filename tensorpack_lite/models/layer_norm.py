@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..compat import tfv1 as tf
+from ..tfutils.reads import shared_read
 from .arguments import convert_to_tflayer_args
 from .checks import require_known_channels, require_rank
 from .moments import affine_parameters, along, batch_moments, normalize, statistics_dtype
@@ -120,10 +121,10 @@ def _normalize_datapoints(
     holder = VariableHolder()
     if scale:
         holder.gamma = gamma
-        gamma = along(gamma, channel_axis, rank)
+        gamma = along(shared_read(gamma), channel_axis, rank)
     if center:
         holder.beta = beta
-        beta = along(beta, channel_axis, rank)
+        beta = along(shared_read(beta), channel_axis, rank)
     mean, variance = batch_moments(inputs, axes)
     outputs = tf.identity(normalize(inputs, mean, variance, beta, gamma, epsilon), name="output")
     outputs.variables = holder

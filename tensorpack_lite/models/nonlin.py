@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..compat import tfv1 as tf
+from ..tfutils.reads import shared_read
 from .batch_norm import BatchNorm
 from .checks import layer_title, require_known_channels, require_rank
 from .registry import layer_register
@@ -69,7 +70,8 @@ def PReLU(x: Any, init: float = 0.001, name: str | None = None) -> Any:
     """
     x = tf.convert_to_tensor(x)
     alpha = tf.get_variable("alpha", [], x.dtype.base_dtype, tf.constant_initializer(init))
-    outputs = tf.multiply((1 + alpha) * x + (1 - alpha) * tf.abs(x), 0.5, name="output")
+    slope = shared_read(alpha)
+    outputs = tf.multiply((1 + slope) * x + (1 - slope) * tf.abs(x), 0.5, name="output")
     outputs.variables = VariableHolder(alpha=alpha)
     return outputs
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from ..compat import tfv1 as tf
+from ..tfutils.reads import shared_read
 from ..utils.argtools import get_data_format
 from .arguments import get_activation
 from .variables import VariableHolder
@@ -45,7 +46,7 @@ def bias_and_activate(
             initializer=bias_initializer or tf.zeros_initializer(),
             regularizer=bias_regularizer,
         )
-        outputs = tf.nn.bias_add(outputs, holder.b, data_format=tensorflow_format)
+        outputs = tf.nn.bias_add(outputs, shared_read(holder.b), data_format=tensorflow_format)
     outputs = get_activation(activation)(outputs)
     if activity_regularizer is not None:
         _regularize_activity(outputs, activity_regularizer)

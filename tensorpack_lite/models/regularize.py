@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 from ..compat import tfv1 as tf
+from ..tfutils.reads import shared_read
 from ..utils import logger
 from ..utils.argtools import graph_memoized, log_once
 from .checks import layer_title, require_tower_context
@@ -35,12 +36,7 @@ def l2_regularizer(scale: float) -> Callable[[Any], Any]:
 
     tensorpack: same (it is tf.contrib's); like there, the half is part of it.
     """
-
-    def l2(tensor: Any) -> Any:
-        with tf.name_scope("l2_regularizer"):
-            return tf.multiply(tf.cast(scale, tensor.dtype.base_dtype), tf.nn.l2_loss(tensor))
-
-    return l2
+    return _Regularizer("l2", scale, tf.nn.l2_loss)
 
 
 def l1_regularizer(scale: float) -> Callable[[Any], Any]:
@@ -55,12 +51,7 @@ def l1_regularizer(scale: float) -> Callable[[Any], Any]:
 
     tensorpack: same.
     """
-
-    def l1(tensor: Any) -> Any:
-        with tf.name_scope("l1_regularizer"):
-            return tf.multiply(tf.cast(scale, tensor.dtype.base_dtype), tf.reduce_sum(tf.abs(tensor)))
-
-    return l1
+    return _Regularizer("l1", scale, lambda tensor: tf.reduce_sum(tf.abs(tensor)))
 
 
 def regularize_cost(regex: str, func: Callable[[Any], Any], name: str = "regularize_cost") -> Any:
@@ -97,10 +88,12 @@ def regularize_cost(regex: str, func: Callable[[Any], Any], name: str = "regular
     if not matching:
         logger.warning(f"regularize_cost: no trained variable matches '{regex}', so the cost is 0.")
         return _no_cost(name)
-    with tf.name_scope(f"{name}_internals"):
-        costs = [_as_cost(func(var), var.op.name) for var in matching]
     names = ", ".join(var.op.name for var in matching)
     _log_once_in_graph(f"regularize_cost: found {len(matching)} variables to regularize: {names}")
+    if isinstance(func, _Regularizer):
+        return func.of_all(matching, name)
+    with tf.name_scope(f"{name}_internals"):
+        costs = [_as_cost(func(var), var.op.name) for var in matching]
     return tf.add_n(costs, name=name)
 
 
@@ -176,6 +169,29 @@ def Dropout(
     if isinstance(rate, tf.Tensor):
         rate = tf.cast(rate, x.dtype.base_dtype)
     return tf.nn.dropout(x, rate=rate, noise_shape=noise_shape, seed=seed, name=name)
+
+
+class _Regularizer:
+    """A norm of a tensor times a weight. For many tensors it is multiplied once, in a scope of few letters: large graphs stay small."""
+
+    def __init__(self, name: str, scale: float, norm: Callable[[Any], Any]) -> None:
+        self._name = name
+        self._scale = scale
+        self._norm = norm
+
+    def __call__(self, tensor: Any) -> Any:
+        """Give the cost of one tensor, in its dtype."""
+        with tf.name_scope(f"{self._name}_regularizer"):
+            norm = self._norm(shared_read(tensor))
+            return tf.multiply(tf.constant(self._scale, norm.dtype), norm)
+
+    def of_all(self, tensors: Sequence[Any], name: str) -> Any:
+        """Give the cost of all tensors together, in float32."""
+        with tf.name_scope(self._name):
+            norms = [tf.cast(self._norm(shared_read(tensor)), tf.float32) for tensor in tensors]
+            total = tf.add_n(norms)
+            scale = tf.constant(self._scale, tf.float32)
+        return tf.multiply(scale, total, name=name)
 
 
 def _drop_rate(args: tuple, keep_prob: Any, rate: Any) -> Any:

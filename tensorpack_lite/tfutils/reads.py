@@ -11,10 +11,10 @@ import re
 from typing import Any
 
 from ..compat import tfv1 as tf
-from ..compat.private import add_control_inputs, inside_control_flow
+from ..compat.private import add_control_inputs, inside_control_flow, nothing_surrounds, read_made_with
 from ..utils.naming import READ_BEFORE_UPDATE_KEY
 
-__all__ = ["let_updates_wait", "plain_reads", "read_before_update"]
+__all__ = ["let_updates_wait", "plain_reads", "read_before_update", "shared_read"]
 
 # what optimizers do; not plain assignments, which also set the initial value and restore checkpoints
 _UPDATE = re.compile(r"Resource(Sparse)?Apply|ResourceScatter|Assign(Add|Sub)VariableOp$")
@@ -34,6 +34,30 @@ def plain_reads(variable: Any) -> list[Any]:
         # A read of a ref variable is the variable's own memory: what counts is when its consumers have run.
         reads = [op for op in variable.value().consumers() if _depends_only_on_constants(op, variable)]
     return [op for op in reads if not op.control_inputs and not inside_control_flow(op)]
+
+
+def shared_read(variable: Any) -> Any:
+    """
+    Give a variable's value by the read that was made with it: one for all layers and towers, as a ref variable has.
+
+    Each use of a resource variable makes an operation that reads it. In a large model on many devices these are thousands.
+
+    Args:
+        variable: what `tf.get_variable` returned.
+
+    Returns:
+        A tensor. The variable itself, to be read anew by whoever uses it, where a shared read could be wrong: under control
+        dependencies, inside a condition or a loop, in a function's graph. What is no resource variable is returned as it is.
+
+    Note: gradients with respect to the variable pass through it.
+    """
+    handle = getattr(variable, "handle", None)
+    if handle is None:
+        return variable
+    graph = tf.get_default_graph()
+    if handle.graph is not graph or not nothing_surrounds(graph):
+        return variable
+    return read_made_with(variable)
 
 
 def read_before_update(variable: Any) -> Any:

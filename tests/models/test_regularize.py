@@ -119,6 +119,23 @@ class TestRegularizeCost:
         assert tf.float32 == cost.dtype
         assert 4 == evaluate(sess, cost)
 
+    @pytest.mark.parametrize(("make", "expected"), [(l1_regularizer, [3, -3]), (l2_regularizer, [6, -3])])
+    def test_gradient(self, sess, make, expected):
+        """Of each variable that of its own cost, though all are weighted together."""
+        with TowerContext("", is_training=True):
+            weights("a/W")
+            variable = tf.get_variable("b/W", initializer=[2.0, -1.0])
+            (gradient,) = tf.gradients(regularize_cost("W", make(3.0)), variable)
+        assert expected == evaluate(sess, gradient).tolist()
+
+    def test_one_weight_for_all(self):
+        """The graph has no multiplication for each variable."""
+        with TowerContext("", is_training=True):
+            weights("a/W", "b/W", "c/W")
+            regularize_cost("W", l2_regularizer(3.0))
+        types = [op.type for op in tf.get_default_graph().get_operations()]
+        assert (1, 3) == (types.count("Mul"), types.count("L2Loss"))
+
     def test_an_empty_expression(self):
         """It would match everything."""
         with TowerContext("", is_training=True), pytest.raises(

@@ -7,7 +7,7 @@ import pytest
 
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.compat.private import add_control_inputs
-from tensorpack_lite.tfutils.reads import let_updates_wait, plain_reads, read_before_update
+from tensorpack_lite.tfutils.reads import let_updates_wait, plain_reads, read_before_update, shared_read
 from tensorpack_lite.tfutils.summary import add_param_summary
 from tensorpack_lite.utils.naming import READ_BEFORE_UPDATE_KEY
 
@@ -135,3 +135,61 @@ def test_summaries_of_parameters_use_it(sess):
     add_param_summary(("a", ["sparsity"]))
     reads = {value.op.name for value in tf.get_collection(READ_BEFORE_UPDATE_KEY)}
     assert 1 == len(reads)
+
+
+class TestSharedRead:
+    def test_one_operation(self):
+        """Two uses are one read: that which was made with the variable."""
+        w = variable()
+        before = len(tf.get_default_graph().get_operations())
+        assert shared_read(w) is shared_read(w)
+        assert "w/Read/ReadVariableOp" == shared_read(w).op.name
+        assert before == len(tf.get_default_graph().get_operations())
+
+    def test_gradient(self, sess):
+        """It reaches the variable, from all uses."""
+        w = variable(size=[2])
+        (gradient,) = tf.gradients(tf.reduce_sum(3 * shared_read(w)) + tf.reduce_sum(shared_read(w) * w), w)
+        sess.run(tf.global_variables_initializer())
+        assert [5, 5] == sess.run(gradient).tolist()
+
+    def test_after_an_update(self, sess):
+        """What waits for an update of the same run reads anew, so it sees the new value."""
+        w = variable(size=[])
+        with tf.control_dependencies([tf.assign_add(w, 1.0)]):
+            value = tf.identity(shared_read(w))
+        sess.run(tf.global_variables_initializer())
+        assert 2 == sess.run(value)
+
+    def test_inside_a_loop(self, sess):
+        """It reads anew in each round."""
+        w = variable(size=[])
+
+        def body(i, total):
+            with tf.control_dependencies([tf.assign_add(w, 1.0)]):
+                return i + 1, total + tf.identity(shared_read(w))
+
+        _, total = tf.while_loop(lambda i, _: i < 3, body, [0, 0.0], parallel_iterations=1)
+        sess.run(tf.global_variables_initializer())
+        assert 2 + 3 + 4 == sess.run(total)
+
+    def test_inside_a_condition(self, sess):
+        """It is the variable, which is read where the condition stands."""
+        w, seen = variable(size=[]), []
+        value = tf.cond(tf.constant(True), lambda: seen.append(shared_read(w)) or w + 1, lambda: w - 1)
+        sess.run(tf.global_variables_initializer())
+        assert w is seen[0]
+        assert 2 == sess.run(value)
+
+    def test_caching(self):
+        """A variable with a caching device keeps to its copy."""
+        w = tf.get_variable("w", [2], use_resource=True, caching_device="/cpu:0")
+        assert "Identity" == shared_read(w).op.type
+
+    @pytest.mark.parametrize(
+        "make", [lambda: tf.constant(1.0), lambda: tf.get_variable("w", [2], use_resource=False)]
+    )
+    def test_others(self, make):
+        """Tensors and ref variables are returned as they are."""
+        value = make()
+        assert value is shared_read(value)
