@@ -55,6 +55,7 @@ from .prof import (
 )
 from .replicas import CheckReplicas
 from .saver import MaxSaver, MinSaver, ModelSaver
+from .sharded_inference import ShardedInferenceRunner
 from .steps import ProgressBar, SessionRunTimeout, TensorPrinter
 from .summary import MergeAllSummaries, MovingAverageSummary, SimpleMovingAverage
 from .top_k import TopKSaver
@@ -118,6 +119,7 @@ __all__ = [
     "SendMonitorData",
     "SendStat",
     "SessionRunTimeout",
+    "ShardedInferenceRunner",
     "SimpleMovingAverage",
     "StartProcOrThread",
     "StatMonitorParamSetter",

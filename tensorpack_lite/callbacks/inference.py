@@ -43,13 +43,18 @@ class Inferencer(Callback):
     def _before_epoch(self) -> None:
         self._before_inference()
 
-    def _trigger_epoch(self) -> None:
+    def get_numbers(self) -> dict[str, float]:
+        """End the round: give the numbers to report."""
+        numbers = {}
         for name, value in (self._after_inference() or {}).items():
             try:
-                number = float(value)
+                numbers[name] = float(value)
             except (TypeError, ValueError):
                 logger.warning("%s: '%s' is %r, which is no number, and is not reported.", self, name, value)
-                continue
+        return numbers
+
+    def _trigger_epoch(self) -> None:
+        for name, number in self.get_numbers().items():
             self.trainer.monitors.put_scalar(name, number)
 
     def _before_inference(self) -> None:

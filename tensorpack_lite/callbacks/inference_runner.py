@@ -204,11 +204,13 @@ class InferenceRunner(InferenceRunnerBase):
         input_callbacks = self._input_source.setup(tower_func.input_signature)
         handle = self._build_tower(tower_func, self._tower_name, self._device)
         self._input_callbacks = Callbacks(input_callbacks)
-        self._hooks = [_InferencerHook(inf, handle.get_tensors(inf.get_fetches())) for inf in self.infs]
-        self._hooks += self._input_callbacks.get_hooks()
+        self._hooks = [*self._make_hooks(handle), *self._input_callbacks.get_hooks()]
         for inf in self.infs:
             inf.setup_graph(self.trainer)
         self._input_callbacks.setup_graph(self.trainer)
+
+    def _make_hooks(self, handle: Any) -> list[Any]:
+        return [_InferencerHook(inf, handle.get_tensors(inf.get_fetches())) for inf in self.infs]
 
     def _trigger(self) -> None:
         for inf in self.infs:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..loop.callback import Callback
 from ..utils import logger
+from ..utils.optional import load_optional
 from ..utils.utils import humanize_time_delta
 
 __all__ = ["EstimatedTimeLeft", "InjectShell", "SendStat"]
@@ -131,10 +132,4 @@ class InjectShell(Callback):
         if self._shell == "pdb":
             pdb.set_trace()
             return
-        try:
-            import IPython
-        except ImportError as error:
-            raise ImportError(
-                "InjectShell: IPython is not installed. Run: pip install ipython, or use shell='pdb'."
-            ) from error
-        IPython.embed()
+        load_optional("IPython", "InjectShell", ", or use shell='pdb'").embed()

@@ -11,7 +11,7 @@ from ..compat import tfv1 as tf
 from ..loop.callback import Callback
 from ..utils.ranks import RankError
 
-__all__ = ["CheckReplicas"]
+__all__ = ["CheckReplicas", "checksum"]
 
 
 class CheckReplicas(Callback):
@@ -53,18 +53,24 @@ class CheckReplicas(Callback):
         if self._channel is None or self.global_step % self._every:
             return
         values = self.trainer.sess.run(self._variables)
-        mine = {name: _checksum(value) for name, value in values.items()}
+        mine = {name: checksum(value) for name, value in values.items()}
         everywhere = self._channel.all_gather(f"comparing replicas after step {self.global_step}", mine)
-        for name, checksum in everywhere[0].items():
+        for name, first in everywhere[0].items():
             for rank, theirs in enumerate(everywhere):
-                if theirs.get(name, checksum) != checksum:
+                if theirs.get(name, first) != first:
                     raise RankError(
                         f"CheckReplicas: after step {self.global_step} variable {name} of rank {rank} differs from that of rank 0. "
                         "Something changes it on one rank only."
                     )
 
 
-def _checksum(value: Any) -> int:
-    return zlib.crc32(
-        repr(value).encode("utf-8") if value.dtype == object else np.ascontiguousarray(value).tobytes()
-    )
+def checksum(value: Any, start: int = 0) -> int:
+    """
+    Sum up what a value is made of; equal values have equal sums.
+
+    Args:
+        value: an array, or anything that NumPy makes one of.
+        start: the sum of what came before it.
+    """
+    array = np.asarray(value)
+    return zlib.crc32(repr(value).encode("utf-8") if array.dtype == object else array.tobytes(), start)

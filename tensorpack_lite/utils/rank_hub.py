@@ -66,7 +66,7 @@ class RankHub(threading.Thread):
         super().__init__(name="RankHub", daemon=True)
         self._listener, self._size, self._limit = listener, size, time_limit
         self._ranks: dict[int, _Rank] = {}
-        self._buffers: dict[socket.socket, bytes] = {}
+        self._buffers: dict[socket.socket, bytearray] = {}
         self._numbers: dict[socket.socket, int] = {}
         self._gathers: dict[str, dict[int, Any]] = {}
         self._failure: str | None = None
@@ -98,7 +98,7 @@ class RankHub(threading.Thread):
         if connection is self._listener:
             accepted, _ = connection.accept()
             accepted.settimeout(self._limit)
-            self._buffers[accepted] = b""
+            self._buffers[accepted] = bytearray()
             self._selector.register(accepted, selectors.EVENT_READ)
             return
         try:
@@ -108,7 +108,10 @@ class RankHub(threading.Thread):
         if not data:
             self._lose(connection)
             return
-        *lines, self._buffers[connection] = (self._buffers[connection] + data).split(b"\n")
+        self._buffers[connection] += data
+        if b"\n" not in data:  # a long line is not copied each time that more of it comes
+            return
+        *lines, self._buffers[connection] = self._buffers[connection].split(b"\n")
         for line in lines:
             try:
                 message = json.loads(line.decode("utf-8"))
@@ -127,16 +130,28 @@ class RankHub(threading.Thread):
         if message["type"] == "status":
             rank.update(message["status"])
         elif message["type"] == "gather":
-            values = self._gathers.setdefault(message["name"], {})
-            values[number] = message["value"]
-            if len(values) == self._size:
-                del self._gathers[message["name"]]
-                in_order = [values[i] for i in range(self._size)]
-                self._broadcast({"type": "gathered", "name": message["name"], "values": in_order})
+            rank.since = rank.heard  # who comes to meet the others does not stand still
+            self._gather(number, message)
         elif message["type"] == "fail":
             self._fail(message["text"])
         elif message["type"] == "bye":
             rank.has_left = True
+
+    def _gather(self, number: int, message: dict[str, Any]) -> None:
+        """Note a rank's value; when it is the last one, give all to all ranks, or to the chief alone."""
+        values = self._gathers.setdefault(message["name"], {})
+        values[number] = message["value"]
+        if len(values) < self._size:
+            return
+        del self._gathers[message["name"]]
+        answer = {
+            "type": "gathered",
+            "name": message["name"],
+            "values": [values[i] for i in range(self._size)],
+        }
+        line, short = pack(answer), pack({**answer, "values": None})
+        for connection, other in list(self._numbers.items()):
+            self._send(connection, short if message["for_chief"] and other != 0 else line)
 
     def _greet(self, connection: socket.socket, message: dict[str, Any]) -> None:
         if message["token"] != TOKEN:
@@ -147,13 +162,13 @@ class RankHub(threading.Thread):
                 f"A process came as rank {number} of {message['size']}, while rank 0 expects {self._size} ranks, each once. "
                 "Compare TF_CONFIG of all."
             )
-            self._send(connection, {"type": "failed", "text": self._failure})
+            self._send(connection, pack({"type": "failed", "text": self._failure}))
             return
         self._ranks[number] = _Rank(connection)
         self._numbers[connection] = number
-        self._send(connection, {"type": "welcome"})
+        self._send(connection, pack({"type": "welcome"}))
         if self._failure is not None:
-            self._send(connection, {"type": "failed", "text": self._failure})
+            self._send(connection, pack({"type": "failed", "text": self._failure}))
 
     def _lose(self, connection: socket.socket) -> None:
         self._selector.unregister(connection)
@@ -236,12 +251,13 @@ class RankHub(threading.Thread):
             self._broadcast({"type": "failed", "text": text})
 
     def _broadcast(self, message: dict[str, Any]) -> None:
+        line = pack(message)
         for connection in list(self._numbers):
-            self._send(connection, message)
+            self._send(connection, line)
 
-    def _send(self, connection: socket.socket, message: dict[str, Any]) -> None:
+    def _send(self, connection: socket.socket, line: bytes) -> None:
         with suppress(OSError):  # it is gone, which its end of the connection will say
-            connection.sendall(pack(message))
+            connection.sendall(line)
 
 
 def _ranks(numbers: list[int]) -> str:

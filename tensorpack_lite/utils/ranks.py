@@ -107,9 +107,26 @@ class RankChannel:
         Raises:
             RankError: training cannot go on.
         """
+        return self._gather(name, value, for_chief=False)
+
+    def gather(self, name: str, value: Any) -> list[Any] | None:
+        """
+        Give a value to the chief: as `all_gather`, but only rank 0 gets the values, and None is returned elsewhere.
+
+        Args:
+            name: what it is about, for the sentence when a rank does not come.
+            value: anything that JSON holds. Better several times a megabyte than all at once: nothing else is heard meanwhile.
+
+        Raises:
+            RankError: training cannot go on.
+        """
+        values = self._gather(name, value, for_chief=True)
+        return values if self.rank == 0 else None
+
+    def _gather(self, name: str, value: Any, for_chief: bool) -> list[Any]:
         self.check()
         self._gathering = name
-        self._send({"type": "gather", "name": name, "value": value})
+        self._send({"type": "gather", "name": name, "value": value, "for_chief": for_chief})
         with self._news:
             self._news.wait_for(lambda: name in self._gathered or self.failure is not None)
             self._gathering = None
@@ -218,7 +235,7 @@ class RankChannel:
             self._on_hang(str(self.failure))
 
     def _listen_to_hub(self) -> None:
-        rest = b""
+        rest = bytearray()  # a long line is not copied each time that more of it comes
         while not self._closed and self.failure is None:
             try:
                 data = self._socket.recv(1 << 16)
@@ -231,7 +248,10 @@ class RankChannel:
                     self._note(f"Rank 0, the chief, has died without a word, {describe(self._chief)}.")
                 return
             self._heard = time.monotonic()
-            *lines, rest = (rest + data).split(b"\n")
+            rest += data
+            if b"\n" not in data:
+                continue
+            *lines, rest = rest.split(b"\n")
             for line in lines:
                 self._receive(json.loads(line.decode("utf-8")))
 

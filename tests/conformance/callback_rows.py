@@ -100,6 +100,11 @@ def _parallel_inference():
     return cb.DataParallelInferenceRunner(source, cb.ScalarStats("cost"), 2)
 
 
+def _sharded_inference():
+    source = DataFromList([[np.float32([0, 1])]], shuffle=False)
+    return cb.ShardedInferenceRunner(source, cb.ScalarStats("cost"))
+
+
 ROWS = [
     Row(
         "BinaryClassificationStats",
@@ -154,6 +159,7 @@ ROWS = [
     Row("SendMonitorData", lambda d: cb.SendMonitorData("true {stat}", ["stat"]), False),
     Row("SendStat", lambda d: cb.SendStat("true {stat}", ["stat"]), True, before=_report),
     Row("SessionRunTimeout", lambda d: cb.SessionRunTimeout(60000), True),
+    Row("ShardedInferenceRunner", lambda d: _sharded_inference(), False, ScalingTrainer),
     Row("SimpleMovingAverage", lambda d: cb.SimpleMovingAverage(["cost"], 2), True),
     Row("StartProcOrThread", lambda d: cb.StartProcOrThread(threading.Thread(target=int)), False),
     Row(

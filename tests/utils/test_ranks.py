@@ -71,6 +71,24 @@ class TestTogether:
         channels, names = connect(2), ["v" * 1000] * 1000
         assert [[names, names]] * 2 == together(channels, lambda c: c.all_gather("names", names))
 
+    def test_gather(self, connect):
+        """Only the chief gets the values, megabytes of them as well."""
+        channels, long = connect(3), "v" * 3_000_000
+        wanted = [[f"{i}{long}" for i in range(3)], None, None]
+        assert wanted == together(channels, lambda c: c.gather("values", f"{c.rank}{long}"))
+
+    @pytest.mark.slow
+    def test_meeting_often_is_not_standing_still(self, connect):
+        """Two ranks of which one is much slower than the other may meet for longer than the limit lasts."""
+        channels, deadline = connect(2, time_limit=2.0), time.monotonic() + 4.5
+
+        def meet(channel):
+            while channel.all_gather("time", time.monotonic() > deadline) == [False, False]:
+                time.sleep(0.05 * channel.rank)
+
+        together(channels, meet)
+        assert channels[0].failure is None
+
     def test_leaving(self, connect):
         """Is no failure for those who stay."""
         first, second = connect(2)

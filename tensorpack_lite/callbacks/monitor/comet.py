@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
+from ...utils.optional import load_optional
 from .base import MonitorBase
 
 __all__ = ["CometMLMonitor"]
@@ -38,7 +39,9 @@ class CometMLMonitor(MonitorBase):
             raise ValueError(
                 f"CometMLMonitor: got an experiment, and {sorted(kwargs)} for a new one. Leave one of them out."
             )
-        self.experiment = _make_experiment(kwargs) if experiment is None else experiment
+        if experiment is None:
+            experiment = load_optional("comet_ml", "CometMLMonitor").Experiment(**kwargs)
+        self.experiment = experiment
         if tags:
             self.experiment.add_tags(list(tags))
 
@@ -60,11 +63,3 @@ class CometMLMonitor(MonitorBase):
 
     def _after_train(self) -> None:
         self.experiment.end()
-
-
-def _make_experiment(kwargs: dict[str, Any]) -> Any:
-    try:
-        import comet_ml
-    except ImportError as error:
-        raise ImportError("CometMLMonitor: needs comet_ml. Run: pip install comet_ml") from error
-    return comet_ml.Experiment(**kwargs)

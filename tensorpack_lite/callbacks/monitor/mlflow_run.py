@@ -7,6 +7,7 @@ import sys
 import time
 from typing import Any
 
+from ...utils.optional import load_optional
 from .rows import RowMonitor
 
 __all__ = ["MLflowMonitor"]
@@ -55,7 +56,7 @@ class MLflowMonitor(RowMonitor):
         tags: dict[str, str] | None = None,
     ) -> None:
         super().__init__()
-        self._mlflow = _import_mlflow()
+        self._mlflow = load_optional("mlflow", "MLflowMonitor")
         self._experiment_name = experiment_name
         self._run_name = run_name
         self._tracking_uri = tracking_uri
@@ -91,13 +92,3 @@ class MLflowMonitor(RowMonitor):
             # after_train runs while the error that ends training, if there is one, is on its way
             status = "FINISHED" if sys.exc_info()[0] is None else "FAILED"
             self._client.set_terminated(self.run_id, status=status)
-
-
-def _import_mlflow() -> Any:
-    try:
-        import mlflow
-    except ImportError as error:
-        raise ImportError(
-            'MLflowMonitor: needs MLflow. Run: pip install "tensorpack_lite[mlflow]"'
-        ) from error
-    return mlflow

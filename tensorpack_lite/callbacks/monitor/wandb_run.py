@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from ...utils import logger
+from ...utils.optional import load_optional
 from .rows import RowMonitor
 
 __all__ = ["WandbMonitor"]
@@ -48,7 +49,7 @@ class WandbMonitor(RowMonitor):
         **kwargs: Any,
     ) -> None:
         super().__init__()
-        self._wandb = _import_wandb()
+        self._wandb = load_optional("wandb", "WandbMonitor")
         self.run = run
         self._is_ours = run is None
         self._init_args = {"project": project, "name": name, "config": config, **kwargs}
@@ -71,11 +72,3 @@ class WandbMonitor(RowMonitor):
         if self._is_ours and self.run is not None:
             # after_train runs while the error that ends training, if there is one, is on its way
             self.run.finish(exit_code=0 if sys.exc_info()[0] is None else 1)
-
-
-def _import_wandb() -> Any:
-    try:
-        import wandb
-    except ImportError as error:
-        raise ImportError('WandbMonitor: needs wandb. Run: pip install "tensorpack_lite[wandb]"') from error
-    return wandb

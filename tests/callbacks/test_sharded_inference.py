@@ -1,0 +1,197 @@
+"""callbacks/sharded_inference.py: ranks one after the other, the chief last; at the same time: tests/train/test_sharded_inference.py."""
+
+from __future__ import annotations
+
+import zlib
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from fakes.trainers import ScalingTrainer, run
+
+from tensorpack_lite.callbacks import sharded_inference
+from tensorpack_lite.callbacks.inference import Inferencer, ScalarStats
+from tensorpack_lite.callbacks.inference_runner import InferenceRunner
+from tensorpack_lite.callbacks.sharded_inference import ShardedInferenceRunner
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.batch import BatchData
+from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
+from tensorpack_lite.input_source.feed import FeedInput
+from tensorpack_lite.utils.ranks import RankError
+
+
+class Collect(Inferencer):
+    """Keeps the inputs of each round, in order."""
+
+    def __init__(self):
+        self.rounds = []
+
+    def _before_inference(self):
+        self.rounds.append([])
+
+    def _get_fetches(self):
+        return ["x", "cost"]
+
+    def _on_fetches(self, results):
+        self.rounds[-1].append(results[0].tolist())
+
+    def _after_inference(self):
+        return {"number": len(self.rounds[-1])}
+
+
+class Channel:
+    """
+    A rank's channel where the others have been before: it answers with what they said, and notes what this one says.
+
+    Where nobody has been, as if all others were like this one, and the chief had found one number.
+    """
+
+    def __init__(self, others):
+        self.others, self.said = [iter(said) for said in others], []
+
+    def all_gather(self, name, value):
+        self.said.append((name, value))
+        others = [next(said) for said in self.others]
+        assert all(name == theirs for theirs, _ in others), "the ranks do not meet"
+        if not others and name.startswith("the results"):
+            return [[[["number", 7.0]]]]
+        return [value, *[theirs for _, theirs in others]]
+
+    def gather(self, name, value):
+        gathered = self.all_gather(name, value)
+        return gathered if self.others else None
+
+
+def samples(count, batch=1):
+    """The samples 0, 1, ..., in batches, with what is left over."""
+    return BatchData(DataFromList([[float(i)] for i in range(count)], shuffle=False), batch, remainder=True)
+
+
+def train(rank, size, flow, infs, others=(), **arguments):
+    """Train two epochs on one rank; gives the trainer."""
+    with tf.Graph().as_default():
+        trainer = ScalingTrainer()
+        trainer.ranks = SimpleNamespace(rank=rank, size=size, channel=Channel(others))
+        trainer.is_chief = rank == 0
+        run(trainer, [ShardedInferenceRunner(flow, infs, **arguments)])
+        assert [] == [rest for said in trainer.ranks.channel.others for rest in said]
+        return trainer
+
+
+def train_all(size, make_flow, infs, make_infs=lambda: Collect()):
+    """Train on all ranks, the chief with these inferencers; gives the chief's trainer."""
+    said = [train(rank, size, make_flow(), make_infs()).ranks.channel.said for rank in range(1, size)]
+    return train(0, size, make_flow(), infs, said)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize(("count", "batch"), [(0, 1), (1, 1), (2, 1), (6, 1), (7, 1), (10, 4), (600, 1)])
+def test_every_sample_once(size, count, batch, log_lines):
+    """In each round and in order, whatever the number of ranks and of datapoints; the chief logs how many."""
+    collect = Collect()
+    train_all(size, lambda: samples(count, batch), collect)
+
+    assert 2 == len(collect.rounds)
+    for seen in collect.rounds:
+        assert [float(i) for i in range(count)] == [value for datapoint in seen for value in datapoint]
+    counted = [line for line in log_lines if "counted" in line]
+    wanted = f"counted {-(-count // batch)} datapoints, {count} samples, on {size} ranks"
+    assert 2 == len(counted)
+    assert all(wanted in line for line in counted)
+
+
+def test_a_length_that_is_not_known():
+    """Ranks end together when the data ends."""
+    collect = Collect()
+    flow = lambda: DataFromGenerator(lambda: iter([[np.float32([i])] for i in range(5)]))  # noqa: E731
+    train_all(2, flow, collect)
+    assert [[[0.0], [1.0], [2.0], [3.0], [4.0]]] * 2 == collect.rounds
+
+
+def test_numbers_are_those_of_one_process():
+    """With the weights of that moment, to the bit."""
+    trainer = train_all(3, lambda: samples(7, 2), ScalarStats("cost"), make_infs=lambda: ScalarStats("cost"))
+    alone = run(ScalingTrainer(), [InferenceRunner(samples(7, 2), ScalarStats("cost"))])
+    history = alone.monitors.get_history("validation_cost")
+    assert history == trainer.monitors.get_history("validation_cost")
+    assert [2, 4] == [step for step, _ in history]
+
+
+def test_the_numbers_of_the_chief_are_everywhere():
+    """On another rank no inferencer sees values, and its monitors get what the chief found."""
+    collect = Collect()
+    trainer = train(1, 2, samples(4), collect)
+    assert [] == collect.rounds
+    assert [(2, 7.0), (4, 7.0)] == trainer.monitors.get_history("number")
+
+
+def test_alone_it_is_an_inference_runner():
+    """A trainer without ranks, and one whose only rank this is."""
+    collect = Collect()
+    run(ScalingTrainer(), [ShardedInferenceRunner(samples(3), collect)])
+    assert [[[0.0], [1.0], [2.0]]] * 2 == collect.rounds
+    assert [] == train(0, 1, samples(3), collect).ranks.channel.said
+    assert [[[0.0], [1.0], [2.0]]] * 4 == collect.rounds
+
+
+def test_how_many_run_until_they_meet(monkeypatch):
+    """As many as the values allow, never more than the limit; after the first one they know."""
+    said = train(1, 2, samples(600), Collect()).ranks.channel.said
+    assert [1, 256, 43] == [len(value) for name, value in said if name.startswith("the values")][:3]
+    monkeypatch.setattr(sharded_inference, "_BYTES_A_ROUND", 10)
+    said = train(1, 2, samples(6), Collect()).ranks.channel.said
+    assert [1, 1, 1, 0] == [len(value) for name, value in said if name.startswith("the values")][:4]
+
+
+def test_its_tower_has_a_name():
+    """Two runners with names of their own."""
+    train(1, 2, samples(2), Collect(), tower_name="Other")
+
+
+class TestErrors:
+    def test_other_inputs(self):
+        """Only a DataFlow can be divided."""
+        with pytest.raises(TypeError, match="ShardedInferenceRunner.*DataFlow"):
+            ShardedInferenceRunner(FeedInput(samples(2)), Collect())
+
+    @pytest.mark.parametrize("others", [[5.0, 1.0, 2.0], [0.0, 1.0]], ids=["other order", "fewer"])
+    def test_other_data(self, others):
+        """Is told, not counted."""
+        flow = DataFromList([[np.float32([i])] for i in others], shuffle=False)
+        said = train(1, 2, flow, Collect()).ranks.channel.said
+        with pytest.raises(RankError, match="datapoints, those of rank 1 differ from those of rank 0"):
+            train(0, 2, samples(3), Collect(), [said])
+
+    def test_less_than_its_length(self):
+        """Is told on every rank."""
+        flow = DataFromList([[np.float32([i])] for i in range(3)], shuffle=False)
+        flow.__class__ = type("Longer", (DataFromList,), {"__len__": lambda self: 5})
+        with pytest.raises(RankError, match="ended after 3 datapoints, but its size is 5"):
+            train(1, 2, flow, Collect())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.float32(1.5), np.bool_(True), np.arange(6, dtype="int64").reshape(2, 3), np.ones([0, 2], "float16"),
+        b"text", np.array([[b"a", b"\xff"]], object), np.array(2 + 3j),
+        tf.bfloat16.as_numpy_dtype(0.5), np.ones(3).astype(tf.bfloat16.as_numpy_dtype),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_values_travel_as_they_are(value):
+    """Whatever a run of TensorFlow gives: kind, shape and dtype stay; arrays can be written to."""
+    [[arrived]] = sharded_inference._unpack(sharded_inference._pack([[value]]))
+    assert type(value) is type(arrived) or np.ndim(value) == 0
+    assert np.asarray(value).dtype == np.asarray(arrived).dtype
+    np.testing.assert_array_equal(np.asarray(value), np.asarray(arrived))
+    if isinstance(arrived, np.ndarray):
+        assert arrived.flags.writeable
+
+
+def test_the_checksum_goes_on():
+    """Of two components as of their bytes together."""
+    first, second = np.arange(3), np.float32([1.5])
+    assert zlib.crc32(first.tobytes() + second.tobytes()) == sharded_inference.checksum(
+        second, sharded_inference.checksum(first)
+    )

@@ -1,0 +1,51 @@
+"""callbacks/sharded_inference.py on real ranks: every sample is counted once, and the numbers are those of one process."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from fakes.launching import TESTS, launch
+
+SCRIPT = str(TESTS / "fakes" / "sharded_script.py")
+
+pytestmark = pytest.mark.slow
+
+
+def validated(directory, size, *arguments):
+    """What each rank has at the end of a training."""
+    ended = launch(size, SCRIPT, directory, *arguments)
+    assert 0 == ended.code, ended.out + ended.err
+    return ended, [json.loads((directory / f"rank-{rank}.json").read_text()) for rank in range(size)]
+
+
+@pytest.mark.parametrize(
+    ("size", "count"), [(2, 7), pytest.param(2, 1, marks=pytest.mark.full), (3, 8)], ids=str
+)
+def test_numbers_are_those_of_the_chief_alone(tmp_path, size, count):
+    """To the bit, in each epoch, for any number of datapoints; the chief sees each once, in order; all ranks have the numbers."""
+    ended, ranks = validated(tmp_path, size, count)
+    for name in ("cost", "wrong"):
+        assert 2 == len(ranks[0][f"one_{name}"])
+        assert [ranks[0][f"one_{name}"]] * size == [rank[f"all_{name}"] for rank in ranks]
+        assert [[]] * (size - 1) == [rank[f"one_{name}"] for rank in ranks[1:]]
+    assert list(range(count)) == ranks[0]["seen"]
+    assert [None] * (size - 1) == [rank["seen"] for rank in ranks[1:]]
+    num_samples = sum(1 + i % 3 for i in range(count))
+    told = f"counted {count} datapoints, {num_samples} samples, on {size} ranks"
+    assert 2 == (ended.out + ended.err).count(told)
+
+
+@pytest.mark.full
+def test_all_ranks_stop_alike(tmp_path):
+    """A callback that decides by the numbers decides the same everywhere: two epochs of three steps, not four."""
+    _, ranks = validated(tmp_path, 2, 4, "no better")
+    assert [6, 6] == [rank["steps"] for rank in ranks]
+
+
+@pytest.mark.full
+def test_other_data(tmp_path):
+    """Ends all ranks with a sentence."""
+    ended = launch(2, SCRIPT, tmp_path, 4, "other data")
+    assert 0 != ended.code
+    assert "those of rank 1 differ from those of rank 0" in ended.out + ended.err
