@@ -10,6 +10,8 @@ import re
 import sys
 from typing import Any
 
+from ..utils.optional import load_optional
+
 __all__ = ["add_parser", "run"]
 
 _COUNTERS = ("epoch_num", "global_step")
@@ -33,14 +35,10 @@ def run(args: argparse.Namespace) -> int:
     names = sorted({name for of_file in curves.values() for name in of_file})
     if not names:
         raise ValueError(f"no scalar to draw: no name has '{args.match}' in it, or nothing has '{args.x}'.")
-    try:
-        import matplotlib
-
-        if args.output:
-            matplotlib.use("Agg")
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise ImportError('plot needs matplotlib: pip install "tensorpack_lite[plot]"') from error
+    matplotlib = load_optional("matplotlib", "plot")
+    if args.output:
+        matplotlib.use("Agg")
+    pyplot = load_optional("matplotlib.pyplot", "plot")
     figure = _draw(pyplot, curves, names, args.x)
     if args.output:
         figure.savefig(args.output)

@@ -15,7 +15,8 @@ from typing import Any, Callable, Iterator, Sequence, Union
 import numpy as np
 
 from ..utils import logger
-from ..utils.errors import missing, type_error
+from ..utils.errors import type_error
+from ..utils.optional import load_optional
 from ..utils.serialize import loads
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, NotResetError, RNGDataFlow
 from .files.caffe_datum import decode_datum
@@ -23,8 +24,6 @@ from .files.lmdb_files import KEYS_ENTRY, open_lmdb
 from .mapping import MapData
 
 __all__ = ["CaffeLMDB", "HDF5Data", "LMDBData", "LMDBDataDecoder", "SVMLightData"]
-
-_INSTALL = 'pip install "tensorpack_lite[formats]"'
 
 
 class HDF5Data(RNGDataFlow):
@@ -239,11 +238,8 @@ class SVMLightData(RNGDataFlow):
     """
 
     def __init__(self, filename: str, shuffle: bool = True) -> None:
-        try:
-            from sklearn.datasets import load_svmlight_file
-        except ImportError:
-            load_svmlight_file = missing("scikit-learn", _INSTALL)
-        features, self.y = load_svmlight_file(os.fspath(filename))
+        datasets = load_optional("sklearn.datasets", "SVMLightData")
+        features, self.y = datasets.load_svmlight_file(os.fspath(filename))
         self.X = features.toarray()
         self.shuffle = shuffle
 
@@ -296,10 +292,7 @@ def _decode_caffe(key: bytes, value: bytes) -> Any:
 
 
 def _read_hdf5(filename: str, data_paths: list[str]) -> list[np.ndarray]:
-    try:
-        import h5py
-    except ImportError:
-        h5py = missing("h5py", _INSTALL)
+    h5py = load_optional("h5py", "HDF5Data")
     if not data_paths:
         raise ValueError("HDF5Data: data_paths is empty. Name the data sets, one for each component.")
     logger.info(f"Loading {filename} to memory...")

@@ -21,7 +21,7 @@ from typing import Any, Iterator, Sequence
 
 import numpy as np
 
-from ..utils.errors import missing
+from ..utils.optional import load_optional
 from ..utils.serialize import dumps, loads
 from .base import DataFlow, Datapoint
 from .files.lmdb_files import KEYS_ENTRY, LMDBWriter
@@ -34,7 +34,6 @@ from .repeat import FixedSizeData
 
 __all__ = ["HDF5Serializer", "LMDBSerializer", "NumpySerializer", "TFRecordSerializer"]
 
-_INSTALL = 'pip install "tensorpack_lite[formats]"'
 _KEY_DIGITS = 8
 
 
@@ -245,10 +244,7 @@ class HDF5Serializer:
         tensorpack: same; there a file is overwritten.
         """
         require_saveable("HDF5Serializer", df)
-        try:
-            import h5py
-        except ImportError:
-            h5py = missing("h5py", _INSTALL)
+        h5py = load_optional("h5py", "HDF5Serializer")
         with written_aside("HDF5Serializer", path) as temporary:
             columns: list[list[Any]] = [[] for _ in data_paths]
             for number, datapoint in enumerate(one_pass(df)):

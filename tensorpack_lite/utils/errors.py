@@ -1,14 +1,12 @@
 """
-The sentences of the library's errors, and the stand-in for a package that is not installed.
+The sentences of the library's errors.
 
 An error says what is wrong (name, wanted, got) and what to do about it.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-__all__ = ["missing", "rebuild_error", "type_error"]
+__all__ = ["rebuild_error", "type_error"]
 
 
 def type_error(who: str, wanted: str, got: object, advice: str = "") -> TypeError:
@@ -50,32 +48,3 @@ def rebuild_error(error: BaseException, where: str) -> BaseException:
     except TypeError:  # a constructor of its own, with other arguments
         return error
     return named if type(named) is type(error) else error
-
-
-class _Missing:
-    """What stands for an optional package that is not installed: any use of it raises the advice."""
-
-    def __init__(self, package: str, install: str) -> None:
-        self._advice = (
-            f"{package} is not installed, and this part of tensorpack_lite needs it. Run: {install}"
-        )
-
-    def __getattr__(self, name: str) -> Any:
-        raise ImportError(self._advice)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise ImportError(self._advice)
-
-
-def missing(package: str, install: str) -> Any:
-    """
-    Stand in for an optional package that could not be imported.
-
-    Args:
-        package: its name, e.g. "cv2".
-        install: the command that installs it, e.g. "pip install opencv-python-headless".
-
-    Returns:
-        An object that raises ImportError with this advice on any attribute access or call.
-    """
-    return _Missing(package, install)

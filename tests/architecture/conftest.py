@@ -135,6 +135,12 @@ class _ImportFinder(ast.NodeVisitor):
         self._inside("type_checking" if "TYPE_CHECKING" in guard else self.where, node.body)
         self._inside(self.where, node.orelse)
 
+    def visit_Call(self, node) -> None:
+        """`load_optional("cv2", ...)` is an import, too."""
+        if getattr(node.func, "id", "") == "load_optional":
+            self.found.append(Import(node.lineno, ast.literal_eval(node.args[0]), (), self.where))
+        self.generic_visit(node)
+
     def visit_Import(self, node) -> None:
         for alias in node.names:
             self.found.append(Import(node.lineno, alias.name, (), self.where))

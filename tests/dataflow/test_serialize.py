@@ -458,7 +458,7 @@ def test_a_missing_package(name, package, tmp_path, monkeypatch):
     """Says what to install, and leaves nothing."""
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(
-        ImportError, match=f'{package} is not installed, .*pip install "tensorpack_lite.formats."'
+        ImportError, match=f'{name}: needs {package}, which .*pip install "tensorpack_lite.formats."'
     ):
         save_as(name, Numbers(), str(tmp_path / "d"))
     assert [] == os.listdir(str(tmp_path))

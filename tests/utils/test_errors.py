@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tensorpack_lite.utils.errors import missing, rebuild_error, type_error
+from tensorpack_lite.utils.errors import rebuild_error, type_error
 
 
 class OwnError(Exception):
@@ -53,16 +53,3 @@ class TestRebuildError:
     def test_what_cannot_be_rebuilt_stays(self, error):
         """Errors that hold more than one text are given back as they are."""
         assert rebuild_error(error, "MapData") is error
-
-
-class TestMissing:
-    def test_call_and_attribute(self):
-        """Any use says what to install."""
-        cv2 = missing("cv2", "pip install opencv-python-headless")
-
-        with pytest.raises(
-            ImportError, match="cv2 is not installed.*Run: pip install opencv-python-headless"
-        ):
-            cv2.resize  # noqa: B018
-        with pytest.raises(ImportError, match="cv2 is not installed"):
-            cv2()

@@ -7,9 +7,10 @@ import os
 import numpy as np
 
 from ...utils.fs import get_dataset_path
+from ...utils.optional import require_optional
 from .files import Origin, find_file, unpack_tar
 from .indexed import StoredPairs, require_split
-from .readers import need_cv2, need_loadmat, read_image, read_mat
+from .readers import read_image, read_mat
 
 __all__ = ["BSDS500"]
 
@@ -54,8 +55,8 @@ class BSDS500(StoredPairs):
 
     def __init__(self, name: str, data_dir: str | None = None, shuffle: bool = True) -> None:
         require_split(self, name, ("train", "val", "test"), argument="name")
-        need_cv2()
-        need_loadmat()
+        require_optional("cv2", type(self).__name__)
+        require_optional("scipy", type(self).__name__)
         self.name = name
         directory = get_dataset_path("bsds500_data") if data_dir is None else data_dir
         root = os.path.join(directory, "BSR", "BSDS500", "data")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ...utils.fs import get_dataset_path
+from ...utils.optional import require_optional
 from .files import Origin, find_file
 from .indexed import require_split
 from .labelled_images import LabelledImages
-from .readers import need_loadmat, read_mat
+from .readers import read_mat
 
 __all__ = ["Caltech101Silhouettes"]
 
@@ -50,7 +51,7 @@ class Caltech101Silhouettes(LabelledImages):
 
     def __init__(self, name: str, shuffle: bool = True, dir: str | None = None) -> None:
         require_split(self, name, ("train", "test", "val"), argument="name")
-        need_loadmat()
+        require_optional("scipy", type(self).__name__)
         self.name = name
         directory = get_dataset_path("caltech101_data") if dir is None else dir
         path = find_file(self, _ORIGIN, directory)

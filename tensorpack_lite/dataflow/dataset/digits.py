@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...utils.errors import missing
+from ...utils.optional import load_optional
 from .indexed import require_split
 from .labelled_images import LabelledImages
 
@@ -60,11 +60,7 @@ class Digits(LabelledImages):
 
 def _load() -> tuple[np.ndarray, np.ndarray]:
     """Return images [1797, 8, 8] from 0 to 16, and labels [1797]."""
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError:
-        load_digits = missing("scikit-learn", 'pip install "tensorpack_lite[examples]"')
-    data = load_digits()
+    data = load_optional("sklearn.datasets", "Digits").load_digits()
     return data.images.astype(np.float32), data.target
 
 

@@ -8,10 +8,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from ...utils.optional import require_optional
 from ..base import Datapoint
 from .ilsvrc_meta import ILSVRCMeta
 from .indexed import LabelledFiles, require_split
-from .readers import need_cv2, read_image
+from .readers import read_image
 
 __all__ = ["ILSVRC12", "ILSVRC12Files", "ILSVRCMeta", "TinyImageNet"]
 
@@ -114,7 +115,7 @@ class ILSVRC12(ILSVRC12Files):
         shuffle: bool | None = None,
         dir_structure: str | None = None,
     ) -> None:
-        need_cv2()
+        require_optional("cv2", type(self).__name__)
         super().__init__(dir, name, meta_dir, shuffle, dir_structure)
 
     def _datapoint(self, index: int) -> Datapoint:
@@ -175,7 +176,7 @@ class TinyImageNet(LabelledFiles):
 
     def __init__(self, dir: str, name: str, shuffle: bool | None = None) -> None:
         require_split(self, name, ("train", "val"), argument="name")
-        need_cv2()
+        require_optional("cv2", type(self).__name__)
         self.name = name
         dir = os.path.expanduser(dir)
         labels = _tiny_classes(dir)

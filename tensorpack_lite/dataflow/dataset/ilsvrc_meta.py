@@ -8,10 +8,10 @@ import numpy as np
 
 from ...utils.argtools import shape2d
 from ...utils.fs import get_dataset_path
+from ...utils.optional import load_optional
 from .blob_proto import read_blob_proto
 from .files import Origin, find_file, unpack_tar
 from .indexed import require_split
-from .readers import need_cv2
 
 __all__ = ["ILSVRCMeta"]
 
@@ -105,7 +105,7 @@ class ILSVRCMeta:
         if size is None:
             return mean
         height, width = shape2d(size)
-        return need_cv2().resize(mean, (width, height))
+        return load_optional("cv2", "ILSVRCMeta").resize(mean, (width, height))
 
     @staticmethod
     def guess_dir_structure(dir: str) -> str:

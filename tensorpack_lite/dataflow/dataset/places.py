@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
+from ...utils.optional import require_optional
 from ..base import Datapoint
 from .indexed import LabelledFiles, require_split
-from .readers import need_cv2, read_image
+from .readers import read_image
 
 __all__ = ["Places365Standard"]
 
@@ -46,7 +47,7 @@ class Places365Standard(LabelledFiles):
 
     def __init__(self, dir: str, name: str, shuffle: bool | None = None) -> None:
         require_split(self, name, ("train", "val"), argument="name")
-        need_cv2()
+        require_optional("cv2", type(self).__name__)
         self.name = name
         dir = os.path.expanduser(dir)
         lists = {

@@ -3,43 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import numpy as np
 
-from ...utils.errors import missing
+from ...utils.optional import load_optional
 
-__all__ = ["need_cv2", "need_loadmat", "read_image", "read_mat"]
-
-
-def need_cv2() -> Any:
-    """
-    Import OpenCV.
-
-    Data sets call it in their constructors, so that an absent OpenCV is not found out in a worker.
-
-    Raises:
-        ImportError: it is not installed; with the command that installs it.
-    """
-    try:
-        import cv2
-    except ImportError:
-        return missing("cv2", 'pip install "tensorpack_lite[image]"')()  # which raises
-    return cv2
-
-
-def need_loadmat() -> Any:
-    """
-    Import SciPy's reader of MATLAB files; for constructors, as `need_cv2`.
-
-    Raises:
-        ImportError: SciPy is not installed; with the command that installs it.
-    """
-    try:
-        from scipy.io import loadmat
-    except ImportError:
-        return missing("scipy", 'pip install "tensorpack_lite[datasets]"')()  # which raises
-    return loadmat
+__all__ = ["read_image", "read_mat"]
 
 
 def read_image(path: str) -> np.ndarray:
@@ -57,7 +26,7 @@ def read_image(path: str) -> np.ndarray:
         ValueError: it is no image, or a damaged one.
         ImportError: OpenCV is not installed.
     """
-    cv2 = need_cv2()
+    cv2 = load_optional("cv2", "read_image")
     if not os.path.isfile(path):
         raise FileNotFoundError(f"There is no image {path}.")
     image = cv2.imread(path, cv2.IMREAD_COLOR)
@@ -82,7 +51,7 @@ def read_mat(path: str, *names: str) -> list[np.ndarray]:
         OSError: it cannot be opened.
         ImportError: SciPy is not installed.
     """
-    loadmat = need_loadmat()
+    loadmat = load_optional("scipy.io", "read_mat").loadmat
     with open(path, "rb") as file:
         try:
             content = loadmat(file, variable_names=names)

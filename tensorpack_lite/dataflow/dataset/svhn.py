@@ -7,9 +7,10 @@ from typing import Sequence
 import numpy as np
 
 from ...utils.fs import get_dataset_path
+from ...utils.optional import require_optional
 from .files import Origin, find_file
 from .indexed import StoredPairs, require_split
-from .readers import need_loadmat, read_mat
+from .readers import read_mat
 
 __all__ = ["SVHNDigit"]
 
@@ -51,7 +52,7 @@ class SVHNDigit(StoredPairs):
 
     def __init__(self, name: str, data_dir: str | None = None, shuffle: bool = True) -> None:
         require_split(self, name, _SPLITS, argument="name")
-        need_loadmat()
+        require_optional("scipy", type(self).__name__)
         self.name = name
         directory = get_dataset_path("svhn_data") if data_dir is None else data_dir
         path = find_file(self, _ORIGINS[name], directory, argument="data_dir")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...utils.opencv import load_cv2
+from ...utils.optional import load_optional
 from ...utils.protobuf import read_fields
 
 __all__ = ["decode_datum"]
@@ -72,7 +72,7 @@ def _float_values(values: Any) -> bytes:
 
 
 def _decompress(data: bytes) -> np.ndarray:
-    cv2 = load_cv2()
+    cv2 = load_optional("cv2", "Datum")
     image = cv2.imdecode(np.frombuffer(data, dtype=np.uint8), cv2.IMREAD_UNCHANGED) if data else None
     if image is None:
         raise ValueError("Datum: the compressed image cannot be read.")

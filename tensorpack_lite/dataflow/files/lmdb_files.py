@@ -12,7 +12,7 @@ import threading
 from typing import Any
 from weakref import WeakValueDictionary
 
-from ...utils.errors import missing
+from ...utils.optional import load_optional
 
 __all__ = ["KEYS_ENTRY", "LMDBWriter", "open_lmdb"]
 
@@ -41,7 +41,7 @@ def open_lmdb(path: str) -> Any:
         FileNotFoundError: there is no database.
         ImportError: lmdb is not installed.
     """
-    open_environment = _lmdb().open
+    open_environment = load_optional("lmdb", "LMDBData").open
     is_directory = os.path.isdir(path)
     file = os.path.join(path, "data.mdb") if is_directory else path
     if not os.path.isfile(file):
@@ -70,7 +70,7 @@ class LMDBWriter:
     """
 
     def __init__(self, path: str, write_frequency: int) -> None:
-        lmdb = _lmdb()
+        lmdb = load_optional("lmdb", "LMDBSerializer")
         # one process, one writer, and a name that nobody knows: no locks, and no waiting for the disk until the end
         self._environment = lmdb.open(path, subdir=False, map_size=_MAP_BYTES, lock=False, sync=False)
         self._full = lmdb.MapFullError
@@ -102,11 +102,3 @@ class LMDBWriter:
         """Wait for the disk, and close the file. What waits and was not flushed is lost."""
         self._environment.sync(True)
         self._environment.close()
-
-
-def _lmdb() -> Any:
-    try:
-        import lmdb
-    except ImportError:
-        lmdb = missing("lmdb", 'pip install "tensorpack_lite[formats]"')
-    return lmdb

@@ -7,13 +7,13 @@ drops, and the types it does not compute with.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any, Callable
 
 import numpy as np
 
 from ...utils import logger
 from ...utils.argtools import memoized
+from ...utils.optional import load_optional, require_optional
 
 __all__ = [
     "BORDER_CONSTANT",
@@ -45,10 +45,7 @@ def opencv(who: str = "imgaug") -> Any:
     Raises:
         ImportError: it is not installed.
     """
-    try:
-        import cv2
-    except ImportError as error:
-        raise ImportError(_advice(who)) from error
+    cv2 = load_optional("cv2", who)
     _switch_threads_off(cv2)
     return cv2
 
@@ -63,8 +60,7 @@ def require_opencv(who: object) -> None:
     Raises:
         ImportError: OpenCV is not installed.
     """
-    if find_spec("cv2") is None:
-        raise ImportError(_advice(type(who).__name__))
+    require_optional("cv2", type(who).__name__)
 
 
 def keep_shape_and_type(function: Callable[[np.ndarray], np.ndarray], image: np.ndarray) -> np.ndarray:
@@ -83,10 +79,6 @@ def keep_shape_and_type(function: Callable[[np.ndarray], np.ndarray], image: np.
     if result.ndim < image.ndim:
         result = result[:, :, np.newaxis]
     return result.astype(image.dtype, copy=False)
-
-
-def _advice(who: str) -> str:
-    return f'{who}: needs OpenCV, and cv2 is not installed. Run: pip install "tensorpack_lite[image]"'
 
 
 @memoized

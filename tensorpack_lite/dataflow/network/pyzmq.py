@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...utils.optional import load_optional
+
 __all__ = ["load_zmq"]
 
 
@@ -12,14 +14,10 @@ def load_zmq() -> Any:
     Import ZMQ.
 
     Returns:
-        The module `zmq`.
+        The module `zmq`, with its `utils.monitor`.
 
     Raises:
         ImportError: it is not installed; with the command that installs it.
     """
-    try:
-        import zmq
-        import zmq.utils.monitor
-    except ImportError as error:
-        raise ImportError("Data of other machines needs ZMQ: pip install pyzmq") from error
-    return zmq
+    load_optional("zmq.utils.monitor", "Data of other machines")  # which `import zmq` leaves out
+    return load_optional("zmq", "Data of other machines")

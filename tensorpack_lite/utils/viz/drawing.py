@@ -6,7 +6,7 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from ..opencv import load_cv2
+from ..optional import load_optional
 from .images import as_bgr, to_uint8
 
 __all__ = ["draw_boxes", "draw_text", "intensity_to_rgb"]
@@ -38,7 +38,7 @@ def draw_boxes(
 
     tensorpack: same; there errors are AssertionErrors, and no boxes are one.
     """
-    cv2 = load_cv2()
+    cv2 = load_optional("cv2", "draw_boxes")
     image = as_bgr(to_uint8(im[:, :, None] if im.ndim == 2 else im))
     corners = np.asarray(boxes, dtype=np.float64)
     corners = corners.reshape(0, 4) if corners.size == 0 else corners
@@ -72,7 +72,7 @@ def draw_text(
     Raises:
         ImportError: OpenCV is not installed.
     """
-    cv2 = load_cv2()
+    cv2 = load_optional("cv2", "draw_text")
     image = to_uint8(img).copy()
     font = cv2.FONT_HERSHEY_SIMPLEX
     (width, height), below = cv2.getTextSize(text, font, font_scale, 1)
@@ -105,10 +105,7 @@ def intensity_to_rgb(intensity: np.ndarray, cmap: str = "cubehelix", normalize: 
 
     tensorpack: same; there equal numbers become NaN when normalized.
     """
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise ImportError('intensity_to_rgb needs matplotlib: pip install "tensorpack_lite[plot]"') from error
+    matplotlib = load_optional("matplotlib", "intensity_to_rgb")
     numbers = np.asarray(intensity, dtype=np.float64)
     if numbers.ndim != 2:
         raise ValueError(f"intensity_to_rgb: takes numbers [H, W], got shape {numbers.shape}.")

@@ -9,7 +9,7 @@ from typing import Any, Iterator
 import numpy as np
 
 from ..fs import mkdir_p
-from ..opencv import load_cv2
+from ..optional import load_optional
 from .grid import stack_patches
 from .images import to_uint8, write_image
 
@@ -50,7 +50,7 @@ def dump_dataflow_images(  # noqa: PLR0913 (upstream's arguments)
     tensorpack: same; there one image less is written, `resize` is taken as `(width, height)`, and a DataFlow without
     images is passed through for ever.
     """
-    cv2 = load_cv2()
+    cv2 = load_optional("cv2", "dump_dataflow_images")
     if output_dir:
         mkdir_p(output_dir)
     waiting: list[np.ndarray] = []

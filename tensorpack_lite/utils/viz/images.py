@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..opencv import load_cv2
+from ..optional import load_optional
 
 __all__ = ["as_bgr", "to_uint8", "write_image"]
 
@@ -26,5 +26,5 @@ def write_image(path: str, image: np.ndarray) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    if not load_cv2().imwrite(path, image):
+    if not load_optional("cv2", "write_image").imwrite(path, image):
         raise OSError(f"OpenCV cannot write {path}. Look at the disk's space and rights.")

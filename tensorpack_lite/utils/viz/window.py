@@ -6,7 +6,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from ..opencv import load_cv2
+from ..optional import load_optional
 from .images import to_uint8, write_image
 
 __all__ = ["interactive_imshow"]
@@ -37,7 +37,7 @@ def interactive_imshow(
 
     tensorpack: same.
     """
-    cv2 = load_cv2()
+    cv2 = load_optional("cv2", "interactive_imshow")
     unknown = [
         name for name in kwargs if not (name.startswith("key_cb_") and len(name) == len("key_cb_") + 1)
     ]

@@ -118,7 +118,7 @@ class TestILSVRC12:
     def test_without_opencv(self, monkeypatch):
         """Said by the constructor; the files alone do not need it."""
         monkeypatch.setitem(sys.modules, "cv2", None)
-        with pytest.raises(ImportError, match="cv2 is not installed"):
+        with pytest.raises(ImportError, match="needs OpenCV, which is not installed"):
             ILSVRC12("/data", "val")
 
 

@@ -96,5 +96,5 @@ class TestMistakes:
     def test_without_opencv(self, tmp_path, monkeypatch):
         """Said by the constructor."""
         monkeypatch.setitem(sys.modules, "cv2", None)
-        with pytest.raises(ImportError, match="cv2 is not installed"):
+        with pytest.raises(ImportError, match="needs OpenCV, which is not installed"):
             Places365Standard(str(tmp_path), "train")

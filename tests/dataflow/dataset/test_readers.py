@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fakes.datasets import pixels, smooth_image, write_image
 
-from tensorpack_lite.dataflow.dataset.readers import need_cv2, need_loadmat, read_image, read_mat
+from tensorpack_lite.dataflow.dataset.readers import read_image, read_mat
 
 
 class TestReadImage:
@@ -95,19 +95,9 @@ class TestReadMat:
             read_mat(str(tmp_path / "nothing.mat"), "a")
 
 
-class TestNotInstalled:
-    def test_cv2(self, monkeypatch):
-        """The command that installs it."""
-        monkeypatch.setitem(sys.modules, "cv2", None)
-        with pytest.raises(
-            ImportError, match=r'cv2 is not installed.*pip install "tensorpack_lite\[image\]"'
-        ):
-            need_cv2()
-
-    def test_scipy(self, monkeypatch):
-        """The command that installs it."""
-        monkeypatch.setitem(sys.modules, "scipy.io", None)
-        with pytest.raises(
-            ImportError, match=r'scipy is not installed.*pip install "tensorpack_lite\[datasets\]"'
-        ):
-            need_loadmat()
+@pytest.mark.parametrize(("read", "module"), [(read_image, "cv2"), (read_mat, "scipy.io")])
+def test_not_installed(read, module, monkeypatch, tmp_path):
+    """The command that installs it, before anything is looked for."""
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=f"{read.__name__}: needs .* Run: pip install"):
+        read(str(tmp_path / "nothing"))

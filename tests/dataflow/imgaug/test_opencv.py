@@ -33,7 +33,7 @@ NEED_IT = [
     lambda: imgaug.JpegNoise(),
     lambda: ImageFromFile(["x.png"]),
 ]
-ADVICE = r'needs OpenCV, and cv2 is not installed\. Run: pip install "tensorpack_lite\[image\]"'
+ADVICE = r'needs OpenCV, which is not installed\. Run: pip install "tensorpack_lite\[image\]"'
 
 
 def fresh_python(code: str):

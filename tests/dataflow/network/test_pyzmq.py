@@ -28,5 +28,5 @@ def test_the_module():
 def test_where_it_is_absent(use, monkeypatch):
     """The command that installs it, in the process of the script and not in a worker."""
     monkeypatch.setitem(sys.modules, "zmq", None)
-    with pytest.raises(ImportError, match="needs ZMQ: pip install pyzmq"):
+    with pytest.raises(ImportError, match="Data of other machines: needs ZMQ, .* Run: pip install pyzmq"):
         use()

@@ -56,8 +56,8 @@ def screen(cv2, monkeypatch):
 
     def make(*keys, **arguments):
         made = Screen(cv2, keys, **arguments)
-        monkeypatch.setattr(window, "load_cv2", lambda: made)
-        monkeypatch.setattr("tensorpack_lite.utils.viz.images.load_cv2", lambda: made)
+        monkeypatch.setattr(window, "load_optional", lambda *_: made)
+        monkeypatch.setattr("tensorpack_lite.utils.viz.images.load_optional", lambda *_: made)
         return made
 
     return make
