@@ -6,15 +6,14 @@ from typing import Any, Callable, Sequence
 
 from ..compat import tfv1 as tf
 from ..tfutils.gradproc import GradVars, ScaleGradient
-from .data_parallel import DataParallelBuilder, apply_one_after_another
-from .placement import LeastLoadedDeviceSetter
+from .data_parallel import SharedVariablesBuilder, apply_one_after_another
 
 __all__ = ["AsyncMultiGPUBuilder"]
 
 _MAX_TOWERS_WITH_VARIABLES_ON_GPU = 3
 
 
-class AsyncMultiGPUBuilder(DataParallelBuilder):
+class AsyncMultiGPUBuilder(SharedVariablesBuilder):
     """
     Builds towers that share their variables, and one update for each tower and variable, in no order.
 
@@ -28,23 +27,8 @@ class AsyncMultiGPUBuilder(DataParallelBuilder):
     """
 
     def __init__(self, towers: Sequence[int], scale_gradient: bool = True) -> None:
-        super().__init__(towers)
+        super().__init__(towers, ["/cpu:0"] if len(towers) > _MAX_TOWERS_WITH_VARIABLES_ON_GPU else None)
         self._scale_gradient = scale_gradient
-
-    def call_for_each_tower(self, tower_fn: Callable[[], Any]) -> list[Any]:  # type: ignore[override]
-        """
-        Build the towers.
-
-        Args:
-            tower_fn: builds one tower; returns its `(gradient, variable)` pairs.
-
-        Returns:
-            The pairs of each tower.
-        """
-        workers = [f"/gpu:{gpu}" for gpu in self.towers]
-        homes = workers if len(workers) <= _MAX_TOWERS_WITH_VARIABLES_ON_GPU else ["/cpu:0"]
-        devices = [LeastLoadedDeviceSetter(worker, homes) for worker in workers]
-        return self.build_on_towers(self.towers, tower_fn, devices)
 
     def build(self, grad_list: Sequence[GradVars], get_opt_fn: Callable[[], Any]) -> Any:
         """

@@ -16,7 +16,7 @@ from ..tfutils.scope_utils import under_name_scope
 from ..utils import logger
 from ..utils.argtools import graph_memoized
 
-__all__ = ["RankGroup", "allreduce_rank_grads", "broadcast_variables"]
+__all__ = ["RankGroup", "allreduce_rank_grads", "broadcast_variables", "mean_over_group"]
 
 _GROUP_KEY = 7  # graph_builder/allreduce.py has 42, for devices of one process
 _FIRST_INSTANCE_KEY = 1_000_000
@@ -86,6 +86,22 @@ def allreduce_rank_grads(
         if isinstance(grad, tf.IndexedSlices):
             reduced[i] = reducer.slices(grad)
     return [(reduced[i], var) for i, (_, var) in enumerate(grads)]
+
+
+def mean_over_group(tensor: Any, group: RankGroup) -> Any:
+    """
+    Compute the mean of one tensor over all processes, as it comes: for what a layer needs at once.
+
+    Args:
+        tensor: of any shape and floating dtype, the same in each process.
+        group: the processes.
+
+    Returns:
+        The mean, equal in each process, to the bit. It has no gradient.
+    """
+    if group.size == 1:
+        return tensor
+    return _Reducer(group, 1.0 / group.size, compression=None).fused([tensor])[0]
 
 
 @under_name_scope("BroadcastVariables")

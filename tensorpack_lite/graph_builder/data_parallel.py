@@ -11,10 +11,12 @@ from ..compat import private
 from ..compat import tfv1 as tf
 from ..tfutils.gradproc import GradVars
 from ..tfutils.tower.context import TrainTowerContext
+from ..tfutils.tower.joint import require_all_towers
 from ..tfutils.varreplace import override_to_local_variable
 from ..utils import logger
+from .placement import LeastLoadedDeviceSetter
 
-__all__ = ["DataParallelBuilder", "GraphBuilder", "apply_one_after_another"]
+__all__ = ["DataParallelBuilder", "GraphBuilder", "SharedVariablesBuilder", "apply_one_after_another"]
 
 _TOWER_PREFIX = re.compile(r"tower[0-9]+/")
 
@@ -88,6 +90,7 @@ class DataParallelBuilder(GraphBuilder):
 
         Raises:
             ValueError: the lists have different lengths.
+            RuntimeError: towers that share statistics were built differently.
 
         tensorpack: same.
         """
@@ -111,6 +114,7 @@ class DataParallelBuilder(GraphBuilder):
                 stack.enter_context(override_to_local_variable(enable=has_own))
                 logger.info(f"Building the graph of training tower {index} on device {device} ...")
                 results.append(func())
+        require_all_towers(len(towers))
         return results
 
     build_on_towers = call_for_each_tower
@@ -129,6 +133,34 @@ class DataParallelBuilder(GraphBuilder):
                 f"{len(of_tower)}; {', '.join(different) or 'in another order'}. A tower function must build the same model "
                 "at each call, and create its trainable variables inside, with tf.get_variable."
             )
+
+
+class SharedVariablesBuilder(DataParallelBuilder):
+    """
+    Base of builders whose towers share their variables.
+
+    Args:
+        towers: a list of GPU numbers.
+        homes: the devices that the variables are spread over; None means those of the towers.
+    """
+
+    def __init__(self, towers: Sequence[int], homes: Sequence[str] | None = None) -> None:
+        super().__init__(towers)
+        self._workers = [f"/gpu:{gpu}" for gpu in self.towers]
+        self._homes = self._workers if homes is None else list(homes)
+
+    def call_for_each_tower(self, tower_fn: Callable[[], Any]) -> list[Any]:  # type: ignore[override]
+        """
+        Build the towers.
+
+        Args:
+            tower_fn: builds one tower; returns its `(gradient, variable)` pairs.
+
+        Returns:
+            The pairs of each tower.
+        """
+        devices = [LeastLoadedDeviceSetter(worker, self._homes) for worker in self._workers]
+        return self.build_on_towers(self.towers, tower_fn, devices)
 
 
 def apply_one_after_another(optimizer: Any, applications: Sequence[Callable[[], Any]]) -> list[Any]:

@@ -8,13 +8,12 @@ from typing import Any, Callable, Sequence
 from ..compat import tfv1 as tf
 from ..tfutils.gradproc import GradVars
 from .allreduce import aggregate_grads_colocate
-from .data_parallel import DataParallelBuilder
-from .placement import LeastLoadedDeviceSetter
+from .data_parallel import SharedVariablesBuilder
 
 __all__ = ["SyncMultiGPUParameterServerBuilder"]
 
 
-class SyncMultiGPUParameterServerBuilder(DataParallelBuilder):
+class SyncMultiGPUParameterServerBuilder(SharedVariablesBuilder):
     """
     Builds towers that share their variables, and one update of these by the mean gradient.
 
@@ -34,25 +33,10 @@ class SyncMultiGPUParameterServerBuilder(DataParallelBuilder):
     grads: GradVars
 
     def __init__(self, towers: Sequence[int], ps_device: str) -> None:
-        super().__init__(towers)
         if ps_device not in ("cpu", "gpu"):
             raise ValueError(f"{type(self).__name__}: ps_device is {ps_device!r}, wanted 'cpu' or 'gpu'.")
+        super().__init__(towers, ["/cpu:0"] if ps_device == "cpu" else None)
         self.ps_device = ps_device
-
-    def call_for_each_tower(self, tower_fn: Callable[[], Any]) -> list[Any]:  # type: ignore[override]
-        """
-        Build the towers.
-
-        Args:
-            tower_fn: builds one tower; returns its `(gradient, variable)` pairs.
-
-        Returns:
-            The pairs of each tower.
-        """
-        workers = [f"/gpu:{gpu}" for gpu in self.towers]
-        homes = ["/cpu:0"] if self.ps_device == "cpu" else workers
-        devices = [LeastLoadedDeviceSetter(worker, homes) for worker in workers]
-        return self.build_on_towers(self.towers, tower_fn, devices)
 
     def build(self, grad_list: Sequence[GradVars], get_opt_fn: Callable[[], Any]) -> Any:
         """

@@ -37,6 +37,8 @@ class _MultiGPUTrainer(SingleCostTrainer):
         devices: the GPU numbers, a list; there is one tower for each.
     """
 
+    _builder: Any  # builds the towers, and `train_op` from their gradients
+
     def __init__(self, gpus: int | Sequence[int]) -> None:
         super().__init__()
         self.devices = _gpu_list(type(self).__name__, gpus)
@@ -58,6 +60,13 @@ class _MultiGPUTrainer(SingleCostTrainer):
         """Say how much data a step and an epoch take, then run the loop as `Trainer.main_loop` does."""
         self._log_data(steps_per_epoch)
         super().main_loop(steps_per_epoch, starting_epoch, max_epoch)
+
+    def _setup_graph(
+        self, input: InputSource, get_cost_fn: Callable[..., Any], get_opt_fn: Callable[[], Any]
+    ) -> list[Callback]:
+        grad_list = self._builder.call_for_each_tower(self._make_get_grad_fn(input, get_cost_fn, get_opt_fn))
+        self.train_op = self._builder.build(grad_list, get_opt_fn)
+        return []
 
     def _setup_input(self, input_signature: Sequence[Any], input: InputSource) -> list[Callback]:
         if len(self.devices) > 1 and not isinstance(input, FeedfreeInput):
@@ -123,13 +132,6 @@ class SyncMultiGPUTrainerParameterServer(_MultiGPUTrainer):
             ps_device = "gpu" if len(self.devices) <= 2 else "cpu"
         self._builder = SyncMultiGPUParameterServerBuilder(self.devices, ps_device)
 
-    def _setup_graph(
-        self, input: InputSource, get_cost_fn: Callable[..., Any], get_opt_fn: Callable[[], Any]
-    ) -> list[Callback]:
-        grad_list = self._builder.call_for_each_tower(self._make_get_grad_fn(input, get_cost_fn, get_opt_fn))
-        self.train_op = self._builder.build(grad_list, get_opt_fn)
-        return []
-
 
 def SyncMultiGPUTrainer(gpus: int | Sequence[int]) -> SyncMultiGPUTrainerParameterServer:  # noqa: N802
     """
@@ -169,13 +171,6 @@ class AsyncMultiGPUTrainer(_MultiGPUTrainer):
     def __init__(self, gpus: int | Sequence[int], scale_gradient: bool = True) -> None:
         super().__init__(gpus)
         self._builder = AsyncMultiGPUBuilder(self.devices, scale_gradient)
-
-    def _setup_graph(
-        self, input: InputSource, get_cost_fn: Callable[..., Any], get_opt_fn: Callable[[], Any]
-    ) -> list[Callback]:
-        grad_list = self._builder.call_for_each_tower(self._make_get_grad_fn(input, get_cost_fn, get_opt_fn))
-        self.train_op = self._builder.build(grad_list, get_opt_fn)
-        return []
 
 
 class SyncMultiGPUTrainerReplicated(_MultiGPUTrainer):
