@@ -7,10 +7,12 @@ averages in `averages.py`.
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, Callable
 
 from ..compat import tfv1 as tf
 from ..tfutils.tower.context import get_current_tower_context
+from ..tfutils.tower.joint import mean_over_ranks, mean_over_towers
 from ..utils.argtools import log_once
 from .arguments import convert_to_tflayer_args
 from .averages import (
@@ -27,6 +29,7 @@ from .normalization import (
     batch_statistics,
     normalize_by_averages,
     normalize_by_batch,
+    normalize_by_joint_batch,
     normalize_groups,
     normalize_with_correction,
 )
@@ -35,6 +38,7 @@ from .registry import layer_register
 __all__ = ["BatchNorm", "BatchRenorm"]
 
 _EMA_UPDATES = ("default", "collection", "internal", "skip")
+_SYNC_STATISTICS = ("nccl", "horovod", "collective")
 _OLD_NAMES = {
     "use_bias": "center",
     "use_scale": "scale",
@@ -86,7 +90,8 @@ def BatchNorm(
         data_format: as in Conv2D.
         ema_update: "collection" (or "default"): the update is put into UPDATE_OPS and runs with the training step;
             "internal": it runs whenever the output is computed; "skip": never.
-        sync_statistics: None, "nccl" or "horovod": moments over all towers or processes; in training only.
+        sync_statistics: whose batches the moments in training are of: None, this tower's; "nccl", those of all towers of this
+            process, on any devices; "horovod" or "collective", those of all processes, by the engine of the trainer.
 
     Returns:
         A tensor named `<name>/output`, with `.variables.gamma`, `.beta`, `.mean` (or `.moving_mean`) and `.variance`
@@ -95,8 +100,8 @@ def BatchNorm(
     Raises:
         ValueError: wrong rank, unknown C, a bad axis or option, sync_statistics together with virtual_batch_size.
         TypeError: `training` is a tensor.
-        RuntimeError: outside of a TowerContext, and `training` was not given.
-        NotImplementedError: sync_statistics would take effect; it comes with the multi-device trainers.
+        RuntimeError: outside of a TowerContext, and `training` was not given; with sync_statistics: the towers are built
+            differently, the trainer has one process only, or the layer stands inside a condition, a loop or XLA's cluster.
 
     Variables: `gamma` and `beta` [C], trained; `mean/EMA` and `variance/EMA` [C], not trained, in MODEL_VARIABLES of the
     first tower. All float32 for 16-bit inputs.
@@ -105,14 +110,19 @@ def BatchNorm(
     images `variance/EMA` follows the unbiased variance (times n / (n - 1)), otherwise the biased one: TensorFlow's kernel
     does so, and checkpoints depend on it.
 
-    Source: Ioffe, Szegedy 2015, "Batch normalization".
-    tensorpack: same; there MODEL_VARIABLES stays empty on TensorFlow 2, gamma_initializer=None is random, and float16
-    fails with sync_statistics. Old names of arguments: use_bias, use_scale, gamma_init, decay, use_local_stat.
+    Note: with sync_statistics K batches of B datapoints are normalized as one of K x B, and gradients pass through the joint
+    moments. Each batch counts the same, whatever its size. `variance/EMA` follows the biased variance, at once ("internal").
+    All towers or processes must build and run the layer equally often; those that are not trained take no part.
+
+    Source: Ioffe, Szegedy 2015, "Batch normalization"; Peng et al. 2018, "MegDet", for sync_statistics.
+    tensorpack: same; there MODEL_VARIABLES stays empty on TensorFlow 2, gamma_initializer=None is random. Its sync_statistics
+    need GPUs, fail with float16, and lose digits where means are large; "collective" is new. Old names of arguments: use_bias, use_scale, gamma_init, decay, use_local_stat.
     """
     inputs = require_rank("BatchNorm", inputs, (2, 4), data_format)
     axis = _channel_axis(inputs, axis, data_format)
     training = _is_training(training)
-    _check_options(ema_update, virtual_batch_size, sync_statistics, training)
+    _check_options(ema_update, virtual_batch_size, sync_statistics)
+    mean_over_all = _joint_mean(sync_statistics) if training else None
     weights = _create_weights(
         require_known_channels("BatchNorm", inputs, axis),
         statistics_dtype(inputs),
@@ -128,6 +138,8 @@ def BatchNorm(
     else:
         if virtual_batch_size is not None:
             outputs, mean, variance = normalize_groups(inputs, weights, axis, epsilon, virtual_batch_size)
+        elif mean_over_all is not None:
+            outputs, mean, variance = normalize_by_joint_batch(inputs, weights, axis, epsilon, mean_over_all)
         else:
             outputs, mean, variance = normalize_by_batch(inputs, weights, axis, epsilon)
         if updates_averages(ema_update):
@@ -135,7 +147,7 @@ def BatchNorm(
                 update_average(weights.mean, mean, momentum),
                 update_average(weights.variance, variance, momentum),
             ]
-    if ema_update == "internal" or virtual_batch_size is not None:
+    if ema_update == "internal" or virtual_batch_size is not None or mean_over_all is not None:
         outputs = _compute_after(updates, outputs)
     else:
         add_to_update_ops(updates)
@@ -261,29 +273,38 @@ def _is_training(training: Any) -> bool:
     return bool(training)
 
 
-def _check_options(
-    ema_update: str, virtual_batch_size: int | None, sync_statistics: str | None, training: bool
-) -> None:
+def _check_options(ema_update: str, virtual_batch_size: int | None, sync_statistics: str | None) -> None:
     who = layer_title("BatchNorm")
     if ema_update not in _EMA_UPDATES:
         raise ValueError(f"{who}: ema_update is {ema_update!r}, wanted one of {', '.join(_EMA_UPDATES)}.")
     if sync_statistics is None:
         return
-    if str(sync_statistics).lower() not in ("nccl", "horovod"):
-        raise ValueError(f"{who}: sync_statistics is {sync_statistics!r}, wanted None, 'nccl' or 'horovod'.")
+    if str(sync_statistics).lower() not in _SYNC_STATISTICS:
+        raise ValueError(
+            f"{who}: sync_statistics is {sync_statistics!r}, wanted None or one of {', '.join(_SYNC_STATISTICS)}."
+        )
     if virtual_batch_size is not None:
         raise ValueError(
             f"{who}: virtual_batch_size makes batches smaller, sync_statistics larger. Give one of them."
         )
-    if not training:
-        return
+
+
+def _joint_mean(sync_statistics: str | None) -> Callable[[Any], Any] | None:
+    """Get what takes means over the batches that are normalised together; None if there is but this one."""
     context = get_current_tower_context()
-    if str(sync_statistics).lower() == "nccl" and getattr(context, "total", 1) == 1:
-        log_once("BatchNorm: sync_statistics='nccl' has no effect with one tower.", func="warning")
-        return
-    raise NotImplementedError(
-        f"{who}: sync_statistics={sync_statistics!r} comes with the multi-device trainers. Leave it out for now."
-    )
+    if sync_statistics is None or (context is not None and not context.is_training):
+        return None
+    if sync_statistics.lower() != "nccl":
+        if context is not None and context.ranks is not None and context.ranks.size == 1:
+            return _alone(sync_statistics, "one process")
+        return partial(mean_over_ranks, who=layer_title("BatchNorm"))
+    if getattr(context, "total", 1) == 1:
+        return _alone(sync_statistics, "one tower")
+    return partial(mean_over_towers, who=layer_title("BatchNorm"))
+
+
+def _alone(sync_statistics: str, peers: str) -> None:
+    log_once(f"BatchNorm: sync_statistics={sync_statistics!r} has no effect with {peers}.", func="warning")
 
 
 def _compute_after(updates: list[Any], outputs: Any) -> Any:

@@ -1,17 +1,17 @@
 """
-Normalisation of each channel: by the moments of the batch, of groups of it, or by their moving averages.
+Normalisation of each channel: by the moments of the batch, of groups of it, of several batches, or by their moving averages.
 
 `axis` is that of the channels; all vectors are [C].
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from ..compat import tfv1 as tf
 from .checks import layer_title
 from .layout import convert_layout, get_kernel_format
-from .moments import along, batch_moments, normalize
+from .moments import along, batch_moments, joint_moments, normalize
 from .variables import VariableHolder
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "batch_statistics",
     "normalize_by_averages",
     "normalize_by_batch",
+    "normalize_by_joint_batch",
     "normalize_groups",
     "normalize_with_correction",
 ]
@@ -67,6 +68,14 @@ def normalize_by_averages(inputs: Any, weights: NormWeights, axis: int, epsilon:
     if _has_fused_kernel(inputs):
         return _fused_kernel(inputs, weights, axis, epsilon, is_training=False)[0]
     return _normalize_with(inputs, weights, axis, epsilon, weights.mean, weights.variance)
+
+
+def normalize_by_joint_batch(
+    inputs: Any, weights: NormWeights, axis: int, epsilon: float, mean_over_all: Callable[[Any], Any]
+) -> tuple[Any, Any, Any]:
+    """Normalise by this batch and others, over which a function takes means; returns as above, the biased variance."""
+    mean, variance = joint_moments(*batch_statistics(inputs, axis), mean_over_all)
+    return _normalize_with(inputs, weights, axis, epsilon, mean, variance), mean, variance
 
 
 def normalize_groups(

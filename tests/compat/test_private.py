@@ -146,6 +146,36 @@ def test_inside_control_flow():
     assert not private.inside_control_flow(outside.op)
 
 
+def test_at_top_level():
+    """Conditions of both kinds, and functions, are below it."""
+    below = []
+
+    def branch():
+        below.append(private.at_top_level(tf.get_default_graph()))
+        return tf.constant(1)
+
+    assert private.at_top_level(tf.get_default_graph())
+    v2_conditions = tf.control_flow_v2_enabled()
+    try:
+        for choose in (tf.enable_control_flow_v2, tf.disable_control_flow_v2):
+            choose()
+            tf.cond(tf.placeholder(tf.bool, []), branch, branch)
+    finally:
+        (tf.enable_control_flow_v2 if v2_conditions else tf.disable_control_flow_v2)()
+    assert [False] * 4 == below
+    assert private.at_top_level(tf.get_default_graph())
+
+
+def test_update_input(sess):
+    """An operation that exists already computes with another input; the old one is not needed any more."""
+    waiting = tf.placeholder(tf.float32, [2], name="waiting")
+    result = tf.negative(waiting)
+    private.update_input(result.op, 0, tf.constant([1.0, 2.0]))
+    assert [-1.0, -2.0] == sess.run(result).tolist()
+    assert "waiting" != result.op.inputs[0].op.name
+    assert [] == waiting.consumers()
+
+
 class TestInsideXla:
     def test_outside(self, fresh_graph):
         """Neither a plain graph nor a loop is XLA's."""

@@ -306,26 +306,11 @@ class TestErrors:
         self.fails("virtual_batch_size is 3, wanted a divisor of the batch size 4", virtual_batch_size=3)
 
     def test_sync_statistics(self):
-        """The name, and not with virtual_batch_size."""
-        self.fails("sync_statistics is 'mpi', wanted None, 'nccl' or 'horovod'", sync_statistics="mpi")
+        """The name, and not with virtual_batch_size. What it does: test_sync_statistics.py."""
+        self.fails(
+            "sync_statistics is 'mpi', wanted None or one of nccl, horovod, collective", sync_statistics="mpi"
+        )
         self.fails("Give one of them", sync_statistics="NCCL", virtual_batch_size=2)
-
-    @pytest.mark.parametrize("method", ["nccl", "Horovod"])
-    def test_sync_statistics_comes_later(self, method):
-        """Only where it would take effect."""
-        with TrainTowerContext("tower0", index=0, total=2):
-            with pytest.raises(NotImplementedError, match="comes with the multi-device trainers"):
-                BatchNorm("bn", tf.constant(PIXELS), sync_statistics=method)
-            with tf.variable_scope("frozen"):
-                BatchNorm("bn", tf.constant(PIXELS), sync_statistics=method, training=False)
-        with inference():
-            BatchNorm("other", tf.constant(PIXELS), sync_statistics=method)
-
-    def test_sync_statistics_of_one_tower(self):
-        """Is the same as none."""
-        with training():
-            BatchNorm("bn", tf.constant(PIXELS), sync_statistics="nccl")
-        assert 2 == len(tf.get_collection(UPDATES))
 
 
 class TestBatchRenorm:

@@ -1,0 +1,340 @@
+"""BatchNorm(sync_statistics=...): several batches are normalized as one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.compat import TF_VERSION
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.graph_builder.data_parallel import DataParallelBuilder
+from tensorpack_lite.models import BatchNorm, BNReLU, Conv2D
+from tensorpack_lite.tfutils.argscope import argscope
+from tensorpack_lite.tfutils.scope_utils import auto_reuse_variable_scope
+from tensorpack_lite.tfutils.tower.context import PredictTowerContext, TowerContext, TrainTowerContext
+from tensorpack_lite.tfutils.tower.ranks import TowerRanks
+
+BATCH, CHANNELS = 4, 5
+SHAPES = {"vectors": [CHANNELS], "images": [3, 2, CHANNELS]}
+UPDATES = tf.GraphKeys.UPDATE_OPS
+
+
+def batches(kind, total, seed=0):
+    """One batch for each tower, whose means and variances differ from tower to tower."""
+    rng = np.random.RandomState(seed)
+    return [rng.normal(k - 1, k + 0.5, [BATCH, *SHAPES[kind]]) for k in range(total)]
+
+
+def in_towers(build, total, own=False):
+    """Call `build(index)` in each of several towers on the CPU; returns what it returned."""
+    indices = iter(range(total))
+    use_vs = [own and index > 0 for index in range(total)]
+    devices = ["/cpu:0"] * total
+    return DataParallelBuilder.build_on_towers(range(total), lambda: build(next(indices)), devices, use_vs)
+
+
+def initialize(sess):
+    sess.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+
+
+def trained():
+    """Variables of the first tower by name."""
+    return {var.op.name: var for var in tf.trainable_variables() if not var.op.name.startswith("tower")}
+
+
+def make_cost(outputs, weights):
+    """Something whose gradient through the normalization is not 0."""
+    return tf.reduce_mean(tf.sin(tf.cast(outputs, tf.float32)) * weights)
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["shared", "copies"])
+@pytest.mark.parametrize("total", [2, 3])
+@pytest.mark.parametrize(
+    ("kind", "data_format"),
+    [("vectors", "channels_last"), ("images", "channels_last"), ("images", "channels_first")],
+)
+class TestEqualsTheJointBatch:
+    """Outputs, the gradients of inputs, gamma and beta, and the averages: of K towers, and of BatchNorm with all data."""
+
+    def test_float32(self, sess, kind, data_format, total, own):
+        """To 1e-5."""
+        self.check(sess, kind, data_format, total, own, tf.float32, 1e-5)
+
+    def test_float16(self, sess, kind, data_format, total, own):
+        """As exactly as float16 is; statistics and averages are float32."""
+        self.check(sess, kind, data_format, total, own, tf.float16, 4e-3)
+
+    def check(self, sess, kind, data_format, total, own, dtype, tolerance):
+        data = [self.ordered(batch, data_format) for batch in batches(kind, total)]
+        weights = [self.ordered(batch, data_format) for batch in batches(kind, total, seed=1)]
+        inputs = [tf.constant(batch, dtype) for batch in data]
+
+        def build(index):
+            out = BatchNorm("bn", inputs[index], data_format=data_format, sync_statistics="nccl")
+            cost = make_cost(out, weights[index])
+            return out, tf.gradients(cost, [inputs[index], out.variables.gamma, out.variables.beta])
+
+        towers = in_towers(build, total, own)
+        joint_input = tf.constant(np.concatenate(data), dtype)
+        with tf.variable_scope("joint"), TowerContext("joint", is_training=False):
+            joint = BatchNorm("bn", joint_input, data_format=data_format, training=True)
+        joint_cost = make_cost(joint, np.concatenate(weights))
+        wanted = tf.gradients(joint_cost, [joint_input, joint.variables.gamma, joint.variables.beta])
+        initialize(sess)
+        outputs = np.concatenate(sess.run([out for out, _ in towers]))
+        expected = sess.run(joint)
+        assert expected.dtype == outputs.dtype
+        np.testing.assert_allclose(expected, outputs, atol=tolerance * np.abs(expected).max())
+        grads = [sess.run(of_tower) for _, of_tower in towers]
+        of_inputs, of_gamma, of_beta = sess.run(wanted)
+        got = np.concatenate([each[0] for each in grads]) / total
+        np.testing.assert_allclose(of_inputs, got, atol=tolerance * np.abs(of_inputs).max())
+        for nth, expected in ((1, of_gamma), (2, of_beta)):
+            mean = np.mean([each[nth] for each in grads], 0)
+            np.testing.assert_allclose(expected, mean, atol=tolerance * np.abs(expected).max())
+
+    @staticmethod
+    def ordered(batch, data_format):
+        channels_first = data_format == "channels_first"
+        return (np.moveaxis(batch, 3, 1) if channels_first else batch).astype("float32")
+
+
+class TestAverages:
+    """They follow the moments of the joint batch, the biased variance, with each run of the first tower."""
+
+    def build(self, kind="images", **kwargs):
+        self.data = batches(kind, 2)
+        return in_towers(
+            lambda index: BatchNorm(
+                "bn", tf.constant(self.data[index], tf.float32), sync_statistics="nccl", **kwargs
+            ),
+            2,
+        )
+
+    def averages(self, sess):
+        named = {var.op.name: var for var in tf.global_variables()}
+        return sess.run([named["bn/mean/EMA"], named["bn/variance/EMA"]])
+
+    @pytest.mark.parametrize("kind", ["vectors", "images"])
+    @pytest.mark.parametrize("ema_update", ["default", "collection", "internal"])
+    def test_updated_at_once(self, sess, kind, ema_update):
+        """Whatever ema_update says, and once a run."""
+        towers = self.build(kind, ema_update=ema_update)
+        assert [] == tf.get_collection(UPDATES)
+        initialize(sess)
+        sess.run(towers)
+        joint = np.concatenate(self.data).reshape(-1, CHANNELS)
+        mean, variance = self.averages(sess)
+        np.testing.assert_allclose(0.1 * joint.mean(0), mean, rtol=1e-5)
+        np.testing.assert_allclose(0.9 + 0.1 * joint.var(0), variance, rtol=1e-5)
+
+    def test_skip(self, sess):
+        """Leaves them."""
+        towers = self.build(ema_update="skip")
+        initialize(sess)
+        sess.run(towers)
+        np.testing.assert_array_equal([np.zeros(CHANNELS), np.ones(CHANNELS)], self.averages(sess))
+
+    def test_frozen(self, sess):
+        """training=False uses them, and no tower waits for another."""
+        towers = self.build(training=False)
+        initialize(sess)
+        np.testing.assert_allclose(self.data[0] / np.sqrt(1 + 1e-5), sess.run(towers[0]), rtol=1e-4)
+
+    def test_inference(self, sess):
+        """The same, in a tower that is not trained, also with training=True."""
+        self.build()
+        data = batches("images", 1)[0]
+        with tf.variable_scope(tf.get_variable_scope(), reuse=True), PredictTowerContext("predict"):
+            by_averages = BatchNorm("bn", tf.constant(data, tf.float32), sync_statistics="nccl")
+            by_batch = BatchNorm(
+                "bn", tf.constant(data, tf.float32), sync_statistics="horovod", training=True
+            )
+        initialize(sess)
+        np.testing.assert_allclose(data / np.sqrt(1 + 1e-5), sess.run(by_averages), rtol=1e-4)
+        np.testing.assert_allclose(np.zeros(CHANNELS), sess.run(by_batch).mean((0, 1, 2)), atol=1e-5)
+
+
+class TestNumbers:
+    def test_large_means(self, sess):
+        """A variance that is small beside the square of the mean keeps its digits; tensorpack's would be noise."""
+        rng = np.random.RandomState(0)
+        data = rng.normal(3000, 0.5, [2, 64, CHANNELS]).astype("float32")
+        towers = in_towers(lambda index: BatchNorm("bn", tf.constant(data[index]), sync_statistics="nccl"), 2)
+        initialize(sess)
+        joint = data.reshape(-1, CHANNELS).astype("float64")
+        expected = (joint - joint.mean(0)) / np.sqrt(joint.var(0) + 1e-5)
+        np.testing.assert_allclose(expected, np.concatenate(sess.run(towers)), atol=5e-3)
+
+    def test_constant_inputs(self, sess):
+        """The variance is 0, not less."""
+        towers = in_towers(
+            lambda index: BatchNorm("bn", tf.fill([4, 3], 0.1), sync_statistics="nccl", momentum=0.0), 2
+        )
+        initialize(sess)
+        np.testing.assert_allclose(np.zeros([2, 4, 3]), sess.run(towers), atol=1e-4)
+        variance = next(var for var in tf.global_variables() if "variance" in var.op.name)
+        assert (sess.run(variance) >= 0).all()
+
+    def test_float64(self, sess):
+        """Stays float64, and is as exact."""
+        data = batches("images", 2)
+        towers = in_towers(
+            lambda index: BatchNorm("bn", tf.constant(data[index], tf.float64), sync_statistics="nccl"), 2
+        )
+        initialize(sess)
+        joint = np.concatenate(data)
+        expected = (joint - joint.mean((0, 1, 2))) / np.sqrt(joint.var((0, 1, 2)) + 1e-5)
+        np.testing.assert_allclose(expected, np.concatenate(sess.run(towers)), rtol=1e-10)
+
+
+class TestModels:
+    """What is built with the layer: networks, adversaries, penalties on gradients."""
+
+    DATA = batches("images", 2)
+
+    def compare(self, sess, build, num_results):
+        """Build in two towers, and with the joint batch; each result averaged over the towers is that of the joint batch."""
+        halves = [tf.constant(batch, tf.float32) for batch in self.DATA]
+        towers = in_towers(lambda index: build(halves[index]), 2)
+        with tf.variable_scope(tf.get_variable_scope(), reuse=True), TrainTowerContext("joint"):
+            joint = build(tf.concat(halves, 0))
+        initialize(sess)
+        one, two, all_at_once = sess.run([towers[0], towers[1], joint])
+        assert num_results == len(all_at_once)
+        for first, second, expected in zip(one, two, all_at_once):
+            np.testing.assert_allclose(
+                expected, (first + second) / 2, atol=2e-5 * np.abs(expected).max() + 1e-7
+            )
+
+    def test_a_deep_network(self, sess):
+        """Layers in layers, an activation among them; every variable has the gradient of the joint batch."""
+
+        def build(x):
+            with argscope(BatchNorm, sync_statistics="nccl"):
+                x = Conv2D("conv0", x, 6, 3, activation=BNReLU)
+                x = BatchNorm("bn", x)
+                x = BNReLU("last", Conv2D("conv1", x, 3, 3))
+            cost = tf.reduce_mean(x**2 * tf.constant([1.0, 2.0, 3.0]))
+            return tf.gradients(cost, tf.trainable_variables())
+
+        self.compare(sess, build, num_results=10)
+
+    def test_two_players(self, sess):
+        """A discriminator called twice, and two calls of tf.gradients in each tower."""
+
+        @auto_reuse_variable_scope
+        def discriminator(x):
+            with argscope(BatchNorm, sync_statistics="nccl", ema_update="skip"):
+                x = BNReLU("bn0", Conv2D("conv0", x, 6, 3))
+            return tf.reduce_mean(Conv2D("conv1", x, 1, 3), [1, 2, 3])
+
+        def build(x):
+            with tf.variable_scope("gen"):
+                fake = BatchNorm("bn", tf.reverse(x, [1]) * 0.5, sync_statistics="nccl", ema_update="skip")
+            with tf.variable_scope("discrim"):
+                real, faked = discriminator(x), discriminator(fake)
+            losses = {
+                "discrim": tf.reduce_mean(tf.nn.softplus(-real)) + tf.reduce_mean(tf.nn.softplus(faked)),
+                "gen": tf.reduce_mean(tf.nn.softplus(-faked)),
+            }
+            return [
+                grad
+                for player, loss in losses.items()
+                for grad in tf.gradients(
+                    loss, [v for v in tf.trainable_variables() if f"{player}/" in v.op.name]
+                )
+            ]
+
+        self.compare(sess, build, num_results=8)
+
+    def test_a_penalty_on_gradients(self, sess):
+        """Second derivatives, as WGAN-GP takes them."""
+
+        def build(x):
+            hidden = tf.tanh(BatchNorm("bn", Conv2D("conv", x, 4, 3), sync_statistics="nccl"))
+            scores = tf.reduce_sum(hidden * tf.constant([1.0, -2.0, 0.5, 1.0]), [1, 2, 3])
+            slopes = tf.sqrt(tf.reduce_sum(tf.gradients(scores, x)[0] ** 2, [1, 2, 3]) + 1e-3)
+            cost = tf.reduce_mean((slopes - 1) ** 2)
+            return tf.gradients(cost, tf.trainable_variables())
+
+        self.compare(sess, build, num_results=4)
+
+
+class TestRefused:
+    @pytest.mark.skipif(TF_VERSION < (2, 0), reason="tf.xla.experimental.compile fails on CPUs there")
+    def test_xla(self):
+        """Its cluster would need the other's."""
+        x = tf.constant(batches("vectors", 1)[0], tf.float32)
+
+        def build(index):
+            return tf.xla.experimental.compile(lambda: BatchNorm("bn", x, sync_statistics="nccl"))
+
+        with pytest.raises(RuntimeError, match="BatchNorm 'bn': its mean over .* XLA's cluster"):
+            in_towers(build, 2)
+
+    @pytest.mark.parametrize("method", ["horovod", "Collective"])
+    def test_no_ranks(self, method):
+        """Several towers of one process are another thing."""
+        x = tf.constant(batches("vectors", 1)[0], tf.float32)
+        with pytest.raises(
+            RuntimeError, match="BatchNorm 'bn': a mean over processes needs a trainer that has several"
+        ):
+            in_towers(lambda index: BatchNorm("bn", x, sync_statistics=method), 2)
+
+    def test_no_tower(self):
+        """There is nothing to be joined with."""
+        x = tf.constant(batches("vectors", 1)[0], tf.float32)
+        with pytest.raises(RuntimeError, match="taken in training towers only"):
+            BatchNorm("bn", x, training=True, sync_statistics="horovod")
+
+    @pytest.mark.parametrize("names", [("a", "b"), ("a", None), (None, "a")])
+    def test_other_layers_in_other_towers(self, names):
+        """The layer and the tower are named."""
+        x = tf.constant(batches("vectors", 1)[0], tf.float32)
+
+        def build(index):
+            with tf.variable_scope(tf.get_variable_scope(), reuse=tf.AUTO_REUSE):
+                return names[index] and BatchNorm(
+                    names[index], x, sync_statistics="nccl", scale=False, center=False
+                )
+
+        with pytest.raises(
+            RuntimeError, match=r"BatchNorm '[ab]': (tower 1 builds it|missing in tower [01])"
+        ):
+            in_towers(build, 2)
+
+
+class TestNoEffect:
+    """Where there is but one tower, one process."""
+
+    @pytest.mark.parametrize(("method", "alone"), [("nccl", "one tower"), ("horovod", "one process")])
+    def test_is_the_same_as_none(self, sess, method, alone):
+        """The fused kernel, and updates in the collection."""
+        data = batches("images", 1)[0]
+        with TrainTowerContext("", ranks=TowerRanks(1, tf.identity)):
+            out = BatchNorm("bn", tf.constant(data, tf.float32), sync_statistics=method)
+        assert 2 == len(tf.get_collection(UPDATES))
+        initialize(sess)
+        np.testing.assert_allclose(np.zeros(CHANNELS), sess.run(out).mean((0, 1, 2)), atol=1e-5)
+        assert "AddN" not in {op.type for op in tf.get_default_graph().get_operations()}
+
+
+def test_over_ranks(sess):
+    """The engine gets mean and mean square of each channel, once; its means are used."""
+    data, other = batches("vectors", 2)
+    seen = []
+
+    def mean(tensor):
+        seen.append(tensor)
+        theirs = np.concatenate([other.mean(0), (other**2).mean(0)])
+        return tf.stop_gradient((tensor + tf.constant(theirs, tensor.dtype)) / 2)
+
+    with TrainTowerContext("", ranks=TowerRanks(2, mean)):
+        out = BatchNorm("bn", tf.constant(data, tf.float32), sync_statistics="collective")
+    initialize(sess)
+    joint = np.concatenate([data, other])
+    np.testing.assert_allclose(
+        (data - joint.mean(0)) / np.sqrt(joint.var(0) + 1e-5), sess.run(out), rtol=1e-4, atol=1e-5
+    )
+    assert [([2 * CHANNELS], tf.float64)] == [(tensor.shape.as_list(), tensor.dtype) for tensor in seen]

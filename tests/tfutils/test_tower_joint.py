@@ -1,0 +1,292 @@
+"""tfutils/tower/joint.py: a mean over towers that are built one after the other, and its gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.compat import private
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.graph_builder.data_parallel import DataParallelBuilder
+from tensorpack_lite.tfutils.tower.context import TowerContext, TrainTowerContext
+from tensorpack_lite.tfutils.tower.joint import mean_over_ranks, mean_over_towers, require_all_towers
+from tensorpack_lite.tfutils.tower.ranks import TowerRanks
+
+VALUES = np.array([[1.0, 2.0], [5.0, -4.0], [0.5, 0.25]])
+
+
+def in_towers(build, total=3, own=False):
+    """Call `build(index)` in each of several towers on the CPU; returns what it returned."""
+    indices = iter(range(total))
+    use_vs = [own and index > 0 for index in range(total)]
+    devices = ["/cpu:0"] * total
+    return DataParallelBuilder.build_on_towers(range(total), lambda: build(next(indices)), devices, use_vs)
+
+
+def value_of(index, dtype=tf.float32):
+    return tf.constant(VALUES[index], dtype)
+
+
+class TestForward:
+    @pytest.mark.parametrize("dtype", [tf.float16, tf.float32, tf.float64])
+    @pytest.mark.parametrize("total", [2, 3])
+    def test_mean(self, sess, total, dtype):
+        """Every tower gets it, of the dtype it gave, equal to the bit."""
+        means = in_towers(lambda index: mean_over_towers(value_of(index, dtype), "layer"), total)
+        assert [[2]] * total == [mean.shape.as_list() and [2] for mean in means]
+        assert [dtype] * total == [mean.dtype for mean in means]
+        got = sess.run(means)
+        np.testing.assert_allclose(VALUES[:total].mean(0), got[0], rtol=1e-3 if dtype == tf.float16 else 1e-6)
+        assert all(np.array_equal(got[0], other) for other in got)
+
+    def test_one_tower(self):
+        """Is its own mean: nothing is built."""
+        value = value_of(0)
+        (mean,) = in_towers(lambda index: mean_over_towers(value, "layer"), 1)
+        assert value is mean
+
+    def test_an_unknown_shape(self, sess):
+        """Is known when it runs."""
+        lengths = [tf.placeholder_with_default(VALUES[index], [None]) for index in range(2)]
+        means = in_towers(lambda index: mean_over_towers(lengths[index], "layer"), 2)
+        np.testing.assert_allclose(VALUES[:2].mean(0), sess.run(means[1]))
+
+    def test_one_after_the_other(self, sess):
+        """What depends on a mean takes part in the next one."""
+
+        def build(index):
+            mean = mean_over_towers(value_of(index), "a")
+            return mean_over_towers(mean * value_of(index), "b")
+
+        expected = VALUES.mean(0) ** 2
+        for got in sess.run(in_towers(build)):
+            np.testing.assert_allclose(expected, got, rtol=1e-6)
+
+    def test_several_builds_in_a_graph(self, sess):
+        """Each is by itself, also with other numbers of towers."""
+        for total in (2, 3, 2):
+            means = in_towers(lambda index: mean_over_towers(value_of(index), "layer"), total)
+            np.testing.assert_allclose(VALUES[:total].mean(0), sess.run(means[0]), rtol=1e-6)
+
+    def test_towers_with_variable_scopes(self, sess):
+        """Their names are not part of the layer's."""
+
+        def build(index):
+            with tf.variable_scope("bn"):
+                return mean_over_towers(value_of(index), f"Layer '{tf.get_variable_scope().name}'")
+
+        means = sess.run(in_towers(build, own=True))
+        np.testing.assert_allclose(VALUES.mean(0), means[2], rtol=1e-6)
+
+    def test_a_tower_that_is_run_alone(self, sess):
+        """Makes the others compute what it needs of them, and no more."""
+        probes = [tf.placeholder(tf.float32, [2], name=f"probe{index}") for index in range(2)]
+
+        def build(index):
+            mean = mean_over_towers(value_of(index), "layer")
+            return mean, mean + probes[index]
+
+        (mean, _), _ = in_towers(build, 2)
+        np.testing.assert_allclose(VALUES[:2].mean(0), sess.run(mean))
+
+
+class TestGradient:
+    """Towers k = 0, 1, ... with cost_k = f(w * v_k, mean of w * v); the mean cost of all is what one process would minimize."""
+
+    @staticmethod
+    def cost(own, mean, k):
+        return tf.reduce_sum((k + 1.0) * tf.sin(own) * mean**2)
+
+    def expected(self, sess, w, total, order=1):
+        """The gradient of the mean cost, all in one piece."""
+        owns = [w * value_of(k, tf.float64) for k in range(total)]
+        mean = tf.add_n(owns) / total
+        result = tf.add_n([self.cost(own, mean, k) for k, own in enumerate(owns)]) / total
+        return result
+
+    @pytest.mark.parametrize("total", [2, 3])
+    def test_average_over_towers(self, sess, total):
+        """Of the towers' gradients, each of its own cost, is the gradient of the mean cost."""
+        w = tf.constant([0.3, -0.7], tf.float64)
+
+        def build(k):
+            own = w * value_of(k, tf.float64)
+            return tf.gradients(self.cost(own, mean_over_towers(own, "layer"), k), w)[0]
+
+        grads = in_towers(build, total)
+        expected = tf.gradients(self.expected(sess, w, total), w)[0]
+        np.testing.assert_allclose(*sess.run([expected, tf.add_n(grads) / total]), rtol=1e-12)
+
+    def test_of_the_mean_cost_after_all_towers(self, sess):
+        """As trainers of GANs take it: one call of tf.gradients on the costs of all."""
+        w = tf.constant([0.3, -0.7], tf.float64)
+
+        def build(k):
+            own = w * value_of(k, tf.float64)
+            return self.cost(own, mean_over_towers(own, "layer"), k)
+
+        cost = tf.add_n(in_towers(build)) / 3
+        expected = self.expected(sess, w, 3)
+        np.testing.assert_allclose(*sess.run([expected, cost]), rtol=1e-12)
+        for _ in range(2):  # one for each player
+            got = tf.gradients(cost, w)[0]
+            np.testing.assert_allclose(*sess.run([tf.gradients(expected, w)[0], got]), rtol=1e-12)
+
+    def test_twice_in_a_tower(self, sess):
+        """The first call in each tower meets the first of the others, the second the second."""
+        w = tf.constant([0.3, -0.7], tf.float64)
+
+        def build(k):
+            own = w * value_of(k, tf.float64)
+            cost = self.cost(own, mean_over_towers(own, "layer"), k)
+            return tf.gradients(cost, w)[0], tf.gradients(-3 * cost, w)[0]
+
+        grads = in_towers(build)
+        expected = tf.gradients(self.expected(sess, w, 3), w)[0]
+        for nth, factor in enumerate((1, -3)):
+            got = tf.add_n([pair[nth] for pair in grads]) / 3
+            np.testing.assert_allclose(*sess.run([factor * expected, got]), rtol=1e-12)
+
+    def test_second_derivative(self, sess):
+        """A penalty on gradients: WGAN-GP."""
+        w = tf.constant([0.3, -0.7], tf.float64)
+
+        def penalty(gradients):
+            return tf.add_n([tf.reduce_sum(gradient**2) for gradient in gradients]) / len(gradients)
+
+        def build(k):
+            value = value_of(k, tf.float64)
+            own = w * value
+            cost = self.cost(own, mean_over_towers(own, "layer"), k)
+            return tf.gradients(penalty(tf.gradients(cost, value)), w)[0]
+
+        grads = in_towers(build)
+        values = [value_of(k, tf.float64) for k in range(3)]
+        owns = [w * value for value in values]
+        total = tf.add_n([self.cost(own, tf.add_n(owns) / 3, k) for k, own in enumerate(owns)])
+        expected = tf.gradients(penalty(tf.gradients(total, values)), w)[0]
+        np.testing.assert_allclose(*sess.run([expected, tf.add_n(grads) / 3]), rtol=1e-11)
+
+    def test_no_way_into_other_towers(self):
+        """tf.gradients of the last tower, whose mean is there already, finds nothing of the others."""
+        inputs = [value_of(k) for k in range(2)]
+        means = in_towers(lambda k: mean_over_towers(inputs[k], "layer"), 2)
+        assert [None] == tf.gradients(means[1], inputs[0])
+        assert [None] != tf.gradients(means[1], inputs[1])
+
+
+class TestTowersThatDiffer:
+    def fails(self, message, build):
+        with pytest.raises(RuntimeError, match=message):
+            in_towers(build, 2)
+
+    def test_another_name(self):
+        """Is told where it is built."""
+        self.fails(
+            "layer1: tower 1 builds it where another tower has built layer0",
+            lambda index: mean_over_towers(value_of(index), f"layer{index}"),
+        )
+
+    def test_fewer_layers(self):
+        """Is told when all towers are built."""
+        self.fails(
+            "^layer: missing in tower 1 of 2. Towers that share",
+            lambda index: [mean_over_towers(value_of(index), "layer") for _ in range(2 - index)],
+        )
+
+    def test_more_layers(self):
+        """The same, of the towers that were built first."""
+        self.fails(
+            "^layer: missing in tower 0 of 2",
+            lambda index: [mean_over_towers(value_of(index), "layer") for _ in range(1 + index)],
+        )
+
+    def test_fewer_gradients(self):
+        """They would meet the wrong ones of other towers."""
+
+        def build(index):
+            value = value_of(index)
+            mean = mean_over_towers(value, "layer")
+            return [tf.gradients(mean, value) for _ in range(2 - index)]
+
+        self.fails("^A gradient of layer: missing in tower 1 of 2", build)
+
+    def test_without_a_builder(self, sess):
+        """A placeholder says that one waits."""
+        with TrainTowerContext("tower0", index=0, total=2):
+            mean = mean_over_towers(value_of(0), "layer")
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match="tower0/mean_over_towers/waits_for_all_2_towers"
+        ):
+            sess.run(mean)
+        with pytest.raises(RuntimeError, match="layer: missing in tower 1 of 2"):
+            require_all_towers(2)
+
+
+class TestWhereItCannotBe:
+    @pytest.mark.parametrize("is_training", [False, None])
+    def test_no_training_tower(self, is_training):
+        """Inference is not joint."""
+        value = value_of(0)
+        with pytest.raises(
+            RuntimeError, match="layer: a mean over towers or processes is taken in training towers only"
+        ):
+            if is_training is None:
+                mean_over_towers(value, "layer")
+            with TowerContext("", is_training=False):
+                mean_over_ranks(value, "layer")
+
+    @pytest.mark.parametrize("is_v2", [False, True])
+    def test_a_condition(self, is_v2):
+        """Knows nothing of the other towers."""
+        choose = tf.enable_control_flow_v2 if is_v2 else tf.disable_control_flow_v2
+        was_v2 = tf.control_flow_v2_enabled()
+
+        def build(index):
+            value, flag = value_of(index), tf.placeholder(tf.bool, [])
+            return tf.cond(flag, lambda: mean_over_towers(value, "layer"), lambda: value)
+
+        choose()
+        try:
+            with pytest.raises(RuntimeError, match="layer: its mean over .* cannot stand inside a condition"):
+                in_towers(build, 2)
+        finally:
+            (tf.enable_control_flow_v2 if was_v2 else tf.disable_control_flow_v2)()
+
+
+class TestRanks:
+    """An engine that gives half of what this rank has, as if that of the other one were 0."""
+
+    RANKS = TowerRanks(2, lambda tensor: tf.stop_gradient(tensor / 2))
+
+    def test_mean_and_gradients(self, sess):
+        """The gradient is the mean again, and that has one."""
+        with TrainTowerContext("", ranks=self.RANKS):
+            x = value_of(0)
+            mean = mean_over_ranks(x**3, "layer")
+            first = tf.gradients(mean, x)[0]
+            second = tf.gradients(first, x)[0]
+        got = sess.run([mean, first, second])
+        np.testing.assert_allclose(
+            [VALUES[0] ** 3 / 2, 3 * VALUES[0] ** 2 / 2, 6 * VALUES[0] / 2], got, rtol=1e-6
+        )
+
+    def test_one_rank(self):
+        """Has its own mean."""
+        value = value_of(0)
+        with TrainTowerContext("", ranks=self.RANKS._replace(size=1)):
+            assert value is mean_over_ranks(value, "layer")
+
+    def test_no_ranks(self):
+        """It is said which trainers have them."""
+        with TrainTowerContext(""), pytest.raises(
+            RuntimeError, match="Use HorovodTrainer or CollectiveTrainer"
+        ):
+            mean_over_ranks(value_of(0), "layer")
+
+
+def test_one_mean_for_all(fresh_graph):
+    """Not one in each tower."""
+    in_towers(lambda index: mean_over_towers(value_of(index), "layer"))
+    assert 1 == [op.type for op in fresh_graph.get_operations()].count("AddN")
+    assert private.at_top_level(fresh_graph)
