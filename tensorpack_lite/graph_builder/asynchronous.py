@@ -6,6 +6,7 @@ from typing import Any, Callable, Sequence
 
 from ..compat import tfv1 as tf
 from ..tfutils.gradproc import GradVars, ScaleGradient
+from ..tfutils.optimizer import split_processors
 from .data_parallel import SharedVariablesBuilder, apply_one_after_another
 
 __all__ = ["AsyncMultiGPUBuilder"]
@@ -23,7 +24,7 @@ class AsyncMultiGPUBuilder(SharedVariablesBuilder):
         towers: a list of GPU numbers.
         scale_gradient: divide gradients by the number of towers.
 
-    tensorpack: same; there Adam's beta powers advance once for each variable.
+    tensorpack: same; there Adam's beta powers advance once for each variable, and gradient processors see one variable at a time.
     """
 
     def __init__(self, towers: Sequence[int], scale_gradient: bool = True) -> None:
@@ -48,7 +49,9 @@ class AsyncMultiGPUBuilder(SharedVariablesBuilder):
         if self._scale_gradient and len(self.towers) > 1:
             scale = ScaleGradient((".*", 1.0 / len(self.towers)), verbose=False)
             grad_list = [scale.process(pairs) for pairs in grad_list]
-        optimizer = get_opt_fn()
+        process, optimizer = split_processors(get_opt_fn())
+        grad_list = [self._on_its_gpu(index, process, pairs) for index, pairs in enumerate(grad_list)]
+        self._check_grad_list(grad_list)
 
         def update_variable(index: int, pairs: GradVars) -> Any:
             with tf.device(pairs[0][1].device):
@@ -63,3 +66,7 @@ class AsyncMultiGPUBuilder(SharedVariablesBuilder):
                 ],
             )
         return tf.group(*updates, name="train_op")
+
+    def _on_its_gpu(self, index: int, process: Callable[[GradVars], GradVars], pairs: GradVars) -> GradVars:
+        with tf.device(self._workers[index]):
+            return process(list(pairs))

@@ -96,7 +96,7 @@ class GlobalNormClip(GradientProcessor):
     Example:
         >>> GlobalNormClip(5.0).process([(grad, var)])          # grad [256, 10] float32
 
-    Note: AsyncMultiGPUTrainer applies each variable's gradient by itself, so there the norm is that of one variable.
+    Note: in AsyncMultiGPUTrainer the joint norm is that of each tower. There tensorpack clips each variable by itself.
 
     Source: Pascanu, Mikolov, Bengio 2013, "On the difficulty of training recurrent neural networks", algorithm 1.
     tensorpack: same name and arguments; there a non-positive norm is not refused.

@@ -16,6 +16,7 @@ __all__ = [
     "ProxyOptimizer",
     "VariableAssignmentOptimizer",
     "apply_grad_processors",
+    "split_processors",
 ]
 
 _TOWER_PREFIX = re.compile(r"tower[0-9]+/")
@@ -82,7 +83,7 @@ def apply_grad_processors(opt: Any, gradprocs: Sequence[GradientProcessor]) -> P
         >>> apply_grad_processors(opt, [GlobalNormClip(5.0), SummaryGradient()])
 
     Note: processing is part of `apply_gradients`. In trainers that combine the gradients of several towers it comes after that;
-    in AsyncMultiGPUTrainer it sees one variable at a time.
+    in AsyncMultiGPUTrainer, which does not combine them, it sees those of each tower.
 
     tensorpack: same; there the errors are AssertionErrors.
     """
@@ -101,14 +102,35 @@ class _ProcessingOptimizer(ProxyOptimizer):
         super().__init__(opt, "apply_grad_processors")
         self._processors = list(processors)
 
+    def process(self, grads: GradVars) -> GradVars:
+        """Process gradients without applying them."""
+        for processor in self._processors:
+            grads = processor.process(grads)
+        return grads
+
     def apply_gradients(
         self, grads_and_vars: GradVars, global_step: Any = None, name: str | None = None
     ) -> Any:
         """Process the gradients, then apply them."""
-        grads = list(grads_and_vars)
-        for processor in self._processors:
-            grads = processor.process(grads)
+        grads = self.process(list(grads_and_vars))
         return self._opt.apply_gradients(grads, global_step=global_step, name=name)
+
+
+def split_processors(opt: Any) -> tuple[Callable[[GradVars], GradVars], Any]:
+    """
+    Take off the gradient processors that are around an optimizer, for a trainer that applies gradients in parts.
+
+    Args:
+        opt: a `tf.train.Optimizer`.
+
+    Returns:
+        A function that processes the gradients of a tower, and the optimizer to apply the results with. Processors inside of
+        another optimizer, such as an AccumGradOptimizer, stay where they are.
+    """
+    if not isinstance(opt, _ProcessingOptimizer):
+        return list, opt
+    process_rest, inner = split_processors(opt._opt)
+    return lambda grads: process_rest(opt.process(grads)), inner
 
 
 class PostProcessOptimizer(ProxyOptimizer):

@@ -89,8 +89,8 @@ class _MultiGPUTrainer(SingleCostTrainer):
     def _log_data(self, steps_per_epoch: int) -> None:
         num_towers = len(self.devices)
         batch = _batch_size(self.towers, self._source)
-        total = f"{num_towers * batch}" if batch else f"{num_towers} B"
-        text = f"{num_towers} towers x batch {batch or 'B'} = total batch {total}"
+        text = f"{num_towers} tower{'s' if num_towers > 1 else ''} x "
+        text += f"batch {batch} = total batch {num_towers * batch}" if batch else "the data's own batch"
         accumulated = _steps_per_update(self._get_opt_fn())  # type: ignore[misc]
         if accumulated > 1:
             text += f", and {accumulated} steps make an update"
@@ -163,9 +163,9 @@ class AsyncMultiGPUTrainer(_MultiGPUTrainer):
     Raises:
         TypeError, ValueError: of another kind; with several GPUs, in `setup_graph`: the input is fed.
 
-    Note: gradient processors see one variable at a time. The result depends on chance.
+    Note: gradient processors see the gradients of each tower. The result depends on chance.
 
-    tensorpack: same.
+    tensorpack: same; there they see one variable at a time.
     """
 
     def __init__(self, gpus: int | Sequence[int], scale_gradient: bool = True) -> None:
@@ -314,9 +314,15 @@ def _batch_size(towers: Any, source: Any) -> int | None:
     shape = towers.training()[0].inputs[0].shape if len(towers.training()) else tf.TensorShape(None)
     if shape.ndims and shape.as_list()[0]:
         return shape.as_list()[0]
-    while source is not None:
-        size = getattr(source, "batch_size", None)
-        if isinstance(size, int):
-            return size
-        source = getattr(source, "_input", None) or getattr(source, "ds", None)
-    return None
+    return _batch_size_of_data(source)
+
+
+def _batch_size_of_data(source: Any) -> int | None:
+    """Find the outermost batch size in an input and the DataFlows behind it; parts that are joined must agree."""
+    size = getattr(source, "batch_size", None)
+    if isinstance(size, int):
+        return size
+    behind = [getattr(source, name, None) for name in ("_input", "ds")]
+    sizes = {_batch_size_of_data(part) for part in behind if part is not None}
+    sizes |= {_batch_size_of_data(part) for part in getattr(source, "df_lists", ())}
+    return sizes.pop() if len(sizes) == 1 else None

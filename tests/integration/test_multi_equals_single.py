@@ -382,6 +382,26 @@ class TestAsync:
         run = train(lambda: AsyncMultiGPUTrainer(3), Slope(), steps=5)
         assert [0, -2, -2, -4, -4] == [pytest.approx(step["w"], abs=1e-5) for step in run.watch.weights]
 
+    def test_processors_see_all_gradients_of_a_tower(self):
+        """The joint norm of a tower's gradients (3, 4) is clipped to 1, not each of them."""
+
+        class Slope(ModelDesc):
+            def inputs(self):
+                return Net(sgd).inputs()
+
+            def build_graph(self, x, y):
+                v, w = tf.get_variable("v", initializer=0.0), tf.get_variable("w", initializer=0.0)
+                return 3 * v + 4 * w
+
+            def optimizer(self):
+                inner = apply_grad_processors(
+                    tf.train.GradientDescentOptimizer(1.0), [ScaleGradient(("w", 0.5))]
+                )
+                return apply_grad_processors(inner, [GlobalNormClip(1.0)])
+
+        final = train(lambda: AsyncMultiGPUTrainer(2, scale_gradient=False), Slope(), steps=1).final
+        assert (-2 * 0.6, -2 * 0.8 * 0.5) == pytest.approx((final["v"], final["w"]), rel=1e-5)
+
     @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
     def test_converges(self, optimizer):
         """A convex problem is solved, whatever the order."""

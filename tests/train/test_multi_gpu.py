@@ -9,9 +9,11 @@ from fakes.models import Golden, Mean, threes
 from tensorpack_lite.callbacks import RunOp
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.batch import BatchData
+from tensorpack_lite.dataflow.mapping import MapData
+from tensorpack_lite.dataflow.mix import ConcatData
 from tensorpack_lite.dataflow.raw import DataFromList
 from tensorpack_lite.input_source.feed import FeedInput
-from tensorpack_lite.input_source.queueing import QueueInput
+from tensorpack_lite.input_source.queueing import BatchQueueInput, QueueInput
 from tensorpack_lite.input_source.staging import StagingInput
 from tensorpack_lite.input_source.tensor import DummyConstantInput
 from tensorpack_lite.loop.callback import Callback
@@ -135,17 +137,36 @@ class TestEachKind:
                 return apply_grad_processors(AccumGradOptimizer(super().optimizer(), 3), [])
 
         run(set_up(kind(2), Model()))
-        line = next(line for line in log_lines if "total batch" in line)
-        assert (
-            "total batch 2 B, and 3 steps make an update; 4 datapoints an epoch; the data holds 10." in line
-        )
+        line = next(line for line in log_lines if "make an update" in line)
+        expected = "2 towers x the data's own batch, and 3 steps make an update; 4 datapoints an epoch; the data holds 10."
+        assert expected == line
+
+    @pytest.mark.parametrize(
+        ("make", "said"),
+        [
+            (lambda ds: QueueInput(MapData(BatchData(ds, 4), list)), "batch 4 = total batch 8"),
+            (lambda ds: BatchQueueInput(ds, 5), "batch 5 = total batch 10"),
+            (lambda ds: StagingInput(QueueInput(BatchData(ds, 2))), "batch 2 = total batch 4"),
+            (
+                lambda ds: QueueInput(ConcatData([BatchData(ds, 4), BatchData(ds, 4)])),
+                "batch 4 = total batch 8",
+            ),
+            (lambda ds: QueueInput(ConcatData([BatchData(ds, 4), BatchData(ds, 2)])), "the data's own batch"),
+            (lambda ds: QueueInput(threes()), "the data's own batch"),
+        ],
+    )
+    def test_size_of_a_batch(self, kind, run, log_lines, make, said):
+        """It is that of the outermost BatchData; where there is none, or several disagree, it is not made up."""
+        run(set_up(kind(2), source=make(DataFromList([[3.0]] * 40, shuffle=False))))
+        line = next(line for line in log_lines if line.startswith("2 towers x "))
+        assert line.startswith(f"2 towers x {said}; 4 datapoints an epoch; the data holds ")
 
     def test_what_is_not_known_at_the_start(self, kind, run, log_lines):
         """Is said to be so."""
         run(set_up(kind(1), source=DummyConstantInput([[7]])))
         line = next(line for line in log_lines if "total batch" in line)
         assert (
-            "1 towers x batch 7 = total batch 7; 2 datapoints an epoch; how many the data holds is not known."
+            "1 tower x batch 7 = total batch 7; 2 datapoints an epoch; how many the data holds is not known."
             == line
         )
 
