@@ -1,8 +1,8 @@
 """
 Start the ranks of a training on this machine: `python -m tensorpack_lite.launch -n K script.py ...`.
 
-Each rank runs the script with Python, in a session of its own, with `TF_CONFIG` set. What ranks write is shown line by line behind
-their number. When one fails all are ended, and the error of the first one that failed is shown last; its exit code is the
+Each rank runs the script with Python, in a session of its own, with `TF_CONFIG` set for CollectiveTrainer, and `HOROVOD_...` for
+HorovodTrainer; Horovod's ranks find each other here. What ranks write is shown line by line behind their number. When one fails all are ended, and the error of the first one that failed is shown last; its exit code is the
 launcher's. Ctrl-C and SIGTERM go to all ranks. However the launcher ends, no rank outlives it.
 """
 
@@ -22,6 +22,7 @@ from typing import IO, Any, Deque, Sequence
 
 from .utils.cluster import free_ports
 from .utils.concurrency import enable_death_signal
+from .utils.rendezvous import RendezvousServer
 
 __all__ = ["main"]
 
@@ -31,6 +32,13 @@ _PATIENCE_SECONDS = 6.0  # for ranks that find out themselves that another one f
 _GRACE_SECONDS = 3.0  # between asking and killing
 _LAST_LINES = 30
 _BECAUSE_OF_ANOTHER = "RankError: "
+
+# What a user may set otherwise.
+_HOROVOD_DEFAULTS = {
+    "HOROVOD_CONTROLLER": "gloo",
+    "HOROVOD_CPU_OPERATIONS": "gloo",
+    "HOROVOD_GLOO_IFACE": "lo0" if sys.platform == "darwin" else "lo",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -78,15 +86,18 @@ class _Launch:
     def run(self) -> int:
         """Start, wait, end."""
         before = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
+        rendezvous = RendezvousServer(self._size, _HOST)
         try:
             ports = free_ports(self._size + 1, _HOST)
             for rank in range(self._size):
                 if self._signal == 0:
-                    self._ranks.append(self._start(rank, ports))
+                    more = {**_environment(rank, self._size, ports), **_horovod(rank, self._size, rendezvous.port)}
+                    self._ranks.append(self._start(rank, more))
             return self._watch()
         finally:
             for rank_ in self._ranks:
                 rank_.kill()
+            rendezvous.stop()
             for number, handler in before.items():
                 signal.signal(number, handler)
 
@@ -96,8 +107,8 @@ class _Launch:
                 rank.send(signal.SIGKILL)
         self._signal = number
 
-    def _start(self, rank: int, ports: Sequence[int]) -> _Rank:
-        environment = {**os.environ, **_environment(rank, self._size, ports), "PYTHONUNBUFFERED": "1"}
+    def _start(self, rank: int, more: dict[str, str]) -> _Rank:
+        environment = {**_HOROVOD_DEFAULTS, **os.environ, **more, "PYTHONUNBUFFERED": "1"}
         path = os.path.join(self._log_dir, f"rank-{rank}.log") if self._log_dir else None
         return _Rank(rank, self._command, environment, path, self._showing)
 
@@ -245,6 +256,21 @@ def _environment(rank: int, size: int, ports: Sequence[int]) -> dict[str, str]:
     return {
         "TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": rank}}),
         "TENSORPACK_RANKS_ADDRESS": f"{_HOST}:{ports[-1]}",
+    }
+
+
+def _horovod(rank: int, size: int, port: int) -> dict[str, str]:
+    """The same for Horovod over Gloo; its ranks find each other at the port."""
+    return {
+        "HOROVOD_RANK": str(rank),
+        "HOROVOD_SIZE": str(size),
+        "HOROVOD_LOCAL_RANK": str(rank),
+        "HOROVOD_LOCAL_SIZE": str(size),
+        "HOROVOD_CROSS_RANK": "0",
+        "HOROVOD_CROSS_SIZE": "1",
+        "HOROVOD_HOSTNAME": _HOST,
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": _HOST,
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
     }
 
 

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Sequence
 
 from ..compat import tfv1 as tf
-from ..graph_builder.collective import RankGroup, allreduce_rank_grads, broadcast_variables
-from ..input_source.base import InputSource
-from ..loop.callback import Callback
-from ..loop.state import StopTraining
+from ..graph_builder.collective import RankGroup, allreduce_rank_grads, broadcast_variables, mean_over_group
+from ..tfutils.gradproc import GradVars
 from ..tfutils.sesscreate import NewSessionCreator
-from ..tfutils.sessinit import SessionInit
-from ..tfutils.tower.context import TrainTowerContext
-from ..utils import logger
 from ..utils.cluster import Cluster
-from ..utils.errors import type_error
 from ..utils.gpu import get_num_gpu
-from .ranks import RankCallback, RankWatch, graph_of_training
-from .tower import SingleCostTrainer
+from .rank_trainer import RankTrainer
 
 __all__ = ["CollectiveTrainer"]
 
 
-class CollectiveTrainer(SingleCostTrainer):
+class CollectiveTrainer(RankTrainer):
     """
     Train one tower in each of several processes ("ranks"), with TensorFlow's collective operations.
 
@@ -66,84 +59,28 @@ class CollectiveTrainer(SingleCostTrainer):
             raise ValueError(f"CollectiveTrainer: compression is {compression!r}, wanted None or 'fp16'.")
         super().__init__()
         self._average, self._compression = average, compression
-        self._cluster = Cluster.from_environment()
-        alone = self._cluster is None or self._cluster.size == 1
-        self.rank, self.size, self.local_rank, self.local_size = (
-            (0, 1, 0, 1)
-            if self._cluster is None
-            else (
-                self._cluster.rank,
-                self._cluster.size,
-                self._cluster.local_rank,
-                self._cluster.local_size,
-            )
-        )
-        self.is_chief = self.rank == 0
-        self.BROADCAST_EVERY_EPOCH = True
-        self._group = RankGroup(self.rank, self.size, "nccl" if get_num_gpu() else "auto")
         self._server: Any = None
-        self._sync_op: Any = None
-        self._graph: dict[str, Any] = {}
-        self.ranks: RankWatch | None = None
-        if not alone:
-            logger.info(f"Rank {self.rank} of {self.size} waits for the others ...")
-            self.ranks = RankWatch(self.rank, self.size, self._cluster.watch_address, time_limit)  # type: ignore[union-attr]
+        self._cluster = cluster = Cluster.from_environment()
+        if cluster is not None:
+            self._take_place(cluster.rank, cluster.size, cluster.local_rank, cluster.local_size)
+        self._group = RankGroup(self.rank, self.size, "nccl" if get_num_gpu() else "auto")
+        if cluster is not None and self.size > 1:
+            self._join(cluster.watch_address, time_limit)
 
-    # Building --------------------------------------------------------------------------------------------------------
-    def _setup_graph(
-        self,
-        input: InputSource,
-        get_cost_fn: Callable[..., Any],
-        get_opt_fn: Callable[[], Any],
-    ) -> list[Callback]:
-        with self._reporting("building the graph"):
-            with TrainTowerContext(""):
-                grads = self._make_get_grad_fn(input, get_cost_fn, get_opt_fn)()
-                grads = allreduce_rank_grads(grads, self._group, self._average, self._compression)
-                optimizer = get_opt_fn()
-                self.train_op = optimizer.apply_gradients(grads, name="train_op")
-            if self.ranks is None:
-                return []
-            self._graph = {"optimizer": type(optimizer).__name__, **graph_of_training()}
-            return [RankCallback(self.ranks, self._broadcast, lambda: self.BROADCAST_EVERY_EPOCH)]
+    def _reduce(self, grads: GradVars) -> GradVars:
+        return allreduce_rank_grads(grads, self._group, self._average, self._compression)
 
-    def setup_callbacks(self, callbacks: list[Callback], monitors: list[Any]) -> None:
-        """Set up as `Trainer.setup_callbacks` does."""
-        with self._reporting("setting up callbacks"):
-            super().setup_callbacks(callbacks, monitors)
+    def _mean(self, tensor: Any) -> Any:
+        return mean_over_group(tensor, self._group)
 
-    def initialize(self, session_creator: Any, session_init: SessionInit) -> None:
-        """
-        Compare the ranks, start TensorFlow's server, then initialize as `Trainer.initialize` does, and take the chief's variables.
+    def _send_variables(self, variables: Sequence[Any]) -> Any:
+        return broadcast_variables(variables, self._group)
 
-        Args:
-            session_creator: a NewSessionCreator; its configuration gets what collective operations need.
-            session_init: the chief's; others ignore theirs.
-
-        Raises:
-            TypeError: of another kind.
-            RankError: the ranks differ.
-        """
+    def _prepare_session(self, session_creator: NewSessionCreator) -> None:
+        """Start TensorFlow's server, and let the session use it."""
         if self.ranks is None:
-            super().initialize(session_creator, session_init)
             return
-        with self._reporting("initializing the session"):
-            if type(session_creator) is not NewSessionCreator:
-                raise type_error("CollectiveTrainer.initialize", "a NewSessionCreator", session_creator)
-            self.ranks.compare(lambda: self._graph)
-            self._sync_op = broadcast_variables(self._variables_of_all(), self._group)
-            self._start_server(session_creator)
-            super().initialize(session_creator, session_init)
-            with self.sess.as_default():
-                self._broadcast()
-
-    def _variables_of_all(self) -> list[Any]:
-        """Those that every rank has: callbacks that only the chief has may have made more."""
-        variables = {var.op.name: var for var in tf.global_variables()}
-        everywhere = self.ranks.channel.all_gather("which variables there are", list(variables))  # type: ignore[union-attr]
-        return [variables[name] for name in everywhere[0] if all(name in names for names in everywhere)]
-
-    def _start_server(self, session_creator: NewSessionCreator) -> None:
+        self._require_new_session(session_creator)
         cluster: Any = self._cluster
         config = session_creator.config
         config.experimental.collective_group_leader = cluster.leader
@@ -164,57 +101,4 @@ class CollectiveTrainer(SingleCostTrainer):
                 "port taken?"
             ) from error
         session_creator.target = self._server.target
-        self.ranks.channel.all_gather("starting TensorFlow's servers", address)  # type: ignore[union-attr]
-
-    # Training --------------------------------------------------------------------------------------------------------
-    def main_loop(self, steps_per_epoch: int, starting_epoch: int, max_epoch: int) -> None:
-        """
-        Run the loop as `Trainer.main_loop` does, in all ranks alike; the chief's `starting_epoch` counts.
-
-        Raises:
-            RankError: ranks differ in steps_per_epoch or max_epoch; another rank failed.
-        """
-        if self.ranks is None:
-            super().main_loop(steps_per_epoch, starting_epoch, max_epoch)
-            return
-        with self._reporting("training"):
-            self.ranks.compare(lambda: {"steps_per_epoch": steps_per_epoch, "max_epoch": max_epoch})
-            starting_epoch = self.ranks.channel.all_gather("the first epoch", starting_epoch)[0]
-            super().main_loop(steps_per_epoch, starting_epoch, max_epoch)
-            self.ranks.finish(self.global_step, "its loop is over")
-
-    def run_step(self) -> None:
-        """Do one step; when it fails because of another rank, say so."""
-        try:
-            super().run_step()
-        except StopTraining:
-            raise
-        except tf.errors.OpError as error:
-            self._explain(error)
-            raise
-
-    def _broadcast(self) -> None:
-        session: Any = tf.get_default_session()
-        ranks: Any = self.ranks
-        try:
-            ranks.waiting("taking rank 0's variables", lambda: session.run(self._sync_op))
-        except tf.errors.OpError as error:
-            self._explain(error)
-            raise
-
-    def _explain(self, error: Any) -> None:
-        if self.ranks is not None:
-            self.ranks.explain(error)
-
-    def _reporting(self, place: str) -> Any:
-        return _Nothing() if self.ranks is None else self.ranks.reporting(self, place)
-
-
-class _Nothing:
-    """The context of a process that has nobody to tell."""
-
-    def __enter__(self) -> None:
-        """Nothing to begin."""
-
-    def __exit__(self, *error: Any) -> None:
-        """Nothing to tell."""
+        self.ranks.channel.all_gather("starting TensorFlow's servers", address)

@@ -33,6 +33,8 @@ _ECHOES = (
     "Connection reset",
     "Socket closed",
     "failed to connect",
+    "Connection closed",
+    "Horovod has been shut down",
     "HorovodInternalError",
 )
 

@@ -7,7 +7,7 @@ import os
 import socket
 from typing import Any, Mapping, NamedTuple
 
-__all__ = ["Cluster", "free_ports"]
+__all__ = ["Cluster", "free_ports", "given_watch_address", "parse_address"]
 
 _JOBS = ("chief", "worker")  # in the order of ranks; rank 0 is the chief
 _IGNORED_JOBS = ("evaluator",)
@@ -67,9 +67,9 @@ class Cluster(NamedTuple):
         Where ranks tell each other how they are: `$TENSORPACK_RANKS_ADDRESS`, or on the chief's host the lowest port above
         its own that no task of the cluster has.
         """
-        given = os.environ.get("TENSORPACK_RANKS_ADDRESS")
-        if given:
-            return _host(given), _port(given)
+        given = given_watch_address()
+        if given is not None:
+            return given
         taken = {_port(address) for address in self.addresses}
         port = _port(self.addresses[0]) + 1
         while port in taken:
@@ -115,6 +115,28 @@ class Cluster(NamedTuple):
         if len(cluster.jobs.get("chief", [])) > 1 or not ports:
             raise ValueError(f"TF_CONFIG wants one chief at most, and one task at least: {text}. {_EXAMPLE}")
         return cluster
+
+
+def given_watch_address() -> tuple[str, int] | None:
+    """
+    Read `$TENSORPACK_RANKS_ADDRESS`: where ranks tell each other how they are; None if it is not set.
+
+    Raises:
+        ValueError: it is no `host:port`.
+    """
+    given = os.environ.get("TENSORPACK_RANKS_ADDRESS")
+    return parse_address(given) if given else None
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """
+    Take `host:port` apart.
+
+    Raises:
+        ValueError: it is not of this form.
+    """
+    port = _port(text)
+    return _host(text), port
 
 
 def free_ports(number: int, host: str = "127.0.0.1") -> list[int]:
