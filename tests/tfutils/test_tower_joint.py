@@ -97,12 +97,11 @@ class TestGradient:
     def cost(own, mean, k):
         return tf.reduce_sum((k + 1.0) * tf.sin(own) * mean**2)
 
-    def expected(self, sess, w, total, order=1):
+    def expected(self, w, total):
         """The gradient of the mean cost, all in one piece."""
         owns = [w * value_of(k, tf.float64) for k in range(total)]
         mean = tf.add_n(owns) / total
-        result = tf.add_n([self.cost(own, mean, k) for k, own in enumerate(owns)]) / total
-        return result
+        return tf.add_n([self.cost(own, mean, k) for k, own in enumerate(owns)]) / total
 
     @pytest.mark.parametrize("total", [2, 3])
     def test_average_over_towers(self, sess, total):
@@ -114,7 +113,7 @@ class TestGradient:
             return tf.gradients(self.cost(own, mean_over_towers(own, "layer"), k), w)[0]
 
         grads = in_towers(build, total)
-        expected = tf.gradients(self.expected(sess, w, total), w)[0]
+        expected = tf.gradients(self.expected(w, total), w)[0]
         np.testing.assert_allclose(*sess.run([expected, tf.add_n(grads) / total]), rtol=1e-12)
 
     def test_of_the_mean_cost_after_all_towers(self, sess):
@@ -126,7 +125,7 @@ class TestGradient:
             return self.cost(own, mean_over_towers(own, "layer"), k)
 
         cost = tf.add_n(in_towers(build)) / 3
-        expected = self.expected(sess, w, 3)
+        expected = self.expected(w, 3)
         np.testing.assert_allclose(*sess.run([expected, cost]), rtol=1e-12)
         for _ in range(2):  # one for each player
             got = tf.gradients(cost, w)[0]
@@ -142,7 +141,7 @@ class TestGradient:
             return tf.gradients(cost, w)[0], tf.gradients(-3 * cost, w)[0]
 
         grads = in_towers(build)
-        expected = tf.gradients(self.expected(sess, w, 3), w)[0]
+        expected = tf.gradients(self.expected(w, 3), w)[0]
         for nth, factor in enumerate((1, -3)):
             got = tf.add_n([pair[nth] for pair in grads]) / 3
             np.testing.assert_allclose(*sess.run([factor * expected, got]), rtol=1e-12)
