@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import logging
 import multiprocessing
 import threading
 import time
@@ -77,3 +78,21 @@ def sess(fresh_graph):
     with tfv1.Session(graph=fresh_graph).as_default() as session:
         yield session
         session.close()
+
+
+@pytest.fixture
+def log_lines():
+    """The messages that the library logs during the test."""
+    handler = _Lines()
+    logging.getLogger("tensorpack_lite").addHandler(handler)
+    yield handler.lines
+    logging.getLogger("tensorpack_lite").removeHandler(handler)
+
+
+class _Lines(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines = []
+
+    def emit(self, record) -> None:
+        self.lines.append(record.getMessage())

@@ -14,7 +14,6 @@ import pytest
 from tensorpack_lite.dataflow.base import NotResetError
 from tensorpack_lite.dataflow.files.caffe_datum import decode_datum
 from tensorpack_lite.dataflow.format import CaffeLMDB, HDF5Data, LMDBData, LMDBDataDecoder, SVMLightData
-from tensorpack_lite.utils import logger
 
 
 def varint(number: int) -> bytes:
@@ -62,14 +61,6 @@ def make(lmdb, tmp_path):
     return write
 
 
-@pytest.fixture
-def warned(monkeypatch):
-    """What was warned of."""
-    lines = []
-    monkeypatch.setattr(logger, "warning", lines.append)
-    return lines
-
-
 def ready(flow):
     """After its reset."""
     flow.reset_state()
@@ -94,18 +85,18 @@ class TestLMDBData:
         assert 4 == len(flow)
         assert sorted(FOUR) == sorted(key for key, _ in flow)
 
-    def test_without_a_list_the_file_is_read_for_them(self, make, warned):
+    def test_without_a_list_the_file_is_read_for_them(self, make, log_lines):
         """Once, in the constructor, with a warning."""
         flow = ready(LMDBData(make(FOUR)))
         assert sorted(FOUR) == sorted(key for key, _ in flow)
-        assert 1 == len(warned)
-        assert warned[0].endswith("has no list of its keys; reading the whole file for them.")
+        assert 1 == len(log_lines)
+        assert log_lines[0].endswith("has no list of its keys; reading the whole file for them.")
 
-    def test_a_format_string(self, make, warned):
+    def test_a_format_string(self, make, log_lines):
         """For Python 3 too: keys are bytes."""
         flow = ready(LMDBData(make(FOUR), keys="{:0>8d}"))
         assert sorted(FOUR.items()) == sorted((key, value) for key, value in flow)
-        assert [] == warned
+        assert [] == log_lines
 
     @pytest.mark.parametrize("keys", [[b"00000003", b"00000001"], ["00000003", "00000001"]])
     def test_some_keys(self, keys, make):

@@ -16,7 +16,6 @@ from tensorpack_lite.dataflow.image import (
     ImageFromFile,
 )
 from tensorpack_lite.dataflow.raw import DataFromList
-from tensorpack_lite.utils import logger
 from tensorpack_lite.utils.argtools import log_once
 from tensorpack_lite.utils.utils import fix_rng_seed
 
@@ -47,14 +46,6 @@ def fail_on_zero(img):
     if not img.any():
         raise RuntimeError("black")
     return img
-
-
-@pytest.fixture
-def said(monkeypatch):
-    """What `logger.exception` was told."""
-    lines = []
-    monkeypatch.setattr(logger, "exception", lines.append)
-    return lines
 
 
 class TestImageFromFile:
@@ -193,17 +184,15 @@ class TestAugmentImageComponent:
         with pytest.raises(TypeError, match="AugmentorList: takes a list of augmentors, got Flip"):
             AugmentImageComponent(flow_of([IMAGE]), imgaug.Flip(horiz=True))
 
-    def test_strange_integers_are_let_through(self, monkeypatch):
+    def test_strange_integers_are_let_through(self, log_lines):
         """With a warning; scripts augment label maps."""
-        said = []
-        monkeypatch.setattr(logger, "warning", said.append)
         log_once.cache_clear()
         for _ in range(2):
             flow = AugmentImageComponent(flow_of([IMAGE.astype(np.int32)]), [imgaug.CenterCrop(2)])
             assert np.int32 == only(flow)[0].dtype
         assert [
             "AugmentImageComponent: got an image of type int32; augmentors are made for uint8 and float32."
-        ] == said
+        ] == log_lines
 
 
 class TestCatchExceptions:
@@ -213,20 +202,20 @@ class TestCatchExceptions:
         with pytest.raises(RuntimeError, match="black"):
             only(flow)
 
-    def test_dropped_and_logged(self, said):
+    def test_dropped_and_logged(self, log_lines):
         """The datapoint is gone, the others come."""
         augs = [imgaug.MapImage(fail_on_zero)]
         flow = AugmentImageComponent(flow_of([IMAGE * 0], [IMAGE]), augs, catch_exceptions=True)
         np.testing.assert_array_equal(IMAGE, only(flow)[0])
-        assert ["AugmentImageComponent: exception number 1; the datapoint is dropped."] == said
+        assert ["AugmentImageComponent: exception number 1; the datapoint is dropped."] == log_lines
 
-    def test_how_often_it_is_logged(self, said):
+    def test_how_often_it_is_logged(self, log_lines):
         """The first nine, then every hundredth."""
         flow = AugmentImageComponents(
             flow_of(*[[IMAGE * 0]] * 250), [imgaug.MapImage(fail_on_zero)], index=(0,), catch_exceptions=True
         )
         assert [] == list(flow)
-        numbers = [int(line.split("number ")[1].split(";")[0]) for line in said]
+        numbers = [int(line.split("number ")[1].split(";")[0]) for line in log_lines]
         assert [*range(1, 10), 100, 200] == numbers
 
 

@@ -26,27 +26,19 @@ class Source(DataFlow):
         self.resets += 1
 
 
-@pytest.fixture
-def logged(monkeypatch):
-    """What is logged."""
-    lines = []
-    monkeypatch.setattr(logger, "info", lines.append)
-    return lines
-
-
 class TestTestDataSpeed:
     @pytest.mark.parametrize(
         ("size", "warmup", "taken", "yielded"), [(4, 0, 4, 4), (4, 3, 4, 7), (20, 0, 10, 10), (5, 8, 2, 10)]
     )
-    def test_start(self, size, warmup, taken, yielded, logged):
+    def test_start(self, size, warmup, taken, yielded, log_lines):
         """It takes warmup + size datapoints, or as many as there are, and says how many were measured."""
         source = Source()
         speed = TestDataSpeed(source, size, warmup).start()
         assert yielded == source.yielded
         assert speed > 0
-        assert logged[0].startswith(f"TestDataSpeed: {taken} datapoints of Source, ")
+        assert log_lines[0].startswith(f"TestDataSpeed: {taken} datapoints of Source, ")
 
-    def test_start_resets_the_source(self, logged):
+    def test_start_resets_the_source(self):
         """Once, and not again when a trainer resets it afterwards."""
         source = Source()
         flow = TestDataSpeed(source, 3)
@@ -55,7 +47,7 @@ class TestTestDataSpeed:
         flow.start()
         assert 1 == source.resets
 
-    def test_after_a_reset_it_is_not_reset_again(self, logged):
+    def test_after_a_reset_it_is_not_reset_again(self):
         """As a trainer does: reset, then iterate."""
         source = Source()
         flow = TestDataSpeed(source, 3)
@@ -63,12 +55,12 @@ class TestTestDataSpeed:
         assert [[k] for k in range(10)] == list(iter(flow))
         assert 1 == source.resets
 
-    def test_iterating_measures_first(self, logged):
+    def test_iterating_measures_first(self, log_lines):
         """Then all datapoints come, from the first on."""
         source = Source()
         assert [[k] for k in range(10)] == list(iter(TestDataSpeed(source, 3)))
         assert 13 == source.yielded
-        assert 1 == len(logged)
+        assert 1 == len(log_lines)
 
 
 def described(datapoint, **kwargs):
@@ -82,25 +74,27 @@ def described(datapoint, **kwargs):
 
 
 class TestPrintData:
-    def test_datapoints_pass_unchanged(self, logged):
+    def test_datapoints_pass_unchanged(self):
         """The very objects."""
         stored = [[1], [2], [3]]
         assert all(a is b for a, b in zip(stored, PrintData(DataFromList(stored, shuffle=False), num=2)))
 
-    def test_counted_since_reset(self, logged):
+    def test_counted_since_reset(self, log_lines):
         """Three in all, over two passes; a reset starts the count again."""
         flow = PrintData(DataFromList([[1], [2]], shuffle=False), num=3)
         flow.reset_state()
-        assert [2, 3, 3] == [len(logged) for _ in range(3) if list(flow)]
+        assert [2, 3, 3] == [len(log_lines) for _ in range(3) if list(flow)]
         flow.reset_state()
         list(flow)
-        assert 5 == len(logged)
+        assert 5 == len(log_lines)
 
-    def test_through_the_logger_only(self, capsys, logged):
+    def test_through_the_logger_only(self, capsys, monkeypatch):
         """Nothing is printed past it."""
+        lines = []
+        monkeypatch.setattr(logger, "info", lines.append)
         list(PrintData(DataFromList([[1]], shuffle=False)))
         assert "" == capsys.readouterr().out
-        assert 1 == len(logged)
+        assert 1 == len(lines)
 
     def test_the_head(self):
         """Which datapoint, of what, and how many components."""

@@ -12,7 +12,6 @@ from tensorpack_lite.dataflow.base import DataFlow
 from tensorpack_lite.dataflow.mix import ConcatData, JoinData, RandomChooseData, RandomMixData
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
 from tensorpack_lite.dataflow.repeat import RepeatedData
-from tensorpack_lite.utils import logger
 from tensorpack_lite.utils.utils import fix_rng_seed
 
 ALL = [RandomChooseData, RandomMixData, ConcatData, JoinData]
@@ -28,14 +27,6 @@ def reset(flow):
     fix_rng_seed(1)
     flow.reset_state()
     return flow
-
-
-@pytest.fixture
-def logged(monkeypatch):
-    """What is logged."""
-    lines = []
-    monkeypatch.setattr(logger, "info", lines.append)
-    return lines
 
 
 class CountResets(DataFlow):
@@ -175,25 +166,25 @@ class TestJoinData:
         assert [{"a": 1, "b": 3}] == list(JoinData([flow_of(first), flow_of({"b": 3})]))
         assert {"a": 1, "b": 2} == first
 
-    def test_it_ends_with_the_shortest(self, logged):
+    def test_it_ends_with_the_shortest(self, log_lines):
         """And has its length; that they differ is logged."""
         flow = JoinData([flow_of([1], [2]), flow_of([3])])
         assert [[1, 3]] == list(flow)
         assert 1 == len(flow)
-        assert ["JoinData: lengths differ, [2, 1]; a pass ends with the shortest."] == logged
+        assert ["JoinData: lengths differ, [2, 1]; a pass ends with the shortest."] == log_lines
 
-    def test_unknown_lengths(self, logged):
+    def test_unknown_lengths(self, log_lines):
         """Logged, and not an error until somebody asks."""
         flow = JoinData([flow_of([1]), DataFromGenerator(lambda: [[2]])])
         assert [[1, 2]] == list(iter(flow))
-        assert "not all known" in logged[0]
+        assert "not all known" in log_lines[0]
         with pytest.raises(NotImplementedError):
             len(flow)
 
-    def test_equal_lengths_are_not_worth_a_word(self, logged):
+    def test_equal_lengths_are_not_worth_a_word(self, log_lines):
         """Nothing is logged."""
         JoinData([flow_of([1]), flow_of([2])])
-        assert [] == logged
+        assert [] == log_lines
 
     def test_a_shared_member_is_iterated_twice(self):
         """Each place in the list has an iterator of its own."""

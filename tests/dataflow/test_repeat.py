@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from fakes.reading import broken_once
 
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
 from tensorpack_lite.dataflow.repeat import FixedSizeData, RepeatedData, RepeatedDataPoint
@@ -13,20 +14,6 @@ from tensorpack_lite.dataflow.repeat import FixedSizeData, RepeatedData, Repeate
 def one_to(last):
     """1 to `last` in order, as plain numbers for short tests."""
     return DataFromList(list(range(1, last + 1)), shuffle=False)
-
-
-def broken_once():
-    """A generator function that fails at its second datapoint, the first time."""
-    calls = []
-
-    def gen():
-        calls.append(1)
-        yield 1
-        if len(calls) == 1:
-            raise KeyError("the user's")
-        yield 2
-
-    return gen
 
 
 class TestRepeatedData:

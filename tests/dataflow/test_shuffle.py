@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 
 import pytest
+from fakes.reading import broken_once
 
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
 from tensorpack_lite.dataflow.shuffle import CacheData, LocallyShuffleData
@@ -156,16 +157,7 @@ class TestCacheData:
 
     def test_a_first_pass_that_failed(self):
         """Nor is one that ended with an error."""
-        calls = []
-
-        def gen():
-            calls.append(1)
-            yield 1
-            if len(calls) == 1:
-                raise KeyError("the user's")
-            yield 2
-
-        flow = reset(CacheData(DataFromGenerator(gen)))
+        flow = reset(CacheData(DataFromGenerator(broken_once())))
         with pytest.raises(KeyError, match="the user's"):
             list(iter(flow))
         assert [1, 2] == list(iter(flow))

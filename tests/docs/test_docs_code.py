@@ -7,14 +7,12 @@ cannot run is preceded by `<!-- not run: the reason -->`; one that is a program 
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from fakes.programs import program_runner
 
 pytest.importorskip("tensorflow")
 
@@ -57,26 +55,8 @@ def script(page: Path) -> str:
 @pytest.fixture(scope="module")
 def runner():
     """A process that has TensorFlow imported and forks for each program."""
-    library = str(Path(tensorpack_lite.__file__).parents[1])
-    process = subprocess.Popen(
-        [sys.executable, str(Path(__file__).with_name("page_runner.py"))],
-        env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", PYTHONPATH=library),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        universal_newlines=True,
-    )
-    with process:
-        yield process
-        process.stdin.close()
-
-
-def run(runner, directory: Path, program: str) -> None:
-    """Run a program in its directory; whatever it printed is shown if it fails."""
-    runner.stdin.write(f"{directory}\t{program}\n")
-    runner.stdin.flush()
-    status = runner.stdout.readline().strip()
-    assert "0" == status, (directory / "output.txt").read_text(encoding="utf-8")
+    with program_runner() as started:
+        yield started
 
 
 def run_page(runner, page: Path, directory: Path) -> None:
@@ -85,7 +65,7 @@ def run_page(runner, page: Path, directory: Path) -> None:
         if block.group("kind") == "file":
             (directory / block.group("what")).write_text(block.group("code"), encoding="utf-8")
     (directory / f"{page.stem}.py").write_text(script(page), encoding="utf-8")
-    run(runner, directory, f"{page.stem}.py")
+    runner.run(directory, f"{page.stem}.py")
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +94,7 @@ def test_the_exported_model_is_served_without_this_library(runner, exported, pro
         f"import runpy, sys\nrunpy.run_path({program!r})\nassert 'tensorpack_lite' not in sys.modules\n",
         encoding="utf-8",
     )
-    run(runner, exported, check.name)
+    runner.run(exported, check.name)
 
     np.testing.assert_allclose(
         np.load(exported / "expected.npy"), np.load(exported / outputs), rtol=0, atol=1e-5

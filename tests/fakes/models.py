@@ -5,6 +5,7 @@ from __future__ import annotations
 from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.raw import DataFromList
+from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.tfutils import summary
 from tensorpack_lite.train import ModelDesc
 
@@ -25,6 +26,13 @@ class Mean(ModelDesc):
 
     def optimizer(self):
         return tf.train.GradientDescentOptimizer(0.25)
+
+
+class FinalW(Callback):
+    """Keeps the weight of Mean at the end of training, as `w`."""
+
+    def _after_train(self):
+        self.w = float(self.trainer.sess.run(self.trainer.find_tensor("w")))
 
 
 def threes(size=10):

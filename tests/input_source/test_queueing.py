@@ -18,7 +18,6 @@ from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.tfutils.common import get_tensors_by_names
 from tensorpack_lite.tfutils.tower.context import TowerContext
 from tensorpack_lite.train.base import Trainer
-from tensorpack_lite.utils import logger
 
 SIGNATURE = [TensorSpec([None], tf.float32, "x")]
 
@@ -307,15 +306,15 @@ class TestErrors:
             with pytest.raises(tf.errors.OutOfRangeError):
                 run.next()
 
-    def test_error_nobody_met_is_logged(self, monkeypatch):
+    def test_error_nobody_met_is_logged(self, log_lines):
         """Training was over before it; still it is said."""
-        said = []
-        monkeypatch.setattr(logger, "warning", said.append)
         source = QueueInput(Numbers(3, KeyError("planted")))
         with driven(source, SIGNATURE) as run:
             take(run, 2)
             source.thread.join(5)
-        assert ["The data failed after the last step that used it"] == [text.split(":")[0] for text in said]
+        assert ["The data failed after the last step that used it"] == [
+            text.split(":")[0] for text in log_lines
+        ]
 
     def test_training_raises_it(self):
         """`train()` does not succeed because its data crashed (tensorpack: it does)."""

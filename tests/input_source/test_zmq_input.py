@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 import zmq
-from fakes.models import Mean
+from fakes.models import FinalW, Mean
 
 from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
@@ -17,7 +17,6 @@ from tensorpack_lite.dataflow.network.receiver import open_socket
 from tensorpack_lite.dataflow.network.wire import encode_datapoint
 from tensorpack_lite.dataflow.remote import send_dataflow_zmq
 from tensorpack_lite.input_source import FeedfreeInput, ZMQInput
-from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.train import SimpleTrainer, TrainConfig, launch_train_with_config
 
 
@@ -40,11 +39,6 @@ def send():
 
     yield send
     context.destroy(linger=0)
-
-
-class FinalW(Callback):
-    def _after_train(self):
-        self.w = float(self.trainer.sess.run(self.trainer.find_tensor("w")))
 
 
 def train(source):

@@ -10,7 +10,6 @@ import pytest
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.models import LinearWrap, layer_register, registry
 from tensorpack_lite.tfutils.tower.context import TowerContext
-from tensorpack_lite.utils import logger
 
 
 def image():
@@ -108,11 +107,9 @@ class TestFunctions:
         x = object()
         assert (1, x, 2, 3) == LinearWrap(x).apply2(lambda *args, b: (*args, b), 1, 2, b=3)()
 
-    def test_print_tensor(self, monkeypatch):
+    def test_print_tensor(self, log_lines):
         """It is logged, and the chain goes on."""
-        lines = []
-        monkeypatch.setattr(logger, "info", lines.append)
         wrap = LinearWrap(tf.zeros([2, 3], name="zeros"))
         assert wrap is wrap.print_tensor()
-        assert 1 == len(lines)
-        assert "zeros:0" in lines[0]
+        assert 1 == len(log_lines)
+        assert "zeros:0" in log_lines[0]

@@ -5,21 +5,15 @@ from __future__ import annotations
 from unittest import mock
 
 import pytest
-from fakes.models import Mean, threes
+from fakes.models import FinalW, Mean, threes
 
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.queueing import QueueInput
-from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.train.config import TrainConfig
 from tensorpack_lite.train.interface import launch_train_with_config
 from tensorpack_lite.train.simple import NoOpTrainer, QueueInputTrainer, SimpleTrainer
 from tensorpack_lite.utils import logger
-
-
-class FinalW(Callback):
-    def _after_train(self):
-        self.w = float(self.trainer.sess.run(self.trainer.find_tensor("w")))
 
 
 def train(trainer, **kwargs):

@@ -199,18 +199,17 @@ class Cifar10(CifarBase):
     """
     CIFAR-10: photographs of ten kinds of things; datapoints [uint8 (32, 32, 3) in red, green, blue, int label].
 
-    Length: 50000 ("train"), 10000 ("test"); in general the number of images in the files.
-    Order: a new random one each pass, or that of the files.
+    Length: as `CifarBase`.
+    Order: as `CifarBase`.
     Process: stays in this one.
 
     Args:
         train_or_test: "train" or "test".
-        shuffle: in a new random order each pass; needs `reset_state`. Default: for "train" only.
+        shuffle: as `CifarBase`. Default: for "train" only.
         dir: where `cifar-10-batches-py` or its archive is. Default: `cifar10_data` in the directory of data sets.
 
     Raises:
-        ValueError: another name; a file that is absent from its folder, damaged, or holds anything but data.
-        OSError: the archive is absent and cannot be downloaded.
+        ValueError, OSError: as `CifarBase`.
 
     Example:
         >>> train = Cifar10("train")  # doctest: +SKIP
@@ -228,18 +227,17 @@ class Cifar100(CifarBase):
     """
     CIFAR-100: photographs of a hundred kinds of things; datapoints [uint8 (32, 32, 3) in red, green, blue, int label].
 
-    Length: 50000 ("train"), 10000 ("test"); in general the number of images in the files.
-    Order: a new random one each pass, or that of the files.
+    Length: as `CifarBase`.
+    Order: as `CifarBase`.
     Process: stays in this one.
 
     Args:
         train_or_test: "train" or "test".
-        shuffle: in a new random order each pass; needs `reset_state`. Default: for "train" only.
+        shuffle: as `CifarBase`. Default: for "train" only.
         dir: where `cifar-100-python` or its archive is. Default: `cifar100_data` in the directory of data sets.
 
     Raises:
-        ValueError: another name; a file that is absent from its folder, damaged, or holds anything but data.
-        OSError: the archive is absent and cannot be downloaded.
+        ValueError, OSError: as `CifarBase`.
 
     tensorpack: same, but for what `CifarBase` says.
     """

@@ -25,30 +25,6 @@ __all__ = [
 SideRange = Union[int, Tuple[int, int]]
 
 
-class RandomCrop(ImageAugmentor):
-    """
-    Cut a rectangle of one size out; each place is as probable as the others.
-
-    Args:
-        crop_shape: (height, width), or a number for both.
-
-    Raises:
-        TypeError, ValueError: not a size; when it runs, the image is smaller.
-
-    tensorpack: same; there the latter is an AssertionError.
-    """
-
-    def __init__(self, crop_shape: int | tuple[int, int]) -> None:
-        super().__init__()
-        self.crop_shape = check_size(self, "crop_shape", crop_shape)
-
-    def get_transform(self, img: Any) -> BaseTransform:
-        """Draw the place."""
-        space_y, space_x = _space(self, img, self.crop_shape)
-        y0, x0 = int(self.rng.randint(space_y + 1)), int(self.rng.randint(space_x + 1))
-        return CropTransform(y0, x0, *self.crop_shape)
-
-
 class CenterCrop(ImageAugmentor):
     """
     Cut a rectangle out of the middle.
@@ -67,9 +43,29 @@ class CenterCrop(ImageAugmentor):
         self.crop_shape = check_size(self, "crop_shape", crop_shape)
 
     def get_transform(self, img: Any) -> BaseTransform:
-        """Find the middle."""
-        space_y, space_x = _space(self, img, self.crop_shape)
-        return CropTransform(space_y // 2, space_x // 2, *self.crop_shape)
+        """Choose the place."""
+        return CropTransform(*self._place(_space(self, img, self.crop_shape)), *self.crop_shape)
+
+    def _place(self, space: tuple[int, int]) -> tuple[int, int]:
+        """Choose the first row and column, given how many there are to spare."""
+        return space[0] // 2, space[1] // 2
+
+
+class RandomCrop(CenterCrop):
+    """
+    Cut a rectangle of one size out; each place is as probable as the others.
+
+    Args:
+        crop_shape: (height, width), or a number for both.
+
+    Raises:
+        TypeError, ValueError: not a size; when it runs, the image is smaller.
+
+    tensorpack: same; there the latter is an AssertionError.
+    """
+
+    def _place(self, space: tuple[int, int]) -> tuple[int, int]:
+        return int(self.rng.randint(space[0] + 1)), int(self.rng.randint(space[1] + 1))
 
 
 class RandomCropRandomShape(ImageAugmentor):

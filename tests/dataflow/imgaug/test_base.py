@@ -25,7 +25,7 @@ from tensorpack_lite.dataflow.imgaug.transform import (
     LazyTransform,
     TransformList,
 )
-from tensorpack_lite.utils import develop, logger
+from tensorpack_lite.utils import develop
 from tensorpack_lite.utils.utils import enter_worker_stream, fix_rng_seed, make_worker_streams
 
 IMAGE = np.arange(24, dtype=np.uint8).reshape(4, 6)
@@ -288,15 +288,13 @@ class TestLegacy:
         flipped = augmented[0, 0] != IMAGE[0, 0]
         np.testing.assert_array_equal([[6, 0], [0, 4]] if flipped else POINTS, moved)
 
-    def test_the_old_calls_warn_three_times(self, monkeypatch):
+    def test_the_old_calls_warn_three_times(self, log_lines):
         """And then no more: they stand in loops."""
-        said = []
-        monkeypatch.setattr(logger, "warning", said.append)
         develop._warning_numbers.cache_clear()
         for _ in range(5):
             OnlyAugment().augment_return_params(IMAGE)
-        assert 3 == len(said)
-        assert "Use get_transform and apply_image" in said[0]
+        assert 3 == len(log_lines)
+        assert "Use get_transform and apply_image" in log_lines[0]
 
     def test_params_are_a_transform(self):
         """`_get_augment_params` of a TransformAugmentorBase returns what is to be done."""

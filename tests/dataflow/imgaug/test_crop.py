@@ -14,7 +14,6 @@ from tensorpack_lite.dataflow.imgaug import (
 )
 from tensorpack_lite.dataflow.imgaug.base import ImagePlaceholder
 from tensorpack_lite.dataflow.imgaug.transform import CropTransform, ResizeTransform
-from tensorpack_lite.utils import logger
 from tensorpack_lite.utils.utils import fix_rng_seed
 
 IMAGE = np.arange(24, dtype=np.uint8).reshape(4, 6)
@@ -88,12 +87,10 @@ class TestRandomCropRandomShape:
         with pytest.raises(ValueError, match=name):
             RandomCropRandomShape(*arguments)
 
-    def test_dead_argument(self, monkeypatch):
+    def test_dead_argument(self, log_lines):
         """Accepted, with a warning."""
-        said = []
-        monkeypatch.setattr(logger, "warning", said.append)
         RandomCropRandomShape(2, 2, max_aspect_ratio=2.0)
-        assert "It has no effect" in said[0]
+        assert "It has no effect" in log_lines[0]
 
 
 @pytest.mark.usefixtures("cv2")

@@ -37,18 +37,17 @@ def ends(make_ends):
     return make_ends()
 
 
-@pytest.fixture
-def told(monkeypatch):
-    """What the writer logs."""
-    lines = []
-    monkeypatch.setattr(channel.logger, "warning", lines.append)
-    monkeypatch.setattr(channel.logger, "info", lines.append)
-    return lines
-
-
 def address(array) -> int:
     """Where the memory of an array begins."""
     return array.__array_interface__["data"][0]
+
+
+def send_through_the_socket(reader, writer):
+    """Send and receive at the same time, because LARGE is more than a socket holds."""
+    thread = threading.Thread(target=writer.send, args=([[LARGE]],))
+    thread.start()
+    np.testing.assert_array_equal(LARGE, reader.receive()[0][0])
+    thread.join()
 
 
 class TestMessages:
@@ -142,7 +141,7 @@ class TestSlots:
 
 
 class TestMemory:
-    def test_it_grows_and_says_so_once(self, ends, told):
+    def test_it_grows_and_says_so_once(self, ends, log_lines):
         """What was handed out of the old memory stays."""
         reader, writer = ends
         kept = []
@@ -151,7 +150,7 @@ class TestMemory:
             writer.send([[array]])
             kept += reader.receive()
         assert [1, 2, 3, 4] == [int(array.mean()) for (array,) in kept]
-        assert 1 == sum("datapoints grew" in line for line in told)
+        assert 1 == sum("datapoints grew" in line for line in log_lines)
 
     def test_slots_of_the_old_memory_do_not_count(self, ends):
         """An old slot that comes back late is not taken for a new one."""
@@ -166,20 +165,17 @@ class TestMemory:
             reader.receive()
             assert len(set(writer._free)) == len(writer._free) <= 4
 
-    def test_what_is_too_large_for_the_limit_goes_through_the_socket(self, monkeypatch, told, make_ends):
+    def test_what_is_too_large_for_the_limit_goes_through_the_socket(self, monkeypatch, log_lines, make_ends):
         """One warning names the size and the option."""
         monkeypatch.setenv(memory.LIMIT_VARIABLE, "2")
         reader, writer = make_ends()
-        for _ in range(2):
-            thread = threading.Thread(target=writer.send, args=([[LARGE]],))
-            thread.start()
-            np.testing.assert_array_equal(LARGE, reader.receive()[0][0])
-            thread.join()
-        (line,) = told
+        send_through_the_socket(reader, writer)
+        send_through_the_socket(reader, writer)
+        (line,) = log_lines
         assert "Stage: a message of 1.5 MB goes through a socket" in line
         assert f"set {memory.LIMIT_VARIABLE} to 4 or more" in line
 
-    def test_no_memory_to_be_had(self, monkeypatch, told, ends):
+    def test_no_memory_to_be_had(self, monkeypatch, log_lines, ends):
         """Containers: one warning, and everything still arrives."""
 
         def refuse(num_bytes):
@@ -187,12 +183,9 @@ class TestMemory:
 
         monkeypatch.setattr(channel, "allocate", refuse)
         reader, writer = ends
-        for _ in range(2):
-            thread = threading.Thread(target=writer.send, args=([[LARGE]],))
-            thread.start()
-            np.testing.assert_array_equal(LARGE, reader.receive()[0][0])
-            thread.join()
-        (line,) = told
+        send_through_the_socket(reader, writer)
+        send_through_the_socket(reader, writer)
+        (line,) = log_lines
         assert "the system refused" in line
         assert "No space left on device" in line
         assert memory.LIMIT_VARIABLE in line
