@@ -1,7 +1,8 @@
 """
 Whatever goes wrong in parallel data reaches the consumer: named, in time, with nothing left behind.
 
-The faults, pipelines and consumers are in `failure_cases.py`, which runs as a program; see there for what is asked of each.
+The faults are in `fakes/faults.py`, the pipelines and consumers in `fakes/faulty_pipelines.py`; `fakes/failure_cases.py`,
+which runs as a program, says what is asked of each.
 Behind a trainer, where each case costs a second, a fault of each kind is tried; all of them with FAILURE_MATRIX=all.
 """
 
@@ -15,6 +16,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from fakes.failure_cases import start, wait_for_session
+from fakes.faulty_pipelines import PIPELINES
 from fakes.patience import patiently
 
 import tensorpack_lite
@@ -26,16 +29,11 @@ pytestmark = [
     pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc"),
 ]
 
-FILE = Path(__file__).with_name("failure_cases.py")
-SPEC = importlib.util.spec_from_file_location("failure_cases", str(FILE))
-cases = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(cases)
-
 ALL = os.environ.get("FAILURE_MATRIX") == "all"
 ONE_OF_EACH_KIND = ["error", "system exit", "sigkill", "components"]
 OTHER_SOCKET = "RemoteDataZMQ ipc"  # above the socket it is the same as tcp
 AFTER_SPAWN = ["error", "unpicklable error", "sigkill", "os._exit"]
-WITH_PROCESSES = [name for name, both in cases.PIPELINES.items() if both["function"].kind == "process"]
+WITH_PROCESSES = [name for name, both in PIPELINES.items() if both["function"].kind == "process"]
 
 
 def on_the_newest(names, but):
@@ -43,17 +41,17 @@ def on_the_newest(names, but):
     return [name if name in but else pytest.param(name, marks=pytest.mark.full) for name in names]
 
 
-LOOPED = on_the_newest(cases.PIPELINES, but=[name for name in cases.PIPELINES if "Remote" not in name])
+LOOPED = on_the_newest(PIPELINES, but=[name for name in PIPELINES if "Remote" not in name])
 SPAWNED = on_the_newest(WITH_PROCESSES, but=["MultiProcessRunnerZMQ"])
 TRAINED = on_the_newest(
-    [name for name in cases.PIPELINES if ALL or name != OTHER_SOCKET], but=["MultiProcessRunnerZMQ"]
+    [name for name in PIPELINES if ALL or name != OTHER_SOCKET], but=["MultiProcessRunnerZMQ"]
 )
 HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
 
 
 def wrong(*arguments):
     """What is wrong, as one text; "" is right."""
-    found = cases.start(*arguments)
+    found = start(*arguments)
     assert found
     return "\n\n".join(f"{case}: " + "\n".join(problems) for case, problems in found.items() if problems)
 
@@ -163,5 +161,5 @@ def test_workers_die_with_their_parent(tmp_path, method, kind, state):
         os.kill(process.pid, signal.SIGKILL)
         process.wait(10)
     assert 2 == len(pids)
-    left = cases.wait_for_session(process.pid)
+    left = wait_for_session(process.pid)
     assert not left
