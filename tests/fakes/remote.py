@@ -1,16 +1,44 @@
-"""A receiver that brings its own sender, and how to end a sender."""
+"""Data to be sent, a receiver that brings its own sender, and how to end a sender."""
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 import threading
 
+import numpy as np
 import zmq
 
 from tensorpack_lite.dataflow.base import DataFlow, DataFlowTerminated
 from tensorpack_lite.dataflow.remote import RemoteDataZMQ, send_dataflow_zmq
 
-__all__ = ["Remote", "drain"]
+__all__ = ["Counting", "Failing", "Remote", "drain", "free_tcp", "receive"]
+
+
+class Counting(DataFlow):
+    """[array, first + k], until `ended` is set."""
+
+    ended = False
+
+    def __init__(self, first=0):
+        self.first = first
+
+    def __iter__(self):
+        for k in itertools.count():
+            if self.ended:
+                raise DataFlowTerminated
+            yield [np.full(2000, k, np.float32), self.first + k]
+
+
+class Failing(DataFlow):
+    """Three datapoints, then an exception."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __iter__(self):
+        yield from ([k] for k in range(3))
+        raise self.error
 
 
 class SixUntilEnded(DataFlow):
@@ -55,3 +83,15 @@ def drain(thread: threading.Thread, address: str, bound_by_sender: bool = False)
             socket.recv_multipart()
     thread.join()
     context.destroy(linger=0)
+
+
+def free_tcp() -> str:
+    """An address that nobody uses."""
+    with zmq.Context() as context, context.socket(zmq.PULL) as socket:
+        return f"tcp://127.0.0.1:{socket.bind_to_random_port('tcp://127.0.0.1')}"
+
+
+def receive(flow, count) -> list:
+    """The second components of the next datapoints; then the pass is left."""
+    flow.reset_state()
+    return [datapoint[1] for datapoint in itertools.islice(flow, count)]

@@ -1,0 +1,108 @@
+"""What is sent arrives: real sockets, and senders in threads."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from fakes.remote import Counting, free_tcp, receive
+
+from tensorpack_lite.dataflow.batch import BatchData
+from tensorpack_lite.dataflow.remote import (
+    RemoteDataZMQ,
+)
+
+
+class Passes(Counting):
+    """Passes of three."""
+
+    def __iter__(self):
+        yield from itertools.islice(super().__iter__(), 3)
+
+
+class OneArray(Counting):
+    """The same array again and again, with other values."""
+
+    def __iter__(self):
+        array = np.zeros(50000)
+        for _, k in super().__iter__():
+            array[:] = k
+            yield [array, k]
+
+
+class TestDatapoints:
+    @pytest.mark.parametrize("format", [None, "msgpack", "pickle"])
+    def test_they_arrive_in_order(self, format, address, send):
+        """With their arrays, whichever format both sides use."""
+        send(address, format=format)
+        flow = RemoteDataZMQ(address, format=format)
+        flow.reset_state()
+        for k, (array, number) in enumerate(itertools.islice(flow, 30)):
+            assert k == number
+            np.testing.assert_array_equal(np.full(2000, k, np.float32), array)
+            array += 1  # can be written to
+
+    def test_pass_after_pass(self, ipc, send):
+        """The sender begins its DataFlow again when it ends."""
+        send(ipc, flow=Passes())
+        assert [0, 1, 2, 0, 1, 2, 0] == receive(RemoteDataZMQ(ipc), 7)
+
+    def test_several_senders(self, address, send):
+        """All of them arrive at one receiver, each in its order."""
+        for first in (0, 10**6, 2 * 10**6):
+            send(address, first)
+        found, flow = {0: [], 1: [], 2: []}, RemoteDataZMQ(address)
+        flow.reset_state()
+        for _, number in flow:
+            found[number // 10**6].append(number % 10**6)
+            if min(len(numbers) for numbers in found.values()) >= 5:
+                break
+        assert all(list(range(len(numbers))) == numbers for numbers in found.values())
+
+    def test_the_sender_binds(self, address, send):
+        """And the receiver connects."""
+        send(address, bind=True)
+        assert [0, 1, 2] == receive(RemoteDataZMQ(address, bind=False), 3)
+
+    def test_two_addresses_are_counted(self, ipc, send):
+        """`cnt1` and `cnt2` count what was consumed, of each."""
+        tcp = free_tcp()
+        send(ipc, 0)
+        send(tcp, 10**6)
+        flow = RemoteDataZMQ(ipc, tcp)
+        flow.reset_state()
+        seen = [0, 0]
+        for _, number in flow:
+            assert tuple(seen) == (flow.cnt1, flow.cnt2)  # the one in hand is not consumed yet
+            seen[number // 10**6] += 1
+            if min(seen) >= 3:
+                break
+        assert sum(seen) - 1 == flow.cnt1 + flow.cnt2
+        flow.reset_state()
+        assert (0, 0) == (flow.cnt1, flow.cnt2)
+
+    def test_a_batch_of_them(self, ipc, send):
+        """It has no length, and batches can be made of it."""
+        send(ipc)
+        flow = BatchData(RemoteDataZMQ(ipc), 4)
+        with pytest.raises(NotImplementedError):
+            len(flow)
+        flow.reset_state()
+        iterator = iter(flow)
+        assert [0, 1, 2, 3] == next(iterator)[1].tolist()
+        iterator.close()
+
+    def test_the_memory_of_the_sender_may_be_used_again(self, ipc, send):
+        """A DataFlow that gives the same array again and again, with other values."""
+        send(ipc, flow=OneArray())
+        flow = RemoteDataZMQ(ipc)
+        flow.reset_state()
+        for array, number in itertools.islice(flow, 20):
+            assert (number, number) == (array.min(), array.max())
+
+    def test_it_can_be_pickled(self, ipc, send):
+        """To be received in a worker process."""
+        send(ipc)
+        assert [0, 1] == receive(pickle.loads(pickle.dumps(RemoteDataZMQ(ipc))), 2)

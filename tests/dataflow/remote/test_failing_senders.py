@@ -1,0 +1,177 @@
+"""Senders that fail, die, or never come: real sockets, and real processes for what only they can do."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import signal
+import time
+
+import pytest
+import zmq
+from fakes.remote import Counting, Failing, receive
+
+from tensorpack_lite.dataflow import remote
+from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
+from tensorpack_lite.dataflow.remote import (
+    RemoteDataZMQ,
+    send_dataflow_zmq,
+)
+
+FORK = multiprocessing.get_context("fork")
+
+
+class OddError(Exception):
+    """Its constructor takes three arguments."""
+
+    def __init__(self, one, two, three):
+        super().__init__(f"{one} {two} {three}")
+
+
+class _Stops:
+    """Raises StopIteration from where a generator function could not."""
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        raise OddStop
+
+
+class OddStop(Exception):
+    """Named like what ends a loop."""
+
+
+OddStop.__name__ = "StopIteration"
+
+
+def fails_with_stop_iteration():
+    """An error that says it is a StopIteration."""
+    return _Stops()
+
+
+def wait_for(condition) -> None:
+    """Until it is true, five seconds at most."""
+    deadline = time.monotonic() + 5
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert condition()
+
+
+def in_process(flow, address) -> multiprocessing.Process:
+    """A sender in a process of its own."""
+    process = FORK.Process(target=send_dataflow_zmq, args=(flow, address))
+    process.start()
+    return process
+
+
+class TestSendersFail:
+    @pytest.mark.parametrize(
+        ("error", "kind", "text"),
+        [
+            (ValueError("a bad file"), ValueError, "a bad file"),
+            (KeyError("label"), KeyError, "'label'"),
+            (OddError(1, 2, 3), RuntimeError, "OddError: 1 2 3"),
+            (
+                UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"),
+                RuntimeError,
+                "UnicodeDecodeError: 'utf-8' codec",
+            ),
+            (zmq.ZMQError(2, "odd"), RuntimeError, "ZMQError: odd"),
+        ],
+        ids=lambda x: type(x).__name__ if isinstance(x, Exception) else "",
+    )
+    def test_the_error_arrives(self, error, kind, text, address, send):
+        """Behind the datapoints before it; with stage, machine, process, and the traceback as its cause."""
+        raised = send(address, flow=Failing(error))
+        flow = RemoteDataZMQ(address)
+        flow.reset_state()
+        found = []
+        with pytest.raises(kind) as caught:
+            found.extend(datapoint[0] for datapoint in flow)
+        assert kind is type(caught.value)
+        assert [] == found or [0, 1, 2] == found
+        where = rf"RemoteDataZMQ: Failing failed at the sender \(.+, pid {os.getpid()}\): "
+        assert re.search(where, str(caught.value))
+        assert text in str(caught.value)
+        assert "raise self.error" in str(caught.value.__cause__)
+        wait_for(lambda: raised)
+        assert [error] == raised
+
+    def test_an_error_that_stops_loops_is_an_error(self, ipc, send):
+        """A StopIteration would be taken for the end of the data."""
+        send(ipc, flow=DataFromGenerator(fails_with_stop_iteration))
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            list(RemoteDataZMQ(ipc))
+
+    def test_what_cannot_be_sent(self, ipc, send):
+        """Is an error at both ends."""
+        raised = send(ipc, flow=DataFromList([[{1, 2}]], shuffle=False))
+        with pytest.raises(TypeError, match=r"a datapoint holds set \{1, 2\}. Send numbers, strings"):
+            list(RemoteDataZMQ(ipc))
+        wait_for(lambda: raised)
+        assert TypeError is type(raised[0])
+
+    def test_an_array_too_large(self, ipc, send, monkeypatch):
+        """zmq would drop the connection, again and again."""
+        monkeypatch.setattr(remote, "MAX_BYTES", 5000)
+        send(ipc, flow=Counting())
+        with pytest.raises(ValueError, match="one array has 8000 bytes, wanted 5000 at most"):
+            list(RemoteDataZMQ(ipc))
+
+    def test_an_empty_dataflow(self, ipc, send):
+        """Would be a busy loop."""
+        send(ipc, flow=DataFromList([]))
+        with pytest.raises(ValueError, match="DataFromList is empty; there is nothing to send"):
+            list(RemoteDataZMQ(ipc))
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSEGV])
+    def test_a_sender_that_is_killed(self, end, address, log_lines):
+        """Is told at once, and an error after `sender_timeout`, which names it."""
+        flow = RemoteDataZMQ(address, sender_timeout=1.0)
+        sender = in_process(Counting(), address)
+        iterator = iter(flow)
+        next(iterator)
+        os.kill(sender.pid, end)
+        sender.join()
+        began = time.monotonic()
+        with pytest.raises(
+            RuntimeError, match=f"all senders of .* have vanished, for 1 seconds.*pid {sender.pid}"
+        ):
+            for _ in iterator:
+                pass
+        assert time.monotonic() - began < 4
+        assert [f"RemoteDataZMQ: a sender of {address} has gone, 0 left."] == log_lines
+
+    @pytest.mark.slow
+    def test_another_sender_takes_over(self, address, log_lines):
+        """While there is one, nothing is wrong; and a new one may come within the time."""
+        flow = RemoteDataZMQ(address, sender_timeout=30)
+        first = in_process(Counting(0), address)
+        iterator = iter(flow)
+        next(iterator)
+        first.kill()
+        first.join()
+        second = in_process(Counting(10**6), address)
+        for _, number in iterator:
+            if number >= 10**6:
+                break
+        second.kill()
+        second.join()
+        iterator.close()
+
+    def test_nobody_comes(self, ipc):
+        """Is an error as well, after `start_timeout`."""
+        with pytest.raises(
+            RuntimeError, match="no sender came to ipc://.* for 0.1 seconds. Run send_dataflow_zmq"
+        ):
+            list(RemoteDataZMQ(ipc, start_timeout=0.1))
+
+    @pytest.mark.slow
+    def test_the_sender_waits_for_the_receiver(self, address, send):
+        """Started first, or left alone for a while: it goes on."""
+        send(address)
+        time.sleep(0.5)
+        assert [0, 1, 2] == receive(RemoteDataZMQ(address), 3)
