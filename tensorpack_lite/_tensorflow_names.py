@@ -115,6 +115,7 @@ NAMES = [
     "SendStat",
     "SessionInit",
     "SessionRunTimeout",
+    "ShardedInferenceRunner",
     "SimpleDatasetPredictor",
     "SimpleMovingAverage",
     "SimpleTrainer",
