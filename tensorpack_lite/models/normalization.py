@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple
 
+from ..compat import tensorflow
 from ..compat import tfv1 as tf
+from ..compat.private import nothing_surrounds
+from ..tfutils.reads import shared_read
+from ..tfutils.tower.context import get_current_tower_context
+from ..utils.argtools import graph_memoized
 from .checks import layer_title
 from .layout import convert_layout, get_kernel_format
 from .moments import along, batch_moments, joint_moments, normalize
@@ -23,6 +28,9 @@ __all__ = [
     "normalize_groups",
     "normalize_with_correction",
 ]
+
+
+_MIN_EPSILON = 1.001e-5  # cuDNN takes no less, and the same numbers everywhere are worth more
 
 
 class NormWeights(NamedTuple):
@@ -92,7 +100,7 @@ def normalize_groups(
     groups.set_shape([None, group_size] + inputs.shape.as_list()[1:])
     rank = groups.shape.ndims
     mean, variance = batch_moments(groups, [i for i in range(1, rank) if i != axis + 1])
-    gamma, beta = along(weights.gamma, axis + 1, rank), along(weights.beta, axis + 1, rank)
+    gamma, beta = (along(shared_read(var), axis + 1, rank) for var in (weights.gamma, weights.beta))
     outputs = tf.reshape(normalize(groups, mean, variance, beta, gamma, epsilon), shape)
     outputs.set_shape(inputs.shape)
     return outputs, tf.reshape(mean[0], [-1]), tf.reshape(variance[0], [-1])
@@ -113,7 +121,8 @@ def _normalize_with(
     inputs: Any, weights: NormWeights, axis: int, epsilon: float, mean: Any, variance: Any
 ) -> Any:
     mean, variance, beta, gamma = (
-        along(vector, axis, inputs.shape.ndims) for vector in (mean, variance, weights.beta, weights.gamma)
+        along(shared_read(vector), axis, inputs.shape.ndims)
+        for vector in (mean, variance, weights.beta, weights.gamma)
     )
     return normalize(inputs, mean, variance, beta, gamma, epsilon)
 
@@ -129,14 +138,28 @@ def _fused_kernel(
     channels = inputs.shape.as_list()[axis]
     data_format = "NCHW" if axis == 1 else "NHWC"
     kernel_format = get_kernel_format(data_format)
-    outputs, mean, variance = tf.nn.fused_batch_norm(
-        convert_layout(inputs, data_format, kernel_format),
-        tf.ones([channels]) if weights.gamma is None else weights.gamma,
-        tf.zeros([channels]) if weights.beta is None else weights.beta,
-        mean=None if is_training else weights.mean,
-        variance=None if is_training else weights.variance,
-        epsilon=epsilon,
+    # Not `tf.nn.fused_batch_norm`: in training it makes two empty constants for each layer.
+    results = tensorflow.raw_ops.FusedBatchNormV3(
+        x=convert_layout(inputs, data_format, kernel_format),
+        scale=tf.ones([channels]) if weights.gamma is None else shared_read(weights.gamma),
+        offset=tf.zeros([channels]) if weights.beta is None else shared_read(weights.beta),
+        mean=_no_statistics() if is_training else shared_read(weights.mean),
+        variance=_no_statistics() if is_training else shared_read(weights.variance),
+        epsilon=max(epsilon, _MIN_EPSILON),
         data_format=kernel_format,
         is_training=is_training,
     )
-    return convert_layout(outputs, kernel_format, data_format), mean, variance
+    return convert_layout(results.y, kernel_format, data_format), results.batch_mean, results.batch_variance
+
+
+def _no_statistics() -> Any:
+    """Give what the kernel takes in training, an empty vector: where nothing speaks against it, one for all layers of a tower."""
+    if not nothing_surrounds(tf.get_default_graph()):
+        return tf.constant([])
+    tower = get_current_tower_context()
+    return _empty_vector("" if tower is None else tower.name)
+
+
+@graph_memoized
+def _empty_vector(tower: str) -> Any:
+    return tf.constant([], name="no_statistics")

@@ -1,0 +1,103 @@
+"""What a tower more adds to a graph: the same each time, and nothing that the others have already."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tensorpack_lite.compat import TensorSpec
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.input_source.tensor import DummyConstantInput
+from tensorpack_lite.models import BatchNorm, BNReLU, Conv2D, FullyConnected, l2_regularizer, regularize_cost
+from tensorpack_lite.train import (
+    AsyncMultiGPUTrainer,
+    ModelDesc,
+    SyncMultiGPUTrainerParameterServer,
+    SyncMultiGPUTrainerReplicated,
+)
+
+SHAPES = [[2, 4, 4, 3], [2]]
+NUM_VARIABLES = 10
+NUM_WEIGHTS = 3
+
+
+class Net(ModelDesc):
+    """Three weights, a bias, two layers of BatchNorm of which one only has averages: ten variables."""
+
+    def inputs(self):
+        return [TensorSpec(SHAPES[0], tf.float32, "image"), TensorSpec(SHAPES[1], tf.int32, "label")]
+
+    def build_graph(self, image, label):
+        x = Conv2D("conv0", image, 4, 3, activation=BNReLU, use_bias=False)
+        x = BatchNorm("bn", Conv2D("conv1", x, 4, 3, use_bias=False), center=False, scale=False)
+        logits = FullyConnected("fc", x, 5)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label)
+        return tf.reduce_mean(losses) + regularize_cost(".*/W", l2_regularizer(1e-4))
+
+    def optimizer(self):
+        return tf.train.GradientDescentOptimizer(0.1)
+
+
+def count(kind, num_towers):
+    """How many operations of each type a trainer's graph has."""
+    with tf.Graph().as_default() as graph:
+        model = Net()
+        kind(num_towers).setup_graph(
+            model.get_input_signature(), DummyConstantInput(SHAPES), model.build_graph, model.get_optimizer
+        )
+        return Counter(op.type for op in graph.get_operations())
+
+
+def replicated(num_towers):
+    return SyncMultiGPUTrainerReplicated(num_towers, mode="gpu")
+
+
+def on_cpu(num_towers):
+    return SyncMultiGPUTrainerParameterServer(num_towers, ps_device="cpu")
+
+
+@pytest.mark.parametrize("kind", [on_cpu, replicated, AsyncMultiGPUTrainer])
+def test_linear(kind):
+    """Each tower adds the same, but for constants and groups, of which each device that holds variables has its own."""
+    counts = [count(kind, num_towers) for num_towers in (2, 3, 4)]
+    for types in counts:
+        del types["Const"], types["NoOp"]
+    second, third = (after - before for before, after in zip(counts, counts[1:]))
+    assert second == third
+
+
+def test_shared_variables_are_read_once():
+    """However many towers and layers use them: by the read that was made with each."""
+    for num_towers in (1, 3):
+        counts = count(SyncMultiGPUTrainerParameterServer, num_towers)
+        assert NUM_VARIABLES == counts["VarHandleOp"] == counts["ReadVariableOp"]
+
+
+def test_copies_are_read_once():
+    """Each tower's own."""
+    counts = count(replicated, 3)
+    assert 3 * NUM_VARIABLES == counts["VarHandleOp"] == counts["ReadVariableOp"]
+
+
+def test_one_constant_for_all_batch_norms_of_a_tower():
+    """BatchNorm adds to each later tower no constant of its own."""
+    with tf.Graph().as_default() as graph:
+        model = Net()
+        SyncMultiGPUTrainerParameterServer(2).setup_graph(
+            model.get_input_signature(), DummyConstantInput(SHAPES), model.build_graph, model.get_optimizer
+        )
+        kernels = [op for op in graph.get_operations() if op.type == "FusedBatchNormV3"]
+    assert 4 == len(kernels)
+    assert 2 == len({op.inputs[index].name for op in kernels for index in (3, 4)})
+
+
+def test_one_multiplication_for_all_weight_decay():
+    """Of all weights of a tower, forward; and one for each of them, backward."""
+    with tf.Graph().as_default() as graph:
+        model = Net()
+        SyncMultiGPUTrainerParameterServer(1).setup_graph(
+            model.get_input_signature(), DummyConstantInput(SHAPES), model.build_graph, model.get_optimizer
+        )
+        names = [op.name for op in graph.get_operations() if "L2Loss" in op.name and op.type == "Mul"]
+    assert NUM_WEIGHTS == len(names)
