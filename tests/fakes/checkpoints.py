@@ -1,0 +1,48 @@
+"""Trainings that save, what is in their directories, and a disk that is full."""
+
+from __future__ import annotations
+
+import os
+import resource
+from contextlib import contextmanager
+
+import numpy as np
+from fakes.trainers import CountingTrainer, run
+
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.tfutils.sessinit import DictRestore
+
+__all__ = ["disk_full_after", "files_of", "names", "train", "value_in"]
+
+
+def names(directory):
+    """The visible files without the meta graphs."""
+    return sorted(f for f in os.listdir(directory) if not f.endswith(".meta") and f != "log.log")
+
+
+def files_of(name):
+    """The two files of a checkpoint."""
+    return [f"{name}.data-00000-of-00001", f"{name}.index"]
+
+
+def value_in(directory, name, key="x"):
+    """A variable's value in a checkpoint."""
+    return tf.train.NewCheckpointReader(os.path.join(directory, name)).get_tensor(key)
+
+
+def train(callbacks, epochs=2, starting_epoch=1, steps=2, step=None):
+    """Train in a graph of its own, as one process after another would."""
+    init = None if step is None else DictRestore({"global_step": np.int64(step)})
+    with tf.Graph().as_default():
+        return run(CountingTrainer(), callbacks, (), steps, epochs, starting_epoch, init)
+
+
+@contextmanager
+def disk_full_after(num_bytes):
+    """No file can grow beyond this size: what a full disk does to a write."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -1,0 +1,186 @@
+"""train/base.py: how a training ends, quietly or by an error, and what is done then."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import pytest
+from fakes.quadratic import QuadraticTrainer
+from fakes.recording import RecordingCallback
+
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.state import StopTraining
+from tensorpack_lite.utils import logger
+
+ENDS = [StopTraining("enough"), tf.errors.OutOfRangeError(None, None, "no more data")]
+ERRORS = [ValueError("mine"), KeyboardInterrupt(), StopIteration("over")]
+DURING = [
+    "before_train",
+    "before_epoch",
+    "before_run",
+    "after_run",
+    "trigger_step",
+    "after_epoch",
+    "trigger_epoch",
+]
+
+
+class TestEnds:
+    @pytest.mark.parametrize("moment", DURING)
+    @pytest.mark.parametrize("end", ENDS, ids=lambda e: type(e).__name__)
+    def test_quiet_end(self, trainer, run, moment, end):
+        """StopTraining and OutOfRangeError end training quietly; every callback gets after_train, once."""
+        log = []
+        run(
+            trainer,
+            RecordingCallback("a", log=log),
+            RecordingCallback("b", moment, end, log=log),
+            RecordingCallback("c", log=log),
+        )
+        assert ["a", "b", "c"] == [name for name, m, *_ in log if m == "after_train"]
+        assert trainer.hooked_sess.should_stop()
+
+    @pytest.mark.parametrize("moment", DURING)
+    @pytest.mark.parametrize("error", ERRORS, ids=lambda e: type(e).__name__)
+    def test_error(self, trainer, run, moment, error):
+        """Anything else reaches the caller as the same object, after after_train of all callbacks."""
+        log = []
+        with pytest.raises(type(error)) as raised:
+            run(
+                trainer,
+                RecordingCallback("a", log=log),
+                RecordingCallback("b", moment, error, log=log),
+                RecordingCallback("c", log=log),
+            )
+        assert raised.value is error
+        assert ["a", "b", "c"] == [name for name, m, *_ in log if m == "after_train"]
+        assert trainer.hooked_sess.should_stop()
+
+    def test_error_in_setup(self, trainer, run):
+        """An error before the session exists goes straight to the caller."""
+        with pytest.raises(ValueError, match="mine"):
+            run(trainer, RecordingCallback("a", "setup_graph", ValueError("mine")))
+
+    def test_interrupted_epoch(self, trainer, run):
+        """An epoch that is broken off has no end of epoch."""
+        trace = RecordingCallback("a", "trigger_step", StopTraining(), nth=2)
+        run(trainer, trace, steps_per_epoch=3)
+        assert "after_epoch" not in trace.calls
+        assert 2 == trainer.global_step
+
+    def test_stop_in_trigger_epoch_skips_later_callbacks(self, trainer, run):
+        """Callbacks after the one that stops don't get that trigger_epoch."""
+        log = []
+        run(
+            trainer,
+            RecordingCallback("a", "trigger_epoch", StopTraining(), log=log),
+            RecordingCallback("b", log=log),
+        )
+        assert ["a"] == [name for name, m, *_ in log if m == "trigger_epoch"]
+
+    def test_request_stop(self, trainer, run):
+        """ctx.request_stop lets the step finish and ends before the next one."""
+
+        class Requests(Callback):
+            def _after_run(self, ctx, run_values):
+                ctx.request_stop()
+
+        trace = RecordingCallback()
+        run(trainer, Requests(), trace)
+        assert (1, 1) == (trainer.global_step, trace.calls.count("trigger_step"))
+        assert "after_epoch" not in trace.calls
+        assert "after_train" == trace.calls[-1]
+
+    def test_error_in_after_train(self, trainer, run):
+        """If training had no error, the first of after_train is raised, and the session is closed."""
+        log = []
+        with pytest.raises(ValueError, match="first"):
+            run(
+                trainer,
+                RecordingCallback("a", "after_train", ValueError("first"), log=log),
+                RecordingCallback("b", "after_train", ValueError("second"), log=log),
+            )
+        assert ["a", "b"] == [name for name, m, *_ in log if m == "after_train"]
+        assert trainer.hooked_sess.should_stop()
+
+    @pytest.mark.parametrize(
+        "error", [KeyboardInterrupt(), SystemExit(3), StopIteration("mine")], ids=lambda e: type(e).__name__
+    )
+    def test_unusual_error_in_after_train(self, trainer, run, error):
+        """Ctrl-C in the end of one callback, and the like, takes their end from no other one; it is raised as it is."""
+        log = []
+        with pytest.raises(type(error)) as raised:
+            run(
+                trainer,
+                RecordingCallback("a", "after_train", error, log=log),
+                RecordingCallback("b", log=log),
+            )
+        assert raised.value is error
+        assert ["a", "b"] == [name for name, m, *_ in log if m == "after_train"]
+        assert trainer.hooked_sess.should_stop()
+
+    def test_end_in_after_train(self, trainer, run):
+        """To ask for the end at the end changes nothing."""
+        log = []
+        run(
+            trainer,
+            RecordingCallback("a", "after_train", StopTraining(), log=log),
+            RecordingCallback("b", log=log),
+        )
+        assert ["a", "b"] == [name for name, m, *_ in log if m == "after_train"]
+
+    def test_error_of_training_wins(self, trainer, run):
+        """Training's own error is raised even if after_train fails too."""
+        with pytest.raises(KeyError, match="training"):
+            run(
+                trainer,
+                RecordingCallback("a", "trigger_step", KeyError("training")),
+                RecordingCallback("b", "after_train", ValueError("later")),
+            )
+
+    def test_error_after_a_quiet_end(self, trainer, run):
+        """An error in after_train is raised after a quiet end too."""
+        with pytest.raises(ValueError, match="later"):
+            run(
+                trainer,
+                RecordingCallback("a", "trigger_step", StopTraining()),
+                RecordingCallback("b", "after_train", ValueError("later")),
+            )
+
+    def test_error_in_close(self, run):
+        """An error while the session is closed is raised, unless training had one of its own."""
+
+        class ClosesBadly(QuadraticTrainer):
+            def initialize_hooks(self):
+                super().initialize_hooks()
+                close = self.hooked_sess.close
+
+                def close_and_fail():
+                    close()
+                    raise ValueError("closing")
+
+                self.hooked_sess.close = close_and_fail
+
+        with pytest.raises(ValueError, match="closing"):
+            run(ClosesBadly())
+        with tf.Graph().as_default(), pytest.raises(KeyError, match="training"):
+            run(ClosesBadly(), RecordingCallback("a", "trigger_step", KeyError("training")))
+
+    def test_failure_is_logged_with_step(self, trainer, run):
+        """The log says at which step training failed."""
+        with mock.patch.object(logger, "error") as log, pytest.raises(ValueError, match="mine"):
+            run(trainer, RecordingCallback("a", "trigger_step", ValueError("mine"), nth=3))
+        assert "Training failed at global_step=3: ValueError: mine" == log.call_args[0][0]
+
+    def test_session_open_in_after_train(self, trainer, run):
+        """after_train can still use the session, which is the default one."""
+
+        class Reads(Callback):
+            def _after_train(self):
+                self.same = tf.get_default_session() is self.trainer.sess
+                self.value = self.trainer.sess.run(self.trainer.x)
+
+        reads = Reads()
+        run(trainer, reads, RecordingCallback("a", "before_train", StopTraining()))
+        assert (True, 0.0) == (reads.same, reads.value)
