@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorpack_lite.compat import TF_VERSION
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.graph_builder.data_parallel import DataParallelBuilder
 from tensorpack_lite.models import BatchNorm, BNReLU, Conv2D
@@ -252,17 +251,16 @@ class TestModels:
         """Second derivatives, as WGAN-GP takes them."""
 
         def build(x):
-            hidden = tf.tanh(BatchNorm("bn", Conv2D("conv", x, 4, 3), sync_statistics="nccl"))
+            hidden = tf.tanh(BatchNorm("bn", Conv2D("conv", x, 4, 3, use_bias=False), sync_statistics="nccl"))
             scores = tf.reduce_sum(hidden * tf.constant([1.0, -2.0, 0.5, 1.0]), [1, 2, 3])
             slopes = tf.sqrt(tf.reduce_sum(tf.gradients(scores, x)[0] ** 2, [1, 2, 3]) + 1e-3)
             cost = tf.reduce_mean((slopes - 1) ** 2)
             return tf.gradients(cost, tf.trainable_variables())
 
-        self.compare(sess, build, num_results=4)
+        self.compare(sess, build, num_results=3)
 
 
 class TestRefused:
-    @pytest.mark.skipif(TF_VERSION < (2, 0), reason="tf.xla.experimental.compile fails on CPUs there")
     def test_xla(self):
         """Its cluster would need the other's."""
         x = tf.constant(batches("vectors", 1)[0], tf.float32)
