@@ -21,7 +21,7 @@ from .process.channel import MAX_SLOTS
 from .process.codec import Stack
 from .process.group import Settings, WorkerGroup
 from .process.worker import CHUNK_LENGTH, Task
-from .repeat import RepeatedData
+from .repeat import run_without_end
 
 __all__ = ["MultiProcessMapAndBatchData", "MultiProcessMapAndBatchDataZMQ"]
 
@@ -106,7 +106,7 @@ class MultiProcessMapAndBatchDataZMQ(ProxyDataFlow):
         name = getattr(self.map_func, "__name__", type(self.map_func).__name__)
         dispatcher = Task(
             f"in the DataFlow {type(self.ds).__name__}",
-            _repeat,
+            run_without_end,
             (self.ds,),
             targets=[writing for _, writing in pipes],
         )
@@ -145,13 +145,6 @@ class MultiProcessMapAndBatchDataZMQ(ProxyDataFlow):
 
 
 MultiProcessMapAndBatchData = MultiProcessMapAndBatchDataZMQ
-
-
-def _repeat(ds: DataFlow) -> Iterator[list[Datapoint]]:
-    """Run `ds` in the dispatcher."""
-    ds.reset_state()
-    for datapoint in RepeatedData(ds, -1):
-        yield [datapoint]
 
 
 def _map_and_batch(

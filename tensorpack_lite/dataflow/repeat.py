@@ -11,7 +11,7 @@ from typing import Iterator
 
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow
 
-__all__ = ["FixedSizeData", "RepeatedData", "RepeatedDataPoint"]
+__all__ = ["FixedSizeData", "RepeatedData", "RepeatedDataPoint", "run_without_end"]
 
 _END = object()
 
@@ -138,6 +138,18 @@ class FixedSizeData(ProxyDataFlow):
                     self._source = iter(self.ds)
                     datapoint = _first_of(self._source, self)
                 yield datapoint
+
+
+def run_without_end(ds: DataFlow) -> Iterator[list[Datapoint]]:
+    """
+    Reset a DataFlow and repeat it without end: what the `Task` of a worker process is made of.
+
+    Yields:
+        Lists of one datapoint.
+    """
+    ds.reset_state()
+    for datapoint in RepeatedData(ds, -1):
+        yield [datapoint]
 
 
 def _first_of(one_pass: Iterator[Datapoint], repeater: ProxyDataFlow) -> Datapoint:

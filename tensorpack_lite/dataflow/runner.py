@@ -15,7 +15,7 @@ from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow
 from .process.channel import MAX_SLOTS
 from .process.group import Settings, WorkerGroup
 from .process.worker import CHUNK_LENGTH, Task
-from .repeat import RepeatedData
+from .repeat import run_without_end
 
 __all__ = [
     "MultiProcessPrefetchData",
@@ -47,7 +47,7 @@ class _ProcessRunner(ProxyDataFlow):
         name = type(self).__name__
         if self._group is not None:
             raise RuntimeError(f"{name}: reset_state() was called twice; its workers run already.")
-        task = Task(f"in the DataFlow {type(self.ds).__name__}", _repeat, (self.ds,))
+        task = Task(f"in the DataFlow {type(self.ds).__name__}", run_without_end, (self.ds,))
         ahead = self._max_ahead
         settings = Settings(max(2, min(MAX_SLOTS, ahead)), ahead, min(CHUNK_LENGTH, ahead))
         self._group = WorkerGroup(name, [task] * self.num_proc, settings)
@@ -157,13 +157,6 @@ class MultiProcessRunner(_ProcessRunner):
 MultiProcessPrefetchData = MultiProcessRunner
 PrefetchData = MultiProcessRunner
 PrefetchDataZMQ = MultiProcessRunnerZMQ
-
-
-def _repeat(ds: DataFlow) -> Iterator[list[Datapoint]]:
-    """Run `ds` in a worker."""
-    ds.reset_state()
-    for datapoint in RepeatedData(ds, -1):
-        yield [datapoint]
 
 
 def _require_positive(who: str, **numbers: int) -> None:

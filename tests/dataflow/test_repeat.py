@@ -8,7 +8,7 @@ import pytest
 from fakes.reading import broken_once
 
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
-from tensorpack_lite.dataflow.repeat import FixedSizeData, RepeatedData, RepeatedDataPoint
+from tensorpack_lite.dataflow.repeat import FixedSizeData, RepeatedData, RepeatedDataPoint, run_without_end
 
 
 def one_to(last):
@@ -126,3 +126,10 @@ class TestFixedSizeData:
         """A pass has at least one datapoint."""
         with pytest.raises(ValueError, match="size must be at least 1, got 0"):
             FixedSizeData(one_to(5), 0)
+
+
+def test_run_without_end():
+    """It resets the DataFlow, and yields lists of one, pass after pass."""
+    flow = FixedSizeData(one_to(5), 2)
+    list(flow)
+    assert [[1], [2], [3]] == list(itertools.islice(run_without_end(flow), 3))
