@@ -118,7 +118,7 @@ class RemoteDataZMQ(DataFlow):
         start_timeout: seconds to wait for the first sender; None waits for ever.
 
     Raises:
-        ValueError: another format.
+        ValueError: another format; one address twice.
         zmq.ZMQError: (in iteration) the address cannot be used.
         ImportError: ZMQ is not installed.
         RuntimeError: (in iteration) there is no sender; a sender uses another format or version of the protocol.

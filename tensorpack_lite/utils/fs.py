@@ -86,7 +86,7 @@ def download(
     finally:
         if os.path.exists(temporary):
             os.remove(temporary)
-    logger.info(f"Succesfully downloaded {os.path.basename(path)}. {os.path.getsize(path)} bytes.")
+    logger.info(f"Successfully downloaded {os.path.basename(path)}. {os.path.getsize(path)} bytes.")
     return path
 
 

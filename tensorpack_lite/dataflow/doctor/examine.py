@@ -72,8 +72,11 @@ class Report:
         return [finding for finding in self.findings if finding.status == BROKEN]
 
     def __getitem__(self, check: str) -> Finding:
-        """Give the finding of a check."""
-        return next(finding for finding in self.findings if finding.check == check)
+        """Give the finding of a check; KeyError if it did not run."""
+        findings = {finding.check: finding for finding in self.findings}
+        if check not in findings:
+            raise KeyError(f"{check!r} is no check that ran; these did: {', '.join(findings)}.")
+        return findings[check]
 
 
 def examine(build: Callable[[], DataFlow], seconds: float = 3.0, size: int = 2000, seed: int = 7) -> Report:
@@ -129,11 +132,7 @@ def examine(build: Callable[[], DataFlow], seconds: float = 3.0, size: int = 200
 
 def _describe(error: Exception) -> str:
     """Say what the pipeline raised, and where."""
-    while (
-        error.__cause__ is not None
-        and isinstance(error.__cause__, Exception)
-        and error.__cause__.__traceback__
-    ):
+    while isinstance(error.__cause__, Exception) and error.__cause__.__traceback__:
         error = error.__cause__  # in a worker
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"the pipeline raised {type(error).__name__}: {error} ({frame.filename}:{frame.lineno}, in {frame.name})"

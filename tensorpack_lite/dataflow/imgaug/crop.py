@@ -147,12 +147,10 @@ class GoogleNetRandomCropAndResize(ImageAugmentor):
         crop_area_fraction = check_range(self, "crop_area_fraction", crop_area_fraction)
         aspect_ratio_range = check_range(self, "aspect_ratio_range", aspect_ratio_range)
         target_shape = check_size(self, "target_shape", target_shape)[0]
-        self.crop_area_fraction, self.aspect_ratio_range, self.target_shape, self.interp = (
-            crop_area_fraction,
-            aspect_ratio_range,
-            target_shape,
-            interp,
-        )
+        self.crop_area_fraction = crop_area_fraction
+        self.aspect_ratio_range = aspect_ratio_range
+        self.target_shape = target_shape
+        self.interp = interp
 
     def get_transform(self, img: Any) -> BaseTransform:
         """Draw until a rectangle fits."""

@@ -300,12 +300,8 @@ class GaussianBlur(PhotometricAugmentor):
             )
         if max_size is not None:
             log_deprecated("GaussianBlur(max_size=...)", "It has no effect: use size_range.", "", 3)
-        self.size_range, self.sigma_range, self.symmetric, self.max_size = (
-            size_range,
-            sigma_range,
-            symmetric,
-            max_size,
-        )
+        self.size_range, self.sigma_range = size_range, sigma_range
+        self.symmetric, self.max_size = symmetric, max_size
 
     def _get_augment_params(self, img: Any) -> Any:
         half = self.rng.randint(self.size_range[0], self.size_range[1], size=2)

@@ -91,9 +91,9 @@ class RandomChooseAug(ImageAugmentor):
         self._probabilities = [probability for _, probability in pairs]
         for augmentor in self._augmentors:
             _require_augmentor(self, augmentor)
-        if abs(sum(self._probabilities) - 1.0) > 1e-6:
+        if min(self._probabilities) < 0 or abs(sum(self._probabilities) - 1.0) > 1e-6:
             raise ValueError(
-                f"RandomChooseAug: the probabilities must add up to 1, got {self._probabilities} = {sum(self._probabilities)}."
+                f"RandomChooseAug: the probabilities must be >= 0 and add up to 1, got {self._probabilities} = {sum(self._probabilities)}."
             )
         super().__init__()
 

@@ -113,7 +113,7 @@ class Receiver:
         allow_pickle: bool,
         timeouts: tuple[float | None, float | None],
     ) -> None:
-        zmq = load_zmq()
+        self._zmq = zmq = load_zmq()
         self.context = zmq.Context()
         self.dropped = 0
         self._allow_pickle = allow_pickle
@@ -147,7 +147,7 @@ class Receiver:
             DataFlowTerminated: the context was closed.
             Exception: as `RemoteDataZMQ`.
         """
-        zmq = load_zmq()
+        zmq = self._zmq
         try:
             while True:
                 place, frames = self._receive()
@@ -172,7 +172,7 @@ class Receiver:
             self.context.term()
 
     def _is_closed(self) -> bool:
-        zmq = load_zmq()
+        zmq = self._zmq
         try:
             for end in self._ends:
                 end.socket.getsockopt(zmq.EVENTS)
@@ -181,7 +181,7 @@ class Receiver:
         return False
 
     def _receive(self) -> tuple[int, list[zmq.Frame]]:
-        zmq = load_zmq()
+        zmq = self._zmq
         while True:
             if self._stopped:
                 raise DataFlowTerminated("RemoteDataZMQ: was stopped.")
@@ -258,7 +258,7 @@ class _End:
     """One address: its socket, and the connections to it."""
 
     def __init__(self, context: zmq.Context, address: str, hwm: int, bind: bool) -> None:
-        zmq = load_zmq()
+        self._zmq = zmq = load_zmq()
         self.address = address
         self.file = IpcFile(address if bind else "")
         self.socket = _new_socket(context, zmq.PULL, hwm)
@@ -276,7 +276,7 @@ class _End:
 
     def look(self) -> None:
         """Read what the monitor has seen since the last look."""
-        zmq = load_zmq()
+        zmq = self._zmq
         while True:
             try:
                 event = zmq.utils.monitor.recv_monitor_message(self.monitor, zmq.NOBLOCK)

@@ -65,6 +65,8 @@ class VersionError(WireError):
 
 class Message(NamedTuple):
     """
+    One message, read.
+
     Attributes:
         kind: "D", "P" or "E".
         sender: who it says it is, "host, pid 4711".

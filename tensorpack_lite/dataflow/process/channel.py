@@ -174,7 +174,7 @@ class Writer:
         try:
             self._write(_MEMORY_HEADER.pack(_NEW_MEMORY, self._generation, num_slots, slot_bytes))
             send_handle(self._connection, handle, None)
-        except OSError as error:
+        except (OSError, ChannelClosed) as error:
             os.close(handle)
             raise ChannelClosed(str(error)) from error
         self._memory = map_memory(handle, size)

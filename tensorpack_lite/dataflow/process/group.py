@@ -69,9 +69,8 @@ class WorkerGroup:
         self._end = weakref.finalize(
             self, _end_all, os.getpid(), self._processes, self._readers, self._selector
         )
-        self._end.atexit = (
-            False  # ensure_proc_terminate does that, before multiprocessing waits for its children
-        )
+        # ensure_proc_terminate does that, before multiprocessing waits for its children
+        self._end.atexit = False
         streams = make_worker_streams(len(tasks))
         for index, task in enumerate(tasks):
             mine = settings[index] if isinstance(settings, list) else settings

@@ -70,8 +70,8 @@ class Task(NamedTuple):
         make: called in the worker with `args`; yields lists of datapoints, which are sent.
         args: its arguments.
         sources: connections among `args` from which it reads. They are the worker's: closed elsewhere once it runs.
-        targets: the writing ends of channels to other workers, to any of which a datapoint may go. None: it goes to
-            the process that started the worker.
+        targets: the writing ends of channels to other workers, to any of which a datapoint may go. Without
+            any, it goes to the process that started the worker.
     """
 
     where: str
@@ -136,9 +136,8 @@ class Outbox:
 
     def put(self, datapoints: list[Any]) -> bool:
         """Add datapoints; False when nobody takes them any more."""
-        self._items.extend(
-            datapoints
-        )  # adding to a deque needs no lock; the lock is only for waiting and waking
+        # adding to a deque needs no lock; the lock is only for waiting and waking
+        self._items.extend(datapoints)
         if self._taker_waits:
             with self._changed:
                 self._changed.notify_all()

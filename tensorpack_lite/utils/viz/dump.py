@@ -62,11 +62,11 @@ def dump_dataflow_images(  # noqa: PLR0913 (upstream's arguments)
             ready = cv2.resize(ready, tuple(resize)[::-1])
         if output_dir:
             write_image(os.path.join(output_dir, f"{count:03d}.jpg"), ready)
+        if viz is None:
+            continue
         waiting.append(ready)
-        if viz is not None and (len(waiting) == viz[0] * viz[1] or count == number):
+        if len(waiting) == viz[0] * viz[1] or count == number:
             stack_patches(waiting, viz[0], viz[1], viz=True)
-            waiting = []
-        elif viz is None:
             waiting = []
 
 

@@ -12,7 +12,16 @@ from fakes.patience import patiently
 
 from tensorpack_lite.dataflow.base import DataFlow, RNGDataFlow
 from tensorpack_lite.dataflow.batch import BatchData
-from tensorpack_lite.dataflow.doctor.examine import BROKEN, NOT_CHECKED, OK, WARNING, _Doctor, examine
+from tensorpack_lite.dataflow.doctor.examine import (
+    BROKEN,
+    NOT_CHECKED,
+    OK,
+    WARNING,
+    Finding,
+    Report,
+    _Doctor,
+    examine,
+)
 from tensorpack_lite.dataflow.map_thread import MultiThreadMapData
 from tensorpack_lite.dataflow.mapping import MapData
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
@@ -336,6 +345,14 @@ def test_numbers_out_of_range(arguments):
     """Refused."""
     with pytest.raises(ValueError, match="seconds must be > 0 and size >= 1"):
         examine(Noise, **arguments)
+
+
+def test_a_check_that_did_not_run():
+    """Those that did are named."""
+    report = Report([Finding("length", OK, "")])
+    assert OK == report["length"].status
+    with pytest.raises(KeyError, match="'lenght' is no check that ran; these did: length"):
+        report["lenght"]
 
 
 class TestProcesses:

@@ -81,12 +81,12 @@ class TestRandomChoose:
         augmentor = RandomChooseAug([(plus_one, 0.0), (double, 1.0)])
         assert {10} == {int(augmentor.augment(np.full((1, 1), 5))[0, 0]) for _ in range(20)}
 
-    def test_wrong_probabilities(self):
-        """Their sum is 1."""
-        with pytest.raises(
-            ValueError, match=r"RandomChooseAug: the probabilities must add up to 1, got \[0.5, 0.6\]"
-        ):
-            RandomChooseAug([(plus_one, 0.5), (double, 0.6)])
+    @pytest.mark.parametrize("probabilities", [(0.5, 0.6), (1.5, -0.5)])
+    def test_wrong_probabilities(self, probabilities):
+        """None is negative, and their sum is 1."""
+        match = "RandomChooseAug: the probabilities must be >= 0 and add up to 1, got"
+        with pytest.raises(ValueError, match=match):
+            RandomChooseAug(list(zip((plus_one, double), probabilities)))
 
     def test_nothing_to_choose(self):
         """An empty list, or what is no augmentor."""

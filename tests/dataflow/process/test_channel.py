@@ -190,6 +190,18 @@ class TestMemory:
         assert "No space left on device" in line
         assert memory.LIMIT_VARIABLE in line
 
+    def test_a_reader_that_is_gone_when_memory_is_made(self, monkeypatch, make_ends):
+        """Nothing of it stays open."""
+        handles, (reader, writer) = [], make_ends()
+        monkeypatch.setattr(
+            channel, "allocate", lambda size: handles.append(memory.allocate(size)) or handles[0]
+        )
+        reader.close()
+        with pytest.raises(ChannelClosed):
+            writer.send([[LARGE]])
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(handles[0])
+
     def test_it_can_be_turned_off(self, monkeypatch, make_ends):
         """With 0 nothing is shared."""
         monkeypatch.setenv(memory.LIMIT_VARIABLE, "0")
