@@ -98,6 +98,19 @@ def get_raw_data(name: str, directory: str = "") -> tuple:
     return tuple(dataset.Cifar10(which, dir=directory or None) for which in ("train", "test"))
 
 
+def augment(ds: DataFlow, name: str) -> DataFlow:
+    """Move each image and change its light; `name` is what it shows."""
+    augmentors = [
+        imgaug.CenterPaste([SIZE + 8, SIZE + 8]),
+        imgaug.RandomCrop([SIZE, SIZE]),
+        imgaug.Brightness(30),
+        imgaug.Contrast((0.7, 1.3)),
+    ]
+    if name == "cifar10":
+        augmentors.insert(2, imgaug.Flip(horiz=True))  # a mirrored car is a car, a mirrored 2 is no 2
+    return AugmentImageComponent(ds, augmentors)
+
+
 def get_data(args: argparse.Namespace) -> tuple:
     """Batches to train on, augmented in two other processes, and batches to validate on, each image once."""
     if args.fake:
@@ -105,15 +118,7 @@ def get_data(args: argparse.Namespace) -> tuple:
         fake = [FakeData(shapes, n, random=False, dtype=["uint8", "int32"], domain=domain) for n in (1000, 2)]
         return tuple(fake)
     train, validation = get_raw_data(args.data, args.data_dir)
-    augmentors = [
-        imgaug.CenterPaste([SIZE + 8, SIZE + 8]),
-        imgaug.RandomCrop([SIZE, SIZE]),
-        imgaug.Brightness(30),
-        imgaug.Contrast((0.7, 1.3)),
-    ]
-    if args.data == "cifar10":
-        augmentors.insert(2, imgaug.Flip(horiz=True))  # a mirrored car is a car, a mirrored 2 is no 2
-    train = BatchData(AugmentImageComponent(train, augmentors), BATCH)
+    train = BatchData(augment(train, args.data), BATCH)
     return MultiProcessRunnerZMQ(train, 2), BatchData(validation, BATCH, remainder=True)
 
 

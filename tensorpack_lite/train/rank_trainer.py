@@ -129,8 +129,11 @@ class RankTrainer(SingleCostTrainer):
     def _variables_of_all(self) -> list[Any]:
         """Those that every rank has: callbacks that only the chief has may have made more."""
         variables = {var.op.name: var for var in tf.global_variables()}
-        everywhere = self.ranks.channel.all_gather("which variables there are", list(variables))  # type: ignore[union-attr]
-        return [variables[name] for name in everywhere[0] if all(name in names for names in everywhere)]
+        gather = self.ranks.channel.all_gather  # type: ignore[union-attr]
+        names = gather("which variables the chief has", list(variables) if self.is_chief else None)[0]
+        without = gather("which of them others lack", [name for name in names if name not in variables])
+        lacking = {name for some in without for name in some}
+        return [variables[name] for name in names if name not in lacking]
 
     # Training --------------------------------------------------------------------------------------------------------
     def main_loop(self, steps_per_epoch: int, starting_epoch: int, max_epoch: int) -> None:

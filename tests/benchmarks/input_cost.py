@@ -175,13 +175,14 @@ def private_callables(shapes, steps):
     )
 
 
-def plain_tensorflow(shapes, steps):
+def plain_tensorflow(shapes, steps, stage=None):
     """The way of TensorFlow's own documentation: enqueue by Session.run with a feed, step by a MonitoredSession."""
     return in_own_loop(
         shapes,
         steps,
         lambda sess, op, placeholders: lambda *arrays: sess.run(op, dict(zip(placeholders, arrays))),
         lambda sess, monitored, op: lambda: monitored.run(op),
+        stage,
     )
 
 
@@ -211,13 +212,7 @@ def stage_each_step(tensors):
 
 def staged_plain_tensorflow(shapes, steps):
     """As `plain_tensorflow`, with a staging area between queue and model."""
-    return in_own_loop(
-        shapes,
-        steps,
-        lambda sess, op, placeholders: lambda *arrays: sess.run(op, dict(zip(placeholders, arrays))),
-        lambda sess, monitored, op: lambda: monitored.run(op),
-        stage_each_step,
-    )
+    return plain_tensorflow(shapes, steps, stage_each_step)
 
 
 def enqueue_until_cancelled(enqueue, datapoint):

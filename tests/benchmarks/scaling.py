@@ -29,7 +29,14 @@ from _measure import machine, measure, print_table, time_calls
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE, CLASSES = 32, 10
-RING_BYTES = [4, 1 << 16, 1 << 20, 1 << 22, 1 << 24]
+RINGS = {
+    "4": [4],
+    "65,536": [1 << 16],
+    "1,048,576": [1 << 20],
+    "4,194,304": [1 << 22],
+    "16,777,216": [1 << 24],
+    "4 x 4,194,304": [1 << 22] * 4,
+}
 
 
 # In each rank ------------------------------------------------------------------------------------------------------------
@@ -162,9 +169,9 @@ def reduce_rings(options, results):
     trainer = make_trainer(options.worker.split(" ")[0])
     with TrainTowerContext(""):
         x = tf.get_variable("x", [], initializer=tf.zeros_initializer())
-        grads = [(tf.fill([n // 4], x * 0 + 1.0), x) for n in RING_BYTES]
-        rings = [trainer._reduce([pair])[0][0].op for pair in grads]
-        alone = [grad.op for grad, _ in grads]
+        grads = [[(tf.fill([n // 4], x * 0 + 1.0), x) for n in sizes] for sizes in RINGS.values()]
+        rings = [tf.group(*[grad for grad, _ in trainer._reduce(pairs)]) for pairs in grads]
+        alone = [tf.group(*[grad for grad, _ in pairs]) for pairs in grads]
         trainer.train_op = x.assign_add(1.0, read_value=False)
     trainer._graph = {}
 
@@ -172,12 +179,12 @@ def reduce_rings(options, results):
         _chief_only = False
 
         def _trigger_epoch(self):
-            for n, ring, fill in zip(RING_BYTES, rings, alone):
-                calls = max(3, min(200, (1 << 24) // n))
+            for name, ring, fill in zip(RINGS, rings, alone):
+                calls = max(3, min(200, (1 << 24) // sum(RINGS[name])))
                 run, floor = (self.trainer.sess.make_callable(op) for op in (ring, fill))
                 time_calls(run, 3)
                 seconds = [time_calls(run, calls) for _ in range(3)]
-                results[str(n)] = (statistics.median(seconds) - time_calls(floor, calls)) * 1e3
+                results[name] = (statistics.median(seconds) - time_calls(floor, calls)) * 1e3
 
     trainer.train_with_defaults(
         callbacks=[Clock()],
@@ -260,15 +267,15 @@ def seconds_to_first_step(size, worker, options):
 
 def print_ring(engine, options) -> None:
     """One row for each number of bytes."""
-    figures = {str(n): [] for n in RING_BYTES}
+    figures: dict = {name: [] for name in RINGS}
     for _ in range(options.repetitions):
         _, found = run_ranks(2, f"{engine} ring", options, pin=False)
-        for n, values in figures.items():
-            values.append(max(each[n] for each in found))
+        for name, values in figures.items():
+            values.append(max(each[name] for each in found))
     print(f"\nAll-reduce between two ranks, {engine}  [{machine()}]")
-    print(f"{'bytes':>10}  {'median':>10} {'min':>10} {'max':>10}  ms")
-    for n, values in figures.items():
-        print(f"{n:>10}  {statistics.median(values):10.3f} {min(values):10.3f} {max(values):10.3f}")
+    print(f"{'bytes':>14}  {'median':>10} {'min':>10} {'max':>10}  ms")
+    for name, values in figures.items():
+        print(f"{name:>14}  {statistics.median(values):10.3f} {min(values):10.3f} {max(values):10.3f}")
 
 
 def main() -> None:
