@@ -31,25 +31,11 @@ class AsyncMultiGPUBuilder(SharedVariablesBuilder):
         super().__init__(towers, ["/cpu:0"] if len(towers) > _MAX_TOWERS_WITH_VARIABLES_ON_GPU else None)
         self._scale_gradient = scale_gradient
 
-    def build(self, grad_list: Sequence[GradVars], get_opt_fn: Callable[[], Any]) -> Any:
-        """
-        Build the updates.
-
-        Args:
-            grad_list: the pairs of each tower.
-            get_opt_fn: gives the optimizer.
-
-        Returns:
-            The operation `train_op`.
-
-        Raises:
-            ValueError: the towers have gradients of different variables.
-        """
-        self._check_grad_list(grad_list)
+    def _build_train_op(self, grad_list: Sequence[GradVars], optimizer: Any) -> Any:
         if self._scale_gradient and len(self.towers) > 1:
             scale = ScaleGradient((".*", 1.0 / len(self.towers)), verbose=False)
             grad_list = [scale.process(pairs) for pairs in grad_list]
-        process, optimizer = split_processors(get_opt_fn())
+        process, optimizer = split_processors(optimizer)
         grad_list = [self._on_its_gpu(index, process, pairs) for index, pairs in enumerate(grad_list)]
         self._check_grad_list(grad_list)
 

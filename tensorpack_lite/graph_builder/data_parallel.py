@@ -137,7 +137,7 @@ class DataParallelBuilder(GraphBuilder):
 
 class SharedVariablesBuilder(DataParallelBuilder):
     """
-    Base of builders whose towers share their variables.
+    Base of builders whose towers share their variables; a subclass defines `_build_train_op`.
 
     Args:
         towers: a list of GPU numbers.
@@ -161,6 +161,27 @@ class SharedVariablesBuilder(DataParallelBuilder):
         """
         devices = [LeastLoadedDeviceSetter(worker, self._homes) for worker in self._workers]
         return self.build_on_towers(self.towers, tower_fn, devices)
+
+    def build(self, grad_list: Sequence[GradVars], get_opt_fn: Callable[[], Any]) -> Any:  # type: ignore[override]
+        """
+        Build the update of the variables.
+
+        Args:
+            grad_list: the pairs of each tower.
+            get_opt_fn: gives the optimizer.
+
+        Returns:
+            The operation `train_op`.
+
+        Raises:
+            ValueError: the towers have gradients of different variables.
+        """
+        self._check_grad_list(grad_list)
+        return self._build_train_op(grad_list, get_opt_fn())
+
+    def _build_train_op(self, grad_list: Sequence[GradVars], optimizer: Any) -> Any:
+        """Build the operation `train_op` from gradients of the same variables."""
+        raise NotImplementedError(f"{type(self).__name__}: define _build_train_op().")
 
 
 def apply_one_after_another(optimizer: Any, applications: Sequence[Callable[[], Any]]) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Any, Callable, Sequence
+from typing import Any, Sequence
 
 from ..compat import tfv1 as tf
 from ..tfutils.gradproc import GradVars
@@ -38,23 +38,9 @@ class SyncMultiGPUParameterServerBuilder(SharedVariablesBuilder):
         super().__init__(towers, ["/cpu:0"] if ps_device == "cpu" else None)
         self.ps_device = ps_device
 
-    def build(self, grad_list: Sequence[GradVars], get_opt_fn: Callable[[], Any]) -> Any:
-        """
-        Build the update.
-
-        Args:
-            grad_list: the pairs of each tower.
-            get_opt_fn: gives the optimizer.
-
-        Returns:
-            The operation `train_op`.
-
-        Raises:
-            ValueError: the towers have gradients of different variables.
-        """
-        self._check_grad_list(grad_list)
+    def _build_train_op(self, grad_list: Sequence[GradVars], optimizer: Any) -> Any:
         self.grads = aggregate_grads_colocate(grad_list, average=True)
         with ExitStack() as stack:
             if self.ps_device == "cpu":
                 stack.enter_context(tf.device("/cpu:0"))
-            return get_opt_fn().apply_gradients(self.grads, name="train_op")
+            return optimizer.apply_gradients(self.grads, name="train_op")
