@@ -391,6 +391,13 @@ class TestTheGateItself:
         )
         assert [x.split(": ")[0] for x in imports_inside_functions(source)] == ["utils/viz.py:3"]
 
+    def test_a_package_that_is_loaded_by_name_is_seen(self, read):
+        """`load_optional` stands inside functions, like the import that it is."""
+        text = "from .optional import load_optional\ncv2 = load_optional('cv2', 'A')\ndef f():\n    return load_optional('cv2', 'f')\n"
+        source = read({"utils/a.py": text, "utils/optional.py": "def load_optional(module, who): pass\n"})
+        (sentence,) = unknown_packages(source)
+        assert sentence.startswith("utils/a.py:2: cv2 is optional. Import it inside the function")
+
     def test_tensorflow_outside_compat_is_seen(self, read):
         """`import tensorflow` is for compat, private names for one file of it."""
         source = read(

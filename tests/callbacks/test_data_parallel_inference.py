@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fakes.recording import CollectX
 from fakes.trainers import ScalingTrainer, run
 
-from tensorpack_lite.callbacks.inference import Inferencer, ScalarStats
+from tensorpack_lite.callbacks.inference import ScalarStats
 from tensorpack_lite.callbacks.inference_runner import DataParallelInferenceRunner, InferenceRunner
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.batch import BatchData
@@ -15,22 +16,6 @@ from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.input_source.staging import StagingInput
 from tensorpack_lite.train import SyncMultiGPUTrainerReplicated
-
-
-class Collect(Inferencer):
-    """Keeps the inputs of each round, in order."""
-
-    def __init__(self):
-        self.rounds = []
-
-    def _before_inference(self):
-        self.rounds.append([])
-
-    def _get_fetches(self):
-        return ["x"]
-
-    def _on_fetches(self, results):
-        self.rounds[-1].append(results[0].tolist())
 
 
 def samples(count, batch):
@@ -42,7 +27,7 @@ def samples(count, batch):
 @pytest.mark.parametrize(("count", "batch"), [(7, 1), (10, 4), (3, 3), (2, 1)])
 def test_every_sample_once(towers, count, batch, log_lines):
     """In each round and in order, whatever the number of towers and the size of batches; the log says how many."""
-    collect = Collect()
+    collect = CollectX()
     run(ScalingTrainer(), [DataParallelInferenceRunner(samples(count, batch), collect, towers)])
 
     for seen in collect.rounds:
@@ -67,7 +52,7 @@ def test_statistics_are_those_of_one_tower():
 
 def test_tower_names():
     """They have the number of the tower at the end, not that of the GPU."""
-    run(ScalingTrainer(), [DataParallelInferenceRunner(samples(2, 1), Collect(), [3, 5], tower_name="V")])
+    run(ScalingTrainer(), [DataParallelInferenceRunner(samples(2, 1), CollectX(), [3, 5], tower_name="V")])
     names = {op.name.split("/")[0] for op in tf.get_default_graph().get_operations()}
     assert {"V0", "V1"} <= names
     assert not any(name.startswith(("V3", "V5", "V2")) for name in names)
@@ -75,7 +60,7 @@ def test_tower_names():
 
 def test_no_operation_waits_but_the_input():
     """Only a tower's input waits for that of the tower before it, not all its operations."""
-    run(ScalingTrainer(), [DataParallelInferenceRunner(samples(2, 1), Collect(), 2)])
+    run(ScalingTrainer(), [DataParallelInferenceRunner(samples(2, 1), CollectX(), 2)])
     second = [op for op in tf.get_default_graph().get_operations() if op.name.startswith("InferenceTower1/")]
     assert [] == [op.name for op in second if any("deque" in c.name for c in op.control_inputs)]
 
@@ -88,7 +73,7 @@ def test_registered_hooks_see_every_run():
         def after_run(self, run_context, run_values):
             runs.append(1)
 
-    runner = DataParallelInferenceRunner(samples(5, 1), Collect(), 2)
+    runner = DataParallelInferenceRunner(samples(5, 1), CollectX(), 2)
     runner.register_hook(Hook())
     run(ScalingTrainer(), [runner], epochs=1)
     assert 2 + 1 == len(runs)
@@ -128,29 +113,29 @@ class TestErrors:
     def test_other_inputs(self):
         """Only a queue gives each tower a datapoint of its own, of an exact number."""
         with pytest.raises(TypeError, match="DataFlow or a QueueInput"):
-            DataParallelInferenceRunner(FeedInput(samples(2, 1)), Collect(), 2)
+            DataParallelInferenceRunner(FeedInput(samples(2, 1)), CollectX(), 2)
 
     def test_unknown_length(self):
         """Without length, nobody knows when a round is over."""
         flow = DataFromGenerator(lambda: iter([[np.float32([1.0])]]))
         with pytest.raises(ValueError, match=r"how many datapoints .* len\(\)"):
-            DataParallelInferenceRunner(flow, Collect(), 2)
+            DataParallelInferenceRunner(flow, CollectX(), 2)
 
     def test_no_gpus(self):
         """At least one is needed."""
         with pytest.raises(ValueError, match="gpus is 0, wanted at least one"):
-            DataParallelInferenceRunner(samples(2, 1), Collect(), 0)
+            DataParallelInferenceRunner(samples(2, 1), CollectX(), 0)
 
     def test_the_same_towers_twice(self):
         """Two runners with the same tower names would mean the first one's."""
-        runners = [DataParallelInferenceRunner(samples(2, 1), Collect(), 2) for _ in range(2)]
+        runners = [DataParallelInferenceRunner(samples(2, 1), CollectX(), 2) for _ in range(2)]
         with pytest.raises(ValueError, match="'InferenceTower0' exists"):
             run(ScalingTrainer(), runners)
 
     def test_staging_in_a_single_runner(self):
         """Staging keeps datapoints of the next round: not for inference."""
         with pytest.raises(TypeError, match="without staging"):
-            InferenceRunner(StagingInput(QueueInput(samples(2, 1))), Collect())
+            InferenceRunner(StagingInput(QueueInput(samples(2, 1))), CollectX())
 
     def test_errors_of_the_data(self):
         """End training with the error of the data."""
@@ -162,4 +147,4 @@ class TestErrors:
         flow = DataFromGenerator(broken)
         flow.__class__ = type("Sized", (DataFromGenerator,), {"__len__": lambda self: 3})
         with pytest.raises(ZeroDivisionError, match="mine"):
-            run(ScalingTrainer(), [DataParallelInferenceRunner(flow, Collect(), 2)])
+            run(ScalingTrainer(), [DataParallelInferenceRunner(flow, CollectX(), 2)])

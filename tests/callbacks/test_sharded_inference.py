@@ -7,10 +7,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fakes.recording import CollectX
 from fakes.trainers import ScalingTrainer, run
 
 from tensorpack_lite.callbacks import sharded_inference
-from tensorpack_lite.callbacks.inference import Inferencer, ScalarStats
+from tensorpack_lite.callbacks.inference import ScalarStats
 from tensorpack_lite.callbacks.inference_runner import InferenceRunner
 from tensorpack_lite.callbacks.sharded_inference import ShardedInferenceRunner
 from tensorpack_lite.compat import tfv1 as tf
@@ -20,20 +21,11 @@ from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.utils.ranks import RankError
 
 
-class Collect(Inferencer):
-    """Keeps the inputs of each round, in order."""
-
-    def __init__(self):
-        self.rounds = []
-
-    def _before_inference(self):
-        self.rounds.append([])
+class Collect(CollectX):
+    """Asks for the cost, too, and reports how many datapoints there were."""
 
     def _get_fetches(self):
         return ["x", "cost"]
-
-    def _on_fetches(self, results):
-        self.rounds[-1].append(results[0].tolist())
 
     def _after_inference(self):
         return {"number": len(self.rounds[-1])}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tensorpack_lite.callbacks.inference import Inferencer
 from tensorpack_lite.callbacks.monitor.base import MonitorBase
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Callback
@@ -111,6 +112,27 @@ class PutValues(Callback):
         value = next(self._values)
         if value is not None:
             self.trainer.monitors.put_scalar(self._name, value)
+
+
+class CollectX(Inferencer):
+    """
+    Keeps the values of `x` of each round of inference, in order.
+
+    Attributes:
+        rounds: for each round a list of values.
+    """
+
+    def __init__(self) -> None:
+        self.rounds = []
+
+    def _before_inference(self) -> None:
+        self.rounds.append([])
+
+    def _get_fetches(self):
+        return ["x"]
+
+    def _on_fetches(self, results) -> None:
+        self.rounds[-1].append(results[0].tolist())
 
 
 class RecordingMonitor(MonitorBase):

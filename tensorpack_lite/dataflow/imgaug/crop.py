@@ -9,6 +9,7 @@ import numpy as np
 from ...utils.develop import log_deprecated
 from ._check import check_range, check_size
 from ._opencv import INTER_LINEAR, require_opencv
+from ._place import anywhere, in_the_middle
 from .base import ImageAugmentor, ImagePlaceholder, PhotometricAugmentor
 from .misc import ResizeShortestEdge
 from .transform import CropTransform, ResizeTransform
@@ -48,7 +49,7 @@ class CenterCrop(ImageAugmentor):
 
     def _place(self, space: tuple[int, int]) -> tuple[int, int]:
         """Choose the first row and column, given how many there are to spare."""
-        return space[0] // 2, space[1] // 2
+        return in_the_middle(space)
 
 
 class RandomCrop(CenterCrop):
@@ -65,7 +66,7 @@ class RandomCrop(CenterCrop):
     """
 
     def _place(self, space: tuple[int, int]) -> tuple[int, int]:
-        return int(self.rng.randint(space[0] + 1)), int(self.rng.randint(space[1] + 1))
+        return anywhere(space, self.rng)
 
 
 class RandomCropRandomShape(ImageAugmentor):
@@ -111,7 +112,7 @@ class RandomCropRandomShape(ImageAugmentor):
         _space(self, img, (self.hmin, self.wmin))
         crop_h = int(self.rng.randint(self.hmin, min(self.hmax or h, h) + 1))
         crop_w = int(self.rng.randint(self.wmin, min(self.wmax or w, w) + 1))
-        y0, x0 = int(self.rng.randint(h - crop_h + 1)), int(self.rng.randint(w - crop_w + 1))
+        y0, x0 = anywhere((h - crop_h, w - crop_w), self.rng)
         return CropTransform(y0, x0, crop_h, crop_w)
 
 
@@ -159,7 +160,7 @@ class GoogleNetRandomCropAndResize(ImageAugmentor):
         for _ in range(10):
             crop_h, crop_w = self._draw_size(h * w)
             if 0 < crop_h <= h and 0 < crop_w <= w:
-                y0, x0 = int(self.rng.randint(h - crop_h + 1)), int(self.rng.randint(w - crop_w + 1))
+                y0, x0 = anywhere((h - crop_h, w - crop_w), self.rng)
                 crop = CropTransform(y0, x0, crop_h, crop_w)
                 return TransformList([crop, ResizeTransform(crop_h, crop_w, size, size, self.interp)])
         resize = ResizeShortestEdge(size, self.interp).get_transform(img)
@@ -199,8 +200,7 @@ class RandomCutout(PhotometricAugmentor):
     def _get_augment_params(self, img: Any) -> Any:
         h = int(self.rng.randint(*_side_bounds(self, "h_range", self.h_range)))
         w = int(self.rng.randint(*_side_bounds(self, "w_range", self.w_range)))
-        space_y, space_x = _space(self, img, (h, w))
-        return int(self.rng.randint(space_y + 1)), int(self.rng.randint(space_x + 1)), h, w
+        return (*anywhere(_space(self, img, (h, w)), self.rng), h, w)
 
     def _augment(self, img: np.ndarray, params: Any) -> np.ndarray:
         y0, x0, h, w = params

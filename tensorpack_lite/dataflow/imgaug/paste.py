@@ -8,6 +8,7 @@ import numpy as np
 
 from ...utils.errors import type_error
 from ._check import check_size
+from ._place import anywhere, in_the_middle
 from .base import ImageAugmentor
 from .transform_base import BaseTransform, TransformFactory
 
@@ -100,7 +101,7 @@ class CenterPaste(ImageAugmentor):
 
     def _place(self, space: tuple[int, int]) -> tuple[int, int]:
         """Choose the first row and column, given how many there are to spare."""
-        return space[0] // 2, space[1] // 2
+        return in_the_middle(space)
 
 
 class RandomPaste(CenterPaste):
@@ -122,7 +123,7 @@ class RandomPaste(CenterPaste):
     """
 
     def _place(self, space: tuple[int, int]) -> tuple[int, int]:
-        return int(self.rng.randint(space[0] + 1)), int(self.rng.randint(space[1] + 1))
+        return anywhere(space, self.rng)
 
 
 class _Paste(NamedTuple):

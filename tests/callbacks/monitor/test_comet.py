@@ -56,7 +56,9 @@ def test_it_makes_an_experiment(monkeypatch):
 def test_without_the_package(monkeypatch):
     """What to install."""
     monkeypatch.setitem(sys.modules, "comet_ml", None)
-    with pytest.raises(ImportError, match="CometMLMonitor: needs comet_ml, which is not installed. Run: pip install comet_ml"):
+    with pytest.raises(
+        ImportError, match="CometMLMonitor: needs comet_ml, which is not installed. Run: pip install comet_ml"
+    ):
         CometMLMonitor()
 
 

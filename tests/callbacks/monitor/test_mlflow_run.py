@@ -17,7 +17,10 @@ from tensorpack_lite.loop.callback import Callback, CallbackFactory
 def test_without_the_package(monkeypatch):
     """What to install."""
     monkeypatch.setitem(sys.modules, "mlflow", None)
-    with pytest.raises(ImportError, match=r'needs MLflow, which is not installed. Run: pip install "tensorpack_lite\[mlflow\]"'):
+    with pytest.raises(
+        ImportError,
+        match=r'needs MLflow, which is not installed. Run: pip install "tensorpack_lite\[mlflow\]"',
+    ):
         MLflowMonitor()
 
 

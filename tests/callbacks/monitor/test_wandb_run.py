@@ -16,7 +16,9 @@ from tensorpack_lite.loop.callback import Callback, CallbackFactory
 def test_without_the_package(monkeypatch):
     """What to install."""
     monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(ImportError, match=r'needs wandb, which is not installed. Run: pip install "tensorpack_lite\[wandb\]"'):
+    with pytest.raises(
+        ImportError, match=r'needs wandb, which is not installed. Run: pip install "tensorpack_lite\[wandb\]"'
+    ):
         WandbMonitor()
 
 
