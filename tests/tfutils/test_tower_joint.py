@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -33,7 +36,7 @@ class TestForward:
     def test_mean(self, sess, total, dtype):
         """Every tower gets it, of the dtype it gave, equal to the bit."""
         means = in_towers(lambda index: mean_over_towers(value_of(index, dtype), "layer"), total)
-        assert [[2]] * total == [mean.shape.as_list() and [2] for mean in means]
+        assert [[2]] * total == [mean.shape.as_list() for mean in means]
         assert [dtype] * total == [mean.dtype for mean in means]
         got = sess.run(means)
         np.testing.assert_allclose(VALUES[:total].mean(0), got[0], rtol=1e-3 if dtype == tf.float16 else 1e-6)
@@ -289,3 +292,14 @@ def test_one_mean_for_all(fresh_graph):
     in_towers(lambda index: mean_over_towers(value_of(index), "layer"))
     assert 1 == [op.type for op in fresh_graph.get_operations()].count("AddN")
     assert private.at_top_level(fresh_graph)
+
+
+def test_the_graph_can_die():
+    """Nothing that is known of gradients keeps it."""
+    with tf.Graph().as_default() as graph:
+        values = [value_of(index) for index in range(2)]
+        in_towers(lambda index: tf.gradients(mean_over_towers(values[index], "layer"), values[index]), 2)
+        alive = weakref.ref(graph)
+    graph = values = None
+    gc.collect()
+    assert alive() is None

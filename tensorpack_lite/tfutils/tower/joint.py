@@ -9,11 +9,11 @@ edges are tied to it.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 from ...compat import private
 from ...compat import tfv1 as tf
-from ...utils.argtools import graph_memoized
+from ...utils.argtools import graph_memoized, memoized
 from .context import TrainTowerContext, get_current_tower_context
 from .ranks import TowerRanks
 
@@ -50,7 +50,7 @@ def mean_over_towers(value: Any, who: str) -> Any:
     _refuse_control_flow(who)
     meeting = _meetings(tower.total).next_of(tower.index, _without_tower(who, tower))
     with tf.name_scope("mean_over_towers"):
-        return _join(tf.convert_to_tensor(value), meeting, tower.index)
+        return meeting.come(tower.index, tf.convert_to_tensor(value))
 
 
 def mean_over_ranks(value: Any, who: str) -> Any:
@@ -118,7 +118,7 @@ class _Meeting:
 
     def come(self, index: int, value: Any) -> Any:
         """
-        Bring a tower's value; returns what will be the mean.
+        Bring a tower's value; returns what is the mean as soon as all towers came.
 
         The edge carries bits, not numbers. So `tf.gradients` does not follow it into other towers, where it would find nothing.
         """
@@ -127,25 +127,26 @@ class _Meeting:
         mean = tf.bitcast(waiting, value.dtype)
         self.values[index] = value
         self._ends.append(mean.op)
-        return mean
+        if self.is_complete:
+            self._tie()
+        return _with_gradient(
+            mean, value, lambda of_mean: self._next_gradient(index).come(index, tf.convert_to_tensor(of_mean))
+        )
 
-    def tie(self) -> None:
-        """Once all towers came, give them the mean."""
-        if not self.is_complete:
-            return
-        values = [self.values[index] for index in range(self.total)]
-        mean = tf.multiply(tf.add_n(values), tf.constant(1.0 / self.total, values[0].dtype))
-        bits = tf.bitcast(mean, _BITS[mean.dtype.size])
-        for end in self._ends:
-            private.update_input(end, 0, bits)
-
-    def next_gradient(self, index: int) -> _Meeting:
+    def _next_gradient(self, index: int) -> _Meeting:
         """Get where a tower's next gradient of the mean meets those of the others."""
         nth = self._num_gradients[index]
         self._num_gradients[index] += 1
         if nth == len(self.gradients):
             self.gradients.append(_Meeting(f"A gradient of {self.name}", self.total))
         return self.gradients[nth]
+
+    def _tie(self) -> None:
+        values = [self.values[index] for index in range(self.total)]
+        mean = tf.multiply(tf.add_n(values), tf.constant(1.0 / self.total, values[0].dtype))
+        bits = tf.bitcast(mean, _BITS[mean.dtype.size])
+        for end in self._ends:
+            private.update_input(end, 0, bits)
 
 
 class _Meetings:
@@ -185,25 +186,35 @@ def _meetings(total: int) -> _Meetings:
     return _Meetings(total)
 
 
-def _join(value: Any, meeting: _Meeting, index: int) -> Any:
-    @tf.custom_gradient
-    def mean(value: Any) -> Any:
-        def gradient(of_mean: Any) -> Any:
-            return _join(tf.convert_to_tensor(of_mean), meeting.next_gradient(index), index)
-
-        return meeting.come(index, value), gradient
-
-    joined = mean(value)
-    meeting.tie()  # not before: custom_gradient asks what its result depends on
-    return joined
-
-
 def _rank_mean(value: Any, ranks: TowerRanks) -> Any:
-    @tf.custom_gradient
-    def mean(value: Any) -> Any:
-        return ranks.mean(value), lambda of_mean: _rank_mean(tf.convert_to_tensor(of_mean), ranks)
+    mean = ranks.mean(value)
+    return _with_gradient(mean, value, lambda of_mean: _rank_mean(tf.convert_to_tensor(of_mean), ranks))
 
-    return mean(value)
+
+def _with_gradient(result: Any, value: Any, gradient: Callable[[Any], Any]) -> Any:
+    """
+    Return `result` with another gradient, which goes to `value`.
+
+    Not by `tf.custom_gradient`, which keeps the graph alive for ever, and at each call looks through all variables.
+    """
+    with tf.get_default_graph().gradient_override_map({"IdentityN": _gradient_type()}):
+        result, _ = tf.identity_n([result, value])
+    _gradients()[result.op.name] = gradient
+    return result
+
+
+@graph_memoized
+def _gradients() -> dict[str, Callable[[Any], Any]]:
+    """Get the gradients of the current graph's means, by name of their operation."""
+    return {}
+
+
+@memoized
+def _gradient_type() -> str:
+    """Tell TensorFlow once what `_gradients` are; returns the name under which it knows them."""
+    name = "tensorpack_lite.tfutils.tower.joint"
+    tf.RegisterGradient(name)(lambda op, of_result, of_value: (None, _gradients()[op.name](of_result)))
+    return name
 
 
 def _require_training_tower(who: str) -> TrainTowerContext:
