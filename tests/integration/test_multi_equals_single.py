@@ -190,7 +190,8 @@ TRAINERS: dict[str, Callable[[], Any]] = {
 
 QUICK = [("ps-cpu-2", "momentum"), ("gpu-2", "adam"), ("gpu-3", "processed"), ("collective-2", "momentum")]
 CASES = [("ps-cpu-2", name) for name in OPTIMIZERS] + [("gpu-3", name) for name in OPTIMIZERS]
-CASES += [("collective-2", name) for name in ("adam", "accumulating")]
+CASES += [("collective-2", name) for name in ("sgd", "adam", "accumulating")]
+CASES += [(name, optimizer) for name in ("ps-gpu-3", "gpu-2", "cpu-2") for optimizer in ("sgd", "adam")]
 CASES += [(name, "momentum") for name in ("ps-gpu-3", "gpu-2", "cpu-2", "collective-3", "hierarchical-8")]
 CASES = QUICK + [pytest.param(*case, marks=pytest.mark.slow) for case in CASES if case not in QUICK]
 
@@ -211,6 +212,26 @@ def assert_same(expected, actual, tolerance=1e-5):
 def test_weights_equal_those_of_the_joint_batch(trainer, optimizer):
     """After 20 steps, K towers have the weights and slots of one tower with K times the batch."""
     check_weights(trainer, optimizer)
+
+
+@pytest.mark.parametrize(
+    ("trainer", "nr_stage"),
+    [
+        ("ps-cpu-2", 1),
+        ("gpu-2", 2),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in [("ps-gpu-3", 2), ("collective-3", 1)]),
+    ],
+)
+def test_staging_changes_no_weight(trainer, nr_stage):
+    """The same datapoints make the same steps, whether they wait on the devices or not."""
+    init = train(SimpleTrainer, Net(momentum), steps=0).final
+    plain, staged = (
+        train(TRAINERS[trainer], Net(momentum), init=init, stage=stage, steps=5).final
+        for stage in (None, nr_stage)
+    )
+    assert set(plain) == set(staged)
+    for name, value in plain.items():
+        np.testing.assert_allclose(staged[name], value, rtol=1e-6, atol=1e-7, err_msg=name)
 
 
 @pytest.mark.gpu
