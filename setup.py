@@ -38,7 +38,6 @@ EXTRAS = {
     "keras": [
         'tf_keras; python_version >= "3.9"'
     ],  # Keras 2 for contrib.keras; TensorFlow up to 2.15 has its own
-    "horovod": ["horovod==0.28.1"],
     "dev": [
         "coverage[toml]",
         "h5py",
@@ -53,7 +52,7 @@ EXTRAS = {
         "scipy",
     ],
 }
-# Horovod compiles for minutes and is asked for by name only.
+# Horovod is no extra: it must be built against the TensorFlow that is there, which contrib/install_horovod.py does.
 EXTRAS["all"] = sorted(
     {line for name in ("tf", "examples", "image", "datasets", "formats", "dev") for line in EXTRAS[name]}
 )

@@ -58,6 +58,7 @@ NAMES = [
     "GraphProfiler",
     "GraphVarParam",
     "HookToCallback",
+    "HorovodTrainer",
     "HostMemoryTracker",
     "HumanHyperParamSetter",
     "HyperParam",

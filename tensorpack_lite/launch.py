@@ -91,7 +91,10 @@ class _Launch:
             ports = free_ports(self._size + 1, _HOST)
             for rank in range(self._size):
                 if self._signal == 0:
-                    more = {**_environment(rank, self._size, ports), **_horovod(rank, self._size, rendezvous.port)}
+                    more = {
+                        **_environment(rank, self._size, ports),
+                        **_horovod(rank, self._size, rendezvous.port),
+                    }
                     self._ranks.append(self._start(rank, more))
             return self._watch()
         finally:

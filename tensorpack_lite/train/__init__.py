@@ -13,6 +13,7 @@ from .collective import CollectiveTrainer
 from .config import AutoResumeTrainConfig, TrainConfig
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from .distributed import BytePSTrainer, DistributedTrainerParameterServer, DistributedTrainerReplicated
+from .horovod import HorovodTrainer
 from .interface import launch_train_with_config
 from .multi_gpu import (
     AsyncMultiGPUTrainer,
@@ -32,6 +33,7 @@ __all__ = [
     "CollectiveTrainer",
     "DistributedTrainerParameterServer",
     "DistributedTrainerReplicated",
+    "HorovodTrainer",
     "ModelDesc",
     "ModelDescBase",
     "NoOpTrainer",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import faulthandler
 import multiprocessing
 import os
 import socket
@@ -14,7 +16,7 @@ from ..tfutils.gradproc import GradVars
 from ..tfutils.sesscreate import NewSessionCreator
 from ..utils import logger
 from ..utils.cluster import free_ports, given_watch_address, parse_address
-from ..utils.ranks import RankError
+from ..utils.ranks import RankChannel, RankError
 from ..utils.rendezvous import RendezvousStore
 from .rank_trainer import RankTrainer
 
@@ -22,6 +24,7 @@ __all__ = ["HorovodTrainer"]
 
 _SCOPE, _KEY = "tensorpack_lite", "ranks_address"
 _LONGEST_ADDRESS = 300
+_SHUTDOWN_SECONDS = 3.0
 
 
 class HorovodTrainer(RankTrainer):
@@ -81,6 +84,8 @@ class HorovodTrainer(RankTrainer):
             self._take_place(hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size())
             if self.size > 1 and self.ranks is None:
                 self._join(_tell_address(hvd), time_limit)
+        if self.ranks is not None:
+            atexit.register(_end_in_time, self.ranks.channel)  # after Horovod's own, so it runs before that
 
     @property
     def _rank(self) -> int:
@@ -123,12 +128,14 @@ class HorovodTrainer(RankTrainer):
 
 def _import_horovod() -> Any:
     if "pyarrow" in sys.modules:
-        logger.warning("HorovodTrainer: pyarrow is imported already. Some builds of it and of Horovod crash together.")
+        logger.warning(
+            "HorovodTrainer: pyarrow is imported already. Some builds of it and of Horovod crash together."
+        )
     try:
         import horovod.tensorflow as hvd
 
         return hvd
-    except Exception as error:  # noqa: BLE001  ImportError, and Horovod's own for a TensorFlow it was not built for
+    except Exception as error:  # ImportError, or its own for a TensorFlow it was not built for
         raise ImportError(
             f"HorovodTrainer: needs Horovod, built for the TensorFlow that is installed, and importing it gives: {error}. Run: "
             "python -m tensorpack_lite.contrib.install_horovod. CollectiveTrainer needs nothing but TensorFlow."
@@ -144,6 +151,13 @@ def _be_patient(time_limit: float) -> None:
     """
     os.environ.setdefault("HOROVOD_STALL_CHECK_TIME_SECONDS", str(max(60, int(time_limit))))
     os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(int(time_limit) + 30))
+
+
+def _end_in_time(channel: RankChannel) -> None:
+    """At exit after a failure: Horovod's shutdown waits for ranks that may never come, and is given a few seconds."""
+    if channel.failure is not None:
+        nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (needed until the process ends)
+        faulthandler.dump_traceback_later(_SHUTDOWN_SECONDS, exit=True, file=nowhere)
 
 
 # Where ranks meet ----------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
-"""Address: the trainers live in `simple`, `multi_gpu` and `distributed`."""
+"""Address: the trainers live in `simple`, `multi_gpu`, `horovod` and `distributed`."""
 
 from .distributed import BytePSTrainer, DistributedTrainerParameterServer, DistributedTrainerReplicated
+from .horovod import HorovodTrainer
 from .multi_gpu import (
     AsyncMultiGPUTrainer,
     SyncMultiGPUTrainer,
@@ -14,6 +15,7 @@ __all__ = [
     "BytePSTrainer",
     "DistributedTrainerParameterServer",
     "DistributedTrainerReplicated",
+    "HorovodTrainer",
     "NoOpTrainer",
     "QueueInputTrainer",
     "SimpleTrainer",

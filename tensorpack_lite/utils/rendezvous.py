@@ -143,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
     timeout = _ANSWER_SECONDS
 
-    def do_GET(self) -> None:  # noqa: N802  (the name that http.server calls)
+    def do_GET(self) -> None:
         """Give a value."""
         place = self._place()
         if place:
@@ -151,7 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
                 value = self.server.values.get(place[0], {}).get(place[1])
             self._answer(404 if value is None else 200, value or b"")
 
-    def do_PUT(self) -> None:  # noqa: N802  (the name that http.server calls)
+    def do_PUT(self) -> None:
         """Keep a value."""
         place, length = self._place(), self.headers.get("Content-Length", "")
         if not place:
@@ -164,7 +164,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.values.setdefault(place[0], {})[place[1]] = value
         self._answer(200)
 
-    def do_DELETE(self) -> None:  # noqa: N802  (the name that http.server calls)
+    def do_DELETE(self) -> None:
         """Note that a rank is done."""
         place = self._place()
         if place:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple
 
+from fakes.horovod import FakeHorovod, installed
 from fakes.models import Mean, threes
 from fakes.quadratic import QuadraticTrainer
 
@@ -14,6 +15,7 @@ from tensorpack_lite.tfutils.tower.func import TowerFunc
 from tensorpack_lite.train import (
     AsyncMultiGPUTrainer,
     CollectiveTrainer,
+    HorovodTrainer,
     NoOpTrainer,
     QueueInputTrainer,
     SimpleTrainer,
@@ -68,6 +70,11 @@ def _launched(kind: Any, source: Any = None) -> Callable[[], Any]:
     return make
 
 
+def _horovod_trainer() -> Any:
+    with installed(FakeHorovod()):
+        return HorovodTrainer()
+
+
 ROWS = [
     Row("Trainer", QuadraticTrainer, variable="x", has_tower=False),
     Row("TowerTrainer", UsersTowerTrainer),
@@ -78,6 +85,7 @@ ROWS = [
     Row("SyncMultiGPUTrainerParameterServer", _launched(lambda: SyncMultiGPUTrainerParameterServer(2))),
     Row("SyncMultiGPUTrainerReplicated", _launched(lambda: SyncMultiGPUTrainerReplicated(2))),
     Row("CollectiveTrainer", _launched(CollectiveTrainer)),
+    Row("HorovodTrainer", _launched(_horovod_trainer)),
     Row("AsyncMultiGPUTrainer", _launched(lambda: AsyncMultiGPUTrainer(1))),
 ]
 

@@ -1,7 +1,8 @@
 """
 What the tests of several ranks run in each of them: a small training, with a fault on request.
 
-Arguments: directory, fault, time limit. Rank r writes its final weights to `directory/rank-<r>.npz`.
+Arguments: engine, directory, fault, time limit, and how many ranks' batches one process takes. Rank r of n writes its final
+weights to `directory/rank-<r>-of-<n>.npz`.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ from tensorpack_lite.loop.state import StopTraining
 from tensorpack_lite.tfutils.sessinit import SmartInit
 from tensorpack_lite.train import ModelDesc
 from tensorpack_lite.train.collective import CollectiveTrainer
+from tensorpack_lite.train.horovod import HorovodTrainer
 from tensorpack_lite.utils import logger
 
 BATCH, STEPS = 4, 20
+SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "stop, seen": signal.SIGSTOP}
+ENGINES = {"collective": CollectiveTrainer, "horovod": HorovodTrainer}
 
 
 class Net(ModelDesc):
@@ -71,8 +75,8 @@ class Faulty(Callback):
 
     def _before_run(self, ctx):
         if self.trainer.rank == 1 and self.local_step == 5:
-            if self.fault in ("kill", "stop"):
-                os.kill(os.getpid(), {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[self.fault])
+            if self.fault in SIGNALS:
+                os.kill(os.getpid(), SIGNALS[self.fault])
             if self.fault == "callback":
                 raise KeyError("planted in a callback")
             if self.fault == "behind":
@@ -83,8 +87,8 @@ class Faulty(Callback):
                 tf.trainable_variables()[1].load(np.ones((6, 3)), ctx.session)
 
     def _trigger_step(self):
-        if self.fault == "slow chief" and self.trainer.rank == 0 and self.local_step == 5:
-            SlowChief.work()
+        if self.fault == "stop, seen" and self.trainer.rank == 0 and self.local_step == 4:
+            self.trainer.ranks.channel.wait_for_failure(60)
 
 
 class SlowChief(Callback):
@@ -122,16 +126,16 @@ def failing(stream, rank):
         yield batch
 
 
-def main(directory, fault="", limit="20"):
-    compression = "fp16" if fault == "fp16" else None
-    if fault == "late" and '"index": 1' in os.environ["TF_CONFIG"]:
+def main(engine, directory, fault="", limit="20", joint="2"):
+    if fault == "late" and os.environ["HOROVOD_RANK"] == "1":
         time.sleep(60)
-    trainer = CollectiveTrainer(time_limit=float(limit), compression=compression, average=fault != "sum")
+    compression = "fp16" if fault == "fp16" else None
+    trainer = ENGINES[engine](average=fault != "sum", compression=compression, time_limit=float(limit))
     rank = trainer.rank
     tf.set_random_seed(rank)  # other initial values on each rank: the chief's must win
     if trainer.is_chief:
         logger.set_logger_dir(os.path.join(directory, f"log-{trainer.size}{fault}"))
-    ranks = range(2) if trainer.size == 1 else [rank]
+    ranks = range(int(joint)) if trainer.size == 1 else [rank]
     data = DataFromGenerator(lambda: failing(batches(ranks), rank if fault == "data" else 0))
     if fault == "graph error" and rank == 1:
         raise TypeError("planted in the script")

@@ -1,0 +1,127 @@
+"""A Horovod of a chosen size and rank in one process: the other ranks have the same gradients, rank 0 has variables as told."""
+
+from __future__ import annotations
+
+import os
+import sys
+import types
+from contextlib import ExitStack, contextmanager
+from unittest import mock
+
+from tensorpack_lite.compat import tfv1 as tf
+
+
+class FakeHorovod(types.ModuleType):
+    """
+    Stands for `horovod.tensorflow`.
+
+    Args:
+        size, rank, local_size, local_rank: what it says.
+        of_rank_0: name of a broadcast -> the value that rank 0 sends; others keep what they have.
+
+    Attributes:
+        calls: what was called while the graph was built, with options.
+        sent: how often each broadcast of a variable ran.
+    """
+
+    Average, Sum = "Average", "Sum"
+
+    class Compression:
+        """How gradients are sent."""
+
+        fp16 = "fp16 of Horovod"
+
+    def __init__(self, size=1, rank=0, local_size=None, local_rank=None, of_rank_0=None):
+        super().__init__("horovod.tensorflow")
+        self._place = (
+            size,
+            rank,
+            size if local_size is None else local_size,
+            rank if local_rank is None else local_rank,
+        )
+        self._of_rank_0 = of_rank_0 or {}
+        self.calls, self.sent = [], {}
+
+    def init(self):
+        self.calls.append(("init",))
+
+    def size(self):
+        return self._place[0]
+
+    def rank(self):
+        return self._place[1]
+
+    def local_size(self):
+        return self._place[2]
+
+    def local_rank(self):
+        return self._place[3]
+
+    def mpi_enabled(self):
+        return False
+
+    def allreduce(self, tensor, **options):
+        """All ranks have the same."""
+        self.calls.append(("allreduce", isinstance(tensor, tf.IndexedSlices), options))
+        if options["op"] == self.Average or isinstance(tensor, tf.IndexedSlices):
+            return tensor
+        return tensor * tf.cast(self.size(), tensor.dtype)
+
+    def broadcast(self, tensor, root_rank, name, ignore_name_scope):
+        """What rank 0 has, counted each time it runs."""
+        assert root_rank == 0
+        assert ignore_name_scope
+        self.calls.append(("broadcast", name, tensor.dtype.name))
+
+        def send(value):
+            if name.startswith("variable."):
+                self.sent[name] = self.sent.get(name, 0) + 1
+            return self._of_rank_0.get(name, value)
+
+        received = tf.py_func(send, [tensor], tensor.dtype)
+        received.set_shape(tensor.shape)
+        return received
+
+
+class AgreeingRanks:
+    """Stands for a `RankWatch` whose other ranks always have the same as this one, and are well."""
+
+    def __init__(self, rank, size, address, time_limit):
+        self.place, self.address, self.time_limit, self.compared = (rank, size), address, time_limit, {}
+        self.failure = None
+        self.channel = self
+        self.others_have = None
+
+    def reporting(self, trainer, place):
+        return ExitStack()
+
+    def compare(self, about):
+        self.compared.update(about())
+
+    def all_gather(self, name, value):
+        return [value, self.others_have or value]
+
+    def waiting(self, place, function):
+        function()
+
+    def explain(self, error):
+        raise AssertionError("nothing fails here") from error
+
+    def finish(self, step, reason):
+        self.ended = step
+
+
+@contextmanager
+def installed(fake):
+    """Let `import horovod.tensorflow` give the fake, without a launcher around, and with ranks that agree."""
+    package = types.ModuleType("horovod")
+    package.tensorflow = fake
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.dict(sys.modules, {"horovod": package, "horovod.tensorflow": fake}))
+        stack.enter_context(mock.patch.dict("os.environ"))
+        for name in list(os.environ):
+            if name.startswith("HOROVOD_") or name == "TENSORPACK_RANKS_ADDRESS":
+                del os.environ[name]
+        stack.enter_context(mock.patch("tensorpack_lite.train.rank_trainer.RankWatch", AgreeingRanks))
+        stack.enter_context(mock.patch("atexit.register"))
+        yield fake

@@ -1,0 +1,131 @@
+"""What several real ranks must do, whatever engine joins them: base classes of the tests of CollectiveTrainer and HorovodTrainer."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from fakes.launching import SCRIPT, launch, running_with
+
+
+class Trained(NamedTuple):
+    """Where so many ranks, and one process with the joint batch, left their weights after 20 steps."""
+
+    directory: Path
+    size: int
+
+    def weights(self, rank):
+        return weights(self.directory, rank, self.size)
+
+    def weights_of_one_process(self):
+        return weights(self.directory, 0, 1)
+
+
+def weights(directory, rank, size):
+    """What a rank wrote at the end of its epoch."""
+    return dict(np.load(os.path.join(str(directory), f"rank-{rank}-of-{size}.npz")))
+
+
+def train(engine, size, directory):
+    """Train in so many ranks, and in one process."""
+    for processes in (size, 1):
+        ended = launch(processes, SCRIPT, engine, directory, "", "20", size)
+        assert 0 == ended.code, ended.out + ended.err
+    return Trained(directory, size)
+
+
+class RanksThatTrain:
+    """The tests of ranks to which nothing happens; `trained` is a fixture of the module, for 2 and 3 ranks."""
+
+    ENGINE = ""
+
+    def test_ranks_are_equal(self, trained):
+        """To the bit, although each began with weights of its own."""
+        first = trained.weights(0)
+        assert 20 == first["global_step"]
+        for rank in range(1, trained.size):
+            other = trained.weights(rank)
+            assert sorted(first) == sorted(other)
+            assert [] == [name for name in first if not np.array_equal(first[name], other[name])]
+
+    def test_they_equal_one_process(self, trained):
+        """With the joint batch, dense and sparse gradients alike."""
+        several, one = trained.weights(0), trained.weights_of_one_process()
+        assert sorted(several) == sorted(one)
+        for name in one:
+            np.testing.assert_allclose(several[name], one[name], atol=1e-5, err_msg=name)
+
+    @pytest.mark.parametrize("trained", [2], indirect=True)
+    def test_fp16_on_the_wire(self, trained, tmp_path):
+        """Differs a little from one process, and not between the ranks."""
+        assert 0 == launch(2, SCRIPT, self.ENGINE, tmp_path, "fp16").code
+        first, second, one = (
+            weights(tmp_path, 0, 2),
+            weights(tmp_path, 1, 2),
+            trained.weights_of_one_process(),
+        )
+        assert np.array_equal(first["w0"], second["w0"])
+        assert 0 < np.abs(first["w0"] - one["w0"]).max() < 5e-3
+
+    def test_resuming(self, tmp_path):
+        """The chief's checkpoint and first epoch are every rank's."""
+        assert 0 == launch(2, SCRIPT, self.ENGINE, tmp_path).code
+        ended = launch(2, SCRIPT, self.ENGINE, tmp_path, "resume")
+        assert 0 == ended.code, ended.out + ended.err
+        first, second = weights(tmp_path, 0, 2), weights(tmp_path, 1, 2)
+        assert 40 == first["global_step"] == second["global_step"]
+        assert np.array_equal(first["w0"], second["w0"])
+        assert "[1] " in ended.out
+        assert 2 == ended.out.count("Start epoch 2")
+
+    def test_a_chief_that_takes_long(self, tmp_path):
+        """Its own callbacks may take longer than the time limit."""
+        ended = launch(2, SCRIPT, self.ENGINE, tmp_path, "slow chief", "5")
+        assert 0 == ended.code, ended.out + ended.err
+
+
+def rarely(*values):
+    """A fault that CI plants on the newest TensorFlow only: what notices it is the same on all."""
+    return pytest.param(*values, marks=pytest.mark.full)
+
+
+FAULTS = [
+    ("kill", 20, "Rank 1 has died without a word, last seen after step"),
+    rarely("stop", 6, "Rank 1 has been silent for 6 s, last seen after step"),
+    rarely(
+        "behind",
+        6,
+        "Rank 1 has kept others waiting for 6 s, last seen after step 5, in callback Faulty, _before_run",
+    ),
+    ("callback", 20, "Rank 1 failed after step 5, training: KeyError: 'planted in a callback'"),
+    rarely("data", 20, "Rank 1 failed after step 5, training: ValueError"),
+    rarely("graph error", 20, "Rank 1 has died without a word"),
+    ("graph", 20, "Rank 1 does not fit to rank 0: variable w0 is ['float32', '(5, 7)'] there"),
+    ("steps", 20, "Rank 1 does not fit to rank 0: steps_per_epoch is 21 there and 20 on rank 0"),
+    rarely("early end", 6, "waiting for the others (the end of training)"),
+    rarely("drift", 20, "after step 8 variable w1 of rank 1 differs from that of rank 0"),
+    ("late", 4, "Rank 1 of 2 did not come within 4 s"),
+]
+"""Faults that the script plants, the time limit, and the sentence that is told."""
+
+
+class RanksThatFail:
+    """The tests of ranks of which one fails."""
+
+    ENGINE = ""
+
+    @pytest.mark.parametrize(("fault", "limit", "told"), FAULTS)
+    def test_all_ranks_end(self, tmp_path, fault, limit, told):
+        """Soon, with a code that is not 0 and a sentence that names the rank; nothing is left."""
+        self.plant(tmp_path, fault, limit, told)
+
+    def plant(self, tmp_path, fault, limit, told):
+        """Plant a fault and see how all end."""
+        ended = launch(2, SCRIPT, self.ENGINE, tmp_path, fault, limit)
+        assert 0 != ended.code
+        assert told in ended.out + ended.err
+        assert ended.seconds < 20 + limit
+        assert [] == running_with(str(tmp_path))

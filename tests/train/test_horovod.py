@@ -1,0 +1,385 @@
+"""train/horovod.py: its logic over a Horovod that is not there, and, where Horovod is built, real ranks."""
+
+from __future__ import annotations
+
+import faulthandler
+import multiprocessing
+import os
+import socket
+import subprocess
+import sys
+from unittest import mock
+
+import numpy as np
+import pytest
+from fakes.horovod import FakeHorovod, installed
+from fakes.launching import SCRIPT, environment, launch, running_with, start, wait
+from fakes.models import FinalW, Mean, threes
+from fakes.rank_cases import RanksThatFail, RanksThatTrain, train, weights
+
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.input_source.queueing import QueueInput
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.tfutils.sesscreate import NewSessionCreator, ReuseSessionCreator
+from tensorpack_lite.tfutils.sessinit import DictRestore
+from tensorpack_lite.train import horovod
+from tensorpack_lite.train.config import TrainConfig
+from tensorpack_lite.train.horovod import HorovodTrainer
+from tensorpack_lite.train.interface import apply_default_prefetch, launch_train_with_config
+from tensorpack_lite.utils import logger
+from tensorpack_lite.utils.cluster import free_ports
+from tensorpack_lite.utils.ranks import RankError
+from tensorpack_lite.utils.rendezvous import RendezvousServer, RendezvousStore
+
+
+@pytest.fixture
+def use():
+    """Puts a fake Horovod of chosen size and rank in place for the test."""
+    with mock.patch.dict(sys.modules), mock.patch.dict("os.environ"):
+        contexts = []
+
+        def use(*args, **kwargs):
+            context = installed(FakeHorovod(*args, **kwargs))
+            contexts.append(context)
+            return context.__enter__()
+
+        yield use
+        for context in contexts:
+            context.__exit__(None, None, None)
+
+
+def run(trainer, *callbacks, **kwargs):
+    """Train Mean for two epochs of two steps; returns its weight at the end."""
+    final = FinalW()
+    kwargs = {"steps_per_epoch": 2, "max_epoch": 2, "extra_callbacks": [], "monitors": [], **kwargs}
+    config = TrainConfig(model=Mean(), dataflow=threes(), callbacks=[*callbacks, final], **kwargs)
+    final._chief_only = False
+    launch_train_with_config(config, trainer)
+    return final.w
+
+
+class SeesW(Callback):
+    """Notes the weight before training and at the end of each epoch."""
+
+    _chief_only = False
+
+    def __init__(self):
+        self.seen = []
+
+    def _look(self):
+        self.seen.append(float(self.trainer.sess.run(self.trainer.find_tensor("w"))))
+
+    _before_train = _look
+    _trigger_epoch = _look
+
+
+class TestConstructing:
+    def test_alone(self, use):
+        """Without a launcher it is rank 0 of one, and trains as SimpleTrainer does."""
+        hvd = use()
+        trainer = HorovodTrainer()
+        assert (0, 1, 0, 1, True, None) == (
+            trainer.rank, trainer.size, trainer.local_rank, trainer.local_size, trainer.is_chief, trainer.ranks,
+        )  # fmt: skip
+        assert (hvd, 0, 0, True) == (
+            trainer.hvd,
+            trainer._rank,
+            trainer._local_rank,
+            trainer.BROADCAST_EVERY_EPOCH,
+        )
+        assert trainer.mpi_enabled() is False
+        assert 3 - 3 / 16 == run(trainer)
+        assert [("init",)] == hvd.calls
+
+    def test_who_it_is(self, use):
+        """Horovod says it."""
+        use(4, 3, local_size=2, local_rank=1)
+        trainer = HorovodTrainer(time_limit=7)
+        assert (3, 4, 1, 2, False) == (
+            trainer.rank, trainer.size, trainer._local_rank, trainer.local_size, trainer.is_chief,
+        )  # fmt: skip
+        assert ((3, 4), 7) == (trainer.ranks.place, trainer.ranks.time_limit)
+
+    def test_it_is_not_installed(self):
+        """The error names the command that builds it."""
+        with mock.patch.dict(sys.modules, {"horovod": None, "horovod.tensorflow": None}):
+            with pytest.raises(ImportError, match="Run: python -m tensorpack_lite.contrib.install_horovod"):
+                HorovodTrainer()
+
+    @pytest.mark.parametrize(("given", "used"), [("fp16", "fp16 of Horovod"), (bytes, bytes)])
+    def test_compression(self, use, given, used):
+        """By name, or a member of Horovod's own class."""
+        hvd = use(2)
+        run(HorovodTrainer(compression=given))
+        assert {"op": "Average", "compression": used} == hvd.calls[2][2]
+
+    def test_another_compression(self, use):
+        """Is refused."""
+        use()
+        with pytest.raises(ValueError, match="compression is 'fp8', wanted None, 'fp16' or a member"):
+            HorovodTrainer(compression="fp8")
+
+    def test_pyarrow(self, use):
+        """Is warned of."""
+        use()
+        with mock.patch.dict(sys.modules, {"pyarrow": mock.Mock()}), mock.patch.object(
+            logger, "warning"
+        ) as log:
+            HorovodTrainer()
+        assert "pyarrow is imported already" in log.call_args_list[0][0][0]
+
+    def test_how_long_horovod_waits(self, use):
+        """Longer than the ranks' watch, unless the user says otherwise."""
+        use()
+        os.environ["HOROVOD_GLOO_TIMEOUT_SECONDS"] = "5"
+        HorovodTrainer(time_limit=100)
+        assert "100" == os.environ["HOROVOD_STALL_CHECK_TIME_SECONDS"]
+        assert "5" == os.environ["HOROVOD_GLOO_TIMEOUT_SECONDS"]
+        assert "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS" not in os.environ
+
+
+class TestTraining:
+    @pytest.mark.parametrize(("average", "final"), [(True, 3 - 3 / 16), (False, 3.0)])
+    def test_mean_and_sum(self, use, average, final):
+        """With the same gradients everywhere the mean is one rank's, and the sum of two ranks' twice that."""
+        hvd = use(2)
+        assert final == run(HorovodTrainer(average=average))
+        op = "Average" if average else "Sum"
+        assert [("allreduce", False, {"op": op})] == [call for call in hvd.calls if call[0] == "allreduce"]
+        assert (
+            any(op.name.startswith("AllReduce/") for op in tf.get_default_graph().get_operations()) or average
+        )
+
+    def test_data_comes_through_a_queue(self, use):
+        """A DataFlow gets a QueueInput, without staging."""
+        use(2)
+        assert type(apply_default_prefetch(threes(), HorovodTrainer())) is QueueInput
+
+    def test_what_is_compared(self, use):
+        """Optimizer, versions, variables, steps."""
+        use(2)
+        trainer = HorovodTrainer()
+        run(trainer)
+        compared = trainer.ranks.compared
+        assert "GradientDescentOptimizer" == compared["optimizer"]
+        assert {"variable w", "version of TensorFlow", "steps_per_epoch", "max_epoch"} < set(compared)
+        assert 4 == trainer.ranks.ended
+
+
+class TestBroadcast:
+    def test_when(self, use):
+        """After the session is initialized, before training, and each epoch, ahead of the user's callbacks."""
+        hvd = use(2, 1, of_rank_0={"variable.w": np.float32(7)})
+        sees = SeesW()
+        assert 7.0 == run(HorovodTrainer(), sees)
+        assert [7.0, 7.0, 7.0] == sees.seen
+        assert {"variable.w": 4, "variable.global_step": 4} == hvd.sent
+
+    def test_not_every_epoch(self, use):
+        """If the user says so."""
+        hvd = use(2, 1, of_rank_0={"variable.w": np.float32(7)})
+        trainer = HorovodTrainer()
+        trainer.BROADCAST_EVERY_EPOCH = False
+        assert 3 + 4 / 16 == run(trainer)
+        assert 2 == hvd.sent["variable.w"]
+
+    def test_variables_that_only_one_rank_has(self, use):
+        """Are that rank's own."""
+        hvd = use(2)
+        trainer = HorovodTrainer()
+        trainer.ranks.others_have = ["global_step", "elsewhere"]
+        run(trainer)
+        assert ["variable.global_step"] == list(hvd.sent)
+
+
+class TestRanksThatAreNotTheChief:
+    def test_what_they_leave_out(self, use):
+        """The session_init, with a warning, and callbacks of the chief."""
+        use(2, 1)
+        chiefs = SeesW()
+        chiefs._chief_only = True
+        with mock.patch.object(logger, "warning") as log:
+            final = run(HorovodTrainer(), chiefs, session_init=DictRestore({"w": 100.0}))
+        assert 3 - 3 / 16 == final
+        assert [] == chiefs.seen
+        warnings = " ".join(call[0][0] for call in log.call_args_list)
+        assert "session_init" in warnings
+        assert "chief-only" in warnings
+
+
+class TestSession:
+    @pytest.mark.parametrize(("local_size", "local_rank"), [(1, 0), (2, 1), (1000, 3)])
+    def test_its_configuration(self, use, local_size, local_rank):
+        """Each rank of a machine has a GPU of its own and a share of the threads."""
+        use(local_size, local_rank, local_size, local_rank)
+        creator = NewSessionCreator()
+        run(HorovodTrainer(), session_creator=creator)
+        assert str(local_rank) == creator.config.gpu_options.visible_device_list
+        threads = max(1, multiprocessing.cpu_count() // local_size)
+        assert threads == creator.config.inter_op_parallelism_threads
+
+    def test_another_creator(self, use):
+        """Is refused."""
+        use()
+        sentence = r"session_creator must be NewSessionCreator \(its config is set per rank\), got ReuseSessionCreator"
+        with pytest.raises(ValueError, match=sentence), tf.Session() as session:
+            run(HorovodTrainer(), session_creator=ReuseSessionCreator(session))
+
+
+class TestMeetingPlace:
+    def test_given(self, monkeypatch):
+        """TENSORPACK_RANKS_ADDRESS is for all engines."""
+        monkeypatch.setenv("TENSORPACK_RANKS_ADDRESS", "host:12")
+        assert ("host", 12) == horovod._find_address(1, 1.0)
+        assert ("host", 12) == horovod._tell_address(FakeHorovod(2))
+
+    @pytest.fixture
+    def store(self, monkeypatch):
+        """A store as horovodrun has one."""
+        server = RendezvousServer(2, "127.0.0.1")
+        monkeypatch.delenv("TENSORPACK_RANKS_ADDRESS", raising=False)
+        monkeypatch.setenv("HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1")
+        monkeypatch.setenv("HOROVOD_GLOO_RENDEZVOUS_PORT", str(server.port))
+        yield RendezvousStore("127.0.0.1", server.port, "tensorpack_lite")
+        server.stop()
+
+    def test_through_the_store(self, store):
+        """Rank 0 chooses, the others find it there; a second training keeps it."""
+        address = horovod._find_address(0, 1.0)
+        assert "127.0.0.1" == address[0]
+        assert address == horovod._find_address(1, 1.0) == horovod._find_address(0, 1.0)
+
+    def test_rank_0_does_not_come(self, store):
+        """The others say so."""
+        with pytest.raises(RankError, match="Rank 1 waited for rank 0, which did not come within 0.1 s"):
+            horovod._find_address(1, 0.1)
+
+    def test_there_is_no_store(self, store, monkeypatch):
+        """The error names its address."""
+        port = str(free_ports(1)[0])
+        monkeypatch.setenv("HOROVOD_GLOO_RENDEZVOUS_PORT", port)
+        with pytest.raises(RankError, match=f"Rank 1 cannot reach the store .* 127.0.0.1:{port}"):
+            horovod._find_address(1, 1.0)
+
+    def test_without_a_store(self, use):
+        """Rank 0 tells it through Horovod."""
+        told = b"10.0.0.1:77".ljust(300)
+        use(2, 1, of_rank_0={"ranks_address": np.frombuffer(told, "uint8")})
+        assert horovod._find_address(1, 1.0) is None
+        assert ("10.0.0.1", 77) == HorovodTrainer().ranks.address
+
+    def test_the_launcher_s_variables(self, use):
+        """Rank and size are known before Horovod starts, so that ranks meet first."""
+        hvd = use(2, 1)
+        names = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")
+        os.environ.update(dict(zip([f"HOROVOD_{name}" for name in names], "1212")))
+        os.environ["TENSORPACK_RANKS_ADDRESS"] = "host:12"
+        assert ("host", 12) == HorovodTrainer().ranks.address
+        assert [("init",)] == hvd.calls
+
+
+class TestTheEnd:
+    @pytest.mark.parametrize("failure", [None, "Rank 1 is gone."])
+    def test_horovod_is_given_a_few_seconds(self, failure):
+        """After a failure, to shut down; without one as long as it wants."""
+        with mock.patch.object(faulthandler, "dump_traceback_later") as watchdog:
+            horovod._end_in_time(mock.Mock(failure=failure))
+        assert bool(failure) == watchdog.called
+        if failure:
+            assert watchdog.call_args[1]["exit"]
+            watchdog.call_args[1]["file"].close()
+
+
+# Real ranks -----------------------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module", params=[2, 3])
+def trained(request, tmp_path_factory):
+    """What several ranks, and one process, have trained."""
+    return train("horovod", request.param, tmp_path_factory.mktemp("ranks"))
+
+
+@pytest.mark.horovod
+class TestRanks(RanksThatTrain):
+    ENGINE = "horovod"
+
+
+@pytest.mark.horovod
+class TestFaults(RanksThatFail):
+    ENGINE = "horovod"
+
+    def test_a_rank_that_stops_while_nobody_waits(self, tmp_path):
+        """The others end, too, although Horovod waits for all when it shuts down."""
+        self.plant(tmp_path, "stop, seen", 4, "has been silent for 4 s")
+
+    def test_a_busy_port(self, tmp_path):
+        """Is named by the chief, whose it is; the other ends, too."""
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen(1)
+            port = taken.getsockname()[1]
+            places = [
+                {
+                    "HOROVOD_RANK": f"{rank}",
+                    "HOROVOD_SIZE": "2",
+                    "HOROVOD_LOCAL_RANK": f"{rank}",
+                    "HOROVOD_LOCAL_SIZE": "2",
+                }
+                for rank in range(2)
+            ]
+            ranks = [
+                start(
+                    SCRIPT,
+                    "horovod",
+                    tmp_path,
+                    "",
+                    "6",
+                    TENSORPACK_RANKS_ADDRESS=f"127.0.0.1:{port}",
+                    **place,
+                )
+                for place in places
+            ]
+            first, second = [wait(rank) for rank in ranks]
+        assert f"Rank 0 cannot listen on 127.0.0.1:{port}" in first.err
+        assert "RankError" in second.err
+        assert 0 not in (first.code, second.code)
+
+
+@pytest.mark.horovod
+class TestHorovodrun:
+    def run(self, directory, *args):
+        """Run the script in two ranks under Horovod's own launcher."""
+        horovodrun = os.path.join(os.path.dirname(sys.executable), "horovodrun")
+        command = [
+            horovodrun,
+            "--gloo",
+            "-np",
+            "2",
+            "-H",
+            "localhost:2",
+            sys.executable,
+            "-W",
+            "ignore",
+            SCRIPT,
+        ]
+        process = subprocess.Popen(
+            [sys.executable, *command, "horovod", str(directory), *args],
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            universal_newlines=True,
+        )
+        return wait(process)
+
+    def test_it_trains(self, tmp_path):
+        """As under our own launcher: the same weights, to the bit."""
+        ended = self.run(tmp_path / "theirs")
+        assert 0 == ended.code, ended.out + ended.err
+        assert 0 == launch(2, SCRIPT, "horovod", tmp_path / "ours").code
+        ours, theirs = weights(tmp_path / "ours", 0, 2), weights(tmp_path / "theirs", 1, 2)
+        assert [] == [name for name in ours if (ours[name] != theirs[name]).any()]
+
+    def test_a_rank_that_is_killed(self, tmp_path):
+        """Is named, and all end."""
+        ended = self.run(tmp_path, "kill")
+        assert 0 != ended.code
+        assert "Rank 1 has died without a word, last seen after step" in ended.out + ended.err
+        assert [] == running_with(str(tmp_path))
