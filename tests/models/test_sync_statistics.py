@@ -12,6 +12,7 @@ from tensorpack_lite.tfutils.argscope import argscope
 from tensorpack_lite.tfutils.scope_utils import auto_reuse_variable_scope
 from tensorpack_lite.tfutils.tower.context import PredictTowerContext, TowerContext, TrainTowerContext
 from tensorpack_lite.tfutils.tower.ranks import TowerRanks
+from tensorpack_lite.utils.gpu import get_num_gpu
 
 BATCH, CHANNELS = 4, 5
 SHAPES = {"vectors": [CHANNELS], "images": [3, 2, CHANNELS]}
@@ -316,6 +317,42 @@ class TestNoEffect:
         initialize(sess)
         np.testing.assert_allclose(np.zeros(CHANNELS), sess.run(out).mean((0, 1, 2)), atol=1e-5)
         assert "AddN" not in {op.type for op in tf.get_default_graph().get_operations()}
+
+
+def check_devices(devices):
+    """Towers on devices of their own, without soft placement, have outputs and gradients of the joint batch."""
+    data = np.concatenate(batches("images", len(devices))).astype("float32")
+    inputs = tf.split(tf.constant(data), len(devices))
+    indices = iter(range(len(devices)))
+
+    def build():
+        x = inputs[next(indices)]
+        out = BatchNorm("bn", x, sync_statistics="nccl", ema_update="skip")
+        return out, tf.gradients(tf.reduce_mean(tf.sin(out)), x)[0]
+
+    towers = DataParallelBuilder.build_on_towers(range(len(devices)), build, devices)
+    with tf.variable_scope("joint"), tf.device(devices[0]):
+        x = tf.constant(data)
+        joint = BatchNorm("bn", x, training=True, ema_update="skip")
+        wanted = joint, len(devices) * tf.gradients(tf.reduce_mean(tf.sin(joint)), x)[0]
+    with tf.Session(config=tf.ConfigProto(device_count={"CPU": 2})) as session:
+        session.run(tf.global_variables_initializer())
+        for got, expected in zip(zip(*session.run(towers)), session.run(wanted)):
+            np.testing.assert_allclose(expected, np.concatenate(got), atol=1e-5 * np.abs(expected).max())
+    assert len(devices) == len({out.device for out, _ in towers})
+
+
+def test_devices_of_their_own():
+    """Edges go from one to the other, forward and backward."""
+    check_devices(["/cpu:0", "/cpu:1"])
+
+
+@pytest.mark.gpu
+def test_gpus():
+    """The same between GPUs."""
+    if get_num_gpu() < 2:
+        pytest.skip("needs 2 GPUs")
+    check_devices(["/gpu:0", "/gpu:1"])
 
 
 def test_over_ranks(sess):
