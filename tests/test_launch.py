@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import signal
 import time
@@ -48,6 +49,29 @@ class TestRunning:
         assert all(line.endswith("['a', '-n', '5']") for line in lines)
         workers = json.loads(lines[0].partition(" ")[2].rpartition(" [")[0])["cluster"]["worker"]
         assert 3 == len(set(workers))
+
+    def test_what_horovod_is_told(self, script):
+        """Each rank's place, where all meet, and an interface that a user may set otherwise."""
+        names = (
+            "RANK SIZE LOCAL_RANK LOCAL_SIZE CROSS_RANK CROSS_SIZE CONTROLLER GLOO_IFACE GLOO_RENDEZVOUS_PORT"
+        )
+        body = f"print([os.environ['HOROVOD_' + name] for name in '{names}'.split()])"
+        process = start("-m", "tensorpack_lite.launch", "-n", 2, script(body), HOROVOD_GLOO_IFACE="mine0")
+        first, second = [ast.literal_eval(line[4:]) for line in sorted(wait(process).out.splitlines())]
+        assert ["0", "2", "0", "2", "0", "1", "gloo", "mine0"] == first[:8]
+        assert ["1", "2", "1", "2", "0", "1", "gloo", "mine0"] == second[:8]
+        assert first[8] == second[8]
+
+    def test_where_horovod_s_ranks_meet(self, script):
+        """There is a store, on this machine."""
+        body = (
+            "from tensorpack_lite.utils.rendezvous import RendezvousStore\n"
+            "port = int(os.environ['HOROVOD_GLOO_RENDEZVOUS_PORT'])\n"
+            "store = RendezvousStore(os.environ['HOROVOD_GLOO_RENDEZVOUS_ADDR'], port, 'test')\n"
+            "store.put(str(rank), f'from {rank}')\n"
+            "print(store.wait(str(1 - rank), 20.0))"
+        )
+        assert ["[0] from 1", "[1] from 0"] == sorted(launch(2, script(body)).out.splitlines())
 
     def test_what_is_written(self, script, tmp_path):
         """Lines stay whole behind their rank's number; a last line without end and a carriage return count as lines."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple
 
-from fakes.horovod import FakeHorovod, installed
+from fakes.fake_horovod import FakeHorovod, installed
 from fakes.models import Mean, threes
 from fakes.quadratic import QuadraticTrainer
 

@@ -6,7 +6,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from fakes.horovod import FakeHorovod
+from fakes.fake_horovod import FakeHorovod
 
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.graph_builder.horovod import allreduce_horovod_grads, broadcast_horovod_variables

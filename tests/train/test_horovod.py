@@ -12,7 +12,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from fakes.horovod import FakeHorovod, installed
+from fakes.fake_horovod import FakeHorovod, installed
 from fakes.launching import SCRIPT, environment, launch, running_with, start, wait
 from fakes.models import FinalW, Mean, threes
 from fakes.rank_cases import RanksThatFail, RanksThatTrain, train, weights
