@@ -179,7 +179,8 @@ class GPUUtilizationTracker(Callback):
     trigger is reported.
 
     Args:
-        devices: numbers of GPUs, as in nvidia-smi. None means those of `CUDA_VISIBLE_DEVICES`, or all of the machine.
+        devices: numbers of GPUs, as in nvidia-smi. None means those of `CUDA_VISIBLE_DEVICES`, or all of the machine; where each
+            of several local ranks has one, its own.
 
     Raises:
         RuntimeError: before training, there is no GPU or no driver to ask, or `CUDA_VISIBLE_DEVICES` names GPUs by
@@ -199,7 +200,7 @@ class GPUUtilizationTracker(Callback):
         self._sampler: _UtilizationSampler | None = None
 
     def _before_train(self) -> None:
-        self._devices = _visible_gpus() if self._given is None else self._given
+        self._devices = _gpus_of(self.trainer) if self._given is None else self._given
         if not self._devices:
             raise RuntimeError("GPUUtilizationTracker: there is no GPU to watch. Leave this callback out.")
         try:
@@ -335,6 +336,13 @@ class _UtilizationSampler(StoppableThread):
                 self._samples.add(nvml)
         except NvmlException as error:
             self.error = error
+
+
+def _gpus_of(trainer: Any) -> list[int]:
+    """The numbers of the GPUs that a trainer of this process uses."""
+    gpus = _visible_gpus()
+    shared_by = getattr(trainer, "local_size", 1)
+    return [gpus[trainer.local_rank]] if 1 < shared_by <= len(gpus) else gpus
 
 
 def _visible_gpus() -> list[int]:

@@ -159,6 +159,14 @@ class TestGPUUtilizationTracker:
 
         assert [10.0, 20.0] == [trainer.monitors.get_latest(f"GPUUtil/{k}") for k in range(2)]
 
+    def test_one_of_several_local_ranks(self, gpus):
+        """Watches the GPU that it trains on."""
+        gpus([10, 20], visible="1,0")
+        trainer = CountingTrainer()
+        trainer.local_rank, trainer.local_size = 1, 2
+        assert [] != run(trainer, [GPUUtilizationTracker()], epochs=1).monitors.get_history("GPUUtil/0")
+        assert [] == trainer.monitors.get_history("GPUUtil/1")
+
     def test_a_trigger_before_any_sample(self, gpus):
         """Inside a short epoch there is nothing to report yet."""
         gpus([10])
