@@ -294,17 +294,17 @@ def _joint_mean(sync_statistics: str | None) -> Callable[[Any], Any] | None:
     context = get_current_tower_context()
     if sync_statistics is None or (context is not None and not context.is_training):
         return None
-    if sync_statistics.lower() != "nccl":
-        if context is not None and context.ranks is not None and context.ranks.size == 1:
-            return _alone(sync_statistics, "one process")
-        return partial(mean_over_ranks, who=layer_title("BatchNorm"))
-    if getattr(context, "total", 1) == 1:
-        return _alone(sync_statistics, "one tower")
-    return partial(mean_over_towers, who=layer_title("BatchNorm"))
-
-
-def _alone(sync_statistics: str, peers: str) -> None:
-    log_once(f"BatchNorm: sync_statistics={sync_statistics!r} has no effect with {peers}.", func="warning")
+    if sync_statistics.lower() == "nccl":
+        mean, peers, alone = mean_over_towers, "tower", getattr(context, "total", 1) == 1
+    else:
+        ranks = getattr(context, "ranks", None)
+        mean, peers, alone = mean_over_ranks, "process", ranks is not None and ranks.size == 1
+    if alone:
+        log_once(
+            f"BatchNorm: sync_statistics={sync_statistics!r} has no effect with one {peers}.", func="warning"
+        )
+        return None
+    return partial(mean, who=layer_title("BatchNorm"))
 
 
 def _compute_after(updates: list[Any], outputs: Any) -> Any:

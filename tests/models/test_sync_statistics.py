@@ -12,6 +12,7 @@ from tensorpack_lite.tfutils.argscope import argscope
 from tensorpack_lite.tfutils.scope_utils import auto_reuse_variable_scope
 from tensorpack_lite.tfutils.tower.context import PredictTowerContext, TowerContext, TrainTowerContext
 from tensorpack_lite.tfutils.tower.ranks import TowerRanks
+from tensorpack_lite.utils.argtools import log_once
 from tensorpack_lite.utils.gpu import get_num_gpu
 
 BATCH, CHANNELS = 4, 5
@@ -307,8 +308,8 @@ class TestRefused:
 class TestNoEffect:
     """Where there is but one tower, one process."""
 
-    @pytest.mark.parametrize(("method", "alone"), [("nccl", "one tower"), ("horovod", "one process")])
-    def test_is_the_same_as_none(self, sess, method, alone):
+    @pytest.mark.parametrize("method", ["nccl", "horovod", "Collective"])
+    def test_is_the_same_as_none(self, sess, method):
         """The fused kernel, and updates in the collection."""
         data = batches("images", 1)[0]
         with TrainTowerContext("", ranks=TowerRanks(1, tf.identity)):
@@ -316,7 +317,18 @@ class TestNoEffect:
         assert 2 == len(tf.get_collection(UPDATES))
         initialize(sess)
         np.testing.assert_allclose(np.zeros(CHANNELS), sess.run(out).mean((0, 1, 2)), atol=1e-5)
-        assert "AddN" not in {op.type for op in tf.get_default_graph().get_operations()}
+        assert "Bitcast" not in {op.type for op in tf.get_default_graph().get_operations()}
+
+    @pytest.mark.parametrize(("method", "alone"), [("nccl", "one tower"), ("horovod", "one process")])
+    def test_it_is_said(self, method, alone, log_lines):
+        """Once."""
+        log_once.cache_clear()
+        with TrainTowerContext("", ranks=TowerRanks(1, tf.identity)):
+            for name in "ab":
+                BatchNorm(name, tf.zeros([2, 3]), sync_statistics=method)
+        assert [f"BatchNorm: sync_statistics='{method}' has no effect with {alone}."] == [
+            line for line in log_lines if "sync_statistics" in line
+        ]
 
 
 def check_devices(devices):
