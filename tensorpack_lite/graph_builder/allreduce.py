@@ -22,6 +22,7 @@ __all__ = [
     "allreduce_grads_hierarchical",
     "allreduce_grads_naive",
     "merge_grad_list",
+    "next_instance_key",
     "split_grad_list",
 ]
 
@@ -194,6 +195,18 @@ def allreduce_grads_naive(
     return reduced[::-1]
 
 
+def next_instance_key() -> int:
+    """Give a number that no other collective operation of this graph has, between its devices or with other processes."""
+    counter = _instance_counter()
+    counter[0] += 1
+    return counter[0]
+
+
+@graph_memoized
+def _instance_counter() -> list[int]:
+    return [_FIRST_INSTANCE_KEY]
+
+
 class _Reduction:
     """Adds up the gradients of one variable, and divides by their number if asked to."""
 
@@ -227,7 +240,7 @@ def _are_tensors(grads: Sequence[Any]) -> bool:
 
 
 def _nccl(grads: Sequence[Any], devices: Sequence[str], average: bool) -> list[Any]:
-    name = f"nccl_all_sum_{_next_key()}"
+    name = f"nccl_all_sum_{next_instance_key()}"
     reduction = _Reduction(len(grads), average)
     reduced = []
     for grad, device in zip(grads, devices):
@@ -240,7 +253,7 @@ def _nccl(grads: Sequence[Any], devices: Sequence[str], average: bool) -> list[A
 
 
 def _collective(grads: Sequence[Any], devices: Sequence[str], average: bool) -> list[Any]:
-    key = _next_key()
+    key = next_instance_key()
     reduced = []
     for grad, device in zip(grads, devices):
         with tf.device(device):
@@ -278,15 +291,3 @@ def _hierarchical(
             total = total0 if k in main_half else total1
             reduced.append(tf.identity(total, name=f"device{k}_total_agg"))
     return reduced
-
-
-@graph_memoized
-def _counter() -> list[int]:
-    return [_FIRST_INSTANCE_KEY]
-
-
-def _next_key() -> int:
-    """Give a number that no other reduction of this graph has."""
-    counter = _counter()
-    counter[0] += 1
-    return counter[0]

@@ -14,13 +14,14 @@ from ..compat import tfv1 as tf
 from ..tfutils.gradproc import GradVars
 from ..tfutils.scope_utils import under_name_scope
 from ..utils import logger
-from ..utils.argtools import graph_memoized
+from .allreduce import next_instance_key
 
 __all__ = ["RankGroup", "allreduce_rank_grads", "broadcast_variables", "mean_over_group"]
 
 _GROUP_KEY = 7  # graph_builder/allreduce.py has 42, for devices of one process
-_FIRST_INSTANCE_KEY = 1_000_000
-_BUFFER_BYTES = 4 << 20  # larger ones are slower: 16 MB as one take twice as long as four of 4 MB (tests/benchmarks/scaling.py)
+_BUFFER_BYTES = (
+    4 << 20
+)  # larger ones are slower: 16 MB as one take twice as long as four of 4 MB (tests/benchmarks/scaling.py)
 _MOVES_HALF = TF_VERSION >= (2, 0)  # TensorFlow 1.15: "CollectiveImplementation does not support datatype 19"
 
 # What a dtype travels as. TensorFlow 1.15 moves only these four: float32, float64, int32, int64.
@@ -151,7 +152,7 @@ class _Ordered:
                 input=tf.identity(tensor),
                 group_size=self._group.size,
                 group_key=_GROUP_KEY,
-                instance_key=_next_key(),
+                instance_key=next_instance_key(),
                 merge_op="Add",
                 final_op="Id",
                 subdiv_offsets=[0],
@@ -231,7 +232,7 @@ class _Reducer(_Ordered):
                 input=tf.identity(pairs),
                 group_size=size,
                 group_key=_GROUP_KEY,
-                instance_key=_next_key(),
+                instance_key=next_instance_key(),
                 shape=[size * num_pairs],
                 communication_hint=self._group.hint,
             )
@@ -252,7 +253,7 @@ class _Broadcaster(_Ordered):
         common = {
             "group_size": self._group.size,
             "group_key": _GROUP_KEY,
-            "instance_key": _next_key(),
+            "instance_key": next_instance_key(),
             "shape": [length],
             "communication_hint": self._group.hint,
         }
@@ -291,15 +292,3 @@ def _wire_dtype(dtype: Any) -> Any:
 def _with_shape(tensor: Any, like: Any) -> Any:
     tensor.set_shape(like.shape)
     return tensor
-
-
-@graph_memoized
-def _counter() -> list[int]:
-    return [_FIRST_INSTANCE_KEY]
-
-
-def _next_key() -> int:
-    """Give a number that no other collective operation of this graph has."""
-    counter = _counter()
-    counter[0] += 1
-    return counter[0]
