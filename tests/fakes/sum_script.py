@@ -64,7 +64,7 @@ def main(engine, directory, mode):
     )
     trainer.BROADCAST_EVERY_EPOCH = mode != "drift, left"
     if trainer.is_chief:
-        logger.set_logger_dir(os.path.join(directory, "log"))
+        logger.set_logger_dir(os.path.join(directory, "log"), action="d")
     data = DataFromGenerator(lambda: iter(lambda: [np.float32(trainer.rank + 1)], None))
     model = Slope()
     trainer.setup_graph(model.get_input_signature(), FeedInput(data), model.build_graph, model.get_optimizer)
