@@ -46,7 +46,7 @@ def start(*args, **more):
     )
 
 
-def wait(process, timeout=60.0):
+def wait(process, timeout=120.0):
     """Wait for a process that `start` gave."""
     begun = time.monotonic()
     try:
@@ -58,7 +58,7 @@ def wait(process, timeout=60.0):
     return Ended(process.returncode, out, err, time.monotonic() - begun)
 
 
-def launch(size, script, *args, options=(), timeout=60.0):
+def launch(size, script, *args, options=(), timeout=120.0):
     """Run the launcher on a script until it ends."""
     return wait(start("-m", "tensorpack_lite.launch", "-n", size, *options, script, *args), timeout)
 

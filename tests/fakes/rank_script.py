@@ -70,11 +70,12 @@ class Faulty(Callback):
 
     _chief_only = False
 
-    def __init__(self, fault):
-        self.fault = fault
+    def __init__(self, fault, directory):
+        self.fault, self.directory = fault, directory
 
     def _before_run(self, ctx):
         if self.trainer.rank == 1 and self.local_step == 5:
+            note_planted(self.directory)
             if self.fault in SIGNALS:
                 os.kill(os.getpid(), SIGNALS[self.fault])
             if self.fault == "callback":
@@ -118,6 +119,11 @@ class Keep(Callback):
         np.savez(self.path, **self.trainer.sess.run(self.variables))
 
 
+def note_planted(directory):
+    """Let the test see when the fault began."""
+    open(os.path.join(directory, "planted"), "w").close()
+
+
 def failing(stream, rank):
     """Data that fails after five batches on rank 1."""
     for i, batch in enumerate(stream):
@@ -128,6 +134,7 @@ def failing(stream, rank):
 
 def main(engine, directory, fault="", limit="20", joint="2"):
     if fault == "late" and os.environ["HOROVOD_RANK"] == "1":
+        note_planted(directory)
         time.sleep(60)
     compression = "fp16" if fault == "fp16" else None
     trainer = ENGINES[engine](average=fault != "sum", compression=compression, time_limit=float(limit))
@@ -142,7 +149,7 @@ def main(engine, directory, fault="", limit="20", joint="2"):
     model = Net(7 if fault == "graph" and rank == 1 else 6)
     trainer.setup_graph(model.get_input_signature(), FeedInput(data), model.build_graph, model.get_optimizer)
     callbacks = [ModelSaver(), Keep(os.path.join(directory, f"rank-{rank}-of-{trainer.size}.npz"))]
-    callbacks += [SlowChief()] if fault == "slow chief" else [Faulty(fault)] if fault else []
+    callbacks += [SlowChief()] if fault == "slow chief" else [Faulty(fault, directory)] if fault else []
     callbacks += [CheckReplicas(4)] if fault in ("drift", "fp16") else []
     steps = STEPS + (fault == "steps" and rank == 1)
     trainer.train_with_defaults(
