@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, Tuple, Union
 
 import numpy as np
@@ -26,7 +27,23 @@ __all__ = [
 SideRange = Union[int, Tuple[int, int]]
 
 
-class CenterCrop(ImageAugmentor):
+class _Crop(ImageAugmentor):
+    """Cuts a rectangle of one size out; a subclass says where."""
+
+    def __init__(self, crop_shape: int | tuple[int, int]) -> None:
+        super().__init__()
+        self.crop_shape = check_size(self, "crop_shape", crop_shape)
+
+    def get_transform(self, img: Any) -> BaseTransform:
+        """Choose the place."""
+        return CropTransform(*self._place(_space(self, img, self.crop_shape)), *self.crop_shape)
+
+    @abstractmethod
+    def _place(self, space: tuple[int, int]) -> tuple[int, int]:
+        """Choose the first row and column, given how many there are to spare."""
+
+
+class CenterCrop(_Crop):
     """
     Cut a rectangle out of the middle.
 
@@ -39,20 +56,11 @@ class CenterCrop(ImageAugmentor):
     tensorpack: same; there the latter is an AssertionError.
     """
 
-    def __init__(self, crop_shape: int | tuple[int, int]) -> None:
-        super().__init__()
-        self.crop_shape = check_size(self, "crop_shape", crop_shape)
-
-    def get_transform(self, img: Any) -> BaseTransform:
-        """Choose the place."""
-        return CropTransform(*self._place(_space(self, img, self.crop_shape)), *self.crop_shape)
-
     def _place(self, space: tuple[int, int]) -> tuple[int, int]:
-        """Choose the first row and column, given how many there are to spare."""
         return in_the_middle(space)
 
 
-class RandomCrop(CenterCrop):
+class RandomCrop(_Crop):
     """
     Cut a rectangle of one size out; each place is as probable as the others.
 
