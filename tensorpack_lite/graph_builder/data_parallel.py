@@ -5,18 +5,25 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from contextlib import ExitStack
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, ContextManager, Sequence
 
 from ..compat import private
 from ..compat import tfv1 as tf
 from ..tfutils.gradproc import GradVars
 from ..tfutils.tower.context import TrainTowerContext
 from ..tfutils.tower.joint import require_all_towers
-from ..tfutils.varreplace import override_to_local_variable
+from ..tfutils.varreplace import custom_getter_scope, override_to_local_variable
 from ..utils import logger
+from ..utils.argtools import graph_memoized
 from .placement import LeastLoadedDeviceSetter
 
-__all__ = ["DataParallelBuilder", "GraphBuilder", "SharedVariablesBuilder", "apply_one_after_another"]
+__all__ = [
+    "DataParallelBuilder",
+    "GraphBuilder",
+    "SharedVariablesBuilder",
+    "apply_one_after_another",
+    "shared_zeros",
+]
 
 _TOWER_PREFIX = re.compile(r"tower[0-9]+/")
 
@@ -177,7 +184,8 @@ class SharedVariablesBuilder(DataParallelBuilder):
             ValueError: the towers have gradients of different variables.
         """
         self._check_grad_list(grad_list)
-        return self._build_train_op(grad_list, get_opt_fn())
+        with shared_zeros():
+            return self._build_train_op(grad_list, get_opt_fn())
 
     def _build_train_op(self, grad_list: Sequence[GradVars], optimizer: Any) -> Any:
         """Build the operation `train_op` from gradients of the same variables."""
@@ -202,6 +210,30 @@ def apply_one_after_another(optimizer: Any, applications: Sequence[Callable[[], 
         updates = [apply() for apply in applications[:-1]]
     with tf.control_dependencies(updates if advances else []):
         return [*updates, applications[-1]()]
+
+
+def shared_zeros() -> ContextManager[None]:
+    """
+    Let variables that are made inside the context, slots of optimizers for instance, begin with the same zeros.
+
+    Those of one shape have one constant then, where each would have up to three operations of its own.
+    """
+
+    def use_the_same(getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if isinstance(kwargs.get("initializer"), tf.zeros_initializer):
+            kwargs["initializer"] = _zeros
+        return getter(*args, **kwargs)
+
+    return custom_getter_scope(use_the_same)
+
+
+def _zeros(shape: Sequence[int], dtype: Any = tf.float32, partition_info: Any = None) -> Any:
+    return _zeros_once(tuple(shape), tf.as_dtype(dtype))
+
+
+@graph_memoized
+def _zeros_once(shape: tuple[int, ...], dtype: Any) -> Any:
+    return tf.zeros(shape, dtype)
 
 
 def _reuse_variables() -> Any:

@@ -21,7 +21,7 @@ from .allreduce import (
     merge_grad_list,
     split_grad_list,
 )
-from .data_parallel import DataParallelBuilder, apply_one_after_another
+from .data_parallel import DataParallelBuilder, apply_one_after_another, shared_zeros
 from .packing import GradientPacker
 
 __all__ = ["SyncMultiGPUReplicatedBuilder"]
@@ -113,7 +113,7 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
             with tf.device(self.devices[index]), local, _same_initial_values(tower):
                 return optimizer.apply_gradients(grad_list[index], name=f"apply_grad_{index}")
 
-        with tf.name_scope("apply_gradients"):
+        with tf.name_scope("apply_gradients"), shared_zeros():
             updates = apply_one_after_another(
                 optimizer,
                 [lambda index=index: update_tower(index) for index in range(len(self.towers))],  # type: ignore[misc]

@@ -8,7 +8,7 @@ from ..compat import tfv1 as tf
 from ..tfutils.reads import shared_read
 from ..tfutils.tower.context import get_current_tower_context
 from .checks import layer_title
-from .variables import is_variable
+from .variables import is_variable, shared_constant
 
 __all__ = [
     "add_to_update_ops",
@@ -52,7 +52,7 @@ def update_average(average: Any, value: Any, momentum: float) -> Any:
             "updated. Let it return variables with trainable=False as they are, or pass ema_update='skip'."
         )
     with tf.name_scope("AssignMovingAvg"):
-        change = (shared_read(average) - value) * (1 - momentum)
+        change = (shared_read(average) - value) * _share_of_new(momentum, value.dtype)
         return average.assign_sub(change, read_value=False)
 
 
@@ -71,3 +71,8 @@ def collect_model_variables(averages: list[Any]) -> None:
     for average in averages:
         if is_variable(average) and not any(average is other for other in collected):
             collected.append(average)
+
+
+def _share_of_new(momentum: Any, dtype: Any) -> Any:
+    share = 1 - momentum
+    return share if isinstance(share, tf.Tensor) else shared_constant(share, dtype)

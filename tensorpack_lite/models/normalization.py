@@ -10,14 +10,11 @@ from typing import Any, Callable, NamedTuple
 
 from ..compat import tensorflow
 from ..compat import tfv1 as tf
-from ..compat.private import nothing_surrounds
 from ..tfutils.reads import shared_read
-from ..tfutils.tower.context import get_current_tower_context
-from ..utils.argtools import graph_memoized
 from .checks import layer_title
 from .layout import convert_layout, get_kernel_format
 from .moments import along, batch_moments, joint_moments, normalize
-from .variables import VariableHolder
+from .variables import VariableHolder, shared_constant
 
 __all__ = [
     "NormWeights",
@@ -143,23 +140,10 @@ def _fused_kernel(
         x=convert_layout(inputs, data_format, kernel_format),
         scale=tf.ones([channels]) if weights.gamma is None else shared_read(weights.gamma),
         offset=tf.zeros([channels]) if weights.beta is None else shared_read(weights.beta),
-        mean=_no_statistics() if is_training else shared_read(weights.mean),
-        variance=_no_statistics() if is_training else shared_read(weights.variance),
+        mean=shared_constant([], tf.float32) if is_training else shared_read(weights.mean),
+        variance=shared_constant([], tf.float32) if is_training else shared_read(weights.variance),
         epsilon=max(epsilon, _MIN_EPSILON),
         data_format=kernel_format,
         is_training=is_training,
     )
     return convert_layout(results.y, kernel_format, data_format), results.batch_mean, results.batch_variance
-
-
-def _no_statistics() -> Any:
-    """Give what the kernel takes in training, an empty vector: where nothing speaks against it, one for all layers of a tower."""
-    if not nothing_surrounds(tf.get_default_graph()):
-        return tf.constant([])
-    tower = get_current_tower_context()
-    return _empty_vector("" if tower is None else tower.name)
-
-
-@graph_memoized
-def _empty_vector(tower: str) -> Any:
-    return tf.constant([], name="no_statistics")

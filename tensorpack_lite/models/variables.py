@@ -6,7 +6,10 @@ from typing import Any, Callable, ContextManager, Mapping
 
 from ..compat import tensorflow
 from ..compat import tfv1 as tf
+from ..compat.private import nothing_surrounds
+from ..tfutils.tower.context import get_current_tower_context
 from ..tfutils.varreplace import custom_getter_scope
+from ..utils.argtools import graph_memoized
 
 __all__ = [
     "VariableHolder",
@@ -14,6 +17,7 @@ __all__ = [
     "is_variable",
     "rename_get_variable",
     "rename_tflayer_get_variable",
+    "shared_constant",
 ]
 
 
@@ -118,6 +122,26 @@ def default_kernel_initializer() -> Any:
     return tf.variance_scaling_initializer(2.0, mode="fan_in", distribution="untruncated_normal")
 
 
+def shared_constant(value: Any, dtype: Any) -> Any:
+    """
+    Give a constant: one for all layers of a tower that need it, but a new one inside a condition or a loop.
+
+    Args:
+        value: a number, or a list of them.
+        dtype: of the constant.
+    """
+    if not nothing_surrounds(tf.get_default_graph()):
+        return tf.constant(value, dtype)
+    tower = get_current_tower_context()
+    values = tuple(value) if isinstance(value, list) else value
+    return _constant_of_tower("" if tower is None else tower.name, values, dtype)
+
+
 def is_variable(value: Any) -> bool:
     """Tell a variable, reference or resource, from a tensor that a custom getter put in its place."""
     return isinstance(value, (tf.Variable, tensorflow.Variable))
+
+
+@graph_memoized
+def _constant_of_tower(tower: str, value: Any, dtype: Any) -> Any:
+    return tf.constant(value, dtype)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import pytest
 
 from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.graph_builder.data_parallel import shared_zeros
 from tensorpack_lite.input_source.tensor import DummyConstantInput
 from tensorpack_lite.models import BatchNorm, BNReLU, Conv2D, FullyConnected, l2_regularizer, regularize_cost
+from tensorpack_lite.tfutils.tower.context import TowerContext
 from tensorpack_lite.train import (
     AsyncMultiGPUTrainer,
     ModelDesc,
@@ -90,6 +93,24 @@ def test_one_constant_for_all_batch_norms_of_a_tower():
         kernels = [op for op in graph.get_operations() if op.type == "FusedBatchNormV3"]
     assert 4 == len(kernels)
     assert 2 == len({op.inputs[index].name for op in kernels for index in (3, 4)})
+
+
+def test_slots_begin_with_the_same_zeros():
+    """Those of variables of one shape have one initial value, which is zero."""
+    with tf.Graph().as_default():
+        optimizer = tf.train.MomentumOptimizer(0.1, 0.9)
+        with shared_zeros(), TowerContext("", is_training=True):
+            variables = [
+                tf.get_variable(name, shape) for name, shape in (("a", [2, 3]), ("b", [2, 3]), ("c", [3]))
+            ]
+            optimizer.apply_gradients([(tf.ones_like(var), var) for var in variables])
+        slots = [optimizer.get_slot(var, "momentum") for var in variables]
+        values = [slot.initializer.inputs[1] for slot in slots]
+        assert values[0] is values[1]
+        with tf.Session() as sess:
+            sess.run(tf.global_variables_initializer())
+            assert [(2, 3), (2, 3), (3,)] == [value.shape for value in sess.run(slots)]
+            assert 0 == sum(np.abs(value).sum() for value in sess.run(slots))
 
 
 def test_one_multiplication_for_all_weight_decay():

@@ -13,8 +13,9 @@ from tensorpack_lite.models.variables import (
     is_variable,
     rename_get_variable,
     rename_tflayer_get_variable,
+    shared_constant,
 )
-from tensorpack_lite.tfutils.tower.context import TowerContext
+from tensorpack_lite.tfutils.tower.context import TowerContext, TrainTowerContext
 from tensorpack_lite.tfutils.varreplace import freeze_variables, remap_variables
 
 
@@ -144,3 +145,24 @@ def test_is_variable(use_resource):
     var = tf.get_variable("v", [2], use_resource=use_resource)
     assert is_variable(var)
     assert not is_variable(tf.identity(var))
+
+
+class TestSharedConstant:
+    def test_one_a_tower(self):
+        """The same value twice is one operation in a tower, another one in the next."""
+        made = []
+        for index in range(2):
+            with TrainTowerContext(f"tower{index}", index=index, total=2):
+                made.append([shared_constant(value, tf.float32) for value in (0.1, 0.1, [], [])])
+        for first, again, empty, empty_again in made:
+            assert first is again
+            assert empty is empty_again
+        assert ["tower0", "tower1"] == [row[0].op.name.split("/")[0] for row in made]
+
+    def test_inside_a_condition(self, sess):
+        """It is one of its own: what stands in a branch cannot be used outside."""
+        with TowerContext("", is_training=True):
+            value = tf.cond(
+                tf.constant(True), lambda: shared_constant(2.0, tf.float32) * 3, lambda: tf.constant(0.0)
+            )
+            assert 2 + 6 == sess.run(shared_constant(2.0, tf.float32) + value)
