@@ -124,6 +124,17 @@ def note_planted(directory):
     open(os.path.join(directory, "planted"), "w").close()
 
 
+def wait_for_all(directory, fault):
+    """Let no rank begin before all have imported TensorFlow, which takes unequally long where the machine is busy."""
+    os.makedirs(directory, exist_ok=True)
+    ranks = range(int(os.environ.get("HOROVOD_SIZE", 0)))
+    paths = [os.path.join(directory, f"here-{len(ranks)}-{fault}-{rank}") for rank in ranks]
+    if len(paths) > 1:
+        open(paths[int(os.environ["HOROVOD_RANK"])], "w").close()
+    while len(paths) > 1 and not all(map(os.path.exists, paths)):
+        time.sleep(0.02)
+
+
 def failing(stream, rank):
     """Data that fails after five batches on rank 1."""
     for i, batch in enumerate(stream):
@@ -136,6 +147,8 @@ def main(engine, directory, fault="", limit="20", joint="2"):
     if fault == "late" and os.environ["HOROVOD_RANK"] == "1":
         note_planted(directory)
         time.sleep(60)
+    if fault != "late":
+        wait_for_all(directory, fault)
     compression = "fp16" if fault == "fp16" else None
     trainer = ENGINES[engine](average=fault != "sum", compression=compression, time_limit=float(limit))
     rank = trainer.rank

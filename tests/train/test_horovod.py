@@ -308,7 +308,7 @@ class TestFaults(RanksThatFail):
 
     def test_a_rank_that_stops_while_nobody_waits(self, tmp_path):
         """The others end, too, although Horovod waits for all when it shuts down."""
-        self.plant(tmp_path, "stop, seen", 4, "has been silent for 4 s")
+        self.plant(tmp_path, "stop, seen", 6, "for 6 s, last seen after step")
 
     def test_a_busy_port(self, tmp_path):
         """Is named by the chief, whose it is; the other ends, too."""
