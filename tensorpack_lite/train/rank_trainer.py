@@ -26,7 +26,8 @@ class RankTrainer(SingleCostTrainer):
     Train one tower in each of several processes ("ranks"); base of CollectiveTrainer and HorovodTrainer.
 
     An engine's trainer says in its constructor which rank this is, by `_take_place`, joins the others, by `_join`, and
-    overrides the four methods that follow it.
+    overrides the four methods that follow it. Layers that need a mean over ranks, such as BatchNorm with `sync_statistics`, find
+    the engine in the tower's context, as its `TowerRanks`.
 
     Attributes:
         rank: the number of this process, from 0.
