@@ -113,10 +113,11 @@ def train_with_library(options, results):
             results.setdefault("first_step", time.time())
 
         def _before_epoch(self):
-            self.start = time.perf_counter()
+            self.start, self.spent = time.perf_counter(), time.process_time()
 
         def _after_epoch(self):
             results["seconds"] = time.perf_counter() - self.start
+            results["spent"] = time.process_time() - self.spent
 
     ensure_graph_mode()
     trainer, model = make_trainer(options.worker), Model()
@@ -151,11 +152,12 @@ def train_by_hand(options, results):
         session.run(tf.global_variables_initializer())
         session.run(everywhere)
         for _ in range(options.epochs):
-            start = time.perf_counter()
+            start, spent = time.perf_counter(), time.process_time()
             for _ in range(options.steps):
                 session.run(train_op)
                 results.setdefault("first_step", time.time())
             results["seconds"] = time.perf_counter() - start
+            results["spent"] = time.process_time() - spent
 
 
 def reduce_rings(options, results):
@@ -245,11 +247,12 @@ def run_ranks(size, worker, options, pin=True, epochs=2, steps=None):
         return launched, [json.loads(file.read_text(encoding="utf-8")) for file in files]
 
 
-def images_per_second(size, worker, options):
-    """Of all ranks together."""
+def images_per_second(size, worker, options, spent):
+    """Of all ranks together; notes in `spent` how many milliseconds of a core a step of a rank takes."""
 
     def run_once():
         _, found = run_ranks(size, worker, options)
+        spent.append(statistics.mean(each["spent"] for each in found) / options.steps * 1e3)
         return sum(options.batch * options.steps / each["seconds"] for each in found)
 
     return run_once
@@ -306,10 +309,16 @@ def main() -> None:
         candidates["collective, 2 ranks, not fused"] = (2, "collective, not fused")
         if "horovod" in engines:
             candidates["plain TF1 loop, horovod, 2 ranks"] = (2, "plain")
+        spent: dict = {name: [] for name in candidates}
         figures = measure(
-            {name: images_per_second(*how, options) for name, how in candidates.items()}, options.repetitions
+            {name: images_per_second(*how, options, spent[name]) for name, how in candidates.items()},
+            options.repetitions,
         )
         print_table(f"A convnet of 1.1 M weights, batch {options.batch} a rank", "images/s", figures, one)
+        spent = {
+            name: values[1:] for name, values in spent.items()
+        }  # as `measure` leaves out its first round
+        print_table("What a step takes of a rank's core, other work beside it or not", "ms", spent, one)
     if options.only in (None, "start"):
         candidates = {"one process": (1, "alone"), **{f"{e}, 2 ranks": (2, e) for e in engines}}
         figures = measure(
