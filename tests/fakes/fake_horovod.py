@@ -90,7 +90,7 @@ class AgreeingRanks:
         self.place, self.address, self.time_limit, self.compared = (rank, size), address, time_limit, {}
         self.failure = None
         self.channel = self
-        self.others_have = None
+        self.others_lack = []
 
     def reporting(self, trainer, place):
         return ExitStack()
@@ -99,7 +99,9 @@ class AgreeingRanks:
         self.compared.update(about())
 
     def all_gather(self, name, value):
-        return [value, self.others_have or value]
+        if name == "which variables the chief has":
+            return [[var.op.name for var in tf.global_variables()], None]
+        return [value, self.others_lack] if "lack" in name else [value, value]
 
     def waiting(self, place, function):
         function()
