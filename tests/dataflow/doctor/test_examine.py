@@ -161,6 +161,15 @@ def slow(datapoint):
     return datapoint
 
 
+def examined(build, *unchecked):
+    """What the doctor reports; with more time, as it asks for, where the machine had other work."""
+    for seconds in (SECONDS, 1, 10):
+        report = examine(build, seconds)
+        if all(finding.status != NOT_CHECKED or finding.check in unchecked for finding in report.findings):
+            break
+    return report
+
+
 def results(report):
     """What is not as it should be."""
     return {finding.check: finding.status for finding in report.findings if finding.status != OK}
@@ -179,7 +188,7 @@ class TestHealthy:
     @patiently
     def test_nothing_is_found(self, build):
         """All checks pass, and the speed is known."""
-        report = examine(build, SECONDS)
+        report = examined(build)
         assert {} == results(report)
         assert [] == report.broken
         assert report.speed.per_second > 0
@@ -187,7 +196,7 @@ class TestHealthy:
     @patiently
     def test_what_is_said(self):
         """The numbers of the healthy pipeline."""
-        report = examine(Noise, SECONDS)
+        report = examined(Noise)
         assert "len() says 120, and two passes had that." == report["length"].text
         assert (
             "240 datapoints of [0: float32 of 1 dimensions (3,), 1: int]." == report["dtype and shape"].text
@@ -229,7 +238,7 @@ class TestBroken:
     @patiently
     def test_it_is_found(self, build, check, text, others):
         """That check and no other one, with a sentence that says where."""
-        report = examine(build, SECONDS)
+        report = examined(build, *others)
         assert {check: BROKEN, **others} == results(report), report
         assert re.search(text, report[check].text), report[check].text
         assert [report[check]] == report.broken
@@ -247,7 +256,7 @@ class TestBroken:
     @patiently
     def test_workers_that_yield_the_same(self):
         """A runner with two workers over data in order."""
-        report = examine(lambda: MultiThreadRunner(SameInEachCopy, 1, 2), SECONDS)
+        report = examined(lambda: MultiThreadRunner(SameInEachCopy, 1, 2))
         assert [("duplicates", BROKEN)] == [(finding.check, finding.status) for finding in report.broken]
         text = "the 2 workers of MultiThreadRunner each run all of the data, and 100% of the first 250 datapoints are the same"
         assert re.search(text, report["duplicates"].text), report["duplicates"].text
@@ -255,12 +264,12 @@ class TestBroken:
     @patiently
     def test_workers_that_differ(self):
         """A runner with two workers over random data."""
-        report = examine(lambda: MultiThreadRunner(Shuffled, 1, 2), SECONDS)
+        report = examined(lambda: MultiThreadRunner(Shuffled, 1, 2))
         assert OK == report["duplicates"].status, report["duplicates"].text
 
     def test_an_error(self):
         """Is a finding that says what and where, and the last one."""
-        report = examine(Fails, SECONDS)
+        report = examined(Fails)
         assert ["first datapoint", "length"] == [finding.check for finding in report.findings]
         assert BROKEN == report["length"].status
         assert "the pipeline raised OSError: the disk is gone" in report["length"].text
@@ -269,7 +278,7 @@ class TestBroken:
 
     def test_an_error_of_a_worker(self):
         """The place is that in the worker."""
-        report = examine(lambda: MultiThreadMapData(Noise(), 1, lambda dp: dp[7], strict=True), SECONDS)
+        report = examined(lambda: MultiThreadMapData(Noise(), 1, lambda dp: dp[7], strict=True))
         assert [("first datapoint", BROKEN)] == [
             (finding.check, finding.status) for finding in report.findings
         ]
@@ -284,7 +293,7 @@ class TestBroken:
     )
     def test_no_data(self, build, text):
         """The other checks are left out."""
-        report = examine(build, SECONDS)
+        report = examined(build)
         assert 1 == len(report.findings)
         assert BROKEN == report.findings[0].status
         assert text in report.findings[0].text
@@ -316,7 +325,7 @@ class TestWarnings:
     @patiently
     def test_it_is_found(self, build, check, text):
         """No promise is broken; still, some users are surprised."""
-        report = examine(build, SECONDS)
+        report = examined(build)
         wanted = {} if text == "ok" else {check: WARNING}
         assert wanted == results(report)
         assert text == "ok" or re.search(text, report[check].text), report[check].text
@@ -324,7 +333,7 @@ class TestWarnings:
     @patiently
     def test_another_order(self):
         """Several workers deliver in the order in which they get ready."""
-        report = examine(lambda: MultiThreadMapData(Noise(), 3, uneven, buffer_size=30, strict=True), 0.25)
+        report = examined(lambda: MultiThreadMapData(Noise(), 3, uneven, buffer_size=30, strict=True))
         assert {"determinism": WARNING} == results(report)
         assert "in another order" in report["determinism"].text or "get ready" in report["determinism"].text
 
@@ -335,7 +344,7 @@ class TestWarnings:
 
     def test_no_length(self):
         """Is no fault, and the consequences are named."""
-        report = examine(lambda: DataFromGenerator(Noise0()), SECONDS)
+        report = examined(lambda: DataFromGenerator(Noise0()))
         assert OK == report["length"].status
         assert "InferenceRunner a FixedSizeData" in report["length"].text
 
@@ -373,4 +382,4 @@ class TestProcesses:
     @patiently
     def test_a_healthy_runner(self):
         """With one worker in order, and with a seed the same each time."""
-        assert {} == results(examine(lambda: MultiProcessRunnerZMQ(Noise(), 1), 1.0))
+        assert {} == results(examined(lambda: MultiProcessRunnerZMQ(Noise(), 1)))
