@@ -172,8 +172,9 @@ def reduce_rings(options, results):
     with TrainTowerContext(""):
         x = tf.get_variable("x", [], initializer=tf.zeros_initializer())
         grads = [[(tf.fill([n // 4], x * 0 + 1.0), x) for n in sizes] for sizes in RINGS.values()]
-        rings = [tf.group(*[grad for grad, _ in trainer._reduce(pairs)]) for pairs in grads]
-        alone = [tf.group(*[grad for grad, _ in pairs]) for pairs in grads]
+        # operations, not a group of them: TensorFlow leaves out what only a group waits for
+        rings = [[grad.op for grad, _ in trainer._reduce(pairs)] for pairs in grads]
+        alone = [[grad.op for grad, _ in pairs] for pairs in grads]
         trainer.train_op = x.assign_add(1.0, read_value=False)
     trainer._graph = {}
 
