@@ -19,9 +19,7 @@ from .allreduce import next_instance_key
 __all__ = ["RankGroup", "allreduce_rank_grads", "broadcast_variables", "mean_over_group"]
 
 _GROUP_KEY = 7  # graph_builder/allreduce.py has 42, for devices of one process
-_BUFFER_BYTES = (
-    4 << 20
-)  # larger ones are slower: 16 MB as one take 1.3 to 2 times as long as 4 x 4 MB (tests/benchmarks/scaling.py)
+_BUFFER_BYTES = 4 << 20  # 16 MB as one take 1.3 to 2 times as long as 4 x 4 MB: tests/benchmarks/scaling.py
 _MOVES_HALF = TF_VERSION >= (2, 0)  # TensorFlow 1.15: "CollectiveImplementation does not support datatype 19"
 
 # What a dtype travels as. TensorFlow 1.15 moves only these four: float32, float64, int32, int64.
