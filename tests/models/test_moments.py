@@ -13,6 +13,12 @@ from tensorpack_lite.tfutils.tower.context import TowerContext
 RNG = np.random.RandomState(0)
 
 
+@pytest.fixture(autouse=True)
+def same_numbers():
+    """Each test draws the same, whatever ran before."""
+    RNG.seed(0)
+
+
 class TestBatchMoments:
     def test_values(self, sess):
         """Of the axes that are named, with the biased variance; float16 is widened."""
@@ -65,4 +71,5 @@ def test_joint_moments(sess):
     )
     joint = batches.reshape(-1, 2).astype("float64")
     np.testing.assert_allclose(joint.mean(0), sess.run(mean), rtol=1e-6)
-    np.testing.assert_allclose(joint.var(0), sess.run(variance), rtol=1e-5)
+    # what float32 leaves of each batch's mean; of a mean of squares in float32 it would leave 0.06
+    np.testing.assert_allclose(joint.var(0), sess.run(variance), rtol=1e-4)
