@@ -12,18 +12,18 @@ from tensorpack_lite.tfutils.tower.context import PredictTowerContext, TowerCont
 
 MODEL, UPDATES = tf.GraphKeys.MODEL_VARIABLES, tf.GraphKeys.UPDATE_OPS
 RNG = np.random.RandomState(0)
-
-
-@pytest.fixture(autouse=True)
-def same_numbers():
-    """Each test draws the same, whatever ran before."""
-    RNG.seed(0)
 PIXELS = RNG.uniform(-1, 3, [4, 3, 2, 5]).astype(np.float32)
 VECTORS = RNG.uniform(-1, 3, [6, 5]).astype(np.float32)
 
 
 def training():
     return TowerContext("", is_training=True)
+
+
+@pytest.fixture(autouse=True)
+def same_numbers():
+    """Each test draws the same, whatever ran before."""
+    RNG.seed(0)
 
 
 def inference():
