@@ -33,7 +33,7 @@ import tensorpack_lite
 
 __all__ = ["start", "wait_for_session"]
 
-CASE_SECONDS = 15  # a case that takes longer hangs
+CASE_SECONDS = 60  # a case that takes longer hangs
 EXIT_SECONDS = 8  # from the error to the end of the process
 SEEN = "seen.txt"  # in the directory of the case
 LEFT = "left.txt"
