@@ -185,12 +185,11 @@ def inside_xla(graph: Any) -> bool:
 
 def nothing_surrounds(graph: Any) -> bool:
     """
-    Tell whether operations created now in a graph wait for nothing and stand in no condition, loop or XLA's cluster.
+    Tell whether operations created now in a graph stand `at_top_level`, and wait for nothing.
 
-    Why private: neither the control dependencies nor the control-flow context of a graph have a public question. Tried on
-    1.15, 2.15, 2.21.
+    Why private: the control dependencies of a graph have no public question. Tried on 1.15, 2.15, 2.21.
     """
-    return graph._get_control_flow_context() is None and not graph._current_control_dependencies()
+    return at_top_level(graph) and not graph._current_control_dependencies()
 
 
 def read_made_with(variable: Any) -> Any:
