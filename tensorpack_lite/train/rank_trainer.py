@@ -6,6 +6,7 @@ from abc import abstractmethod
 from contextlib import contextmanager
 from typing import Any, Callable, Iterator, Sequence
 
+from ..callbacks.early_stopping import EarlyStopping
 from ..compat import tfv1 as tf
 from ..input_source.base import InputSource
 from ..loop.callback import Callback
@@ -57,6 +58,7 @@ class RankTrainer(SingleCostTrainer):
         """Meet the others, on the channel by which ranks tell each other how they are."""
         logger.info(f"Rank {self.rank} of {self.size} waits for the others ...")
         self.ranks = RankWatch(self.rank, self.size, address, time_limit)
+        self.ranks.report_end_of_script()
 
     def _require_new_session(self, session_creator: Any) -> None:
         if type(session_creator) is not NewSessionCreator:
@@ -101,7 +103,12 @@ class RankTrainer(SingleCostTrainer):
             return [RankCallback(self.ranks, self._broadcast, lambda: self.BROADCAST_EVERY_EPOCH)]
 
     def setup_callbacks(self, callbacks: list[Callback], monitors: list[Any]) -> None:
-        """Set up as `Trainer.setup_callbacks` does."""
+        """Set up as `Trainer.setup_callbacks` does; warns of what would end the training of the chief alone."""
+        if self.ranks is not None and any(type(c) is EarlyStopping and c.chief_only for c in callbacks):
+            logger.warning(
+                "EarlyStopping is the chief's alone; where it ends training, the other ranks go on and all end with an error. Give "
+                "it to all with .set_chief_only(False), and its statistic, too: by ShardedInferenceRunner."
+            )
         with self._reporting("setting up callbacks"):
             super().setup_callbacks(callbacks, monitors)
 

@@ -77,6 +77,17 @@ class RankWatch:
         self._trainer = trainer
         return _Reporting(self, place)
 
+    def report_end_of_script(self) -> None:
+        """From now on tell the others of an error that ends this process and that nobody else has told them of."""
+        show = sys.excepthook
+
+        def show_and_tell(kind: Any, error: Any, traceback: Any) -> None:
+            show(kind, error, traceback)
+            if not self.channel.is_closed:
+                self._tell(error, "in its script")
+
+        sys.excepthook = show_and_tell
+
     def waiting(self, place: str, function: Callable[[], None]) -> None:
         """
         Call a function that waits for the other ranks, outside a step.
@@ -146,12 +157,19 @@ class RankWatch:
             logger.warning(f"The ranks did not end alike: {told}.")
         self.channel.close()
 
+    def _tell(self, error: BaseException, place: str) -> None:
+        """Tell the other ranks of an error, and leave; what came from them they know."""
+        if not isinstance(error, RankError):
+            kind, step = type(error).__name__, self._where()["step"]
+            self.channel.fail(f"Rank {self.rank} failed after step {step}, {place}: {kind}: {_short(error)}")
+        self.channel.close()
+
     # Where this rank is, asked several times a second by a thread of the channel -----------------------------------
     def _where(self) -> Dict[str, Any]:
         trainer = self._trainer
         step = trainer.global_step if trainer is not None else 0
         if self._waits_in is not None:
-            return {"kind": "step", "step": step, "where": self._waits_in}
+            return {"kind": "variables", "step": step, "where": self._waits_in}
         frame = sys._current_frames().get(self._main_thread)
         in_step = False
         callback, moment = None, ""
@@ -217,14 +235,8 @@ class _Reporting:
         self._watch._place = self._place
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        if error is None:
-            return
-        if not isinstance(error, RankError):
-            where = self._watch._where()
-            self._watch.channel.fail(
-                f"Rank {self._watch.rank} failed after step {where['step']}, {self._place}: {type(error).__name__}: {_short(error)}"
-            )
-        self._watch.channel.close()
+        if error is not None:
+            self._watch._tell(error, self._place)
 
 
 def graph_of_training() -> Dict[str, Any]:

@@ -15,6 +15,7 @@ __all__ = ["INTERVAL_SECONDS", "TOKEN", "RankHub", "describe", "pack"]
 INTERVAL_SECONDS = 0.25
 """How often each rank says how it is."""
 
+_STILL_SECONDS = 4 * INTERVAL_SECONDS  # so long the same status, and it is not just old
 _SILENT_SHARE = 0.5  # of the time limit: then a rank that others wait for counts as silent, not as slow
 TOKEN = "tensorpack_lite ranks 1"
 """What a rank says first, so that a stranger is known."""
@@ -82,7 +83,7 @@ class RankHub(threading.Thread):
                 for key, _ in self._selector.select(INTERVAL_SECONDS):
                     self._read(key.fileobj)
                 now = time.monotonic()
-                if now - last > 4 * INTERVAL_SECONDS:  # this process did not run: others could not be heard
+                if now - last > _STILL_SECONDS:  # this process did not run: others could not be heard
                     for rank in self._ranks.values():
                         rank.heard = rank.since = now
                 if now - last > INTERVAL_SECONDS:
@@ -187,7 +188,7 @@ class RankHub(threading.Thread):
     # What goes out ---------------------------------------------------------------------------------------------------
     def _tick(self, now: float) -> None:
         if self._failure is None:
-            sentence = self._missing(now) or self._silent(now) or self._behind(now)
+            sentence = self._missing(now) or self._silent(now) or self._parted(now) or self._behind(now)
             if sentence:
                 self._fail(sentence)
         chief = self._ranks[0].status if 0 in self._ranks else {}
@@ -214,10 +215,25 @@ class RankHub(threading.Thread):
             "stopped, or its machine cannot be reached."
         )
 
+    def _parted(self, now: float) -> str | None:
+        """Look for a rank that meets the others where one of them will not come, since it waits for that rank in its next step."""
+        still = {n: r for n, r in self._ranks.items() if not r.has_left and now - r.since > _STILL_SECONDS}
+        for came in self._gathers.values():
+            here = {n: r for n, r in still.items() if n in came and r.status.get("kind") == "gather"}
+            gone_on = {n: r for n, r in still.items() if n not in came and r.status.get("kind") == "step"}
+            for number, rank in here.items():
+                for other, ahead in gone_on.items():
+                    if ahead.status["step"] >= rank.status["step"]:
+                        return (
+                            f"Rank {number} and rank {other} wait for each other in different places, and would do so for ever. "
+                            f"Rank {number}: {describe(rank.status)}. Rank {other}: {describe(ahead.status)}."
+                        )
+        return None
+
     def _behind(self, now: float) -> str | None:
         """Look for a rank that the others have been waiting for longer than the limit."""
         present = {number: rank for number, rank in self._ranks.items() if not rank.has_left}
-        waiting = {n: r for n, r in present.items() if r.status.get("kind") in ("step", "gather")}
+        waiting = {n: r for n, r in present.items() if r.status.get("kind") in ("step", "variables", "gather")}
         if not any(now - rank.since > self._limit for rank in waiting.values()):
             return None
         furthest = max((r.status.get("kind") == "gather", r.status.get("step", 0)) for r in waiting.values())
@@ -228,7 +244,7 @@ class RankHub(threading.Thread):
         }
         if any(rank.status.get("kind") == "excused" for rank in behind.values()):
             return None
-        if any(now - rank.since < INTERVAL_SECONDS * 4 for rank in present.values()):
+        if any(now - rank.since < _STILL_SECONDS for rank in present.values()):
             return None  # something moves
         if not behind:
             step = furthest[1] + 1

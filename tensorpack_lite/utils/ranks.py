@@ -38,7 +38,8 @@ class RankChannel:
         address: host and port of the hub.
         time_limit: seconds that a rank may be silent, or keep the others waiting.
         where: says how this process is: a dict of `step` (steps done), `where` (words) and `kind`: "step" while it waits for
-            a step, "excused" while others have to wait for it, else "busy". Called in a thread, several times a second.
+            a step, "variables" while it waits for those of the chief, "excused" while others have to wait for it, else "busy".
+            Called in a thread, several times a second.
         on_hang: called with the sentence when the main thread does not end by itself after a failure. Default: write the
             sentence to stderr and end the process with code 1.
 
@@ -158,6 +159,11 @@ class RankChannel:
         self._send({"type": "fail", "text": text})
         self.wait_for_failure(1.0)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether this rank has left."""
+        return self._closed
+
     def close(self) -> None:
         """Leave. The others are not told that anything is wrong."""
         if self._closed:
@@ -204,7 +210,7 @@ class RankChannel:
                         f"Rank {self.rank} could not reach rank 0 at {_text(self._address)} within {self.time_limit:g} s: "
                         f"{error}. Is rank 0 started, and does a firewall let this port through?"
                     ) from error
-                time.sleep(0.1)
+                time.sleep(0.02)
 
     # The two threads -------------------------------------------------------------------------------------------------
     def _speak(self) -> None:

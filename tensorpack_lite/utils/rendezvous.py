@@ -17,7 +17,7 @@ from typing import Any
 
 __all__ = ["RendezvousServer", "RendezvousStore"]
 
-_POLL_SECONDS = 0.05
+_POLL_SECONDS = 0.02
 _ANSWER_SECONDS = 5.0
 _LARGEST_VALUE = 1 << 20
 

@@ -103,10 +103,10 @@ FAULTS = [
     ),
     ("callback", 20, "Rank 1 failed after step 5, training: KeyError: 'planted in a callback'"),
     rarely("data", 20, "Rank 1 failed after step 5, training: ValueError"),
-    rarely("graph error", 20, "Rank 1 has died without a word"),
+    ("script", 20, "Rank 1 failed after step 0, in its script: TypeError: planted in the script"),
     ("graph", 20, "Rank 1 does not fit to rank 0: variable w0 is ['float32', '(5, 7)'] there"),
     ("steps", 20, "Rank 1 does not fit to rank 0: steps_per_epoch is 21 there and 20 on rank 0"),
-    rarely("early end", 6, "waiting for the others (the end of training)"),
+    rarely("early end", 20, "waiting for the others (the end of training)"),
     rarely("drift", 20, "after step 8 variable w1 of rank 1 differs from that of rank 0"),
     ("late", 4, "Rank 1 of 2 did not come within 4 s"),
 ]

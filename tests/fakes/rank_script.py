@@ -157,7 +157,7 @@ def main(engine, directory, fault="", limit="20", joint="2"):
         logger.set_logger_dir(os.path.join(directory, f"log-{trainer.size}{fault}"))
     ranks = range(int(joint)) if trainer.size == 1 else [rank]
     data = DataFromGenerator(lambda: failing(batches(ranks), rank if fault == "data" else 0))
-    if fault == "graph error" and rank == 1:
+    if fault == "script" and rank == 1:
         raise TypeError("planted in the script")
     model = Net(7 if fault == "graph" and rank == 1 else 6)
     trainer.setup_graph(model.get_input_signature(), FeedInput(data), model.build_graph, model.get_optimizer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -86,7 +87,7 @@ class TestWhere:
         seen = []
         look = RankCallback(watch, lambda: seen.append(watch._where()), lambda: True).before_train
         watch.waiting("taking rank 0's variables", look)
-        assert [{"kind": "step", "step": 0, "where": "taking rank 0's variables"}] == seen
+        assert [{"kind": "variables", "step": 0, "where": "taking rank 0's variables"}] == seen
         assert "building the graph" == watch._where()["where"]
 
 
@@ -131,6 +132,31 @@ class TestReporting:
         assert ["Rank 1 failed after step 0, training: KeyError: 'planted\\nmore'", None] == on_two_ranks(
             work
         )
+
+    def test_an_error_in_the_script(self, monkeypatch):
+        """Beside the trainer it is told, too, and shown as ever."""
+        shown = []
+        monkeypatch.setattr(sys, "excepthook", lambda kind, error, traceback: shown.append(error))
+        error = TypeError("planted in the script")
+
+        def work(watch):
+            if watch.rank == 1:
+                watch.report_end_of_script()
+                sys.excepthook(TypeError, error, None)
+            else:
+                watch.channel.all_gather("something", 0)
+
+        told = "Rank 1 failed after step 0, in its script: TypeError: planted in the script"
+        assert [told, None] == on_two_ranks(work)
+        assert [error] == shown
+
+    def test_a_script_that_fails_after_training(self, monkeypatch, watch):
+        """Has nobody to tell."""
+        monkeypatch.setattr(sys, "excepthook", lambda *error: None)
+        watch.report_end_of_script()
+        watch.finish(3, "its loop is over")
+        sys.excepthook(TypeError, TypeError("late"), None)
+        assert watch.channel.failure is None
 
     def test_an_engine_s_error(self):
         """What another rank did is raised in its place; an error of one's own is left alone."""

@@ -146,6 +146,32 @@ class TestFailures:
         )
         assert "Rank 0: last seen after step 4, in step 5." in told
 
+    def test_ranks_that_can_never_meet(self, connect):
+        """Are told long before the time limit: one has left the loop, the other is in its next step."""
+        first, second = connect(2, time_limit=300.0)
+        first.state.update(kind="busy", step=4, where="training")
+        second.state.update(kind="step", step=4, where="in step 5")
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(first.all_gather, "the end", 0)
+            told = second.wait_for_failure(10)
+            with pytest.raises(RankError, match="different places"):
+                waiting.result()
+        assert "Rank 0 and rank 1 wait for each other in different places" in told
+        assert "Rank 0: last seen after step 4, waiting for the others (the end)." in told
+        assert "Rank 1: last seen after step 4, in step 5." in told
+
+    @pytest.mark.parametrize(("kind", "step"), [("step", 3), ("variables", 4), ("busy", 4)])
+    def test_a_rank_that_may_still_come(self, connect, kind, step):
+        """Is waited for: it is in an earlier step, gets the chief's variables, or works."""
+        first, second = connect(2)
+        first.state.update(kind="busy", step=4, where="training")
+        second.state.update(kind=kind, step=step, where="somewhere")
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(first.all_gather, "the end", 0)
+            assert second.wait_for_failure(2.0) is None
+            second.all_gather("the end", 0)
+            assert [0, 0] == waiting.result()
+
     def test_a_chief_with_much_to_do(self, connect):
         """May take longer than the limit in a callback of its own."""
         first, second = connect(2, time_limit=0.5)

@@ -1,0 +1,32 @@
+"""train/rank_trainer.py in one process: what it says of callbacks. Several ranks are in test_collective.py and test_horovod.py."""
+
+from __future__ import annotations
+
+import pytest
+from fakes.models import Mean, threes
+
+from tensorpack_lite.callbacks import EarlyStopping, ModelSaver
+from tensorpack_lite.input_source.feed import FeedInput
+from tensorpack_lite.train.collective import CollectiveTrainer
+from tensorpack_lite.train.ranks import RankWatch
+from tensorpack_lite.utils.cluster import free_ports
+
+
+@pytest.fixture
+def trainer(monkeypatch):
+    """A trainer that believes that there are others."""
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    one, model = CollectiveTrainer(), Mean()
+    one.ranks = RankWatch(0, 1, ("127.0.0.1", free_ports(1)[0]), 10.0)
+    one.setup_graph(model.get_input_signature(), FeedInput(threes()), model.build_graph, model.get_optimizer)
+    yield one
+    one.ranks.channel.close()
+
+
+class TestCallbacks:
+    @pytest.mark.parametrize("chief_only", [True, False])
+    def test_early_stopping(self, trainer, tmp_path, caplog, chief_only):
+        """A warning, where it would end the training of the chief alone."""
+        stopping = EarlyStopping("cost").set_chief_only(chief_only)
+        trainer.setup_callbacks([ModelSaver(checkpoint_dir=str(tmp_path)), stopping], [])
+        assert chief_only == ("EarlyStopping is the chief's alone" in caplog.text)
