@@ -7,37 +7,42 @@ A datapoint's way through the house, and the packages it passes:
 
 `from tensorpack_lite import *` gives what `from tensorpack import *` gave. Importing changes nothing outside
 this package. TensorFlow takes seconds to import, so it is imported when the first name that needs it is asked for:
-worker processes and data scripts never pay for it. Where it is not installed, `dataflow` and `utils` are here and
-everything else says so.
+worker processes, data scripts and the launcher of ranks never pay for it. Where it is not installed, `dataflow` and `utils`
+are here and everything else says so.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from . import dataflow, utils
-from ._tensorflow_names import NAMES
+from . import utils
+from ._names import DATAFLOW_NAMES, TENSORFLOW_NAMES
 from ._version import __version__
-from .dataflow import *
 from .utils import *
 
 if TYPE_CHECKING:
+    from . import dataflow
     from ._with_tensorflow import *
+    from .dataflow import *
 
 __all__ = ["dataflow", "utils"]
 __all__ += utils.__all__
-__all__ += dataflow.__all__
+__all__ += DATAFLOW_NAMES
 if find_spec("tensorflow") is not None:
-    __all__ += NAMES
+    __all__ += TENSORFLOW_NAMES
 
 
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):  # what Python itself asks every module for
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "dataflow" or name in DATAFLOW_NAMES:
+        package = import_module(".dataflow", __name__)
+        return package if name == "dataflow" else getattr(package, name)
     if find_spec("tensorflow") is None:
         raise ImportError(f'{__name__}.{name} needs TensorFlow: pip install "tensorpack_lite[tf]"')
-    if name not in NAMES:
+    if name not in TENSORFLOW_NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from . import _with_tensorflow
 

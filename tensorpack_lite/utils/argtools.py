@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+from numbers import Integral
 from typing import Any, Callable, Hashable, Sequence, TypeVar
-
-import numpy as np
 
 from . import logger
 
@@ -195,7 +194,7 @@ def shape2d(a: int | Sequence[int]) -> list[int]:
 
     tensorpack: same; there a NumPy integer is refused, and the wrong length is an AssertionError.
     """
-    if isinstance(a, (int, np.integer)):
+    if isinstance(a, Integral):
         return [int(a), int(a)]
     if not isinstance(a, (list, tuple)):
         raise RuntimeError(f"shape2d: takes an integer or a list of two, got {type(a).__name__} {a!r}.")

@@ -233,7 +233,9 @@ class RankHub(threading.Thread):
     def _behind(self, now: float) -> str | None:
         """Look for a rank that the others have been waiting for longer than the limit."""
         present = {number: rank for number, rank in self._ranks.items() if not rank.has_left}
-        waiting = {n: r for n, r in present.items() if r.status.get("kind") in ("step", "variables", "gather")}
+        waiting = {
+            n: r for n, r in present.items() if r.status.get("kind") in ("step", "variables", "gather")
+        }
         if not any(now - rank.since > self._limit for rank in waiting.values()):
             return None
         furthest = max((r.status.get("kind") == "gather", r.status.get("step", 0)) for r in waiting.values())

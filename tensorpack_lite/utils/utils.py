@@ -22,12 +22,12 @@ import multiprocessing
 import os
 import sys
 from contextlib import contextmanager
-from typing import Any, Iterator, NamedTuple, Tuple, Union
-
-import numpy as np
-from tqdm import tqdm
+from typing import TYPE_CHECKING, Any, Iterator, NamedTuple, Tuple, Union
 
 from . import logger
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = [
     "WorkerStream",
@@ -67,6 +67,8 @@ def get_rng(obj: object = None) -> np.random.RandomState:
 
     tensorpack: same; there a fixed seed gives every object of every process the same stream.
     """
+    import numpy as np
+
     key = _stream.next_key()
     if key is None:
         return np.random.RandomState(np.frombuffer(os.urandom(32), dtype=np.uint32))
@@ -236,6 +238,8 @@ def get_tqdm(*args: Any, **kwargs: Any) -> Any:
 
     tensorpack: same.
     """
+    from tqdm import tqdm
+
     return tqdm(*args, **get_tqdm_kwargs(**kwargs))
 
 

@@ -68,12 +68,20 @@ def test_no_name_twice():
     assert [] == sorted({n for n in names if names.count(n) > 1})
 
 
-def test_the_names_that_need_tensorflow_are_all_written_down():
-    """The facade knows them without importing them; `_tensorflow_names.py` has exactly what the packages have."""
-    from tensorpack_lite import _with_tensorflow
-    from tensorpack_lite._tensorflow_names import NAMES
+def test_names_that_are_imported_late_are_all_written_down():
+    """The facade knows them without importing them; `_names.py` has exactly what the packages have."""
+    from tensorpack_lite import _with_tensorflow, dataflow
+    from tensorpack_lite._names import DATAFLOW_NAMES, TENSORFLOW_NAMES
 
-    assert sorted(_with_tensorflow.__all__) == list(NAMES)
+    assert sorted(_with_tensorflow.__all__) == TENSORFLOW_NAMES
+    assert sorted(dataflow.__all__) == DATAFLOW_NAMES
+
+
+@pytest.mark.slow
+def test_the_launcher_imports_next_to_nothing():
+    """Ranks start only after it has: not even NumPy."""
+    code = "import json, sys, tensorpack_lite.launch; print(json.dumps([m in sys.modules for m in ('numpy', 'tqdm')]))"
+    assert fresh_python(code) == [False, False]
 
 
 @pytest.mark.slow

@@ -64,6 +64,11 @@ INSIDE_A_FUNCTION = {
         "tensorpack_lite._with_tensorflow",
     ): "TensorFlow takes seconds to import: worker processes and data scripts do without",
     (
+        "utils/utils.py",
+        "numpy",
+    ): "the launcher of ranks needs nothing but the standard library, and ranks wait for it",
+    ("utils/utils.py", "tqdm"): "as NumPy",
+    (
         "cli/main.py",
         "tensorpack_lite.compat",
     ): "only a command that imported TensorFlow raises its errors; others run without it",

@@ -1,10 +1,67 @@
-"""The names of the facade that need TensorFlow, known without importing it; a test compares them with the packages."""
+"""The names that the facade gets from packages when they are asked for, known without importing them; a test compares."""
 
 from __future__ import annotations
 
-__all__ = ["NAMES"]
+__all__ = ["DATAFLOW_NAMES", "TENSORFLOW_NAMES"]
 
-NAMES = [
+DATAFLOW_NAMES = [
+    "AugmentImageComponent",
+    "AugmentImageComponents",
+    "AugmentImageCoordinates",
+    "BatchData",
+    "BatchDataByShape",
+    "CacheData",
+    "CaffeLMDB",
+    "ConcatData",
+    "DataFlow",
+    "DataFlowTerminated",
+    "DataFromGenerator",
+    "DataFromIterable",
+    "DataFromList",
+    "DataFromQueue",
+    "FakeData",
+    "FixedSizeData",
+    "HDF5Data",
+    "HDF5Serializer",
+    "ImageFromFile",
+    "JoinData",
+    "LMDBData",
+    "LMDBDataDecoder",
+    "LMDBSerializer",
+    "LocallyShuffleData",
+    "MapData",
+    "MapDataComponent",
+    "MultiProcessMapAndBatchData",
+    "MultiProcessMapAndBatchDataZMQ",
+    "MultiProcessMapData",
+    "MultiProcessMapDataZMQ",
+    "MultiProcessPrefetchData",
+    "MultiProcessRunner",
+    "MultiProcessRunnerZMQ",
+    "MultiThreadMapData",
+    "MultiThreadPrefetchData",
+    "MultiThreadRunner",
+    "NumpySerializer",
+    "PrefetchData",
+    "PrefetchDataZMQ",
+    "PrintData",
+    "ProxyDataFlow",
+    "RNGDataFlow",
+    "RandomChooseData",
+    "RandomMixData",
+    "RemoteDataZMQ",
+    "RepeatedData",
+    "RepeatedDataPoint",
+    "SVMLightData",
+    "SelectComponent",
+    "TFRecordSerializer",
+    "TestDataSpeed",
+    "dataset",
+    "imgaug",
+    "send_dataflow_zmq",
+]
+
+TENSORFLOW_NAMES = [
     "AsyncMultiGPUTrainer",
     "AutoResumeTrainConfig",
     "AvgPooling",
