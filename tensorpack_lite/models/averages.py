@@ -52,8 +52,14 @@ def update_average(average: Any, value: Any, momentum: float) -> Any:
             "updated. Let it return variables with trainable=False as they are, or pass ema_update='skip'."
         )
     with tf.name_scope("AssignMovingAvg"):
-        change = (shared_read(average) - value) * _share_of_new(momentum, value.dtype)
-        return average.assign_sub(change, read_value=False)
+        difference, share = shared_read(average) - value, _share_of_new(momentum, value.dtype)
+        handle = getattr(average, "handle", None)
+        if handle is None:
+            return average.assign_sub(difference * share, read_value=False)
+        # the same in one operation: average -= share * difference
+        return tf.raw_ops.ResourceApplyGradientDescent(
+            var=handle, alpha=share, delta=difference, name="update"
+        )
 
 
 def add_to_update_ops(updates: list[Any]) -> None:

@@ -34,6 +34,7 @@ from .normalization import (
     normalize_with_correction,
 )
 from .registry import layer_register
+from .variables import same_constant
 
 __all__ = ["BatchNorm", "BatchRenorm"]
 
@@ -204,12 +205,13 @@ def BatchRenorm(
     channels = require_known_channels("BatchRenorm", inputs, axis)
     training = require_tower_context(layer_title("BatchRenorm")).is_training
     dtype = statistics_dtype(inputs)
-    gamma, beta = affine_parameters(channels, dtype, center, scale, None, gamma_initializer)
-    mean = create_average("moving_mean", channels, dtype, tf.zeros_initializer())
-    variance = create_average("moving_variance", channels, dtype, tf.ones_initializer())
-    stddev = create_average("moving_stddev", channels, dtype, tf.ones_initializer())
-    renorm_mean = create_average("renorm_mean", channels, dtype, tf.zeros_initializer())
-    renorm_stddev = create_average("renorm_stddev", channels, dtype, tf.ones_initializer())
+    zeros, ones = same_constant(0.0), same_constant(1.0)
+    gamma, beta = affine_parameters(channels, dtype, center, scale, zeros, gamma_initializer or ones)
+    mean = create_average("moving_mean", channels, dtype, zeros)
+    variance = create_average("moving_variance", channels, dtype, ones)
+    stddev = create_average("moving_stddev", channels, dtype, ones)
+    renorm_mean = create_average("renorm_mean", channels, dtype, zeros)
+    renorm_stddev = create_average("renorm_stddev", channels, dtype, ones)
     collect_model_variables([mean, variance, stddev, renorm_mean, renorm_stddev])
     weights = NormWeights(gamma, beta, mean, variance)
 
@@ -240,9 +242,12 @@ def BatchRenorm(
 def _create_weights(
     channels: int, dtype: Any, center: bool, scale: bool, beta_initializer: Any, gamma_initializer: Any
 ) -> NormWeights:
-    gamma, beta = affine_parameters(channels, dtype, center, scale, beta_initializer, gamma_initializer)
-    mean = create_average("mean/EMA", channels, dtype, tf.zeros_initializer())
-    variance = create_average("variance/EMA", channels, dtype, tf.ones_initializer())
+    zeros, ones = same_constant(0.0), same_constant(1.0)
+    gamma, beta = affine_parameters(
+        channels, dtype, center, scale, beta_initializer or zeros, gamma_initializer or ones
+    )
+    mean = create_average("mean/EMA", channels, dtype, zeros)
+    variance = create_average("variance/EMA", channels, dtype, ones)
     return NormWeights(gamma, beta, mean, variance)
 
 

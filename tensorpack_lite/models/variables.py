@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, ContextManager, Mapping
+import math
+from typing import Any, Callable, ContextManager, Mapping, Sequence
+
+import numpy as np
 
 from ..compat import tensorflow
 from ..compat import tfv1 as tf
@@ -17,6 +20,7 @@ __all__ = [
     "is_variable",
     "rename_get_variable",
     "rename_tflayer_get_variable",
+    "same_constant",
     "shared_constant",
 ]
 
@@ -115,11 +119,42 @@ def rename_tflayer_get_variable() -> ContextManager[None]:
 
 def default_kernel_initializer() -> Any:
     """
-    Make the initializer of weights: normal with standard deviation sqrt(2 / fan_in), not truncated.
+    Get the initializer of weights: normal with standard deviation sqrt(2 / fan_in), not truncated.
 
     Source: He, Zhang, Ren, Sun 2015, "Delving deep into rectifiers", section 2.2.
     """
-    return tf.variance_scaling_initializer(2.0, mode="fan_in", distribution="untruncated_normal")
+    return _he_normal
+
+
+def _he_normal(shape: Sequence[int], dtype: Any = tf.float32, partition_info: Any = None) -> Any:
+    """As `tf.variance_scaling_initializer`, in four operations a variable where that has six."""
+    whole = shape if partition_info is None else partition_info.full_shape
+    fan_in = max(1, int(np.prod(whole[:-1])))
+    seed, seed2 = tf.get_seed(None)
+    normal = tf.raw_ops.RandomStandardNormal(
+        shape=tf.constant(shape, tf.int32), dtype=dtype, seed=seed, seed2=seed2
+    )
+    return normal * math.sqrt(2 / fan_in)
+
+
+def same_constant(value: float) -> Callable[..., Any]:
+    """
+    Make an initializer for the vectors of one layer: all of one shape begin with the same operation.
+
+    In a model of many layers that are hundreds of operations less.
+
+    Args:
+        value: of each element.
+    """
+    constants: dict[Any, Any] = {}
+
+    def initialize(shape: Sequence[int], dtype: Any = tf.float32, partition_info: Any = None) -> Any:
+        key = (tf.get_default_graph(), tuple(shape), tf.as_dtype(dtype))
+        if key not in constants:
+            constants[key] = tf.constant(value, dtype, shape)
+        return constants[key]
+
+    return initialize
 
 
 def shared_constant(value: Any, dtype: Any) -> Any:

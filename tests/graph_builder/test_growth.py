@@ -122,3 +122,14 @@ def test_one_multiplication_for_all_weight_decay():
         )
         names = [op.name for op in graph.get_operations() if "L2Loss" in op.name and op.type == "Mul"]
     assert NUM_WEIGHTS == len(names)
+
+
+def test_the_vectors_of_a_batch_norm_begin_with_two_constants():
+    """However many channels they have: gamma and variance with ones, beta and mean with zeros."""
+    with tf.Graph().as_default(), TowerContext("", is_training=True):
+        variables = BatchNorm("bn", tf.zeros([2, 3, 3, 5000])).variables
+        initial = [var.initializer.inputs[1] for var in (variables.gamma, variables.variance)]
+        initial += [var.initializer.inputs[1] for var in (variables.beta, variables.mean)]
+    assert initial[0] is initial[1]
+    assert initial[2] is initial[3]
+    assert ["Const"] * 4 == [tensor.op.type for tensor in initial]

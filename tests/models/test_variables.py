@@ -13,6 +13,7 @@ from tensorpack_lite.models.variables import (
     is_variable,
     rename_get_variable,
     rename_tflayer_get_variable,
+    same_constant,
     shared_constant,
 )
 from tensorpack_lite.tfutils.tower.context import TowerContext, TrainTowerContext
@@ -80,6 +81,23 @@ class TestInitializer:
         assert abs(values.std() / stddev - 1) < 0.01
         assert np.abs(values).max() > 4 * stddev
 
+    def test_seeds_and_parts(self):
+        """It obeys the graph's seed; a part of a variable knows the fan-in of the whole."""
+        values = []
+        for _ in range(2):
+            with tf.Graph().as_default(), tf.Session() as session:
+                tf.set_random_seed(3)
+                parts = tf.get_variable(
+                    "w",
+                    [1000, 40],
+                    initializer=default_kernel_initializer(),
+                    partitioner=tf.fixed_size_partitioner(4),
+                )
+                session.run(tf.global_variables_initializer())
+                values.append(session.run(tf.convert_to_tensor(parts)))
+        assert np.array_equal(values[0], values[1])
+        assert (2 / 1000) ** 0.5 == pytest.approx(values[0].std(), rel=0.02)
+
     @pytest.mark.parametrize(
         "build",
         [lambda x: Conv2D("x", x, 256, 3), lambda x: FullyConnected("x", tf.reshape(x, [-1, 144]), 2304)],
@@ -145,6 +163,36 @@ def test_is_variable(use_resource):
     var = tf.get_variable("v", [2], use_resource=use_resource)
     assert is_variable(var)
     assert not is_variable(tf.identity(var))
+
+
+class TestSameConstant:
+    def test_one_a_shape(self, sess):
+        """Of each shape and dtype; each variable has a value of its own all the same."""
+        ones = same_constant(1.0)
+        shapes = {"a": [3], "b": [3], "c": [4], "d": [3]}
+        made = {
+            name: tf.get_variable(
+                name, shape, tf.float64 if name == "d" else tf.float32, ones, use_resource=True
+            )
+            for name, shape in shapes.items()
+        }
+        sess.run(tf.global_variables_initializer())
+        sess.run(made["a"].assign_add([1.0, 2.0, 3.0]))
+        values = sess.run(made)
+        assert [2, 3, 4] == values["a"].tolist()
+        for name in "bcd":
+            assert [1] * shapes[name][0] == values[name].tolist()
+        initial = {name: var.initializer.inputs[1] for name, var in made.items()}
+        assert initial["a"] is initial["b"]
+        assert 3 == len({tensor.name for tensor in initial.values()})
+
+    def test_another_graph(self):
+        """Has another one."""
+        ones, found = same_constant(1.0), []
+        for _ in range(2):
+            with tf.Graph().as_default() as graph:
+                found.append(ones([3], tf.float32))
+                assert found[-1].graph is graph
 
 
 class TestSharedConstant:
