@@ -127,14 +127,14 @@ def default_kernel_initializer() -> Any:
 
 
 def _he_normal(shape: Sequence[int], dtype: Any = tf.float32, partition_info: Any = None) -> Any:
-    """As `tf.variance_scaling_initializer`, in four operations a variable where that has six."""
+    """As `tf.variance_scaling_initializer`, with half of its operations."""
     whole = shape if partition_info is None else partition_info.full_shape
     fan_in = max(1, int(np.prod(whole[:-1])))
     seed, seed2 = tf.get_seed(None)
     normal = tf.raw_ops.RandomStandardNormal(
         shape=tf.constant(shape, tf.int32), dtype=dtype, seed=seed, seed2=seed2
     )
-    return normal * math.sqrt(2 / fan_in)
+    return normal * shared_constant(math.sqrt(2 / fan_in), dtype)
 
 
 def same_constant(value: float) -> Callable[..., Any]:
