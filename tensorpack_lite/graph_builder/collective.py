@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Sequence
 from ..compat import TF_VERSION, tensorflow
 from ..compat import tfv1 as tf
 from ..tfutils.gradproc import GradVars
+from ..tfutils.reads import shared_read
 from ..tfutils.scope_utils import under_name_scope
 from ..utils import logger
 from .allreduce import next_instance_key
@@ -121,7 +122,7 @@ def broadcast_variables(variables: Sequence[Any], group: RankGroup) -> Any:
     if kept:
         logger.warning(f"These variables are not broadcast, since they hold no numbers: {', '.join(kept)}")
     variables = [var for var in variables if var.dtype.base_dtype in _TRAVELS_AS]
-    values = [var.read_value() for var in variables]
+    values = [tf.convert_to_tensor(shared_read(var)) for var in variables]
     send = _Broadcaster(group)
     with tf.control_dependencies(values):
         received: List[Any] = [None] * len(values)
@@ -129,7 +130,7 @@ def broadcast_variables(variables: Sequence[Any], group: RankGroup) -> Any:
             for i, value in zip(bucket, send([values[i] for i in bucket])):
                 received[i] = value
     with tf.control_dependencies(received):
-        return tf.group(*[var.assign(value) for var, value in zip(variables, received)])
+        return tf.group(*[var.assign(value, read_value=False) for var, value in zip(variables, received)])
 
 
 class _Ordered:

@@ -10,6 +10,7 @@ from typing import Any, Sequence
 
 from ..compat import tfv1 as tf
 from ..tfutils.gradproc import GradVars
+from ..tfutils.reads import shared_read
 from ..tfutils.scope_utils import under_name_scope
 from ..utils import logger
 
@@ -66,12 +67,12 @@ def broadcast_horovod_variables(variables: Sequence[Any], hvd: Any) -> Any:
     kept = [var.op.name for var in variables if var.dtype.base_dtype not in _MOVES | _BYTES]
     if kept:
         logger.warning(f"These variables are not broadcast, since they hold no numbers: {', '.join(kept)}")
-    return tf.group(*[var.assign(_value_of_rank_0(var, hvd)) for var in moved])
+    return tf.group(*[var.assign(_value_of_rank_0(var, hvd), read_value=False) for var in moved])
 
 
 def _value_of_rank_0(variable: Any, hvd: Any) -> Any:
     dtype = variable.dtype.base_dtype
-    value = variable.read_value()
+    value = tf.convert_to_tensor(shared_read(variable))
     sent = tf.bitcast(value, tf.uint8) if dtype in _BYTES else value
     name = f"variable.{variable.op.name.replace('/', '.')}"
     received = hvd.broadcast(sent, root_rank=0, name=name, ignore_name_scope=True)
