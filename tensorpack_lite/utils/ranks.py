@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import selectors
 import socket
 import sys
 import threading
@@ -202,7 +203,7 @@ class RankChannel:
                 connection.sendall(
                     pack({"type": "hello", "rank": self.rank, "size": self.size, "token": TOKEN})
                 )
-                connection.settimeout(INTERVAL_SECONDS)
+                connection.settimeout(self.time_limit)  # for sending: what reads waits by itself
                 return connection
             except OSError as error:
                 if time.monotonic() > deadline:
@@ -221,10 +222,7 @@ class RankChannel:
             self._send({"type": "status", "status": status})
             silent = time.monotonic() - self._heard
             if silent > self.time_limit and self.rank != 0:
-                self._note(
-                    f"Rank 0, the chief, has been silent for {self.time_limit:g} s, {describe(self._chief)}. Its process is "
-                    "stopped, or its machine cannot be reached."
-                )
+                self._note_silence()
             if self.failure is not None:
                 self._see_to_the_end()
                 return
@@ -242,24 +240,26 @@ class RankChannel:
 
     def _listen_to_hub(self) -> None:
         rest = bytearray()  # a long line is not copied each time that more of it comes
-        while not self._closed and self.failure is None:
-            try:
-                data = self._socket.recv(1 << 16)
-            except socket.timeout:
-                continue
-            except OSError:
-                data = b""
-            if not data:
-                if not self._closed:
-                    self._note(f"Rank 0, the chief, has died without a word, {describe(self._chief)}.")
-                return
-            self._heard = time.monotonic()
-            rest += data
-            if b"\n" not in data:
-                continue
-            *lines, rest = rest.split(b"\n")
-            for line in lines:
-                self._receive(json.loads(line.decode("utf-8")))
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._socket, selectors.EVENT_READ)
+            while not self._closed and self.failure is None:
+                if not selector.select(INTERVAL_SECONDS):
+                    continue
+                try:
+                    data = self._socket.recv(1 << 16)
+                except OSError:
+                    data = b""
+                if not data:
+                    if not self._closed:
+                        self._note(f"Rank 0, the chief, has died without a word, {describe(self._chief)}.")
+                    return
+                self._heard = time.monotonic()
+                rest += data
+                if b"\n" not in data:
+                    continue
+                *lines, rest = rest.split(b"\n")
+                for line in lines:
+                    self._receive(json.loads(line.decode("utf-8")))
 
     def _receive(self, message: dict[str, Any]) -> None:
         if message["type"] == "tick":
@@ -276,9 +276,19 @@ class RankChannel:
             self.failure = self.failure or failure
             self._news.notify_all()
 
+    def _note_silence(self) -> None:
+        self._note(
+            f"Rank 0, the chief, has been silent for {self.time_limit:g} s, {describe(self._chief)}. Its process is "
+            "stopped, or its machine cannot be reached."
+        )
+
     def _send(self, message: dict[str, Any]) -> None:
         with self._sending, suppress(OSError):  # the listening thread finds out what happened
-            self._socket.sendall(pack(message))
+            try:
+                self._socket.sendall(pack(message))
+            except socket.timeout:  # half of it is on its way: nothing may follow
+                self._note_silence()
+                self._socket.shutdown(socket.SHUT_WR)
 
 
 def _text(address: tuple[str, int]) -> str:

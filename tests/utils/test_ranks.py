@@ -12,6 +12,7 @@ import pytest
 
 from tensorpack_lite.utils import ranks
 from tensorpack_lite.utils.cluster import free_ports
+from tensorpack_lite.utils.rank_hub import RankHub
 from tensorpack_lite.utils.ranks import RankChannel, RankError
 
 
@@ -160,17 +161,38 @@ class TestFailures:
         assert "Rank 0: last seen after step 4, waiting for the others (the end)." in told
         assert "Rank 1: last seen after step 4, in step 5." in told
 
-    @pytest.mark.parametrize(("kind", "step"), [("step", 3), ("variables", 4), ("busy", 4)])
-    def test_a_rank_that_may_still_come(self, connect, kind, step):
-        """Is waited for: it is in an earlier step, gets the chief's variables, or works."""
+    def test_ranks_in_two_gathers(self, connect):
+        """Can never meet either."""
+        channels = connect(2, time_limit=300.0)
+
+        def gather(channel):
+            with pytest.raises(RankError, match="wait for each other in different places"):
+                channel.all_gather(f"number {channel.rank}", 0)
+
+        together(channels, gather)
+
+    @pytest.mark.parametrize(
+        ("kind", "step", "has_data"),
+        [("step", 3, True), ("variables", 4, True), ("busy", 4, True), ("step", 4, False)],
+    )
+    def test_a_rank_that_may_still_come(self, connect, kind, step, has_data):
+        """Is waited for: in an earlier step, with the chief's variables, at work, about to see the end of the data."""
         first, second = connect(2)
-        first.state.update(kind="busy", step=4, where="training")
+        first.state.update(kind="busy", step=4, where="training", has_data=has_data)
         second.state.update(kind=kind, step=step, where="somewhere")
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(first.all_gather, "the end", 0)
             assert second.wait_for_failure(2.0) is None
             second.all_gather("the end", 0)
             assert [0, 0] == waiting.result()
+
+    def test_a_rank_that_waits_for_one_that_has_left(self, connect):
+        """Is told so, soon."""
+        first, second = connect(2, time_limit=300.0)
+        first.state.update(kind="step", step=4, where="in step 5")
+        second.close()
+        told = first.wait_for_failure(10)
+        assert "Rank 1 has left, and rank 0 waits for it, last seen after step 4, in step 5." == told
 
     def test_a_chief_with_much_to_do(self, connect):
         """May take longer than the limit in a callback of its own."""
@@ -240,3 +262,41 @@ def wait_until(condition):
     while not condition():
         assert time.monotonic() < deadline, threading.enumerate()
         time.sleep(0.01)
+
+
+class TestSlowHub:
+    """What a rank sends while the hub does not read."""
+
+    @pytest.fixture
+    def reading(self, monkeypatch):
+        """The hub reads only while nobody holds this."""
+        lock, read = threading.Lock(), RankHub._read
+
+        def wait_and_read(hub, connection):
+            with lock:
+                read(hub, connection)
+
+        monkeypatch.setattr(RankHub, "_read", wait_and_read)
+        return lock
+
+    def test_much_arrives_whole(self, connect, reading):
+        """Though sending has to wait."""
+        (first, second), long = connect(2), "v" * 20_000_000
+        reading.acquire()
+        threading.Timer(1.5, reading.release).start()
+        values = together([first, second], lambda c: c.gather("values", long if c.rank else ""))
+        assert ["", long] == values[0]
+        assert [None, None] == [first.failure, second.failure]
+
+    def test_no_longer_than_the_limit(self, connect, reading):
+        """Then the rank gives up, and what it has not sent whole is all that it sent."""
+        first, second = connect(2, time_limit=1.0)
+        reading.acquire()
+        begun = time.monotonic()
+        with pytest.raises(RankError, match="Rank 0, the chief, has been silent for 1 s"):
+            second.gather("values", "v" * 20_000_000)
+        assert time.monotonic() - begun < 2.0
+        with pytest.raises(OSError, match="(?i)pipe"):
+            second._socket.sendall(b"more")
+        reading.release()
+        assert "Rank 1 has died without a word" in first.wait_for_failure(3)
