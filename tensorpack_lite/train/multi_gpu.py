@@ -91,14 +91,16 @@ class _MultiGPUTrainer(SingleCostTrainer):
         batch = _batch_size(self.towers, self._source)
         text = f"{num_towers} tower{'s' if num_towers > 1 else ''} x "
         text += f"batch {batch} = total batch {num_towers * batch}" if batch else "the data's own batch"
-        accumulated = _steps_per_update(self._get_opt_fn())  # type: ignore[misc]
+        # a subclass may build its towers without our `_make_get_grad_fn`, or set its input up itself
+        accumulated = 1 if self._get_opt_fn is None else _steps_per_update(self._get_opt_fn())
         if accumulated > 1:
             text += f", and {accumulated} steps make an update"
         text += f"; {num_towers * steps_per_epoch} datapoints an epoch"
         try:
-            text += f"; the data holds {self._source.size()}"  # type: ignore[union-attr]
+            size = None if self._source is None else self._source.size()
         except NotImplementedError:
-            text += "; how many the data holds is not known"
+            size = None
+        text += "; how many the data holds is not known" if size is None else f"; the data holds {size}"
         logger.info(text + ".")
 
 
@@ -310,11 +312,16 @@ def _steps_per_update(optimizer: Any) -> int:
 
 
 def _batch_size(towers: Any, source: Any) -> int | None:
-    """Find how many samples a datapoint holds: in the graph, or else what a DataFlow says of itself."""
-    shape = towers.training()[0].inputs[0].shape if len(towers.training()) else tf.TensorShape(None)
-    if shape.ndims and shape.as_list()[0]:
-        return shape.as_list()[0]
-    return _batch_size_of_data(source)
+    """
+    Find how many samples a datapoint holds: the first dimension that all inputs of a tower have in the graph, or else what a
+    DataFlow says of itself.
+    """
+    shapes = [tensor.shape for tensor in towers.training()[0].inputs] if len(towers.training()) else []
+    # a scalar has no samples, so it agrees with no other input
+    first = {0 if shape.ndims == 0 else shape.as_list()[0] for shape in shapes if shape.ndims is not None}
+    first.discard(None)
+    size = first.pop() if len(first) == 1 else None
+    return size or _batch_size_of_data(source)
 
 
 def _batch_size_of_data(source: Any) -> int | None:

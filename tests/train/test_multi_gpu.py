@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fakes.models import Golden, Mean, threes
+from fakes.models import FinalW, Golden, Mean, threes
 
 from tensorpack_lite.callbacks import RunOp
 from tensorpack_lite.compat import tfv1 as tf
@@ -15,7 +15,7 @@ from tensorpack_lite.dataflow.raw import DataFromList
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.queueing import BatchQueueInput, QueueInput
 from tensorpack_lite.input_source.staging import StagingInput
-from tensorpack_lite.input_source.tensor import DummyConstantInput
+from tensorpack_lite.input_source.tensor import DummyConstantInput, TensorInput
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.tfutils.optimizer import AccumGradOptimizer, apply_grad_processors
 from tensorpack_lite.tfutils.sesscreate import NewSessionCreator
@@ -170,6 +170,38 @@ class TestEachKind:
             == line
         )
 
+    @pytest.mark.parametrize(
+        ("shapes", "said"),
+        [
+            ([[7, 3], [7]], "batch 7 = total batch 7"),
+            ([[7, 3], [None], None], "batch 7 = total batch 7"),
+            ([[32, 32, 3], []], "the data's own batch"),
+            ([[], [7]], "the data's own batch"),
+            ([[8], [9]], "the data's own batch"),
+            ([[None], None], "the data's own batch"),
+            ([], "the data's own batch"),
+        ],
+    )
+    def test_size_of_a_batch_in_the_graph(self, kind, run, log_lines, shapes, said):
+        """It is the first dimension of all inputs that have a known one; where they disagree, it is not made up."""
+
+        class Model(Mean):
+            def inputs(self):
+                return [tf.TensorSpec(shape, tf.float32, f"x{i}") for i, shape in enumerate(shapes)]
+
+            def build_graph(self, *inputs):
+                return super().build_graph(
+                    tf.add_n([tf.reduce_mean(x) for x in inputs] or [tf.constant(3.0)])
+                )
+
+        def tensors():
+            values = [tf.ones([7 if side is None else side for side in shape or []]) for shape in shapes]
+            return [tf.placeholder_with_default(value, shape) for value, shape in zip(values, shapes)]
+
+        run(set_up(kind(1), Model(), TensorInput(tensors)))
+        expected = f"1 tower x {said}; 2 datapoints an epoch; how many the data holds is not known."
+        assert expected == next(line for line in log_lines if line.startswith("1 tower x "))
+
 
 class TestDefaultPrefetch:
     def test_several_devices(self):
@@ -241,6 +273,43 @@ class TestParameterServer:
             ValueError, match="gradients of different variables: tower 0 of 1, tower 1 of 2; outside"
         ):
             set_up(SyncMultiGPUTrainerParameterServer(2), Model())
+
+
+class TestSubclass:
+    def test_gradients_of_its_own(self, run, log_lines):
+        """A subclass may build its towers itself: it trains, and how many steps make an update is taken to be one."""
+
+        class Trainer(SyncMultiGPUTrainerParameterServer):
+            def _setup_graph(self, input, get_cost_fn, get_opt_fn):
+                def build_tower():
+                    cost = get_cost_fn(*input.get_input_tensors())
+                    return get_opt_fn().compute_gradients(cost, tf.trainable_variables())
+
+                self.train_op = self._builder.build(
+                    self._builder.call_for_each_tower(build_tower), get_opt_fn
+                )
+                return []
+
+        last = FinalW()
+        run(set_up(Trainer(2)), last)
+        assert 3 - 3 / 2**4 == last.w
+        wanted = "2 towers x the data's own batch; 4 datapoints an epoch; the data holds 10."
+        assert wanted in log_lines
+
+    def test_an_input_of_its_own(self, run, log_lines):
+        """A subclass may set the input up itself: then nothing is known of the data."""
+
+        class Trainer(SyncMultiGPUTrainerParameterServer):
+            def _setup_input(self, input_signature, input):
+                return input.setup(input_signature)
+
+        last = FinalW()
+        run(set_up(Trainer(2)), last)
+        assert 3 - 3 / 2**4 == last.w
+        wanted = (
+            "2 towers x the data's own batch; 4 datapoints an epoch; how many the data holds is not known."
+        )
+        assert wanted in log_lines
 
 
 class TestReplicated:
