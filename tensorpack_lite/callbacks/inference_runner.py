@@ -151,6 +151,33 @@ class InferenceRunnerBase(Callback):
         except NotImplementedError:
             return None
 
+    def _run_datapoint(self, num_done: int, size: int | None, session: Any = None) -> bool:
+        """
+        Run one datapoint, or what another session runs at once.
+
+        Returns:
+            False when the input has ended, which it may only where its size allows.
+        """
+        try:
+            (session or self._hooked_sess).run([])
+        except tf.errors.OutOfRangeError:
+            return False
+        except StopIteration as end:
+            if size is None:
+                return False
+            message = (
+                f"{type(self).__name__} '{self._tower_name}': the input ended after {num_done} datapoints, but its size is "
+                f"{size}. Make len() of the DataFlow the number of datapoints it gives."
+            )
+            logger.error(message)
+            raise StopIteration(message) from end
+        except tf.errors.CancelledError:
+            logger.error(
+                "%s '%s' was cancelled after %d datapoints.", type(self).__name__, self._tower_name, num_done
+            )
+            raise
+        return True
+
 
 class InferenceRunner(InferenceRunnerBase):
     """
@@ -225,28 +252,6 @@ class InferenceRunner(InferenceRunnerBase):
         for inf in self.infs:
             inf.trigger_epoch()
 
-    def _run_datapoint(self, num_done: int, size: int | None) -> bool:
-        """Run one datapoint; returns False when the input has ended, which it may only where its size allows."""
-        try:
-            self._hooked_sess.run([])
-        except tf.errors.OutOfRangeError:
-            return False
-        except StopIteration as end:
-            if size is None:
-                return False
-            message = (
-                f"InferenceRunner '{self._tower_name}': the input ended after {num_done} datapoints, but its size is {size}. "
-                "Make len() of the DataFlow the number of datapoints it gives."
-            )
-            logger.error(message)
-            raise StopIteration(message) from end
-        except tf.errors.CancelledError:
-            logger.error(
-                "InferenceRunner '%s' was cancelled after %d datapoints.", self._tower_name, num_done
-            )
-            raise
-        return True
-
 
 def _reuse_variables() -> Any:
     return tf.variable_scope(tf.get_variable_scope(), reuse=True, auxiliary_name_scope=False)
@@ -275,7 +280,8 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
     Example:
         >>> DataParallelInferenceRunner(validation_df, [ClassificationError("wrong-top1")], gpus=2)
 
-    Note: each round logs how many datapoints and samples it counted.
+    Note: each round logs how many datapoints and samples it counted. An input that ends early ends the round; datapoints that
+    were too few for a run of all towers are not counted then.
 
     tensorpack: same; there it is chance which tower gets which datapoint.
     """
@@ -336,13 +342,13 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
         self._input_source.reset_state()
         size, num_towers = self._input_source.size(), len(self._gpus)
         self._count.datapoints = self._count.samples = 0
+        sessions = [(self._parallel_sess, num_towers)] * (size // num_towers)
+        sessions += [(self._hooked_sess, 1)] * (size % num_towers)
         with get_tqdm(total=size, desc=self._tower_name) as bar:
-            for _ in range(size // num_towers):
-                self._parallel_sess.run([])
-                bar.update(num_towers)
-            for _ in range(size % num_towers):
-                self._hooked_sess.run([])
-                bar.update()
+            for session, number in sessions:
+                if not self._run_datapoint(self._count.datapoints, size, session):
+                    break
+                bar.update(number)
         logger.info(
             f"{self}: counted {self._count.datapoints} datapoints, {self._count.samples} samples, on {num_towers} towers."
         )

@@ -10,6 +10,7 @@ from fakes.trainers import ScalingTrainer, run
 from tensorpack_lite.callbacks.inference import ScalarStats
 from tensorpack_lite.callbacks.inference_runner import DataParallelInferenceRunner, InferenceRunner
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.base import DataFlow, DataFlowTerminated
 from tensorpack_lite.dataflow.batch import BatchData
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
 from tensorpack_lite.input_source.feed import FeedInput
@@ -107,6 +108,58 @@ def test_with_replicas():
         for name in ("InferenceTower0/", "InferenceTower1/")
     }
     assert {"InferenceTower0/": {"tower1/w"}, "InferenceTower1/": {"w"}} == read
+
+
+class Ends(DataFlow):
+    """Says that it has `size` datapoints, and ends for good after `given` of them."""
+
+    def __init__(self, given, size):
+        self.given, self.size = given, size
+
+    def __len__(self):
+        return self.size
+
+    def __iter__(self):
+        for i in range(self.given):
+            yield [np.float32([i])]
+        raise DataFlowTerminated("over")
+
+
+class TestEnd:
+    @pytest.mark.parametrize("given", [0, 4, 5, 6])
+    def test_of_the_input_ends_the_round(self, given, log_lines):
+        """As with InferenceRunner: the rest is skipped, the inferencers report, and training goes on."""
+        collect = CollectX()
+        trainer = run(ScalingTrainer(), [DataParallelInferenceRunner(Ends(given, 7), collect, 2)])
+        assert [[[float(i)] for i in range(given // 2 * 2)], []] == collect.rounds
+        assert 2 == trainer.epoch_num
+        assert 2 == len([line for line in log_lines if "datapoints, " in line and "on 2 towers" in line])
+
+    def test_by_stop_iteration(self):
+        """It is an error that says where the data ended, as the size is known."""
+
+        class Stop(CollectX):
+            def _on_fetches(self, results):
+                if len(self.rounds[-1]) == 2:
+                    raise StopIteration
+                super()._on_fetches(results)
+
+        match = "DataParallelInferenceRunner 'InferenceTower': the input ended after 2 datapoints, but its size is 5"
+        with pytest.raises(StopIteration, match=match):
+            run(ScalingTrainer(), [DataParallelInferenceRunner(samples(5, 1), Stop(), 2)])
+
+    def test_by_being_cancelled(self, log_lines):
+        """It is an error, after so many datapoints."""
+
+        class Cancel(CollectX):
+            def _on_fetches(self, results):
+                if len(self.rounds[-1]) == 4:
+                    raise tf.errors.CancelledError(None, None, "cancelled")
+                super()._on_fetches(results)
+
+        with pytest.raises(tf.errors.CancelledError):
+            run(ScalingTrainer(), [DataParallelInferenceRunner(samples(5, 1), Cancel(), 2)])
+        assert "DataParallelInferenceRunner 'InferenceTower' was cancelled after 4 datapoints." in log_lines
 
 
 class TestErrors:
