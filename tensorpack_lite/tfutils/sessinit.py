@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any, Iterable, Sequence
 
 import numpy as np
@@ -99,7 +100,9 @@ class SaverRestore(SessionInit):
     Restore the global variables that a checkpoint and the graph both have.
 
     The name of a variable in the checkpoint is its name in the graph. Variables that only one of the two has are
-    listed in a warning, except those that matter in training only (slots of optimizers and the like).
+    listed in a warning, except those that matter in training only (slots of optimizers and the like). Trainers name the
+    powers of Adam differently (`beta1_power`, `apply_gradients/beta1_power`, `async_apply_gradients/beta1_power`): a power
+    that has no partner of its own name gets the one of another trainer's name.
 
     Args:
         model_path: a checkpoint, one of its files, or the file `checkpoint` of a directory, which means the latest one.
@@ -145,11 +148,18 @@ class SaverRestore(SessionInit):
     def _match(self, checkpoint: _Checkpoint) -> list[tuple[str, Any, tuple[int, ...]]]:
         """List `(key in the checkpoint, variable, shape in the checkpoint)`, and warn of what has no partner."""
         matched, only_in_graph, used = [], [], {}
-        for var in tf.global_variables():
-            name = get_savename_from_varname(var.name, varname_prefix=self.prefix)
-            if get_op_tensor_name(name)[1] in self.ignore:
-                continue
+        variables = [
+            (get_savename_from_varname(var.name, varname_prefix=self.prefix), var)
+            for var in tf.global_variables()
+        ]
+        variables = [pair for pair in variables if get_op_tensor_name(pair[0])[1] not in self.ignore]
+        taken = {*self.ignore, *(get_op_tensor_name(name)[1] for name, _ in variables)}
+        for name, var in variables:
             key = checkpoint.key_of(name)
+            if key is None:
+                others = [other for other in _names_with_other_trainers(name) if other not in taken]
+                keys = map(checkpoint.key_of, others)
+                key = next((found for found in keys if found is not None and found not in used), None)
             if key is None:
                 only_in_graph.append(var.op.name)
             elif key in used:
@@ -196,7 +206,7 @@ class SaverRestoreRelaxed(SaverRestore):
 
 class DictRestore(SessionInit):
     """
-    Set the global variables that a dictionary names.
+    Set the global variables that a dictionary names. The powers of Adam are found as in SaverRestore.
 
     Args:
         variable_dict: `{name: array}`, names with or without `:0`. An array may differ in shape and dtype as
@@ -223,10 +233,16 @@ class DictRestore(SessionInit):
     def _run_init(self, sess: Any) -> None:
         with sess.graph.as_default():
             variables = {var.name: var for var in tf.global_variables()}
-        common = [name for name in variables if name in self._values]
+        values = dict(self._values)
+        for name in variables:
+            others = [other for other in _names_with_other_trainers(name) if other not in variables]
+            source = next((other for other in others if other in values), None)
+            if name not in values and source is not None:
+                values[name] = values.pop(source)
+        common = [name for name in variables if name in values]
         logger.info("Variables to restore from dict: " + ", ".join(_op_names(common)))
-        _warn_of_mismatch("graph", "dict", _op_names(name for name in variables if name not in self._values))
-        unused = _op_names(name for name in self._values if name not in variables)
+        _warn_of_mismatch("graph", "dict", _op_names(name for name in variables if name not in values))
+        unused = _op_names(name for name in values if name not in variables)
         if unused:
             logger.warning(
                 "The following variables are in the dict, but not found in the graph: " + ", ".join(unused)
@@ -234,7 +250,7 @@ class DictRestore(SessionInit):
         update = SessionUpdate(
             sess, [variables[name] for name in common], ignore_mismatch=self._ignore_mismatch
         )
-        update.update({name: self._values[name] for name in common})
+        update.update({name: values[name] for name in common})
 
 
 def SmartInit(obj: Any, *, ignore_mismatch: bool = False) -> SessionInit:  # noqa: N802
@@ -301,6 +317,15 @@ class _Checkpoint:
     def read(self, key: str) -> np.ndarray:
         """Read one array."""
         return self._reader.get_tensor(key)
+
+
+def _names_with_other_trainers(name: str) -> list[str]:
+    """List the names, with `:0`, that a variable has with other trainers; none, unless it is a power of Adam."""
+    found = re.fullmatch(r"((?:async_)?apply_gradients/)?(.*_power(?:_\d+)?)(?::0)?", name)
+    if found is None:
+        return []
+    scopes = ("", "apply_gradients/", "async_apply_gradients/")
+    return [f"{scope}{found.group(2)}:0" for scope in scopes if scope != (found.group(1) or "")]
 
 
 def _refuse_other_shapes(path: str, matched: list[tuple[str, Any, tuple[int, ...]]]) -> None:

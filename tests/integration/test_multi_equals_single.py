@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any, Callable, NamedTuple
 
 import numpy as np
@@ -355,14 +356,21 @@ SAVED = {
 
 @pytest.mark.parametrize("writer", SAVED)
 @pytest.mark.parametrize("reader", SAVED)
-def test_a_checkpoint_restores_into_any_trainer(writer, reader, tmp_path):
-    """What one trainer saved, every other one begins with; its copies too."""
-    written = train(SAVED[writer], Net(momentum), steps=3, checkpoint_dir=str(tmp_path))
+@pytest.mark.parametrize("optimizer", [momentum, adam])
+def test_a_checkpoint_restores_into_any_trainer(writer, reader, optimizer, tmp_path):
+    """What one trainer saved, every other one begins with, slots and Adam's powers too."""
+    written = train(SAVED[writer], Net(optimizer), steps=3, checkpoint_dir=str(tmp_path))
     path = os.path.join(str(tmp_path), "model-3")
     assert set(written.final) == set(load_checkpoint_vars(path))
-    read = train(SAVED[reader], Net(momentum), init=path, steps=0)
-    for name, value in written.final.items():
-        np.testing.assert_array_equal(value, read.final[name], err_msg=name)
+    read = train(SAVED[reader], Net(optimizer), init=path, steps=0)
+    expected, actual = (
+        {re.sub("^(async_)?apply_gradients/", "", name): value for name, value in run.final.items()}
+        for run in (written, read)
+    )
+    assert set(expected) == set(actual)
+    assert optimizer is not adam or not np.allclose(0.9, expected["beta1_power"])
+    for name, value in expected.items():
+        np.testing.assert_array_equal(value, actual[name], err_msg=name)
 
 
 class TestAsync:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from tensorpack_lite.tfutils.sessinit import (
     SaverRestoreRelaxed,
     SessionInit,
     SmartInit,
+    _Checkpoint,
     get_model_loader,
 )
 from tensorpack_lite.tfutils.varmanip import save_checkpoint_vars
@@ -162,6 +164,33 @@ class TestSaverRestore:
         variables = make(a__w=0.0, b__w=0.0)
         load(ChainInit([SaverRestore(first, prefix="a"), SaverRestore(second, prefix="b")]), sess)
         assert [1.0, 2.0] == sess.run(variables)
+
+    @pytest.mark.parametrize("saved", ["", "apply_gradients/", "async_apply_gradients/"])
+    @pytest.mark.parametrize("wanted", ["", "apply_gradients/", "async_apply_gradients/"])
+    @pytest.mark.parametrize("kind", [SaverRestore, SaverRestoreRelaxed, "dict"])
+    def test_powers_of_another_trainer(self, tmp_path, sess, kind, saved, wanted, capsys):
+        """The powers of Adam are found under the name that each trainer gives them, and are not reported."""
+        values = {"w": 1.0, f"{saved}beta1_power": 2.0, f"{saved}beta1_power_1": 3.0, f"{saved}mine": 4.0}
+        path = str(tmp_path / "m")
+        save_checkpoint_vars({name: np.float32(value) for name, value in values.items()}, path)
+        names = ["w", f"{wanted}beta1_power", f"{wanted}beta1_power_1", f"{wanted}mine"]
+        variables = make(**dict.fromkeys(names, 0.0))
+        load(DictRestore(values) if kind == "dict" else kind(path), sess)
+        assert [1.0, 2.0, 3.0, 4.0 if saved == wanted else 0.0] == sess.run(variables)
+        assert not re.search("not found.*power", capsys.readouterr().out)
+
+    @pytest.mark.parametrize("kind", [SaverRestore, "dict"])
+    def test_powers_are_taken_once(self, tmp_path, sess, kind):
+        """The own name comes first; what another variable has, or is to be ignored, is not taken."""
+        first, second = "beta1_power", "apply_gradients/beta1_power"
+        path = str(tmp_path / "m")
+        save_checkpoint_vars({"w": np.float32(1), second: np.float32(2)}, path)
+        variables = make(**{"w": 0.0, first: 0.0, second: 0.0})
+        load(DictRestore({"w": 1.0, second: 2.0}) if kind == "dict" else kind(path), sess)
+        assert [1.0, 0.0, 2.0] == sess.run(variables)
+        with tf.Graph().as_default():
+            make(**{"w": 0.0, first: 0.0})
+            assert ["w"] == [key for key, *_ in SaverRestore(path, ignore=[second])._match(_Checkpoint(path))]
 
 
 class TestSaverRestoreRelaxed:
