@@ -47,3 +47,7 @@ def __getattr__(name: str) -> Any:
     from . import _with_tensorflow
 
     return getattr(_with_tensorflow, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import itertools
+from contextlib import contextmanager
 from typing import Any, Iterator, Sequence
 
 import numpy as np
@@ -42,6 +43,9 @@ class ShardedInferenceRunner(InferenceRunner):
         tower_func: the model; None means the trainer's.
         device: number of the GPU to run on; negative means the CPU.
 
+    Attributes:
+        works_alone: whether the chief is at work now while the others wait for it.
+
     Raises:
         TypeError: an argument of another kind.
         ValueError, RuntimeError: in `setup_graph`, as InferenceRunner.
@@ -58,6 +62,7 @@ class ShardedInferenceRunner(InferenceRunner):
     """
 
     _chief_only = False
+    works_alone = False
 
     def __init__(
         self,
@@ -96,8 +101,9 @@ class ShardedInferenceRunner(InferenceRunner):
             super()._trigger()
             return
         is_chief = self._part.rank == 0
-        for inf in self.infs if is_chief else []:
-            inf.before_epoch()
+        with self._alone():
+            for inf in self.infs if is_chief else []:
+                inf.before_epoch()
         self._input_source.reset_state()
         total, number, num_samples = self._part.total(), 1, 0
         with get_tqdm(total=total, desc=self._tower_name, disable=not is_chief) as bar:
@@ -105,9 +111,10 @@ class ShardedInferenceRunner(InferenceRunner):
                 packed = self._run_some(number)
                 number = self._agree([len(each) for each in packed])
                 gathered = self._channel.gather(f"the values of {self}", packed)
-                for datapoint in _in_order(gathered or []):
-                    num_samples += self._hand_on(_unpack(datapoint))
-                    bar.update()
+                with self._alone():
+                    for datapoint in _in_order(gathered or []):
+                        num_samples += self._hand_on(_unpack(datapoint))
+                        bar.update()
                 if self._part.has_ended:
                     break
         self._check_total(total)
@@ -150,9 +157,19 @@ class ShardedInferenceRunner(InferenceRunner):
                 "DataFlow the number of datapoints it gives."
             )
 
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Inside, the chief works and the others wait for it, as long as it takes."""
+        self.works_alone = True
+        try:
+            yield
+        finally:
+            self.works_alone = False
+
     def _report(self, is_chief: bool) -> None:
         """Send the chief's numbers to the monitors of every rank."""
-        mine = [list(inf.get_numbers().items()) for inf in self.infs] if is_chief else None
+        with self._alone():
+            mine = [list(inf.get_numbers().items()) for inf in self.infs] if is_chief else None
         for numbers in self._channel.all_gather(f"the results of {self}", mine)[0]:
             for name, number in numbers:
                 self.trainer.monitors.put_scalar(name, number)

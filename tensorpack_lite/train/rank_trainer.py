@@ -155,7 +155,13 @@ class RankTrainer(SingleCostTrainer):
             super().main_loop(steps_per_epoch, starting_epoch, max_epoch)
             return
         with self._reporting("training"):
-            self.ranks.compare(lambda: {"steps_per_epoch": steps_per_epoch, "max_epoch": max_epoch})
+            self.ranks.compare(
+                lambda: {
+                    "steps_per_epoch": steps_per_epoch,
+                    "max_epoch": max_epoch,
+                    "BROADCAST_EVERY_EPOCH": self.BROADCAST_EVERY_EPOCH,
+                }
+            )
             starting_epoch = self.ranks.channel.all_gather("the first epoch", starting_epoch)[0]
             super().main_loop(steps_per_epoch, starting_epoch, max_epoch)
             self.ranks.finish(self.global_step, "its loop is over")
@@ -163,7 +169,12 @@ class RankTrainer(SingleCostTrainer):
     def run_step(self) -> None:
         """Do one step; when it fails because of another rank, say so."""
         with self._explaining():
-            super().run_step()
+            try:
+                super().run_step()
+            except (tf.errors.OutOfRangeError, StopIteration):
+                if self.ranks is not None:
+                    self.ranks.note_end_of_data()
+                raise
 
     def _broadcast(self) -> None:
         session: Any = tf.get_default_session()

@@ -63,6 +63,8 @@ class RankWatch:
         self._place = "building the graph"
         self._waits_in: str | None = None
         self._trainer: Any = None
+        self._has_data = True
+        self._hooks: tuple[Any, Any] | None = None
         self._main_thread = threading.get_ident()
         self.channel = RankChannel(rank, size, address, time_limit, where=self._where)
 
@@ -78,7 +80,7 @@ class RankWatch:
         return _Reporting(self, place)
 
     def report_end_of_script(self) -> None:
-        """From now on tell the others of an error that ends this process and that nobody else has told them of."""
+        """From now until this rank leaves, tell the others of an error that ends the script beside its trainer."""
         show = sys.excepthook
 
         def show_and_tell(kind: Any, error: Any, traceback: Any) -> None:
@@ -86,7 +88,12 @@ class RankWatch:
             if not self.channel.is_closed:
                 self._tell(error, "in its script")
 
+        self._hooks = (show_and_tell, show)
         sys.excepthook = show_and_tell
+
+    def note_end_of_data(self) -> None:
+        """This rank's data is over. Others may find that out later, in a step that never ends, and that is well."""
+        self._has_data = False
 
     def waiting(self, place: str, function: Callable[[], None]) -> None:
         """
@@ -134,7 +141,7 @@ class RankWatch:
         if len(set(digests)) == 1:
             return
         everything = self.channel.all_gather("comparing the ranks in detail", list(mine.items()))
-        for rank, other in enumerate(everything):
+        for rank, other in list(enumerate(everything))[1:]:
             difference = _first_difference(everything[0], other)
             if difference:
                 sentence = (
@@ -155,17 +162,28 @@ class RankWatch:
         if any(end != ends[0] for end in ends):
             told = "; ".join(f"rank {i}: after step {at}, {why}" for i, (at, why) in enumerate(ends))
             logger.warning(f"The ranks did not end alike: {told}.")
-        self.channel.close()
+        self._leave()
 
     def _tell(self, error: BaseException, place: str) -> None:
-        """Tell the other ranks of an error, and leave; what came from them they know."""
-        if not isinstance(error, RankError):
+        """Tell the other ranks of an error, unless it came from them, and leave."""
+        if self.channel.failure is None:
             kind, step = type(error).__name__, self._where()["step"]
-            self.channel.fail(f"Rank {self.rank} failed after step {step}, {place}: {kind}: {_short(error)}")
+            told = f"Rank {self.rank} failed after step {step}, {place}: {kind}: {_short(error)}"
+            self.channel.fail(str(error) if isinstance(error, RankError) else told)
+        self._leave()
+
+    def _leave(self) -> None:
+        """Leave the channel, and let go of what would keep the trainer and its graph alive."""
         self.channel.close()
+        self._trainer = None
+        if self._hooks is not None and sys.excepthook is self._hooks[0]:
+            sys.excepthook = self._hooks[1]
 
     # Where this rank is, asked several times a second by a thread of the channel -----------------------------------
     def _where(self) -> Dict[str, Any]:
+        return {**self._place_now(), "has_data": self._has_data}
+
+    def _place_now(self) -> Dict[str, Any]:
         trainer = self._trainer
         step = trainer.global_step if trainer is not None else 0
         if self._waits_in is not None:
@@ -183,12 +201,14 @@ class RankWatch:
                 in_step = True
             frame = frame.f_back
         if callback is not None:
-            is_excused = self.rank == 0 and (callback.chief_only or isinstance(callback, MonitorBase))
+            is_alone = callback.chief_only or isinstance(callback, MonitorBase)
+            is_excused = self.rank == 0 and (is_alone or getattr(callback, "works_alone", False))
             where = f"in callback {callback}, {moment}"
             return {"kind": "excused" if is_excused else "busy", "step": step, "where": where}
         if in_step:
             return {"kind": "step", "step": step, "where": f"in step {step + 1}"}
-        kind = "excused" if self.rank == 0 and self._place.startswith("initializing") else "busy"
+        is_excused = self.rank == 0 and self._place in ("setting up callbacks", "initializing the session")
+        kind = "excused" if is_excused else "busy"
         return {"kind": kind, "step": step, "where": self._place}
 
 
@@ -240,8 +260,15 @@ class _Reporting:
 
 
 def graph_of_training() -> Dict[str, Any]:
-    """What the graph of training is made of: to be called when it is built, before callbacks add to it."""
-    operations = {op.name: op.type for op in tf.get_default_graph().get_operations()}
+    """
+    What the graph of training is made of: to be called when it is built, before callbacks add to it.
+
+    Not the values of constants, nor attributes such as seeds: ranks may rightly differ in them.
+    """
+    operations = {
+        op.name: " ".join([op.type, *(tensor.name for tensor in op.inputs)])
+        for op in tf.get_default_graph().get_operations()
+    }
     return {
         "version of tensorpack_lite": __version__,
         "version of TensorFlow": tensorflow.__version__,
@@ -254,14 +281,20 @@ def graph_of_training() -> Dict[str, Any]:
 
 
 def _first_difference(first: Sequence[Any], other: Sequence[Any]) -> str | None:
-    for name, value in first:
-        theirs = dict(other).get(name)
-        if theirs is None:
+    """Find what differs: a name, its value, or the order, in which gradients meet."""
+    here, there = dict(first), dict(other)
+    for name, value in here.items():
+        if name not in there:
             return f"{name} ({value}) is only on rank 0"
-        if theirs != value:
-            return f"{name} is {theirs} there and {value} on rank 0"
-    extra = [pair for pair in other if pair[0] not in dict(first)]
-    return f"{extra[0][0]} ({extra[0][1]}) is only there" if extra else None
+        if there[name] != value:
+            return f"{name} is {there[name]} there and {value} on rank 0"
+    for name, value in there.items():
+        if name not in here:
+            return f"{name} ({value}) is only there"
+    for mine, theirs in zip(here, there):
+        if mine != theirs:
+            return f"it made {theirs} where rank 0 made {mine}: the same, in another order"
+    return None
 
 
 def _as_json(value: Any) -> str:

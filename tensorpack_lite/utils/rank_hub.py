@@ -136,7 +136,7 @@ class RankHub(threading.Thread):
         elif message["type"] == "fail":
             self._fail(message["text"])
         elif message["type"] == "bye":
-            rank.has_left = True
+            rank.has_left, rank.since = True, rank.heard
 
     def _gather(self, number: int, message: dict[str, Any]) -> None:
         """Note a rank's value; when it is the last one, give all to all ranks, or to the chief alone."""
@@ -188,7 +188,8 @@ class RankHub(threading.Thread):
     # What goes out ---------------------------------------------------------------------------------------------------
     def _tick(self, now: float) -> None:
         if self._failure is None:
-            sentence = self._missing(now) or self._silent(now) or self._parted(now) or self._behind(now)
+            looks = (self._missing, self._silent, self._left, self._parted, self._behind)
+            sentence = next(filter(None, (look(now) for look in looks)), None)
             if sentence:
                 self._fail(sentence)
         chief = self._ranks[0].status if 0 in self._ranks else {}
@@ -216,18 +217,33 @@ class RankHub(threading.Thread):
         )
 
     def _parted(self, now: float) -> str | None:
-        """Look for a rank that meets the others where one of them will not come, since it waits for that rank in its next step."""
+        """Look for two ranks that wait for each other in different places: no time brings them together."""
         still = {n: r for n, r in self._ranks.items() if not r.has_left and now - r.since > _STILL_SECONDS}
         for came in self._gathers.values():
             here = {n: r for n, r in still.items() if n in came and r.status.get("kind") == "gather"}
-            gone_on = {n: r for n, r in still.items() if n not in came and r.status.get("kind") == "step"}
             for number, rank in here.items():
-                for other, ahead in gone_on.items():
-                    if ahead.status["step"] >= rank.status["step"]:
+                for other, away in still.items():
+                    if other not in came and self._is_elsewhere(rank, other, away):
                         return (
                             f"Rank {number} and rank {other} wait for each other in different places, and would do so for ever. "
-                            f"Rank {number}: {describe(rank.status)}. Rank {other}: {describe(ahead.status)}."
+                            f"Rank {number}: {describe(rank.status)}. Rank {other}: {describe(away.status)}."
                         )
+        return None
+
+    def _is_elsewhere(self, rank: _Rank, other: int, away: _Rank) -> bool:
+        """Tell whether `away`, rank `other`, waits for `rank` in another gather, or in a step after this one."""
+        if away.status.get("kind") == "gather":
+            return any(other in came for came in self._gathers.values())
+        is_ahead = away.status.get("kind") == "step" and away.status["step"] >= rank.status["step"]
+        return is_ahead and rank.status.get("has_data", True)  # that step may end with the end of the data
+
+    def _left(self, now: float) -> str | None:
+        """Look for a rank that waits for one that has left."""
+        gone = [n for n, r in self._ranks.items() if r.has_left and now - r.since > 2 * _STILL_SECONDS]
+        for number, rank in self._ranks.items():
+            waits = rank.status.get("kind") in ("step", "variables", "gather")
+            if gone and waits and not rank.has_left and now - rank.heard < _STILL_SECONDS:
+                return f"Rank {gone[0]} has left, and rank {number} waits for it, {describe(rank.status)}."
         return None
 
     def _behind(self, now: float) -> str | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -45,11 +47,11 @@ def on_two_ranks(function):
 class Asks(Callback):
     """Asks at some moments where the rank is."""
 
-    def __init__(self, watch, chief_only=True):
-        self.watch, self.seen, self.chief_only = watch, {}, chief_only
+    def __init__(self, watch, chief_only=True, works_alone=False):
+        self.watch, self.seen, self.chief_only, self.works_alone = watch, {}, chief_only, works_alone
 
     def note(self, moment):
-        self.seen[moment] = self.watch._where()
+        self.seen[moment] = self.watch._place_now()
 
     def _before_run(self, ctx):
         self.note("before_run")
@@ -59,10 +61,13 @@ class Asks(Callback):
 
 
 class TestWhere:
-    @pytest.mark.parametrize(("chief_only", "kind"), [(True, "excused"), (False, "busy")])
-    def test_in_a_callback(self, watch, chief_only, kind):
+    @pytest.mark.parametrize(
+        ("chief_only", "works_alone", "kind"),
+        [(True, False, "excused"), (False, False, "busy"), (False, True, "excused")],
+    )
+    def test_in_a_callback(self, watch, chief_only, works_alone, kind):
         """Its name, its moment and the step; others have to wait for what only the chief does."""
-        asks, trainer, model = Asks(watch, chief_only), SimpleTrainer(), Mean()
+        asks, trainer, model = Asks(watch, chief_only, works_alone), SimpleTrainer(), Mean()
         trainer.setup_graph(
             model.get_input_signature(), FeedInput(threes()), model.build_graph, model.get_optimizer
         )
@@ -78,17 +83,24 @@ class TestWhere:
     def test_between(self, watch):
         """Elsewhere, what is going on."""
         with watch.reporting(None, "building the graph"):
-            assert {"kind": "busy", "step": 0, "where": "building the graph"} == watch._where()
-        with watch.reporting(None, "initializing the session"):
-            assert "excused" == watch._where()["kind"]
+            assert {"kind": "busy", "step": 0, "where": "building the graph"} == watch._place_now()
+        for place in ("setting up callbacks", "initializing the session"):
+            with watch.reporting(None, place):
+                assert "excused" == watch._place_now()["kind"]
+
+    def test_the_end_of_its_data(self, watch):
+        """Is part of what it says."""
+        assert watch._where()["has_data"]
+        watch.note_end_of_data()
+        assert not watch._where()["has_data"]
 
     def test_while_it_takes_variables(self, watch):
         """The others are waited for."""
         seen = []
-        look = RankCallback(watch, lambda: seen.append(watch._where()), lambda: True).before_train
+        look = RankCallback(watch, lambda: seen.append(watch._place_now()), lambda: True).before_train
         watch.waiting("taking rank 0's variables", look)
         assert [{"kind": "variables", "step": 0, "where": "taking rank 0's variables"}] == seen
-        assert "building the graph" == watch._where()["where"]
+        assert "building the graph" == watch._place_now()["where"]
 
 
 class TestCompare:
@@ -99,6 +111,7 @@ class TestCompare:
             ({"a": 1, "b": [3]}, "b is [3] there and [2] on rank 0"),
             ({"a": 1}, "b ([2]) is only on rank 0"),
             ({"a": 1, "b": [2], "c": 4}, "c (4) is only there"),
+            ({"b": [2], "a": 1}, "it made b where rank 0 made a: the same, in another order"),
         ],
     )
     def test_the_first_difference(self, others, told):
@@ -111,8 +124,10 @@ class TestCompare:
 
     def test_the_graph(self):
         """Versions, variables, operations."""
-        tf.get_variable("w", [2, 3])
+        w = tf.get_variable("w", [2, 3])
+        tf.add(w, 1.0, name="sum")
         found = graph_of_training()
+        assert found["operation sum"].endswith(" sum/y:0")
         assert ["float32", "(2, 3)"] == found["variable w"]
         assert {"version of TensorFlow", "version of tensorpack_lite"} < set(found)
         assert any(name.startswith("operation w/") for name in found)
@@ -151,12 +166,40 @@ class TestReporting:
         assert [error] == shown
 
     def test_a_script_that_fails_after_training(self, monkeypatch, watch):
-        """Has nobody to tell."""
-        monkeypatch.setattr(sys, "excepthook", lambda *error: None)
+        """Has nobody to tell: the hook is gone, and does nothing where another one has kept it."""
+        shown, told = [], []
+        monkeypatch.setattr(sys, "excepthook", lambda kind, error, traceback: shown.append(error))
+        before = sys.excepthook
         watch.report_end_of_script()
+        hook = sys.excepthook
         watch.finish(3, "its loop is over")
-        sys.excepthook(TypeError, TypeError("late"), None)
-        assert watch.channel.failure is None
+        assert before is sys.excepthook
+        monkeypatch.setattr(watch.channel, "fail", told.append)
+        hook(TypeError, TypeError("late"), None)
+        assert 1 == len(shown)
+        assert [] == told
+
+    def test_an_error_of_the_ranks_that_only_one_saw(self):
+        """Is told to the others as it is."""
+
+        def work(watch):
+            if watch.rank == 1:
+                with pytest.raises(RankError), watch.reporting(None, "training"):
+                    raise RankError("Rank 1 drew something else.")
+            else:
+                watch.channel.all_gather("something", 0)
+
+        assert ["Rank 1 drew something else.", None] == on_two_ranks(work)
+
+    def test_the_trainer_is_let_go(self, watch):
+        """After training nothing here keeps it alive."""
+        trainer = SimpleTrainer()
+        alive = weakref.ref(trainer)
+        with watch.reporting(trainer, "training"):
+            watch.finish(0, "its loop is over")
+        del trainer
+        gc.collect()
+        assert alive() is None
 
     def test_an_engine_s_error(self):
         """What another rank did is raised in its place; an error of one's own is left alone."""
