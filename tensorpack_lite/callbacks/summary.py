@@ -11,8 +11,9 @@ from ..compat import tfv1 as tf
 from ..compat.private import add_control_inputs
 from ..loop.callback import Callback
 from ..tfutils.common import get_op_tensor_name
+from ..tfutils.dependency import dependency_of_fetches
 from ..utils import logger
-from ..utils.naming import MOVING_SUMMARY_OPS_KEY
+from ..utils.naming import MOVING_SUMMARY_OPS_KEY, STAGING_OPS_KEY
 
 __all__ = [
     "MergeAllSummaries",
@@ -142,6 +143,8 @@ class MergeAllSummariesRunAlone(Callback):
     """
     Evaluate all summaries in a run of their own, at each trigger and after every `period`-th step.
 
+    Such a run also brings in as many staged datapoints as it takes.
+
     Args:
         period: as in `MergeAllSummaries`.
         key: the collection of summaries.
@@ -155,10 +158,16 @@ class MergeAllSummariesRunAlone(Callback):
         self._period = period
         self._key = key
         self._merged: Any = None
+        self._puts: list[Any] = []
         self._evaluated_at_step = -1
 
     def _setup_graph(self) -> None:
         self._merged = _merge_all(self._key)
+        staging = tf.get_collection(STAGING_OPS_KEY)
+        # Without the puts, the areas would be empty afterwards, and the next step would wait for ever.
+        self._puts = [
+            put for get, put in zip(staging[::2], staging[1::2]) if dependency_of_fetches(self._merged, get)
+        ]
 
     def _trigger_step(self) -> None:
         if self._period > 0 and (self.local_step + 1) % self._period == 0:
@@ -171,7 +180,7 @@ class MergeAllSummariesRunAlone(Callback):
 
     def _evaluate(self) -> None:
         if self._merged is not None:
-            self.trainer.monitors.put_summary(self.trainer.sess.run(self._merged))
+            self.trainer.monitors.put_summary(self.trainer.sess.run([self._merged, *self._puts])[0])
 
 
 class SimpleMovingAverage(Callback):

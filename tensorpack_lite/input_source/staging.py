@@ -9,6 +9,7 @@ from ..compat import tfv1 as tf
 from ..loop.callback import Callback
 from ..tfutils.dependency import dependency_of_fetches
 from ..utils.errors import type_error
+from ..utils.naming import STAGING_OPS_KEY
 from .base import FeedfreeInput, InputSource, ProxyInputSource
 
 __all__ = ["StagingInput"]
@@ -83,6 +84,8 @@ class StagingInput(ProxyInputSource, FeedfreeInput):
             outer.set_shape(inner.shape)
         self._puts.append(put)
         self._gets.append(staged[0].op)
+        for op in (staged[0].op, put):
+            tf.add_to_collection(STAGING_OPS_KEY, op)
         return list(staged)
 
     def _get_callbacks(self) -> list[Callback]:

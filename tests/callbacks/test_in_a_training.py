@@ -13,12 +13,19 @@ from tensorpack_lite.callbacks.inference import ScalarStats
 from tensorpack_lite.callbacks.inference_runner import InferenceRunner
 from tensorpack_lite.callbacks.monitor.json_file import JSONWriter
 from tensorpack_lite.callbacks.saver import ModelSaver
+from tensorpack_lite.callbacks.summary import MergeAllSummaries
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.raw import DataFromList
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.state import StopTraining
 from tensorpack_lite.tfutils.summary import add_moving_summary, add_param_summary
+from tensorpack_lite.train import (
+    ModelDesc,
+    SyncMultiGPUTrainerReplicated,
+    TrainConfig,
+    launch_train_with_config,
+)
 from tensorpack_lite.train.simple import SimpleTrainer
 
 SIGNATURE = [tf.TensorSpec([None, 3], tf.float32, "x"), tf.TensorSpec([None], tf.int32, "y")]
@@ -159,3 +166,35 @@ def test_a_second_training_in_one_process(log_dir):
 
     moved = [name for name in os.listdir(log_dir) if name.startswith("stats.json.")]
     assert 1 == len(moved)
+
+
+@pytest.mark.parametrize("period", [0, 2])
+def test_summaries_alone_with_staging(period):
+    """Summaries in a run of their own take a staged datapoint and bring in another one: no step waits for ever."""
+
+    class Model(ModelDesc):
+        def inputs(self):
+            return [tf.TensorSpec([None], tf.float32, "x")]
+
+        def build_graph(self, x):
+            weight = tf.get_variable("w", initializer=0.0)
+            cost = tf.reduce_mean(tf.square(weight - x), name="cost")
+            tf.summary.scalar("first", x[0])
+            return cost
+
+        def optimizer(self):
+            return tf.train.GradientDescentOptimizer(0.01)
+
+    trainer, monitor = SyncMultiGPUTrainerReplicated(2), RecordingMonitor()
+    config = TrainConfig(
+        model=Model(),
+        dataflow=DataFromList([[np.float32([i])] for i in range(40)], shuffle=False),
+        callbacks=[],
+        extra_callbacks=[MergeAllSummaries(period, run_alone=True)],
+        monitors=[monitor],
+        steps_per_epoch=3,
+        max_epoch=3,
+    )
+    launch_train_with_config(config, trainer)
+    steps = [step for step, _ in trainer.monitors.get_history("first")]
+    assert ([3, 6, 9] if period == 0 else [2, 3, 5, 6, 8, 9]) == steps

@@ -13,4 +13,5 @@ def test_names_are_upstreams():
 
 def test_names_are_different():
     """A collection is for one thing."""
-    assert naming.READ_BEFORE_UPDATE_KEY != naming.MOVING_SUMMARY_OPS_KEY
+    keys = [naming.READ_BEFORE_UPDATE_KEY, naming.MOVING_SUMMARY_OPS_KEY, naming.STAGING_OPS_KEY]
+    assert len(keys) == len(set(keys))
