@@ -199,12 +199,7 @@ class RankChannel:
         deadline = time.monotonic() + self.time_limit
         while True:
             try:
-                connection = socket.create_connection(self._address, timeout=2.0)
-                connection.sendall(
-                    pack({"type": "hello", "rank": self.rank, "size": self.size, "token": TOKEN})
-                )
-                connection.settimeout(self.time_limit)  # for sending: what reads waits by itself
-                return connection
+                return self._say_hello(socket.create_connection(self._address, timeout=2.0))
             except OSError as error:
                 if time.monotonic() > deadline:
                     raise RankError(
@@ -212,6 +207,21 @@ class RankChannel:
                         f"{error}. Is rank 0 started, and does a firewall let this port through?"
                     ) from error
                 time.sleep(0.02)
+
+    def _say_hello(self, connection: socket.socket) -> socket.socket:
+        try:
+            connection.settimeout(
+                self.time_limit
+            )  # for this and for all that is sent; what reads waits by itself
+            connection.sendall(pack({"type": "hello", "rank": self.rank, "size": self.size, "token": TOKEN}))
+            if not connection.recv(
+                1, socket.MSG_PEEK
+            ):  # the hub of a training before this one, which just ends
+                raise ConnectionResetError("the connection was closed")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     # The two threads -------------------------------------------------------------------------------------------------
     def _speak(self) -> None:

@@ -300,3 +300,26 @@ class TestSlowHub:
             second._socket.sendall(b"more")
         reading.release()
         assert "Rank 1 has died without a word" in first.wait_for_failure(3)
+
+
+class TestOneTrainingAfterTheOther:
+    def test_a_hub_that_just_ends(self):
+        """Is not taken for that of the next training."""
+        address, hello = ("127.0.0.1", free_ports(1)[0]), []
+
+        def end_and_begin():
+            with socket.socket() as old:
+                old.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                old.bind(address)
+                old.listen(1)
+                accepted, _ = old.accept()
+                hello.append(accepted.recv(1000))
+                accepted.close()
+            return RankChannel(0, 2, address, 10.0)
+
+        with ThreadPoolExecutor(2) as pool:
+            begun = [pool.submit(end_and_begin), pool.submit(RankChannel, 1, 2, address, 10.0)]
+            channels = [each.result() for each in begun]
+        assert b"hello" in hello[0]
+        assert [["a", "a"]] * 2 == together(channels, lambda c: c.all_gather("still", "a"))
+        together(channels, RankChannel.close)
