@@ -141,6 +141,18 @@ class DataParallelBuilder(GraphBuilder):
                 "at each call, and create its trainable variables inside, with tf.get_variable."
             )
 
+    @staticmethod
+    def _describe_raw_variables(variables: Sequence[Any]) -> str:
+        """Say what becomes of variables that a tower made as `tf.Variable(...)`, and what to do."""
+        names = [var.op.name for var in variables]
+        of_graph = tf.global_variables()
+        saved = [var.op.name for var in variables if any(var is one for one in of_graph)]
+        text = f"These variables of a tower were not made with tf.get_variable: {', '.join(names)}. So they are neither shared nor "
+        text += "replicated: each tower has its own, "
+        if saved:
+            text += f"{'they' if saved == names else ', '.join(saved)} are saved under these names, "
+        return text + "and they are never made equal. Make them with tf.get_variable(name, ...)."
+
 
 class SharedVariablesBuilder(DataParallelBuilder):
     """
@@ -171,7 +183,7 @@ class SharedVariablesBuilder(DataParallelBuilder):
 
     def build(self, grad_list: Sequence[GradVars], get_opt_fn: Callable[[], Any]) -> Any:  # type: ignore[override]
         """
-        Build the update of the variables.
+        Build the update of the variables; warn of those that a tower has for itself.
 
         Args:
             grad_list: the pairs of each tower.
@@ -184,6 +196,9 @@ class SharedVariablesBuilder(DataParallelBuilder):
             ValueError: the towers have gradients of different variables.
         """
         self._check_grad_list(grad_list)
+        raw = [var for var in tf.global_variables() if _TOWER_PREFIX.match(var.op.name)]
+        if raw:
+            logger.warning(self._describe_raw_variables(raw))
         with shared_zeros():
             return self._build_train_op(grad_list, get_opt_fn())
 

@@ -149,6 +149,8 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         """Make the operation that assigns the main tower's variables to their copies; None if there are no copies."""
         variables = tf.global_variables() + tf.local_variables()
         by_name = {var.op.name: var for var in variables}
+        # each tower counts for itself
+        metrics = {var.op.name for var in tf.get_collection(tf.GraphKeys.METRIC_VARIABLES)}
         assignments, unknown = [], []
         for var in variables:
             match = _OF_TOWER.fullmatch(var.op.name)
@@ -156,7 +158,8 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
                 continue
             original = by_name.get(match.group(2)) if int(match.group(1)) > 0 else None
             if original is None:
-                unknown.append(var)
+                if var.op.name not in metrics:
+                    unknown.append(var)
                 continue
             with tf.device(var.device):
                 assignments.append(var.assign(value_of(original.op.outputs[0]), read_value=False))
@@ -168,11 +171,7 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         return tf.group(*assignments, name="sync_variables_from_main_tower")
 
     def _tell_of_raw_variables(self, variables: Sequence[Any]) -> None:
-        names = ", ".join(var.op.name for var in variables)
-        message = (
-            f"These variables of a tower were not made with tf.get_variable: {names}. So they are not replicated: each tower "
-            "has its own, they are saved under these names, and never made equal. Make them with tf.get_variable(name, ...)."
-        )
+        message = self._describe_raw_variables(variables)
         trained = tf.trainable_variables()
         if len(self.towers) > 1 and any(var is one for var in variables for one in trained):
             raise ValueError(message)

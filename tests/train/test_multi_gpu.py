@@ -202,6 +202,41 @@ class TestEachKind:
         expected = f"1 tower x {said}; 2 datapoints an epoch; how many the data holds is not known."
         assert expected == next(line for line in log_lines if line.startswith("1 tower x "))
 
+    @pytest.mark.parametrize(("gpus", "names"), [(1, "tower0/raw"), (2, "tower0/raw, tower1/raw")])
+    def test_raw_variable(self, kind, log_lines, gpus, names):
+        """One that is not trained is a warning, which names it; it says "saved" of what is."""
+        set_up(kind(gpus), WithRaw())
+        (line,) = [line for line in log_lines if "not made with tf.get_variable" in line]
+        assert f"tf.get_variable: {names}. So they are neither shared nor replicated" in line
+        assert (
+            "each tower has its own, they are saved under these names, and they are never made equal." in line
+        )
+
+    def test_no_raw_variable(self, kind, log_lines):
+        """Local ones, those of metrics, of optimizers and of summaries are as they should be."""
+
+        class Model(Mean):
+            def build_graph(self, x):
+                tf.metrics.mean(x, name="mean")
+                return super().build_graph(x)
+
+            def optimizer(self):
+                return AccumGradOptimizer(tf.train.AdamOptimizer(0.1), 2)
+
+        set_up(kind(2), Model())
+        assert [] == [line for line in log_lines if "tf.get_variable" in line]
+
+
+class WithRaw(Mean):
+    """Mean with a variable that is not trained, made without `tf.get_variable`."""
+
+    def __init__(self, *collections):
+        self.collections = collections or None
+
+    def build_graph(self, x):
+        tf.Variable(0.0, name="raw", trainable=False, use_resource=True, collections=self.collections)
+        return super().build_graph(x)
+
 
 class TestDefaultPrefetch:
     def test_several_devices(self):
@@ -421,16 +456,11 @@ class TestReplicated:
         with pytest.raises(ValueError, match=r"tower0/raw, tower1/raw.*tf\.get_variable"):
             set_up(SyncMultiGPUTrainerReplicated(2), Model())
 
-    def test_raw_variable_that_is_not_trained(self, log_lines):
-        """Is a warning."""
-
-        class Model(Mean):
-            def build_graph(self, x):
-                tf.Variable(0.0, name="raw", trainable=False, use_resource=True)
-                return super().build_graph(x)
-
-        set_up(SyncMultiGPUTrainerReplicated(2), Model())
-        assert any("tower0/raw, tower1/raw" in line for line in log_lines)
+    def test_raw_local_variable(self, log_lines):
+        """Is a warning, too, which does not say that it is saved."""
+        set_up(SyncMultiGPUTrainerReplicated(2), WithRaw(tf.GraphKeys.LOCAL_VARIABLES))
+        (line,) = [line for line in log_lines if "tower0/raw, tower1/raw" in line]
+        assert "each tower has its own, and they are never made equal." in line
 
     def test_other_variables_in_a_tower(self):
         """A model that is not the same in each tower is told so, by name."""
