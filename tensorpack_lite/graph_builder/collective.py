@@ -48,11 +48,14 @@ class RankGroup(NamedTuple):
         rank: the number of this process.
         size: how many there are.
         hint: "auto", a ring over gRPC, or "nccl" for GPUs.
+        first_key: what the numbers of operations count up from. TensorFlow's servers keep what they know of a number, so another
+            graph on the same servers needs others.
     """
 
     rank: int
     size: int
     hint: str = "auto"
+    first_key: int = 0
 
 
 @under_name_scope("AllReduce")
@@ -145,13 +148,16 @@ class _Ordered:
             self._last = make()
         return self._last
 
+    def _next_key(self) -> int:
+        return self._group.first_key + next_instance_key()
+
     def _sum(self, tensor: Any) -> Any:
         def make() -> Any:
             return tensorflow.raw_ops.CollectiveReduce(
                 input=tf.identity(tensor),
                 group_size=self._group.size,
                 group_key=_GROUP_KEY,
-                instance_key=next_instance_key(),
+                instance_key=self._next_key(),
                 merge_op="Add",
                 final_op="Id",
                 subdiv_offsets=[0],
@@ -231,7 +237,7 @@ class _Reducer(_Ordered):
                 input=tf.identity(pairs),
                 group_size=size,
                 group_key=_GROUP_KEY,
-                instance_key=next_instance_key(),
+                instance_key=self._next_key(),
                 shape=[size * num_pairs],
                 communication_hint=self._group.hint,
             )
@@ -252,7 +258,7 @@ class _Broadcaster(_Ordered):
         common = {
             "group_size": self._group.size,
             "group_key": _GROUP_KEY,
-            "instance_key": next_instance_key(),
+            "instance_key": self._next_key(),
             "shape": [length],
             "communication_hint": self._group.hint,
         }

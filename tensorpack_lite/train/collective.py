@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Dict, Sequence
 
 from ..compat import tfv1 as tf
 from ..graph_builder.collective import RankGroup, allreduce_rank_grads, broadcast_variables, mean_over_group
@@ -10,9 +10,12 @@ from ..tfutils.gradproc import GradVars
 from ..tfutils.sesscreate import NewSessionCreator
 from ..utils.cluster import Cluster
 from ..utils.gpu import get_num_gpu
+from ..utils.ranks import RankChannel
 from .rank_trainer import RankTrainer
 
 __all__ = ["CollectiveTrainer"]
+
+_KEYS_A_TRAINING = 100_000  # more than a graph has collective operations
 
 
 class CollectiveTrainer(RankTrainer):
@@ -47,7 +50,8 @@ class CollectiveTrainer(RankTrainer):
     Example:
         >>> launch_train_with_config(config, CollectiveTrainer())    # python -m tensorpack_lite.launch -n 2 script.py
 
-    Note: a rank that waits inside TensorFlow for one that is gone cannot always be woken: its process ends with code 1.
+    Note: a rank that waits inside TensorFlow for one that is gone cannot always be woken: its process ends with code 1. A script may
+        train several times, each time in a graph of its own and with a new trainer, on all ranks alike.
 
     tensorpack: new; the counterpart of HorovodTrainer.
     """
@@ -59,13 +63,13 @@ class CollectiveTrainer(RankTrainer):
             raise ValueError(f"CollectiveTrainer: compression is {compression!r}, wanted None or 'fp16'.")
         super().__init__()
         self._average, self._compression = average, compression
-        self._server: Any = None
         self._cluster = cluster = Cluster.from_environment()
         if cluster is not None:
             self._take_place(cluster.rank, cluster.size, cluster.local_rank, cluster.local_size)
         self._group = RankGroup(self.rank, self.size, "nccl" if get_num_gpu() else "auto")
         if cluster is not None and self.size > 1:
             self._join(cluster.watch_address, time_limit)
+            self._group = self._group._replace(first_key=_take_keys(self.ranks.channel))  # type: ignore[union-attr]
 
     def _reduce(self, grads: GradVars) -> GradVars:
         return allreduce_rank_grads(grads, self._group, self._average, self._compression)
@@ -87,9 +91,38 @@ class CollectiveTrainer(RankTrainer):
         config.device_filters.append(f"/job:{cluster.job}/task:{cluster.task_index}")
         if 1 < self.local_size <= get_num_gpu():
             config.gpu_options.visible_device_list = str(self.local_rank)
-        address = cluster.addresses[self.rank]
+        session_creator.target = _serve(cluster, config).target
+        self.ranks.channel.all_gather("starting TensorFlow's servers", cluster.addresses[self.rank])
+
+
+class _Process:
+    """
+    What TensorFlow keeps until this process ends: a server never gives its port back, nor forgets the numbers of collective
+    operations. So a training after the first one uses the same server, and other numbers.
+    """
+
+    def __init__(self) -> None:
+        self.servers: Dict[str, Any] = {}
+        self.num_trainings = 0
+
+
+_process = _Process()
+
+
+def _take_keys(channel: RankChannel) -> int:
+    """Give numbers for collective operations that no training of any rank has had."""
+    before = max(channel.all_gather("how often they have trained", _process.num_trainings))
+    _process.num_trainings = before + 1
+    return before * _KEYS_A_TRAINING
+
+
+def _serve(cluster: Cluster, config: Any) -> Any:
+    """Give TensorFlow's server of this process in a cluster."""
+    key = repr(cluster)
+    if key not in _process.servers:
+        address = cluster.addresses[cluster.rank]
         try:
-            self._server = tf.train.Server(
+            _process.servers[key] = tf.train.Server(
                 tf.train.ClusterSpec({job: list(addresses) for job, addresses in cluster.jobs.items()}),
                 job_name=cluster.job,
                 task_index=cluster.task_index,
@@ -97,8 +130,7 @@ class CollectiveTrainer(RankTrainer):
             )
         except tf.errors.OpError as error:
             raise RuntimeError(
-                f"CollectiveTrainer: rank {self.rank} cannot serve at {address}, its address in TF_CONFIG: {error.message}. Is the "
+                f"CollectiveTrainer: rank {cluster.rank} cannot serve at {address}, its address in TF_CONFIG: {error.message}. Is the "
                 "port taken?"
             ) from error
-        session_creator.target = self._server.target
-        self.ranks.channel.all_gather("starting TensorFlow's servers", address)
+    return _process.servers[key]

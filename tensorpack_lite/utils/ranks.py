@@ -214,11 +214,10 @@ class RankChannel:
                 self.time_limit
             )  # for this and for all that is sent; what reads waits by itself
             connection.sendall(pack({"type": "hello", "rank": self.rank, "size": self.size, "token": TOKEN}))
-            if not connection.recv(
-                1, socket.MSG_PEEK
-            ):  # the hub of a training before this one, which just ends
+            # Without an answer, that was the hub of a training before this one, which just ends.
+            if not connection.recv(1, socket.MSG_PEEK):
                 raise ConnectionResetError("the connection was closed")
-        except BaseException:
+        except BaseException:  # nothing stays open behind an error
             connection.close()
             raise
         return connection

@@ -149,17 +149,27 @@ def main(engine, directory, fault="", limit="20", joint="2"):
         time.sleep(60)
     if fault != "late":
         wait_for_all(directory, fault)
+    if fault == "twice":  # before the training that all faults have, that of another model
+        with tf.Graph().as_default():
+            train(engine, directory, fault, limit, joint, Net(embeds=False))
+    train(engine, directory, fault, limit, joint, Net())
+
+
+def train(engine, directory, fault, limit, joint, model):
+    """Train once."""
     compression = "fp16" if fault == "fp16" else None
     trainer = ENGINES[engine](average=fault != "sum", compression=compression, time_limit=float(limit))
     rank = trainer.rank
     tf.set_random_seed(rank)  # other initial values on each rank: the chief's must win
     if trainer.is_chief:
-        logger.set_logger_dir(os.path.join(directory, f"log-{trainer.size}{fault}"))
+        path = os.path.join(directory, f"log-{trainer.size}{fault}")
+        logger.set_logger_dir(path, action="k" if fault == "twice" else None)
     ranks = range(int(joint)) if trainer.size == 1 else [rank]
     data = DataFromGenerator(lambda: failing(batches(ranks), rank if fault == "data" else 0))
     if fault == "script" and rank == 1:
         raise TypeError("planted in the script")
-    model = Net(7 if fault == "graph" and rank == 1 else 6)
+    if fault == "graph" and rank == 1:
+        model = Net(7)
     trainer.setup_graph(model.get_input_signature(), FeedInput(data), model.build_graph, model.get_optimizer)
     callbacks = [ModelSaver(), Keep(os.path.join(directory, f"rank-{rank}-of-{trainer.size}.npz"))]
     callbacks += [SlowChief()] if fault == "slow chief" else [Faulty(fault, directory)] if fault else []

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import socket
 
+import numpy as np
 import pytest
-from fakes.launching import SCRIPT, start, wait
+from fakes.launching import SCRIPT, launch, start, wait
 from fakes.models import Mean, threes
-from fakes.rank_cases import RanksThatFail, RanksThatTrain, train
+from fakes.rank_cases import RanksThatFail, RanksThatTrain, train, weights
 
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.loop.callback import Callback
@@ -50,6 +51,18 @@ class TestAlone:
 @pytest.mark.slow
 class TestRanks(RanksThatTrain):
     ENGINE = "collective"
+
+    @pytest.mark.parametrize("trained", [2], indirect=True)
+    def test_a_second_training(self, trained, tmp_path):
+        """In the same processes, of another model, is as if it were the first."""
+        ended = launch(2, SCRIPT, "collective", tmp_path, "twice")
+        assert 0 == ended.code, ended.out + ended.err
+        assert 4 == ended.out.count("Training has finished!")
+        for rank in range(2):
+            second, wanted = weights(tmp_path, rank, 2), trained.weights(rank)
+            assert sorted(wanted) == sorted(second)
+            for name in wanted:
+                np.testing.assert_allclose(second[name], wanted[name], atol=1e-5, err_msg=name)
 
 
 @pytest.mark.slow
