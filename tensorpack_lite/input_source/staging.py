@@ -36,8 +36,7 @@ class StagingInput(ProxyInputSource, FeedfreeInput):
         >>> StagingInput(QueueInput(df))
 
     Note: `nr_stage` datapoints for each tower are never used at the end. Whether a run needs the input is told by what the
-    trainer fetches: a callback whose own fetches need it, in a run that does not, takes datapoints that nobody replaces. Don't
-    evaluate a staged tensor in the raw session. A trainer can have one StagingInput.
+    trainer and the callbacks fetch. Don't evaluate a staged tensor in the raw session. A trainer can have one StagingInput.
 
     tensorpack: same; there `nr_stage` above 1 never returns.
     """
@@ -111,8 +110,14 @@ class _StagingCallback(Callback):
         self._args = tf.train.SessionRunArgs([self._stage_all, unstage_all])
 
     def _before_run(self, ctx: Any) -> Any:
-        if not self._needs_input(ctx.original_args.fetches):
-            return None
+        return self._arguments(ctx) if self._needs_input(ctx.original_args.fetches) else None
+
+    def complete_run(self, ctx: Any, fetches: Any) -> Any:
+        """Take part in a run of which only a callback's fetches need the input; see HookedSession."""
+        needed = any(dependency_of_fetches(fetches, op) for op in self._source._gets)
+        return self._arguments(ctx) if needed else None
+
+    def _arguments(self, ctx: Any) -> Any:
         if not self._filled:
             self._fill(ctx.session)
         return self._args

@@ -31,6 +31,10 @@ class HookedSession:
 
     A `SessionRunArgs` that a hook returns again as the same object is taken to mean the same fetches.
 
+    A hook that asked for nothing and has a method `complete_run(ctx, fetches)` is asked once more, knowing all that the
+    caller and the hooks fetch; what it returns counts as if `before_run` had. As long as all of them ask for the same
+    objects, the answer stands and the method is not called.
+
     Args:
         session: an open, initialized `tf.Session`.
         hooks: a list of `SessionRunHook`; of those only `before_run` and `after_run` are called.
@@ -50,6 +54,7 @@ class HookedSession:
         self.graph = session.graph
         self._callbacks = [hook.callback for hook in hooks if isinstance(hook, CallbackToHook)]
         self._befores: list[Callable[[Any], Any]] = []
+        self._completers: list[tuple[Callable[[Any, Any], Any], int]] = []
         self._afters: list[tuple[Callable[[Any, Any], None], int]] = []
         for hook in hooks:
             self._register(hook.callback if isinstance(hook, CallbackToHook) else hook)
@@ -70,6 +75,8 @@ class HookedSession:
         if before is not None:
             position = len(self._befores)
             self._befores.append(before)
+            if hasattr(hook, "complete_run"):
+                self._completers.append((hook.complete_run, position))
         after = _bound_method(hook, "after_run")
         if after is not None:
             self._afters.append((after, position))
@@ -97,14 +104,15 @@ class HookedSession:
         is_again = fetches is last.fetches and feed_dict is None and options is None and run_metadata is None
         context = last.context if is_again else self._new_context(fetches, feed_dict, options)
         requests = [before(context) for before in self._befores]
-        if is_again and all(map(is_, requests, last.requests)):
-            step = last.step
+        if is_again and all(map(is_, requests, last.asked)):
+            requests, step = last.requests, last.step
         else:
-            requests = [_normalized(*pair) for pair in zip(requests, self._befores)]
+            asked = [_normalized(*pair) for pair in zip(requests, self._befores)]
+            requests = self._completed(context, asked) if self._completers else asked
             step = self._steps.find(fetches, feed_dict, options, run_metadata, requests)
             is_plain = feed_dict is None and options is None and run_metadata is None
             if is_plain and not isinstance(fetches, (list, dict)):
-                self._last = _LastRun(fetches, context, requests, step)
+                self._last = _LastRun(fetches, context, asked, requests, step)
         try:
             results, hook_values = step.run(feed_dict, requests, run_metadata)
         except tf.errors.OpError as error:
@@ -136,6 +144,15 @@ class HookedSession:
         if self._coordinator is not None:
             self._coordinator.join(self._queue_threads, stop_grace_period_secs=10, ignore_live_threads=True)
 
+    def _completed(self, context: Any, asked: list[Any]) -> list[Any]:
+        """Let hooks that asked for nothing add what the requests of the others call for."""
+        fetches = [context.original_args.fetches, *[request and request.fetches for request in asked]]
+        requests = asked.copy()
+        for complete, position in self._completers:
+            if asked[position] is None:
+                requests[position] = _normalized(complete(context, fetches), complete)
+        return requests
+
     def _new_context(self, fetches: Any, feed_dict: Any, options: Any) -> Any:
         return tf.train.SessionRunContext(_SessionRunArgs(fetches, feed_dict, options), self.session)
 
@@ -152,13 +169,19 @@ class HookedSession:
 class _LastRun:
     """What the last run was made of: while nothing of it changes, object by object, its step serves again."""
 
-    __slots__ = ("context", "fetches", "requests", "step")
+    __slots__ = ("asked", "context", "fetches", "requests", "step")
 
     def __init__(
-        self, fetches: Any = None, context: Any = None, requests: Any = None, step: Any = None
+        self,
+        fetches: Any = None,
+        context: Any = None,
+        asked: Any = None,
+        requests: Any = None,
+        step: Any = None,
     ) -> None:
         self.fetches = fetches
         self.context = context
+        self.asked = asked
         self.requests = requests
         self.step = step
 

@@ -9,9 +9,13 @@ from fakes.inputs import Numbers, driven
 from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.input_source import FeedInput, QueueInput, StagingInput, TensorInput, remap_input_source
+from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.group import Callbacks
+from tensorpack_lite.loop.hooks import CallbackToHook
 from tensorpack_lite.loop.session import HookedSession
+from tensorpack_lite.tfutils.summary import add_moving_summary
 from tensorpack_lite.tfutils.tower.context import TrainTowerContext
+from tensorpack_lite.train.simple import NoOpTrainer
 
 SIGNATURE = [TensorSpec([2], tf.float32, "x")]
 
@@ -76,6 +80,47 @@ class TestAnyNumberOfStages:
         with Towers(3, nr_stage=nr_stage) as towers:
             towers.hooked.run(towers.tensors[1])
             assert [4, 5, 6] == towers.next()
+
+    def test_a_callback_needs_the_input(self, nr_stage):
+        """What a run takes for a callback's fetches only is brought in too; the trainer's own runs go on in order."""
+        with Towers(2, nr_stage=nr_stage) as towers:
+            hook = Fetching(towers.tensors[1])
+            staging = CallbackToHook(towers.source.get_callbacks()[-1])
+            towers.hooked = HookedSession(towers.session, [staging, CallbackToHook(hook)])
+            step = tf.constant(1.0)
+            for fetches in [step, step, [], []]:
+                towers.hooked.run(fetches)
+            assert [9, 10] == towers.next()
+            assert [2, 4, 6, 8, 10] == hook.values
+            assert 2 * (5 + nr_stage) == towers.num_taken()
+
+
+class Fetching(Callback):
+    """Fetches a tensor along with every run."""
+
+    def __init__(self, tensor):
+        self.args, self.values = tf.train.SessionRunArgs(tensor), []
+
+    def _before_run(self, ctx):
+        return self.args
+
+    def _after_run(self, ctx, run_values):
+        self.values.append(int(run_values.results[0]))
+
+
+def test_steps_without_the_input():
+    """NoOpTrainer fetches nothing: a moving summary of the input alone keeps the areas full."""
+
+    def build(x):
+        mean = tf.reduce_mean(x, name="mean")
+        add_moving_summary(mean)
+        return mean * tf.get_variable("w", initializer=1.0)
+
+    trainer = NoOpTrainer()
+    source = StagingInput(QueueInput(Numbers(5)))
+    trainer.setup_graph(SIGNATURE, source, build, lambda: tf.train.GradientDescentOptimizer(0.1))
+    trainer.train_with_defaults(monitors=[], steps_per_epoch=5, max_epoch=2)
+    assert 10 == trainer.loop.global_step
 
 
 def test_one_thread_is_enough():

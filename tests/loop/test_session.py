@@ -192,6 +192,31 @@ class TestHooks:
         HookedSession(sess, [Named("a"), Named("b")]).run([])
         assert ["before a", "before b", "after a", "after b"] == calls
 
+    def test_hook_that_completes(self, sess):
+        """A hook that asked for nothing sees what the others fetch, and is asked again only when that changes."""
+        one, two = tf.constant(1.0), tf.constant(2.0)
+        request, seen = fetch(one), []
+
+        class Completing(Hook):
+            def complete_run(self, ctx, fetches):
+                seen.append(fetches)
+                return request if any(fetched is two for fetched in fetches[1:]) else None
+
+        first, last = Completing(), Hook(fetch(two))
+        session = HookedSession(sess, [first, last])
+        for _ in range(3):
+            session.run(one)
+        assert [[id(one), id(None), id(two)]] == [[id(x) for x in fetches] for fetches in seen]
+        assert ([1.0] * 3, [2.0] * 3) == tuple([v.results for v in hook.values] for hook in (first, last))
+        last.args = None
+        session.run(one)
+        assert seen[1][0] is one
+        assert seen[1][1:] == [None, None]
+        assert first.values[-1].results is None
+        first.args = fetch(two)
+        session.run(one)
+        assert 2 == len(seen)
+
     def test_idle_callbacks_cost_nothing(self, sess):
         """A callback that overrides neither method is not called in a run."""
 
