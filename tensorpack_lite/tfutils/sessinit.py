@@ -147,7 +147,8 @@ class SaverRestore(SessionInit):
 
     def _match(self, checkpoint: _Checkpoint) -> list[tuple[str, Any, tuple[int, ...]]]:
         """List `(key in the checkpoint, variable, shape in the checkpoint)`, and warn of what has no partner."""
-        matched, only_in_graph, used = [], [], {}
+        matched, only_in_graph = [], []
+        used: dict[str, str] = {}
         variables = [
             (get_savename_from_varname(var.name, varname_prefix=self.prefix), var)
             for var in tf.global_variables()
