@@ -190,19 +190,20 @@ class RankWatch:
             return {"kind": "variables", "step": step, "where": self._waits_in}
         frame = sys._current_frames().get(self._main_thread)
         in_step = False
-        callback, moment = None, ""
+        callback, moment, works_alone = None, "", False
         while frame is not None:
             name = frame.f_code.co_name
             if name in _MOMENTS and "self" in frame.f_code.co_varnames[:1]:
                 found = frame.f_locals.get("self")
                 if isinstance(found, Callback) and not isinstance(found, Callbacks):
                     callback, moment = found, name
+                    works_alone = works_alone or getattr(found, "works_alone", False)
             elif frame.f_code is HookedSession.run.__code__:
                 in_step = True
             frame = frame.f_back
         if callback is not None:
-            is_alone = callback.chief_only or isinstance(callback, MonitorBase)
-            is_excused = self.rank == 0 and (is_alone or getattr(callback, "works_alone", False))
+            is_alone = works_alone or callback.chief_only or isinstance(callback, MonitorBase)
+            is_excused = self.rank == 0 and is_alone
             where = f"in callback {callback}, {moment}"
             return {"kind": "excused" if is_excused else "busy", "step": step, "where": where}
         if in_step:

@@ -109,6 +109,8 @@ class RankHub(threading.Thread):
         if not data:
             self._lose(connection)
             return
+        if connection in self._numbers:
+            self._ranks[self._numbers[connection]].heard = time.monotonic()
         self._buffers[connection] += data
         if b"\n" not in data:  # a long line is not copied each time that more of it comes
             return
@@ -158,6 +160,8 @@ class RankHub(threading.Thread):
         if message["token"] != TOKEN:
             raise ValueError("a stranger")
         number = int(message["rank"])
+        if number in self._ranks and self._ranks[number].has_left:
+            raise ValueError("it comes for the next training, whose hub is not this one")
         if int(message["size"]) != self._size or not 0 <= number < self._size or number in self._ranks:
             self._fail(
                 f"A process came as rank {number} of {message['size']}, while rank 0 expects {self._size} ranks, each once. "
@@ -290,8 +294,11 @@ class RankHub(threading.Thread):
             self._send(connection, line)
 
     def _send(self, connection: socket.socket, line: bytes) -> None:
-        with suppress(OSError):  # it is gone, which its end of the connection will say
+        try:
             connection.sendall(line)
+        except OSError:  # it is gone, or reads nothing: after a part of a line nothing more may follow
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
 
 def _ranks(numbers: list[int]) -> str:
