@@ -99,7 +99,7 @@ TEXTS = {  # what must be read in the end
     "stop iteration": "StopIteration",
     "system exit": "SystemExit",
     "ctrl-c": "KeyboardInterrupt",
-    "unpicklable datapoint": "(?i)can(not|'t) pickle|a datapoint holds|cannot be stacked",
+    "unpicklable datapoint": "(?i)can(not|'t) (pickle|get local object)|a datapoint holds|cannot be stacked",
     **DEADLY,
     **DRIFTS,
 }
