@@ -12,6 +12,7 @@ from typing import Any, Sequence
 
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
+from ..tfutils.checkpoint_state import STATE_SUFFIX, write_state
 from ..tfutils.checkpoint_store import CheckpointStore
 from ..utils import logger
 from .directories import find_checkpoint_dir, need_checkpoint_dir
@@ -25,6 +26,9 @@ class ModelSaver(Callback):
 
     A checkpoint is complete or absent: it is written aside, read back, moved into place, and listed in the file
     `checkpoint` last. The names in that file are relative, so the directory can be moved.
+
+    Beside the variables, `model-<global_step>.state` holds the place of the training: epoch, step, and which callbacks have been
+    called, this one included; and what callbacks return from `state_dict()`. `AutoResumeTrainConfig` continues there.
 
     Args:
         max_to_keep: how many checkpoints to keep; older ones are removed. None or 0 keeps all.
@@ -99,6 +103,7 @@ class ModelSaver(Callback):
 
     def _write(self, prefix: str) -> None:
         self.saver.save(tf.get_default_session(), prefix, write_meta_graph=False, write_state=False)
+        write_state(prefix + STATE_SUFFIX, self.trainer.state_dict())
 
     def _shall_stay(self, saved_at: float) -> bool:
         if saved_at <= self._next_to_keep:

@@ -59,7 +59,8 @@ class ProgressBar(Callback):
 
     def _before_epoch(self) -> None:
         self._step_has_values = False
-        self._bar = get_tqdm(total=self.trainer.steps_per_epoch, leave=True)
+        loop = self.trainer.loop
+        self._bar = get_tqdm(total=loop.steps_per_epoch, initial=loop.starting_step, leave=True)
 
     def _before_run(self, ctx: Any) -> Any:
         return None if self._step_has_values else self._args

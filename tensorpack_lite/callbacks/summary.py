@@ -178,6 +178,14 @@ class MergeAllSummariesRunAlone(Callback):
         if self._evaluated_at_step != self.global_step:
             self._evaluate()
 
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return the step of the last evaluation inside an epoch."""
+        return {"evaluated_at_step": self._evaluated_at_step}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take that step, so that an epoch that ends with it evaluates once."""
+        self._evaluated_at_step = state["evaluated_at_step"]
+
     def _evaluate(self) -> None:
         if self._merged is not None:
             self.trainer.monitors.put_summary(self.trainer.sess.run([self._merged, *self._puts])[0])

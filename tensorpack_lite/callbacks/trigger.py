@@ -64,6 +64,16 @@ class PeriodicTrigger(ProxyCallback):
         if self._triggered_at_step != self.global_step:
             self.cb.trigger()
 
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return the step of the last trigger, and the inner callback's state."""
+        return {"triggered_at_step": self._triggered_at_step, "inner": self.cb.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take both."""
+        self._triggered_at_step = state["triggered_at_step"]
+        if state["inner"] is not None:
+            self.cb.load_state_dict(state["inner"])
+
     def __str__(self) -> str:
         return f"PeriodicTrigger-{self.cb}"
 

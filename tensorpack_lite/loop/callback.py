@@ -147,6 +147,24 @@ class Callback:
         """
         return None
 
+    def state_dict(self) -> dict[str, Any] | None:
+        """
+        Return what this callback must keep for a training that continues from a checkpoint; see `ModelSaver`.
+
+        Returns:
+            None, the default, if there is nothing to keep. Otherwise a dict with strings as keys, of None, booleans, numbers,
+            strings, lists and dicts.
+        """
+        return None
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """
+        Continue from what `state_dict` returned. Called right after this callback's `before_train`, in a resumed training only.
+
+        Args:
+            state: what `state_dict` returned when the checkpoint was saved; never None.
+        """
+
     # What everybody may ask ------------------------------------------------------------------------------------------
     @property
     def chief_only(self) -> bool:
@@ -261,6 +279,14 @@ class ProxyCallback(Callback):
     def background_error(self) -> BaseException | None:
         """Ask the inner callback."""
         return self.cb.background_error()
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return the inner callback's state."""
+        return self.cb.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Hand the state to the inner callback."""
+        self.cb.load_state_dict(state)
 
     def __str__(self) -> str:
         return f"Proxy-{self.cb}"

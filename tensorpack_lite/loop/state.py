@@ -1,4 +1,4 @@
-"""Where the loop is: its two ranges, its three counters, and the way to end it from inside."""
+"""The loop's ranges and counters, and the exception that ends the loop from inside."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ class TrainLoop:
         self.global_step = 0
         self.local_step = -1
         self._ranges: tuple[int, int, int] | None = None
+        self._resumed: tuple[int, int] | None = None
 
     def config(self, steps_per_epoch: int, starting_epoch: int, max_epoch: int) -> None:
         """
@@ -55,6 +56,29 @@ class TrainLoop:
             )
         self._ranges = (steps_per_epoch, starting_epoch, max_epoch)
         self.epoch_num = starting_epoch - 1
+
+    def resume_at(self, epoch_num: int, num_steps: int) -> None:
+        """
+        Continue an epoch behind its first steps; the trainer calls it between `config` and `before_train`.
+
+        `epochs()` then begins with this epoch, also if it is the one before `starting_epoch`, of which only callbacks are left.
+
+        Args:
+            epoch_num: the epoch.
+            num_steps: how many of its steps are done.
+        """
+        self._resumed = (epoch_num, num_steps)
+        self.local_step = num_steps - 1
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether the loop continues a training that a checkpoint describes; known from `before_train` on."""
+        return self._resumed is not None
+
+    @property
+    def starting_step(self) -> int:
+        """Number of the current epoch's first step: 0, except in an epoch that is resumed behind some of its steps."""
+        return self._resumed[1] if self._resumed is not None and self._resumed[0] == self.epoch_num else 0
 
     @property
     def steps_per_epoch(self) -> int:
@@ -80,12 +104,13 @@ class TrainLoop:
 
     def epochs(self) -> Iterator[int]:
         """Go through the epochs; `epoch_num` follows."""
-        for epoch in range(self.starting_epoch, self.max_epoch + 1):
+        first = self.starting_epoch if self._resumed is None else self._resumed[0]
+        for epoch in range(first, self.max_epoch + 1):
             self.epoch_num = epoch
             yield epoch
 
     def steps(self) -> Iterator[int]:
         """Go through the steps of an epoch; `local_step` follows."""
-        for step in range(self.steps_per_epoch):
+        for step in range(self.starting_step, self.steps_per_epoch):
             self.local_step = step
             yield step

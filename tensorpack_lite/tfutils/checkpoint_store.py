@@ -1,10 +1,10 @@
 """
-A directory of checkpoints, changed in such a way that each checkpoint in it is complete or absent.
+A directory of checkpoints, each of which is complete or absent at any time.
 
-A checkpoint `model-10` is the files `model-10.data-?????-of-?????`, and `model-10.index`, without which nobody takes
-it for one. So new files are written in a hidden directory beside the others, read back, and moved into place with the
-index as the last; and what is removed or replaced loses its index first. The file `checkpoint`, TensorFlow's list of
-checkpoints, is replaced when all of that is done, in one move.
+A checkpoint `model-10` consists of `model-10.data-?????-of-?????`, `model-10.state` if a trainer saved it, and `model-10.index`.
+Readers ignore a checkpoint without an index. New files are therefore written to a hidden directory beside the others, read back,
+and moved into place with the index last; a checkpoint that is removed or replaced loses its index first. The file `checkpoint`,
+TensorFlow's list of checkpoints, is replaced after that, in one move.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Callable, Iterator
 
 from ..compat import tfv1 as tf
 from ..utils import logger
+from .checkpoint_state import STATE_SUFFIX, read_state
 
 __all__ = ["CheckpointStore"]
 
@@ -57,12 +58,13 @@ class CheckpointStore:
 
     def files(self, name: str) -> list[str]:
         """
-        List the names of a checkpoint's files: the index last, none of a checkpoint whose name only begins alike.
+        List the names of a checkpoint's files, the index last.
 
         Returns:
             Names inside the directory; an empty list if there is no such checkpoint.
         """
-        return _files_of(self.directory, name)
+        files = _files_of(self.directory, name)
+        return files if f"{name}.index" in files else []
 
     def save(self, name: str, write: Callable[[str], Any]) -> None:
         """
@@ -180,7 +182,7 @@ class CheckpointStore:
             _gfile.rename(f"{aside}/{file}", self.path(file), overwrite=True)
 
     def _remove(self, name: str) -> None:
-        for file in reversed(self.files(name)):
+        for file in reversed(_files_of(self.directory, name)):
             _gfile.remove(self.path(file))
 
     @contextmanager
@@ -219,20 +221,21 @@ class CheckpointStore:
 
 
 def _files_of(directory: str, name: str) -> list[str]:
-    """List a checkpoint's files, the index last; nothing without an index."""
-    index = f"{name}.index"
+    """List a checkpoint's files, also of one that lacks some of them; the index is last."""
     entries = _gfile.listdir(directory) if _gfile.isdir(directory) else []
-    if index not in entries:
-        return []
     data = [e for e in entries if e.startswith(name) and _DATA_SUFFIX.fullmatch(e[len(name) :])]
-    return [*sorted(data), index]
+    return [*sorted(data), *(e for e in (f"{name}{STATE_SUFFIX}", f"{name}.index") if e in entries)]
 
 
 def _read_back(prefix: str) -> None:
-    """Read every tensor of a checkpoint, which compares checksums; raises TensorFlow's error if one is not there."""
+    """Read a checkpoint whole, which compares its checksums; raises TensorFlow's error if a tensor is not there."""
     reader = tf.train.NewCheckpointReader(prefix)
     for key in reader.get_variable_to_shape_map():
         reader.get_tensor(key)
+    try:
+        read_state(prefix + STATE_SUFFIX)
+    except ValueError as error:
+        raise tf.errors.DataLossError(None, None, str(error)) from error
 
 
 def _reason(error: Any) -> str:

@@ -34,13 +34,17 @@ __all__ = [
 
 class SessionInit:
     """
-    Something that sets variables of a session. It works in two phases, and a subclass defines one or both.
+    Base class of objects that set variables of a session. Initialization has two phases; a subclass defines one or both.
 
     `_setup_graph()` runs before the session is made and may add to the graph. `_run_init(sess)` runs after all variables
     got their initial values; the graph may be final by then.
 
-    tensorpack: same.
+    Attributes:
+        checkpoint_state: the content of a checkpoint's `.state` file, by which a trainer continues the training that saved the
+            checkpoint, see `AutoResumeTrainConfig`. None, the default: the trainer begins a training of its own.
     """
+
+    checkpoint_state: dict[str, Any] | None = None
 
     def init(self, sess: Any) -> None:
         """
@@ -85,6 +89,8 @@ class ChainInit(SessionInit):
             if not isinstance(one, SessionInit):
                 raise type_error("ChainInit", "a list of SessionInit", one, "Wrap it: SmartInit(...).")
         self.inits = list(sess_inits)
+        states = [one.checkpoint_state for one in self.inits if one.checkpoint_state is not None]
+        self.checkpoint_state = states[0] if states else None
 
     def _setup_graph(self) -> None:
         for one in self.inits:

@@ -29,7 +29,7 @@ __all__ = [
     "save_chkpt_vars",
 ]
 
-_DATA_SUFFIX = re.compile(r"\.(index|data-\d{5}-of-\d{5})$")
+_DATA_SUFFIX = re.compile(r"\.(index|state|data-\d{5}-of-\d{5})$")
 
 _TRAINING_NAME = re.compile(
     r"/(Adam|Adam_1|Momentum|Adadelta|Adadelta_1|RMSProp|RMSProp_1|Adagrad|AccumGrad)$"

@@ -1,4 +1,4 @@
-"""The main loop, and nothing else: epochs and steps, callbacks around each, a session that starts and ends well."""
+"""The main loop: epochs and steps with callbacks around each, in a session that is closed at the end."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ..compat import ensure_graph_mode, private
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
 from ..loop.group import Callbacks
+from ..loop.place import Place
 from ..loop.session import HookedSession
 from ..loop.state import StopTraining, TrainLoop
 from ..tfutils.common import find_name, get_global_step_value, get_op_tensor_name, value_of
@@ -25,6 +26,7 @@ from ..utils.argtools import call_only_once
 from ..utils.errors import type_error
 from ..utils.utils import humanize_time_delta
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
+from .resume import advance_streams, continue_from, find_place, take_state
 
 __all__ = ["StopTraining", "Trainer"]
 
@@ -56,14 +58,13 @@ class Trainer:
         ...         x = tf.get_variable("x", shape=[])
         ...         self.train_op = tf.train.GradientDescentOptimizer(0.1).minimize((x - 3) ** 2)
         >>> MyTrainer().train_with_defaults(steps_per_epoch=10, max_epoch=5)
-
-    tensorpack: same; there an error in data or in `after_train` can pass for the end of training.
     """
 
     is_chief = True
     train_op: Any = None
     sess: Any = None
     hooked_sess: Any = None
+    _checkpoint_state: dict[str, Any] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args or kwargs:
@@ -117,9 +118,7 @@ class Trainer:
         if not isinstance(cb, Callback):
             raise type_error("Trainer.register_callback", "a Callback or a list of them", cb)
         if isinstance(self._callbacks, Callbacks):
-            raise RuntimeError(
-                f"Trainer.register_callback: {cb} comes too late, the callbacks are set up already."
-            )
+            raise RuntimeError(f"Trainer.register_callback: {cb} comes too late, the callbacks are set up.")
         if cb.chief_only and not self.is_chief:
             logger.warning(f"Callback {cb} is chief-only and is left out of this process.")
             return False
@@ -176,6 +175,7 @@ class Trainer:
             raise type_error("Trainer.initialize", "a tf.train.SessionCreator", session_creator)
         if not isinstance(session_init, SessionInit):
             raise type_error("Trainer.initialize", "a SessionInit", session_init, "Use SmartInit(path).")
+        self._checkpoint_state = session_init.checkpoint_state if self.is_chief else None
         session_init._setup_graph()
         logger.info("Creating the session ...")
         self.sess = session_creator.create_session()
@@ -208,10 +208,11 @@ class Trainer:
         with self.sess.as_default(), _Shutdown(self):
             self.loop.config(steps_per_epoch, starting_epoch, max_epoch)
             self._read_global_step()
+            continue_from(self, self._find_place())
             self._callbacks.before_train()
             self._read_global_step()  # a callback may have changed it
             for epoch in self.loop.epochs():
-                logger.info(f"Start epoch {epoch} ...")
+                logger.info(f"{'Resume' if self.loop.starting_step else 'Start'} epoch {epoch} ...")
                 self._callbacks.before_epoch()
                 start = time.perf_counter()
                 for _ in self.loop.steps():
@@ -220,7 +221,8 @@ class Trainer:
                     self.run_step()
                     self._callbacks.trigger_step()
                 self._callbacks.after_epoch()
-                _log_epoch(epoch, self.global_step, time.perf_counter() - start)
+                spent = humanize_time_delta(time.perf_counter() - start)
+                logger.info(f"Epoch {epoch} (global_step {self.global_step}) finished, time: {spent}.")
                 self._callbacks.trigger_epoch()
             logger.info("Training has finished!")
 
@@ -236,6 +238,7 @@ class Trainer:
         max_epoch: int = _FOREVER,
     ) -> None:
         """Train: `setup_callbacks`, `initialize`, `main_loop`; see these for the arguments."""
+        advance_streams(self, session_init)
         self.setup_callbacks(callbacks, monitors)
         self.initialize(session_creator, session_init)
         self.main_loop(steps_per_epoch, starting_epoch, max_epoch)
@@ -303,6 +306,10 @@ class Trainer:
             return find_name(graph, op_name)
         return value_of(find_name(graph, tensor_name))
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return what `ModelSaver` saves beside the variables: the place of the training and the callbacks' states."""
+        return take_state(self)
+
     @property
     def epoch_num(self) -> int:
         """The epoch that runs, from 1; see `TrainLoop`."""
@@ -335,6 +342,13 @@ class Trainer:
 
     def _read_global_step(self) -> None:
         self.loop.global_step = get_global_step_value()
+
+    def _find_place(self) -> Place | None:
+        return find_place(self)
+
+    def _ask_chief(self, name: str, value: Any) -> Any:
+        """Return the chief's value; a process that trains alone is the chief."""
+        return value
 
 
 class _Shutdown:
@@ -383,7 +397,3 @@ class _Shutdown:
 def _check_list(name: str, value: Any) -> None:
     if not isinstance(value, list):
         raise type_error(f"Trainer: {name}", "a list", value)
-
-
-def _log_epoch(epoch: int, global_step: int, seconds: float) -> None:
-    logger.info(f"Epoch {epoch} (global_step {global_step}) finished, time: {humanize_time_delta(seconds)}.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from ..callbacks.monitor.base import MonitorBase
@@ -11,11 +10,13 @@ from ..dataflow.base import DataFlow
 from ..graph_builder.model_desc import ModelDescBase
 from ..input_source.base import InputSource
 from ..loop.callback import Callback
+from ..tfutils.checkpoint_state import STATE_SUFFIX
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import SaverRestore, SessionInit, SmartInit
 from ..utils import logger
 from ..utils.errors import type_error
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
+from .resume import find_checkpoint, place_of
 
 __all__ = ["DEFAULT_CALLBACKS", "DEFAULT_MONITORS", "AutoResumeTrainConfig", "TrainConfig"]
 
@@ -98,63 +99,69 @@ class TrainConfig:
 
 class AutoResumeTrainConfig(TrainConfig):
     """
-    A TrainConfig that goes on where the last training in the logger's directory ended.
+    A TrainConfig that continues the last training in the logger's directory. Set that directory first, with action "k" (keep).
 
-    Variables come from the directory's latest checkpoint, `starting_epoch` is one after the last in `stats.json`. Each of
-    the two is used if it is there. Set the logger's directory first, with action "k" (keep).
+    The latest checkpoint decides: variables, epoch and step are those at which it was saved, inside an epoch, too. Callbacks that
+    had not been called yet at that moment are called now, and rows of `stats.json` and `stats.csv` that were written later are cut
+    off. So the training ends with the steps and rows of one that nobody interrupted. Without a checkpoint, training begins with
+    epoch 1, or with the `starting_epoch` given.
+
+    A checkpoint without a `.state` file, from an earlier version, continues with the epoch after the last one that `stats.json` has
+    for its `global_step`.
 
     Args:
         always_resume: prefer what is found to `session_init` and `starting_epoch`; if False, these are only used where they
             are not given.
         kwargs: as for TrainConfig.
 
-    tensorpack: same; there a missing logger directory or half of a former training is an error.
+    Raises:
+        ValueError: the `.state` file of the checkpoint is damaged, or a newer version wrote it; or it is missing and `stats.json` is
+            damaged.
+
+    Note: the data begins a new pass. With fixed seeds, the random streams of `get_rng` and of the graph are other ones than those of
+        epoch 1, the same ones each time this checkpoint is resumed.
     """
 
     def __init__(self, always_resume: bool = True, **kwargs: Any) -> None:
         self.always_resume = always_resume
-        resumes_variables = resumes_epoch = False
-        if always_resume or kwargs.get("session_init") is None:
-            session_init = self.get_sessinit_resume()
-            if session_init is not None:
-                logger.info(f"Resuming from checkpoint {session_init.path}.")
-                kwargs["session_init"] = session_init
-                resumes_variables = True
-        if always_resume or "starting_epoch" not in kwargs:
-            last_epoch = JSONWriter.load_existing_epoch_number() if logger.get_logger_dir() else None
-            if last_epoch is not None:
-                logger.info(
-                    f"Resuming with epoch {last_epoch + 1}, after the last one in {JSONWriter.FILENAME}."
-                )
-                kwargs["starting_epoch"] = last_epoch + 1
-                resumes_epoch = True
-        if always_resume and resumes_variables != resumes_epoch:
-            found, lacking = (
-                ("a checkpoint", "an epoch number")
-                if resumes_variables
-                else ("an epoch number", "a checkpoint")
-            )
-            logger.warning(
-                f"The former training in {logger.get_logger_dir()} left {found} but not {lacking}; resuming with that."
-            )
+        resumes_variables = always_resume or kwargs.get("session_init") is None
+        resumes_epoch = always_resume or "starting_epoch" not in kwargs
+        found = self.get_sessinit_resume() if resumes_variables or resumes_epoch else None
+        if found is not None and resumes_variables:
+            logger.info(f"Resuming from checkpoint {found.path}.")
+            kwargs["session_init"] = found
         super().__init__(**kwargs)
+        place = place_of(found)
+        if found is None and always_resume and logger.get_logger_dir():
+            logger.info(
+                f"There is no checkpoint in {logger.get_logger_dir()}: training begins with epoch {self.starting_epoch}."
+            )
+        elif resumes_epoch and place is not None:
+            self.starting_epoch = place.with_steps_per_epoch(self.steps_per_epoch).starting_epoch
+            logger.info(f"Resuming with epoch {self.starting_epoch}.")
+        elif resumes_epoch and found is not None:
+            logger.warning(
+                f"The epoch of checkpoint {found.path} is not known: it has no {STATE_SUFFIX} file, and {JSONWriter.FILENAME} has no "
+                f"row for it. Training begins with epoch {self.starting_epoch}."
+            )
 
     @staticmethod
     def get_sessinit_resume(dir: str | None = None) -> SaverRestore | None:
         """
-        Find the latest checkpoint.
+        Find the latest checkpoint, and the place of the training that saved it.
 
         Args:
             dir: where; None means the logger's directory.
 
         Returns:
-            A SaverRestore, or None if there is no checkpoint (or no directory).
+            A SaverRestore, or None if there is no checkpoint (or no directory). A trainer that is given it as `session_init`
+            continues inside the epoch, if its `starting_epoch` is that of the checkpoint.
+
+        Raises:
+            ValueError: as the class.
         """
         directory = dir or logger.get_logger_dir()
-        if not directory:
-            return None
-        path = os.path.join(directory, "checkpoint")
-        return SaverRestore(path) if os.path.isfile(path) else None
+        return find_checkpoint(directory) if directory else None
 
 
 def _check(name: str, value: object, kind: type, advice: str = "") -> None:

@@ -15,6 +15,7 @@ from ..utils import logger
 from ..utils.errors import type_error
 from .base import Trainer
 from .config import TrainConfig
+from .resume import advance_graph_seed
 from .simple import SimpleTrainer
 from .tower import SingleCostTrainer
 
@@ -62,6 +63,7 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
 
     model: Any = config.model
     input_source = apply_default_prefetch(source, trainer)
+    advance_graph_seed(trainer, config.session_init)
     trainer.setup_graph(model.get_input_signature(), input_source, model.build_graph, model.get_optimizer)
     _warn_of_unused_regularizers()
     trainer.train_with_defaults(

@@ -10,6 +10,7 @@ from ..callbacks.early_stopping import EarlyStopping
 from ..compat import tfv1 as tf
 from ..input_source.base import InputSource
 from ..loop.callback import Callback
+from ..loop.place import Place
 from ..tfutils.gradproc import GradVars
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import SessionInit
@@ -162,9 +163,17 @@ class RankTrainer(SingleCostTrainer):
                     "BROADCAST_EVERY_EPOCH": self.BROADCAST_EVERY_EPOCH,
                 }
             )
-            starting_epoch = self.ranks.channel.all_gather("the first epoch", starting_epoch)[0]
+            starting_epoch = self._ask_chief("the first epoch", starting_epoch)
             super().main_loop(steps_per_epoch, starting_epoch, max_epoch)
             self.ranks.finish(self.global_step, "its loop is over")
+
+    def _find_place(self) -> Place | None:
+        place = super()._find_place()
+        told = self._ask_chief("the place to resume at", None if place is None else place._asdict())
+        return None if told is None else Place.from_dict(told, "The chief's message")
+
+    def _ask_chief(self, name: str, value: Any) -> Any:
+        return value if self.ranks is None else self.ranks.channel.all_gather(name, value)[0]
 
     def run_step(self) -> None:
         """Do one step; when it fails because of another rank, say so."""

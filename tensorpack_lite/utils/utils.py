@@ -1,5 +1,5 @@
 """
-Random streams, progress bars, the environment, time in words: what did not want a file of its own.
+Small helpers: random streams, progress bars, environment variables, times in words.
 
 **Random streams.** Everything random in the library draws from a `RandomState` that `get_rng` made. Without a fixed
 seed each of them starts from fresh entropy of the operating system. After `fix_rng_seed(seed)` each one is
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "WorkerStream",
+    "advance_rng_seed",
     "change_env",
     "enter_worker_stream",
     "execute_only_once",
@@ -88,11 +89,23 @@ def fix_rng_seed(seed: int) -> None:
         >>> fix_rng_seed(42)                # at the beginning of the main script
 
     Note:
-        TensorFlow and `np.random` have seeds of their own: `tf.set_random_seed`, `np.random.seed`.
-
-    tensorpack: same; see the notes on `get_rng`.
+        TensorFlow and `np.random` have seeds of their own: `tf.set_random_seed`, `np.random.seed`. A training that resumes from a
+        checkpoint does not repeat the streams of its first epoch, see `advance_rng_seed`.
     """
     _stream.enter((int(seed),))
+
+
+def advance_rng_seed(step: int) -> None:
+    """
+    Switch to other streams than those of the training's start, from the next `get_rng` on; a trainer that resumes does so.
+
+    With the same seed and the same step, the streams are the same in every run. Without a fixed seed, nothing changes.
+
+    Args:
+        step: the `global_step` at which training continues; 0 changes nothing.
+    """
+    if step > 0:
+        _stream.advance(f"step {int(step)}")
 
 
 def reset_rng_seed() -> None:
@@ -252,6 +265,10 @@ class _RandomStream:
     def enter(self, key: tuple[Any, ...] | None) -> None:
         self._key, self._pid = key, os.getpid()
         self._numbers = itertools.count()  # atomic, unlike += 1; and unlike a lock, it survives a fork
+
+    def advance(self, mark: str) -> None:
+        if self._key is not None:
+            self.enter(self._key + (mark,))
 
     def next_key(self) -> tuple[Any, ...] | None:
         """Return a key that never came before, or None when no seed is fixed."""

@@ -105,14 +105,14 @@ class TestModelSaver:
         """None and 0 remove nothing."""
         train([ModelSaver(max_to_keep=max_to_keep, checkpoint_dir=str(tmp_path))], epochs=12, steps=1)
 
-        assert 1 + 2 * 12 == len(names(tmp_path))
+        assert 1 + 3 * 12 == len(names(tmp_path))
 
     def test_one_in_so_many_hours_stays(self, tmp_path):
         """With a period of 0 hours every checkpoint that leaves the list stays on the disk."""
         saver = ModelSaver(1, 0, str(tmp_path))
         train([saver], epochs=3, steps=1)
 
-        assert 1 + 2 * 3 == len(names(tmp_path))
+        assert 1 + 3 * 3 == len(names(tmp_path))
         assert 1 == len(tf.train.get_checkpoint_state(str(tmp_path)).all_model_checkpoint_paths)
 
     def test_a_training_that_resumes_manages_the_old_ones(self, tmp_path):

@@ -21,8 +21,8 @@ def names(directory):
 
 
 def files_of(name):
-    """The two files of a checkpoint."""
-    return [f"{name}.data-00000-of-00001", f"{name}.index"]
+    """The three files of a checkpoint that a trainer saved, sorted by name."""
+    return [f"{name}.data-00000-of-00001", f"{name}.index", f"{name}.state"]
 
 
 def value_in(directory, name, key="x"):

@@ -33,7 +33,10 @@ def main() -> None:
 def enter(directory: str, program: str) -> None:
     """Make this process what `python program` in that directory would be."""
     os.chdir(directory)
-    nothing, output = os.open(os.devnull, os.O_RDONLY), os.open("output.txt", os.O_WRONLY | os.O_CREAT)
+    nothing, output = (
+        os.open(os.devnull, os.O_RDONLY),
+        os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
+    )
     os.dup2(nothing, 0)
     os.dup2(output, 1)
     os.dup2(output, 2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from unittest import mock
 
 import pytest
 from fakes.models import Mean, threes
@@ -19,7 +18,6 @@ from tensorpack_lite.train import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from tensorpack_lite.train.config import AutoResumeTrainConfig, TrainConfig
 from tensorpack_lite.train.interface import launch_train_with_config
 from tensorpack_lite.train.simple import SimpleTrainer
-from tensorpack_lite.utils import logger
 
 
 class TestTrainConfig:
@@ -150,11 +148,13 @@ class TestAutoResume:
         assert 3 == config.starting_epoch
         assert 7 == self.config(always_resume=False, starting_epoch=7).starting_epoch
 
-    def test_half_a_training(self, log_dir):
-        """A stats.json without checkpoint resumes the epoch, with a warning."""
+    def test_statistics_without_a_checkpoint(self, log_dir):
+        """Rows of a training that saved no checkpoint count for nothing: training begins with epoch 1, and the file is moved."""
         self.train(self.config())
         os.remove(os.path.join(log_dir, "checkpoint"))
-        with mock.patch.object(logger, "warning") as log:
-            config = self.config()
-        assert (3, JustCurrentSession) == (config.starting_epoch, type(config.session_init))
-        assert "left an epoch number but not a checkpoint" in log.call_args[0][0]
+        config = self.config()
+        assert (1, JustCurrentSession) == (config.starting_epoch, type(config.session_init))
+        self.train(config)
+        with open(os.path.join(log_dir, "stats.json")) as f:
+            assert [1, 2] == [entry["epoch_num"] for entry in json.load(f)]
+        assert 2 == len([name for name in os.listdir(log_dir) if name.startswith("stats.json")])

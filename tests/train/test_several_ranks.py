@@ -54,3 +54,18 @@ def test_one_of_three(tmp_path, engine, fault, limit, told):
     lines = [line for line in (ended.out + ended.err).splitlines() if told in line]
     assert {"[0]", "[2]"} <= {line[:3] for line in lines}
     assert [] == running_with(str(tmp_path))
+
+
+def test_resume_inside_an_epoch(tmp_path):
+    """All ranks continue at the chief's place, inside an epoch, with other random streams than at the start."""
+    script = str(TESTS / "fakes" / "resumed_ranks.py")
+    seen = []
+    for end, code in ((10, 1), (0, 0)):
+        ended = launch(2, script, tmp_path, end)
+        assert code == min(ended.code, 1), ended.out + ended.err
+        seen.append([json.loads((tmp_path / f"rank-{rank}.json").read_text()) for rank in range(2)])
+    for first, resumed in zip(*seen):
+        steps = [note[:2] for note in resumed["notes"]]
+        assert [[2, 2], [2, 3], [2, 4], [2, 5], *[[3, step] for step in range(6)]] == steps
+        assert -18.0 == resumed["weight"]
+        assert [note[2] for note in first["notes"]] != [note[2] for note in resumed["notes"]][:10]

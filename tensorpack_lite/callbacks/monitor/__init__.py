@@ -17,7 +17,7 @@ from .json_file import JSONWriter
 from .mlflow_run import MLflowMonitor
 from .monitors import Monitors
 from .printer import ScalarPrinter
-from .rows import RowMonitor
+from .rows import RowFile, RowMonitor
 from .wandb_run import WandbMonitor
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "MonitorBase",
     "Monitors",
     "NoOpMonitor",
+    "RowFile",
     "RowMonitor",
     "ScalarPrinter",
     "SendMonitorData",

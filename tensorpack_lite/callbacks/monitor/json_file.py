@@ -1,55 +1,52 @@
-"""`stats.json`: every scalar of a training, in a file that any program can read."""
+"""Monitor that writes `stats.json`."""
 
 from __future__ import annotations
 
 import json
 import os
-from datetime import datetime
 from typing import Any
 
 from ...utils import logger
-from .rows import RowMonitor
+from .rows import RowFile
 
 __all__ = ["JSONWriter"]
 
 
-class JSONWriter(RowMonitor):
+class JSONWriter(RowFile):
     """
-    Write all scalars to `stats.json` in the logger's directory.
+    Monitor that writes all scalars to `stats.json` in the logger's directory.
 
     The file is one JSON array of flat objects, `{"cost": 0.67, ..., "epoch_num": 1, "global_step": 20}`. Scalars
     gather, the last of one name counts, until they are written as one such object: before training, after each step
     but the last of an epoch, and at each trigger. So what is reported once an epoch stands in one object per epoch. At
     each write the whole file is written aside and moved into place.
 
-    When training begins and the file exists: if its last epoch is the one before `starting_epoch`, or is not known, it is
-    continued; otherwise it is moved to `stats.json.<MMDD-HHMMSS>`, with a warning. Without a logger directory nothing
-    is written, with a warning.
+    If the file exists when training begins: a training that resumes from a checkpoint cuts off the objects that were written after
+    the checkpoint, see `RowFile`. Another one continues the file if its last epoch is the one before `starting_epoch`, or is not
+    known; otherwise, or if it is damaged, the file is moved to `stats.json.<MMDD-HHMMSS>`, with a warning. Without a logger directory
+    nothing is written, with a warning.
 
     Attributes:
         FILENAME: "stats.json".
-        enabled: whether there is a directory to write to.
+        enabled: whether rows are written; False without a directory.
+        path: the file, or None.
 
     Runs at: before_train, trigger_step, trigger.
 
     Note: what was reported in an epoch that did not finish is not written. A disk error is logged and does not end
     training.
-
-    tensorpack: same.
     """
 
     FILENAME = "stats.json"
 
     def __init__(self) -> None:
-        super().__init__()
         directory = logger.get_logger_dir()
+        super().__init__(None if directory is None else os.path.join(directory, self.FILENAME))
         self.enabled = directory is not None
         if directory is None:
             logger.warning(
                 "JSONWriter writes nothing: there is no logger directory. Call logger.set_logger_dir(...) before."
             )
-        self._path = os.path.join(directory or "", self.FILENAME)
-        self._elements: list[str] = []  # each one encoded once
 
     @staticmethod
     def load_existing_json(dir: str | None = None) -> list[dict[str, Any]] | None:
@@ -74,7 +71,7 @@ class JSONWriter(RowMonitor):
         with open(path, encoding="utf-8") as file:
             try:
                 elements = json.load(file)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise ValueError(f"JSONWriter: '{path}' is not JSON: {error}. Move it away.") from error
         if not isinstance(elements, list):
             raise ValueError(
@@ -85,13 +82,14 @@ class JSONWriter(RowMonitor):
     @staticmethod
     def load_existing_epoch_number(dir: str | None = None) -> int | None:
         """
-        Say at which epoch the last training stopped.
+        Return the epoch of the last row that an earlier training wrote. A checkpoint may be older: `AutoResumeTrainConfig` takes the
+        epoch from the checkpoint.
 
         Args:
             dir: the directory of its `stats.json`; None means the logger's.
 
         Returns:
-            The `epoch_num` of the last object, or None if there is none.
+            The `epoch_num` of the last object, or None if there is none or the file is damaged.
         """
         try:
             elements = JSONWriter.load_existing_json(dir)
@@ -99,55 +97,33 @@ class JSONWriter(RowMonitor):
             return None
         return _last_epoch(elements)
 
-    def _before_train(self) -> None:
-        if self.enabled:
-            self._continue_or_move_existing()
-        super()._before_train()
+    def _read(self, path: str) -> list[dict[str, Any]]:
+        return self.load_existing_json(os.path.dirname(path)) or []
 
-    def _continue_or_move_existing(self) -> None:
-        try:
-            existing = self.load_existing_json(os.path.dirname(self._path))
-        except ValueError as error:
-            logger.warning(str(error))
-            self._move_existing()
-            return
-        if existing is None:
-            return
-        last_epoch, starting_epoch = _last_epoch(existing), self.trainer.starting_epoch
-        if last_epoch is None or last_epoch + 1 == starting_epoch:
-            logger.info("JSONWriter continues the existing '%s'.", self._path)
-            self._elements = [json.dumps(element) for element in existing]
-            return
-        logger.warning(
-            "JSONWriter: '%s' ends at epoch %d, but training starts at epoch %d. If this is to continue that training, "
-            "pass starting_epoch=%d.",
-            self._path,
-            last_epoch,
-            starting_epoch,
-            last_epoch + 1,
+    def _why_not_continued(self, rows: list[dict[str, Any]]) -> str | None:
+        last_epoch, starting_epoch = _last_epoch(rows), self.trainer.starting_epoch
+        if last_epoch is None or last_epoch + 1 == starting_epoch > 1:
+            return None
+        return (
+            f"'{self.path}' ends at epoch {last_epoch}, but training starts at epoch {starting_epoch}. If this is to continue that "
+            f"training, use AutoResumeTrainConfig, or pass starting_epoch={last_epoch + 1} and its checkpoint."
         )
-        self._move_existing()
 
-    def _move_existing(self) -> None:
-        backup = f"{self._path}.{datetime.now().strftime('%m%d-%H%M%S')}"
-        os.replace(self._path, backup)
-        logger.warning("JSONWriter: the existing file is now '%s'.", backup)
+    def _encode(self, row: dict[str, Any]) -> str:
+        return json.dumps(row)  # once, although the file is written anew with each row
 
     def _write_row(self, row: dict[str, float]) -> None:
-        if not self.enabled:
-            return
-        element = dict(row, epoch_num=self.epoch_num, global_step=self.global_step)
-        self._elements.append(json.dumps(element))
-        try:
-            with open(f"{self._path}.tmp", "w", encoding="utf-8") as file:
-                file.write(f"[{', '.join(self._elements)}]")
-            os.replace(f"{self._path}.tmp", self._path)
-        except OSError as error:
-            logger.error("JSONWriter: cannot write '%s': %s", self._path, error)
+        if self.enabled:
+            super()._write_row(row)
+
+    def _write_all(self, path: str) -> None:
+        with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+            file.write(f"[{', '.join(self._rows)}]")
+        os.replace(f"{path}.tmp", path)
 
 
 def _last_epoch(elements: list[dict[str, Any]] | None) -> int | None:
-    """Give the epoch of the last object; None if it does not say."""
+    """Return the epoch of the last object; None if it has none."""
     try:
         return int(elements[-1]["epoch_num"])  # type: ignore[index]
     except (TypeError, IndexError, KeyError, ValueError):

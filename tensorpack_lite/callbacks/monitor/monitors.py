@@ -1,4 +1,4 @@
-"""`trainer.monitors`: the one place where numbers are handed in; it tells every monitor and remembers scalars."""
+"""`trainer.monitors`, which hands scalars, images and events to every monitor and keeps the history of scalars."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Monitors(Callback):
     """
     Hand what callbacks produce to every monitor, and keep the history of scalars.
 
-    A trainer makes it, as `trainer.monitors`, and registers it as its last callback. The history is in memory, holds
-    scalars only, and begins anew with each process.
+    A trainer makes it, as `trainer.monitors`, and registers it as its last callback. The history is in memory and holds
+    scalars only. In a training that resumes from a checkpoint, it begins with the last value of each name.
 
     Args:
         monitors: the monitors, in the order in which they are told.
@@ -143,6 +143,14 @@ class Monitors(Callback):
             A list of `(global_step, value)` in the order of arrival; empty if nobody handed in that name.
         """
         return list(self._history.get(name, ()))
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return the last value of each name."""
+        return {"last": {name: list(history[-1]) for name, history in self._history.items()}}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Begin the histories with the values that were the last."""
+        self._history = {name: [(step, value)] for name, (step, value) in state["last"].items()}
 
     def _tell_scalar(self, name: str, number: float) -> None:
         for monitor in self._monitors:

@@ -1,10 +1,18 @@
-"""What monitors share that write scalars together, one row for one moment."""
+"""Base classes of monitors that write scalars in rows, and of those whose rows are in a file."""
 
 from __future__ import annotations
 
+import os
+import shutil
+from abc import abstractmethod
+from datetime import datetime
+from itertools import takewhile
+from typing import Any
+
+from ...utils import logger
 from .base import MonitorBase
 
-__all__ = ["RowMonitor"]
+__all__ = ["RowFile", "RowMonitor"]
 
 
 class RowMonitor(MonitorBase):
@@ -13,6 +21,9 @@ class RowMonitor(MonitorBase):
 
     Scalars gather, the last of one name counts, until they are written as one row: before training, after each step but
     the last of an epoch, and at each trigger. So what is reported once an epoch stands in one row per epoch.
+
+    A checkpoint keeps what has gathered. A training that resumes from it drops what is reported before training, because an
+    undisturbed training has no such row at that point.
 
     Runs at: before_train, trigger_step, trigger.
 
@@ -26,6 +37,14 @@ class RowMonitor(MonitorBase):
         """Keep the number until the next row."""
         self._pending[name] = val
 
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return the scalars that have gathered."""
+        return {"pending": dict(self._pending)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take the scalars that had gathered."""
+        self._pending = dict(state["pending"])
+
     def _write_row(self, row: dict[str, float]) -> None:
         """
         Write one row, for the current `epoch_num` and `global_step`.
@@ -36,6 +55,8 @@ class RowMonitor(MonitorBase):
         raise NotImplementedError(f"{type(self).__name__}._write_row")
 
     def _before_train(self) -> None:
+        if self.trainer.loop.is_resumed:
+            self._pending = {}
         self._flush()
 
     def _trigger_step(self) -> None:
@@ -50,3 +71,135 @@ class RowMonitor(MonitorBase):
         if self._pending:
             row, self._pending = self._pending, {}
             self._write_row(row)
+
+
+class RowFile(RowMonitor):
+    """
+    Base class of monitors whose rows are in a file, which a later training continues.
+
+    If the file exists when training begins, there are three cases. A training that resumes from a checkpoint keeps the rows that
+    were written before the checkpoint and cuts off the later ones, which it will write again; the first time, the file as it was is
+    copied to `<file>.before-resume`. A training that continues the epochs of the file without such a checkpoint appends to it.
+    Otherwise, or if the file is damaged, it is moved to `<file>.<MMDD-HHMMSS>`, with a warning.
+
+    A disk error is logged and does not end training; the next row tries again to write what is missing.
+
+    Args:
+        path: the file, or None to write nothing.
+
+    Attributes:
+        path: as given.
+
+    Runs at: before_train, trigger_step, trigger.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        super().__init__()
+        self.path = path
+        self._rows: list[Any] = []  # all of the file, as `_encode` gives them
+        self._is_behind = False
+
+    # What a subclass defines -----------------------------------------------------------------------------------------
+    @abstractmethod
+    def _read(self, path: str) -> list[dict[str, Any]]:
+        """
+        Read all rows of the file.
+
+        Raises:
+            ValueError: the file is damaged, or of another format.
+        """
+
+    @abstractmethod
+    def _why_not_continued(self, rows: list[dict[str, Any]]) -> str | None:
+        """Say why these rows do not belong to a training that begins with `starting_epoch`; None if they do."""
+
+    @abstractmethod
+    def _write_all(self, path: str) -> None:
+        """Write the file anew, aside, and move it into place."""
+
+    def _encode(self, row: dict[str, Any]) -> Any:
+        """Return a row in the form in which it is held."""
+        return row
+
+    def _write_last(self, path: str) -> None:
+        """Write the newest row."""
+        self._write_all(path)
+
+    # What it does for them -------------------------------------------------------------------------------------------
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return the scalars that have gathered, and how many rows are written."""
+        return {"pending": dict(self._pending), "rows": len(self._rows)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take the scalars that had gathered, and cut off the rows that were written later."""
+        super().load_state_dict(state)
+        if self.path is None:
+            return
+        if len(self._rows) < state["rows"]:
+            logger.warning(
+                "%s: '%s' has %d of the %d rows that it had when the checkpoint was saved.",
+                self,
+                self.path,
+                len(self._rows),
+                state["rows"],
+            )
+        self._cut(self.path, state["rows"])
+
+    def _before_train(self) -> None:
+        if self.path is not None and os.path.isfile(self.path):
+            self._continue_or_move_existing(self.path)
+        super()._before_train()
+
+    def _continue_or_move_existing(self, path: str) -> None:
+        is_resumed = self.trainer.loop.is_resumed
+        try:
+            rows = self._read(path)
+            reason = None if is_resumed else self._why_not_continued(rows)
+        except ValueError as error:
+            reason = str(error)
+        if reason is not None:
+            backup = f"{path}.{datetime.now().strftime('%m%d-%H%M%S')}"
+            os.replace(path, backup)
+            logger.warning("%s: %s The file was moved to '%s'.", self, reason, backup)
+            return
+        logger.info("%s continues the existing '%s'.", self, path)
+        self._rows = [self._encode(row) for row in rows]
+        if is_resumed:
+            self._cut(path, len(list(takewhile(lambda row: _step_of(row) <= self.global_step, rows))))
+
+    def _cut(self, path: str, num_rows: int) -> None:
+        num_cut = len(self._rows) - num_rows
+        if num_cut <= 0:
+            return
+        copy = f"{path}.before-resume"
+        if not os.path.exists(copy):
+            shutil.copyfile(path, copy)
+            logger.info("%s: '%s' is a copy of the file as it was before rows were cut off.", self, copy)
+        del self._rows[num_rows:]
+        self._save(path, is_last_enough=False)
+        logger.info("%s: cut off %d rows that were written after the checkpoint was saved.", self, num_cut)
+
+    def _write_row(self, row: dict[str, float]) -> None:
+        if self.path is not None:
+            place = {"epoch_num": self.epoch_num, "global_step": self.global_step}
+            self._rows.append(self._encode({**row, **place}))
+            self._save(self.path, is_last_enough=not self._is_behind)
+
+    def _save(self, path: str, is_last_enough: bool) -> None:
+        try:
+            if is_last_enough:
+                self._write_last(path)
+            else:
+                self._write_all(path)
+            self._is_behind = False
+        except OSError as error:
+            self._is_behind = True
+            logger.error("%s: cannot write '%s': %s", self, path, error)
+
+
+def _step_of(row: Any) -> int:
+    """Return the `global_step` of a row, 0 if it has none."""
+    try:
+        return int(row["global_step"])
+    except (KeyError, TypeError, ValueError):
+        return 0

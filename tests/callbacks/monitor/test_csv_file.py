@@ -93,12 +93,17 @@ def test_a_training_that_resumes_continues_it(log_dir):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["epoch_num,global_step,a\n1,2,0.5\n", "epoch_num,global_step,a\nx,2,0.5\n", "something else\n", ""],
+    ("text", "reason"),
+    [
+        ("epoch_num,global_step,a\n1,2,0.5\n", "does not end before epoch 1"),
+        ("epoch_num,global_step,a\nx,2,0.5\n", "does not end before epoch 1"),
+        ("something else\n", "begins with columns"),
+        ("", "begins with columns"),
+    ],
     ids=["same epoch", "no number", "no CSV of ours", "empty"],
 )
-def test_otherwise_it_is_moved(log_dir, log_lines, text):
-    """With a warning that says where to."""
+def test_otherwise_it_is_moved(log_dir, log_lines, text, reason):
+    """A file that the training does not continue is moved, with a warning that says why and where to."""
     write(log_dir, text)
     run(CountingTrainer(), [Put("a")], [CSVWriter()], epochs=1)
 
@@ -106,9 +111,7 @@ def test_otherwise_it_is_moved(log_dir, log_lines, text):
     assert ["epoch_num,global_step,a", "1,2,2"] == read(log_dir)
     with open(os.path.join(log_dir, moved[0])) as file:
         assert text == file.read()
-    assert 1 == len(
-        [line for line in log_lines if "does not end before epoch 1" in line and moved[0] in line]
-    )
+    assert 1 == len([line for line in log_lines if reason in line and moved[0] in line])
 
 
 def test_a_header_without_rows_is_continued(log_dir):

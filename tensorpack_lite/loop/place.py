@@ -1,0 +1,116 @@
+"""The place in a training where a checkpoint was saved, and where a resumed training continues."""
+
+from __future__ import annotations
+
+from typing import Any, List, NamedTuple, Sequence
+
+__all__ = ["Place"]
+
+_NUMBERS = ("epoch_num", "num_steps", "steps_per_epoch", "global_step", "num_called")
+_PHASES = ("before_train", "before_epoch", "trigger_step", "trigger_epoch")
+
+
+class Place(NamedTuple):
+    """
+    A point between two callbacks of a training.
+
+    A checkpoint is saved by a callback, while its list of callbacks is being called. So the place names the step and also how far
+    the list has been called; the one that saves counts as called.
+
+    Attributes:
+        epoch_num: the epoch, from 1.
+        num_steps: how many of its steps are done.
+        steps_per_epoch: steps in an epoch; 0 if not known.
+        global_step: how many times the hooked session has run.
+        phase: the moment of the callbacks that is going on or came last, as in `Callbacks`.
+        callbacks: the names of all callbacks.
+        num_called: how many of them the phase has reached.
+    """
+
+    epoch_num: int
+    num_steps: int
+    steps_per_epoch: int
+    global_step: int
+    phase: str
+    callbacks: List[str]
+    num_called: int
+
+    @classmethod
+    def from_dict(cls, record: Any, source: str) -> Place:
+        """
+        Build a place from what `_asdict()` gave, which has been in a file or came from another process.
+
+        Args:
+            record: a dict of the attributes.
+            source: where it comes from, for the error.
+
+        Raises:
+            ValueError: an attribute is missing or out of range.
+        """
+        record = record if isinstance(record, dict) else {}
+        names = record.get("callbacks")
+        is_whole = (
+            all(type(record.get(name)) is int and record[name] >= 0 for name in _NUMBERS)
+            and record.get("phase") in _PHASES
+            and isinstance(names, list)
+            and all(isinstance(name, str) for name in names)
+            and record["num_called"] <= len(names)
+        )
+        if not is_whole:
+            raise ValueError(
+                f"{source} holds no valid place of a training (expected {', '.join(cls._fields)}, got {record!r})."
+            )
+        return cls(**{name: record[name] for name in cls._fields})
+
+    @property
+    def starting_epoch(self) -> int:
+        """The first epoch with steps that are not done, or with callbacks that wait for its end."""
+        return self.epoch_num + 1 if self.phase == "trigger_epoch" else self.epoch_num
+
+    def with_steps_per_epoch(self, steps_per_epoch: int) -> Place:
+        """Return the place of the same number of steps in epochs of another length, with all callbacks called."""
+        if steps_per_epoch == self.steps_per_epoch:
+            return self
+        epoch_num, num_steps = self.starting_epoch, 0
+        if steps_per_epoch > 0 and self.steps_per_epoch > 0:
+            total = (self.epoch_num - 1) * self.steps_per_epoch + self.num_steps
+            epoch_num, num_steps = total // steps_per_epoch + 1, total % steps_per_epoch
+        return self._replace(
+            epoch_num=epoch_num,
+            num_steps=num_steps,
+            steps_per_epoch=steps_per_epoch,
+            phase="before_epoch",
+            num_called=len(self.callbacks),
+        )
+
+    def with_phase_finished(self) -> Place:
+        """Return the place behind this one at which all callbacks have been called."""
+        if self.phase == "trigger_epoch":
+            return self._replace(
+                epoch_num=self.starting_epoch,
+                num_steps=0,
+                phase="before_epoch",
+                num_called=len(self.callbacks),
+            )
+        return self._replace(num_called=len(self.callbacks))
+
+    def num_called_of(self, names: Sequence[str]) -> int | None:
+        """
+        Tell how many callbacks of another list have been called.
+
+        Args:
+            names: the names of that list's callbacks.
+
+        Returns:
+            A number of callbacks, which come first in that list. None if it is not known: the list has a callback, or an order, that
+            this place does not know. A list that only lacks some callbacks is known.
+        """
+        if self.num_called == len(self.callbacks):
+            return len(names)
+        position = num_called = 0
+        for name in names:
+            if name not in self.callbacks[position:]:
+                return None
+            position = self.callbacks.index(name, position) + 1
+            num_called += position <= self.num_called
+        return num_called

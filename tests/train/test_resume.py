@@ -1,0 +1,435 @@
+"""Resuming: the place of a training in its checkpoint, and what continues there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+from fakes.trainers import CountingTrainer
+
+from tensorpack_lite.callbacks.monitor.csv_file import CSVWriter
+from tensorpack_lite.callbacks.monitor.json_file import JSONWriter
+from tensorpack_lite.callbacks.saver import MinSaver, ModelSaver
+from tensorpack_lite.callbacks.trigger import PeriodicTrigger
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.raw import DataFromList
+from tensorpack_lite.dataflow.repeat import RepeatedData
+from tensorpack_lite.graph_builder.model_desc import ModelDesc
+from tensorpack_lite.input_source.feed import FeedInput
+from tensorpack_lite.loop.callback import Callback, CallbackFactory
+from tensorpack_lite.tfutils.sessinit import ChainInit, DictRestore, SaverRestore
+from tensorpack_lite.train.config import AutoResumeTrainConfig
+from tensorpack_lite.train.interface import launch_train_with_config
+from tensorpack_lite.train.simple import SimpleTrainer
+from tensorpack_lite.utils import logger
+from tensorpack_lite.utils.utils import advance_rng_seed, fix_rng_seed
+
+
+class Killed(BaseException):
+    """Ends a training at once, as far as an exception can."""
+
+
+class Tally(Callback):
+    """Notes its triggers, reports their number, and keeps both in checkpoints."""
+
+    def __init__(self, name, kill=lambda note: False):
+        self.name, self.notes, self._kill = name, [], kill
+
+    def _note(self, moment):
+        note = [moment, self.epoch_num, self.local_step, self.global_step]
+        if self._kill((self.name, *note)):
+            raise Killed
+        self.notes.append(note)
+
+    def _trigger_step(self):
+        self._note("step")
+        if self.local_step == 1:
+            self.trainer.monitors.put_scalar(f"{self.name}-step", len(self.notes))
+
+    def _after_epoch(self):
+        if self._kill((self.name, "after_epoch", self.epoch_num)):
+            raise Killed
+
+    def _trigger_epoch(self):
+        self._note("epoch")
+        self.trainer.monitors.put_scalar(self.name, len(self.notes))
+
+    def state_dict(self):
+        return {"notes": self.notes}
+
+    def load_state_dict(self, state):
+        self.notes = state["notes"]
+
+    def __str__(self):
+        return f"Tally-{self.name}"
+
+
+def every_epoch():
+    return ModelSaver(max_to_keep=2)
+
+
+def train(
+    saver=every_epoch, kill=lambda note: False, steps=4, epochs=3, more=(), make=CountingTrainer, **kwargs
+):
+    """Train as a script with a trainer of its own does; returns the trainer, which was killed if its loop did not end."""
+    callbacks = [Tally("first", kill), saver(), Tally("last", kill), *more]
+    with tf.Graph().as_default():
+        trainer = make()
+        trainer.tallies = [callbacks[0].notes, callbacks[2].notes]
+        config = AutoResumeTrainConfig(steps_per_epoch=steps, max_epoch=epochs, **kwargs)
+        try:
+            trainer.train_with_defaults(
+                callbacks=callbacks,
+                monitors=[JSONWriter(), CSVWriter()],
+                extra_callbacks=[],
+                session_init=config.session_init,
+                steps_per_epoch=config.steps_per_epoch,
+                starting_epoch=config.starting_epoch,
+                max_epoch=config.max_epoch,
+            )
+        except Killed:
+            trainer.is_killed = True
+        else:
+            trainer.is_killed = False
+        trainer.tallies = [callbacks[0].notes, callbacks[2].notes]
+        return trainer
+
+
+def rows():
+    """The rows of both files, which have the same."""
+    directory = logger.get_logger_dir()
+    with open(os.path.join(directory, "stats.json")) as file:
+        found = json.load(file)
+    with open(os.path.join(directory, "stats.csv")) as file:
+        assert len(found) == len(file.readlines()) - 1
+    return found
+
+
+def x_of_latest():
+    """What the variable `x`, which counts steps, is in the latest checkpoint."""
+    path = tf.train.latest_checkpoint(logger.get_logger_dir())
+    return tf.train.NewCheckpointReader(path).get_tensor("x")
+
+
+def start_over(tmp_path, name):
+    """Use another logger directory from now on."""
+    logger.set_logger_dir(str(tmp_path / name), action="d")
+
+
+def remove_states():
+    """Make all checkpoints those of an earlier version."""
+    directory = logger.get_logger_dir()
+    for name in os.listdir(directory):
+        if name.endswith(".state"):
+            os.remove(os.path.join(directory, name))
+
+
+class TestEveryPoint:
+    SAVERS = {
+        "every epoch": every_epoch,
+        "every second epoch": lambda: PeriodicTrigger(ModelSaver(), every_k_epochs=2),
+        "every 3 steps": lambda: PeriodicTrigger(ModelSaver(), every_k_steps=3),
+        "steps and epochs": lambda: PeriodicTrigger(ModelSaver(), every_k_steps=2, every_k_epochs=1),
+    }
+
+    @pytest.mark.parametrize(
+        "saver",
+        [
+            pytest.param(name, marks=pytest.mark.slow if name[:5] == "steps" else pytest.mark.full)
+            for name in SAVERS
+        ],
+    )
+    def test_nothing_counts_twice(self, tmp_path, saver):
+        """A training that is ended at each trigger of each callback, one after the other, does the same as an undisturbed one."""
+        start_over(tmp_path, "undisturbed")
+        points = []
+        whole = train(self.SAVERS[saver], kill=lambda note: points.append(note))
+        wanted = whole.tallies, rows(), x_of_latest()
+
+        start_over(tmp_path, "killed")
+        assert len(points) > 20
+        for point in points:
+            train(self.SAVERS[saver], kill=lambda note, point=point: note == point)
+        found = train(self.SAVERS[saver])
+        assert wanted == (found.tallies, rows(), x_of_latest())
+
+    def test_inside_an_epoch(self, log_dir, log_lines):
+        """A checkpoint of a step resumes behind that step, with the callbacks that come after the saver."""
+        saver = self.SAVERS["every 3 steps"]
+        assert train(saver, kill=lambda note: note[:4] == ("last", "step", 2, 1)).is_killed
+        assert "model-6" == os.path.basename(tf.train.latest_checkpoint(log_dir))
+        trainer = train(saver)
+        assert "Resuming after step 2 of 4 of epoch 2 (global_step 6)." in log_lines
+        assert [["step", 1 + i // 4, i % 4, i + 1] for i in range(12)] == [
+            note for note in trainer.tallies[1] if note[0] == "step"
+        ]
+
+    def test_two_runs_a_step(self, tmp_path):
+        """Where a step has several runs of the session, epochs are counted by steps and not by `global_step`."""
+        make, saver = (lambda: CountingTrainer(runs_per_step=2)), self.SAVERS["every 3 steps"]
+        start_over(tmp_path, "undisturbed")
+        wanted = train(saver, make=make).tallies, rows(), x_of_latest()
+        start_over(tmp_path, "killed")
+        train(saver, make=make, kill=lambda note: note[:4] == ("first", "step", 3, 2))
+        found = train(saver, make=make)
+        assert 24 == found.global_step
+        assert wanted == (found.tallies, rows(), x_of_latest())
+
+
+class TestStartedAgain:
+    def test_with_a_larger_max_epoch(self, tmp_path):
+        """A training that had ended continues as if it had not."""
+        start_over(tmp_path, "whole")
+        wanted = train(epochs=4).tallies, rows()
+        start_over(tmp_path, "parts")
+        train(epochs=2)
+        assert wanted == (train(epochs=4).tallies, rows())
+
+    def test_with_the_same_max_epoch(self, log_dir):
+        """A training that had ended does no step more and leaves the same rows."""
+        train()
+        before = rows()
+        trainer = train()
+        assert (12, 3) == (trainer.global_step, trainer.epoch_num)
+        assert before == rows()
+
+    def test_in_a_directory_that_was_moved(self, tmp_path):
+        """The directory may be moved between two trainings."""
+        start_over(tmp_path, "here")
+        train(kill=lambda note: note == ("first", "step", 3, 1, 10))
+        logger.reset()
+        shutil.move(str(tmp_path / "here"), str(tmp_path / "there"))
+        logger.set_logger_dir(str(tmp_path / "there"), action="k")
+        train()
+        assert [4, 8, 12] == [row["global_step"] for row in rows() if "last" in row]
+
+    def test_saved_again_before_training(self, log_dir):
+        """A checkpoint that a resumed training saves in `before_train` still has what was due when it was saved first."""
+
+        def saver():
+            return PeriodicTrigger(ModelSaver(), every_k_epochs=1, before_train=True)
+
+        train(saver, kill=lambda note: note[:3] == ("last", "epoch", 2))
+        train(saver, kill=lambda note: True)
+        assert [row["last"] for row in rows() if "last" in row] == [5]
+        train(saver)
+        assert [5, 10, 15] == [row["last"] for row in rows() if "last" in row]
+
+    def test_saved_before_the_first_step(self, log_dir):
+        """A checkpoint of step 0 starts the same training."""
+
+        def saver():
+            return PeriodicTrigger(ModelSaver(), every_k_epochs=9, before_train=True)
+
+        train(saver, kill=lambda note: note[:3] == ("last", "epoch", 2))
+        trainer = train(saver)
+        assert (12, 1) == (trainer.global_step, trainer.starting_epoch)
+        assert [5, 10, 15] == [row["last"] for row in rows() if "last" in row]
+
+    def test_the_best_checkpoint_has_its_place(self, log_dir):
+        """MinSaver copies the state too, and what it compares with survives a resume."""
+        more = [MinSaver("first")]
+        train(more=more, kill=lambda note: note == ("last", "epoch", 1, 3, 4))
+        train(more=[MinSaver("first")])
+        assert os.path.isfile(os.path.join(log_dir, "min-first.state"))
+        with open(os.path.join(log_dir, "min-first.json")) as file:
+            assert {"stat": "first", "step": 4, "value": 5.0} == json.load(file)
+
+
+class TestChanges:
+    def test_steps_per_epoch(self, log_dir, log_lines):
+        """With other epochs, training continues after the same number of steps, and says so."""
+        train(steps=4, epochs=3)
+        trainer = train(steps=5, epochs=3)
+        assert (3, 15) == (trainer.starting_epoch, trainer.global_step)
+        assert any(
+            "steps_per_epoch was 4 and is 5" in line and "step 2 of epoch 3" in line for line in log_lines
+        )
+
+    def test_a_new_callback(self, log_dir, log_lines):
+        """If the list has a new callback, those that were due are left out, by name."""
+        train(kill=lambda note: note == ("last", "epoch", 2, 3, 8))
+        trainer = train(more=[CallbackFactory()])
+        assert any("are left out: Tally-last, JSONWriter, CSVWriter" in line for line in log_lines)
+        assert 12 == trainer.global_step
+        assert [1, 3] == [row["epoch_num"] for row in rows() if "last" in row]
+
+    def test_a_callback_less(self, log_dir, log_lines):
+        """If the list only lacks a callback, the others that were due are called."""
+        train(more=[CallbackFactory()], kill=lambda note: note == ("last", "epoch", 2, 3, 8))
+        train()
+        assert [1, 2, 3] == [row["epoch_num"] for row in rows() if "last" in row]
+        assert not any("are left out" in line for line in log_lines)
+
+    def test_a_state_without_its_callback(self, log_dir, log_lines):
+        """The state of a callback that is gone is named and ignored."""
+        train(more=[Tally("other")], epochs=1)
+        train()
+        assert "The checkpoint has states of callbacks that are not used now: Tally-other." in log_lines
+
+
+class TestRows:
+    def test_later_rows_are_cut_off(self, log_dir, log_lines):
+        """Rows after the checkpoint go, the scalars that had gathered come back, and the first file is kept as a copy."""
+        saver = TestEveryPoint.SAVERS["every second epoch"]
+        train(saver, kill=lambda note: note == ("first", "epoch", 3, 3, 12))
+        before = rows()
+        assert [2, 4, 6, 8, 10] == [row["global_step"] for row in before]
+        train(saver, kill=lambda note: note == ("last", "step", 3, 0, 9))
+        assert [2, 4, 6, 8] == [row["global_step"] for row in rows()]
+        with open(os.path.join(log_dir, "stats.json.before-resume")) as file:
+            assert before == json.load(file)
+        train(saver)
+        assert [2, 4, 6, 8, 10, 12] == [row["global_step"] for row in rows()]
+        with open(os.path.join(log_dir, "stats.json.before-resume")) as file:
+            assert before == json.load(file)
+
+    def test_a_damaged_file(self, log_dir, log_lines):
+        """A damaged stats.json does not matter for the epoch; it is kept, and named in a warning."""
+        train(epochs=2)
+        with open(os.path.join(log_dir, "stats.json"), "r+b") as file:
+            file.truncate(30)
+        trainer = train(epochs=3)
+        assert (3, 12) == (trainer.starting_epoch, trainer.global_step)
+        moved = [name for name in os.listdir(log_dir) if name.startswith("stats.json.")]
+        assert 1 == len(moved)
+        assert any("stats.json' is not JSON" in line and moved[0] in line for line in log_lines)
+        assert any("has 0 of the 3 rows" in line for line in log_lines)
+
+
+class TestEarlierVersions:
+    def test_the_epoch_follows_from_the_rows(self, log_dir, log_lines):
+        """Without a state, the epoch is that of the rows up to the checkpoint's step; later ones are cut off."""
+        saver = TestEveryPoint.SAVERS["every second epoch"]
+        train(saver, kill=lambda note: note == ("first", "epoch", 3, 3, 12))
+        remove_states()
+        trainer = train(saver)
+        assert (3, 12) == (trainer.starting_epoch, trainer.global_step)
+        assert [2, 4, 6, 8, 10, 12] == [row["global_step"] for row in rows()]
+        assert any("model-8 has no .state file" in line and "Its epoch, 2," in line for line in log_lines)
+
+    def test_killed_before_the_row(self, log_dir):
+        """A checkpoint whose row is missing belongs to the epoch that its number of steps gives."""
+        train(kill=lambda note: note == ("last", "epoch", 2, 3, 8))
+        remove_states()
+        assert 3 == AutoResumeTrainConfig(steps_per_epoch=4).starting_epoch
+
+    def test_no_rows(self, log_dir, log_lines):
+        """Without rows the epoch is not known, which is said; variables are restored."""
+        train()
+        remove_states()
+        os.remove(os.path.join(log_dir, "stats.json"))
+        config = AutoResumeTrainConfig(steps_per_epoch=4)
+        assert (1, SaverRestore) == (config.starting_epoch, type(config.session_init))
+        assert any("The epoch of checkpoint" in line and "is not known" in line for line in log_lines)
+
+    def test_damaged_rows(self, log_dir):
+        """With neither a state nor rows that can be read, an error names the file and the way out."""
+        train()
+        remove_states()
+        with open(os.path.join(log_dir, "stats.json"), "w") as file:
+            file.write("[{")
+        with pytest.raises(
+            ValueError, match=r"model-12 has no .state file.*stats.json' is not JSON.*starting_epoch="
+        ):
+            AutoResumeTrainConfig(steps_per_epoch=4)
+        config = AutoResumeTrainConfig(
+            steps_per_epoch=4, always_resume=False, starting_epoch=4, session_init={}
+        )
+        assert 4 == config.starting_epoch
+
+
+class TestWhatIsGiven:
+    def test_another_starting_epoch_wins(self, log_dir, log_lines):
+        """With always_resume=False, a starting_epoch other than the checkpoint's is used, with its variables."""
+        train(kill=lambda note: note == ("last", "epoch", 2, 3, 8))
+        trainer = train(always_resume=False, starting_epoch=2)
+        assert (2, 16) == (trainer.starting_epoch, trainer.global_step)
+        assert any("Training begins with epoch 2, as given" in line for line in log_lines)
+
+    def test_the_users_variables(self, log_dir):
+        """With always_resume=False and a session_init, only the epoch is the checkpoint's."""
+        train(epochs=2)
+        trainer = train(always_resume=False, session_init=DictRestore({"global_step": np.int64(100)}))
+        assert (3, 104) == (trainer.starting_epoch, trainer.global_step)
+
+    def test_more_variables(self, log_dir):
+        """A ChainInit around what was found continues at the same place."""
+        train(kill=lambda note: note == ("last", "epoch", 2, 3, 8))
+        found = AutoResumeTrainConfig.get_sessinit_resume()
+        chain = ChainInit([found, DictRestore({})])
+        assert found.checkpoint_state is chain.checkpoint_state is not None
+
+    def test_a_checkpoint_that_is_gone(self, log_dir, log_lines):
+        """If the latest checkpoint of the list is not there, the one before it is used."""
+        train(saver=ModelSaver)
+        os.remove(os.path.join(log_dir, "model-12.index"))
+        trainer = train(saver=ModelSaver)
+        assert (3, 12) == (trainer.starting_epoch, trainer.global_step)
+        assert any("model-12 is listed as the latest, but is not there" in line for line in log_lines)
+
+
+class TestRandomStreams:
+    """A training with fixed seeds, of which each step notes its datapoint and a random number of the graph."""
+
+    def run(self, max_epoch):
+        seen = []
+
+        class Model(ModelDesc):
+            def inputs(self):
+                return [tf.TensorSpec([], tf.float32, "x")]
+
+            def build_graph(self, x):
+                weight = tf.get_variable("weight", initializer=0.0)
+                return tf.add(weight * x, tf.identity(tf.random_uniform([]), name="drawn"), name="cost")
+
+            def optimizer(self):
+                return tf.train.GradientDescentOptimizer(0.01)
+
+        class Note(Callback):
+            def _before_run(self, ctx):
+                return ["x:0", "drawn:0"]
+
+            def _after_run(self, ctx, values):
+                seen.append(tuple(map(float, values.results)))
+
+        fix_rng_seed(5)
+        with tf.Graph().as_default():
+            tf.set_random_seed(5)
+            config = AutoResumeTrainConfig(
+                model=Model(),
+                data=FeedInput(
+                    RepeatedData(DataFromList([[np.float32(i)] for i in range(8)], shuffle=True), -1)
+                ),
+                callbacks=[ModelSaver(), Note()],
+                steps_per_epoch=8,
+                max_epoch=max_epoch,
+            )
+            launch_train_with_config(config, SimpleTrainer())
+        return seen
+
+    def test_a_resumed_training_does_not_repeat_the_first_epoch(self, log_dir, tmp_path):
+        """Order of the data and random numbers of the graph are other ones than those of epoch 1, and the same at each resume."""
+        first = self.run(max_epoch=1)
+        shutil.copytree(log_dir, str(tmp_path / "copy"))
+        resumed = self.run(max_epoch=2)
+        assert 8 == len(resumed)
+        assert [x for x, _ in first] != [x for x, _ in resumed]
+        assert not {drawn for _, drawn in first} & {drawn for _, drawn in resumed}
+        logger.reset()
+        logger.set_logger_dir(str(tmp_path / "copy"), action="k")
+        assert resumed == self.run(max_epoch=2)
+
+    def test_without_a_checkpoint_nothing_changes(self, log_dir, tmp_path):
+        """A training that begins has the streams of its seed."""
+        first = self.run(max_epoch=1)
+        start_over(tmp_path, "other")
+        assert first == self.run(max_epoch=1)
+        fix_rng_seed(5)
+        advance_rng_seed(0)
+        order = DataFromList(list(range(8)), shuffle=True)
+        order.reset_state()
+        assert [x for x, _ in first] == list(order)
