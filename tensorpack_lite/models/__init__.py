@@ -15,6 +15,7 @@ from .layer_norm import InstanceNorm, LayerNorm
 from .linearwrap import LinearWrap
 from .nonlin import BNReLU, Maxout, PReLU
 from .pool import AvgPooling, FixedUnPooling, GlobalAvgPooling, MaxPooling
+from .recurrent import GRU, LSTM
 from .registry import disable_layer_logging, layer_register
 from .regularize import (
     Dropout,
@@ -38,8 +39,10 @@ __all__ = [
     "Dropout",
     "FixedUnPooling",
     "FullyConnected",
+    "GRU",
     "GlobalAvgPooling",
     "InstanceNorm",
+    "LSTM",
     "LayerNorm",
     "LinearWrap",
     "MaxPooling",

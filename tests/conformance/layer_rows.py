@@ -15,10 +15,11 @@ import numpy as np
 from tensorpack_lite import models
 from tensorpack_lite.compat import tfv1 as tf
 
-__all__ = ["IMAGES", "ROWS", "VECTORS", "Row", "convolve", "moments", "transposed_convolve"]
+__all__ = ["IMAGES", "ROWS", "SEQUENCES", "VECTORS", "Row", "convolve", "moments", "transposed_convolve"]
 
 IMAGES = (3, 5, 6, 4)
 VECTORS = (5, 6)
+SEQUENCES = (3, 5, 4)
 EPSILON = 1e-5
 
 
@@ -54,8 +55,13 @@ class Row:
         return getattr(models, self.name)
 
     def build(self, x: Any, **more: Any) -> Any:
-        """Call the layer, named `layer`."""
-        return self.layer("layer", x, *self.args, **{**self.kwargs, **more})
+        """Call the layer with the row's arguments and others, by position and by keyword."""
+        return self.call(x, **{**self.kwargs, **more})
+
+    def call(self, x: Any, **kwargs: Any) -> Any:
+        """Call the layer, named `layer`, and return its outputs, without the state that recurrent layers return, too."""
+        output = self.layer("layer", x, *self.args, **kwargs)
+        return output[0] if isinstance(output, tuple) else output
 
 
 # NumPy --------------------------------------------------------------------------------------------------------------------
@@ -155,12 +161,53 @@ def _kron(x, matrix):
     )
 
 
+def _sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def _lstm_step(x, state, v, prefix):
+    c, h = state
+    gates = np.concatenate([x, h], 1) @ v[prefix + "lstm_cell/kernel"] + v[prefix + "lstm_cell/bias"]
+    i, j, f, o = np.split(gates, 4, 1)
+    c = _sigmoid(f + 1) * c + _sigmoid(i) * np.tanh(j)
+    return c, _sigmoid(o) * np.tanh(c)
+
+
+def _gru_step(x, state, v, prefix):
+    (h,) = state
+    gates = np.concatenate([x, h], 1) @ v[prefix + "gru_cell/gates/kernel"] + v[prefix + "gru_cell/gates/bias"]
+    r, u = np.split(_sigmoid(gates), 2, 1)
+    kernel, bias = v[prefix + "gru_cell/candidate/kernel"], v[prefix + "gru_cell/candidate/bias"]
+    return (u * h + (1 - u) * np.tanh(np.concatenate([x, r * h], 1) @ kernel + bias),)
+
+
+def _recurrent(step, x, v, units, prefix="", lengths=None, backward=False):
+    """Run a cell over [N, T, D]; `lengths` [N] tells where padding begins."""
+    state = [np.zeros([len(x), units])] * (2 if step is _lstm_step else 1)
+    outputs = np.zeros([*x.shape[:2], units])
+    for t in range(x.shape[1])[:: -1 if backward else 1]:
+        valid = np.full([len(x), 1], True) if lengths is None else (t < np.array(lengths))[:, None]
+        state = [np.where(valid, new, old) for new, old in zip(step(x[:, t], state, v, prefix), state)]
+        outputs[:, t] = np.where(valid, state[-1], 0)
+    return outputs
+
+
+def _both_directions(step, x, v, units, prefix="", lengths=None):
+    return np.concatenate(
+        [_recurrent(step, x, v, units, prefix + d, lengths, d == "bw/") for d in ("fw/", "bw/")], 2
+    )
+
+
 # Rows ---------------------------------------------------------------------------------------------------------------------
 
 NORM = {"gamma": (4,), "beta": (4,)}
 AVERAGES = ("mean/EMA", "variance/EMA")
 EMA = dict.fromkeys(AVERAGES, (4,))
 RENORM = ("moving_mean", "moving_variance", "moving_stddev", "renorm_mean", "renorm_stddev")
+LSTM = {"lstm_cell/kernel": (7, 12), "lstm_cell/bias": (12,)}
+GRU = {"gru_cell/gates/kernel": (7, 6), "gru_cell/gates/bias": (6,), "gru_cell/candidate/kernel": (7, 3),
+       "gru_cell/candidate/bias": (3,)}  # fmt: skip
+LENGTHS = (5, 0, 3)
 MATRIX = np.array([[1.0, 2.0, 0.5], [0.0, -1.0, 3.0]])
 
 ROWS = [
@@ -232,5 +279,27 @@ ROWS = [
         averages=tuple(f"bn/{name}" for name in AVERAGES), updates=2, output="layer/Relu", wide=True),
     Row("ConcatWith", "itself", IMAGES, lambda x, v, _: np.concatenate([x, np.ones((3, 5, 6, 1))], 3),
         (np.ones((3, 5, 6, 1)), 3), output="layer/concat"),
+    Row("LSTM", "plain", SEQUENCES, lambda x, v, _: _recurrent(_lstm_step, x, v, 3), (3,), variables=LSTM),
+    Row("LSTM", "padded", SEQUENCES, lambda x, v, _: _recurrent(_lstm_step, x, v, 3, lengths=LENGTHS), (3,),
+        {"sequence_length": LENGTHS}, LSTM),
+    Row("LSTM", "stacked", SEQUENCES,
+        lambda x, v, _: _recurrent(_lstm_step, _recurrent(_lstm_step, x, v, 4, "multi_rnn_cell/cell_0/"), v, 4,
+                                   "multi_rnn_cell/cell_1/"),
+        (4, 2), variables={f"multi_rnn_cell/cell_{i}/{name}": shape for i in (0, 1)
+                           for name, shape in (("lstm_cell/kernel", (8, 16)), ("lstm_cell/bias", (16,)))}),
+    Row("LSTM", "both-directions", SEQUENCES, lambda x, v, _: _both_directions(_lstm_step, x, v, 3, "", LENGTHS), (3,),
+        {"bidirectional": True, "sequence_length": LENGTHS},
+        {f"{d}/{name}": shape for d in ("fw", "bw") for name, shape in LSTM.items()}),
+    Row("GRU", "plain", SEQUENCES, lambda x, v, _: _recurrent(_gru_step, x, v, 3), (3,), variables=GRU),
+    Row("GRU", "padded", SEQUENCES, lambda x, v, _: _recurrent(_gru_step, x, v, 3, lengths=LENGTHS), (3,),
+        {"mask": np.arange(5) < np.array(LENGTHS)[:, None]}, GRU),
+    Row("GRU", "stacked-both-directions", SEQUENCES,
+        lambda x, v, _: _both_directions(
+            _gru_step, _both_directions(_gru_step, x, v, 2, "cell_0/bidirectional_rnn/"), v, 2,
+            "cell_1/bidirectional_rnn/"),
+        (2,), {"num_layers": 2, "bidirectional": True},
+        {f"cell_{i}/bidirectional_rnn/{d}/gru_cell/{name}": shape for i in (0, 1) for d in ("fw", "bw")
+         for name, shape in (("gates/kernel", (6, 4)), ("gates/bias", (4,)), ("candidate/kernel", (6, 2)),
+                             ("candidate/bias", (2,)))}),
     Row("Dropout", "off", IMAGES, lambda x, v, _: x, (), {"rate": 0.3, "training": False}, output="x"),
 ]  # fmt: skip

@@ -1,0 +1,153 @@
+"""Recurrent cells: one step in time, with the variables of the cells in `tf.nn.rnn_cell`."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, NamedTuple
+
+from ..compat import tfv1 as tf
+from ..tfutils.reads import shared_read
+
+__all__ = ["GRUCell", "LSTMCell", "LSTMStateTuple", "RecurrentCell"]
+
+Step = Callable[[Any, Any], Any]
+
+
+class LSTMStateTuple(NamedTuple):
+    """State of an LSTM: the memory `c` [N, units] and the output `h` [N, units], in this order as in TensorFlow 1."""
+
+    c: Any
+    h: Any
+
+
+class RecurrentCell:
+    """
+    Base class for cells.
+
+    Args:
+        units: size of the output.
+        kernel_initializer: None means that of the variable scope, or Glorot's uniform distribution.
+        kernel_regularizer: kernel -> scalar, collected in REGULARIZATION_LOSSES.
+
+    Attributes:
+        scope: name of the variable scope that holds the variables of the cell.
+    """
+
+    scope = ""
+
+    def __init__(self, units: int, kernel_initializer: Any = None, kernel_regularizer: Any = None) -> None:
+        self.units = units
+        self._kernel_initializer = kernel_initializer
+        self._kernel_regularizer = kernel_regularizer
+
+    def make_state(self, make_part: Callable[[], Any]) -> Any:
+        """Return a state, each part of which `make_part` returned."""
+        raise NotImplementedError
+
+    def output_of(self, state: Any) -> Any:
+        """Return the part of a state that is the output."""
+        raise NotImplementedError
+
+    def build(self, inputs: Any) -> tuple[Any, Step, dict[str, Any]]:
+        """
+        Create the variables, and do all work that does not depend on the state for all steps at once.
+
+        Args:
+            inputs: [T, N, D].
+
+        Returns:
+            What the steps take from the inputs, [T, N, C]; the step, a function (state, [N, C]) -> next state, which
+            creates no variable; and the variables by name.
+        """
+        raise NotImplementedError
+
+    def _make_layer(self, inputs: Any, size: int, bias: float, prefix: str = "") -> tuple[Any, Any]:
+        """Create the kernel [D + units, size] and bias [size] of a linear map of the inputs and the last output."""
+        dtype = inputs.dtype.base_dtype
+        kernel = tf.get_variable(
+            f"{prefix}kernel",
+            [inputs.shape.as_list()[2] + self.units, size],
+            dtype=dtype,
+            initializer=self._kernel_initializer,
+            regularizer=self._kernel_regularizer,
+        )
+        initializer = tf.constant_initializer(bias)
+        return kernel, tf.get_variable(f"{prefix}bias", [size], dtype=dtype, initializer=initializer)
+
+    def _split(self, kernel: Any) -> list[Any]:
+        """Split a kernel into the rows that multiply the inputs and those that multiply the last output."""
+        kernel = shared_read(kernel)
+        return tf.split(kernel, [kernel.shape.as_list()[0] - self.units, self.units])
+
+
+class LSTMCell(RecurrentCell):
+    """
+    Long short-term memory as in `tf.nn.rnn_cell.LSTMCell`, without peepholes and projection.
+
+    Args:
+        units, kernel_initializer, kernel_regularizer: as in RecurrentCell.
+        forget_bias: added to the input of the forget gate; it is not part of the variable `bias`.
+    """
+
+    scope = "lstm_cell"
+
+    def __init__(self, units: int, forget_bias: float, **kwargs: Any) -> None:
+        super().__init__(units, **kwargs)
+        self._forget_bias = forget_bias
+
+    def make_state(self, make_part: Callable[[], Any]) -> LSTMStateTuple:
+        return LSTMStateTuple(make_part(), make_part())
+
+    def output_of(self, state: LSTMStateTuple) -> Any:
+        return state.h
+
+    def build(self, inputs: Any) -> tuple[Any, Step, dict[str, Any]]:
+        kernel, bias = self._make_layer(inputs, 4 * self.units, 0.0)
+        from_input, from_output = self._split(kernel)
+        ones = [1.0] * self.units
+        offset = [gate * one for gate in (0.0, 0.0, self._forget_bias, 0.0) for one in ones]
+        gates = tf.tensordot(inputs, from_input, 1) + (shared_read(bias) + tf.constant(offset, inputs.dtype))
+
+        def step(state: LSTMStateTuple, gates: Any) -> LSTMStateTuple:
+            gates += tf.matmul(state.h, from_output)
+            i, j, f, o = tf.split(gates, 4, axis=1)
+            c = tf.sigmoid(f) * state.c + tf.sigmoid(i) * tf.tanh(j)
+            return LSTMStateTuple(c, tf.sigmoid(o) * tf.tanh(c))
+
+        return gates, step, {"kernel": kernel, "bias": bias}
+
+
+class GRUCell(RecurrentCell):
+    """Gated recurrent unit as in `tf.nn.rnn_cell.GRUCell`: the reset gate acts before the matrix of the candidate."""
+
+    scope = "gru_cell"
+
+    def make_state(self, make_part: Callable[[], Any]) -> Any:
+        return make_part()
+
+    def output_of(self, state: Any) -> Any:
+        return state
+
+    def build(self, inputs: Any) -> tuple[Any, Step, dict[str, Any]]:
+        units = self.units
+        gates_kernel, gates_bias = self._make_layer(inputs, 2 * units, 1.0, "gates/")
+        candidate_kernel, candidate_bias = self._make_layer(inputs, units, 0.0, "candidate/")
+        gates_from_input, gates_from_output = self._split(gates_kernel)
+        candidate_from_input, candidate_from_output = self._split(candidate_kernel)
+        kernel = tf.concat([gates_from_input, candidate_from_input], 1)
+        bias = tf.concat([shared_read(gates_bias), shared_read(candidate_bias)], 0)
+
+        def step(state: Any, inputs: Any) -> Any:
+            gates, candidate = tf.split(inputs, [2 * units, units], axis=1)
+            reset, update = tf.split(
+                tf.sigmoid(gates + tf.matmul(state, gates_from_output)), 2, axis=1
+            )
+            candidate = tf.tanh(candidate + tf.matmul(reset * state, candidate_from_output))
+            return update * state + (1 - update) * candidate
+
+        variables = {
+            "gates_kernel": gates_kernel,
+            "gates_bias": gates_bias,
+            "candidate_kernel": candidate_kernel,
+            "candidate_bias": candidate_bias,
+        }
+        return tf.tensordot(inputs, kernel, 1) + bias, step, variables
