@@ -148,6 +148,8 @@ def _run_layers(
 ) -> tuple[Any, Any]:
     """Run all cells of a layer, one loop over time for each; arguments as in LSTM."""
     x = _require_sequences(layer, inputs)
+    if not cell.units >= 1 or cell.units != int(cell.units):
+        raise ValueError(f"{layer_title(layer)}: units is {cell.units} (expected a positive integer).")
     if num_layers < 1:
         raise ValueError(f"{layer_title(layer)}: num_layers is {num_layers} (expected at least 1).")
     valid = _find_valid_steps(layer, x, sequence_length, mask, time_major)
@@ -163,7 +165,7 @@ def _run_layers(
                     cell, x, of_direction[number], valid, bool(backward)
                 )
             outputs.append(output)
-            prefix = "".join(f"{part}_" for part in scope if not part.endswith("rnn"))
+            prefix = "".join(f"{part}_" for part in scope if "rnn" not in part)
             for name, variable in variables.items():
                 setattr(holder, prefix + name, variable)
         x = tf.concat(outputs, 2) if bidirectional else outputs[0]

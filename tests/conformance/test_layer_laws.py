@@ -34,6 +34,7 @@ class Built:
             self.output = (build or row.build)(self.x)
         self.variables = {v.op.name[len("layer/") :]: v for v in tf.global_variables()}
         self.session = tf.Session()
+        self.feeds = {self.x: self.value}
 
     def randomize(self):
         """Give the variables values in (0.5, 1.5); returns them as float64."""
@@ -45,9 +46,8 @@ class Built:
         return {name: np.asarray(value, np.float64) for name, value in values.items()}
 
     def run(self, fetches=None, value=None):
-        return self.session.run(
-            self.output if fetches is None else fetches, {self.x: self.value if value is None else value}
-        )
+        feeds = self.feeds if value is None else {**self.feeds, self.x: value}
+        return self.session.run(self.output if fetches is None else fetches, feeds)
 
     def __enter__(self):
         return self
@@ -202,13 +202,13 @@ def test_the_dtype_follows_the_input(row, dtype):
 def test_the_gradient_is_that_of_finite_differences(row, training):
     """Along a random direction of input and variables, in float64; in inference too where that is another function."""
     with Built(row, training, dtype=np.float64) as built:
-        built.randomize()
-        size = built.run().shape
-        weights = built.rng.uniform(-1, 1, size)
+        # TensorFlow 2 cannot differentiate a loop that a session has run: gradients come first
+        weights = tf.placeholder(tf.float64, built.output.shape)
         cost = tf.reduce_sum(built.output * weights)
         trained = list(tf.trainable_variables())
-        points = [built.x, *trained]
-        grads = tf.gradients(cost, points)
+        grads = tf.gradients(cost, [built.x, *trained])
+        built.randomize()
+        built.feeds[weights] = built.rng.uniform(-1, 1, built.run().shape)
         values = [built.value, *built.session.run(trained)]
         directions = [built.rng.uniform(-1, 1, np.shape(value)) for value in values]
         slope = sum(np.sum(g * d) for g, d in zip(built.run(grads), directions))

@@ -1,0 +1,318 @@
+"""Tests of models/recurrent.py, beyond the laws of layers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fakes.rnn_cells import CASES, LENGTHS, SEQUENCES, UNITS, gradients_of, read_reference, run_reference
+
+from tensorpack_lite import models
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.models import GRU, LSTM, FullyConnected, l2_regularizer
+from tensorpack_lite.models.recurrent import LSTMStateTuple
+from tensorpack_lite.tfutils.argscope import argscope
+from tensorpack_lite.tfutils.tower.context import TowerContext
+from tensorpack_lite.tfutils.varreplace import freeze_variables
+
+BOTH = pytest.mark.parametrize("layer", [LSTM, GRU], ids=["LSTM", "GRU"])
+
+
+def cases():
+    return pytest.mark.parametrize(
+        "case", [pytest.param(case, marks=pytest.mark.slow) if "stacked_" in case else case for case in CASES]
+    )
+
+
+def placeholder(shape=(None, None, 3), dtype=tf.float32):
+    return tf.placeholder(dtype, list(shape), "x")
+
+
+def flat(outputs, state):
+    """Outputs and all parts of the state, as one list."""
+    return [outputs, *tf.nest.flatten(state)]
+
+
+def assert_close(expected, got, tolerance=1e-5):
+    """All arrays agree to an absolute tolerance."""
+    for one, other in zip(expected, got):
+        np.testing.assert_allclose(one, other, rtol=0, atol=tolerance)
+
+
+def build_case(x, case):
+    """Write a case of fakes/rnn_cells.py with the layers."""
+    kind, form = case.split("-")
+    layer = getattr(models, kind)
+    if form == "plain":
+        return layer("rnn", x, UNITS)
+    if form == "state":
+        _, state = layer("first", x, UNITS)
+        return layer("second", x, UNITS, initial_state=state, sequence_length=LENGTHS)
+    with argscope(layer, sequence_length=LENGTHS):
+        if form == "stacked":
+            return layer("rnn", x, UNITS, 2)
+        if form == "bidirectional":
+            return layer("bidirectional_rnn", x, UNITS, bidirectional=True)
+        return layer("stack_bidirectional_rnn", x, UNITS, 2, bidirectional=True)
+
+
+class TestTensorFlow1:
+    @cases()
+    def test_equal_by_name(self, sess, case):
+        """With the variables of TensorFlow 1.15 under the same names, outputs, states and gradients agree to 1e-5."""
+        reference, x = read_reference(case), placeholder()
+        with tf.variable_scope("model"):
+            tensors = gradients_of(x, *build_case(x, case))
+        names = [f"variable/{v.op.name}" for v in tf.trainable_variables()]
+        assert names == [name for name in reference if name.startswith("variable/")]
+        for name, variable in zip(names, tf.trainable_variables()):
+            variable.load(reference[name], sess)
+        values = sess.run(tensors, {x: SEQUENCES})
+        for name, value in values.items():
+            scale = max(1, np.abs(reference[name]).max())
+            np.testing.assert_allclose(
+                value / scale, reference[name] / scale, rtol=0, atol=1e-5, err_msg=name
+            )
+
+    @pytest.mark.skipif(not tf.__version__.startswith("1."), reason="TensorFlow 2 has no dynamic_rnn")
+    @cases()
+    def test_the_reference_is_what_tensorflow_computes(self, case):
+        """The file of reference values is what TensorFlow 1.15 computes here."""
+        reference, values = read_reference(case), run_reference(case)
+        assert list(reference) == list(values)
+        for name, value in values.items():
+            np.testing.assert_allclose(value, reference[name], rtol=1e-4, atol=1e-5, err_msg=name)
+
+    def test_initial_values_of_a_scope(self, sess):
+        """The initializer of the variable scope makes kernels, as in rnn_cell; biases are 0, and 1 for the gates of a GRU."""
+        x = placeholder()
+        with tf.variable_scope("model", initializer=tf.constant_initializer(0.25)):
+            lstm, _ = LSTM("lstm", x, 2)
+            gru, _ = GRU("gru", x, 2)
+        sess.run(tf.global_variables_initializer())
+        values = sess.run([*lstm.variables.all(), *gru.variables.all()])
+        assert [0.25, 0, 0.25, 1, 0.25, 0] == [value.max() for value in values] == [v.min() for v in values]
+
+
+class TestState:
+    @BOTH
+    @pytest.mark.parametrize("num_layers", [1, 2])
+    def test_it_continues_a_sequence(self, sess, layer, num_layers):
+        """Two parts of a sequence, the second one with the state of the first, give the result of the whole sequence."""
+        x, cut = placeholder(), 3
+        with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
+            whole, end = layer("rnn", x, UNITS, num_layers)
+            first, state = layer("rnn", x[:, :cut], UNITS, num_layers)
+            second, last = layer("rnn", x[:, cut:], UNITS, num_layers, initial_state=state)
+        sess.run(tf.global_variables_initializer())
+        expected, got = sess.run(
+            [flat(whole, end), flat(tf.concat([first, second], 1), last)], {x: SEQUENCES}
+        )
+        assert_close(expected, got)
+
+    def test_forms_of_lstm(self):
+        """The state is an LSTMStateTuple; with layers a tuple of them; with directions a pair of these."""
+        x = placeholder()
+        _, plain = LSTM("plain", x, 2)
+        assert isinstance(plain, LSTMStateTuple)
+        assert [None, 2] == plain.c.shape.as_list() == plain.h.shape.as_list()
+        _, stacked = LSTM("stacked", x, 2, 3)
+        assert 3 == len(stacked)
+        assert all(isinstance(state, LSTMStateTuple) for state in stacked)
+        _, (forward, backward) = LSTM("both", x, 2, bidirectional=True)
+        assert isinstance(forward, LSTMStateTuple)
+        assert isinstance(backward, LSTMStateTuple)
+        _, directions = LSTM("stacked_both", x, 2, 3, bidirectional=True)
+        assert [3, 3] == [len(layers) for layers in directions]
+
+    def test_forms_of_gru(self):
+        """The state of a cell is a tensor."""
+        x = placeholder()
+        _, plain = GRU("plain", x, 2)
+        assert [None, 2] == plain.shape.as_list()
+        _, directions = GRU("stacked_both", x, 2, 3, bidirectional=True)
+        assert [[[None, 2]] * 3] * 2 == [[state.shape.as_list() for state in layers] for layers in directions]
+
+    def test_plain_tuples_and_arrays_as_initial_state(self, sess):
+        """A pair (c, h) of arrays of another floating dtype is taken; the state of the step before padding stays."""
+        c, h = np.full([4, 2], 0.5), np.full([4, 2], 0.25)
+        outputs, state = LSTM("rnn", placeholder(), 2, initial_state=[c, h], sequence_length=[0, 0, 0, 0])
+        sess.run(tf.global_variables_initializer())
+        outputs, state = sess.run([outputs, state], {"x:0": SEQUENCES})
+        assert_close([np.zeros([4, 7, 2]), c, h], [outputs, *state], 0)
+
+    def test_known_batch_size_of_the_state(self):
+        """A state of known batch size, as a variable is, makes that of the outputs known."""
+        outputs, state = GRU("rnn", placeholder(), 2, initial_state=tf.zeros([4, 2]))
+        assert [4, None, 2] == outputs.shape.as_list()
+        assert [4, 2] == state.shape.as_list()
+
+    def test_known_batch_size_of_the_inputs(self):
+        """The shape of the last state has it, too."""
+        outputs, state = LSTM("rnn", placeholder([4, 7, 3]), 2, initial_state=(tf.placeholder(tf.float32, [None, 2]),) * 2)
+        assert [4, 7, 2] == outputs.shape.as_list()
+        assert [[4, 2]] * 2 == [part.shape.as_list() for part in state]
+
+
+class TestPadding:
+    @BOTH
+    @pytest.mark.parametrize("bidirectional", [False, True], ids=["forward", "both"])
+    def test_equal_to_shorter_sequences(self, sess, layer, bidirectional):
+        """Each padded sequence has the outputs and states of the sequence without padding, and zeros behind it."""
+        x, length = placeholder(), tf.placeholder(tf.int64, [None])
+        with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
+            padded = flat(*layer("rnn", x, UNITS, bidirectional=bidirectional, sequence_length=length))
+            exact = flat(*layer("rnn", x, UNITS, bidirectional=bidirectional))
+        sess.run(tf.global_variables_initializer())
+        outputs, *states = sess.run(padded, {x: SEQUENCES, length: LENGTHS})
+        for row, count in enumerate(LENGTHS):
+            assert not outputs[row, count:].any()
+            if count:
+                expected, *last = sess.run(exact, {x: SEQUENCES[row : row + 1, :count]})
+                assert_close([expected[0], *[s[0] for s in last]], [outputs[row, :count], *[s[row] for s in states]])
+            else:
+                assert not any(state[row].any() for state in states)
+
+    @BOTH
+    def test_a_hole_in_the_mask(self, sess, layer):
+        """Steps where the mask is 0 are skipped, wherever they are."""
+        x, mask = placeholder(), np.array([1, 1, 0, 1, 0, 0, 1])
+        with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
+            masked = flat(*layer("rnn", x, UNITS, mask=np.tile(mask, [4, 1])))
+            exact = flat(*layer("rnn", tf.boolean_mask(x, mask.astype(bool), axis=1), UNITS))
+        sess.run(tf.global_variables_initializer())
+        (outputs, *states), (expected, *last) = sess.run([masked, exact], {x: SEQUENCES})
+        assert_close([expected, *last], [outputs[:, mask.astype(bool)], *states])
+        assert not outputs[:, ~mask.astype(bool)].any()
+
+    def test_mask_and_length(self, sess):
+        """A step counts that neither the mask nor the length excludes."""
+        x, mask = placeholder(), np.array([[1, 0, 1, 1, 1, 1, 1]] * 4)
+        outputs, _ = GRU("rnn", x, UNITS, mask=mask, sequence_length=LENGTHS)
+        sess.run(tf.global_variables_initializer())
+        valid = sess.run(outputs, {x: SEQUENCES}).any(axis=2)
+        np.testing.assert_array_equal(mask.astype(bool) & (np.arange(7) < LENGTHS[:, None]), valid)
+
+    @BOTH
+    def test_no_gradient_from_padding(self, sess, layer):
+        """What stands in the padding changes neither the gradient of the variables nor gets one."""
+        x = placeholder()
+        outputs, state = layer("rnn", x, UNITS, bidirectional=True, sequence_length=LENGTHS)
+        cost = sum(tf.reduce_sum(tensor) for tensor in flat(outputs, state))
+        gradients = tf.gradients(cost, [x, *tf.trainable_variables()])
+        sess.run(tf.global_variables_initializer())
+        other = np.where((np.arange(7) < LENGTHS[:, None])[:, :, None], SEQUENCES, 100).astype("float32")
+        (first, *expected), (second, *got) = (sess.run(gradients, {x: value}) for value in (SEQUENCES, other))
+        assert_close([first, *expected], [second, *got])
+        np.testing.assert_array_equal(np.arange(7) < LENGTHS[:, None], first.any(axis=2))
+
+
+class TestGraph:
+    @BOTH
+    def test_time_major(self, sess, layer):
+        """With time_major, inputs, mask and outputs have the steps first, and nothing else changes."""
+        x, mask = placeholder(), SEQUENCES[:, :, 0] > -0.5
+        with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
+            expected = flat(*layer("rnn", x, UNITS, mask=mask, sequence_length=LENGTHS))
+            swapped, state = layer(
+                "rnn", tf.transpose(x, [1, 0, 2]), UNITS, mask=mask.T, sequence_length=LENGTHS, time_major=True
+            )
+        sess.run(tf.global_variables_initializer())
+        assert_close(*sess.run([expected, flat(tf.transpose(swapped, [1, 0, 2]), state)], {x: SEQUENCES}))
+
+    @BOTH
+    def test_sizes_may_change(self, sess, layer):
+        """Batch size and number of steps may differ from run to run, and a single step is a sequence, too."""
+        x = placeholder()
+        outputs, state = layer("rnn", x, 2, 2, bidirectional=True)
+        sess.run(tf.global_variables_initializer())
+        for shape in ([1, 1, 3], [5, 2, 3], [2, 9, 3]):
+            assert [*shape[:2], 4] == list(sess.run(outputs, {x: np.ones(shape)}).shape)
+
+    @BOTH
+    def test_variables_are_read_once(self, layer):
+        """A tower for training and one for inference read each variable once together, outside of the loops."""
+        x = placeholder()
+        for tower in ("tower0", "tower1"):
+            with TowerContext(tower, is_training=tower == "tower0"):
+                layer("rnn", x, 2)
+        for variable in tf.trainable_variables():
+            reads = [op for op in variable.handle.consumers() if op.type == "ReadVariableOp"]
+            used = [op for op in reads if op.outputs[0].consumers()]
+            assert 1 == len(used)
+
+    def test_regularizer(self, sess):
+        """kernel_regularizer collects one cost for each kernel."""
+        GRU("rnn", placeholder(), 2, kernel_regularizer=l2_regularizer(2.0), kernel_initializer=tf.ones_initializer())
+        sess.run(tf.global_variables_initializer())
+        costs = sess.run(tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES))
+        assert [5 * 4, 5 * 2] == costs
+
+    def test_frozen_variables(self):
+        """Inside freeze_variables, no gradient reaches the variables; those of the inputs pass."""
+        x = placeholder()
+        with freeze_variables():
+            outputs, _ = LSTM("rnn", FullyConnected("fc", x[:, 0], 6)[:, None, :], 2)
+        assert [None] * 4 == tf.gradients(outputs, tf.trainable_variables())
+        assert tf.gradients(outputs, x)[0] is not None
+
+    def test_variables_of_the_outputs(self):
+        """They have the names of their direction and layer."""
+        outputs, _ = LSTM("rnn", placeholder(), 2, 2, bidirectional=True)
+        assert "rnn/cell_1/bidirectional_rnn/bw/lstm_cell/bias" == outputs.variables.cell_1_bw_bias.op.name
+        outputs, _ = GRU("gru", placeholder(), 2, 2)
+        assert "gru/multi_rnn_cell/cell_0/gru_cell/gates/kernel" == outputs.variables.cell_0_gates_kernel.op.name
+
+    def test_log(self, log_lines):
+        """The shapes of inputs and outputs are logged."""
+        LSTM("logged_lstm", placeholder(), 2)
+        assert ["'logged_lstm': [?, ?, 3] --> [?, ?, 2], LSTMStateTuple"] == log_lines
+
+    def test_num_units(self):
+        """TensorFlow's name of `units` is known."""
+        assert 2 == LSTM("rnn", placeholder(), num_units=2)[0].shape.as_list()[2]
+
+
+class TestMistakes:
+    def check(self, message, **kwargs):
+        x = kwargs.pop("x", None)
+        with pytest.raises(ValueError, match=message):
+            LSTM("rnn", placeholder([4, 7, 3]) if x is None else x, 2, **kwargs)
+
+    def test_rank(self):
+        """Inputs without steps are refused, and those of unknown size."""
+        self.check(r"LSTM 'rnn': input has shape .* \(expected three axes", x=placeholder([None, 3]))
+        self.check("expected three axes", x=placeholder([None, 7, None]))
+        self.check("expected three axes", x=tf.placeholder(tf.float32))
+
+    def test_dtype(self):
+        """Word numbers are refused, with the advice to embed them."""
+        self.check("dtype int32 .*Look up an embedding", x=placeholder(dtype=tf.int32))
+
+    def test_num_layers(self):
+        """At least one layer is needed."""
+        self.check(r"num_layers is 0 \(expected at least 1\)", num_layers=0)
+
+    def test_units(self):
+        """The size of the output is a positive integer."""
+        with pytest.raises(ValueError, match=r"GRU 'rnn': units is 0 \(expected a positive integer\)"):
+            GRU("rnn", placeholder(), 0)
+        with pytest.raises(ValueError, match="units is 2.5"):
+            GRU("rnn", placeholder(), 2.5)
+
+    def test_sequence_length(self):
+        """Lengths are one integer for each datapoint."""
+        self.check("sequence_length has shape", sequence_length=[1, 2])
+        self.check("sequence_length has shape", sequence_length=7)
+        self.check(r"sequence_length has dtype float32 \(expected integers\)", sequence_length=[1.0] * 4)
+
+    def test_mask(self):
+        """A mask has a value for each step of each datapoint."""
+        self.check("mask has shape", mask=np.ones([7, 4]))
+
+    def test_initial_state(self):
+        """A state of another form or size is refused, and the error shows the form."""
+        self.check(r"initial_state is .*LSTMStateTuple\(c='\[N, 2\]', h='\[N, 2\]'\)", initial_state=tf.zeros([4, 2]))
+        self.check("initial_state is", initial_state=[tf.zeros([4, 2])] * 3)
+        self.check("initial_state is", initial_state=[tf.zeros([4, 2])] * 2, num_layers=2)
+        self.check("a part of initial_state has shape", initial_state=[tf.zeros([4, 3])] * 2)
+        self.check("a part of initial_state has shape", initial_state=[tf.zeros([5, 2])] * 2)
