@@ -232,9 +232,10 @@ class TestGraph:
     def test_variables_are_read_once(self, layer):
         """A tower for training and one for inference read each variable once together, outside of the loops."""
         x = placeholder()
-        for tower in ("tower0", "tower1"):
-            with TowerContext(tower, is_training=tower == "tower0"):
-                layer("rnn", x, 2)
+        with TowerContext("tower0", is_training=True):
+            layer("rnn", x, 2)
+        with tf.variable_scope(tf.get_variable_scope(), reuse=True), TowerContext("validation", is_training=False):
+            layer("rnn", x, 2)
         for variable in tf.trainable_variables():
             reads = [op for op in variable.handle.consumers() if op.type == "ReadVariableOp"]
             used = [op for op in reads if op.outputs[0].consumers()]
