@@ -1,13 +1,13 @@
 """
-A character model: an LSTM learns to write like the text it reads, by default the documentation of this library.
+A character model: an LSTM learns to write like the text that it reads, by default the documentation of this library.
 
-Shows: an LSTM cell of a few lines, a model whose steps in time share their variables, gradients clipped by their norm, a
-predictor that is called again and again with the state that it returned.
-Expect: about 2 bits a character after the last epoch; what it writes has words, and code between backticks.
+Shows: an LSTM with an initial state, sequences of any length, gradients clipped by their norm, a predictor that is called
+again and again with the state that it returned.
+Expect: about 2 bits per character after the last epoch. The text that the model writes has words, and code between backticks.
 
     python examples/char_rnn.py                         train on docs/*.md
     python examples/char_rnn.py --text FILE             train on another text
-    python examples/char_rnn.py --sample "A trainer"    go on from there, with the last checkpoint in train_log/
+    python examples/char_rnn.py --sample "A trainer"    continue these words, with the last checkpoint in train_log/
 
 Source: A. Karpathy 2015, "The unreasonable effectiveness of recurrent neural networks".
 """
@@ -23,7 +23,6 @@ import numpy as np
 
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
-from tensorpack_lite.tfutils.scope_utils import auto_reuse_variable_scope
 from tensorpack_lite.tfutils.summary import add_moving_summary
 
 BATCH = 32
@@ -31,48 +30,23 @@ LENGTH = 32  # characters that gradients go back through
 UNITS = 192
 
 
-@auto_reuse_variable_scope
-def lstm_cell(x, memory, output):
-    """
-    One step in time: from what comes in [N, D], the memory [N, U] and the last output [N, U] to the next memory and output.
-
-    Its variables are W [D + U, 4 U] and b [4 U] of the scope it is called in.
-    """
-    inputs, units = x.shape.as_list()[1], memory.shape.as_list()[1]
-    W = tf.get_variable("W", [inputs + units, 4 * units], initializer=tf.glorot_uniform_initializer())
-    b = tf.get_variable("b", [4 * units], initializer=tf.zeros_initializer())
-    new, enter, keep, show = tf.split(tf.matmul(tf.concat([x, output], 1), W) + b, 4, axis=1)
-    memory = memory * tf.sigmoid(keep + 1) + tf.tanh(new) * tf.sigmoid(enter)
-    return memory, tf.tanh(memory) * tf.sigmoid(show)
-
-
-def lstm(sequence, state):
-    """All steps of a sequence [N, T, D] with known T, from a state [N, 2, U]: outputs [N, T, U] and the last state."""
-    memory, output = tf.unstack(state, axis=1)
-    outputs = []
-    for x in tf.unstack(sequence, axis=1):
-        memory, output = lstm_cell(x, memory, output)
-        outputs.append(output)
-    return tf.stack(outputs, axis=1), tf.stack([memory, output], axis=1)
-
-
 class Model(ModelDesc):
-    """An LSTM; from each character, and those before it, the next one is told."""
+    """An LSTM that predicts each character from those before it."""
 
-    def __init__(self, num_characters: int, length: int = LENGTH) -> None:
+    def __init__(self, num_characters: int) -> None:
         super().__init__()
-        self.num_characters, self.length = num_characters, length
+        self.num_characters = num_characters
 
     def inputs(self):
-        return [tf.TensorSpec([None, self.length], tf.int32, name) for name in ("text", "next")]
+        return [tf.TensorSpec([None, None], tf.int32, name) for name in ("text", "next")]
 
     def build_graph(self, text, following):
         zeros = tf.zeros([tf.shape(text)[0], 2, UNITS])
         state = tf.placeholder_with_default(zeros, [None, 2, UNITS], name="state")
         embedding = tf.get_variable("embedding", [self.num_characters, 64])
-        with tf.variable_scope("lstm"):
-            x, last_state = lstm(tf.nn.embedding_lookup(embedding, text), state)
-        tf.identity(last_state, name="last_state")
+        x = tf.nn.embedding_lookup(embedding, text)
+        x, last_state = LSTM("lstm", x, UNITS, initial_state=tf.unstack(state, axis=1))
+        tf.stack(last_state, axis=1, name="last_state")
 
         logits = FullyConnected("scores", tf.reshape(x, [-1, UNITS]), self.num_characters)
         tf.nn.softmax(logits, name="prob")
@@ -99,13 +73,13 @@ class Text:
 
 
 def read_text(path: str = "") -> Text:
-    """The text of a file, or that of this library's pages."""
+    """Return the text of a file, or that of the pages in docs/."""
     pages = [Path(path)] if path else sorted(Path(__file__).resolve().parents[1].glob("docs/*.md"))
     return Text("\n".join(page.read_text(encoding="utf-8") for page in pages))
 
 
 class RandomPieces(RNGDataFlow):
-    """Pieces of a text, anywhere in it: [piece [T], the same one character later [T]]."""
+    """Pieces from random places of a text: [piece [T], the piece that starts one character later [T]]."""
 
     def __init__(self, text: Text, length: int = LENGTH) -> None:
         self.text, self.length = text, length
@@ -121,7 +95,7 @@ class RandomPieces(RNGDataFlow):
 
 
 def write(predictor, text: Text, beginning: str, count: int, seed: int = 0) -> str:
-    """Go on from a beginning, character by character; `predictor(piece [1, 1], state)` gives `[prob [1, C], state]`."""
+    """Continue a text character by character; `predictor(piece [1, 1], state)` returns `[prob [1, C], state]`."""
     rng, state = np.random.RandomState(seed), np.zeros([1, 2, UNITS], "float32")
     written = list(beginning)
     numbers = list(text.encode(beginning))
@@ -134,10 +108,10 @@ def write(predictor, text: Text, beginning: str, count: int, seed: int = 0) -> s
 
 
 def sample(args: argparse.Namespace, text: Text) -> str:
-    """Write with the weights of the last checkpoint."""
+    """Write a text with the weights of the last checkpoint."""
     predictor = OfflinePredictor(
         PredictConfig(
-            model=Model(len(text.characters), length=1),
+            model=Model(len(text.characters)),
             session_init=SmartInit(tf.train.latest_checkpoint(args.log_dir)),
             input_names=["text", "state"],
             output_names=["prob", "last_state"],
@@ -151,7 +125,7 @@ def main(argv=None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--text", default="", help="a file; otherwise docs/*.md")
-    parser.add_argument("--sample", default="", help="write on from these words, with the last checkpoint")
+    parser.add_argument("--sample", default="", help="words to continue, with the last checkpoint")
     parser.add_argument("--count", type=int, default=300, help="how many characters to write")
     parser.add_argument("--max-epoch", type=int, default=10)
     parser.add_argument("--steps-per-epoch", type=int, default=100)

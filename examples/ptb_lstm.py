@@ -1,10 +1,10 @@
 """
-A word model whose state lives in the graph and goes on from batch to batch.
+A word model that keeps its state in the graph from batch to batch.
 
-Shows: TensorInput: batches that the graph cuts out of one long text; state in local variables, with a copy of its own for
-validation, set to 0 after each epoch; StatMonitorParamSetter.
-Expect: by default the text is made up: each word is one of four that are told by the word *two* places before, so that the
-best possible perplexity is known: 3.03. A model without memory can only know how frequent words are; this one comes to 3.33.
+Shows: TensorInput with batches that the graph cuts out of one long text; states in local variables, separate ones for
+training and validation, which are set to 0 after each epoch; StatMonitorParamSetter.
+Expect: the default text is made up. Each word is one of four, which depend on the word *two* places before it, so the best
+possible perplexity is known: 3.03. A model without memory can only learn how frequent words are; this one reaches 3.33.
 
     python examples/ptb_lstm.py                         the made-up text
     python examples/ptb_lstm.py --data DIR              Penn Treebank: ptb.train.txt and ptb.valid.txt
@@ -18,7 +18,6 @@ import argparse
 import os
 
 import numpy as np
-from char_rnn import lstm
 
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
@@ -44,9 +43,10 @@ class Model(ModelDesc):
         state = get_state("training" if is_training else "validation", self.units)
         embedding = tf.get_variable("embedding", [self.num_words, self.units])
         x = tf.nn.embedding_lookup(embedding, words)
-        with tf.variable_scope("lstm"):
-            x, last = lstm(Dropout(x, rate=0.1), state.read_value())
-        with tf.control_dependencies([tf.assign(state, last)]):
+        x, last = LSTM(
+            "lstm", Dropout(x, rate=0.1), self.units, initial_state=tf.unstack(state.read_value(), axis=1)
+        )
+        with tf.control_dependencies([tf.assign(state, tf.stack(last, axis=1))]):
             x = Dropout(tf.reshape(x, [-1, self.units]), rate=0.1)
         logits = FullyConnected("scores", x, self.num_words)
 
@@ -63,8 +63,8 @@ class Model(ModelDesc):
 
 
 def get_state(name: str, units: int):
-    """The state between two batches, [N, 2, U]: local, so that it is not saved, and apart for training and validation."""
-    # A tower made for validation reuses variables; this one it creates.
+    """Return the variable [N, 2, U] that keeps the state between two batches; it is local, so checkpoints do not hold it."""
+    # A tower for validation reuses variables, but creates this one.
     with tf.variable_scope(f"state_{name}", reuse=tf.AUTO_REUSE):
         return tf.get_variable(
             "state",

@@ -222,9 +222,12 @@ def optimize_for_inference(
     Returns:
         A new `GraphDef`.
     """
-    return _optimize_for_inference_lib.optimize_for_inference(
+    optimized = _optimize_for_inference_lib.optimize_for_inference(
         graph_def, list(input_nodes), list(output_nodes), list(input_types), toco_compatible
     )
+    # TensorFlow's tool drops the functions of a graph, which hold the bodies of loops and conditions in TensorFlow 2
+    optimized.library.CopyFrom(graph_def.library)
+    return optimized
 
 
 def unfinalize(graph: Any) -> None:

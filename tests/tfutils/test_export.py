@@ -189,6 +189,21 @@ class TestCompact:
         exporter.export_compact(str(tmp_path / "m.pb"))
         assert first == (tmp_path / "m.pb").read_bytes()
 
+    @pytest.mark.parametrize("optimize", [True, False])
+    def test_a_loop(self, tmp_path, optimize):
+        """A loop is exported together with its body, which is a function of the graph in TensorFlow 2."""
+
+        class Loop(Scale):
+            def build_graph(self, x, label):
+                w = tf.get_variable("w", []) + 0.0
+                tf.identity(tf.while_loop(lambda y: tf.reduce_sum(y) < 50, lambda y: y * w, [x]), name="y")
+
+        config = PredictConfig(
+            model=Loop(), session_init=DictRestore({"w": 3.0}), input_names=["x"], output_names=["y"]
+        )
+        ModelExporter(config).export_compact(str(tmp_path / "m.pb"), optimize=optimize)
+        assert [54.0] == run(read(tmp_path / "m.pb"), "y:0", {"x:0": [2.0]}).tolist()
+
     def test_toco_compatible(self, tmp_path):
         """It is passed on to TensorFlow."""
         scale().export_compact(str(tmp_path / "m.pb"), toco_compatible=True)
