@@ -47,7 +47,6 @@ class Model(ModelDesc):
         x = tf.nn.embedding_lookup(embedding, text)
         x, last_state = LSTM("lstm", x, UNITS, initial_state=tf.unstack(state, axis=1))
         tf.stack(last_state, axis=1, name="last_state")
-
         logits = FullyConnected("scores", tf.reshape(x, [-1, UNITS]), self.num_characters)
         tf.nn.softmax(logits, name="prob")
         label = tf.reshape(following, [-1])
@@ -109,21 +108,18 @@ def write(predictor, text: Text, beginning: str, count: int, seed: int = 0) -> s
 
 def sample(args: argparse.Namespace, text: Text) -> str:
     """Write a text with the weights of the last checkpoint."""
-    predictor = OfflinePredictor(
-        PredictConfig(
-            model=Model(len(text.characters)),
-            session_init=SmartInit(tf.train.latest_checkpoint(args.log_dir)),
-            input_names=["text", "state"],
-            output_names=["prob", "last_state"],
-        )
+    config = PredictConfig(
+        model=Model(len(text.characters)),
+        session_init=SmartInit(tf.train.latest_checkpoint(args.log_dir)),
+        input_names=["text", "state"],
+        output_names=["prob", "last_state"],
     )
-    return write(predictor, text, args.sample, args.count, args.seed)
+    return write(OfflinePredictor(config), text, args.sample, args.count, args.seed)
 
 
 def main(argv=None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
     parser.add_argument("--text", default="", help="a file; otherwise docs/*.md")
     parser.add_argument("--sample", default="", help="words to continue, with the last checkpoint")
     parser.add_argument("--count", type=int, default=300, help="how many characters to write")

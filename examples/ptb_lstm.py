@@ -2,7 +2,7 @@
 A word model that keeps its state in the graph from batch to batch.
 
 Shows: TensorInput with batches that the graph cuts out of one long text; states in local variables, separate ones for
-training and validation, which are set to 0 after each epoch; StatMonitorParamSetter.
+training and validation, which are set to 0 after each epoch by RunOp; StatMonitorParamSetter.
 Expect: the default text is made up. Each word is one of four, which depend on the word *two* places before it, so the best
 possible perplexity is known: 3.03. A model without memory can only learn how frequent words are; this one reaches 3.33.
 
@@ -39,13 +39,11 @@ class Model(ModelDesc):
         return [tf.TensorSpec([BATCH, LENGTH], tf.int32, name) for name in ("words", "next")]
 
     def build_graph(self, words, following):
-        is_training = get_current_tower_context().is_training
-        state = get_state("training" if is_training else "validation", self.units)
+        state = get_state(self.units)
         embedding = tf.get_variable("embedding", [self.num_words, self.units])
         x = tf.nn.embedding_lookup(embedding, words)
-        x, last = LSTM(
-            "lstm", Dropout(x, rate=0.1), self.units, initial_state=tf.unstack(state.read_value(), axis=1)
-        )
+        first = tf.unstack(state.read_value(), axis=1)
+        x, last = LSTM("lstm", Dropout(x, rate=0.1), self.units, initial_state=first)
         with tf.control_dependencies([tf.assign(state, tf.stack(last, axis=1))]):
             x = Dropout(tf.reshape(x, [-1, self.units]), rate=0.1)
         logits = FullyConnected("scores", x, self.num_words)
@@ -62,32 +60,20 @@ class Model(ModelDesc):
         return optimizer.apply_grad_processors(tf.train.AdamOptimizer(rate), [gradproc.GlobalNormClip(5)])
 
 
-def get_state(name: str, units: int):
-    """Return the variable [N, 2, U] that keeps the state between two batches; it is local, so checkpoints do not hold it."""
-    # A tower for validation reuses variables, but creates this one.
-    with tf.variable_scope(f"state_{name}", reuse=tf.AUTO_REUSE):
+def get_state(units: int):
+    """Return the local variable [N, 2, U] that keeps the state between two batches of training, or of validation."""
+    mode = "training" if get_current_tower_context().is_training else "validation"
+    # A tower for validation reuses the other variables, but creates this one.
+    with tf.variable_scope("state", reuse=tf.AUTO_REUSE):
         return tf.get_variable(
-            "state",
-            [BATCH, 2, units],
-            initializer=tf.zeros_initializer(),
-            trainable=False,
-            collections=[tf.GraphKeys.LOCAL_VARIABLES, f"state_{name}"],
-        )
+            mode, [BATCH, 2, units], initializer=tf.zeros_initializer(), trainable=False,
+            collections=[tf.GraphKeys.LOCAL_VARIABLES, "states"],
+        )  # fmt: skip
 
 
-class ForgetState(Callback):
-    """Set the state of training or validation to 0, when triggered."""
-
-    def __init__(self, name: str) -> None:
-        self.collection = f"state_{name}"
-
-    def _setup_graph(self) -> None:
-        self.op = tf.group(
-            *[tf.assign(state, tf.zeros_like(state)) for state in tf.get_collection(self.collection)]
-        )
-
-    def _trigger(self) -> None:
-        self.op.run()
+def forget_states():
+    """Return an operation that sets the states of training and validation to 0."""
+    return tf.group(*[state.initializer for state in tf.get_collection("states")])
 
 
 class Perplexity(ScalarStats):
@@ -99,7 +85,7 @@ class Perplexity(ScalarStats):
 
 
 def make_text(count: int, num_words: int = 100, seed: int = 0) -> np.ndarray:
-    """Words by number, [count] int32; which four words can follow, two places later, depends on the word only."""
+    """Make words, [count] int32: each word decides which four words can come two places later."""
     followers = np.random.RandomState(0).randint(num_words, size=[num_words, len(CHANCES)])
     rng = np.random.RandomState(seed)
     choices = rng.choice(len(CHANCES), size=count, p=CHANCES)
@@ -110,7 +96,7 @@ def make_text(count: int, num_words: int = 100, seed: int = 0) -> np.ndarray:
 
 
 def read_text(directory: str) -> tuple:
-    """The words of Penn Treebank's training and validation text, by number."""
+    """Read Penn Treebank's training and validation text as numbers of words."""
     texts = []
     for name in ("train", "valid"):
         with open(os.path.join(directory, f"ptb.{name}.txt"), encoding="utf-8") as file:
@@ -120,31 +106,23 @@ def read_text(directory: str) -> tuple:
 
 
 def make_input(words: np.ndarray) -> TensorInput:
-    """
-    Cut a text into `BATCH` rows and walk along them: step k gives words [k T, (k + 1) T) of each row, and the same one word
-    later. After the last step it begins anew.
-    """
+    """Cut a text into `BATCH` rows. Step k gives the words [k T, (k + 1) T) of each row, and those that follow each of them."""
     steps = (len(words) // BATCH - 1) // LENGTH
     rows = words[: len(words) // BATCH * BATCH].reshape(BATCH, -1)
 
     def get_tensors() -> list:
         start = tf.data.make_one_shot_iterator(tf.data.Dataset.range(steps).repeat()).get_next() * LENGTH
         text = tf.constant(rows)
-        return [
-            tf.ensure_shape(text[:, start + later : start + later + LENGTH], [BATCH, LENGTH])
-            for later in (0, 1)
-        ]
+        pieces = [text[:, start + later : start + later + LENGTH] for later in (0, 1)]
+        return [tf.ensure_shape(piece, [BATCH, LENGTH]) for piece in pieces]
 
     return TensorInput(get_tensors, steps)
 
 
 def main(argv=None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--data", default="", metavar="DIR", help="Penn Treebank; otherwise the text is made up"
-    )
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
+    parser.add_argument("--data", default="", metavar="DIR", help="Penn Treebank; default: a made-up text")
     parser.add_argument("--max-epoch", type=int, default=8)
     parser.add_argument("--steps-per-epoch", type=int, default=0, help="0: the whole text")
     parser.add_argument("--seed", type=int, default=1)
@@ -161,8 +139,7 @@ def main(argv=None) -> None:
         callbacks=[
             ModelSaver(),
             InferenceRunner(make_input(validation), Perplexity("cost")),
-            ForgetState("training"),
-            ForgetState("validation"),
+            RunOp(forget_states, run_before=False),  # after each epoch
             StatMonitorParamSetter("learning_rate", "validation_perplexity", lambda rate: rate / 4, 0.0, 2),
         ],
         steps_per_epoch=args.steps_per_epoch or source.size(),

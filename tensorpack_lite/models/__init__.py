@@ -28,6 +28,8 @@ from .shapes import ConcatWith
 from .variables import VariableHolder, rename_tflayer_get_variable
 
 __all__ = [
+    "GRU",
+    "LSTM",
     "AvgPooling",
     "BNReLU",
     "BatchNorm",
@@ -39,10 +41,8 @@ __all__ = [
     "Dropout",
     "FixedUnPooling",
     "FullyConnected",
-    "GRU",
     "GlobalAvgPooling",
     "InstanceNorm",
-    "LSTM",
     "LayerNorm",
     "LinearWrap",
     "MaxPooling",

@@ -38,7 +38,7 @@ def LSTM(
     kernel_regularizer: Any = None,
 ) -> tuple[Any, Any]:
     """
-    Run long short-term memory over sequences, called `outputs, state = LSTM(name, inputs, units, ...)`.
+    Run long short-term memory over sequences, called `LSTM(name, inputs, units, ...)`.
 
     With [i, j, f, o] = [x, h] kernel + bias, a step computes c = sigmoid(f + forget_bias) c + sigmoid(i) tanh(j) and
     h = sigmoid(o) tanh(c), where [x, h] are the input of the step and the output of the step before.
@@ -51,10 +51,11 @@ def LSTM(
         num_layers: how many layers to stack: each takes the outputs of the one before it.
         bidirectional: run a second cell from the end of the sequences to their beginning in each layer, and concatenate the
             outputs of both, those of the forward cell first.
-        sequence_length: [N] integers; the steps from there on are padding. None: there is no padding.
-        mask: [N, T], false or 0 where a step is padding. Given both, a step counts that neither excludes.
-        initial_state: a state in the form that the layer returns; tuples or lists of tensors or arrays do, too. None: zeros.
-        time_major: inputs, mask and outputs are [T, N, ...]: this saves the layer two transpositions.
+        sequence_length: [N] integers, the number of steps before the padding. None: there is no padding.
+        mask: [N, T], false or 0 where a step is padding. With `sequence_length` as well, padding is what either of them says.
+        initial_state: a state in the form that the layer returns, made of tensors or arrays; a list or tuple may stand for each
+            tuple in it. None means zeros.
+        time_major: inputs, mask and outputs are [T, N, ...]. This saves the layer two transpositions.
         forget_bias: added to f. It is not part of the variable `bias`.
         kernel_initializer: None means the initializer of the variable scope, or Glorot's uniform distribution.
         kernel_regularizer: kernel -> scalar, collected in REGULARIZATION_LOSSES.
@@ -65,7 +66,8 @@ def LSTM(
         is a tuple of them, one per layer. If bidirectional, it is a pair (forward, backward) of these.
 
     Raises:
-        ValueError: the inputs have the wrong rank or an unknown D; `sequence_length`, `mask` or `initial_state` do not fit.
+        ValueError: the inputs have the wrong rank or dtype or an unknown D; `units` or `num_layers` is not positive;
+            `sequence_length`, `mask` or `initial_state` does not fit the inputs.
 
     Variables: `lstm_cell/kernel` [D + units, 4 * units] and `lstm_cell/bias` [4 * units], trained. Their prefix is that of the
         function in TensorFlow 1 which does the same, with the name of the layer as its `scope`. With several layers it is
@@ -104,7 +106,7 @@ def GRU(
     kernel_regularizer: Any = None,
 ) -> tuple[Any, Any]:
     """
-    Run gated recurrent units over sequences, called `outputs, state = GRU(name, inputs, units, ...)`.
+    Run gated recurrent units over sequences, called `GRU(name, inputs, units, ...)`.
 
     With [r, u] = sigmoid([x, h] gates/kernel + gates/bias), a step computes the candidate
     c = tanh([x, r h] candidate/kernel + candidate/bias) and h = u h + (1 - u) c.

@@ -95,12 +95,15 @@ class LSTMCell(RecurrentCell):
         self._forget_bias = forget_bias
 
     def make_state(self, make_part: Callable[[], Any]) -> LSTMStateTuple:
+        """Return a memory and an output, each of which `make_part` returned."""
         return LSTMStateTuple(make_part(), make_part())
 
     def output_of(self, state: LSTMStateTuple) -> Any:
+        """Return the part `h`."""
         return state.h
 
     def build(self, inputs: Any) -> tuple[Any, Step, dict[str, Any]]:
+        """Create `kernel` and `bias`; what the steps take are the inputs of the gates i, j, f and o."""
         kernel, bias = self._make_layer(inputs, 4 * self.units, 0.0)
         from_input, from_output = self._split(kernel)
         ones = [1.0] * self.units
@@ -122,12 +125,15 @@ class GRUCell(RecurrentCell):
     scope = "gru_cell"
 
     def make_state(self, make_part: Callable[[], Any]) -> Any:
+        """Return what `make_part` returned."""
         return make_part()
 
     def output_of(self, state: Any) -> Any:
+        """Return the state, which is the output."""
         return state
 
     def build(self, inputs: Any) -> tuple[Any, Step, dict[str, Any]]:
+        """Create two kernels and biases; what the steps take are the inputs of the gates r and u and of the candidate."""
         units = self.units
         gates_kernel, gates_bias = self._make_layer(inputs, 2 * units, 1.0, "gates/")
         candidate_kernel, candidate_bias = self._make_layer(inputs, units, 0.0, "candidate/")
@@ -138,9 +144,7 @@ class GRUCell(RecurrentCell):
 
         def step(state: Any, inputs: Any) -> Any:
             gates, candidate = tf.split(inputs, [2 * units, units], axis=1)
-            reset, update = tf.split(
-                tf.sigmoid(gates + tf.matmul(state, gates_from_output)), 2, axis=1
-            )
+            reset, update = tf.split(tf.sigmoid(gates + tf.matmul(state, gates_from_output)), 2, axis=1)
             candidate = tf.tanh(candidate + tf.matmul(reset * state, candidate_from_output))
             return update * state + (1 - update) * candidate
 

@@ -175,7 +175,9 @@ def _lstm_step(x, state, v, prefix):
 
 def _gru_step(x, state, v, prefix):
     (h,) = state
-    gates = np.concatenate([x, h], 1) @ v[prefix + "gru_cell/gates/kernel"] + v[prefix + "gru_cell/gates/bias"]
+    gates = (
+        np.concatenate([x, h], 1) @ v[prefix + "gru_cell/gates/kernel"] + v[prefix + "gru_cell/gates/bias"]
+    )
     r, u = np.split(_sigmoid(gates), 2, 1)
     kernel, bias = v[prefix + "gru_cell/candidate/kernel"], v[prefix + "gru_cell/candidate/bias"]
     return (u * h + (1 - u) * np.tanh(np.concatenate([x, r * h], 1) @ kernel + bias),)

@@ -259,25 +259,6 @@ class TestSmallImages:
 
 
 class TestRecurrent:
-    def test_lstm_is_the_textbooks(self, load_example):
-        """Three steps from a given state, against NumPy."""
-        example = load_example("char_rnn.py")
-        rng = np.random.RandomState(0)
-        sequence, state = rng.randn(2, 3, 4).astype("float32"), rng.randn(2, 2, 5).astype("float32")
-        outputs, last = example.lstm(tf.constant(sequence), tf.constant(state))
-        assert {"W", "b"} == {v.op.name for v in tf.trainable_variables()}
-        with tf.Session() as session:
-            session.run(tf.global_variables_initializer())
-            W, outputs, last = session.run([tf.trainable_variables()[0], outputs, last])
-        memory, output = state[:, 0], state[:, 1]
-        for step in range(3):
-            gates = np.concatenate([sequence[:, step], output], axis=1) @ W
-            new, enter, keep, show = np.split(gates, 4, axis=1)
-            memory = memory * sigmoid(keep + 1) + np.tanh(new) * sigmoid(enter)
-            output = np.tanh(memory) * sigmoid(show)
-            np.testing.assert_allclose(output, outputs[:, step], rtol=1e-4, atol=1e-5)
-        np.testing.assert_allclose(np.stack([memory, output], axis=1), last, rtol=1e-4, atol=1e-5)
-
     def test_pieces_of_text_are_followed_by_the_next_character(self, load_example):
         """The second component is the first one, a character later."""
         example = load_example("char_rnn.py")
@@ -322,10 +303,6 @@ class TestRecurrent:
                 values = session.run([words, following])
                 np.testing.assert_array_equal(rows[:, start : start + 16], values[0])
                 np.testing.assert_array_equal(rows[:, start + 1 : start + 17], values[1])
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 @pytest.mark.slow

@@ -53,7 +53,8 @@ def make_data(times):
     """The same datapoints in the same order, `times` batches joined in one."""
     rng, size = np.random.RandomState(0), 2 * BATCH
     batches = [
-        [rng.uniform(-1, 1, [size, 5, 3]), rng.randint(6, size=size), rng.randint(2, size=size)] for _ in range(STEPS)
+        [rng.uniform(-1, 1, [size, 5, 3]), rng.randint(6, size=size), rng.randint(2, size=size)]
+        for _ in range(STEPS)
     ]
     dtypes = ["float32", "int32", "int32"]
     parts = [slice(i * size // (2 // times), (i + 1) * size // (2 // times)) for i in range(2 // times)]
@@ -89,7 +90,10 @@ def train(trainer, weights, times):
         config = TrainConfig(
             model=Classifier(),
             data=QueueInput(DataFromList(make_data(times), shuffle=False)),
-            callbacks=[values, InferenceRunner(DataFromList(make_data(1), shuffle=False), ScalarStats("cost"))],
+            callbacks=[
+                values,
+                InferenceRunner(DataFromList(make_data(1), shuffle=False), ScalarStats("cost")),
+            ],
             steps_per_epoch=STEPS,
             max_epoch=1,
             session_init=DictRestore(weights),
@@ -118,7 +122,10 @@ def test_two_towers_equal_one(weights):
 def test_exported(weights, tmp_path):
     """A frozen graph, optimized or not, has no variable left; it and a SavedModel give the predictor's outputs."""
     config = PredictConfig(
-        model=Classifier(), session_init=DictRestore(weights), input_names=["x", "length"], output_names=["prob"]
+        model=Classifier(),
+        session_init=DictRestore(weights),
+        input_names=["x", "length"],
+        output_names=["prob"],
     )
     x, length, _ = make_data(1)[0]
     feeds = {"x:0": x, "length:0": length}

@@ -148,7 +148,9 @@ class TestState:
 
     def test_known_batch_size_of_the_inputs(self):
         """The shape of the last state has it, too."""
-        outputs, state = LSTM("rnn", placeholder([4, 7, 3]), 2, initial_state=(tf.placeholder(tf.float32, [None, 2]),) * 2)
+        outputs, state = LSTM(
+            "rnn", placeholder([4, 7, 3]), 2, initial_state=(tf.placeholder(tf.float32, [None, 2]),) * 2
+        )
         assert [4, 7, 2] == outputs.shape.as_list()
         assert [[4, 2]] * 2 == [part.shape.as_list() for part in state]
 
@@ -168,7 +170,9 @@ class TestPadding:
             assert not outputs[row, count:].any()
             if count:
                 expected, *last = sess.run(exact, {x: SEQUENCES[row : row + 1, :count]})
-                assert_close([expected[0], *[s[0] for s in last]], [outputs[row, :count], *[s[row] for s in states]])
+                assert_close(
+                    [expected[0], *[s[0] for s in last]], [outputs[row, :count], *[s[row] for s in states]]
+                )
             else:
                 assert not any(state[row].any() for state in states)
 
@@ -214,7 +218,12 @@ class TestGraph:
         with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
             expected = flat(*layer("rnn", x, UNITS, mask=mask, sequence_length=LENGTHS))
             swapped, state = layer(
-                "rnn", tf.transpose(x, [1, 0, 2]), UNITS, mask=mask.T, sequence_length=LENGTHS, time_major=True
+                "rnn",
+                tf.transpose(x, [1, 0, 2]),
+                UNITS,
+                mask=mask.T,
+                sequence_length=LENGTHS,
+                time_major=True,
             )
         sess.run(tf.global_variables_initializer())
         assert_close(*sess.run([expected, flat(tf.transpose(swapped, [1, 0, 2]), state)], {x: SEQUENCES}))
@@ -223,7 +232,7 @@ class TestGraph:
     def test_sizes_may_change(self, sess, layer):
         """Batch size and number of steps may differ from run to run, and a single step is a sequence, too."""
         x = placeholder()
-        outputs, state = layer("rnn", x, 2, 2, bidirectional=True)
+        outputs, _ = layer("rnn", x, 2, 2, bidirectional=True)
         sess.run(tf.global_variables_initializer())
         for shape in ([1, 1, 3], [5, 2, 3], [2, 9, 3]):
             assert [*shape[:2], 4] == list(sess.run(outputs, {x: np.ones(shape)}).shape)
@@ -234,7 +243,9 @@ class TestGraph:
         x = placeholder()
         with TowerContext("tower0", is_training=True):
             layer("rnn", x, 2)
-        with tf.variable_scope(tf.get_variable_scope(), reuse=True), TowerContext("validation", is_training=False):
+        with tf.variable_scope(tf.get_variable_scope(), reuse=True), TowerContext(
+            "validation", is_training=False
+        ):
             layer("rnn", x, 2)
         for variable in tf.trainable_variables():
             reads = [op for op in variable.handle.consumers() if op.type == "ReadVariableOp"]
@@ -243,7 +254,13 @@ class TestGraph:
 
     def test_regularizer(self, sess):
         """kernel_regularizer collects one cost for each kernel."""
-        GRU("rnn", placeholder(), 2, kernel_regularizer=l2_regularizer(2.0), kernel_initializer=tf.ones_initializer())
+        GRU(
+            "rnn",
+            placeholder(),
+            2,
+            kernel_regularizer=l2_regularizer(2.0),
+            kernel_initializer=tf.ones_initializer(),
+        )
         sess.run(tf.global_variables_initializer())
         costs = sess.run(tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES))
         assert [5 * 4, 5 * 2] == costs
@@ -261,7 +278,9 @@ class TestGraph:
         outputs, _ = LSTM("rnn", placeholder(), 2, 2, bidirectional=True)
         assert "rnn/cell_1/bidirectional_rnn/bw/lstm_cell/bias" == outputs.variables.cell_1_bw_bias.op.name
         outputs, _ = GRU("gru", placeholder(), 2, 2)
-        assert "gru/multi_rnn_cell/cell_0/gru_cell/gates/kernel" == outputs.variables.cell_0_gates_kernel.op.name
+        assert (
+            "gru/multi_rnn_cell/cell_0/gru_cell/gates/kernel" == outputs.variables.cell_0_gates_kernel.op.name
+        )
 
     def test_log(self, log_lines):
         """The shapes of inputs and outputs are logged."""
@@ -312,7 +331,9 @@ class TestMistakes:
 
     def test_initial_state(self):
         """A state of another form or size is refused, and the error shows the form."""
-        self.check(r"initial_state is .*LSTMStateTuple\(c='\[N, 2\]', h='\[N, 2\]'\)", initial_state=tf.zeros([4, 2]))
+        self.check(
+            r"initial_state is .*LSTMStateTuple\(c='\[N, 2\]', h='\[N, 2\]'\)", initial_state=tf.zeros([4, 2])
+        )
         self.check("initial_state is", initial_state=[tf.zeros([4, 2])] * 3)
         self.check("initial_state is", initial_state=[tf.zeros([4, 2])] * 2, num_layers=2)
         self.check("a part of initial_state has shape", initial_state=[tf.zeros([4, 3])] * 2)
