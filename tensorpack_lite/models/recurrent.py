@@ -234,7 +234,7 @@ def _require_sequences(layer: str, inputs: Any) -> Any:
 
 
 def _find_valid_steps(layer: str, inputs: Any, sequence_length: Any, mask: Any, time_major: bool) -> Any:
-    """Tell the steps that are no padding, [T, N] bool; None if there is no padding."""
+    """Return a mask of the steps before the padding, [T, N] bool, or None if all sequences are complete."""
     valid = []
     if sequence_length is not None:
         sequence_length = tf.convert_to_tensor(sequence_length)

@@ -55,7 +55,7 @@ class RecurrentCell:
             inputs: [T, N, D].
 
         Returns:
-            What the steps take from the inputs, [T, N, C]; the step, a function (state, [N, C]) -> next state, which
+            The part of the work done, [T, N, C]; the step, a function (state, [N, C]) -> next state, which
             creates no variable; and the variables by name.
         """
         raise NotImplementedError

@@ -1,5 +1,5 @@
 """
-What the recurrent functions of TensorFlow 1.15 compute: variables, outputs, final states and gradients of each case.
+Results of the recurrent functions of TensorFlow 1.15: variables, outputs, final states and gradients of each case.
 
 tests/data/rnn_cells.npz was written with TensorFlow 1.15 by running this file:
     PYTHONPATH=.:tests python tests/fakes/rnn_cells.py

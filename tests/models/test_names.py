@@ -26,10 +26,12 @@ GOLDEN = """
     GlobalAvgPooling                                                                    -> x/output
     FixedUnPooling                                                                      -> x/output
     Maxout                                                                              -> x/output
+    LSTM            x/lstm_cell/kernel x/lstm_cell/bias                                 -> x/output
+    GRU             x/gru_cell/gates/kernel x/gru_cell/gates/bias x/gru_cell/candidate/kernel x/gru_cell/candidate/bias -> x/output
 """
 ARGUMENTS = {
     "Conv2D": (4, 3), "Conv2DTranspose": (4, 3), "Deconv2D": (4, 3), "FullyConnected": (4,), "MaxPooling": (2,),
-    "AvgPooling": (2,), "FixedUnPooling": (2,), "Maxout": (2,),
+    "AvgPooling": (2,), "FixedUnPooling": (2,), "Maxout": (2,), "LSTM": (3,), "GRU": (3,),
 }  # fmt: skip
 LINES = [line.split("->") for line in GOLDEN.strip().splitlines()]
 
@@ -40,9 +42,11 @@ def test_names(left, output, tower):
     """Variables have no tower in their name, operations have."""
     layer, *variables = left.split()
     kwargs = {"rmax": 2.0, "dmax": 1.0} if layer == "BatchRenorm" else {}
-    x = tf.placeholder(tf.float32, [None, 6, 6, 4])
+    is_recurrent = layer in ("LSTM", "GRU")
+    x = tf.placeholder(tf.float32, [None, 6, 4] if is_recurrent else [None, 6, 6, 4])
     with TowerContext(tower, is_training=True):
         out = getattr(models, layer)("x", x, *ARGUMENTS.get(layer, ()), **kwargs)
+    out = out[0] if is_recurrent else out
     assert variables == [v.op.name for v in tf.global_variables()]
     assert (f"{tower}/" if tower else "") + output.strip() == out.op.name
 

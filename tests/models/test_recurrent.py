@@ -198,7 +198,7 @@ class TestPadding:
 
     @BOTH
     def test_no_gradient_from_padding(self, sess, layer):
-        """What stands in the padding changes neither the gradient of the variables nor gets one."""
+        """Values in the padding do not change the gradient of the variables, and get no gradient."""
         x = placeholder()
         outputs, state = layer("rnn", x, UNITS, bidirectional=True, sequence_length=LENGTHS)
         cost = sum(tf.reduce_sum(tensor) for tensor in flat(outputs, state))
