@@ -157,22 +157,21 @@ def _run_layers(
     valid = _find_valid_steps(layer, x, sequence_length, mask, time_major)
     x = x if time_major else tf.transpose(x, [1, 0, 2])
     x, states = _make_initial_states(layer, cell, x, 1 + bool(bidirectional), num_layers, initial_state)
-    holder = VariableHolder()
+    variables = {}
     for number in range(num_layers):
         outputs = []
         for backward, of_direction in enumerate(states):
             scope = _scope_of_cell(number, num_layers, bidirectional, backward)
             with tf.variable_scope("/".join([*scope, cell.scope])):
-                output, of_direction[number], variables = _run_cell(
+                output, of_direction[number], of_cell = _run_cell(
                     cell, x, of_direction[number], valid, bool(backward)
                 )
             outputs.append(output)
             prefix = "".join(f"{part}_" for part in scope if "rnn" not in part)
-            for name, variable in variables.items():
-                setattr(holder, prefix + name, variable)
+            variables.update((prefix + name, variable) for name, variable in of_cell.items())
         x = tf.concat(outputs, 2) if bidirectional else outputs[0]
     outputs = tf.identity(x if time_major else tf.transpose(x, [1, 0, 2]), name="output")
-    outputs.variables = holder
+    outputs.variables = VariableHolder(**variables)
     return outputs, _pack(states)
 
 
