@@ -168,7 +168,7 @@ def test_argscope_applies(row):
 
     def build(x):
         with argscope(row.layer, **row.kwargs):
-            return row.layer("layer", x, *row.args)
+            return row.call(x)
 
     with Built(row, build=build) as built:
         values = built.randomize()
