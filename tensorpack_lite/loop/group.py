@@ -11,7 +11,7 @@ from ..utils import logger
 from ..utils.utils import humanize_time_delta
 from .callback import Callback, is_overridden
 from .hooks import CallbackToHook
-from .state import StopTraining
+from .state import QUIET_ENDS
 
 if TYPE_CHECKING:
     from ..train.base import Trainer
@@ -143,7 +143,7 @@ class Callbacks(Callback):
         for cb in self.cbs:
             try:
                 cb.after_train()
-            except (StopTraining, tf.errors.OutOfRangeError):
+            except QUIET_ENDS:
                 logger.info(f"{cb} asked for the end in after_train, where it has come.")
             except BaseException as error:  # noqa: BLE001 (Ctrl-C too: raised below, when every callback had its turn)
                 logger.exception(f"{cb} failed in after_train.")

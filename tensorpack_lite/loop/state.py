@@ -1,18 +1,35 @@
-"""The loop's ranges and counters, and the exception that ends the loop from inside."""
+"""The state of the loop: its ranges and counters, how it ended, and the exception that ends it from inside."""
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Iterator
 
-__all__ = ["StopTraining", "TrainLoop"]
+from ..compat import tfv1 as tf
+
+__all__ = ["QUIET_ENDS", "Outcome", "StopTraining", "TrainLoop"]
 
 
 class StopTraining(Exception):
     """
     Raise it anywhere inside training to end it as if it were done: in a callback, a hook or `run_step`.
-
-    tensorpack: same.
     """
+
+
+QUIET_ENDS = (StopTraining, tf.errors.OutOfRangeError)  # exceptions that end training without being errors
+
+
+class Outcome(Enum):
+    """How a training ended."""
+
+    FINISHED = "finished"
+    """All epochs are done."""
+    STOPPED = "stopped"
+    """Training ended early without an error: by `StopTraining`, `request_stop` or the end of the data."""
+    INTERRUPTED = "interrupted"
+    """Somebody ended the process: by Ctrl-C (KeyboardInterrupt) or `sys.exit` (SystemExit)."""
+    FAILED = "failed"
+    """An error ended training."""
 
 
 class TrainLoop:
@@ -26,14 +43,17 @@ class TrainLoop:
         epoch_num: the epoch that runs, from 1; before training, the one before the first; 0 before `config`.
         global_step: how many times the hooked session has run, restored values included.
         local_step: the number of the step within its epoch, from 0; -1 before the first.
-
-    tensorpack: same.
+        outcome: how training ended, an `Outcome`; None until then. It is set before `after_train` is called, so a
+            callback reads `self.trainer.loop.outcome` there. An error in `after_train` does not change it.
+        error: the exception that ended training, `StopTraining` included; None if all epochs are done.
     """
 
     def __init__(self) -> None:
         self.epoch_num = 0
         self.global_step = 0
         self.local_step = -1
+        self.outcome: Outcome | None = None
+        self.error: BaseException | None = None
         self._ranges: tuple[int, int, int] | None = None
         self._resumed: tuple[int, int] | None = None
 
@@ -79,6 +99,27 @@ class TrainLoop:
     def starting_step(self) -> int:
         """Number of the current epoch's first step: 0, except in an epoch that is resumed behind some of its steps."""
         return self._resumed[1] if self._resumed is not None and self._resumed[0] == self.epoch_num else 0
+
+    def end(self, error: BaseException | None) -> Outcome:
+        """
+        Note how training ended; the loop calls it once, before `after_train`.
+
+        Args:
+            error: the exception that ended it; None if all epochs are done.
+
+        Returns:
+            The outcome.
+        """
+        if error is None:
+            self.outcome = Outcome.FINISHED
+        elif isinstance(error, QUIET_ENDS):
+            self.outcome = Outcome.STOPPED
+        elif isinstance(error, (KeyboardInterrupt, SystemExit)):
+            self.outcome = Outcome.INTERRUPTED
+        else:
+            self.outcome = Outcome.FAILED
+        self.error = error
+        return self.outcome
 
     @property
     def steps_per_epoch(self) -> int:

@@ -15,7 +15,7 @@ from ..loop.callback import Callback
 from ..loop.group import Callbacks
 from ..loop.place import Place
 from ..loop.session import HookedSession
-from ..loop.state import StopTraining, TrainLoop
+from ..loop.state import Outcome, StopTraining, TrainLoop
 from ..tfutils.common import find_name, get_global_step_value, get_op_tensor_name, value_of
 from ..tfutils.model_utils import describe_trainable_vars
 from ..tfutils.reads import let_updates_wait
@@ -217,7 +217,7 @@ class Trainer:
                 start = time.perf_counter()
                 for _ in self.loop.steps():
                     if self.hooked_sess.should_stop():
-                        return
+                        raise StopTraining("a callback or hook asked the session to stop")
                     self.run_step()
                     self._callbacks.trigger_step()
                 self._callbacks.after_epoch()
@@ -352,7 +352,7 @@ class Trainer:
 
 
 class _Shutdown:
-    """Around the main loop: tells an end from an error, closes callbacks and session after both."""
+    """Context of the main loop: notes how training ended, then ends the callbacks and closes the session."""
 
     def __init__(self, trainer: Trainer) -> None:
         self._trainer = trainer
@@ -361,9 +361,9 @@ class _Shutdown:
         """Nothing to open."""
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> bool:
-        is_end = isinstance(error, (StopTraining, tf.errors.OutOfRangeError))
-        self._log(error, is_end)
-        has_failed = error is not None and not is_end
+        outcome = self._trainer.loop.end(error)
+        self._log(error, outcome)
+        has_failed = outcome in (Outcome.FAILED, Outcome.INTERRUPTED)
         try:
             self._trainer._callbacks.after_train()
         except BaseException:  # logged by Callbacks; training's own error matters more
@@ -372,7 +372,7 @@ class _Shutdown:
             return False
         finally:
             self._close(has_failed)
-        return is_end
+        return not has_failed
 
     def _close(self, has_failed: bool) -> None:
         try:
@@ -384,9 +384,9 @@ class _Shutdown:
         finally:
             private.unfinalize(self._trainer.sess.graph)
 
-    def _log(self, error: BaseException | None, is_end: bool) -> None:
+    def _log(self, error: BaseException | None, outcome: Outcome) -> None:
         what = f"{type(error).__name__}: {error}"
-        if is_end:
+        if outcome is Outcome.STOPPED:
             logger.info(f"Training was stopped by {what}")
         elif isinstance(error, KeyboardInterrupt):
             logger.info("Ctrl-C: leaving the main loop.")

@@ -1,10 +1,11 @@
-"""loop/state.py: ranges and counters."""
+"""loop/state.py: ranges, counters and the outcome."""
 
 from __future__ import annotations
 
 import pytest
 
-from tensorpack_lite.loop.state import TrainLoop
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.loop.state import Outcome, StopTraining, TrainLoop
 
 
 @pytest.fixture
@@ -55,3 +56,23 @@ def test_no_steps(loop):
     """Epochs may have no steps."""
     loop.config(0, 1, 1)
     assert [[]] == [list(loop.steps()) for _ in loop.epochs()]
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (None, Outcome.FINISHED),
+        (StopTraining("enough"), Outcome.STOPPED),
+        (tf.errors.OutOfRangeError(None, None, "no more data"), Outcome.STOPPED),
+        (KeyboardInterrupt(), Outcome.INTERRUPTED),
+        (SystemExit(143), Outcome.INTERRUPTED),
+        (StopIteration("over"), Outcome.FAILED),
+        (ValueError("mine"), Outcome.FAILED),
+    ],
+    ids=str,
+)
+def test_outcome(loop, error, outcome):
+    """The exception that ended training decides the outcome; both are None before."""
+    assert (None, None) == (loop.outcome, loop.error)
+    assert outcome is loop.end(error)
+    assert (outcome, error) == (loop.outcome, loop.error)

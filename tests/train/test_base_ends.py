@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from unittest import mock
 
 import pytest
@@ -10,7 +11,7 @@ from fakes.recording import RecordingCallback
 
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Callback
-from tensorpack_lite.loop.state import StopTraining
+from tensorpack_lite.loop.state import Outcome, StopTraining
 from tensorpack_lite.utils import logger
 
 ENDS = [StopTraining("enough"), tf.errors.OutOfRangeError(None, None, "no more data")]
@@ -57,6 +58,32 @@ class TestEnds:
         assert ["a", "b", "c"] == [name for name, m, *_ in log if m == "after_train"]
         assert trainer.hooked_sess.should_stop()
 
+    @pytest.mark.parametrize(
+        ("error", "outcome"),
+        [
+            (None, Outcome.FINISHED),
+            (ENDS[0], Outcome.STOPPED),
+            (ENDS[1], Outcome.STOPPED),
+            (ERRORS[0], Outcome.FAILED),
+            (ERRORS[1], Outcome.INTERRUPTED),
+        ],
+        ids=lambda value: getattr(value, "name", type(value).__name__),
+    )
+    def test_after_train_knows_the_outcome(self, trainer, run, error, outcome):
+        """In after_train a callback reads from the loop how training ended and by which exception; before, nothing."""
+
+        class Reads(Callback):
+            def _before_train(self):
+                seen.append((self.trainer.loop.outcome, self.trainer.loop.error))
+
+            def _after_train(self):
+                seen.append((self.trainer.loop.outcome, self.trainer.loop.error))
+
+        seen = []
+        with contextlib.suppress(ValueError, KeyboardInterrupt):
+            run(trainer, Reads(), RecordingCallback("a", None if error is None else "trigger_step", error))
+        assert [(None, None), (outcome, error)] == seen
+
     def test_error_in_setup(self, trainer, run):
         """An error before the session exists goes straight to the caller."""
         with pytest.raises(ValueError, match="mine"):
@@ -91,6 +118,7 @@ class TestEnds:
         assert (1, 1) == (trainer.global_step, trace.calls.count("trigger_step"))
         assert "after_epoch" not in trace.calls
         assert "after_train" == trace.calls[-1]
+        assert Outcome.STOPPED is trainer.loop.outcome
 
     def test_error_in_after_train(self, trainer, run):
         """If training had no error, the first of after_train is raised, and the session is closed."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
 from typing import Any
 
+from ...loop.state import Outcome
 from ...utils.optional import load_optional
 from .rows import RowMonitor
 
 __all__ = ["MLflowMonitor"]
 
+_STATUS = {Outcome.FAILED: "FAILED", Outcome.INTERRUPTED: "KILLED"}
 _NOT_ALLOWED = re.compile(r"[^\w\-./ ]")
 
 
@@ -19,8 +20,8 @@ class MLflowMonitor(RowMonitor):
     """
     Send scalars to MLflow, at the steps of the training.
 
-    A run is begun before training and ended after it, as FINISHED, or as FAILED after an error. MLflow's global "active
-    run" is neither used nor changed.
+    The run starts before training and ends after it: as FINISHED if training finished or was stopped, FAILED if it
+    failed, and KILLED if it was interrupted. See `Outcome`. MLflow's global "active run" is neither used nor changed.
 
     Args:
         experiment_name: the experiment; it is created if it does not exist.
@@ -89,6 +90,5 @@ class MLflowMonitor(RowMonitor):
 
     def _after_train(self) -> None:
         if self.run_id is not None:
-            # after_train runs while the error that ends training, if there is one, is on its way
-            status = "FINISHED" if sys.exc_info()[0] is None else "FAILED"
+            status = _STATUS.get(self.trainer.loop.outcome, "FINISHED")
             self._client.set_terminated(self.run_id, status=status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from typing import Any, Sequence
@@ -11,6 +12,7 @@ import numpy as np
 from ...compat import tfv1 as tf
 from ...loop.callback import Callback
 from ...tfutils.summary import create_image_summary, create_scalar_summary
+from ...utils import logger
 from ...utils.errors import type_error
 from .base import MonitorBase
 
@@ -26,6 +28,11 @@ class Monitors(Callback):
 
     A trainer makes it, as `trainer.monitors`, and registers it as its last callback. The history is in memory and holds
     scalars only. In a training that resumes from a checkpoint, it begins with the last value of each name.
+
+    Scalars that are NaN or infinite are logged as a warning at the end of the epoch, once per name. To end training at
+    the first such loss instead, add `TerminateOnNaN`.
+
+    Runs at: trigger_epoch, after_train.
 
     Args:
         monitors: the monitors, in the order in which they are told.
@@ -49,6 +56,8 @@ class Monitors(Callback):
                 raise type_error("Monitors", "a list of MonitorBase", monitor)
         self._monitors = list(monitors)
         self._history: dict[str, list[tuple[int, float]]] = {}
+        self._not_finite: dict[str, str] = {}  # name -> its first such value and step
+        self._num_warned = 0
 
     def put_scalar(self, name: str, val: Any) -> None:
         """
@@ -152,10 +161,30 @@ class Monitors(Callback):
         """Begin the histories with the values that were the last."""
         self._history = {name: [(step, value)] for name, (step, value) in state["last"].items()}
 
+    def _trigger_epoch(self) -> None:
+        self._warn_of_not_finite()
+
+    def _after_train(self) -> None:
+        self._warn_of_not_finite()
+
+    def _warn_of_not_finite(self) -> None:
+        """Log the scalars that were not finite for the first time since the last warning."""
+        new = list(self._not_finite.items())[self._num_warned :]
+        self._num_warned += len(new)
+        if new:
+            found = ", ".join(f"'{name}' {what}" for name, what in new)
+            logger.warning(
+                f"Scalars that are not finite: {found}. Training goes on; to end it at the first such loss and to find the "
+                "tensor where it began, add TerminateOnNaN() to the callbacks."
+            )
+
     def _tell_scalar(self, name: str, number: float) -> None:
         for monitor in self._monitors:
             monitor.process_scalar(name, number)
-        self._history.setdefault(name, []).append((self.global_step, float(number)))
+        step = self.global_step
+        self._history.setdefault(name, []).append((step, float(number)))
+        if not math.isfinite(number) and name not in self._not_finite:
+            self._not_finite[name] = f"({number}, first reported at global_step={step})"
 
     def _tell_summary(self, summary: Any) -> None:
         for monitor in self._monitors:

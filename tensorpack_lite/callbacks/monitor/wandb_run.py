@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
+from ...loop.state import Outcome
 from ...utils import logger
 from ...utils.optional import load_optional
 from .rows import RowMonitor
 
 __all__ = ["WandbMonitor"]
 
+_EXIT_CODES = {Outcome.FAILED: 1, Outcome.INTERRUPTED: 255}  # wandb itself gives 255 after Ctrl-C
+
 
 class WandbMonitor(RowMonitor):
     """
     Send scalars and images to Weights & Biases, at the steps of the training.
 
-    A run is begun before training and finished after it; after an error it is marked as failed.
+    The run starts before training and is finished after it: with exit code 0 if training finished or was stopped, 1 if
+    it failed, and 255 if it was interrupted. See `Outcome`.
 
     Args:
         project: the project; None means wandb's default.
@@ -70,5 +73,4 @@ class WandbMonitor(RowMonitor):
 
     def _after_train(self) -> None:
         if self._is_ours and self.run is not None:
-            # after_train runs while the error that ends training, if there is one, is on its way
-            self.run.finish(exit_code=0 if sys.exc_info()[0] is None else 1)
+            self.run.finish(exit_code=_EXIT_CODES.get(self.trainer.loop.outcome, 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from unittest import mock
 
@@ -12,6 +13,7 @@ from fakes.trainers import CountingTrainer, run
 from tensorpack_lite.callbacks.monitor.mlflow_run import MLflowMonitor
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Callback, CallbackFactory
+from tensorpack_lite.loop.state import StopTraining
 
 
 def test_without_the_package(monkeypatch):
@@ -56,12 +58,22 @@ class TestWhatItSends:
         calls = self.train(monkeypatch, FakeMlflow("digits"), lambda self: None)
         assert ("run", "id of digits", {}, None) == calls[1]
 
-    def test_a_training_that_fails(self, monkeypatch):
-        """The run is marked as failed."""
+    @pytest.mark.parametrize(
+        ("error", "status"),
+        [
+            (StopTraining("enough"), "FINISHED"),
+            (tf.errors.OutOfRangeError(None, None, "no more data"), "FINISHED"),
+            (RuntimeError("mine"), "FAILED"),
+            (KeyboardInterrupt(), "KILLED"),
+        ],
+        ids=lambda value: type(value).__name__,
+    )
+    def test_the_outcome(self, monkeypatch, error, status):
+        """A stopped training is FINISHED, a failed one FAILED, and an interrupted one KILLED."""
         mlflow = FakeMlflow()
-        with pytest.raises(RuntimeError, match="mine"):
-            self.train(monkeypatch, mlflow, mock.Mock(side_effect=RuntimeError("mine")))
-        assert ("end", "r1", "FAILED") == mlflow.calls[-1]
+        with contextlib.suppress(RuntimeError, KeyboardInterrupt):
+            self.train(monkeypatch, mlflow, mock.Mock(side_effect=error))
+        assert ("end", "r1", status) == mlflow.calls[-1]
 
     def test_a_training_that_never_began(self, monkeypatch):
         """Without a run there is nothing to end."""

@@ -10,7 +10,8 @@ from fakes.trainers import CountingTrainer, run
 from tensorpack_lite.callbacks.monitor.base import MonitorBase, NoOpMonitor
 from tensorpack_lite.callbacks.monitor.monitors import Monitors
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.loop.callback import CallbackFactory
+from tensorpack_lite.loop.callback import Callback, CallbackFactory
+from tensorpack_lite.loop.state import StopTraining
 
 
 @pytest.fixture
@@ -198,3 +199,51 @@ class TestMonitorBase:
     def test_a_name_for_nothing(self):
         """NoOpMonitor shows its name."""
         assert ["NoOpMonitor", "x"] == [str(NoOpMonitor()), str(NoOpMonitor("x"))]
+
+
+class TestNotFinite:
+    """Scalars that are NaN or infinite."""
+
+    @staticmethod
+    def train(values, other=1.0):
+        """One step an epoch, which reports the next value of `cost`."""
+
+        def put(self):
+            self.trainer.monitors.put_scalar("cost", values[self.epoch_num - 1])
+            self.trainer.monitors.put_scalar("other", other)
+
+        return run(CountingTrainer(), [CallbackFactory(trigger=put)], steps=1, epochs=len(values))
+
+    def test_warning(self, log_lines):
+        """A name is warned of once in a training, at the end of the epoch, with its first step and what to do."""
+        self.train([1.0, float("nan"), float("inf"), 1.0])
+
+        warnings = [line for line in log_lines if "not finite" in line]
+        assert [
+            "Scalars that are not finite: 'cost' (nan, first reported at global_step=2). Training goes on; to end it at the "
+            "first such loss and to find the tensor where it began, add TerminateOnNaN() to the callbacks."
+        ] == warnings
+        assert log_lines.index(warnings[0]) < log_lines.index("Start epoch 3 ...")
+
+    def test_several_names(self, log_lines):
+        """Names that begin in one epoch share a line."""
+        self.train([float("-inf")], other=float("nan"))
+
+        assert 1 == sum("'cost' (-inf, " in line and "'other' (nan, " in line for line in log_lines)
+
+    def test_finite(self, log_lines):
+        """Finite scalars are not mentioned."""
+        self.train([1e30, 0.0])
+
+        assert not any("not finite" in line for line in log_lines)
+
+    def test_a_training_that_ends_within_an_epoch(self, log_lines):
+        """What was reported in the epoch that did not finish is warned of at the end of training."""
+
+        class Ends(Callback):
+            def _trigger_step(self):
+                self.trainer.monitors.put_scalar("cost", float("nan"))
+                raise StopTraining("enough")
+
+        run(CountingTrainer(), [Ends()])
+        assert 1 == sum("'cost' (nan, first reported at global_step=1)" in line for line in log_lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from unittest import mock
 
@@ -10,7 +11,9 @@ import pytest
 from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks.monitor.wandb_run import WandbMonitor
+from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Callback, CallbackFactory
+from tensorpack_lite.loop.state import StopTraining
 
 
 def test_without_the_package(monkeypatch):
@@ -63,13 +66,32 @@ class TestARunOfItsOwn:
             mock.call.finish(exit_code=0),
         ] == monitor.run.method_calls
 
-    def test_after_an_error(self, wandb, log_dir):
-        """It is finished with code 1."""
-        fail = CallbackFactory(trigger=mock.Mock(side_effect=RuntimeError("mine")))
+    @pytest.mark.parametrize(
+        ("error", "code"),
+        [
+            (StopTraining("enough"), 0),
+            (tf.errors.OutOfRangeError(None, None, "no more data"), 0),
+            (RuntimeError("mine"), 1),
+            (KeyboardInterrupt(), 255),
+        ],
+        ids=lambda value: type(value).__name__,
+    )
+    def test_the_outcome(self, wandb, log_dir, error, code):
+        """A stopped training is a success, a failed one ends with code 1, and an interrupted one with 255."""
+        end = CallbackFactory(trigger=mock.Mock(side_effect=error))
         monitor = WandbMonitor("digits")
-        with pytest.raises(RuntimeError, match="mine"):
-            run(CountingTrainer(), [fail], [monitor])
-        assert mock.call.finish(exit_code=1) == monitor.run.method_calls[-1]
+        with contextlib.suppress(RuntimeError, KeyboardInterrupt):
+            run(CountingTrainer(), [end], [monitor])
+        assert mock.call.finish(exit_code=code) == monitor.run.method_calls[-1]
+
+    def test_in_an_except_block(self, wandb, log_dir):
+        """An error that the caller handles while it trains is not this training's error."""
+        monitor = WandbMonitor("digits")
+        try:
+            raise KeyError("of the caller")
+        except KeyError:
+            run(CountingTrainer(), [], [monitor])
+        assert mock.call.finish(exit_code=0) == monitor.run.method_calls[-1]
 
     def test_images_before_it_begins(self, wandb):
         """They are nobody's."""
