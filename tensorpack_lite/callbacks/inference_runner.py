@@ -60,6 +60,7 @@ class InferenceRunnerBase(Callback):
             raise type_error(f"{name}: tower_func", "a TowerFunc", tower_func)
         if not isinstance(input, InputSource):
             raise type_error(name, "a DataFlow or an InputSource", input)
+        input.require_exact_size()
         self._input_source = input
         self.infs: list[Any] = list(infs) if isinstance(infs, (list, tuple)) else [infs]
         for inf in self.infs:
@@ -156,21 +157,21 @@ class InferenceRunnerBase(Callback):
         Run one datapoint, or what another session runs at once.
 
         Returns:
-            False when the input has ended, which it may only where its size allows.
+            False when an input without a size has ended.
+
+        Raises:
+            RuntimeError: an input with a size has ended before it.
         """
         try:
             (session or self._hooked_sess).run([])
-        except tf.errors.OutOfRangeError:
-            return False
-        except StopIteration as end:
+        except (tf.errors.OutOfRangeError, StopIteration) as end:
             if size is None:
                 return False
-            message = (
-                f"{type(self).__name__} '{self._tower_name}': the input ended after {num_done} datapoints, but its size is "
-                f"{size}. Make len() of the DataFlow the number of datapoints it gives."
-            )
-            logger.error(message)
-            raise StopIteration(message) from end
+            raise RuntimeError(
+                f"{type(self).__name__} '{self._tower_name}': its input, a {type(self._input_source).__name__}, ended after "
+                f"{num_done} datapoints were evaluated, but its size is {size}. Make its size (len() of the DataFlow) the "
+                "number of datapoints it gives."
+            ) from end
         except tf.errors.CancelledError:
             logger.error(
                 "%s '%s' was cancelled after %d datapoints.", type(self).__name__, self._tower_name, num_done
@@ -196,7 +197,7 @@ class InferenceRunner(InferenceRunnerBase):
     Raises:
         TypeError: an argument of another kind.
         ValueError: in `setup_graph`, a tower of that name exists, or the model needs variables that training has not.
-        RuntimeError: in `setup_graph`, the trainer has no tower function.
+        RuntimeError: in `setup_graph`, the trainer has no tower function; at a trigger, the input ended before its size.
 
     Runs at: setup_graph, before_train, trigger, after_train.
 
@@ -274,16 +275,14 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
     Raises:
         TypeError: an argument of another kind.
         ValueError: the length of the input is not known; in `setup_graph`: as InferenceRunner.
+        RuntimeError: as InferenceRunner.
 
     Runs at: setup_graph, before_train, trigger, after_train.
 
     Example:
         >>> DataParallelInferenceRunner(validation_df, [ClassificationError("wrong-top1")], gpus=2)
 
-    Note: each round logs how many datapoints and samples it counted. An input that ends early ends the round; datapoints that
-    were too few for a run of all towers are not counted then.
-
-    tensorpack: same; there it is chance which tower gets which datapoint.
+    Note: each round logs how many datapoints and samples it counted.
     """
 
     def __init__(
@@ -346,8 +345,7 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
         sessions += [(self._hooked_sess, 1)] * (size % num_towers)
         with get_tqdm(total=size, desc=self._tower_name) as bar:
             for session, number in sessions:
-                if not self._run_datapoint(self._count.datapoints, size, session):
-                    break
+                self._run_datapoint(self._count.datapoints, size, session)
                 bar.update(number)
         logger.info(
             f"{self}: counted {self._count.datapoints} datapoints, {self._count.samples} samples, on {num_towers} towers."

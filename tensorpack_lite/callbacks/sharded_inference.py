@@ -153,8 +153,8 @@ class ShardedInferenceRunner(InferenceRunner):
     def _check_total(self, total: int | None) -> None:
         if total is not None and self._part.num_seen != total:
             raise RankError(
-                f"{self}: the input ended after {self._part.num_seen} datapoints, but its size is {total}. Make len() of the "
-                "DataFlow the number of datapoints it gives."
+                f"{self}: its input, a {type(self._part.ds).__name__}, ended after {self._part.num_seen} datapoints, but its size is "
+                f"{total}. Make len() of the DataFlow the number of datapoints it gives."
             )
 
     @contextmanager

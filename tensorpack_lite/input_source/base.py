@@ -135,6 +135,14 @@ class InputSource(ABC):
         """
         return self._size()
 
+    def require_exact_size(self) -> None:  # noqa: B027 (may be left as it is)
+        """
+        Make it an error if a pass of the data has fewer datapoints than `size` says.
+
+        An inference runner calls it before `setup`. Only an input that repeats its data has to do something: at the end of
+        the data, others end, and the runner sees that.
+        """
+
     @contextmanager
     def cached_name_scope(self) -> Iterator[str]:
         """
@@ -188,6 +196,10 @@ class ProxyInputSource(InputSource):
 
     def _size(self) -> int:
         return self._input.size()
+
+    def require_exact_size(self) -> None:
+        """Pass on to the inner input."""
+        self._input.require_exact_size()
 
 
 class RemappedInput(ProxyInputSource):

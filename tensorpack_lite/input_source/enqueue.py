@@ -19,6 +19,7 @@ from ..dataflow.repeat import RepeatedData
 from ..utils import logger
 from ..utils.concurrency import ShareSessionThread
 from .datapoint import Arrays, DatapointConverter, iterate_named
+from .whole_passes import WholePasses
 
 __all__ = ["DatapointBuffer", "EnqueueOps", "EnqueueThread"]
 
@@ -153,18 +154,27 @@ class EnqueueThread(ShareSessionThread):
         dataflow: the user's DataFlow; reset already when the thread starts.
         signature: a list of `TensorSpec` of a datapoint.
         ops: how to enqueue.
+        needs_whole_passes: whether a pass with fewer datapoints than `len(dataflow)` is an error.
 
     Attributes:
         error: what the DataFlow, the check of a datapoint or the queue raised; None as long as all is well.
     """
 
-    def __init__(self, who: str, dataflow: DataFlow, signature: Sequence[Any], ops: EnqueueOps) -> None:
+    def __init__(
+        self,
+        who: str,
+        dataflow: DataFlow,
+        signature: Sequence[Any],
+        ops: EnqueueOps,
+        needs_whole_passes: bool = False,
+    ) -> None:
         super().__init__()
         self.name = f"EnqueueThread: {who}"
         self.daemon = True
         self.error: BaseException | None = None
         self._who = who
         self._dataflow = dataflow
+        self._passes = WholePasses(dataflow) if needs_whole_passes else dataflow
         self._convert = DatapointConverter(who, signature)
         self._ops = ops
         self._buffer = DatapointBuffer()
@@ -232,7 +242,7 @@ class EnqueueThread(ShareSessionThread):
     def _read(self) -> None:
         try:
             with self.default_sess():
-                for datapoint in iterate_named(RepeatedData(self._dataflow, -1), self._who, self._dataflow):
+                for datapoint in iterate_named(RepeatedData(self._passes, -1), self._who, self._dataflow):
                     if not self._buffer.put(self._convert(datapoint)):
                         return
         except DataFlowTerminated:

@@ -12,6 +12,7 @@ from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..utils.errors import type_error
 from .base import InputSource
 from .datapoint import DatapointConverter, iterate_named
+from .whole_passes import WholePasses
 
 __all__ = ["FeedInput"]
 
@@ -43,8 +44,14 @@ class FeedInput(InputSource):
         if not isinstance(ds, DataFlow):
             raise type_error("FeedInput", "a DataFlow", ds, "Wrap it: FeedInput(DataFromList(data)).")
         self.ds = ds
+        self._infinite = infinite
         self._flow = RepeatedData(ds, -1) if infinite else ds
         self._datapoints: Iterator[Any] | None = None
+
+    def require_exact_size(self) -> None:
+        """If the data is repeated, make a pass with fewer datapoints than `len(ds)` an error."""
+        if self._infinite:
+            self._flow = RepeatedData(WholePasses(self.ds), -1)
 
     def _setup(self, input_signature: Sequence[Any]) -> None:
         self._placeholders = [build_or_reuse_placeholder(spec) for spec in input_signature]

@@ -23,7 +23,7 @@ class QueueInput(FeedfreeInput):
     Enqueue the datapoints of a DataFlow in a thread; each tower dequeues its own.
 
     The DataFlow is repeated without end, also across rounds of inference: there its length must be exact for each round to
-    see the same data.
+    see the same data. In inference, a pass with fewer datapoints than its length is an error.
 
     Args:
         ds: the DataFlow. It must not be used elsewhere; it is reset when the callbacks are set up.
@@ -56,6 +56,11 @@ class QueueInput(FeedfreeInput):
         self.ds = ds
         self.queue = queue
         self.thread: EnqueueThread
+        self._needs_whole_passes = False
+
+    def require_exact_size(self) -> None:
+        """Make a pass with fewer datapoints than `len(ds)` an error."""
+        self._needs_whole_passes = True
 
     def refill_queue(self) -> None:
         """
@@ -101,7 +106,9 @@ class QueueInput(FeedfreeInput):
         self.thread = self._make_thread()
 
     def _make_thread(self) -> EnqueueThread:
-        return EnqueueThread(type(self).__name__, self.ds, self._datapoint_signature, self._ops)
+        return EnqueueThread(
+            type(self).__name__, self.ds, self._datapoint_signature, self._ops, self._needs_whole_passes
+        )
 
     def _make_datapoint_signature(self) -> list[Any]:
         return self._signature

@@ -20,7 +20,8 @@ class TFDatasetInput(FeedfreeInput):
     Take the datapoints from a tf.data pipeline.
 
     Each tower takes its own element of one iterator. `reset_state` begins the data anew. For training the data should
-    not end; when it does, training ends. Inference runs until it ends.
+    not end; when it does, training ends. The size is that of the DataFlow; the size of a Dataset is not known, so inference
+    runs until the Dataset ends.
 
     Args:
         dataset: a `tf.data.Dataset` whose elements are a tensor, a tuple, or a dict keyed by input name; or a DataFlow, which
@@ -133,6 +134,9 @@ class TFDatasetInput(FeedfreeInput):
             )
         self._error = None
         session.run(self._iterator.initializer)
+
+    def _size(self) -> int:
+        return len(self._source) if isinstance(self._source, DataFlow) else super()._size()
 
     def _get_callbacks(self) -> list[Callback]:
         return [_DatasetCallback(self)] if isinstance(self._source, DataFlow) else []

@@ -110,11 +110,15 @@ def test_with_replicas():
     assert {"InferenceTower0/": {"tower1/w"}, "InferenceTower1/": {"w"}} == read
 
 
-class Ends(DataFlow):
-    """Says that it has `size` datapoints, and ends for good after `given` of them."""
+def terminate():
+    raise DataFlowTerminated("over")
 
-    def __init__(self, given, size):
-        self.given, self.size = given, size
+
+class Ends(DataFlow):
+    """Says that it has `size` datapoints, and ends after `given` of them: for good, or as `end` does."""
+
+    def __init__(self, given, size, end=terminate):
+        self.given, self.size, self.end = given, size, end
 
     def __len__(self):
         return self.size
@@ -122,21 +126,27 @@ class Ends(DataFlow):
     def __iter__(self):
         for i in range(self.given):
             yield [np.float32([i])]
-        raise DataFlowTerminated("over")
+        self.end()
 
 
 class TestEnd:
     @pytest.mark.parametrize("given", [0, 4, 5, 6])
-    def test_of_the_input_ends_the_round(self, given, log_lines):
-        """As with InferenceRunner: the rest is skipped, the inferencers report, and training goes on."""
-        collect = CollectX()
-        trainer = run(ScalingTrainer(), [DataParallelInferenceRunner(Ends(given, 7), collect, 2)])
-        assert [[[float(i)] for i in range(given // 2 * 2)], []] == collect.rounds
-        assert 2 == trainer.epoch_num
-        assert 2 == len([line for line in log_lines if "datapoints, " in line and "on 2 towers" in line])
+    def test_of_a_stream(self, given):
+        """A DataFlow that ends for good before its size is an error, with the number of datapoints that were evaluated."""
+        match = rf"its input, a QueueInput, ended after {given // 2 * 2} datapoints were evaluated, but its size is 7"
+        with pytest.raises(RuntimeError, match=match):
+            run(ScalingTrainer(), [DataParallelInferenceRunner(Ends(given, 7), CollectX(), 2)])
+
+    def test_of_a_pass(self):
+        """A pass that is shorter than its length is an error: datapoints of the next pass would take its place."""
+        flow = Ends(5, 7, lambda: None)
+        with pytest.raises(
+            RuntimeError, match="DataFlow Ends .* ended after 5 datapoints, but its size is 7"
+        ):
+            run(ScalingTrainer(), [DataParallelInferenceRunner(flow, CollectX(), 2)])
 
     def test_by_stop_iteration(self):
-        """It is an error that says where the data ended, as the size is known."""
+        """StopIteration of an inferencer counts as the end of the input."""
 
         class Stop(CollectX):
             def _on_fetches(self, results):
@@ -144,8 +154,10 @@ class TestEnd:
                     raise StopIteration
                 super()._on_fetches(results)
 
-        match = "DataParallelInferenceRunner 'InferenceTower': the input ended after 2 datapoints, but its size is 5"
-        with pytest.raises(StopIteration, match=match):
+        match = (
+            "DataParallelInferenceRunner 'InferenceTower': .* ended after 2 datapoints .*, but its size is 5"
+        )
+        with pytest.raises(RuntimeError, match=match):
             run(ScalingTrainer(), [DataParallelInferenceRunner(samples(5, 1), Stop(), 2)])
 
     def test_by_being_cancelled(self, log_lines):

@@ -13,7 +13,9 @@ from tensorpack_lite.callbacks.trigger import PeriodicTrigger
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.base import DataFlow
 from tensorpack_lite.dataflow.raw import DataFromList
-from tensorpack_lite.input_source.queueing import QueueInput
+from tensorpack_lite.input_source.base import remap_input_source
+from tensorpack_lite.input_source.feed import FeedInput
+from tensorpack_lite.input_source.queueing import BatchQueueInput, QueueInput
 from tensorpack_lite.input_source.tensor import TensorInput
 from tensorpack_lite.input_source.tfdata import TFDatasetInput
 from tensorpack_lite.tfutils.tower.func import TowerFunc
@@ -166,12 +168,35 @@ class TestInputs:
 
         assert [3 * MEAN, 5 * MEAN] == [v for _, v in trainer.monitors.get_history("validation_cost")]
 
-    def test_a_flow_that_is_shorter_than_its_length(self, log_lines):
-        """It ends training, with a sentence that gives both numbers."""
-        runner = InferenceRunner(Flow(lambda: iter(DATA), length=5), ScalarStats("cost"))
-        with pytest.raises(Exception, match="the input ended after 3 datapoints, but its size is 5"):
+    @pytest.mark.parametrize(
+        ("wrap", "who"),
+        [
+            (lambda flow: flow, "InferenceRunner 'InferenceTower': its input, a FeedInput, "),
+            (FeedInput, "FeedInput: the DataFlow Flow "),
+            (QueueInput, "QueueInput: the DataFlow Flow "),
+            (lambda flow: remap_input_source(QueueInput(flow), ["x"]), "QueueInput: the DataFlow Flow "),
+            (TFDatasetInput, "InferenceRunner 'InferenceTower': its input, a TFDatasetInput, "),
+        ],
+        ids=["dataflow", "feed", "queue", "remapped", "dataset"],
+    )
+    def test_a_flow_that_is_shorter_than_its_length(self, wrap, who):
+        """Through any input, it is an error that names the input and both numbers; nothing is reported."""
+        runner = InferenceRunner(wrap(Flow(lambda: iter(DATA), length=5)), ScalarStats("cost"))
+        trainer = ScalingTrainer()
+        with pytest.raises(
+            RuntimeError, match=rf"{who}.*ended after 3 datapoints.*its size is 5.*Make .*len\(\)"
+        ):
+            run(trainer, [runner])
+        assert [] == trainer.monitors.get_history("validation_cost")
+
+    def test_batches_of_a_short_flow(self):
+        """BatchQueueInput counts samples."""
+        samples = Flow(lambda: iter([[np.float32(1.0)]] * 5), length=6)
+        runner = InferenceRunner(BatchQueueInput(samples, 2), ScalarStats("cost"))
+        with pytest.raises(
+            RuntimeError, match="BatchQueueInput.*ended after 5 datapoints, but its size is 6"
+        ):
             run(ScalingTrainer(), [runner])
-        assert any("the input ended after 3 datapoints" in line for line in log_lines)
 
     @pytest.mark.parametrize("wrap", [lambda flow: flow, QueueInput], ids=["feed", "queue"])
     def test_a_users_exception_travels(self, wrap):
@@ -206,8 +231,9 @@ class TestInputs:
 
         assert [3 * MEAN, 5 * MEAN] == [v for _, v in trainer.monitors.get_history("validation_cost")]
 
-    def test_the_end_of_the_input_ends_the_round(self):
-        """OutOfRangeError ends a round, with the statistics of what came."""
+    @pytest.mark.parametrize("size", [None, 5])
+    def test_the_end_of_tensors(self, size):
+        """The end of a TensorInput ends a round if its size is not known; otherwise it is an error."""
         queue = tf.FIFOQueue(3, [tf.float32], [[1]])
         fill = queue.enqueue_many([np.array([[1], [3]], "float32")])
         with tf.control_dependencies([fill]):
@@ -217,10 +243,15 @@ class TestInputs:
             def _before_train(self) -> None:
                 self.trainer.sess.run(close)
 
-        source = TensorInput(lambda: [queue.dequeue()], size=5)
-        trainer = run(ScalingTrainer(), [Fill(), InferenceRunner(source, ScalarStats("cost"))], epochs=1)
-
-        assert 3 * 2.0 == trainer.monitors.get_latest("validation_cost")
+        runner = InferenceRunner(TensorInput(lambda: [queue.dequeue()], size), ScalarStats("cost"))
+        if size is None:
+            trainer = run(ScalingTrainer(), [Fill(), runner], epochs=1)
+            assert 3 * 2.0 == trainer.monitors.get_latest("validation_cost")
+        else:
+            with pytest.raises(
+                RuntimeError, match=r"a TensorInput, ended after 2 datapoints .*, but its size is 5"
+            ):
+                run(ScalingTrainer(), [Fill(), runner], epochs=1)
 
 
 class TestMistakes:

@@ -92,10 +92,11 @@ class TestDataset:
         ):
             TFDatasetInput([1])
 
-    def test_size_is_not_known(self):
-        """Inference runs until its end."""
+    def test_size(self):
+        """The size of a Dataset is not known; that of a DataFlow is its length."""
         with pytest.raises(NotImplementedError):
             TFDatasetInput(numbers(3)).size()
+        assert 3 == TFDatasetInput(DataFromList([[1], [2], [3]])).size()
 
     def test_reset_without_a_session(self):
         """Says what is missing."""
