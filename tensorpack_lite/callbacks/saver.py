@@ -19,13 +19,17 @@ from .directories import find_checkpoint_dir, need_checkpoint_dir
 
 __all__ = ["MaxSaver", "MinSaver", "ModelSaver"]
 
+# TensorFlow writes a meta graph to a file of this form, then renames it.
+_TEMPORARY = r"\.checkpoint\.tmp|graph-\d{4}-\d{6}\.meta\.tmp[0-9a-f]{32}"
+
 
 class ModelSaver(Callback):
     """
     Save the model at each trigger, as `model-<global_step>`, and the graph once, as `graph-<MMDD-HHMMSS>.meta`.
 
     A checkpoint is complete or absent: it is written aside, read back, moved into place, and listed in the file
-    `checkpoint` last. The names in that file are relative, so the directory can be moved.
+    `checkpoint` last. The names in that file are relative, so the directory can be moved. Temporary files of a training
+    that was killed are removed before training.
 
     Beside the variables, `model-<global_step>.state` holds the place of the training: epoch, step, and which callbacks have been
     called, this one included; and what callbacks return from `state_dict()`. `AutoResumeTrainConfig` continues there.
@@ -87,6 +91,7 @@ class ModelSaver(Callback):
         tf.add_to_collection(tf.GraphKeys.SAVERS, self.saver)
 
     def _before_train(self) -> None:
+        self._store.remove_leftovers(r"model-\d+", _TEMPORARY)
         name = f"graph-{datetime.now().strftime('%m%d-%H%M%S')}.meta"
         keys = self.graph.get_all_collection_keys()
         try:
@@ -167,7 +172,11 @@ class MinSaver(Callback):
         self.checkpoint_dir = self._store.directory
 
     def _before_train(self) -> None:
+        self._remove_leftovers(re.escape(self._filename))
         self.best = self._read_record()
+
+    def _remove_leftovers(self, checkpoints: str) -> None:
+        self._store.remove_leftovers(checkpoints, re.escape(f".{self._filename}.json.tmp"))
 
     def _trigger(self) -> None:
         history = self.trainer.monitors.get_history(self.monitor_stat)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from ..utils import logger
@@ -17,7 +18,8 @@ class TopKSaver(MinSaver):
 
     What `MinSaver` does for one checkpoint, with the same conditions: it comes after the `ModelSaver` and after what
     reports the statistic, and triggers when they do. Which copies there are is kept in `top-<statistic>.json`, the best
-    first: a training that resumes goes on from them, one that begins at step 0 does not.
+    first: a training that resumes goes on from them, one that begins at step 0 does not. The file also lists, as
+    `unlisted`, copies that are being made or removed: if the process is killed meanwhile, the next start removes them.
 
     Args:
         monitor_stat: a scalar of `trainer.monitors`.
@@ -58,6 +60,7 @@ class TopKSaver(MinSaver):
         self.kept: list[tuple[int, float]] = []
 
     def _before_train(self) -> None:
+        self._remove_leftovers(re.escape(self._filename) + r"-\d+")
         self.kept = self._read_kept()
         self.best = self.kept[0] if self.kept else None
 
@@ -70,17 +73,14 @@ class TopKSaver(MinSaver):
         return value > worst if self.reverse else value < worst
 
     def _copy(self, checkpoint: str, step: int, value: float) -> None:
+        self._write_record(self.kept, [step])
         self._store.copy(checkpoint, self._name_of(step))
         entries = [entry for entry in self.kept if entry[0] != step]
         entries.append((step, value))
         entries.sort(key=lambda entry: -entry[1] if self.reverse else entry[1])
         dropped, self.kept = entries[self.k :], entries[: self.k]
         self.best = self.kept[0]
-        record: dict[str, Any] = {
-            "stat": self.monitor_stat,
-            "kept": [{"step": one_step, "value": one_value} for one_step, one_value in self.kept],
-        }
-        self._store.write_text(f"{self._filename}.json", json.dumps(record))
+        self._write_record(self.kept, [old_step for old_step, _ in dropped])
         for old_step, _ in dropped:
             self._store.remove(self._name_of(old_step))
         logger.info(
@@ -96,17 +96,34 @@ class TopKSaver(MinSaver):
     def _name_of(self, step: int) -> str:
         return f"{self._filename}-{step}"
 
+    def _write_record(self, kept: list[tuple[int, float]], unlisted: list[int]) -> None:
+        """Write which copies are kept, and which ones must be removed if the process is killed now."""
+        record: dict[str, Any] = {
+            "stat": self.monitor_stat,
+            "kept": [{"step": step, "value": value} for step, value in kept],
+            "unlisted": unlisted,
+        }
+        self._store.write_text(f"{self._filename}.json", json.dumps(record))
+
     def _read_kept(self) -> list[tuple[int, float]]:
-        """Read what an earlier training has kept, if this one continues it; only copies that are still there count."""
+        """
+        Read what an earlier training has kept, if this one continues it; only copies that are still there count.
+
+        Copies that the earlier training was making or removing when it was killed are removed.
+        """
         text = self._store.read_text(f"{self._filename}.json")
         if text is None:
             return []
+        try:
+            record = json.loads(text)
+            kept = [(int(entry["step"]), float(entry["value"])) for entry in record["kept"]]
+            unlisted = {int(step) for step in record.get("unlisted", [])} - {step for step, _ in kept}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            logger.warning("%s: '%s.json' cannot be read (%r) and is not used.", self, self._filename, error)
+            return []
+        for step in sorted(unlisted):
+            self._store.remove(self._name_of(step))
         if self.global_step == 0:
             logger.warning("%s: training starts anew, the copies of an earlier one do not count.", self)
-            return []
-        try:
-            kept = [(int(entry["step"]), float(entry["value"])) for entry in json.loads(text)["kept"]]
-        except (ValueError, KeyError, TypeError) as error:
-            logger.warning("%s: '%s.json' cannot be read (%r) and is not used.", self, self._filename, error)
             return []
         return [entry for entry in kept if self._store.files(self._name_of(entry[0]))][: self.k]

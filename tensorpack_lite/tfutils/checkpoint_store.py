@@ -96,6 +96,27 @@ class CheckpointStore:
             _read_back(f"{aside}/{copy_name}")
             self._move_into_place(aside, copy_name)
 
+    def remove_leftovers(self, checkpoints: str, temporary: str) -> None:
+        """
+        Remove what a killed process left in the directory: the directory aside, temporary files, and parts of checkpoints.
+
+        Args:
+            checkpoints: regular expression of the caller's checkpoints; of those, data and states without an index are removed.
+            temporary: regular expression of the names of the caller's temporary files.
+
+        Raises:
+            OSError: a file cannot be removed.
+        """
+        self._clear_aside()
+        files = _gfile.listdir(self.directory) if _gfile.isdir(self.directory) else []
+        for file in files:
+            part = re.fullmatch(f"({checkpoints})({_DATA_SUFFIX.pattern}|{re.escape(STATE_SUFFIX)})", file)
+            is_lone_part = part is not None and f"{part.group(1)}.index" not in files
+            if is_lone_part or re.fullmatch(temporary, file):
+                with self._disk_errors(file):
+                    _gfile.remove(self.path(file))
+                logger.info("%s: removed '%s', which a killed process left.", self._who, self.path(file))
+
     def adopt_listed(self) -> None:
         """Take over the checkpoints that an earlier training listed, so that they are kept or removed with the new ones."""
         state = tf.train.get_checkpoint_state(self.directory)

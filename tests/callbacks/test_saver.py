@@ -39,6 +39,22 @@ class TestModelSaver:
         assert ["model-4", "model-2", "model-4"] == listed
         assert str(new / "model-4") == tf.train.latest_checkpoint(str(new))
 
+    def test_leftovers_of_others(self, tmp_path):
+        """Before training, only files that a killed ModelSaver left are removed: nothing else, and nothing complete."""
+        ours = [".checkpoint.tmp", f"graph-0131-235959.meta.tmp{'0' * 32}", "model-7.data-00000-of-00001"]
+        others = [
+            ".notes.tmp",
+            "graph-old.meta.tmp",
+            "best.data-00000-of-00001",
+            "model-7b.data-00000-of-00001",
+        ]
+        complete = files_of("model-6")
+        for name in [*ours, *others, *complete]:
+            (tmp_path / name).write_text("")
+        train([ModelSaver(checkpoint_dir=str(tmp_path))], epochs=0)
+
+        assert sorted([*others, *complete]) == names(tmp_path)
+
     def test_the_meta_graph(self, tmp_path):
         """One meta graph, written before training, with all collections."""
         tf_key = "MY_COLLECTION"

@@ -63,6 +63,7 @@ def test_the_record(tmp_path):
     assert {
         "stat": "val/error",
         "kept": [{"step": 2, "value": 2.0}, {"step": 1, "value": 5.0}],
+        "unlisted": [],
     } == record
 
 
@@ -95,6 +96,18 @@ def test_a_training_that_starts_anew_does_not(tmp_path, log_lines):
     assert ["TopKSaver: training starts anew, the copies of an earlier one do not count."] == [
         line for line in log_lines if "starts anew" in line
     ]
+
+
+def test_unlisted_copies_are_removed(tmp_path):
+    """Copies that the record lists as `unlisted` are removed when training resumes or begins anew; others stay."""
+    for step in (0, 3):
+        train(tmp_path, [5, 2, 9], k=3)
+        record = json.loads((tmp_path / "top-val-error.json").read_text())
+        record.update(kept=record["kept"][:1], unlisted=[1, 2])  # 2 is kept: a list of both keeps it
+        (tmp_path / "top-val-error.json").write_text(json.dumps(record))
+        train(tmp_path, [], step=step, k=3)
+
+        assert [2, 3] == copies(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["{", '{"kept": 1}', '{"kept": [{"step": 1}]}', "[]"])

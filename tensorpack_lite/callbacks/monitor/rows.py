@@ -146,6 +146,8 @@ class RowFile(RowMonitor):
         self._cut(self.path, state["rows"])
 
     def _before_train(self) -> None:
+        if self.path is not None:
+            _remove_leftover(f"{self.path}.tmp")
         if self.path is not None and os.path.isfile(self.path):
             self._continue_or_move_existing(self.path)
         super()._before_train()
@@ -203,3 +205,10 @@ def _step_of(row: Any) -> int:
         return int(row["global_step"])
     except (KeyError, TypeError, ValueError):
         return 0
+def _remove_leftover(path: str) -> None:
+    """Remove a temporary file that a killed process has left, if there is one; a disk error is logged."""
+    if os.path.isfile(path):
+        try:
+            os.remove(path)
+        except OSError as error:
+            logger.error("Cannot remove '%s', which a killed process left: %s", path, error)
