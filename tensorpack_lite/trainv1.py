@@ -25,6 +25,7 @@ from .train.defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from .train.interface import apply_default_prefetch
 from .train.resume import advance_graph_seed
 from .train.tower import TowerTrainer
+from .utils import logger
 from .utils.errors import type_error
 
 __all__ = [
@@ -242,8 +243,9 @@ class Trainer(TowerTrainer):
         Raises:
             Exception: whatever the data, the model, a callback or a step raised.
         """
-        advance_graph_seed(self, self.config.session_init)
-        self._setup()
+        with logger.unlock_dir_on_error():  # AutoResumeTrainConfig has locked it
+            advance_graph_seed(self, self.config.session_init)
+            self._setup()
         if self._tower_func is None and self.model is not None:  # for get_predictor and InferenceRunner
             self.tower_func = TowerFunc(self.model.build_graph, self.model.get_input_signature())
         config = self.config

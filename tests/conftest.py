@@ -51,8 +51,8 @@ def _is_ours(thread):
 
 
 @pytest.fixture(autouse=True)
-def no_ambient_state():
-    """Logger directory and random seed are as at the start of a process."""
+def no_ambient_state(no_leaked_threads):
+    """Logger directory and random seed are as at the start of a process; the reset also ends the directory's lock."""
     yield
     from tensorpack_lite.utils import logger, utils
 

@@ -141,9 +141,12 @@ class Trainer:
 
         Raises:
             TypeError: not lists, or a monitor among the callbacks.
+            OSError: another process trains in the logger's directory; see `logger.lock_dir`.
         """
         _check_list("callbacks", callbacks)
         _check_list("monitors", monitors)
+        if self.is_chief:
+            logger.lock_dir()
         describe_trainable_vars()
         step_counter = MaintainStepCounter()
         self.register_callback(step_counter)
@@ -238,9 +241,10 @@ class Trainer:
         max_epoch: int = _FOREVER,
     ) -> None:
         """Train: `setup_callbacks`, `initialize`, `main_loop`; see these for the arguments."""
-        advance_streams(self, session_init)
-        self.setup_callbacks(callbacks, monitors)
-        self.initialize(session_creator, session_init)
+        with logger.unlock_dir_on_error():
+            advance_streams(self, session_init)
+            self.setup_callbacks(callbacks, monitors)
+            self.initialize(session_creator, session_init)
         self.main_loop(steps_per_epoch, starting_epoch, max_epoch)
 
     def train_with_defaults(
@@ -383,6 +387,7 @@ class _Shutdown:
             logger.exception("Closing the session failed too.")
         finally:
             private.unfinalize(self._trainer.sess.graph)
+            logger.unlock_dir()
 
     def _log(self, error: BaseException | None, outcome: Outcome) -> None:
         what = f"{type(error).__name__}: {error}"

@@ -14,6 +14,7 @@ from ..tfutils.checkpoint_state import STATE_SUFFIX
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import SaverRestore, SessionInit, SmartInit
 from ..utils import logger
+from ..utils.cluster import given_rank
 from ..utils.errors import type_error
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from .resume import find_checkpoint, place_of
@@ -109,6 +110,8 @@ class AutoResumeTrainConfig(TrainConfig):
     A checkpoint without a `.state` file, from an earlier version, continues with the epoch after the last one that `stats.json` has
     for its `global_step`.
 
+    The directory is locked before anything is read there, so that no other process trains in it; see `logger.lock_dir`.
+
     Args:
         always_resume: prefer what is found to `session_init` and `starting_epoch`; if False, these are only used where they
             are not given.
@@ -117,6 +120,7 @@ class AutoResumeTrainConfig(TrainConfig):
     Raises:
         ValueError: the `.state` file of the checkpoint is damaged, or a newer version wrote it; or it is missing and `stats.json` is
             damaged.
+        OSError: another process trains in the directory.
 
     Note: the data begins a new pass. With fixed seeds, the random streams of `get_rng` and of the graph are other ones than those of
         epoch 1, the same ones each time this checkpoint is resumed.
@@ -124,6 +128,8 @@ class AutoResumeTrainConfig(TrainConfig):
 
     def __init__(self, always_resume: bool = True, **kwargs: Any) -> None:
         self.always_resume = always_resume
+        if not given_rank():  # only the chief of several ranks writes there
+            logger.lock_dir()
         resumes_variables = always_resume or kwargs.get("session_init") is None
         resumes_epoch = always_resume or "starting_epoch" not in kwargs
         found = self.get_sessinit_resume() if resumes_variables or resumes_epoch else None

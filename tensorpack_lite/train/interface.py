@@ -63,8 +63,9 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
 
     model: Any = config.model
     input_source = apply_default_prefetch(source, trainer)
-    advance_graph_seed(trainer, config.session_init)
-    trainer.setup_graph(model.get_input_signature(), input_source, model.build_graph, model.get_optimizer)
+    with logger.unlock_dir_on_error():  # AutoResumeTrainConfig has locked it
+        advance_graph_seed(trainer, config.session_init)
+        trainer.setup_graph(model.get_input_signature(), input_source, model.build_graph, model.get_optimizer)
     _warn_of_unused_regularizers()
     trainer.train_with_defaults(
         callbacks=config.callbacks,

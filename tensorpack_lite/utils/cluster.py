@@ -7,7 +7,7 @@ import os
 import socket
 from typing import Any, Mapping, NamedTuple
 
-__all__ = ["Cluster", "free_ports", "given_watch_address", "parse_address"]
+__all__ = ["Cluster", "free_ports", "given_rank", "given_watch_address", "parse_address"]
 
 _JOBS = ("chief", "worker")  # in the order of ranks; rank 0 is the chief
 _IGNORED_JOBS = ("evaluator",)
@@ -126,6 +126,18 @@ def given_watch_address() -> tuple[str, int] | None:
     """
     given = os.environ.get("TENSORPACK_RANKS_ADDRESS")
     return parse_address(given) if given else None
+
+
+def given_rank() -> int | None:
+    """Read which of several processes this one is, from `$HOROVOD_RANK` or `$TF_CONFIG`; None if neither tells."""
+    rank = os.environ.get("HOROVOD_RANK", "")
+    if rank.isdigit():
+        return int(rank)
+    try:
+        cluster = Cluster.from_environment()
+    except ValueError:  # an error only for who trains over it
+        return None
+    return None if cluster is None else cluster.rank
 
 
 def parse_address(text: str) -> tuple[str, int]:

@@ -15,10 +15,13 @@ import os
 import re
 import shutil
 import sys
+from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, TextIO
+from typing import Any, Iterator, TextIO
 
 from termcolor import colored
+
+from .training_lock import TrainingLock
 
 __all__ = [
     "addFilter",
@@ -29,9 +32,12 @@ __all__ = [
     "exception",
     "get_logger_dir",
     "info",
+    "lock_dir",
     "reset",
     "setLevel",
     "set_logger_dir",
+    "unlock_dir",
+    "unlock_dir_on_error",
     "warn",
     "warning",
 ]
@@ -108,26 +114,36 @@ class _LogDirectory:
     def __init__(self) -> None:
         self.path: str | None = None
         self._handler: logging.FileHandler | None = None
+        self._lock: TrainingLock | None = None
 
     def open(self, path: str) -> None:
-        """Make the directory, keep an older log.log aside, and log into a new one."""
+        """Make the directory, and append to its log.log."""
         os.makedirs(path, exist_ok=True)
-        log_file = os.path.join(path, "log.log")
-        if os.path.isfile(log_file):
-            backup = _with_timestamp(log_file + ".")
-            shutil.move(log_file, backup)
-            info(f"Existing log file '{log_file}' backed up to '{backup}'")
-        handler = logging.FileHandler(log_file, mode="w", encoding="utf-8")
+        handler = logging.FileHandler(os.path.join(path, "log.log"), mode="a", encoding="utf-8")
         handler.setFormatter(_PlainFormatter())
         _logger.addHandler(handler)
         self.path, self._handler = path, handler
 
     def close(self) -> None:
-        """Stop logging into the file, and forget the directory."""
+        """Stop logging into the file, release the lock, and forget the directory."""
+        self.unlock()
         if self._handler is not None:
             _logger.removeHandler(self._handler)
             self._handler.close()
         self.path, self._handler = None, None
+
+    def lock(self, wait: float) -> None:
+        """Take the directory's lock, unless this process holds it."""
+        if self.path is None or (self._lock is not None and self._lock.is_held):
+            return
+        self._lock = TrainingLock(self.path, warning)
+        self._lock.acquire(wait)
+
+    def unlock(self) -> None:
+        """Release the directory's lock, if this process holds it."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
 
 _logger = _make_logger()
@@ -152,18 +168,17 @@ def set_logger_dir(dirname: str, action: str | None = None) -> None:
     Args:
         dirname: the directory; made if it does not exist.
         action: what to do when the directory exists and has files in it (hidden ones do not count).
-            "k" keeps them, e.g. to resume (an older log.log is renamed to log.log.MMDD-HHMMSS); "d" deletes the
-            directory; "b" renames it to `<dirname>MMDD-HHMMSS`; "n" leaves it alone and uses
-            `<dirname>MMDD-HHMMSS` instead; "q" raises. None: asks on the terminal.
+            "k" keeps them, e.g. to resume (log.log is continued); "d" deletes the directory; "b" renames it to
+            `<dirname>MMDD-HHMMSS`; "n" leaves it alone and uses `<dirname>MMDD-HHMMSS` instead; "q" raises. None: asks
+            on the terminal.
 
     Raises:
         OSError: the directory has files in it, and `action` (or the answer) was "q" or unknown, or was None and
-            there is no terminal to ask on. The directory in use before stays in use.
+            there is no terminal to ask on; or it was "d" or "b" and another process trains in the directory (see
+            `lock_dir`). The directory in use before stays in use.
 
     Example:
         >>> logger.set_logger_dir("train_log/mnist", action="d")  # doctest: +SKIP
-
-    tensorpack: same; there a run without a terminal ends in EOFError, and a second call after an error in NameError.
     """
     path = os.path.normpath(dirname)
     occupied = _is_occupied(path)
@@ -171,6 +186,9 @@ def set_logger_dir(dirname: str, action: str | None = None) -> None:
         action = (action or _ask_for_action(path)).strip().lower()
         if action not in ("k", "d", "b", "n"):
             raise OSError(f"logger directory '{path}' exists and has files in it. {_ADVICE}")
+        holder = TrainingLock.holder(path) if action in ("d", "b") else None
+        if holder is not None:
+            raise OSError(f"logger directory '{path}' cannot be deleted or moved: {holder}")
     _directory.close()
     if occupied:
         path = _make_room(path, str(action))
@@ -211,6 +229,42 @@ def get_logger_dir() -> str | None:
     tensorpack: same.
     """
     return _directory.path
+
+
+def lock_dir(wait: float = 60.0) -> None:
+    """
+    Claim the logger's directory for a training of this process.
+
+    Training and `AutoResumeTrainConfig` do this themselves, before they read or write anything there, and training releases
+    the directory when it ends. Call this function before them to wait for another time. It does nothing if there is no
+    logger directory, or if this process holds the lock. The lock is the file `training.lock`; a lock whose process was
+    killed is taken over.
+
+    Args:
+        wait: how many seconds to wait while another process trains there; the log says once for whom.
+
+    Raises:
+        OSError: another process still trains there after that time. The message names it.
+
+    Example:
+        >>> logger.lock_dir(wait=600)  # doctest: +SKIP
+    """
+    _directory.lock(wait)
+
+
+def unlock_dir() -> None:
+    """Release the logger's directory, if this process has claimed it; see `lock_dir`."""
+    _directory.unlock()
+
+
+@contextmanager
+def unlock_dir_on_error() -> Iterator[None]:
+    """Release the logger's directory if the body raises an exception; for work between `lock_dir` and training."""
+    try:
+        yield
+    except BaseException:  # Ctrl-C, too; raised again
+        _directory.unlock()
+        raise
 
 
 def reset() -> None:

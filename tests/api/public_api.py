@@ -12,6 +12,7 @@ value is shown by its type.
 from __future__ import annotations
 
 import ast
+import enum
 import importlib
 import inspect
 import types
@@ -50,6 +51,8 @@ def signature(thing: object) -> str:
     """`(ds, batch_size, remainder=False)`; "" for what cannot be called."""
     if not callable(thing):
         return ""
+    if isinstance(thing, enum.EnumMeta):  # its constructor differs between Pythons
+        return f"({', '.join(member.name for member in thing)})"
     try:
         parameters = inspect.signature(thing).parameters.values()
     except (TypeError, ValueError):

@@ -199,20 +199,16 @@ class TestSetLoggerDir:
 
         assert ["log.log", "old.txt"] == sorted(os.listdir(path))
 
-    def test_keep_rotates_the_log(self, tmp_path):
-        """An older log.log is renamed with the time, each time."""
+    def test_keep_continues_the_log(self, tmp_path):
+        """'k' appends to log.log: one file has the lines of all runs, in order."""
         path = str(tmp_path / "a")
         for number in range(3):
             logger.set_logger_dir(path, action="k")
             logger.info(f"run {number}")
 
-        backups = sorted(name for name in os.listdir(path) if name != "log.log")
-        assert 2 == len(backups)
-        assert all(name.startswith("log.log.") for name in backups)
-        assert "run 2" in log_file(path)
-        kept = "".join((tmp_path / "a" / name).read_text() for name in backups)
-        assert "run 0" in kept
-        assert "run 1" in kept
+        assert ["log.log"] == os.listdir(path)
+        runs = [line.split("] ")[1] for line in log_file(path).splitlines() if "] run " in line]
+        assert ["run 0", "run 1", "run 2"] == runs
 
     def test_delete(self, tmp_path):
         """'d' deletes the files."""

@@ -1,0 +1,282 @@
+"""
+A lock file that lets only one training at a time write to a directory.
+
+The file `training.lock` names the process that trains. Its modification time is the holder's heartbeat: a thread renews it
+every 10 seconds. A lock is stale when its holder is gone: on the same machine when that process does not run any more, and
+on another machine when there was no heartbeat for 60 seconds.
+
+Every change of the file's content is made under `flock`, so of several processes that take over a stale lock at once, one
+wins. The `flock` itself lasts for milliseconds only: held during training, it would pass to forked data workers and
+outlive the training.
+"""
+
+from __future__ import annotations
+
+import atexit
+import errno
+import json
+import os
+import socket
+import sys
+import tempfile
+import threading
+import time
+from contextlib import contextmanager, suppress
+from typing import IO, Callable, Iterator, NamedTuple
+
+import psutil
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["TrainingLock"]
+
+_RENEW_SECONDS = 10.0
+_STALE_SECONDS = 60.0
+_POLL_SECONDS = 0.2
+_NO_FLOCK = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)  # what file systems without flock answer
+
+
+class _Process(NamedTuple):
+    """The content of a lock file: a process."""
+
+    host: str
+    machine: str  # differs between machines, containers and boots that share a host name
+    pid: int
+    started: str  # tells the process from a later one with the same pid
+    since: str  # when it took the lock, for the reader
+
+
+_FIELDS = {"host": str, "machine": str, "pid": int, "started": str, "since": str}
+
+
+class TrainingLock:
+    """
+    The lock of one directory. It does nothing on Windows.
+
+    Args:
+        directory: an existing directory.
+        tell: receives a sentence when the lock is waited for, taken over or lost.
+
+    Attributes:
+        path: the lock file.
+    """
+
+    FILENAME = "training.lock"
+
+    def __init__(self, directory: str, tell: Callable[[str], None]) -> None:
+        self.directory = directory
+        self.path = os.path.join(os.path.abspath(directory), self.FILENAME)
+        self._tell = tell
+        self._mine: _Process | None = None
+        self._released = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this process holds the lock; False in a process forked from the one that took it."""
+        return self._mine is not None and self._mine.pid == os.getpid()
+
+    def acquire(self, wait: float, renew_every: float = _RENEW_SECONDS) -> None:
+        """
+        Take the lock, which is held until `release` or the end of the process.
+
+        Args:
+            wait: how many seconds to wait for another process to release it.
+            renew_every: seconds between two heartbeats.
+
+        Raises:
+            OSError: another training still holds it after that time, or the file cannot be written.
+        """
+        if fcntl is None:
+            return
+        deadline = time.monotonic() + wait
+        is_waiting = False
+        while True:
+            holder = self._try_to_take()
+            if holder is None:
+                break
+            if time.monotonic() >= deadline:
+                raise OSError(f"TrainingLock: {_describe(holder, self.directory)}")
+            if not is_waiting:
+                self._tell(f"Waiting up to {wait:.0f} s: {_describe(holder, self.directory)}")
+                is_waiting = True
+            time.sleep(_POLL_SECONDS)
+        self._released.clear()
+        self._thread = threading.Thread(
+            target=self._renew, args=(renew_every,), name="TrainingLock", daemon=True
+        )
+        self._thread.start()
+        atexit.register(self.release)
+
+    def release(self) -> None:
+        """Remove the lock file, if this process holds the lock."""
+        if not self.is_held:
+            return
+        atexit.unregister(self.release)
+        self._released.set()
+        if self._thread is not None:
+            self._thread.join()
+        with suppress(FileNotFoundError), _alone_with(self.path, "r+") as file:  # the directory may be gone
+            if _read(file) == self._mine:
+                os.remove(self.path)
+        self._mine = None
+
+    @staticmethod
+    def holder(directory: str) -> str | None:
+        """
+        Look for a training of another process.
+
+        Returns:
+            A sentence that names the holder of the directory's lock; None if the lock is free or stale.
+        """
+        path = os.path.join(directory, TrainingLock.FILENAME)
+        if fcntl is None:
+            return None
+        try:
+            with _alone_with(path, "r+") as file:
+                holder = _live_holder(file, directory)
+        except FileNotFoundError:
+            return None
+        return None if holder is None else _describe(holder, directory)
+
+    def _try_to_take(self) -> _Process | None:
+        """Take the lock if it is free or stale; returns its live holder otherwise."""
+        with _alone_with(self.path, "a+") as file:
+            holder = _live_holder(file, self.directory)
+            if holder is not None:
+                return holder
+            former, mine = _read(file), _this_process()
+            file.seek(0)
+            file.truncate()
+            file.write(json.dumps(mine._asdict()))
+            file.flush()
+            self._mine = mine
+        if former is not None and not _is_same(former, mine):
+            self._tell(
+                f"Took over the lock of '{self.directory}': process {former.pid} on {former.host} has gone."
+            )
+        return None
+
+    def _renew(self, seconds: float) -> None:
+        has_told = False
+        while not self._released.wait(seconds):
+            problem = self._heartbeat()
+            if problem and not has_told:
+                self._tell(
+                    f"The lock of '{self.directory}' {problem}. Another training may write there, too."
+                )
+                has_told = True
+
+    def _heartbeat(self) -> str | None:
+        """Renew the file's modification time; returns what is wrong with the lock."""
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                holder = _read(file)
+            os.utime(self.path)
+        except OSError as error:
+            return f"cannot be renewed: {error}"
+        if holder is not None and holder != self._mine:
+            return f"was taken over by process {holder.pid} on {holder.host}"
+        return None
+
+
+def _live_holder(file: IO[str], directory: str) -> _Process | None:
+    """Return the process that a lock file names, if it may still be training and is not this one."""
+    holder = _read(file)
+    mine = _this_process()
+    if holder is None or _is_same(holder, mine):
+        return None
+    if holder.machine == mine.machine:
+        return holder if _start_of(holder.pid) == holder.started else None
+    return holder if _age(file, directory) < _STALE_SECONDS else None
+
+
+def _is_same(one: _Process, other: _Process) -> bool:
+    return one._replace(since=other.since) == other
+
+
+def _describe(holder: _Process, directory: str) -> str:
+    return (
+        f"a training is running in '{directory}' (process {holder.pid} on {holder.host}, since {holder.since}). Wait until "
+        "it ends, stop it, or choose another directory."
+    )
+
+
+def _read(file: IO[str]) -> _Process | None:
+    """Return the process in a lock file; None if the file is empty or its writer was killed while writing."""
+    file.seek(0)
+    try:
+        content = json.load(file)
+        return _Process(**{name: kind(content[name]) for name, kind in _FIELDS.items()})
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _this_process() -> _Process:
+    pid = os.getpid()
+    now = time.strftime("%Y-%m-%d %H:%M:%S")
+    return _Process(socket.gethostname(), _machine(), pid, str(_start_of(pid)), now)
+
+
+def _machine() -> str:
+    """Identify the machine: two processes with the same result see each other by their pids."""
+    parts = [socket.gethostname()]
+    with suppress(OSError):  # only Linux has these two
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            parts.append(file.read().strip())
+        parts.append(os.readlink("/proc/self/ns/pid"))
+    return " ".join(parts)
+
+
+def _start_of(pid: int) -> str | None:
+    """Return when a process started, in a form that a change of the clock does not alter; None if it does not run."""
+    if not sys.platform.startswith("linux"):
+        try:
+            process = psutil.Process(pid)
+            return None if process.status() == psutil.STATUS_ZOMBIE else str(process.create_time())
+        except psutil.NoSuchProcess:
+            return None
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()  # the name before may have spaces in it
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if fields[0] in ("Z", "X") else fields[19]
+
+
+def _age(file: IO[str], directory: str) -> float:
+    """Seconds since the last heartbeat, by the file system's clock: the clocks of two machines may disagree."""
+    with tempfile.TemporaryFile(dir=directory) as new:
+        return os.fstat(new.fileno()).st_mtime - os.fstat(file.fileno()).st_mtime
+
+
+@contextmanager
+def _alone_with(path: str, mode: str) -> Iterator[IO[str]]:
+    """Open a file and let no other process change it meanwhile."""
+    while True:
+        with open(path, mode, encoding="utf-8") as file:
+            _flock(file, fcntl.LOCK_EX)
+            try:
+                if _is_at(path, file):  # otherwise its holder has just removed it
+                    yield file
+                    return
+            finally:
+                _flock(file, fcntl.LOCK_UN)  # closing does not unlock if the process has forked in between
+
+
+def _is_at(path: str, file: IO[str]) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
+
+
+def _flock(file: IO[str], operation: int) -> None:
+    try:
+        fcntl.flock(file, operation)
+    except OSError as error:
+        if error.errno not in _NO_FLOCK:
+            raise

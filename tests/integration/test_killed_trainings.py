@@ -1,0 +1,133 @@
+"""Trainings that are killed, and two that start at once in one directory: real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tensorpack_lite import loop
+
+pytestmark = pytest.mark.slow
+
+# where the process is killed -> what it leaves
+PLACES = {
+    "stats.csv.tmp": ["stats.csv.tmp"],  # first: only a new file is written aside
+    "stats.json.tmp": ["stats.json.tmp"],
+    r"\.saving/model-": [".saving"],
+    r"\.saving/model.*index": [".saving", "model-*.data-00000-of-00001"],
+    r"\.checkpoint\.tmp": [".checkpoint.tmp"],
+    "meta graph": ["graph-*.meta.tmp*"],
+    r"\.saving/min-.*index": [".saving", "min-cost.data-00000-of-00001"],
+    r"/\.min-cost\.json\.tmp": [".min-cost.json.tmp"],
+    "making a copy": ["top-cost-*.data-00000-of-00001", "top-cost-*.index"],
+    "removing a copy": ["top-cost-*.data-00000-of-00001"],
+}
+
+TWO_STARTS = """
+    import sys
+    from fakes.trainers import CountingTrainer, run
+    from tensorpack_lite.callbacks.saver import ModelSaver
+    from tensorpack_lite.compat import tfv1 as tf
+    from tensorpack_lite.loop.callback import CallbackFactory
+    from tensorpack_lite.train.config import AutoResumeTrainConfig
+    from tensorpack_lite.utils import logger
+
+    directory, wait, waits_in_training = sys.argv[1:]
+
+    def trigger(self):
+        if waits_in_training == "yes":
+            print("TRAINING", flush=True)
+            sys.stdin.read()
+
+    logger.set_logger_dir(directory, action="k")
+    logger.lock_dir(float(wait))
+    config = AutoResumeTrainConfig(steps_per_epoch=1)
+    print("RESUMES", config.session_init is not None and hasattr(config.session_init, "path"), flush=True)
+    run(CountingTrainer(), [ModelSaver(), CallbackFactory(trigger=trigger)], [], 1, 1, 1, config.session_init)
+"""
+
+
+@pytest.fixture
+def start():
+    """Start Python as a process that ends with the test."""
+    tests = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    package = os.path.dirname(os.path.dirname(os.path.abspath(loop.__file__)))
+    path = os.pathsep.join([os.path.dirname(package), tests])
+    env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": path}
+    processes = []
+
+    def start(*args):
+        process = subprocess.Popen(
+            [sys.executable, *args],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=env,
+            universal_newlines=True,
+        )
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        with process:  # closes its pipes and waits
+            pass
+
+
+def read_until(process, text):
+    """Read the output of a process up to a text."""
+    seen = ""
+    for line in process.stdout:
+        seen += line
+        if text in line:
+            return seen
+    raise AssertionError(f"ended without '{text}': {seen}")
+
+
+def test_leftovers_are_removed_at_the_next_start(start, tmp_path):
+    """Each start removes what the killed one before it has left, whatever it was writing; a clean run leaves nothing."""
+    places = [*PLACES, "nowhere"]
+    script = os.path.join(os.path.dirname(os.path.dirname(__file__)), "fakes", "killed_script.py")
+    output = start(script, str(tmp_path), *places).communicate()[0]
+    results = [
+        json.loads(line[len("RESULT ") :]) for line in output.splitlines() if line.startswith("RESULT ")
+    ]
+    assert len(places) == len(results), output
+
+    for place, left, status in results[:-1]:
+        assert 9 == status, place
+        assert len(PLACES[place]) == len(left), (place, left)
+        for pattern, name in zip(PLACES[place], left):
+            begin, end = pattern.split("*")[0], pattern.split("*")[-1]
+            assert name.startswith(begin), (place, left)
+            assert name.endswith(end), (place, left)
+    assert ["nowhere", [], 0] == results[-1]
+    starts = [line for line in (tmp_path / "log.log").read_text().splitlines() if " Argv: " in line]
+    assert len(places) == len(starts)
+
+
+def test_two_starts_in_one_directory(start, tmp_path):
+    """The second training ends with a sentence that names the first, or waits; when the first is killed, it resumes."""
+    script = textwrap.dedent(TWO_STARTS)
+    first = start("-c", script, str(tmp_path), "0", "yes")
+    assert "RESUMES False" in read_until(first, "TRAINING")
+    refused = start("-c", script, str(tmp_path), "0", "no")
+    waiting = start("-c", script, str(tmp_path), "300", "no")
+
+    sentence = f"a training is running in '{tmp_path}' (process {first.pid} on "
+    output = refused.communicate()[0]
+    assert 1 == refused.returncode
+    assert f"OSError: TrainingLock: {sentence}" in output
+
+    assert "RESUMES" not in read_until(waiting, f"Waiting up to 300 s: {sentence}")
+    first.kill()
+    output = waiting.communicate()[0]
+    assert 0 == waiting.returncode
+    assert "RESUMES True" in output
+    assert "training.lock" not in os.listdir(str(tmp_path))

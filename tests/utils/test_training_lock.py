@@ -1,0 +1,323 @@
+"""utils/training_lock.py: one training at a time, with real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from tensorpack_lite.utils import logger
+from tensorpack_lite.utils.training_lock import TrainingLock
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(logger.__file__)))
+HOLD = """
+    import sys
+    from tensorpack_lite.utils.training_lock import TrainingLock
+    TrainingLock(sys.argv[1], print).acquire(0)
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+RACE = """
+    import os, sys
+    from tensorpack_lite.utils.training_lock import TrainingLock
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for name in sorted(os.listdir(sys.argv[1])):
+        try:
+            TrainingLock(os.path.join(sys.argv[1], name), lambda text: None).acquire(0)
+            print(name, flush=True)
+        except OSError as error:
+            assert "a training is running" in str(error), error
+    print("done", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def start():
+    """Start scripts as processes that end with the test."""
+    processes = []
+
+    def start(script, *args):
+        process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(script), *map(str, args)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.path.dirname(ROOT)},
+            universal_newlines=True,
+        )
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        with process:  # closes its pipes and waits
+            pass
+
+
+@pytest.fixture
+def told():
+    """Sentences that the locks of the test say."""
+    return []
+
+
+@pytest.fixture
+def lock(tmp_path, told):
+    """A lock of the test's directory; released in the end."""
+    lock = TrainingLock(str(tmp_path), told.append)
+    yield lock
+    lock.release()
+
+
+def write_lock(directory, seconds_ago=0.0, **changes):
+    """Write the lock file of another process: alive unless `changes` say otherwise."""
+    lock = TrainingLock(str(directory), print)
+    lock.acquire(0)
+    with open(lock.path, encoding="utf-8") as file:
+        content = {**json.load(file), **changes}
+    lock.release()
+    with open(lock.path, "w", encoding="utf-8") as file:
+        json.dump(content, file)
+    os.utime(lock.path, (time.time() - seconds_ago,) * 2)
+
+
+@contextmanager
+def held(start, directory):
+    """Inside, another process holds the lock of a directory."""
+    process = start(HOLD, directory)
+    assert "held\n" == process.stdout.readline()
+    yield process
+
+
+def test_taken_and_released(tmp_path, lock):
+    """The lock is a file that names the process; it is gone after the release, and so is the thread."""
+    lock.acquire(0)
+    content = json.loads((tmp_path / "training.lock").read_text())
+    assert os.getpid() == content["pid"]
+    assert lock.is_held
+
+    lock.release()
+    assert [] == os.listdir(str(tmp_path))
+    assert not lock.is_held
+    assert not [thread for thread in threading.enumerate() if thread.name == "TrainingLock"]
+
+
+def test_several_times_in_one_process(tmp_path, lock, told):
+    """A process can take the lock again after a release, and does not compete with itself."""
+    for _ in range(2):
+        lock.acquire(0)
+        lock.release()
+    lock.acquire(0)
+    other = TrainingLock(str(tmp_path), told.append)
+    other.acquire(0)
+    other.release()
+    assert [] == told
+
+
+def test_of_another_process(tmp_path, lock, start):
+    """The error names the directory and the process that trains there."""
+    with held(start, tmp_path) as process:
+        match = (
+            rf"a training is running in '{tmp_path}' \(process {process.pid} on .*, since \d{{4}}-.*stop it"
+        )
+        with pytest.raises(OSError, match=match):
+            lock.acquire(0)
+        assert not lock.is_held
+
+
+def test_waiting(tmp_path, lock, told, start):
+    """A process that waits says once for whom, and takes the lock when the other one ends."""
+    with held(start, tmp_path) as process:
+        lock._tell = lambda text: (told.append(text), process.stdin.close())
+        lock.acquire(60)
+
+    assert 1 == len(told)
+    assert f"Waiting up to 60 s: a training is running in '{tmp_path}' (process {process.pid} on " in told[0]
+    assert lock.is_held
+
+
+@pytest.mark.parametrize("reaped", [True, False])
+def test_of_a_killed_process(tmp_path, lock, told, start, reaped):
+    """A lock whose process was killed is taken over at once, also while its parent has not asked for its exit code."""
+    with held(start, tmp_path) as process:
+        process.kill()
+        if reaped:
+            process.wait()
+        else:
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        lock.acquire(0)
+
+    assert 1 == len(told)
+    assert f"process {process.pid} on " in told[0]
+
+
+def test_a_pid_that_is_used_again(tmp_path, lock):
+    """A process that has the holder's pid but started at another time is not the holder."""
+    write_lock(tmp_path, pid=os.getppid(), started="1")
+    lock.acquire(0)
+
+
+def test_another_boot_or_container(tmp_path, lock):
+    """Where pids mean other processes, only the heartbeat counts: the same host name proves nothing."""
+    write_lock(tmp_path, machine="another boot", pid=2**22 + 1)
+    with pytest.raises(OSError, match="a training is running"):
+        lock.acquire(0)
+
+
+@pytest.mark.parametrize(("seconds", "is_stale"), [(50, False), (61, True)])
+def test_of_another_machine(tmp_path, lock, seconds, is_stale):
+    """A lock of another machine is taken over when it was not renewed for a minute."""
+    write_lock(tmp_path, seconds, host="elsewhere", machine="elsewhere")
+    if is_stale:
+        lock.acquire(0)
+    else:
+        with pytest.raises(OSError, match="on elsewhere"):
+            lock.acquire(0)
+
+
+def test_a_file_that_is_not_complete(tmp_path, lock):
+    """A process that is killed while it writes the file leaves a lock that is free."""
+    (tmp_path / "training.lock").write_text('{"host": "h", "pid":')
+    lock.acquire(0)
+
+
+def test_many_take_over_at_once(tmp_path, start):
+    """Of several processes that take over a stale lock at the same time, exactly one wins."""
+    names = [f"{number:02d}" for number in range(40)]
+    for name in names:
+        (tmp_path / name).mkdir()
+        write_lock(tmp_path / name, pid=os.getppid(), started="1")
+    processes = [start(RACE, tmp_path) for _ in range(4)]
+    for process in processes:
+        assert "ready\n" == process.stdout.readline()
+    for process in processes:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    won = [line.strip() for process in processes for line in iter(process.stdout.readline, "done\n")]
+    assert names == sorted(won)
+
+
+def test_the_heartbeat(tmp_path, lock):
+    """A thread renews the file's modification time as long as the lock is held."""
+    lock.acquire(0, renew_every=0.01)
+    os.utime(lock.path, (0, 0))
+    wait_until(lambda: os.path.getmtime(lock.path) > 0)
+
+
+def test_a_lock_that_is_lost(tmp_path, lock, told):
+    """A holder whose lock was taken over meanwhile says so once, and leaves the file to the other one."""
+    lock.acquire(0, renew_every=0.01)
+    write_over(lock.path, host="elsewhere", machine="elsewhere", pid=7)
+    wait_until(lambda: told)
+    lock.release()
+
+    assert [
+        f"The lock of '{tmp_path}' was taken over by process 7 on elsewhere. Another training may write there, too."
+    ] == told
+    assert os.path.exists(lock.path)
+
+
+def test_a_directory_that_is_gone(tmp_path, told):
+    """The release does not miss the directory."""
+    directory = tmp_path / "log"
+    directory.mkdir()
+    lock = TrainingLock(str(directory), told.append)
+    lock.acquire(0)
+    os.remove(lock.path)
+    directory.rmdir()
+    lock.release()
+
+
+def test_a_forked_process(tmp_path, lock):
+    """A process forked from the holder does not hold the lock, and does not release it."""
+    lock.acquire(0)
+    pid = os.fork()
+    if pid == 0:
+        code = int(lock.is_held)
+        lock.release()
+        os._exit(code)
+    assert 0 == os.waitpid(pid, 0)[1]
+    assert os.path.exists(lock.path)
+
+
+@pytest.mark.parametrize(("end", "code"), [("", 0), ("sys.exit(3)", 3), ("1 / 0", 1)])
+def test_the_end_of_the_process(tmp_path, start, end, code):
+    """However a process ends by itself, it releases its lock and does not wait for the thread."""
+    process = start(textwrap.dedent(HOLD).replace("sys.stdin.read()", end), tmp_path)
+    process.communicate()
+    assert code == process.returncode
+    assert [] == os.listdir(str(tmp_path))
+
+
+class TestLoggersDirectory:
+    """`logger.lock_dir`, and what `set_logger_dir` does to a directory in which a training runs."""
+
+    def test_without_a_directory(self):
+        """There is nothing to lock."""
+        logger.lock_dir(0)
+        logger.unlock_dir()
+
+    def test_it_belongs_to_the_directory(self, log_dir, tmp_path):
+        """It is released with the directory: by unlock_dir, another directory, or a reset."""
+        for release in (
+            logger.unlock_dir,
+            lambda: logger.set_logger_dir(str(tmp_path / "b"), "k"),
+            logger.reset,
+        ):
+            logger.lock_dir(0)
+            locked = os.path.join(logger.get_logger_dir(), "training.lock")
+            assert os.path.exists(locked)
+            release()
+            assert not os.path.exists(locked)
+
+    @pytest.mark.parametrize("action", ["d", "b"])
+    def test_a_live_training(self, tmp_path, start, action):
+        """A directory in which another process trains is neither deleted nor moved; keeping it is allowed."""
+        (tmp_path / "precious").write_text("")
+        with held(start, tmp_path) as process:
+            with pytest.raises(
+                OSError, match=rf"cannot be deleted or moved: a training is .*process {process.pid} "
+            ):
+                logger.set_logger_dir(str(tmp_path), action)
+            assert ["precious", "training.lock"] == sorted(os.listdir(str(tmp_path)))
+            logger.set_logger_dir(str(tmp_path), "k")
+
+    @pytest.mark.parametrize("action", ["d", "b"])
+    def test_a_dead_one(self, tmp_path, action):
+        """A stale lock protects nothing."""
+        directory = tmp_path / "log"
+        directory.mkdir()
+        write_lock(directory, pid=os.getppid(), started="1")
+        logger.set_logger_dir(str(directory), action)
+        assert ["log.log"] == os.listdir(str(directory))
+
+    @pytest.mark.parametrize("action", ["d", "b"])
+    def test_its_own(self, log_dir, action):
+        """The process that holds the lock may begin anew in the same directory."""
+        logger.lock_dir(0)
+        logger.set_logger_dir(log_dir, action)
+        assert ["log.log"] == os.listdir(log_dir)
+
+
+def write_over(path, **changes):
+    """Change some entries of a lock file."""
+    with open(path, encoding="utf-8") as file:
+        content = {**json.load(file), **changes}
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(content, file)
+
+
+def wait_until(condition):
+    """Wait for something that a thread does."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
