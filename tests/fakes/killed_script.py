@@ -26,8 +26,6 @@ from tensorpack_lite.tfutils.checkpoint_store import CheckpointStore
 from tensorpack_lite.train.config import AutoResumeTrainConfig
 from tensorpack_lite.utils import logger
 
-_RENAME = "tensorflow.python.lib.io.file_io.rename"
-
 
 def kill_if(function, pattern):
     """Call a function, or be killed instead if its first argument matches."""
@@ -46,7 +44,7 @@ def plant(place):
     if place == "meta graph":
         from tensorflow.python.lib.io import file_io
 
-        mock.patch(_RENAME, kill_if(file_io.rename, r"\.meta\.tmp")).start()
+        mock.patch.object(file_io, "rename", kill_if(file_io.rename, r"\.meta\.tmp")).start()
     elif place in ("stats.json.tmp", "stats.csv.tmp"):
         mock.patch("os.replace", kill_if(os.replace, re.escape(place))).start()
     elif place == "removing a copy":
