@@ -9,13 +9,13 @@ from typing import Any, Sequence
 from ..callbacks.monitor.base import MonitorBase
 from ..callbacks.monitor.monitors import Monitors
 from ..callbacks.steps import MaintainStepCounter
-from ..compat import ensure_graph_mode, private
+from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
 from ..loop.group import Callbacks
 from ..loop.place import Place
 from ..loop.session import HookedSession
-from ..loop.state import Outcome, StopTraining, TrainLoop
+from ..loop.state import StopTraining, TrainLoop
 from ..tfutils.common import find_name, get_global_step_value, get_op_tensor_name, value_of
 from ..tfutils.model_utils import describe_trainable_vars
 from ..tfutils.reads import let_updates_wait
@@ -27,6 +27,7 @@ from ..utils.errors import type_error
 from ..utils.utils import humanize_time_delta
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from .resume import advance_streams, continue_from, find_place, take_state
+from .shutdown import Shutdown
 
 __all__ = ["StopTraining", "Trainer"]
 
@@ -208,7 +209,7 @@ class Trainer:
             Exception: whatever the data, a callback or a step raised. `StopTraining` and `OutOfRangeError` are no
                 errors: they end training.
         """
-        with self.sess.as_default(), _Shutdown(self):
+        with self.sess.as_default(), Shutdown(self):
             self.loop.config(steps_per_epoch, starting_epoch, max_epoch)
             self._read_global_step()
             continue_from(self, self._find_place())
@@ -353,50 +354,6 @@ class Trainer:
     def _ask_chief(self, name: str, value: Any) -> Any:
         """Return the chief's value; a process that trains alone is the chief."""
         return value
-
-
-class _Shutdown:
-    """Context of the main loop: notes how training ended, then ends the callbacks and closes the session."""
-
-    def __init__(self, trainer: Trainer) -> None:
-        self._trainer = trainer
-
-    def __enter__(self) -> None:
-        """Nothing to open."""
-
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> bool:
-        outcome = self._trainer.loop.end(error)
-        self._log(error, outcome)
-        has_failed = outcome in (Outcome.FAILED, Outcome.INTERRUPTED)
-        try:
-            self._trainer._callbacks.after_train()
-        except BaseException:  # logged by Callbacks; training's own error matters more
-            if not has_failed:
-                raise
-            return False
-        finally:
-            self._close(has_failed)
-        return not has_failed
-
-    def _close(self, has_failed: bool) -> None:
-        try:
-            self._trainer.hooked_sess.close()
-        except Exception:  # logged below; training's own error matters more
-            if not has_failed:
-                raise
-            logger.exception("Closing the session failed too.")
-        finally:
-            private.unfinalize(self._trainer.sess.graph)
-            logger.unlock_dir()
-
-    def _log(self, error: BaseException | None, outcome: Outcome) -> None:
-        what = f"{type(error).__name__}: {error}"
-        if outcome is Outcome.STOPPED:
-            logger.info(f"Training was stopped by {what}")
-        elif isinstance(error, KeyboardInterrupt):
-            logger.info("Ctrl-C: leaving the main loop.")
-        elif error is not None:
-            logger.error(f"Training failed at global_step={self._trainer.global_step}: {what}")
 
 
 def _check_list(name: str, value: Any) -> None:

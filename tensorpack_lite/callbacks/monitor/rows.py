@@ -205,6 +205,8 @@ def _step_of(row: Any) -> int:
         return int(row["global_step"])
     except (KeyError, TypeError, ValueError):
         return 0
+
+
 def _remove_leftover(path: str) -> None:
     """Remove a temporary file that a killed process has left, if there is one; a disk error is logged."""
     if os.path.isfile(path):
