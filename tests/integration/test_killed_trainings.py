@@ -16,8 +16,8 @@ pytestmark = pytest.mark.slow
 
 # where the process is killed -> what it leaves
 PLACES = {
-    "stats.csv.tmp": ["stats.csv.tmp"],  # first: only a new file is written aside
     "stats.json.tmp": ["stats.json.tmp"],
+    "stats.csv.tmp": ["stats.csv.tmp"],
     r"\.saving/model-": [".saving"],
     r"\.saving/model.*index": [".saving", "model-*.data-00000-of-00001"],
     r"\.checkpoint\.tmp": [".checkpoint.tmp"],
