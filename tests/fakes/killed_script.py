@@ -91,7 +91,7 @@ def leftovers(directory):
         for name in files
         if name.startswith(".")
         or ".tmp" in name
-        or (".data-" in name and name.split(".")[0] + ".index" not in files)
+        or ((".data-" in name or name.endswith(".state")) and name.split(".")[0] + ".index" not in files)
         or (re.match(r"top-cost-\d+\.", name) and name.split(".")[0] not in kept)
     ]
 

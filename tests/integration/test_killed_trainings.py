@@ -19,12 +19,12 @@ PLACES = {
     "stats.json.tmp": ["stats.json.tmp"],
     "stats.csv.tmp": ["stats.csv.tmp"],
     r"\.saving/model-": [".saving"],
-    r"\.saving/model.*index": [".saving", "model-*.data-00000-of-00001"],
+    r"\.saving/model.*index": [".saving", "model-*.data-00000-of-00001", "model-*.state"],
     r"\.checkpoint\.tmp": [".checkpoint.tmp"],
     "meta graph": ["graph-*.meta.tmp*"],
-    r"\.saving/min-.*index": [".saving", "min-cost.data-00000-of-00001"],
+    r"\.saving/min-.*index": [".saving", "min-cost.data-00000-of-00001", "min-cost.state"],
     r"/\.min-cost\.json\.tmp": [".min-cost.json.tmp"],
-    "making a copy": ["top-cost-*.data-00000-of-00001", "top-cost-*.index"],
+    "making a copy": ["top-cost-*.data-00000-of-00001", "top-cost-*.index", "top-cost-*.state"],
     "removing a copy": ["top-cost-*.data-00000-of-00001"],
 }
 
