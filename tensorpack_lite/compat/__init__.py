@@ -55,20 +55,26 @@ def ensure_graph_mode() -> None:
     """
     Make sure that operations created from now on go into a graph.
 
-    Every entry point that builds a graph calls this: on TF 2, where code runs eagerly by default, it
-    switches eager execution off for the process. On TF 1.15, and inside a `tf.Graph`, nothing happens.
+    Every entry point that builds a graph calls this function. On TF 2, where code runs eagerly by default, it
+    switches eager execution off for the process. A seed set before by `tf.set_random_seed` or `tf.random.set_seed`
+    becomes the seed of the default graph. On TF 1.15, and inside a `tf.Graph`, nothing happens.
 
     Raises:
         RuntimeError: eager execution cannot be left any more at this point.
     """
     if not tfv1.executing_eagerly():
         return
+    from .private import eager_seed
+
+    seed = eager_seed()
     try:
         tfv1.disable_eager_execution()
     except ValueError as error:
         raise RuntimeError(_STILL_EAGER) from error
     if tfv1.executing_eagerly():
         raise RuntimeError(_STILL_EAGER)
+    if seed is not None:
+        tfv1.set_random_seed(seed)
 
 
 _STILL_EAGER = (

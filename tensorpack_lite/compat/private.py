@@ -13,6 +13,7 @@ import tensorflow as _tensorflow
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python import tf2 as _tf2
 from tensorflow.python.client import timeline
+from tensorflow.python.eager import context as _context
 from tensorflow.python.tools import optimize_for_inference_lib as _optimize_for_inference_lib
 
 try:  # what Session.run gives for tf.IndexedSlices; TensorFlow exports it nowhere. Tried on 1.15, 2.15, 2.21.
@@ -26,6 +27,7 @@ __all__ = [
     "at_top_level",
     "chrome_trace",
     "debug_hook_class",
+    "eager_seed",
     "explain_error",
     "inside_control_flow",
     "inside_xla",
@@ -47,6 +49,15 @@ def v2_behavior_enabled() -> bool:
     Why private: TensorFlow has switches for it but no public question. Tried on 1.15, 2.15, 2.21.
     """
     return bool(_tf2.enabled())
+
+
+def eager_seed() -> int | None:
+    """
+    Return the seed that was set while TensorFlow executed eagerly, or None if none was set.
+
+    Why private: TensorFlow has functions that set the seed, but no public function that returns it. Tried on 1.15, 2.15, 2.21.
+    """
+    return _context.global_seed()  # type: ignore[no-any-return]
 
 
 def make_callable(

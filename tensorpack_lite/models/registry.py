@@ -9,7 +9,7 @@ import threading
 from contextlib import contextmanager, nullcontext
 from typing import Any, Callable, Iterator
 
-from ..compat import tensorflow
+from ..compat import ensure_graph_mode, tensorflow
 from ..compat import tfv1 as tf
 from ..tfutils.argscope import get_arg_scope
 from ..tfutils.model_utils import get_shape_str
@@ -61,6 +61,7 @@ def layer_register(
 
         @functools.wraps(func)
         def layer(*args: Any, **kwargs: Any) -> Any:
+            ensure_graph_mode()
             name, inputs, rest = _split_call(func.__name__, use_scope, args)
             arguments = dict(get_arg_scope()[func.__name__])
             for given in positional[1 : 1 + len(rest)]:

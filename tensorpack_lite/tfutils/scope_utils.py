@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Callable, Iterator, TypeVar
 from weakref import WeakKeyDictionary
 
+from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..utils import logger
 from ..utils.argtools import graph_memoized
@@ -37,6 +38,7 @@ def auto_reuse_variable_scope(func: Func) -> Func:
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        ensure_graph_mode()
         scope = tf.get_variable_scope()
         used = scopes_used.setdefault(tf.get_default_graph(), set())
         if scope.name in used:
@@ -100,6 +102,7 @@ def under_variable_scope() -> Callable[[Func], Func]:
     def decorate(func: Func) -> Func:
         @functools.wraps(func)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
+            ensure_graph_mode()
             with tf.variable_scope(func.__name__):
                 return func(*args, **kwargs)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import Any, Callable, ContextManager, Iterator
 
-from ..compat import tensorflow
+from ..compat import ensure_graph_mode, tensorflow
 from ..compat import tfv1 as tf
 from ..utils import logger
 
@@ -25,6 +25,7 @@ def custom_getter_scope(custom_getter: Callable[..., Any]) -> Iterator[None]:
 
     tensorpack: same.
     """
+    ensure_graph_mode()
     with tf.variable_scope(tf.get_variable_scope(), custom_getter=custom_getter, auxiliary_name_scope=False):
         yield
 

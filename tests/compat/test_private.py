@@ -26,6 +26,17 @@ def test_v2_behavior_enabled():
     assert (compat.TF_VERSION[0] == 2) is private.v2_behavior_enabled()
 
 
+def test_eager_seed():
+    """It is the seed that was set while TensorFlow executed eagerly, else None."""
+    assert private.eager_seed() is None
+    try:
+        with private._context.eager_mode():
+            tf.set_random_seed(5)
+        assert 5 == private.eager_seed()
+    finally:
+        private._context.context()._seed = None
+
+
 class TestMakeCallable:
     @pytest.fixture
     def x(self):
