@@ -51,7 +51,8 @@ def _find_placeholder(spec: Any) -> Any:
     ):
         raise ValueError(
             f"Input '{spec.name}': the graph has a placeholder of that name with {tensor.dtype.name} {tensor.shape}, "
-            f"wanted {spec.dtype.name} {spec.shape}. Rename one of them."
+            f"expected {spec.dtype.name} {spec.shape}. Rename one of them, or build each model in a graph of its own, under "
+            "`with tf.Graph().as_default():`."
         )
     return tensor
 

@@ -182,3 +182,35 @@ class TestHandles:
         outputs = sess.run([t["y"] for t in towers], {"x:0": np.array([1.0, 3.0])})
         for output in outputs:
             assert [2.0, 6.0] == output.tolist()
+
+
+class TestSecondTraining:
+    def test_advice(self, tower_func):
+        """A second model whose variables the graph has already is told to use a graph of its own."""
+        with TowerContext("", is_training=True):
+            tower_func(tf.zeros([1]))
+        with pytest.raises(ValueError, match=r"with tf\.Graph\(\)\.as_default\(\):"), TowerContext(
+            "", is_training=True
+        ):
+            TowerFunc(model, SIGNATURE)(tf.zeros([1]))
+
+    def test_variable_made_twice_in_one_tower(self):
+        """A model that makes a variable twice gets TensorFlow's own advice."""
+
+        def twice(x):
+            return model(x) + model(x)
+
+        with pytest.raises(ValueError, match="reuse=True"), TowerContext("", is_training=True):
+            TowerFunc(twice, SIGNATURE)(tf.zeros([1]))
+
+    def test_sharing_on_purpose(self, tower_func):
+        """Two models may share variables in a scope with AUTO_REUSE."""
+
+        def shared(x):
+            with tf.variable_scope("shared", reuse=tf.AUTO_REUSE):
+                return model(x)
+
+        for _ in range(2):
+            with TowerContext("", is_training=True):
+                TowerFunc(shared, SIGNATURE)(tf.zeros([1]))
+        assert 1 == len(tf.global_variables())

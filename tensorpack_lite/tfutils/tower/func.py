@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any, Callable, Sequence
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator, Sequence
 
 from ...compat import tfv1 as tf
 from ...utils.errors import type_error
@@ -34,7 +35,8 @@ class TowerFunc:
     Raises:
         TypeError: `tower_fn` is not callable.
         ValueError: a name is missing, appears twice, or has a character that names of inputs cannot have; or, on a
-            call, a tower of that name was built in this graph already.
+            call, a tower of that name was built in this graph already, or the graph has variables of that name from
+            an earlier training.
         RuntimeError: on a call, there is no tower context.
 
     Example:
@@ -77,7 +79,8 @@ class TowerFunc:
                 "TowerFunc: called outside of a TowerContext. Call it under `with TowerContext('', is_training=...):`."
             )
         self._refuse_second_inference_tower(context)
-        outputs = self._tower_fn(*inputs)
+        with _explain_existing_variable(context):
+            outputs = self._tower_fn(*inputs)
         self._handles.append(TowerTensorHandle(context, inputs, outputs, self.input_signature))
         return outputs
 
@@ -91,6 +94,23 @@ class TowerFunc:
                 "one. Give this one another name, e.g. InferenceRunner(..., tower_name='InferenceTower2')."
             )
         self._names_built.append(built)
+
+
+@contextmanager
+def _explain_existing_variable(context: Any) -> Iterator[None]:
+    """Replace TensorFlow's advice about a variable that was in the graph before this tower was entered."""
+    try:
+        yield
+    except ValueError as error:
+        match = re.search(r"Variable (\S+) already exists", str(error))
+        made_here = context.get_collection_in_tower(tf.GraphKeys.GLOBAL_VARIABLES)
+        if match is None or match.group(1) in [var.op.name for var in made_here]:
+            raise
+        raise ValueError(
+            f"TowerFunc: the graph has a variable '{match.group(1)}' already, from a model that was built in it before. "
+            "Build each training (each fold, each run of a notebook cell) in a graph of its own, model, data and trainer under "
+            "`with tf.Graph().as_default():`. To share the variables instead, ask for them in a variable scope with reuse=tf.AUTO_REUSE."
+        ) from error
 
 
 def _check_names(names: list[Any]) -> None:
