@@ -11,6 +11,7 @@ from ..compat import tfv1 as tf
 from ..loop.callback import Callback
 from ..tfutils.png import encode_png
 from ..utils import logger
+from ..utils.fs import write_npz
 from .directories import need_logger_dir
 
 __all__ = [
@@ -198,7 +199,7 @@ class DumpTensors(ProcessTensors):
 
     def _dump(self, *values: Any) -> None:
         path = os.path.join(self._directory, f"DumpTensor-{self.global_step}.npz")
-        np.savez(path, **dict(zip(self._names, values)))
+        write_npz(path, dict(zip(self._names, values)))
 
 
 DumpTensor = DumpTensors

@@ -176,10 +176,8 @@ class OfflinePredictor(OnlinePredictor):
                 config.tower_func(*inputs.get_input_tensors())
             input_tensors = get_tensors_by_names(config.input_names)
             output_tensors = get_tensors_by_names(config.output_names)
-            config.session_init._setup_graph()
-            sess = config.session_creator.create_session()
-            config.session_init._run_init(sess)
-            super().__init__(input_tensors, output_tensors, config.return_input, sess)
+            with config._new_session() as sess:
+                super().__init__(input_tensors, output_tensors, config.return_input, sess)
 
 
 class _Prepared:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator, Sequence
 
 from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
@@ -83,6 +84,18 @@ class PredictConfig:
 
     def _maybe_create_graph(self) -> Any:
         return tf.Graph() if self.create_graph else tf.get_default_graph()
+
+    @contextmanager
+    def _new_session(self) -> Iterator[Any]:
+        """Make a session and load the variables; close the session if that fails, or if the block does."""
+        self.session_init._setup_graph()
+        sess = self.session_creator.create_session()
+        try:
+            self.session_init._run_init(sess)
+            yield sess
+        except BaseException:  # whatever it is, the session does not stay open
+            sess.close()
+            raise
 
 
 def _make_tower_func(model: Any, tower_func: Any, input_signature: Any) -> TowerFunc:

@@ -59,12 +59,9 @@ class FeedfreePredictor(PredictorBase):
             self._outputs = get_tensors_by_names(config.output_names)
             # The input's callbacks ask for no trainer: InputSource says so.
             self._callbacks.setup_graph(None)  # type: ignore[arg-type]
-            config.session_init._setup_graph()
-            self.sess = config.session_creator.create_session()
-            config.session_init._run_init(self.sess)
-            self._hooked_sess = HookedSession(self.sess, self._callbacks.get_hooks())
             self._closed = False
-            with self.sess.as_default():
+            with config._new_session() as self.sess, self.sess.as_default():
+                self._hooked_sess = HookedSession(self.sess, self._callbacks.get_hooks())
                 self._callbacks.before_train()
 
     def close(self) -> None:
@@ -85,4 +82,5 @@ class FeedfreePredictor(PredictorBase):
             )
         if self._closed:
             raise RuntimeError("FeedfreePredictor: it is closed. Make a new one.")
-        return self._hooked_sess.run(self._outputs)  # type: ignore[no-any-return]
+        with self.graph.as_default(), self.sess.as_default():  # as in a trainer's loop
+            return self._hooked_sess.run(self._outputs)  # type: ignore[no-any-return]

@@ -51,16 +51,16 @@ class MultiTowerOfflinePredictor(OnlinePredictor):
             handles = [
                 _build_tower(config, inputs, tower, is_first=index == 0) for index, tower in enumerate(towers)
             ]
-            self.sess = _make_session(config)
-            self.predictors = [
-                OnlinePredictor(
-                    handle.get_tensors(config.input_names),
-                    handle.get_tensors(config.output_names),
-                    config.return_input,
-                    self.sess,
-                )
-                for handle in handles
-            ]
+            with config._new_session() as self.sess:
+                self.predictors = [
+                    OnlinePredictor(
+                        handle.get_tensors(config.input_names),
+                        handle.get_tensors(config.output_names),
+                        config.return_input,
+                        self.sess,
+                    )
+                    for handle in handles
+                ]
         first = self.predictors[0]
         super().__init__(first.input_tensors, first.output_tensors, config.return_input, self.sess)
 
@@ -126,8 +126,8 @@ class DataParallelOfflinePredictor(OnlinePredictor):
                 handle = _build_tower(config, inputs, tower, is_first=index == 0)
                 input_tensors += handle.get_tensors(config.input_names)
                 output_tensors += handle.get_tensors(config.output_names)
-            sess = _make_session(config)
-            super().__init__(input_tensors, output_tensors, config.return_input, sess)
+            with config._new_session() as sess:
+                super().__init__(input_tensors, output_tensors, config.return_input, sess)
 
 
 def _build_tower(
@@ -141,13 +141,6 @@ def _build_tower(
     with scope, tf.device(device), PredictTowerContext(f"tower{_label(tower)}"):
         config.tower_func(*inputs.get_input_tensors())
     return config.tower_func.towers[-1]
-
-
-def _make_session(config: PredictConfig) -> Any:
-    config.session_init._setup_graph()
-    sess = config.session_creator.create_session()
-    config.session_init._run_init(sess)
-    return sess
 
 
 def _label(tower: int) -> str:

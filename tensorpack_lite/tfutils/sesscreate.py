@@ -66,13 +66,17 @@ class NewSessionCreator(tf.train.SessionCreator):
         ensure_graph_mode()
         _set_gpu_environment()
         sess = tf.Session(target=self.target, config=self.config)
-        for initializer in (
-            tf.global_variables_initializer(),
-            tf.local_variables_initializer(),
-            tf.tables_initializer(),
-        ):
-            _warn_if_blocking(initializer)
-            sess.run(initializer)
+        try:
+            for initializer in (
+                tf.global_variables_initializer(),
+                tf.local_variables_initializer(),
+                tf.tables_initializer(),
+            ):
+                _warn_if_blocking(initializer)
+                sess.run(initializer)
+        except BaseException:  # whatever it is, the session does not stay open
+            sess.close()
+            raise
         logger.info("Global and local variables initialized.")
         return sess
 

@@ -7,16 +7,19 @@ import os
 import socket
 import urllib.request
 import uuid
+import zipfile
 from http.client import HTTPException
-from typing import Any, Iterator
+from typing import IO, Any, Iterator, Mapping
 from urllib.error import URLError
+
+import numpy as np
 
 from . import logger
 from .argtools import log_once
 from .errors import type_error
 from .utils import get_tqdm
 
-__all__ = ["download", "get_dataset_path", "mkdir_p", "normpath", "recursive_walk"]
+__all__ = ["download", "get_dataset_path", "mkdir_p", "normpath", "recursive_walk", "write_npz"]
 
 _TIMEOUT_SECONDS = 30
 _CHUNK_BYTES = 1 << 18
@@ -212,3 +215,21 @@ def _check_download(
         logger.error(
             f"download: {url} gave {size} bytes, wanted {expect_size}. You may have got a wrong file!"
         )
+
+
+def write_npz(file: str | IO[bytes], arrays: Mapping[str, Any], compress: bool = False) -> None:
+    """
+    Write an `.npz` file, which `np.load` reads.
+
+    Unlike `np.savez(file, **arrays)`, it takes every name, also "file" and "allow_pickle".
+
+    Args:
+        file: a path, or a file that is open for writing bytes.
+        arrays: `{name: array}`.
+        compress: make the file smaller, which takes longer.
+    """
+    compression = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array))

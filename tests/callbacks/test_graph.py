@@ -207,6 +207,18 @@ class TestDumpTensors:
         with np.load(os.path.join(log_dir, "DumpTensor-2.npz")) as dumped:
             assert {"cost": 10.0, "cost:0": 10.0} == dict(dumped)
 
+    def test_a_tensor_called_file(self, log_dir):
+        """A tensor may be called as an argument of NumPy's function is."""
+
+        class Trainer(CountingTrainer):
+            def __init__(self):
+                super().__init__()
+                tf.constant(3.0, name="file")
+
+        run(Trainer(), [DumpTensors(["file"])], steps=1, epochs=1)
+        with np.load(os.path.join(log_dir, "DumpTensor-1.npz")) as dumped:
+            assert {"file": 3.0} == dict(dumped)
+
     def test_without_a_directory(self):
         """It fails before the first step, with what to do."""
         with pytest.raises(RuntimeError, match="DumpTensors: there is no logger directory.*set_logger_dir"):

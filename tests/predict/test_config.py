@@ -7,9 +7,13 @@ from fakes.models import Mean
 
 from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.input_source.placeholder import PlaceholderInput
+from tensorpack_lite.predict.base import OfflinePredictor
 from tensorpack_lite.predict.config import PredictConfig
+from tensorpack_lite.predict.feedfree import FeedfreePredictor
+from tensorpack_lite.predict.multigpu import DataParallelOfflinePredictor, MultiTowerOfflinePredictor
 from tensorpack_lite.tfutils.sesscreate import NewSessionCreator
-from tensorpack_lite.tfutils.sessinit import JustCurrentSession
+from tensorpack_lite.tfutils.sessinit import JustCurrentSession, SessionInit
 from tensorpack_lite.tfutils.tower.context import PredictTowerContext
 from tensorpack_lite.tfutils.tower.func import TowerFunc
 
@@ -102,3 +106,33 @@ def test_no_inputs_is_a_warning(monkeypatch):
     monkeypatch.setattr("tensorpack_lite.predict.config.logger.warning", said.append)
     PredictConfig(tower_func=build, input_signature=SIGNATURE, input_names=[], output_names=["sum"])
     assert 1 == len(said)
+
+
+class FailingInit(SessionInit):
+    """Fails to load, as a damaged checkpoint does, and remembers the session."""
+
+    def _run_init(self, sess):
+        self.sess = sess
+        raise OSError("planted")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        OfflinePredictor,
+        lambda config: FeedfreePredictor(config, PlaceholderInput()),
+        lambda config: MultiTowerOfflinePredictor(config, [-1]),
+        lambda config: DataParallelOfflinePredictor(config, [-1]),
+    ],
+    ids=["offline", "feedfree", "multi_tower", "data_parallel"],
+)
+def test_failed_load_closes_the_session(make):
+    """A predictor whose variables cannot be loaded leaves no session open."""
+    init = FailingInit()
+    config = PredictConfig(
+        tower_func=build, input_signature=SIGNATURE, output_names=["sum"], session_init=init
+    )
+    with pytest.raises(OSError, match="planted"):
+        make(config)
+    with pytest.raises(RuntimeError, match="closed"):
+        init.sess.run([])

@@ -8,9 +8,12 @@ import pytest
 from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
+from tensorpack_lite.dataflow.repeat import RepeatedData
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.queueing import QueueInput
+from tensorpack_lite.input_source.staging import StagingInput
 from tensorpack_lite.input_source.tensor import TensorInput
+from tensorpack_lite.input_source.tfdata import TFDatasetInput
 from tensorpack_lite.predict.config import PredictConfig
 from tensorpack_lite.predict.feedfree import FeedfreePredictor
 from tensorpack_lite.tfutils.sessinit import DictRestore
@@ -96,3 +99,13 @@ def test_mistakes():
     with pytest.raises(ValueError, match="called with 1 components"):
         predictor(DATA[0])
     predictor.close()
+
+
+@pytest.mark.parametrize("inner", [QueueInput, TFDatasetInput])
+def test_staging_outside_the_graph(inner):
+    """A predictor over a StagingInput is called where another graph is the default one."""
+    predictor = FeedfreePredictor(config(), StagingInput(inner(RepeatedData(flow(), -1))))
+    with tf.Graph().as_default():
+        outputs = [predictor()[0].tolist() for _ in range(2)]
+    predictor.close()
+    assert [[0.0, 0.0], [2.0, 2.0]] == outputs

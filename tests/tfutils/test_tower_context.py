@@ -215,3 +215,9 @@ class TestCollections:
             ):
                 trainable("fresh")
         assert get_current_tower_context() is None
+
+
+def test_ns_name_is_the_name():
+    """A context has its name scope under both names, as its handle has."""
+    context = TowerContext("tower0", is_training=False)
+    assert "tower0" == context.ns_name == context.name

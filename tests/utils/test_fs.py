@@ -8,11 +8,12 @@ import os
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tensorpack_lite.utils import fs
 from tensorpack_lite.utils.argtools import log_once
-from tensorpack_lite.utils.fs import download, get_dataset_path, mkdir_p, normpath, recursive_walk
+from tensorpack_lite.utils.fs import download, get_dataset_path, mkdir_p, normpath, recursive_walk, write_npz
 
 CONTENT = b"some data\n" * 1000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -255,3 +256,18 @@ class TestPaths:
 def test_network_errors_are_not_all_os_errors():
     """A full disk is not explained as a missing network."""
     assert OSError not in fs._NETWORK_ERRORS
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_write_npz(tmp_path, compress):
+    """NumPy reads the file; every name is possible, and a file that is open is written to."""
+    arrays = {"file": np.arange(3), "allow_pickle": np.float32(1.5), "fc/W:0": np.zeros([2, 0])}
+    path = tmp_path / "a.npz"
+    write_npz(str(path), arrays, compress)
+    with open(str(tmp_path / "b.npz"), "wb") as file:
+        write_npz(file, arrays, compress)
+    for written in (path, tmp_path / "b.npz"):
+        with np.load(str(written)) as archive:
+            assert set(arrays) == set(archive.files)
+            for name, array in arrays.items():
+                np.testing.assert_array_equal(array, archive[name])

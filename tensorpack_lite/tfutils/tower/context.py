@@ -54,7 +54,7 @@ class BaseTowerContext:
         vs_name: the variable scope; "" stays in the current one.
 
     Attributes:
-        name: the name scope.
+        name, ns_name: the name scope.
         vs_name: the variable scope.
         is_training: whether this tower is trained.
         is_main_training_tower: whether it is the first of the trained ones: the one that writes summaries and
@@ -91,6 +91,11 @@ class BaseTowerContext:
     @property
     def name(self) -> str:
         """The name scope of the tower, "" for none."""
+        return self._name
+
+    @property
+    def ns_name(self) -> str:
+        """The same as `name`: the name scope of the tower, "" for none."""
         return self._name
 
     @property
