@@ -113,7 +113,8 @@ def get_global_step_value() -> int:
         raise RuntimeError(
             "get_global_step_value: there is no default session. Call it under `with sess.as_default():`."
         )
-    return int(session.run(get_global_step_var()))
+    with session.graph.as_default():
+        return int(session.run(get_global_step_var()))
 
 
 def gpu_available_in_session() -> bool:

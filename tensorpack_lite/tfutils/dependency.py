@@ -15,7 +15,7 @@ def dependency_of_targets(targets: Iterable[Any], op: Any) -> bool:
     Tell whether running the targets runs an operation.
 
     Args:
-        targets: tensors, operations, variables, or their names, of the default graph.
+        targets: tensors, operations, variables, or their names. Names alone are looked up in the default graph.
         op: an operation or tensor, or its name.
 
     Returns:
@@ -25,8 +25,10 @@ def dependency_of_targets(targets: Iterable[Any], op: Any) -> bool:
 
     tensorpack: same.
     """
-    names = tuple(sorted({_operation(target).name for target in targets}))
-    return _depends(names, _operation(op).name)
+    targets = list(targets)
+    with _graph_of([op, *targets]).as_default():
+        names = tuple(sorted({_operation(target).name for target in targets}))
+        return _depends(names, _operation(op).name)
 
 
 def dependency_of_fetches(fetches: Any, op: Any) -> bool:
@@ -76,6 +78,11 @@ def _names_needed(target_names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(
         op.name for op in operations_needed(graph.get_operation_by_name(name) for name in target_names)
     )
+
+
+def _graph_of(elements: Iterable[Any]) -> Any:
+    """Return the graph of the elements; the default graph if all of them are names."""
+    return next((e.graph for e in elements if hasattr(e, "graph")), None) or tf.get_default_graph()
 
 
 def _operation(element: Any) -> Any:

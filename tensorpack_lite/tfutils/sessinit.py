@@ -51,10 +51,11 @@ class SessionInit:
         Do both phases on a session that exists already, outside of a trainer.
 
         Args:
-            sess: a session whose graph is the default one and is not final.
+            sess: a session whose graph is not finalized.
         """
-        self._setup_graph()
-        self._run_init(sess)
+        with sess.graph.as_default():
+            self._setup_graph()
+            self._run_init(sess)
 
     def _setup_graph(self) -> None:
         """Add to the graph what `_run_init` needs."""

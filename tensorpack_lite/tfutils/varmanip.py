@@ -10,6 +10,7 @@ import numpy as np
 
 from ..compat import tfv1 as tf
 from ..utils import logger
+from ..utils.fs import write_npz
 from .checkpoint_store import CheckpointStore
 from .common import get_op_tensor_name
 from .fitting import fit_to_variable
@@ -191,12 +192,14 @@ def dump_session_params(path: str) -> None:
         raise RuntimeError(
             "dump_session_params: there is no default session. Call it under `with sess.as_default():`."
         )
-    trainable = [var.name for var in tf.trainable_variables()]
-    model = [var.name for var in tf.model_variables()]
+    graph = session.graph
+    trainable = [var.name for var in graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)]
+    model = [var.name for var in graph.get_collection(tf.GraphKeys.MODEL_VARIABLES)]
     both = sorted(set(trainable) & set(model))
     if both:
         raise ValueError(f"dump_session_params: both trainable and model variables: {', '.join(both)}.")
-    wanted = {var.name: var for var in tf.global_variables() if var.name in trainable or var.name in model}
+    saved = graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
+    wanted = {var.name: var for var in saved if var.name in trainable or var.name in model}
     save_checkpoint_vars(session.run(wanted), path)
 
 
@@ -360,7 +363,7 @@ def _write_npz(dic: dict[str, Any], path: str) -> None:
     aside = os.path.join(directory, f".{name}.tmp")
     try:
         with open(aside, "wb") as file:
-            np.savez_compressed(file, **dic)
+            write_npz(file, dic, compress=True)
         os.replace(aside, path)
     finally:
         if os.path.exists(aside):

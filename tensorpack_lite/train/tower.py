@@ -106,7 +106,7 @@ class TowerTrainer(Trainer):
         return predictor
 
     def _find_tower(self, name: str) -> TowerTensorHandle | None:
-        graph = tf.get_default_graph()
+        graph = tf.get_default_graph() if self.sess is None else self.sess.graph
         return next((t for t in self.towers if t.ns_name == name and t.graph is graph), None)
 
     def _build_predict_tower(self, name: str, device: int) -> TowerTensorHandle:

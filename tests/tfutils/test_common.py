@@ -135,3 +135,11 @@ def test_gpu_available_without_session():
     """Without a session the question has no answer."""
     with pytest.raises(RuntimeError, match="no default session"):
         common.gpu_available_in_session()
+
+
+def test_global_step_of_the_session(sess):
+    """The step is read in the session's graph, whichever graph is the default one."""
+    sess.run(common.get_global_step_var().initializer)
+    with tf.Graph().as_default() as other:
+        assert 0 == common.get_global_step_value()
+    assert [] == other.get_operations()

@@ -77,3 +77,14 @@ def test_the_answer_belongs_to_its_graph(ops):
 def test_operations_needed(ops):
     """Nearest first, each once."""
     assert ["c", "b", "a"] == [op.name for op in operations_needed([ops["c"]])]
+
+
+def test_outside_the_graph(fresh_graph):
+    """Elements are looked up in their own graph, whichever graph is the default one."""
+    x = tf.constant(1.0, name="x")
+    y = tf.add(x, 1.0, name="y")
+    with tf.Graph().as_default():
+        assert dependency_of_targets([y], x.op)
+        assert dependency_of_targets(["y"], x.op)
+        assert dependency_of_fetches({"y": [y]}, "x")
+        assert not dependency_of_fetches(x, y.op)

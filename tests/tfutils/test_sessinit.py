@@ -347,3 +347,11 @@ class TestSmartInit:
 def test_a_stranger_needs_neither_phase(sess):
     """A subclass without constructor call that defines nothing does nothing."""
     SessionInit().init(sess)
+
+
+def test_init_outside_the_graph(sess):
+    """`init` works on the session's graph, whichever graph is the default one."""
+    w = tf.get_variable("w", initializer=1.0)
+    with tf.Graph().as_default():
+        DictRestore({"w": 2.0}).init(sess)
+    assert 2.0 == sess.run(w)

@@ -87,14 +87,14 @@ class TestLoadAndSave:
     def test_a_failure_leaves_what_was_there(self, tmp_path, monkeypatch, name):
         """Complete or absent: when the disk is full, the old file is untouched, and nothing else is left."""
 
-        def no_space(file, **arrays):
+        def no_space(file, array):
             file.write(b"half of it")
             raise OSError("No space left on device")
 
         path = str(tmp_path / name)
         save_checkpoint_vars(VALUES, path)
         before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-        monkeypatch.setattr(np, "savez_compressed", no_space)
+        monkeypatch.setattr(np.lib.format, "write_array", no_space)
         monkeypatch.setattr(tf.train, "NewCheckpointReader", mock.Mock(side_effect=OSError("No space left")))
 
         with pytest.raises(OSError, match="No space left"):
@@ -380,3 +380,20 @@ class TestRelaxedValue:
         """Other dtypes pass when they agree."""
         var = tf.get_variable("b", shape=[], dtype=tf.bool, initializer=tf.zeros_initializer())
         assert self.fit(np.bool_(1), var)
+
+
+def test_dump_outside_the_graph(sess, tmp_path):
+    """The variables are those of the session's graph, whichever graph is the default one."""
+    sess.run(tf.get_variable("w", initializer=3.0).initializer)
+    path = str(tmp_path / "m.npz")
+    with tf.Graph().as_default():
+        dump_session_params(path)
+    assert {"w": 3.0} == {name: float(value) for name, value in load_checkpoint_vars(path).items()}
+
+
+@pytest.mark.parametrize("name", ["file", "allow_pickle"])
+def test_a_variable_with_the_name_of_an_argument(tmp_path, name):
+    """A variable may be called as an argument of NumPy's function is."""
+    path = str(tmp_path / "m.npz")
+    save_checkpoint_vars({name: np.float32(2.0)}, path)
+    assert {name: 2.0} == {key: float(value) for key, value in load_checkpoint_vars(path).items()}

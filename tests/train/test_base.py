@@ -40,6 +40,23 @@ class TestTraining:
         assert (4, 2, 1) == (trainer.global_step, trainer.epoch_num, trainer.local_step)
         assert (2, 1, 2) == (trainer.steps_per_epoch, trainer.starting_epoch, trainer.max_epoch)
 
+    def test_each_phase_under_another_graph(self):
+        """The loop, and the look-up of tensors, use the graph of the session, whichever graph is the default one."""
+
+        class Finds(Callback):
+            def _after_train(self):
+                self.found = self.trainer.find_tensor("x")
+
+        finds = Finds()
+        with tf.Graph().as_default() as graph:
+            trainer = QuadraticTrainer()
+            trainer.setup_callbacks([finds], [])
+            trainer.initialize(NewSessionCreator(), JustCurrentSession())
+        trainer.main_loop(2, 1, 1)
+        assert 2 == trainer.global_step
+        assert graph is finds.found.graph
+        assert [] == tf.get_default_graph().get_operations()
+
     def test_run_step_with_several_runs(self, run):
         """run_step may run the hooked session several times; global_step counts the runs."""
 
