@@ -42,8 +42,6 @@ class InferenceRunnerBase(Callback):
     Raises:
         TypeError: of another kind.
         ValueError: `tower_name` is empty.
-
-    tensorpack: same.
     """
 
     def __init__(
@@ -144,6 +142,10 @@ class InferenceRunnerBase(Callback):
 
     def _after_train(self) -> None:
         self._input_callbacks.after_train()
+
+    def interrupt(self) -> None:
+        """Pass on to the input."""
+        self._input_callbacks.interrupt()
 
     def _num_datapoints(self) -> int | None:
         """Give the number of datapoints in a round; None if the input does not know it."""

@@ -36,7 +36,7 @@ class InputSource(ABC):
     training; `reset_state` where the data is to begin anew. A subclass overrides the methods with an underscore.
 
     Note: the callbacks may use `setup_graph`, `before_train`, `after_train`, `before_run`, `after_run` and
-    `background_error` only, and not their `trainer`: a FeedfreePredictor has none.
+    `background_error` and `interrupt` only, and not their `trainer`: a FeedfreePredictor has none.
 
     tensorpack: same.
     """

@@ -16,6 +16,7 @@ from ..compat import private
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow, DataFlowTerminated
 from ..dataflow.repeat import RepeatedData
+from ..loop.interrupt import interrupted
 from ..utils import logger
 from ..utils.concurrency import ShareSessionThread
 from .datapoint import Arrays, DatapointConverter, iterate_named
@@ -158,6 +159,7 @@ class EnqueueThread(ShareSessionThread):
 
     Attributes:
         error: what the DataFlow, the check of a datapoint or the queue raised; None as long as all is well.
+        interruption: the KeyboardInterrupt of a run that `interrupt` made fail, else None.
     """
 
     def __init__(
@@ -172,6 +174,7 @@ class EnqueueThread(ShareSessionThread):
         self.name = f"EnqueueThread: {who}"
         self.daemon = True
         self.error: BaseException | None = None
+        self.interruption: BaseException | None = None
         self._who = who
         self._dataflow = dataflow
         self._passes = WholePasses(dataflow) if needs_whole_passes else dataflow
@@ -216,11 +219,17 @@ class EnqueueThread(ShareSessionThread):
         self._was_told_to_stop = True
         self._buffer.stop()
         _run_if_open(self._sess, self._ops.cancel)
-        self.join(_JOIN_SECONDS)
+        # After an interruption the DataFlow is known to hang.
+        self.join(_JOIN_SECONDS if self.interruption is None else 0)
         if self.is_alive():
             logger.warning(
                 f"{self._who}: the DataFlow {type(self._dataflow).__name__} does not return; its thread is left behind."
             )
+
+    def interrupt(self) -> None:
+        """Close the queue, so that a run that waits for a datapoint fails. Called in another thread."""
+        self.interruption = interrupted(self._who)
+        _run_if_open(self._sess, self._ops.cancel)
 
     def retire(self) -> None:
         """Make both threads end after what they are doing, and leave the queue open for another thread."""

@@ -84,6 +84,10 @@ class QueueInput(FeedfreeInput):
         self.thread = self._make_thread()
         self.thread.start()
 
+    def has_datapoints(self) -> bool:
+        """Tell whether datapoints wait in the queue, while training."""
+        return bool(self.thread._sess.run(self._queue_size))
+
     def _drain(self, session: Any) -> None:
         for _ in range(int(session.run(self._queue_size))):
             session.run(self._dequeue_for_reset)
@@ -218,7 +222,11 @@ class _RunThread(Callback):
 
     def background_error(self) -> BaseException | None:
         self._error_was_seen = True
-        return self._source.thread.error
+        return self._source.thread.error or self._source.thread.interruption
+
+    def interrupt(self) -> None:
+        if not self._source.has_datapoints():
+            self._source.thread.interrupt()
 
 
 class _UpdateEachStep(Callback):

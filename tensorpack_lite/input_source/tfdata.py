@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from queue import SimpleQueue
 from typing import Any, Iterator, Sequence
 
-from ..compat import TF_VERSION, tensorflow
+from ..compat import TF_VERSION, ensure_graph_mode, tensorflow
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow, DataFlowTerminated
 from ..loop.callback import Callback
+from ..loop.interrupt import interrupted
 from ..utils.errors import type_error
 from .base import FeedfreeInput
 from .datapoint import DatapointConverter, iterate_named
@@ -32,6 +35,10 @@ class TFDatasetInput(FeedfreeInput):
         ValueError: in `setup`: another number of components, or a shape that cannot be the input's.
         Exception: in a run: whatever the DataFlow raises, with its name in the text.
 
+    Note: a DataFlow is read in a thread of its own, so that Ctrl-C ends a training that waits for it. TensorFlow cannot cancel
+    a run that waits for a `tf.data.Dataset`, least of all for Python code in one: there Ctrl-C takes effect when the next element
+    comes, and a second Ctrl-C closes the session.
+
     tensorpack: same; there one-component datasets do not work, and none on TF 2.
     """
 
@@ -40,6 +47,7 @@ class TFDatasetInput(FeedfreeInput):
             raise type_error("TFDatasetInput", "a tf.data.Dataset or a DataFlow", dataset)
         self._source = dataset
         self._error: BaseException | None = None
+        self._reader: _Reader | None = None
 
     @property
     def error(self) -> BaseException | None:
@@ -60,9 +68,10 @@ class TFDatasetInput(FeedfreeInput):
         convert = DatapointConverter("TFDatasetInput", self._signature)
 
         def generate() -> Iterator[Any]:  # pragma: no cover (TensorFlow's threads run it, unseen by coverage)
+            self._stop_reading()
+            self._reader = _Reader(map(convert, iterate_named(dataflow, "TFDatasetInput", dataflow)))
             try:
-                for datapoint in iterate_named(dataflow, "TFDatasetInput", dataflow):
-                    yield tuple(convert(datapoint))
+                yield from map(tuple, self._reader)
             except DataFlowTerminated:
                 return
             except GeneratorExit:  # the dataset lets go of this generator
@@ -72,6 +81,11 @@ class TFDatasetInput(FeedfreeInput):
                 raise
 
         return _from_generator(generate, self._signature)
+
+    def _stop_reading(self) -> None:
+        if self._reader is not None:
+            self._reader.stop()
+            self._reader = None
 
     @staticmethod
     def dataflow_to_dataset(df: DataFlow, types: Sequence[Any]) -> Any:
@@ -87,6 +101,7 @@ class TFDatasetInput(FeedfreeInput):
 
         tensorpack: same.
         """
+        ensure_graph_mode()
         df.reset_state()
         specs = [tensorflow.TensorSpec(None, dtype, f"component{i}") for i, dtype in enumerate(types)]
         return _from_generator(lambda: (tuple(datapoint) for datapoint in df), specs)
@@ -143,13 +158,56 @@ class TFDatasetInput(FeedfreeInput):
 
 
 class _DatasetCallback(Callback):
-    """Knows what went wrong in the DataFlow."""
+    """Knows what went wrong in the DataFlow, and stops reading it."""
 
     def __init__(self, source: TFDatasetInput) -> None:
         self._source = source
 
     def background_error(self) -> BaseException | None:
         return self._source.error
+
+    def interrupt(self) -> None:
+        if self._source._reader is not None:
+            self._source._reader.interrupt()
+
+    def _after_train(self) -> None:
+        self._source._stop_reading()
+
+
+class _Reader(Iterator[Any]):
+    """
+    An iterator whose items are read in a thread of its own, each when it is asked for.
+
+    TensorFlow cannot cancel a run that waits for a Python generator. The generator waits here instead, where `interrupt`
+    reaches it.
+    """
+
+    def __init__(self, items: Iterator[Any]) -> None:
+        self._requests: SimpleQueue[bool] = SimpleQueue()
+        self._answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+        threading.Thread(target=self._read, args=(items,), name="TFDatasetInput", daemon=True).start()
+
+    def __next__(self) -> Any:
+        self._requests.put(True)
+        item, error = self._answers.get()
+        if error is not None:
+            raise error
+        return item
+
+    def stop(self) -> None:
+        """Let the thread end when it has read the present item."""
+        self._requests.put(False)
+
+    def interrupt(self) -> None:
+        """Make the request that waits fail; called in another thread."""
+        self._answers.put((None, interrupted("TFDatasetInput")))
+
+    def _read(self, items: Iterator[Any]) -> None:
+        while self._requests.get():
+            try:
+                self._answers.put((next(items), None))
+            except BaseException as error:  # noqa: BLE001 (raised where the item was asked for)
+                self._answers.put((None, error))
 
 
 def _from_generator(generate: Any, signature: Sequence[Any]) -> Any:

@@ -165,6 +165,13 @@ class Callback:
             state: what `state_dict` returned when the checkpoint was saved; never None.
         """
 
+    def interrupt(self) -> None:
+        """
+        Make a run of the session that waits for this callback's data fail: Ctrl-C has come.
+
+        Called in another thread, only while the main thread waits. `background_error` then returns a KeyboardInterrupt.
+        """
+
     # What everybody may ask ------------------------------------------------------------------------------------------
     @property
     def chief_only(self) -> bool:
@@ -287,6 +294,10 @@ class ProxyCallback(Callback):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Hand the state to the inner callback."""
         self.cb.load_state_dict(state)
+
+    def interrupt(self) -> None:
+        """Pass on."""
+        self.cb.interrupt()
 
     def __str__(self) -> str:
         return f"Proxy-{self.cb}"

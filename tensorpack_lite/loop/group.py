@@ -156,6 +156,11 @@ class Callbacks(Callback):
         errors = (cb.background_error() for cb in self.cbs)
         return next((error for error in errors if error is not None), None)
 
+    def interrupt(self) -> None:
+        """Interrupt each callback."""
+        for cb in self.cbs:
+            cb.interrupt()
+
     def get_hooks(self) -> list[Any]:
         """Make one `SessionRunHook` for each callback, in order."""
         return [CallbackToHook(cb) for cb in self.cbs]

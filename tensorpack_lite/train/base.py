@@ -13,6 +13,7 @@ from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
 from ..loop.group import Callbacks
+from ..loop.interrupt import InterruptWatch
 from ..loop.place import Place
 from ..loop.session import HookedSession
 from ..loop.state import StopTraining, TrainLoop
@@ -209,7 +210,8 @@ class Trainer:
             Exception: whatever the data, a callback or a step raised. `StopTraining` and `OutOfRangeError` are no
                 errors: they end training.
         """
-        with self.sess.as_default(), Shutdown(self):
+        watch = InterruptWatch(self._callbacks.interrupt, self.sess.close)
+        with self.sess.graph.as_default(), self.sess.as_default(), Shutdown(self), watch:
             self.loop.config(steps_per_epoch, starting_epoch, max_epoch)
             self._read_global_step()
             continue_from(self, self._find_place())
@@ -305,7 +307,7 @@ class Trainer:
         Raises:
             KeyError: no such name; names the nearest ones.
         """
-        graph = tf.get_default_graph()
+        graph = tf.get_default_graph() if self.sess is None else self.sess.graph
         op_name, tensor_name = get_op_tensor_name(name)
         if name != tensor_name and not find_name(graph, op_name).outputs:
             return find_name(graph, op_name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -107,3 +108,53 @@ class TestProcess:
         assert "planted" in output.splitlines()[-1], output
         assert "AFTER_TRAIN" in output
         assert "RETURNED" not in output
+
+
+class TestWaitingForData:
+    """What `fakes/interrupt_script.py` reports: trainings whose main thread waits inside TensorFlow get one Ctrl-C."""
+
+    QUICK = ["queue", "staging_first", "dataset", "inference"]
+    OTHERS = [
+        "feed", "batch_queue", "staging", "staging_dataset", "zmq", "replicated", "parameter_server", "async",
+        "inference_dataset", "data_parallel_inference",
+    ]  # fmt: skip
+
+    @staticmethod
+    def report(tmp_path, cases):
+        script = os.path.join(os.path.dirname(os.path.dirname(__file__)), "fakes", "interrupt_script.py")
+        package = os.path.dirname(os.path.dirname(os.path.abspath(loop.__file__)))
+        output = subprocess.check_output(
+            [sys.executable, script, *cases],
+            stderr=subprocess.DEVNULL,
+            cwd=str(tmp_path),
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": os.path.dirname(package)},
+            timeout=300,
+        )
+        return json.loads(output.splitlines()[-1])
+
+    @pytest.mark.parametrize(
+        "cases",
+        [pytest.param(QUICK, marks=pytest.mark.slow), pytest.param(OTHERS, marks=pytest.mark.full)],
+        ids=["quick", "others"],
+    )
+    def test_ctrl_c(self, tmp_path, cases):
+        """The first Ctrl-C ends training with KeyboardInterrupt, and callbacks can use the session in after_train."""
+        for case, result in self.report(tmp_path, cases).items():
+            output = result["output"]
+            assert "RAISED KeyboardInterrupt" in output, (case, output)
+            assert "AFTER_TRAIN" in output, (case, output)
+            assert "RETURNED" not in output, (case, output)
+            assert "SIGINT default_int_handler -1" in output, (case, output)
+
+    @pytest.mark.slow
+    def test_handler_of_the_user(self, tmp_path):
+        """The user's handler is called once, in the main thread. What it raises ends training; else a KeyboardInterrupt does."""
+        expected = {
+            "raising_handler": "ZeroDivisionError", "exit_handler": "SystemExit", "quiet_handler": "KeyboardInterrupt",
+        }  # fmt: skip
+        for case, result in self.report(tmp_path, expected).items():
+            output = result["output"]
+            assert f"RAISED {expected[case]}" in output, (case, output)
+            assert 1 == output.count("HANDLER"), (case, output)
+            assert "AFTER_TRAIN" in output, (case, output)
+            assert f"SIGINT {case} -1" in output, (case, output)
