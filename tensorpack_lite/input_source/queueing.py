@@ -225,7 +225,7 @@ class _RunThread(Callback):
         return self._source.thread.error or self._source.thread.interruption
 
     def interrupt(self) -> None:
-        if not self._source.has_datapoints():
+        if self._source.thread.is_alive() and not self._source.has_datapoints():
             self._source.thread.interrupt()
 
 

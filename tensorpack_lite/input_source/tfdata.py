@@ -185,11 +185,14 @@ class _Reader(Iterator[Any]):
     def __init__(self, items: Iterator[Any]) -> None:
         self._requests: SimpleQueue[bool] = SimpleQueue()
         self._answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+        self._is_asked = False
         threading.Thread(target=self._read, args=(items,), name="TFDatasetInput", daemon=True).start()
 
     def __next__(self) -> Any:
+        self._is_asked = True
         self._requests.put(True)
         item, error = self._answers.get()
+        self._is_asked = False
         if error is not None:
             raise error
         return item
@@ -199,8 +202,9 @@ class _Reader(Iterator[Any]):
         self._requests.put(False)
 
     def interrupt(self) -> None:
-        """Make the request that waits fail; called in another thread."""
-        self._answers.put((None, interrupted("TFDatasetInput")))
+        """Make a request that waits fail; called in another thread."""
+        if self._is_asked:
+            self._answers.put((None, interrupted("TFDatasetInput")))
 
     def _read(self, items: Iterator[Any]) -> None:
         while self._requests.get():
