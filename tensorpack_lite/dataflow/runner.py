@@ -94,8 +94,8 @@ class MultiProcessRunnerZMQ(_ProcessRunner):
     Args:
         ds: the DataFlow. With the start methods spawn and forkserver it must be picklable.
         num_proc: how many workers.
-        hwm: how far a worker runs ahead: it makes at most so many datapoints that are not sent yet, and has at most
-            so many messages, and at most 16, on their way. A message is one datapoint, or up to 64 small ones.
+        hwm: how far a worker runs ahead: at most `hwm` datapoints wait to be sent (the worker holds one more), and at
+            most `hwm` messages, and at most 16, are on their way. A message is one datapoint, or up to 64 small ones.
 
     Raises:
         ValueError: `num_proc` or `hwm` is below 1.
@@ -132,7 +132,8 @@ class MultiProcessRunner(_ProcessRunner):
 
     Args:
         ds: the DataFlow. With the start methods spawn and forkserver it must be picklable.
-        num_prefetch: how many datapoints all workers together make ahead, beside those on their way.
+        num_prefetch: how many datapoints wait to be sent, in all workers together; each worker holds one more, and
+            others are on their way.
         num_proc: how many workers.
 
     Raises:

@@ -8,21 +8,19 @@ Out: the datapoints of several such DataFlows, in the order in which they got re
 from __future__ import annotations
 
 import os
-import queue
 import threading
 import weakref
-from collections import deque
 from typing import Any, Callable, Iterator
 
 from ..utils import logger
 from ..utils.errors import type_error
+from ..utils.handoff import HandoffQueue
 from .base import DataFlow, Datapoint, NotResetError, require_dataflow, reset_each_once
 from .failure import stage_error
 from .repeat import RepeatedData
 
 __all__ = ["MultiThreadPrefetchData", "MultiThreadRunner"]
 
-_WAKE = object()  # a datapoint that is none: look at the list of errors
 _JOIN_SECONDS = 5  # how long to wait for a DataFlow that is under way when its thread is stopped
 
 
@@ -104,13 +102,11 @@ MultiThreadPrefetchData = MultiThreadRunner  # tensorpack's name of old
 
 
 class _Threads:
-    """The threads, and the bounded queue between them and the consumer. Knows nothing of the runner."""
+    """The threads, and the bounded queue between them and the consumer. Holds no reference to the runner."""
 
     def __init__(self, dataflows: list[DataFlow], num_prefetch: int) -> None:
-        self._ready: Any = queue.SimpleQueue()
-        self._free = threading.Semaphore(num_prefetch)
-        self._errors: deque[tuple[int, BaseException]] = deque()
-        self._stopped = False
+        self._ready: HandoffQueue[Datapoint] = HandoffQueue(num_prefetch)
+        self._owner = os.getpid()
         self._threads = [
             threading.Thread(
                 target=self._run, args=(index, ds), name=f"MultiThreadRunner-{index}", daemon=True
@@ -122,41 +118,30 @@ class _Threads:
 
     def take(self) -> Datapoint:
         """Wait for the next datapoint, or raise the first error of a thread."""
-        if not self._errors:
-            datapoint = self._ready.get()
-            if datapoint is not _WAKE:
-                self._free.release()
-                return datapoint
-            self._ready.put(_WAKE)  # for whoever else waits
-        index, error = self._errors[0]
-        self._let_go()
-        where = f"MultiThreadRunner: its DataFlow failed in worker {index} of {len(self._threads)} (pid {os.getpid()})"
-        raise stage_error(error, where)
+        taken = self._ready.take()
+        if taken:
+            return taken[0]
+        assert self._ready.error is not None, "bug: the threads were stopped while somebody iterates"
+        raise self._ready.error
 
     def stop(self) -> None:
-        """End the threads and wait for them."""
-        self._let_go()
+        """Stop the threads and wait for them."""
+        if os.getpid() != self._owner:
+            return  # in a fork of the owner the threads do not run, and one of them may have held the queue's lock
+        self._ready.stop()
+        if threading.current_thread() in self._threads:
+            return  # the last reference was dropped in a worker, which the others may be waiting for
         for thread in self._threads:
-            if thread is threading.current_thread():  # the last reference was dropped in the worker itself
-                continue
             thread.join(_JOIN_SECONDS)
             if thread.is_alive():
                 logger.warning(f"{thread.name}: its DataFlow does not yield; its thread is left behind.")
 
-    def _let_go(self) -> None:
-        """Let the threads end as soon as they have their next datapoint."""
-        self._stopped = True
-        for _ in self._threads:
-            self._free.release()
-
     def _run(self, index: int, ds: DataFlow) -> None:
         try:
             for datapoint in RepeatedData(ds, -1):
-                self._free.acquire()
-                if self._stopped:
+                if not self._ready.put([datapoint]):
                     return
-                self._ready.put(datapoint)
                 del datapoint  # not kept alive while this thread makes or awaits the next one
         except BaseException as error:  # noqa: BLE001 (the consumer raises it, whatever it is)
-            self._errors.append((index, error))
-            self._ready.put(_WAKE)
+            where = f"MultiThreadRunner: its DataFlow failed in worker {index} of {len(self._threads)} (pid {self._owner})"
+            self._ready.stop(stage_error(error, where))

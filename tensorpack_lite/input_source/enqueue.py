@@ -8,9 +8,10 @@ more: a DataFlow may give its next datapoint only after training has used the on
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections import deque
-from typing import Any, Callable, Sequence
+from operator import itemgetter
+from typing import Any, Callable, Deque, Sequence, Tuple
 
 from ..compat import private
 from ..compat import tfv1 as tf
@@ -19,88 +20,36 @@ from ..dataflow.repeat import RepeatedData
 from ..loop.interrupt import interrupted
 from ..utils import logger
 from ..utils.concurrency import ShareSessionThread
+from ..utils.handoff import HandoffQueue
 from .datapoint import Arrays, DatapointConverter, iterate_named
 from .whole_passes import WholePasses
 
-__all__ = ["DatapointBuffer", "EnqueueOps", "EnqueueThread"]
+__all__ = ["EnqueueOps", "EnqueueThread", "take_chunk"]
 
 _CHUNKS = (16, 4, 1)
 _SMALL_NBYTES = 1 << 16  # a datapoint up to this size is enqueued together with others
-_MAX_WAITING = 64
-_MAX_WAITING_NBYTES = 1 << 22
+_MAX_WAITING_NBYTES = (
+    64 * _SMALL_NBYTES
+)  # between the two threads; a smaller datapoint counts as _SMALL_NBYTES
 _JOIN_SECONDS = 2.0
 
+SizedArrays = Tuple[int, Arrays]
 
-class DatapointBuffer:
+
+def take_chunk(waiting: Deque[SizedArrays]) -> list[SizedArrays]:
     """
-    A short line of datapoints between the thread that reads them and the one that enqueues them.
+    Remove from the left the datapoints for one call: 16, 4 or 1 small ones, or a large one.
 
-    It holds up to 64 datapoints or 4 MB, and always takes one when it is empty.
+    Args:
+        waiting: datapoints with their sizes; at least one.
     """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._came = threading.Condition(self._lock)
-        self._went = threading.Condition(self._lock)
-        self._line: deque[tuple[int, Arrays]] = deque()
-        self._nbytes = 0
-        self._taker_waits = False  # asking this is cheaper than notifying nobody
-        self._ended = False
-        self._stopped = False
-
-    def put(self, datapoint: Arrays) -> bool:
-        """Append a datapoint, after waiting for room; returns whether to go on."""
-        nbytes = 0
-        for array in datapoint:
-            nbytes += array.nbytes
-        with self._lock:
-            while self._line and not self._stopped and not self._has_room(nbytes):
-                self._went.wait()
-            self._line.append((nbytes, datapoint))
-            self._nbytes += nbytes
-            if self._taker_waits:
-                self._came.notify()
-            return not self._stopped
-
-    def take(self) -> list[Arrays]:
-        """Wait for a datapoint, then take as many as make a chunk; returns [] when there will be no more."""
-        with self._lock:
-            while not (self._line or self._ended or self._stopped):
-                self._taker_waits = True
-                self._came.wait()
-            self._taker_waits = False
-            if self._stopped:
-                return []
-            taken = [self._line.popleft() for _ in range(self._chunk_size())]
-            self._nbytes -= sum(nbytes for nbytes, _ in taken)
-            # not sooner: each time the reader wakes costs a turn of the lock
-            if len(self._line) <= _MAX_WAITING // 4:
-                self._went.notify()
-            return [datapoint for _, datapoint in taken]
-
-    def end(self) -> None:
-        """Say that no datapoint will follow."""
-        with self._lock:
-            self._ended = True
-            self._came.notify()
-
-    def stop(self) -> None:
-        """Forget what waits, and let both threads go."""
-        with self._lock:
-            self._stopped = True
-            self._came.notify()
-            self._went.notify()
-
-    def _has_room(self, nbytes: int) -> bool:
-        return len(self._line) < _MAX_WAITING and self._nbytes + nbytes <= _MAX_WAITING_NBYTES
-
-    def _chunk_size(self) -> int:
-        num_small = 0
-        for nbytes, _ in self._line:
-            if nbytes > _SMALL_NBYTES or num_small == _CHUNKS[0]:
-                break
-            num_small += 1
-        return next((size for size in _CHUNKS if size <= num_small), min(len(self._line), 1))
+    num_small = 0
+    for size, _ in itertools.islice(waiting, _CHUNKS[0]):
+        if size > _SMALL_NBYTES:
+            break
+        num_small += 1
+    length = next((length for length in _CHUNKS if length <= num_small), 1)
+    return [waiting.popleft() for _ in range(length)]
 
 
 class EnqueueOps:
@@ -180,7 +129,7 @@ class EnqueueThread(ShareSessionThread):
         self._passes = WholePasses(dataflow) if needs_whole_passes else dataflow
         self._convert = DatapointConverter(who, signature)
         self._ops = ops
-        self._buffer = DatapointBuffer()
+        self._buffer: HandoffQueue[SizedArrays] = HandoffQueue(_MAX_WAITING_NBYTES, itemgetter(0), take_chunk)
         self._reader = threading.Thread(target=self._read, name=f"{self.name}, reading", daemon=True)
         self._leaves_queue_open = False
         self._was_told_to_stop = False
@@ -246,13 +195,15 @@ class EnqueueThread(ShareSessionThread):
                 call = calls.get(len(part))
                 if call is None:
                     call = calls[len(part)] = self._ops.make_call(session, len(part))
-                call(*[array for datapoint in part for array in datapoint])
+                call(*[array for _, datapoint in part for array in datapoint])
 
     def _read(self) -> None:
         try:
             with self.default_sess():
                 for datapoint in iterate_named(RepeatedData(self._passes, -1), self._who, self._dataflow):
-                    if not self._buffer.put(self._convert(datapoint)):
+                    arrays = self._convert(datapoint)
+                    size = max(_SMALL_NBYTES, sum(array.nbytes for array in arrays))
+                    if not self._buffer.put([(size, arrays)]):
                         return
         except DataFlowTerminated:
             logger.info(f"{self._who}: the DataFlow {type(self._dataflow).__name__} was terminated.")
@@ -285,7 +236,7 @@ def _is_closed(error: Exception) -> bool:
     return isinstance(error, RuntimeError) and "closed" in str(error).lower()
 
 
-def _split(chunk: list[Arrays], size: int) -> list[list[Arrays]]:
+def _split(chunk: list[SizedArrays], size: int) -> list[list[SizedArrays]]:
     if len(chunk) <= size:
         return [chunk]
     return [chunk[i : i + 1] for i in range(len(chunk))]

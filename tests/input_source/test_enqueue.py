@@ -1,85 +1,68 @@
-"""The line of datapoints between two threads, and how many of them go with one call."""
+"""The two threads of a QueueInput: how far they read ahead, and how many datapoints go into one call."""
 
 from __future__ import annotations
 
 import threading
+from collections import deque
 
 import numpy as np
 import pytest
 
 from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.input_source.enqueue import DatapointBuffer, EnqueueOps
+from tensorpack_lite.dataflow.raw import DataFromGenerator
+from tensorpack_lite.input_source.enqueue import EnqueueOps, EnqueueThread, take_chunk
 
 SMALL = np.zeros(8, "uint8")
 LARGE = np.zeros(1 << 17, "uint8")
 
 
-def filled(*arrays):
-    buffer = DatapointBuffer()
-    for array in arrays:
-        assert buffer.put([array])
-    return buffer
+def waiting(*arrays):
+    """Datapoints with their sizes, as they wait for the thread that enqueues them."""
+    return deque((array.nbytes, [array]) for array in arrays)
 
 
-class TestDatapointBuffer:
-    @pytest.mark.parametrize(("waiting", "taken"), [(1, 1), (3, 1), (4, 4), (15, 4), (16, 16), (40, 16)])
-    def test_takes_what_waits_in_chunks(self, waiting, taken):
-        """16, 4 or 1: the largest that does not wait for more."""
-        assert taken == len(filled(*[SMALL] * waiting).take())
+class TestTakeChunk:
+    @pytest.mark.parametrize(("num_waiting", "taken"), [(1, 1), (3, 1), (4, 4), (15, 4), (16, 16), (40, 16)])
+    def test_takes_what_waits_in_chunks(self, num_waiting, taken):
+        """A chunk has 16, 4 or 1 datapoints: the largest number that does not wait for more."""
+        assert taken == len(take_chunk(waiting(*[SMALL] * num_waiting)))
 
     def test_large_ones_go_alone(self):
-        """And small ones only up to the next large one."""
-        buffer = filled(LARGE, SMALL, SMALL, SMALL, SMALL, LARGE, SMALL)
-        assert [1, 4, 1, 1] == [len(buffer.take()) for _ in range(4)]
+        """A chunk of small datapoints ends before the next large one."""
+        line = waiting(LARGE, SMALL, SMALL, SMALL, SMALL, LARGE, SMALL)
+        assert [1, 4, 1, 1] == [len(take_chunk(line)) for _ in range(4)]
 
     def test_order(self):
-        """First in, first out."""
-        buffer = filled(*[np.array([n]) for n in range(20)])
-        assert list(range(20)) == [dp[0][0] for _ in range(2) for dp in buffer.take()]
+        """The first datapoint in is the first one out."""
+        line = waiting(*[np.array([n]) for n in range(20)])
+        assert list(range(20)) == [dp[0][0] for _ in range(2) for _, dp in take_chunk(line)]
 
-    def test_the_end_comes_after_the_last(self):
-        """Then there is nothing, as often as one asks."""
-        buffer = filled(SMALL)
-        buffer.end()
-        assert [1, 0, 0] == [len(buffer.take()) for _ in range(3)]
 
-    def test_stop_drops_everything(self):
-        """Nothing can be taken, and the reader is told to give up."""
-        buffer = filled(SMALL)
-        buffer.stop()
-        assert [] == buffer.take()
-        assert not buffer.put([SMALL])
-
+class TestReadingAhead:
     @pytest.mark.parametrize(("array", "room"), [(SMALL, 64), (np.zeros(1 << 20, "uint8"), 4)])
-    def test_a_full_line_waits(self, array, room):
-        """For at most 64 datapoints or 4 MB; taking wakes the one who waits, stopping as well."""
-        buffer = filled(*[array] * room)
-        put = threading.Event()
+    def test_how_far(self, sess, array, room):
+        """At most 64 datapoints or 4 MB wait for the queue; the reader holds one more."""
+        queue = tf.FIFOQueue(1, [tf.uint8])
+        spec = TensorSpec(array.shape, tf.uint8, "x")
+        pulled = threading.Semaphore(0)
 
-        def put_one_more():
-            buffer.put([array])
-            put.set()
+        def endless():
+            while True:
+                pulled.release()
+                yield [array]
 
-        thread = threading.Thread(target=put_one_more)
-        thread.start()
-        assert not put.wait(0.05)
-        for _ in range(room):
-            if put.is_set():
-                break
-            buffer.take()
-        assert put.wait(5)
-        thread.join()
-
-    def test_stop_wakes_a_reader_that_waits(self):
-        """Its put says no."""
-        buffer = filled(*[SMALL] * 64)
-        answers = []
-        thread = threading.Thread(target=lambda: answers.append(buffer.put([SMALL])))
-        thread.start()
-        buffer.stop()
-        thread.join(5)
-        assert [False] == answers
+        ops = EnqueueOps(queue, [tf.placeholder(spec.dtype, spec.shape, name="x")])
+        thread = EnqueueThread("QueueInput", DataFromGenerator(endless), [spec], ops)
+        with sess.as_default():
+            thread.start()
+        for _ in range(1 + 1 + room + 1):  # in the queue, being enqueued, waiting, held by the reader
+            assert pulled.acquire(timeout=60)
+        for _ in range(ops.max_chunk - 1):  # a chunk may hold more than the one datapoint that finds no room
+            pulled.acquire(timeout=0.1)
+        assert not pulled.acquire(timeout=0.1)
+        thread.stop()
+        assert not thread.is_alive()
 
 
 class TestEnqueueOps:

@@ -32,7 +32,7 @@ class Settings(NamedTuple):
 
     Attributes:
         num_slots: how many messages each may have on their way, 2 to 16.
-        max_ahead: how many datapoints each may make before they are sent; 0: no limit.
+        max_ahead: how many datapoints may wait in each to be sent; it holds one more. 0: no limit.
         chunk_length: how many small datapoints go into one message.
         patience: for how many seconds `max_ahead` holds; None: for ever. See WorkerSetup.
     """

@@ -1,8 +1,8 @@
 """
-What runs in a worker process: it makes datapoints, sends them, and never fails in silence.
+The code that runs in a worker process: it makes datapoints and sends them, or the error that it met.
 
-Two threads: the main one makes datapoints, the other sends what is there. So datapoints that come fast travel many at
-a time, and one that comes after a second is not held back for its neighbours.
+The main thread makes datapoints; a second thread sends those that wait in a queue between the two. Datapoints that are
+made fast therefore travel many at a time, and a datapoint that took a second is not held back for the next one.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ import sys
 import threading
 import time
 from collections import deque
+from functools import partial
 from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
 
 import numpy as np
 
 from ...utils.concurrency import enable_death_signal
+from ...utils.handoff import HandoffQueue
 from ...utils.utils import WorkerStream, enter_worker_stream
 from .channel import ChannelClosed, Writer
 from .errors import describe_error
 
 __all__ = [
-    "CHUNK_BYTES", "CHUNK_LENGTH", "FOLLOWED_EXIT_CODE", "Outbox", "Task", "WorkerSetup", "run_worker", "take_chunk",
+    "CHUNK_BYTES", "CHUNK_LENGTH", "FOLLOWED_EXIT_CODE", "Task", "WorkerSetup", "run_worker", "take_chunk",
 ]  # fmt: skip
 
 CHUNK_LENGTH = 64
@@ -42,10 +44,10 @@ class WorkerSetup(NamedTuple):
         number: of the worker in its stage.
         stream: its random streams.
         num_slots: how many messages it may have on their way.
-        max_ahead: how many datapoints it may make before they are sent; 0: no limit.
+        max_ahead: how many datapoints may wait to be sent, in addition to the one that it makes; 0: no limit.
         chunk_length: how many small datapoints go into one message.
-        patience: how many seconds it waits for `max_ahead` before it makes more after all; None: for ever. A worker that
-            is also fed from outside must not wait for ever: who feeds it might be waiting for it.
+        patience: how many seconds it waits, with a new datapoint, while `max_ahead` others wait to be sent; None: no
+            limit. A worker that also receives input needs a limit, otherwise producer and worker can deadlock.
         parent_pid: the process that must be its parent; 0: not known beforehand (forkserver).
         dies_with_thread: whether the thread that starts it lives as long as the process, so that Linux may watch it.
     """
@@ -92,88 +94,22 @@ def run_worker(setup: WorkerSetup, connection: Any, task: Task) -> None:
     """
     _live_and_die_with_parent(setup)
     enter_worker_stream(setup.stream)
-    outbox = Outbox(setup.max_ahead, setup.chunk_length, setup.patience)
-    sender = threading.Thread(target=_send_all, args=(outbox, setup, connection, task), daemon=True)
+    home = Writer(connection, setup.who, setup.num_slots)
+    outbox: HandoffQueue[Any] = HandoffQueue(
+        setup.max_ahead, remove=partial(take_chunk, max_length=setup.chunk_length)
+    )
+    sender = threading.Thread(target=_send_all, args=(outbox, home, setup, task), daemon=True)
     sender.start()
     try:
         for datapoints in task.make(*task.args):
-            if not outbox.put(datapoints):
+            if not outbox.put(datapoints, setup.patience):
                 break
-        outbox.end(None)
-    except ChannelClosed:
-        outbox.follow()
-    except BaseException as error:  # noqa: BLE001 (it is raised in the process that started this one)
+        outbox.end()
+    except BaseException as error:  # noqa: BLE001 (the sender passes it on to the process that started this one)
         outbox.end(error)
     sender.join()
-    if outbox.followed:
+    if isinstance(outbox.error, ChannelClosed):
         sys.exit(FOLLOWED_EXIT_CODE)
-
-
-class Outbox:
-    """
-    Datapoints that wait to be sent, from the thread that makes them to the one that sends.
-
-    Args:
-        max_length: `put` returns only when fewer are there; 0: at once.
-        chunk_length: how many `take` takes at most.
-        patience: for how many seconds `put` waits at most; None: for ever.
-
-    Attributes:
-        error: what it ended with, or None.
-        followed: whether it ended because another worker did.
-    """
-
-    def __init__(self, max_length: int, chunk_length: int, patience: float | None = None) -> None:
-        self._patience = patience
-        self._max_length = max_length
-        self._chunk_length = chunk_length
-        self._items: deque[Any] = deque()
-        self._changed = threading.Condition()
-        self._taker_waits = False
-        self._is_open = True
-        self.error: BaseException | None = None
-        self.followed = False
-
-    def put(self, datapoints: list[Any]) -> bool:
-        """Add datapoints; False when nobody takes them any more."""
-        # adding to a deque needs no lock; the lock is only for waiting and waking
-        self._items.extend(datapoints)
-        if self._taker_waits:
-            with self._changed:
-                self._changed.notify_all()
-        if self._max_length and len(self._items) >= self._max_length:
-            with self._changed:
-                while len(self._items) >= self._max_length and self._is_open:
-                    if not self._changed.wait(self._patience):
-                        break
-        return self._is_open
-
-    def end(self, error: BaseException | None) -> None:
-        """Say that no more will come, and why."""
-        with self._changed:
-            self._is_open = False
-            self.error = error
-            self._changed.notify_all()
-
-    def follow(self) -> None:
-        """End because a worker that this one works with is gone; it is missed where it was started."""
-        self.followed = True
-        self.end(None)
-
-    def take(self) -> list[Any]:
-        """Return what waits, as much as goes into one message; wait for it. Empty at the end."""
-        if not self._items:
-            with self._changed:
-                self._taker_waits = True  # said before looking again: nothing can be added unseen
-                while not self._items and self._is_open:
-                    self._changed.wait()
-                self._taker_waits = False
-        was_full = self._max_length and len(self._items) >= self._max_length
-        chunk = take_chunk(self._items, self._chunk_length)
-        if was_full:
-            with self._changed:
-                self._changed.notify_all()
-        return chunk
 
 
 def take_chunk(items: deque[Any], max_length: int) -> list[Any]:
@@ -232,26 +168,19 @@ class _AnyOf:
             self._selector.select()
 
 
-def _send_all(outbox: Outbox, setup: WorkerSetup, connection: Any, task: Task) -> None:
-    """Send until there is no more; then the error, if there was one."""
-    home = Writer(connection, setup.who, setup.num_slots)
+def _send_all(outbox: HandoffQueue[Any], home: Writer, setup: WorkerSetup, task: Task) -> None:
+    """Send datapoints until the outbox has ended; then send the error, if there is one."""
     road: Any = home
-    if task.targets:
-        road = _AnyOf([Writer(target, setup.who, setup.num_slots) for target in task.targets])
-    error: BaseException | None = None
     try:
-        while True:
-            chunk = outbox.take()
-            if not chunk:
-                break
+        if task.targets:
+            road = _AnyOf([Writer(target, setup.who, setup.num_slots) for target in task.targets])
+        for chunk in iter(outbox.take, []):
             road.send(chunk)
-        error = outbox.error
-    except ChannelClosed:
-        outbox.follow()
-        return
-    except BaseException as failure:  # noqa: BLE001 (a datapoint that cannot be sent: raised where it is awaited)
-        outbox.end(None)
-        error = failure
+    except BaseException as failure:  # noqa: BLE001 (a datapoint cannot be sent, or nobody is there to receive it)
+        outbox.stop(failure)
+    error = outbox.error
+    if isinstance(error, ChannelClosed):
+        return  # the worker that closed the channel is missed by the process that started both
     try:
         if error is not None:
             name = f"{setup.who}: worker {setup.number} (pid {os.getpid()}), {task.where}"

@@ -1,0 +1,284 @@
+"""The bounded queue between producer threads and consumer threads."""
+
+from __future__ import annotations
+
+import gc
+import random
+import sys
+import threading
+import time
+
+import pytest
+
+from tensorpack_lite.utils.handoff import HandoffQueue
+
+SECONDS = 60  # a thread that takes longer than this to end is deadlocked
+
+
+@pytest.fixture
+def frequent_switches():
+    """Threads take turns as often as the interpreter can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def start(function, *args):
+    """Run a function in a daemon thread."""
+    thread = threading.Thread(target=function, args=args, daemon=True)
+    thread.start()
+    return thread
+
+
+def join(threads):
+    """Wait for threads; a deadlock fails the test instead of hanging it."""
+    deadline = time.monotonic() + SECONDS
+    for thread in threads:
+        thread.join(max(0, deadline - time.monotonic()))
+    assert not any(thread.is_alive() for thread in threads), "deadlock"
+
+
+def wait_until(condition):
+    """Wait for what another thread does."""
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def some(items):
+    """Remove up to three items."""
+    return [items.popleft() for _ in range(min(3, len(items)))]
+
+
+def hand_over(queue, num_producers, num_consumers, num_items, patience=None):
+    """Send numbers through a queue; returns what each consumer took."""
+    taken = [[] for _ in range(num_consumers)]
+
+    def produce(index):
+        for k in range(num_items):
+            assert queue.put([(index, k)], patience)
+
+    def consume(mine):
+        for items in iter(queue.take, []):
+            mine.extend(items)
+
+    producers = [start(produce, index) for index in range(num_producers)]
+    consumers = [start(consume, mine) for mine in taken]
+    join(producers)
+    queue.end()
+    join(consumers)
+    return taken
+
+
+def shake(seed, max_items):
+    """Hand items over in one random setting; each arrives once, in order if there is one consumer."""
+    draw = random.Random(seed)
+    capacity, producers, consumers = (
+        draw.choice([1, 1, 2, 3, 9]),
+        draw.choice([1, 1, 3]),
+        draw.choice([1, 1, 3]),
+    )
+    queue = HandoffQueue(capacity, remove=draw.choice([None, some]))
+    num_items = draw.randrange(1, max_items)
+    taken = hand_over(queue, producers, consumers, num_items, draw.choice([None, None, 0.0, 1e-5]))
+    everything = [item for mine in taken for item in mine]
+    assert sorted(everything) == [(p, k) for p in range(producers) for k in range(num_items)]
+    if (producers, consumers) == (1, 1):
+        assert everything == sorted(everything)
+
+
+class TestStress:
+    def test_one_producer_and_one_consumer(self, frequent_switches):
+        """They never both sleep: the predecessor of this class deadlocked here after 1,000 to 100,000 items."""
+        assert 4000 == len(hand_over(HandoffQueue(2), 1, 1, 4000)[0])
+
+    @pytest.mark.slow
+    def test_one_producer_and_one_consumer_for_longer(self, frequent_switches):
+        """The same with enough items for the predecessor to deadlock almost always."""
+        for _ in range(30):
+            assert 2000 == len(hand_over(HandoffQueue(2), 1, 1, 2000)[0])
+
+    @pytest.mark.parametrize("seed", range(10))
+    def test_random_settings(self, frequent_switches, seed):
+        """No setting deadlocks, loses an item, or hands one over twice."""
+        shake(seed, 300)
+
+    @pytest.mark.full
+    def test_random_settings_for_two_minutes(self, frequent_switches):
+        """The same with new settings all the time."""
+        deadline, seed = time.monotonic() + 120, 1000
+        while time.monotonic() < deadline:
+            shake(seed, 3000)
+            seed += 1
+
+    @pytest.mark.parametrize("num_threads", [1, 3])
+    def test_stopping_at_any_moment(self, frequent_switches, num_threads):
+        """All threads return, whatever they were doing."""
+        for k in range(60):
+            queue = HandoffQueue(1 + k % 3)
+            threads = [
+                start(lambda q: all(q.put([0]) for _ in iter(int, 1)), queue) for _ in range(num_threads)
+            ]
+            threads += [start(lambda q: all(iter(q.take, [])), queue) for _ in range(num_threads)]
+            time.sleep(k * 1e-5)
+            queue.stop()
+            join(threads)
+
+
+class TestPut:
+    def test_it_waits_while_the_queue_is_full(self):
+        """Taking an item makes room for the next one."""
+        queue = HandoffQueue(2)
+        queue.put([1])
+        queue.put([2])
+        thread = start(queue.put, [3])
+        wait_until(lambda: queue._not_full.num_waiting == 1)
+        assert [1] == queue.take()
+        join([thread])
+        assert [[2], [3]] == [queue.take(), queue.take()]
+
+    def test_several_items_stay_together(self):
+        """They are appended at once, also if they exceed the capacity."""
+        queue = HandoffQueue(2, remove=some)
+        assert queue.put([1, 2, 3, 4])
+        assert [[1, 2, 3], [4]] == [queue.take(), queue.take()]
+
+    def test_sizes(self):
+        """The capacity is a total of sizes; an item larger than the capacity fits an empty queue."""
+        queue = HandoffQueue(10, size_of=len)
+        assert all(queue.put([item], patience=None) for item in ["x" * 50])
+        assert ["x" * 50] == queue.take()
+        queue.put(["x" * 5])
+        queue.put(["x" * 5])
+        thread = start(queue.put, ["y"])
+        wait_until(lambda: queue._not_full.num_waiting == 1)
+        queue.take()
+        join([thread])
+
+    def test_without_a_capacity_it_never_waits(self):
+        """A capacity of 0 means no limit."""
+        queue = HandoffQueue(0)
+        assert all(queue.put([k]) for k in range(1000))
+
+    def test_patience(self):
+        """After the patience the items are appended to a full queue."""
+        queue = HandoffQueue(1)
+        assert [True, True] == [queue.put([k], patience=0.001) for k in range(2)]
+        assert [[0], [1]] == [queue.take(), queue.take()]
+
+    def test_patience_is_one_deadline(self):
+        """Being woken again and again does not prolong it: only the total time counts."""
+        queue = HandoffQueue(1)
+        queue.put([0])
+        thread = start(queue.put, [1], 0.2)
+        began = time.monotonic()
+        while thread.is_alive() and time.monotonic() - began < SECONDS:
+            with queue._lock:
+                queue._not_full.notify_all()
+            thread.join(0.01)
+        assert not thread.is_alive()
+
+
+class TestEnd:
+    def test_waiting_items_can_still_be_taken(self):
+        """Then `take` returns an empty list, as often as it is called."""
+        queue = HandoffQueue(0)
+        queue.put([1])
+        error = ValueError("bad")
+        queue.end(error)
+        assert not queue.put([2])
+        assert [[1], [], []] == [queue.take() for _ in range(3)]
+        assert error is queue.error
+
+    def test_stop_drops_the_waiting_items(self):
+        """It returns them; nothing can be put or taken any more."""
+        queue = HandoffQueue(5)
+        queue.put([1, 2])
+        assert [1, 2] == queue.stop()
+        assert [] == queue.take()
+        assert not queue.put([3])
+        assert [] == queue.stop()
+
+    def test_the_first_error_stays(self):
+        """A later error is usually a consequence of the first one."""
+        queue = HandoffQueue(1)
+        queue.end()
+        errors = [ValueError("first"), ValueError("second")]
+        for error in errors:
+            queue.stop(error)
+        assert errors[0] is queue.error
+
+    @pytest.mark.parametrize("end", [HandoffQueue.end, HandoffQueue.stop])
+    def test_a_waiting_producer_returns(self, end):
+        """Its `put` returns False."""
+        queue, answers = HandoffQueue(1), []
+        queue.put([0])
+        thread = start(lambda: answers.append(queue.put([1])))
+        wait_until(lambda: queue._not_full.num_waiting == 1)
+        end(queue)
+        join([thread])
+        assert [False] == answers
+
+    @pytest.mark.parametrize("end", [HandoffQueue.end, HandoffQueue.stop])
+    def test_waiting_consumers_return(self, end):
+        """All of them, with an empty list."""
+        queue, answers = HandoffQueue(1), []
+        threads = [start(lambda: answers.append(queue.take())) for _ in range(3)]
+        wait_until(lambda: queue._not_empty.num_waiting == 3)
+        end(queue)
+        join(threads)
+        assert [[], [], []] == answers
+
+
+class TestReentrance:
+    @pytest.fixture
+    def only_explicit_collections(self):
+        """The garbage collector runs only when a test calls it."""
+        gc.disable()
+        yield
+        gc.enable()
+
+    def test_a_finalizer_stops_the_queue_in_the_middle_of_a_call(self, only_explicit_collections):
+        """The garbage collector may run anywhere; the thread does not deadlock with itself."""
+
+        class StopsTheQueue:
+            def __init__(self, queue):
+                self.queue, self.me = queue, self
+
+            def __del__(self):
+                self.queue.stop()
+
+        def collect(items):
+            gc.collect()
+            return [items.popleft()]
+
+        queue = HandoffQueue(0, remove=collect)
+        queue.put([1, 2])
+        StopsTheQueue(queue)
+        taken = []
+        join([start(lambda: taken.extend(iter(queue.take, [])))])
+        assert [[1]] == taken
+
+    def test_an_interrupted_consumer_leaves_its_notification_to_another(self):
+        """An exception out of waiting, as Ctrl-C raises it, loses no item for the consumers that still wait."""
+        queue, answers = HandoffQueue(1), []
+        interrupted = threading.Event()
+
+        def interrupt():
+            interrupted.set()
+            raise KeyboardInterrupt
+
+        def take_and_be_interrupted():
+            with pytest.raises(KeyboardInterrupt), queue._lock:
+                queue._not_empty.wait_until(lambda: bool(queue._items) and interrupt())
+
+        first = start(take_and_be_interrupted)
+        wait_until(lambda: queue._not_empty.num_waiting == 1)
+        second = start(lambda: answers.append(queue.take()))
+        wait_until(lambda: queue._not_empty.num_waiting == 2)
+        queue.put([1])
+        join([first, second])
+        assert interrupted.is_set()
+        assert [[1]] == answers
