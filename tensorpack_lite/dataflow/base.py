@@ -30,6 +30,7 @@ __all__ = [
     "DataFlowReentrantGuard",
     "DataFlowTerminated",
     "Datapoint",
+    "InfiniteLengthError",
     "LengthUnknownError",
     "NotResetError",
     "ProxyDataFlow",
@@ -43,11 +44,15 @@ Datapoint = Any  # List[Any] or Dict[Any, Any]; Any, because it is indexed by po
 
 class LengthUnknownError(NotImplementedError, TypeError):
     """
-    There is no answer to `len`, as with a generator.
+    The length of a DataFlow is not known, for example because it reads from a generator.
 
-    It is a NotImplementedError, which is what callers catch, and also a TypeError, which is what `list(df)` expects
-    of an object that cannot tell its length beforehand.
+    It is a NotImplementedError, which callers of tensorpack's `size()` catch, and also a TypeError, which `list(df)` and
+    `tqdm(df)` expect from an object that does not know its length beforehand.
     """
+
+
+class InfiniteLengthError(LengthUnknownError):
+    """A pass of a DataFlow never ends."""
 
 
 class NotResetError(RuntimeError, AttributeError):
@@ -123,9 +128,26 @@ class DataFlow(ABC):
         InferenceRunner takes it at its word.
 
         Raises:
-            NotImplementedError: nobody knows. No other exception means this.
+            LengthUnknownError: it is not known. A subclass may raise any NotImplementedError.
+            InfiniteLengthError: a pass never ends.
         """
         raise LengthUnknownError(f"{type(self).__name__}: has no length.")
+
+    def __length_hint__(self) -> int:
+        """
+        Estimate how many datapoints `list(df)` will hold; Python calls it where `len` raises a TypeError.
+
+        Raises:
+            NotImplementedError: a pass never ends, so the list would grow until the memory is full.
+        """
+        try:
+            return len(self)
+        except InfiniteLengthError as error:
+            raise NotImplementedError(
+                f"{error} A list of it cannot be made: take a part with itertools.islice(df, n), or use FixedSizeData."
+            ) from None
+        except LengthUnknownError:
+            return 0
 
     def reset_state(self) -> None:  # noqa: B027 (most have nothing to get ready)
         """

@@ -14,14 +14,22 @@ from typing import Any, Callable, Iterator
 import numpy as np
 
 from ..utils.errors import type_error
-from .base import DataFlow, DataFlowReentrantGuard, Datapoint, NotResetError, ProxyDataFlow
+from .base import (
+    DataFlow,
+    DataFlowReentrantGuard,
+    Datapoint,
+    InfiniteLengthError,
+    NotResetError,
+    ProxyDataFlow,
+)
 from .batch import BatchData
+from .dropping import SharedDropWatch
 from .map_process import map_arriving
 from .process.channel import MAX_SLOTS
 from .process.codec import Stack
 from .process.group import Settings, WorkerGroup
 from .process.worker import CHUNK_LENGTH, Task
-from .repeat import run_without_end
+from .repeat import RepeatedData
 
 __all__ = ["MultiProcessMapAndBatchData", "MultiProcessMapAndBatchDataZMQ"]
 
@@ -53,6 +61,7 @@ class MultiProcessMapAndBatchDataZMQ(ProxyDataFlow):
         TypeError: `ds` is no DataFlow, or `map_func` cannot be called.
         ValueError: a number is below 1, or `buffer_size` is not above `batch_size`.
         RuntimeError: `reset_state` was called twice; iterated twice at once, or before `reset_state`.
+        RuntimeError: (while iterating) `map_func` dropped every datapoint of a whole pass of `ds`, and at least 1000.
         BaseException: (while iterating) what `ds`, `map_func` or the batching raised in a worker: the same type, with the
             worker's traceback as its cause; WorkerDied (a RuntimeError) when a process was killed or crashed.
 
@@ -89,7 +98,7 @@ class MultiProcessMapAndBatchDataZMQ(ProxyDataFlow):
         self._received: deque[Datapoint] = deque()
 
     def __len__(self) -> int:
-        raise NotImplementedError(f"{type(self).__name__}: has no length; it never ends.")
+        raise InfiniteLengthError(f"{type(self).__name__}: has no length; it never ends.")
 
     def reset_state(self) -> None:
         """
@@ -103,23 +112,33 @@ class MultiProcessMapAndBatchDataZMQ(ProxyDataFlow):
         if self._group is not None:
             raise RuntimeError(f"{who}: reset_state() was called twice; its workers run already.")
         pipes = [multiprocessing.Pipe() for _ in range(self.num_proc)]
+        counts = multiprocessing.RawArray("q", 1 + 2 * self.num_proc)  # see SharedDropWatch
+        settings = self._settings()
+        # a message that the dispatcher gathers, those in the channel, and the one that the worker maps
+        max_behind = (_DISPATCHER_SLOTS + 3) * settings[0].chunk_length
         name = getattr(self.map_func, "__name__", type(self.map_func).__name__)
         dispatcher = Task(
             f"in the DataFlow {type(self.ds).__name__}",
-            run_without_end,
-            (self.ds,),
+            _dispatch,
+            (self.ds, counts),
             targets=[writing for _, writing in pipes],
         )
         mappers = [
             Task(
                 f"in map_func {name} or in batching",
                 _map_and_batch,
-                (self.map_func, reading, who, self.batch_size),
+                (
+                    SharedDropWatch(who, self.map_func, counts, index, max_behind),
+                    self.map_func,
+                    reading,
+                    who,
+                    self.batch_size,
+                ),
                 sources=[reading],
             )
-            for reading, _ in pipes
+            for index, (reading, _) in enumerate(pipes)
         ]
-        self._group = WorkerGroup(who, [dispatcher, *mappers], self._settings())
+        self._group = WorkerGroup(who, [dispatcher, *mappers], settings)
 
     def __iter__(self) -> Iterator[Datapoint]:
         with self._guard:
@@ -147,12 +166,22 @@ class MultiProcessMapAndBatchDataZMQ(ProxyDataFlow):
 MultiProcessMapAndBatchData = MultiProcessMapAndBatchDataZMQ
 
 
+def _dispatch(ds: DataFlow, counts: Any) -> Iterator[list[Datapoint]]:
+    """Repeat `ds` without end, and count its passes; runs in a worker."""
+    ds.reset_state()
+    repeated = RepeatedData(ds, -1)
+    for datapoint in repeated:
+        counts[0] = repeated.num_passes
+        yield [datapoint]
+
+
 def _map_and_batch(
-    map_func: Callable[[Any], Any], connection: Any, who: str, batch_size: int
+    drops: SharedDropWatch, map_func: Callable[[Any], Any], connection: Any, who: str, batch_size: int
 ) -> Iterator[list[Datapoint]]:
-    """Run in a worker."""
+    """Map and batch what arrives; runs in a worker."""
     holder = []
     for results in map_arriving(map_func, connection, who):
+        drops.count(results)
         for result in results:
             if result is not None:
                 holder.append(result)

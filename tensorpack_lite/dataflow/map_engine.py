@@ -24,6 +24,7 @@ from typing import Any, Callable, Iterator
 from ..utils import logger
 from ..utils.errors import type_error
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, NotResetError, ProxyDataFlow
+from .dropping import DropWatch
 from .repeat import RepeatedData
 
 __all__ = ["ParallelMapData", "WorkerPool"]
@@ -101,7 +102,8 @@ class ParallelMapData(ProxyDataFlow):
         TypeError: `ds` is no DataFlow, `num` is missing or `map_func` cannot be called.
         ValueError: a number is below 1; when strict, and iterating, `map_func` returned None.
         RuntimeError: iterated twice at once, or before `reset_state`; when strict, a pass of `ds` was shorter than
-            the buffer, or than its length; when not strict, a pass of `ds` was empty.
+            the buffer, or than its length; when not strict, a pass of `ds` was empty, or `map_func` dropped all of it
+            (and at least 1000 datapoints in a row).
     """
 
     num_argument = "num_worker"  # how the argument is called by users of the subclass
@@ -131,6 +133,8 @@ class ParallelMapData(ProxyDataFlow):
         self._guard = DataFlowReentrantGuard()
         self._pool: Any = None  # a WorkerPool after reset_state
         self._stop_pool: Any = None  # stops it, once
+        self.repeated: RepeatedData | None = None  # after reset_state, if not strict
+        self._drops: Any = None  # a DropWatch after reset_state
         # what is pulled from: all passes, or when strict the current one
         self._source: Iterator[Datapoint] = iter(())
         self._in_flight = 0  # submitted and not collected
@@ -141,16 +145,24 @@ class ParallelMapData(ProxyDataFlow):
         """Start the workers. The pool must not refer to `self`."""
 
     def reset_state(self) -> None:
-        """Start the workers, reset `ds`, and fill the buffer. Workers of an earlier call are stopped first."""
+        """
+        Start the workers and reset `ds`. Workers of an earlier call are stopped first.
+
+        The buffer is filled by the first iteration, so this does not wait for datapoints of `ds`.
+        """
         self._close()
         self._pool = self._start_pool()
         self._stop_pool = weakref.finalize(self, self._pool.stop)
         try:
             super().reset_state()
-            self._begin()
         except BaseException:  # whatever it is, no workers stay behind it
             self._close()
             raise
+        self._source = iter(())
+        self._in_flight = 0
+        self._at_start = False
+        self.repeated = None if self.strict else RepeatedData(self.ds, -1)
+        self._drops = DropWatch(type(self).__name__, self.map_func, self.repeated)
 
     def __iter__(self) -> Iterator[Datapoint]:
         with self._guard:
@@ -168,9 +180,8 @@ class ParallelMapData(ProxyDataFlow):
         self._pool = self._stop_pool = None
 
     def _begin(self) -> None:
-        """Nothing is in flight: fill the buffer from the beginning of `ds`."""
-        self._in_flight = 0
-        self._source = iter(self.ds if self.strict else RepeatedData(self.ds, -1))
+        """Fill the buffer from the beginning of `ds`, when nothing is in flight; strict."""
+        self._source = iter(self.ds)
         window = self._window()
         for datapoint in itertools.islice(self._source, window):
             self._pool.submit(datapoint)
@@ -183,9 +194,7 @@ class ParallelMapData(ProxyDataFlow):
         self._at_start = True
 
     def _window(self) -> int:
-        """How many datapoints to keep in flight: a strict pass cannot have more of them than it is long."""
-        if not self.strict:
-            return self.buffer_size
+        """Return how many datapoints to keep in flight: a strict pass cannot have more of them than it is long."""
         try:
             return min(self.buffer_size, len(self.ds))
         except NotImplementedError:
@@ -197,10 +206,31 @@ class ParallelMapData(ProxyDataFlow):
             for datapoint in self._source:
                 submit(datapoint)
                 self._in_flight += 1
-                result = receive()
-                if result is not None:
-                    yield result
-            self._source = iter(RepeatedData(self.ds, -1))  # it ended by an error, in an earlier iteration
+                while self._in_flight > self.buffer_size:
+                    result = receive()
+                    if result is not None:
+                        self._drops.kept = True
+                        yield result
+                    else:
+                        self._drops.drop()
+                        if self._drops.saw_whole_pass():
+                            yield from self._look_for_a_datapoint()
+            assert self.repeated is not None
+            self._source = iter(
+                self.repeated
+            )  # at the beginning, or after an error ended an earlier iteration
+
+    def _look_for_a_datapoint(self) -> Iterator[Datapoint]:
+        """Receive all that is in flight: it may hold a datapoint of the pass that seems to have none."""
+        while self._drops.saw_whole_pass():
+            if self._in_flight == 0:
+                raise self._drops.error()
+            result = self._receive()
+            if result is None:
+                self._drops.drop()
+            else:
+                self._drops.kept = True
+                yield result
 
     def _one_pass(self) -> Iterator[Datapoint]:
         if not self._at_start:

@@ -54,7 +54,8 @@ class MultiProcessMapDataZMQ(ParallelMapData):
         ValueError: a number is below 1; when strict, and iterating, `map_func` returned None.
         pickle.PicklingError: (by `reset_state`) `map_func` cannot be sent to a spawned worker.
         RuntimeError: `reset_state` was called twice; iterated twice at once, or before `reset_state`; when strict, a
-            pass of `ds` was shorter than the buffer, or than its length; when not strict, a pass of `ds` was empty.
+            pass of `ds` was shorter than the buffer, or than its length; when not strict, a pass of `ds` was empty, or
+            `map_func` dropped all of it (and at least 1000 datapoints in a row).
         BaseException: (while iterating) what `map_func` raised in a worker: the same type, with the worker's traceback
             as its cause; WorkerDied (a RuntimeError) when a worker was killed or crashed. The workers are ended then.
 
@@ -85,7 +86,7 @@ class MultiProcessMapDataZMQ(ParallelMapData):
 
     def reset_state(self) -> None:
         """
-        Start the workers, reset `ds`, and fill the buffer.
+        Start the workers and reset `ds`. The buffer is filled by the first iteration.
 
         Raises:
             RuntimeError: called a second time.

@@ -52,7 +52,8 @@ class MultiThreadMapData(ParallelMapData):
         TypeError: `ds` is no DataFlow, `num_thread` is missing or `map_func` cannot be called.
         ValueError: a number is below 1; when strict, and iterating, `map_func` returned None.
         RuntimeError: iterated twice at once, or before `reset_state`; when strict, a pass of `ds` was shorter than
-            the buffer, or than its length; when not strict, a pass of `ds` was empty.
+            the buffer, or than its length; when not strict, a pass of `ds` was empty, or
+            `map_func` dropped all of it (and at least 1000 datapoints in a row).
 
     Example:
         >>> MultiThreadMapData(df, 8, lambda dp: [download(dp[0]), dp[1]], buffer_size=100)  # doctest: +SKIP

@@ -13,6 +13,7 @@ from typing import Any, Callable, Iterator, Sequence
 
 from ..utils.errors import type_error
 from .base import DataFlow, Datapoint, ProxyDataFlow
+from .dropping import DropWatch
 
 __all__ = ["MapData", "MapDataComponent", "SelectComponent"]
 
@@ -33,6 +34,8 @@ class MapData(ProxyDataFlow):
 
     Raises:
         TypeError: `func` cannot be called.
+        RuntimeError: while iterating over data that is repeated without end: `func` dropped every datapoint of a whole
+            pass, and at least 1000.
 
     Example:
         >>> MapData(df, lambda dp: [dp[0] / 255.0, dp[1]])
@@ -48,11 +51,14 @@ class MapData(ProxyDataFlow):
         self.func = func
 
     def __iter__(self) -> Iterator[Datapoint]:
-        func = self.func
+        func, watch = self.func, DropWatch(type(self).__name__, self.func, self.ds)
         for datapoint in self.ds:
             mapped = func(copy(datapoint))  # copied, because the source may keep the original
             if mapped is not None:
+                watch.kept = True
                 yield mapped
+            else:
+                _drop(watch)
 
 
 class MapDataComponent(MapData):
@@ -71,6 +77,8 @@ class MapDataComponent(MapData):
 
     Raises:
         TypeError: `func` cannot be called.
+        RuntimeError: while iterating over data that is repeated without end: `func` dropped every datapoint of a whole
+            pass, and at least 1000.
 
     Example:
         >>> MapDataComponent(df, lambda image: image / 255.0, 0)
@@ -84,10 +92,13 @@ class MapDataComponent(MapData):
         self.index = index
 
     def __iter__(self) -> Iterator[Datapoint]:
-        func, index = self.func, self.index
+        func, index, watch = self.func, self.index, DropWatch(type(self).__name__, self.func, self.ds)
         for datapoint in self.ds:
             component = func(datapoint[index])
-            if component is not None:
+            if component is None:
+                _drop(watch)
+            else:
+                watch.kept = True
                 mapped = list(datapoint) if isinstance(datapoint, tuple) else copy(datapoint)
                 mapped[index] = component
                 yield mapped
@@ -111,6 +122,12 @@ def SelectComponent(ds: DataFlow, idxs: Sequence[Any]) -> MapData:  # noqa: N802
     tensorpack: same; there the result cannot be pickled.
     """
     return MapData(ds, partial(_select, list(idxs)))
+
+
+def _drop(watch: DropWatch) -> None:
+    watch.drop()
+    if watch.saw_whole_pass():
+        raise watch.error()
 
 
 def _select(idxs: list[Any], datapoint: Datapoint) -> list[Any]:

@@ -13,7 +13,7 @@ from typing import Any, Iterator, Sequence, Tuple, Union
 import numpy as np
 
 from ..utils import logger
-from .base import DataFlow, Datapoint, RNGDataFlow, require_dataflow, reset_each_once
+from .base import DataFlow, Datapoint, InfiniteLengthError, RNGDataFlow, require_dataflow, reset_each_once
 
 __all__ = ["ConcatData", "JoinData", "RandomChooseData", "RandomMixData"]
 
@@ -159,7 +159,7 @@ class JoinData(DataFlow):
 
     [a, b] and [c] become [a, b, c]; dicts are merged, the later one winning.
 
-    Length: the smallest of the lengths.
+    Length: the smallest of the lengths; DataFlows that never end do not count.
     Order: that of each. A pass ends with the shortest.
     Process: stays in this one.
 
@@ -188,7 +188,15 @@ class JoinData(DataFlow):
                 logger.info(f"JoinData: lengths differ, {sizes}; a pass ends with the shortest.")
 
     def __len__(self) -> int:
-        return min(len(ds) for ds in self.df_lists)
+        lengths = []
+        for ds in self.df_lists:
+            try:
+                lengths.append(len(ds))
+            except InfiniteLengthError as error:
+                infinite = error
+        if not lengths:
+            raise infinite
+        return min(lengths)
 
     def reset_state(self) -> None:
         """Reset each DataFlow, once."""

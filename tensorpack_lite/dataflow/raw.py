@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterable, Iterator, Sequence, Union
 import numpy as np
 
 from ..utils.errors import type_error
-from .base import DataFlow, Datapoint, LengthUnknownError, RNGDataFlow
+from .base import DataFlow, Datapoint, InfiniteLengthError, LengthUnknownError, RNGDataFlow
 
 __all__ = ["DataFromGenerator", "DataFromIterable", "DataFromList", "DataFromQueue", "FakeData"]
 
@@ -107,7 +107,7 @@ class DataFromQueue(DataFlow):
         self.queue = queue
 
     def __len__(self) -> int:
-        raise NotImplementedError("DataFromQueue: has no length; it never ends.")
+        raise InfiniteLengthError("DataFromQueue: has no length; it never ends.")
 
     def __iter__(self) -> Iterator[Datapoint]:
         while True:

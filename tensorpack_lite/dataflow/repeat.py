@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow
+from .base import DataFlow, DataFlowReentrantGuard, Datapoint, InfiniteLengthError, ProxyDataFlow
 
 __all__ = ["FixedSizeData", "RepeatedData", "RepeatedDataPoint", "run_without_end"]
 
@@ -32,8 +32,11 @@ class RepeatedData(ProxyDataFlow):
         ValueError: `num` is below -1.
         RuntimeError: `num` is -1 and a pass of `ds` was empty, so that nothing would ever come.
 
-    tensorpack: same; there an empty DataFlow repeated without end hangs.
+    Attributes:
+        num_passes: with -1, how many passes of `ds` were begun, by all iterators together.
     """
+
+    num_passes = 0
 
     def __init__(self, ds: DataFlow, num: int) -> None:
         super().__init__(ds)
@@ -43,7 +46,7 @@ class RepeatedData(ProxyDataFlow):
 
     def __len__(self) -> int:
         if self.num == -1:
-            raise NotImplementedError("RepeatedData: has no length; with num=-1 it never ends.")
+            raise InfiniteLengthError("RepeatedData: has no length; with num=-1 it never ends.")
         return len(self.ds) * self.num
 
     def __iter__(self) -> Iterator[Datapoint]:
@@ -53,6 +56,7 @@ class RepeatedData(ProxyDataFlow):
             return
         while True:
             one_pass = iter(self.ds)
+            self.num_passes += 1
             yield _first_of(one_pass, self)
             yield from one_pass
 

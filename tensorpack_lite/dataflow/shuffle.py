@@ -54,6 +54,7 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
                 f"LocallyShuffleData: buffer_size, num_reuse and shuffle_interval must be at least 1, got "
                 f"{buffer_size}, {num_reuse} and {shuffle_interval}."
             )
+        self.repeated = RepeatedData(ds, -1)
         self._guard = DataFlowReentrantGuard()
         self._buffer: list[Datapoint] = []
 
@@ -64,13 +65,14 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
         """Reset `ds`; the buffer is empty."""
         ProxyDataFlow.reset_state(self)
         RNGDataFlow.reset_state(self)
+        self.repeated = RepeatedData(self.ds, -1)
         self._buffer = []
 
     def __iter__(self) -> Iterator[Datapoint]:
         with self._guard:
             buffer = self._buffer  # when full it is a ring, whose `oldest` datapoint leaves next
             oldest = until_shuffle = 0
-            for incoming in RepeatedData(self.ds, -1):
+            for incoming in self.repeated:
                 for _ in range(self.num_reuse):
                     if len(buffer) < self.buffer_size:
                         buffer.append(incoming)

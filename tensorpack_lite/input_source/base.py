@@ -13,6 +13,7 @@ from typing import Any, Iterator, Sequence
 
 from ..compat import TensorSpec, ensure_graph_mode
 from ..compat import tfv1 as tf
+from ..dataflow.base import LengthUnknownError
 from ..loop.callback import Callback, CallbackFactory
 from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..utils.errors import type_error
@@ -62,9 +63,9 @@ class InputSource(ABC):
 
     def _size(self) -> int:
         """Give the number of datapoints in one pass, each as one tower takes it."""
-        raise NotImplementedError(
-            f"{type(self).__name__}: does not know how many datapoints it has. Say it: "
-            "TrainConfig(steps_per_epoch=...) for training."
+        raise LengthUnknownError(
+            f"{type(self).__name__}: does not know how many datapoints it has. For training, pass "
+            "TrainConfig(steps_per_epoch=...)."
         )
 
     # What trainers, runners and predictors call ----------------------------------------------------------------------
@@ -131,7 +132,7 @@ class InputSource(ABC):
         Give the number of datapoints in one pass.
 
         Raises:
-            NotImplementedError: it is not known.
+            LengthUnknownError: it is not known.
         """
         return self._size()
 

@@ -4,6 +4,7 @@ A bounded queue that hands items from one set of threads to another.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import deque
 from typing import Callable, Deque, Generic, Sequence, TypeVar
@@ -36,7 +37,7 @@ class HandoffQueue(Generic[T]):
         size_of: Callable[[T], int] | None = None,
         remove: Callable[[Deque[T]], list[T]] | None = None,
     ) -> None:
-        self._capacity = capacity
+        self._capacity = capacity or math.inf
         self._size_of = size_of
         self._remove = remove or _remove_one
         self._items: deque[T] = deque()
@@ -58,30 +59,33 @@ class HandoffQueue(Generic[T]):
         Returns:
             False if the queue has ended, in which case the items are dropped.
         """
-        size = self._total(items)
+        size = len(items) if self._size_of is None else sum(map(self._size_of, items))
         with self._lock:
-            if not self._may_put():
+            if self._is_ended or self._size >= self._capacity:
                 self._not_full.wait_until(self._may_put, patience)
-            if self._is_ended:
-                return False
+                if self._is_ended:
+                    return False
             self._items.extend(items)
             self._size += size
-            self._not_empty.wake(1)
-            self._pass_on_room(1)
+            if self._not_empty.num_waiting:
+                self._not_empty.notify()
+            if self._not_full.num_waiting and self._may_put():
+                self._not_full.notify()
             return True
 
     def take(self) -> list[T]:
         """Wait for an item, then return what `remove` takes; an empty list once the queue has ended and is empty."""
         with self._lock:
-            if not self._may_take():
-                self._not_empty.wait_until(self._may_take)
             if not self._items:
-                return []
+                self._not_empty.wait_until(self._may_take)
+                if not self._items:
+                    return []
             taken = self._remove(self._items)
-            self._size -= self._total(taken)
-            if self._items:
-                self._not_empty.wake(1)
-            self._pass_on_room(len(taken))
+            self._size -= len(taken) if self._size_of is None else sum(map(self._size_of, taken))
+            if self._not_empty.num_waiting and self._items:
+                self._not_empty.notify()
+            if self._not_full.num_waiting and self._may_put():
+                self._not_full.notify(len(taken))
             return taken
 
     def end(self, error: BaseException | None = None) -> None:
@@ -106,17 +110,10 @@ class HandoffQueue(Generic[T]):
         return list(dropped)
 
     def _may_put(self) -> bool:
-        return self._is_ended or not self._capacity or self._size < self._capacity
+        return self._is_ended or self._size < self._capacity
 
     def _may_take(self) -> bool:
         return self._is_ended or bool(self._items)
-
-    def _pass_on_room(self, num_producers: int) -> None:
-        if self._not_full.num_waiting and self._may_put():
-            self._not_full.wake(num_producers)
-
-    def _total(self, items: Sequence[T]) -> int:
-        return len(items) if self._size_of is None else sum(map(self._size_of, items))
 
 
 class _Waiters(threading.Condition):
@@ -133,10 +130,6 @@ class _Waiters(threading.Condition):
             raise
         finally:
             self.num_waiting -= 1
-
-    def wake(self, num_threads: int) -> None:
-        if self.num_waiting:
-            self.notify(num_threads)
 
 
 def _remove_one(items: Deque[T]) -> list[T]:

@@ -44,6 +44,15 @@ def drop_odd(datapoint):
     return None if datapoint[1] % 2 else datapoint
 
 
+def nothing(datapoint):
+    """A function that forgets its `return`."""
+
+
+def keep_five(datapoint):
+    """None for all but one datapoint of a pass."""
+    return datapoint if datapoint[1] == 5 else None
+
+
 def fail_at_three(datapoint):
     """An error for one datapoint."""
     if datapoint[1] == 3:
@@ -71,6 +80,20 @@ def ready(*args, **kwargs):
     flow = MultiProcessMapAndBatchDataZMQ(*args, **kwargs)
     flow.reset_state()
     return flow
+
+
+class TestDropping:
+    @pytest.mark.parametrize("num_proc", [1, 3])
+    def test_dropping_everything_is_an_error(self, num_proc):
+        """It comes from a worker and names the function; the consumer does not wait forever."""
+        with pytest.raises(RuntimeError, match="in map_func nothing.*nothing returned None for a whole pass"):
+            next(iter(ready(Numbers(), num_proc, nothing, 4)))
+
+    def test_one_datapoint_of_a_pass_is_enough(self):
+        """Whichever worker it goes to: the others drop everything, and are right to."""
+        flow = ready(Numbers(), 2, keep_five, 4)
+        batches = list(itertools.islice(flow, 300))
+        assert {(5, 5, 5, 5)} == {tuple(batch[1]) for batch in batches}
 
 
 class TestBatches:

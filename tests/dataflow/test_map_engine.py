@@ -8,7 +8,7 @@ from collections import Counter, deque
 
 import pytest
 
-from tensorpack_lite.dataflow.base import NotResetError
+from tensorpack_lite.dataflow.base import DataFlow, NotResetError
 from tensorpack_lite.dataflow.map_engine import ParallelMapData, WorkerPool
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
 
@@ -86,10 +86,10 @@ def take(flow, count):
 class TestInFlight:
     @pytest.mark.parametrize("strict", [False, True])
     def test_one_is_pulled_for_each_that_is_given(self, strict):
-        """After the reset `buffer_size` were pulled, after k datapoints `buffer_size + k`."""
+        """After k datapoints `buffer_size + k` were pulled; none before the first iteration."""
         source = Counting(1000)
         flow = reset(FakeMap(source, buffer_size=7, strict=strict))
-        assert 7 == source.num_pulled
+        assert 0 == source.num_pulled
         iterator = iter(flow)
         for k in range(1, 20):
             next(iterator)
@@ -165,8 +165,84 @@ class TestNotStrict:
 
     def test_an_empty_source(self):
         """Nothing would ever come."""
-        with pytest.raises(RuntimeError, match="RepeatedData: Counting yielded no datapoint in a whole pass"):
-            reset(FakeMap(Counting(0)))
+        flow = reset(FakeMap(Counting(0)))
+        for _ in range(2):
+            with pytest.raises(
+                RuntimeError, match="RepeatedData: Counting yielded no datapoint in a whole pass"
+            ):
+                take(flow, 1)
+
+    def test_a_source_that_fails_while_the_buffer_is_filled(self):
+        """The next iteration goes on filling; what was in flight is not lost."""
+        failures = [OSError("the disk")]
+
+        def gen():
+            yield from range(3)
+            if failures:
+                raise failures.pop()
+
+        flow = reset(FakeMap(DataFromGenerator(gen), buffer_size=5))
+        with pytest.raises(OSError, match="the disk"):
+            take(flow, 1)
+        assert [0, 1, 2, 0, 1, 2, 0] == take(flow, 7)
+
+
+def nothing(k):
+    """A function that forgets its `return`."""
+
+
+class TestDroppingEverything:
+    def test_a_whole_pass_is_an_error(self):
+        """It names the stage and the function; the next iteration raises it again."""
+        source = Counting(3000)
+        flow = reset(FakeMap(source, map_func=nothing, buffer_size=200))
+        for _ in range(2):
+            with pytest.raises(
+                RuntimeError, match=r"FakeMap: nothing returned None for a whole pass .*3\d\d\d datapoints"
+            ):
+                take(flow, 1)
+        assert source.num_pulled < 2 * 3000
+
+    def test_of_a_small_source(self):
+        """A function that draws random numbers may drop a small pass: 1000 datapoints in a row are an error."""
+        source = Counting(6)
+        with pytest.raises(RuntimeError, match="nothing returned None for a whole pass"):
+            take(reset(FakeMap(source, map_func=nothing)), 1)
+        assert 1000 <= source.num_pulled < 1500
+
+    @pytest.mark.parametrize("kind", [FakeMap, NewestFirst])
+    @pytest.mark.parametrize("keep", [0, 1500, 2999])
+    def test_one_datapoint_of_a_pass_is_enough(self, kind, keep):
+        """Wherever it is in the pass, and in whatever order results come."""
+        flow = reset(kind(Counting(3000), map_func=lambda k: [k] if k == keep else None, buffer_size=200))
+        assert [[keep]] * 3 == take(flow, 3)
+
+    def test_a_datapoint_that_is_still_in_flight_counts(self):
+        """The only datapoint of a pass may be stuck in a slow worker while the others drop several passes."""
+
+        class KeeperLast(FakePool):
+            def collect(self):
+                for datapoint in self.waiting:
+                    if datapoint != 7:
+                        self.waiting.remove(datapoint)
+                        return None
+                return self.waiting.popleft()
+
+        class Slow(FakeMap):
+            def _start_pool(self):
+                self.pools.append(KeeperLast(self.map_func, False))
+                return self.pools[-1]
+
+        flow = reset(Slow(Counting(600), buffer_size=20))
+        assert [7] * 50 == take(flow, 50)
+
+    def test_it_counts_from_the_last_datapoint(self):
+        """A function that stops to return anything in the middle of the training is found as well."""
+        calls = itertools.count()
+        flow = reset(FakeMap(Counting(1200), map_func=lambda k: k if next(calls) < 5000 else None))
+        with pytest.raises(RuntimeError, match="returned None for a whole pass"):
+            for _ in range(5001):
+                take(flow, 1)
 
 
 class TestStrict:
@@ -186,7 +262,7 @@ class TestStrict:
     def test_the_buffer_is_cut_to_the_length(self):
         """So that no pass runs into the next."""
         source = Counting(6)
-        reset(FakeMap(source, buffer_size=300, strict=True))
+        next(iter(reset(FakeMap(source, buffer_size=300, strict=True))))
         assert 6 == source.num_pulled
 
     def test_the_next_pass_is_fetched_just_before_the_last_datapoint(self):
@@ -236,10 +312,12 @@ class TestStrict:
 
     def test_a_source_shorter_than_the_buffer(self):
         """Without a length the buffer cannot be cut."""
-        with pytest.raises(
-            RuntimeError, match="a pass of DataFromGenerator had 6 datapoints, fewer than the 10"
-        ):
-            reset(FakeMap(without_length(6), buffer_size=10, strict=True))
+        flow = reset(FakeMap(without_length(6), buffer_size=10, strict=True))
+        for _ in range(2):
+            with pytest.raises(
+                RuntimeError, match="a pass of DataFromGenerator had 6 datapoints, fewer than the 10"
+            ):
+                take(flow, 1)
 
     def test_a_source_without_length(self):
         """Is fine when it is longer than the buffer."""
@@ -291,17 +369,30 @@ class TestLife:
         finally:
             gc.enable()
 
-    @pytest.mark.parametrize(
-        "source",
-        [DataFromGenerator(lambda: (1 // 0 for _ in range(1))), Counting(0)],
-        ids=["raises", "is empty"],
-    )
-    def test_a_reset_that_fails_stops_the_workers(self, source):
-        """They are not left to themselves."""
-        flow = FakeMap(source)
-        with pytest.raises((ZeroDivisionError, RuntimeError)):
+    def test_a_reset_that_fails_stops_the_workers(self):
+        """The error of the source is raised, and no worker is left running."""
+
+        class Unreachable(DataFlow):
+            def __iter__(self):
+                yield from ()
+
+            def reset_state(self):
+                raise OSError("no route to host")
+
+        flow = FakeMap(Unreachable())
+        with pytest.raises(OSError, match="no route to host"):
             flow.reset_state()
         assert 1 == flow.pools[0].num_stopped
+
+    @pytest.mark.parametrize("strict", [False, True])
+    def test_reset_does_not_wait_for_the_source(self, strict):
+        """A source that does not yield yet blocks the first iteration, not `reset_state`."""
+
+        def never():
+            pytest.fail("the source was iterated")
+            yield
+
+        reset(FakeMap(DataFromGenerator(never), strict=strict))
 
     def test_the_length(self):
         """Is that of the source."""

@@ -54,6 +54,10 @@ def drop_odd(datapoint):
     return None if datapoint[0] % 2 else datapoint
 
 
+def nothing(datapoint):
+    """A function that forgets its `return`."""
+
+
 def add_one(datapoint):
     """In place, as augmentors do."""
     datapoint[1] += 1
@@ -99,10 +103,10 @@ def numbers(datapoints):
 
 class TestNotStrict:
     def test_one_in_one_out(self):
-        """After the reset buffer_size are pulled; after k `next` so many more."""
+        """After k `next`, `buffer_size + k` were pulled; none before the first iteration."""
         source = Pulls(100)
         flow = iter(ready(source, 2, identity, buffer_size=7))
-        assert 7 == source.pulled
+        assert 0 == source.pulled
         for k in range(1, 30):
             next(flow)
             assert 7 + k == source.pulled
@@ -116,6 +120,13 @@ class TestNotStrict:
         """And the flow goes on."""
         flow = ready(Pulls(), 1, drop_odd, buffer_size=3)
         assert [0, 2, 4, 0, 2, 4] == numbers(itertools.islice(flow, 6))
+
+    def test_dropping_everything_is_an_error(self):
+        """A function that returns None for a whole pass does not make the consumer wait forever."""
+        with pytest.raises(
+            RuntimeError, match="MultiProcessMapDataZMQ: nothing returned None for a whole pass"
+        ):
+            next(iter(ready(Pulls(), 2, nothing)))
 
     def test_source_here_function_there(self):
         """The DataFlow is reset in this process, once."""
@@ -145,8 +156,9 @@ class TestStrict:
         flow = MultiProcessMapDataZMQ(
             DataFromGenerator(lambda: iter(Pulls())), 1, identity, buffer_size=9, strict=True
         )
+        flow.reset_state()
         with pytest.raises(RuntimeError, match="had 6 datapoints, fewer than the 9"):
-            flow.reset_state()
+            list(flow)
 
     def test_none_is_an_error(self):
         """Each datapoint must stay."""

@@ -84,6 +84,14 @@ class TestMapping:
         flow = reset(MultiThreadMapData(six(), 1, lambda dp: dp if dp[0] % 2 else None))
         assert [1, 3, 5, 1, 3] == [dp[0] for dp, _ in zip(flow, range(5))]
 
+    def test_dropping_everything_is_an_error(self):
+        """A function that returns None for a whole pass does not make the consumer wait forever."""
+        flow = reset(MultiThreadMapData(six(), 2, lambda dp: None))
+        with pytest.raises(
+            RuntimeError, match="MultiThreadMapData: .*<lambda> returned None for a whole pass"
+        ):
+            next(iter(flow))
+
     def test_arrays_as_datapoints(self):
         """What is no list is not compared with anything."""
         source = DataFromList([np.arange(3) + k for k in range(6)], shuffle=False)
@@ -137,9 +145,10 @@ class TestErrors:
             return dp
 
         source = DataFromList([[k] for k in range(100)], shuffle=False)
-        flow = reset(MultiThreadMapData(source, 1, fail_at_50, buffer_size=100, strict=True))
-        assert failed.wait(SECONDS)
+        flow = reset(MultiThreadMapData(source, 1, fail_at_50, buffer_size=99, strict=True))
         iterator = iter(flow)
+        next(iterator)
+        assert failed.wait(SECONDS)
         seen = 0
         with pytest.raises(ValueError, match="fifty"):
             for _ in iterator:
@@ -183,6 +192,7 @@ class TestLife:
             return dp
 
         flow = reset(MultiThreadMapData(six(), 1, wait, buffer_size=1000))  # 50 s of work
+        next(iter(flow))
         (old,) = workers()
         begin = time.monotonic()
         flow._close()
@@ -222,6 +232,7 @@ class TestLife:
         reset(flow)
         holder.append(flow)
         weak = weakref.ref(flow)
+        flow._pool.submit([0])
         del flow
         assert gone.wait(SECONDS)
         for thread in workers():

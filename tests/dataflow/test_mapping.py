@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 
 import numpy as np
 import pytest
 
+from tensorpack_lite.dataflow.batch import BatchData
+from tensorpack_lite.dataflow.map_thread import MultiThreadMapData
 from tensorpack_lite.dataflow.mapping import MapData, MapDataComponent, SelectComponent
-from tensorpack_lite.dataflow.raw import DataFromList
+from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
+from tensorpack_lite.dataflow.repeat import RepeatedData
+from tensorpack_lite.dataflow.shuffle import LocallyShuffleData
 
 
 def flow_of(datapoints):
@@ -102,6 +107,47 @@ class TestMapDataComponent:
                 super().__init__(ds, lambda x: -x, index=index)
 
         assert [[1, -2]] == list(Negated(flow_of([[1, 2]]), 1))
+
+
+def endless(ds):
+    """The ways in which data is repeated without end."""
+    yield RepeatedData(ds, -1)
+    yield BatchData(RepeatedData(ds, -1), 2, use_list=True)
+    yield LocallyShuffleData(ds, 10)
+    yield MultiThreadMapData(ds, 1, lambda dp: dp, buffer_size=10)
+
+
+class TestDroppingEverything:
+    @pytest.mark.parametrize("which", range(4))
+    @pytest.mark.parametrize("build", [MapData, MapDataComponent])
+    def test_a_whole_pass_is_an_error(self, build, which):
+        """Over data that is repeated without end, which would be pulled forever; the function is named."""
+
+        def forgets_to_return(dp):
+            pass
+
+        flow = build(list(endless(flow_of([[1], [2]])))[which], forgets_to_return)
+        flow.reset_state()
+        with pytest.raises(
+            RuntimeError, match=f"{build.__name__}: .*forgets_to_return returned None for a whole pass"
+        ):
+            next(iter(flow))
+
+    def test_one_datapoint_of_a_pass_is_enough(self):
+        """However long the pass is."""
+        flow = MapData(RepeatedData(flow_of(list(range(3000))), -1), lambda k: k if k == 2999 else None)
+        assert [2999] * 3 == list(itertools.islice(flow, 3))
+
+    def test_a_pass_of_its_own_may_be_empty(self):
+        """Over data that ends there is nothing to wait for."""
+        assert [] == list(MapData(flow_of([[1]] * 5000), lambda dp: None))
+
+    def test_a_source_without_passes_is_warned_about(self, log_lines):
+        """A generator that never ends has no pass: after 10,000 datapoints in a row a warning says why nothing comes."""
+        calls = itertools.count()
+        flow = MapData(DataFromGenerator(itertools.count), lambda k: k if next(calls) > 20_000 else None)
+        next(iter(flow))
+        assert 1 == sum("has returned None for 10000 datapoints in a row" in line for line in log_lines)
 
 
 class TestSelectComponent:

@@ -68,7 +68,7 @@ class ImageAugmentor:
 
     Note:
         Subclasses of the old form, which define `_get_augment_params(img)`, `_augment(img, params)` and
-        `_augment_coords(coords, params)`, work as well.
+        `_augment_coords(coords, params)`, work as well. Without the last one, coordinates stay unchanged.
 
     tensorpack: same; there every augmentor lives until the process ends, and one whose constructor does not call this
     one has no `rng`.
@@ -283,9 +283,7 @@ class _LegacyTransform(Transform):
             return augmentor.augment_coords(coords, self._params)
         if hasattr(augmentor, "_augment_coords"):
             return augmentor._augment_coords(coords, self._params)
-        raise NotImplementedError(
-            f"{type(augmentor).__name__}: does not define _augment_coords(coords, params)."
-        )
+        return coords
 
     def __repr__(self) -> str:
         return f"imgaug.Transform({self._augmentor!r})"

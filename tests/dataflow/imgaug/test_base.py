@@ -263,12 +263,15 @@ class TestLegacy:
         np.testing.assert_array_equal([[6, 0], [0, 4]], tfm.apply_coords(POINTS))
 
     def test_only_augment(self):
-        """The parameters are None, and coordinates are refused."""
+        """The parameters are None, and coordinates stay unchanged."""
         np.testing.assert_array_equal(IMAGE + 1, OnlyAugment().augment(IMAGE))
-        with pytest.raises(
-            NotImplementedError, match=r"OnlyAugment: does not define _augment_coords\(coords, params\)"
-        ):
-            OnlyAugment().get_transform(IMAGE).apply_coords(POINTS)
+        assert POINTS is OnlyAugment().get_transform(IMAGE).apply_coords(POINTS)
+
+    def test_only_augment_between_others(self):
+        """Coordinates pass through a list of augmentors in which one does not move them."""
+        tfm = AugmentorList([LegacyFlip(prob=1), OnlyAugment(), LegacyFlip(prob=1)]).get_transform(IMAGE)
+        tfm.apply_image(IMAGE)
+        np.testing.assert_array_equal(POINTS, tfm.apply_coords(POINTS))
 
     def test_in_a_list_with_new_ones(self):
         """It replays as they do."""

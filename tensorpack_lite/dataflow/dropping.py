@@ -1,0 +1,135 @@
+"""
+Detection of functions that drop every datapoint.
+
+In:  the results of a function; None drops a datapoint.
+Out: an error in place of waiting forever, when the source is repeated without end.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from ..utils import logger
+from .repeat import RepeatedData
+
+__all__ = ["DropWatch", "SharedDropWatch"]
+
+_MIN_DROPPED = 1000  # in a row: a function that draws random numbers may drop a whole pass of a small source
+_WARN_DROPPED = 10_000
+
+
+class DropWatch:
+    """
+    Watches a function that may drop datapoints, in the process that calls it or collects its results.
+
+    Args:
+        who: the stage, for errors.
+        func: the function.
+        ds: the DataFlow from which the stage draws. Passes are counted by the RepeatedData below it; if there is none,
+            the watch can only warn.
+
+    Attributes:
+        kept: set this to True for each datapoint that is not dropped.
+    """
+
+    def __init__(self, who: str, func: Callable[..., Any], ds: object) -> None:
+        self._who = who
+        self._func = func
+        self._repeated = _endless_part(ds)
+        self._begun = self._num_passes()
+        self._num_dropped = 0
+        self.kept = False
+
+    def drop(self) -> None:
+        """Count a dropped datapoint."""
+        if self.kept:
+            self.kept, self._num_dropped, self._begun = False, 0, self._num_passes()
+        self._num_dropped += 1
+        if self._num_dropped == _WARN_DROPPED:
+            logger.warning(
+                f"{self._who}: {_name_of(self._func)} has returned None for {_WARN_DROPPED} datapoints in a row."
+            )
+
+    def saw_whole_pass(self) -> bool:
+        """Tell whether at least one whole pass of the source, and at least 1000 datapoints, were dropped in a row."""
+        if self.kept or self._num_dropped < _MIN_DROPPED:
+            return False
+        return self._num_passes() >= self._begun + 2  # the pass after `_begun` has ended
+
+    def error(self) -> RuntimeError:
+        """Build the error."""
+        return _error(self._who, self._func, self._num_dropped)
+
+    def _num_passes(self) -> int:
+        return 0 if self._repeated is None else self._repeated.num_passes
+
+
+class SharedDropWatch:
+    """
+    Watches a function that several workers call, each for its share of the datapoints.
+
+    Args:
+        who: the stage, for errors.
+        func: the function.
+        counts: shared by the processes: the number of passes that the process with the source has begun; then for each
+            worker the numbers of its results and of the datapoints that it kept. Each number has a single writer.
+        index: number of this worker, counted from 0.
+        max_behind: how many datapoints can be on their way to one worker.
+    """
+
+    def __init__(self, who: str, func: Callable[..., Any], counts: Any, index: int, max_behind: int) -> None:
+        self._who = who
+        self._func = func
+        self._counts = counts
+        self._mine = 1 + 2 * index
+        self._max_behind = max_behind
+        self._kept_before = -1
+        self._begun = 0
+        self._dropped_before = 0
+        self._after_pass: list[int] = []  # results of each worker when a whole pass had been sent
+
+    def count(self, results: list[Any]) -> None:
+        """
+        Count results of this worker.
+
+        Raises:
+            RuntimeError: all workers have dropped everything for a whole pass of the source, and 1000 datapoints.
+        """
+        counts, num_kept = self._counts, sum(result is not None for result in results)
+        counts[self._mine] += len(results)
+        counts[self._mine + 1] += num_kept
+        if num_kept < len(results):
+            self._look(list(counts))
+
+    def _look(self, counts: list[int]) -> None:
+        num_passes, num_results, num_kept = counts[0], counts[1::2], sum(counts[2::2])
+        if num_kept != self._kept_before:
+            self._begun, self._dropped_before = (num_passes, sum(num_results)) if num_kept else (0, 0)
+            self._kept_before, self._after_pass = num_kept, []
+        num_dropped = sum(num_results) - self._dropped_before
+        if not self._after_pass:
+            if num_dropped >= _MIN_DROPPED and num_passes >= self._begun + 2:
+                self._after_pass = num_results
+        elif all(now - then >= self._max_behind for now, then in zip(num_results, self._after_pass)):
+            raise _error(self._who, self._func, num_dropped)
+
+
+def _endless_part(ds: Any) -> RepeatedData | None:
+    """Find the RepeatedData without end from which a DataFlow draws, below any number of stages."""
+    while ds is not None:
+        repeated = ds if isinstance(ds, RepeatedData) else getattr(ds, "repeated", None)
+        if isinstance(repeated, RepeatedData) and repeated.num == -1:
+            return repeated
+        ds = getattr(ds, "ds", None)
+    return None
+
+
+def _name_of(func: Callable[..., Any]) -> str:
+    return str(getattr(func, "__qualname__", type(func).__name__))
+
+
+def _error(who: str, func: Callable[..., Any], num_dropped: int) -> RuntimeError:
+    return RuntimeError(
+        f"{who}: {_name_of(func)} returned None for a whole pass of the data ({num_dropped} datapoints in a row), which "
+        f"drops every datapoint, so this stage would wait forever. Return the datapoint; does a `return` lack its value?"
+    )

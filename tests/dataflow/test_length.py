@@ -1,0 +1,115 @@
+"""DataFlows without a length, and DataFlows that never end."""
+
+from __future__ import annotations
+
+import itertools
+import queue
+
+import pytest
+from tqdm import tqdm
+
+from tensorpack_lite.dataflow import (
+    BatchData,
+    CacheData,
+    ConcatData,
+    DataFromGenerator,
+    DataFromList,
+    DataFromQueue,
+    FixedSizeData,
+    JoinData,
+    LocallyShuffleData,
+    MapData,
+    MultiProcessMapAndBatchData,
+    MultiProcessRunnerZMQ,
+    MultiThreadMapData,
+    RepeatedData,
+)
+from tensorpack_lite.dataflow.base import InfiniteLengthError, LengthUnknownError
+
+
+def three():
+    """Three datapoints in order."""
+    return DataFromList([[0], [1], [2]], shuffle=False)
+
+
+def endless():
+    """Three datapoints, repeated without end."""
+    return RepeatedData(three(), -1)
+
+
+INFINITE = {
+    "RepeatedData": endless,
+    "BatchData": lambda: BatchData(endless(), 2),
+    "MapData": lambda: MapData(endless(), lambda dp: dp),
+    "CacheData": lambda: CacheData(endless()),
+    "RepeatedData of an endless one": lambda: RepeatedData(endless(), 2),
+    "ConcatData": lambda: ConcatData([three(), endless()]),
+    "JoinData": lambda: JoinData([endless(), endless()]),
+    "LocallyShuffleData": lambda: LocallyShuffleData(endless(), 10),
+    "MultiThreadMapData": lambda: MultiThreadMapData(endless(), 1, lambda dp: dp),
+    "MultiProcessRunnerZMQ": lambda: MultiProcessRunnerZMQ(endless(), 1),
+    "MultiProcessMapAndBatchData": lambda: MultiProcessMapAndBatchData(three(), 1, abs, 2),
+    "DataFromQueue": lambda: DataFromQueue(queue.Queue()),
+}
+
+
+@pytest.fixture(params=INFINITE)
+def infinite(request):
+    """A DataFlow of which a pass never ends."""
+    return INFINITE[request.param]()
+
+
+class TestInfinite:
+    def test_len(self, infinite):
+        """`len` and `size` raise InfiniteLengthError, which every handler of an unknown length catches."""
+        for ask in (len, type(infinite).size):
+            with pytest.raises(InfiniteLengthError):
+                ask(infinite)
+        assert issubclass(InfiniteLengthError, LengthUnknownError)
+
+    def test_tqdm(self, infinite):
+        """A progress bar without a total."""
+        with tqdm(infinite, disable=True) as bar:
+            assert bar.total is None
+        with tqdm(infinite, total=7, disable=True) as bar:
+            assert 7 == bar.total
+
+    @pytest.mark.parametrize("collect", [list, tuple, sorted, lambda df: [*df], [].extend])
+    def test_a_list_of_it_is_refused(self, infinite, collect):
+        """Making one would fill the memory; the error says what to do."""
+        with pytest.raises(NotImplementedError, match=r"A list of it cannot be made.*islice"):
+            collect(infinite)
+
+    def test_iterating(self):
+        """A progress bar and islice work on it."""
+        assert [[0], [1], [2], [0]] == list(itertools.islice(tqdm(endless(), disable=True), 4))
+
+
+class TestUnknown:
+    def test_a_list_of_it(self):
+        """A generator that ends makes a list, with its length unknown beforehand."""
+        flow = BatchData(DataFromGenerator(lambda: iter([[0], [1], [2]])), 1)
+        with pytest.raises(LengthUnknownError):
+            len(flow)
+        assert 3 == len(list(flow)) == len(list(tqdm(flow, disable=True)))
+
+    def test_a_class_of_the_users_own(self):
+        """A plain NotImplementedError of a user's class is passed on as it is."""
+
+        class Old(DataFromGenerator):
+            def size(self):
+                raise NotImplementedError("ask somebody else")
+
+        with pytest.raises(NotImplementedError, match="ask somebody else"):
+            len(BatchData(Old(lambda: iter([])), 2))
+
+
+class TestKnown:
+    def test_a_part_of_an_infinite_one(self):
+        """FixedSizeData has the length of its passes."""
+        assert 5 == len(FixedSizeData(endless(), 5)) == len(list(FixedSizeData(endless(), 5)))
+
+    def test_joined_with_an_infinite_one(self):
+        """JoinData ends with the shortest DataFlow, and has its length."""
+        flow = JoinData([endless(), three(), endless()])
+        assert 3 == len(flow) == len(list(flow))
