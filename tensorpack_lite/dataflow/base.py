@@ -16,6 +16,7 @@ Trainers, InputSources and runners do the second part for the DataFlows they are
 
 from __future__ import annotations
 
+import os
 import threading
 from abc import ABC, abstractmethod
 from typing import Any, Iterator, NoReturn
@@ -36,6 +37,7 @@ __all__ = [
     "ProxyDataFlow",
     "RNGDataFlow",
     "require_dataflow",
+    "require_process",
     "reset_each_once",
 ]
 
@@ -292,6 +294,24 @@ def require_dataflow(who: object, ds: Any) -> DataFlow:
         return ds
     name = type(who).__name__
     raise type_error(name, "a DataFlow", ds, f"Wrap the data first: {name}(DataFromList(data), ...).")
+
+
+def require_process(who: object, owner: int) -> None:
+    """
+    Refuse to use threads or processes that another process has started.
+
+    Args:
+        who: the object that uses them; its type is named.
+        owner: the process that called `reset_state`.
+
+    Raises:
+        RuntimeError: this is another process, such as a fork of the owner, where the threads do not run.
+    """
+    if os.getpid() != owner:
+        raise RuntimeError(
+            f"{type(who).__name__}: is iterated in process {os.getpid()}, but its workers were started by "
+            f"reset_state() in process {owner}. Call reset_state() only in the process that iterates."
+        )
 
 
 def reset_each_once(dataflows: list[DataFlow]) -> None:

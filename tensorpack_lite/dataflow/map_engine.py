@@ -17,13 +17,14 @@ and gives one back. That alone bounds the memory and decides how far `ds` runs a
 from __future__ import annotations
 
 import itertools
+import os
 import weakref
 from abc import ABC, abstractmethod
 from typing import Any, Callable, Iterator
 
 from ..utils import logger
 from ..utils.errors import type_error
-from .base import DataFlow, DataFlowReentrantGuard, Datapoint, NotResetError, ProxyDataFlow
+from .base import DataFlow, DataFlowReentrantGuard, Datapoint, NotResetError, ProxyDataFlow, require_process
 from .dropping import DropWatch
 from .repeat import RepeatedData
 
@@ -131,7 +132,8 @@ class ParallelMapData(ProxyDataFlow):
         self.buffer_size = int(buffer_size)
         self.strict = bool(strict)
         self._guard = DataFlowReentrantGuard()
-        self._pool: Any = None  # a WorkerPool after reset_state
+        self._pool: Any = None  # a WorkerPool after reset_state, with workers of the process `_owner`
+        self._owner = 0
         self._stop_pool: Any = None  # stops it, once
         self.repeated: RepeatedData | None = None  # after reset_state, if not strict
         self._drops: Any = None  # a DropWatch after reset_state
@@ -151,6 +153,7 @@ class ParallelMapData(ProxyDataFlow):
         The buffer is filled by the first iteration, so this does not wait for datapoints of `ds`.
         """
         self._close()
+        self._owner = os.getpid()
         self._pool = self._start_pool()
         self._stop_pool = weakref.finalize(self, self._pool.stop)
         try:
@@ -171,6 +174,7 @@ class ParallelMapData(ProxyDataFlow):
                     f"{type(self).__name__}: has no workers, because reset_state() was not called. Call it once, in "
                     f"the process that iterates, before the first iteration."
                 )
+            require_process(self, self._owner)
             yield from self._one_pass() if self.strict else self._without_end()
 
     def _close(self) -> None:

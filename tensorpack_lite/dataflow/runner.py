@@ -7,11 +7,12 @@ Out: the datapoints of all workers, mixed, in this process.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from itertools import count
 from typing import Any, Iterator
 
-from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow
+from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow, require_process
 from .process.channel import MAX_SLOTS
 from .process.group import Settings, WorkerGroup
 from .process.worker import CHUNK_LENGTH, Task
@@ -33,7 +34,8 @@ class _ProcessRunner(ProxyDataFlow):
         super().__init__(ds)
         self.num_proc = num_proc
         self._max_ahead = max_ahead
-        self._group: WorkerGroup | None = None
+        self._group: WorkerGroup | None = None  # after reset_state, with workers of the process `_owner`
+        self._owner = 0
         self._received: deque[Datapoint] = deque()
 
     def reset_state(self) -> None:
@@ -47,6 +49,7 @@ class _ProcessRunner(ProxyDataFlow):
         name = type(self).__name__
         if self._group is not None:
             raise RuntimeError(f"{name}: reset_state() was called twice; its workers run already.")
+        self._owner = os.getpid()
         task = Task(f"in the DataFlow {type(self.ds).__name__}", run_without_end, (self.ds,))
         ahead = self._max_ahead
         settings = Settings(max(2, min(MAX_SLOTS, ahead)), ahead, min(CHUNK_LENGTH, ahead))
@@ -54,6 +57,8 @@ class _ProcessRunner(ProxyDataFlow):
 
     def _take(self) -> Iterator[Datapoint]:
         """Yield one pass: as many datapoints as `ds` has, or without end."""
+        if self._group is not None:
+            require_process(self, self._owner)
         for _ in self._numbers_of_a_pass():
             while not self._received:
                 for _, datapoints in self._running().receive():

@@ -15,7 +15,7 @@ from typing import Any, Callable, Iterator
 from ..utils import logger
 from ..utils.errors import type_error
 from ..utils.handoff import HandoffQueue
-from .base import DataFlow, Datapoint, NotResetError, require_dataflow, reset_each_once
+from .base import DataFlow, Datapoint, NotResetError, require_dataflow, require_process, reset_each_once
 from .failure import stage_error
 from .repeat import RepeatedData
 
@@ -86,6 +86,7 @@ class MultiThreadRunner(DataFlow):
                 "MultiThreadRunner: has no threads, because reset_state() was not called. Call it once, in the process "
                 "that iterates, before the first iteration."
             )
+        require_process(self, self._threads.owner)
         take = self._threads.take
         try:
             size = len(self)
@@ -106,7 +107,7 @@ class _Threads:
 
     def __init__(self, dataflows: list[DataFlow], num_prefetch: int) -> None:
         self._ready: HandoffQueue[Datapoint] = HandoffQueue(num_prefetch)
-        self._owner = os.getpid()
+        self.owner = os.getpid()
         self._threads = [
             threading.Thread(
                 target=self._run, args=(index, ds), name=f"MultiThreadRunner-{index}", daemon=True
@@ -126,7 +127,7 @@ class _Threads:
 
     def stop(self) -> None:
         """Stop the threads and wait for them."""
-        if os.getpid() != self._owner:
+        if os.getpid() != self.owner:
             return  # in a fork of the owner the threads do not run, and one of them may have held the queue's lock
         self._ready.stop()
         if threading.current_thread() in self._threads:
@@ -143,5 +144,5 @@ class _Threads:
                     return
                 del datapoint  # not kept alive while this thread makes or awaits the next one
         except BaseException as error:  # noqa: BLE001 (the consumer raises it, whatever it is)
-            where = f"MultiThreadRunner: its DataFlow failed in worker {index} of {len(self._threads)} (pid {self._owner})"
+            where = f"MultiThreadRunner: its DataFlow failed in worker {index} of {len(self._threads)} (pid {self.owner})"
             self._ready.stop(stage_error(error, where))

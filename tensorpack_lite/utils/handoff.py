@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections import deque
 from typing import Callable, Deque, Generic, Sequence, TypeVar
 
@@ -44,8 +45,8 @@ class HandoffQueue(Generic[T]):
         self._size = 0
         self._is_ended = False
         self._lock = threading.RLock()  # reentrant for finalizers
-        self._not_full = _Waiters(self._lock)
-        self._not_empty = _Waiters(self._lock)
+        self._producers: deque[threading.Lock] = deque()  # the threads that wait, each at a lock of its own
+        self._consumers: deque[threading.Lock] = deque()
         self.error: BaseException | None = None
 
     def put(self, items: Sequence[T], patience: float | None = None) -> bool:
@@ -60,33 +61,36 @@ class HandoffQueue(Generic[T]):
             False if the queue has ended, in which case the items are dropped.
         """
         size = len(items) if self._size_of is None else sum(map(self._size_of, items))
-        with self._lock:
-            if self._is_ended or self._size >= self._capacity:
-                self._not_full.wait_until(self._may_put, patience)
+        deadline = math.inf if patience is None else time.monotonic() + patience
+        while True:
+            with self._lock:
                 if self._is_ended:
                     return False
-            self._items.extend(items)
-            self._size += size
-            if self._not_empty.num_waiting:
-                self._not_empty.notify()
-            if self._not_full.num_waiting and self._may_put():
-                self._not_full.notify()
-            return True
+                if self._size < self._capacity or time.monotonic() >= deadline:
+                    self._items.extend(items)
+                    self._size += size
+                    _wake_one(self._consumers)
+                    self._wake_producer_if_room()
+                    return True
+            self._wait(self._producers, self._may_put, deadline)
 
     def take(self) -> list[T]:
         """Wait for an item, then return what `remove` takes; an empty list once the queue has ended and is empty."""
-        with self._lock:
-            if not self._items:
-                self._not_empty.wait_until(self._may_take)
-                if not self._items:
+        while True:
+            with self._lock:
+                if self._items:
+                    taken = self._remove(self._items)
+                    self._size -= len(taken) if self._size_of is None else sum(map(self._size_of, taken))
+                    if self._items:
+                        _wake_one(self._consumers)
+                    self._wake_producer_if_room()
+                    return taken
+                if self._is_ended:
                     return []
-            taken = self._remove(self._items)
-            self._size -= len(taken) if self._size_of is None else sum(map(self._size_of, taken))
-            if self._not_empty.num_waiting and self._items:
-                self._not_empty.notify()
-            if self._not_full.num_waiting and self._may_put():
-                self._not_full.notify(len(taken))
-            return taken
+                # repair what an interrupt in the middle of an earlier call may have left
+                self._size = 0
+                self._wake_producer_if_room()
+            self._wait(self._consumers, self._may_take)
 
     def end(self, error: BaseException | None = None) -> None:
         """Accept no further item. Waiting items can still be taken."""
@@ -94,8 +98,9 @@ class HandoffQueue(Generic[T]):
             self._is_ended = True
             if self.error is None:
                 self.error = error
-            self._not_full.notify_all()
-            self._not_empty.notify_all()
+            for waiters in (self._producers, self._consumers):
+                while waiters:
+                    _wake_one(waiters)
 
     def stop(self, error: BaseException | None = None) -> list[T]:
         """
@@ -115,21 +120,42 @@ class HandoffQueue(Generic[T]):
     def _may_take(self) -> bool:
         return self._is_ended or bool(self._items)
 
+    def _wake_producer_if_room(self) -> None:
+        """Wake one producer; if there is more room, that one wakes the next."""
+        if self._producers and self._size < self._capacity:
+            _wake_one(self._producers)
 
-class _Waiters(threading.Condition):
-    """A condition that counts the threads that wait for it: reading the count is cheaper than notifying nobody."""
-
-    num_waiting = 0
-
-    def wait_until(self, predicate: Callable[[], bool], timeout: float | None = None) -> None:
-        self.num_waiting += 1
+    def _wait(
+        self, waiters: Deque[threading.Lock], is_over: Callable[[], bool], deadline: float = math.inf
+    ) -> None:
+        """Wait until woken or until the deadline, unless the wait is over already; the lock is not held meanwhile."""
+        waiter = threading.Lock()
+        waiter.acquire()
         try:
-            self.wait_for(predicate, timeout)
-        except BaseException:  # such as Ctrl-C: this thread may have used up the notification for another one
-            self.notify()
-            raise
+            with self._lock:
+                if is_over():
+                    return
+                waiters.append(waiter)
+            waiter.acquire(timeout=-1 if deadline == math.inf else max(0.0, deadline - time.monotonic()))
         finally:
-            self.num_waiting -= 1
+            self._leave(waiters, waiter)
+
+    def _leave(self, waiters: Deque[threading.Lock], waiter: threading.Lock) -> None:
+        """Wait no longer. A thread that was woken, and is interrupted before it can act, wakes another one."""
+        with self._lock:
+            if waiter in waiters:
+                waiters.remove(waiter)
+            elif self._may_take() if waiters is self._consumers else self._may_put():
+                _wake_one(waiters)
+
+
+def _wake_one(waiters: Deque[threading.Lock]) -> None:
+    if waiters:
+        if waiters[0].locked():
+            waiters[
+                0
+            ].release()  # before it is removed: an interrupt in between must not leave the thread asleep
+        waiters.popleft()
 
 
 def _remove_one(items: Deque[T]) -> list[T]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import random
+import signal
 import sys
 import threading
 import time
@@ -134,7 +136,7 @@ class TestPut:
         queue.put([1])
         queue.put([2])
         thread = start(queue.put, [3])
-        wait_until(lambda: queue._not_full.num_waiting == 1)
+        wait_until(lambda: len(queue._producers) == 1)
         assert [1] == queue.take()
         join([thread])
         assert [[2], [3]] == [queue.take(), queue.take()]
@@ -153,7 +155,7 @@ class TestPut:
         queue.put(["x" * 5])
         queue.put(["x" * 5])
         thread = start(queue.put, ["y"])
-        wait_until(lambda: queue._not_full.num_waiting == 1)
+        wait_until(lambda: len(queue._producers) == 1)
         queue.take()
         join([thread])
 
@@ -176,7 +178,8 @@ class TestPut:
         began = time.monotonic()
         while thread.is_alive() and time.monotonic() - began < SECONDS:
             with queue._lock:
-                queue._not_full.notify_all()
+                while queue._producers:
+                    queue._producers.popleft().release()
             thread.join(0.01)
         assert not thread.is_alive()
 
@@ -216,7 +219,7 @@ class TestEnd:
         queue, answers = HandoffQueue(1), []
         queue.put([0])
         thread = start(lambda: answers.append(queue.put([1])))
-        wait_until(lambda: queue._not_full.num_waiting == 1)
+        wait_until(lambda: len(queue._producers) == 1)
         end(queue)
         join([thread])
         assert [False] == answers
@@ -226,7 +229,7 @@ class TestEnd:
         """All of them, with an empty list."""
         queue, answers = HandoffQueue(1), []
         threads = [start(lambda: answers.append(queue.take())) for _ in range(3)]
-        wait_until(lambda: queue._not_empty.num_waiting == 3)
+        wait_until(lambda: len(queue._consumers) == 3)
         end(queue)
         join(threads)
         assert [[], [], []] == answers
@@ -261,24 +264,55 @@ class TestReentrance:
         join([start(lambda: taken.extend(iter(queue.take, [])))])
         assert [[1]] == taken
 
-    def test_an_interrupted_consumer_leaves_its_notification_to_another(self):
+    @pytest.mark.parametrize("was_woken", [False, True])
+    def test_an_interrupted_consumer_leaves_its_item_to_another(self, was_woken):
         """An exception out of waiting, as Ctrl-C raises it, loses no item for the consumers that still wait."""
         queue, answers = HandoffQueue(1), []
-        interrupted = threading.Event()
 
-        def interrupt():
-            interrupted.set()
-            raise KeyboardInterrupt
-
-        def take_and_be_interrupted():
-            with pytest.raises(KeyboardInterrupt), queue._lock:
-                queue._not_empty.wait_until(lambda: bool(queue._items) and interrupt())
-
-        first = start(take_and_be_interrupted)
-        wait_until(lambda: queue._not_empty.num_waiting == 1)
+        interrupted = threading.Lock()
+        interrupted.acquire()
+        queue._consumers.append(interrupted)
         second = start(lambda: answers.append(queue.take()))
-        wait_until(lambda: queue._not_empty.num_waiting == 2)
-        queue.put([1])
-        join([first, second])
-        assert interrupted.is_set()
+        wait_until(lambda: len(queue._consumers) == 2)
+        if was_woken:
+            queue.put([1])
+            queue._leave(queue._consumers, interrupted)
+        else:
+            queue._leave(queue._consumers, interrupted)
+            queue.put([1])
+        join([second])
         assert [[1]] == answers
+
+    @pytest.mark.skipif(
+        sys.version_info < (3, 8),
+        reason="in Python 3.7 an interrupt can leave a `with lock:` without its release",
+    )
+    def test_interrupts_at_any_moment(self):
+        """A signal handler that raises, as Ctrl-C does, is raised as it is and leaves the queue usable."""
+
+        class Interrupt(Exception):
+            pass
+
+        def interrupt(*_):
+            raise Interrupt
+
+        queue, taken, num_interrupts = HandoffQueue(3), [], 0
+        producer = start(lambda: all(queue.put([k]) for k in itertools.count()))
+        before = signal.signal(signal.SIGALRM, interrupt)
+        try:
+            for k in range(300):
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 0.0003 + k % 7 * 0.0002)
+                    while True:
+                        queue.take()
+                except Interrupt:
+                    num_interrupts += 1
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        for _ in range(100):
+            taken += queue.take()
+        queue.stop()
+        join([producer])
+        assert 300 == num_interrupts
+        assert taken == sorted(taken)
