@@ -219,7 +219,7 @@ class ParallelMapData(ProxyDataFlow):
                         self._drops.drop()
                         if self._drops.saw_whole_pass():
                             yield from self._look_for_a_datapoint()
-            assert self.repeated is not None
+            assert self.repeated is not None, "bug: reset_state() was not called, or this is strict"
             self._source = iter(
                 self.repeated
             )  # at the beginning, or after an error ended an earlier iteration
