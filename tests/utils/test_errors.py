@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import pickle
+import zipfile
+import zlib
+
 import pytest
 
-from tensorpack_lite.utils.errors import rebuild_error, type_error
+from tensorpack_lite.utils.errors import DamagedFileError, parsing, rebuild_error, type_error
 
 
 class OwnError(Exception):
@@ -53,3 +58,63 @@ class TestRebuildError:
     def test_what_cannot_be_rebuilt_stays(self, error):
         """Errors that hold more than one text are given back as they are."""
         assert rebuild_error(error, "MapData") is error
+
+
+class TestParsing:
+    @pytest.mark.parametrize(
+        "error",
+        [
+            IndexError("list index out of range"),
+            KeyError("data"),
+            MemoryError(),
+            OverflowError("too large"),
+            RecursionError("too deep"),
+            OSError("Not a gzipped file"),
+            OSError(errno.EINVAL, "Invalid argument"),
+            ModuleNotFoundError("No module named 'nunpy'"),
+            UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+            zipfile.BadZipFile("Bad CRC-32"),
+            zlib.error("Error -3"),
+        ],
+        ids=lambda error: type(error).__name__,
+    )
+    def test_any_error_of_a_parser_becomes_one_type(self, error):
+        """Whatever a parser raises becomes a DamagedFileError with the path, the type and the original as its cause."""
+        name = type(error).__name__
+        with pytest.raises(
+            DamagedFileError,
+            match=rf"^dir/x\.npz cannot be read as an npz file: .*\({name}\)\. Copy it again\.$",
+        ) as info:
+            with parsing("dir/x.npz", "an npz file", "Copy it again."):
+                raise error
+        assert info.value.__cause__ is error
+        assert isinstance(info.value, ValueError)
+
+    def test_the_reason_is_one_line(self):
+        """Only the first line of a long message is repeated, so that a command prints one line."""
+        with pytest.raises(DamagedFileError) as info, parsing("f", "a table"):
+            raise ValueError("row 3 is short:\n  1 2\n  3")
+        assert "f cannot be read as a table: row 3 is short." == str(info.value)
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            FileNotFoundError(errno.ENOENT, "No such file"),
+            PermissionError(errno.EACCES, "Permission denied"),
+            OSError(errno.EIO, "Input/output error"),
+            ImportError("HDF5Data: needs h5py"),
+            DamagedFileError("record 3 is damaged"),
+            KeyboardInterrupt(),
+        ],
+        ids=lambda error: type(error).__name__,
+    )
+    def test_errors_that_say_something_else_pass(self, error):
+        """Errors of the file system, absent packages, Ctrl-C and a DamagedFileError pass through unchanged."""
+        with pytest.raises(type(error)) as info, parsing("f", "a table"):
+            raise error
+        assert info.value is error
+
+    def test_it_travels_between_processes(self):
+        """A DamagedFileError that was pickled has the same type and text."""
+        error = pickle.loads(pickle.dumps(DamagedFileError("f cannot be read")))
+        assert (DamagedFileError, "f cannot be read") == (type(error), str(error))
