@@ -15,17 +15,18 @@ only files of your own.
 from __future__ import annotations
 
 import os
-import zipfile
 from contextlib import closing
 from typing import Any, Iterator, Sequence
 
 import numpy as np
 
+from ..utils.errors import DamagedFileError
+from ..utils.npz import open_npz, read_npy_header
 from ..utils.optional import load_optional
+from ..utils.plain_pickle import check_plain, load_plain
 from ..utils.serialize import dumps, loads
 from .base import DataFlow, Datapoint
 from .files.lmdb_files import KEYS_ENTRY, LMDBWriter
-from .files.plain_pickle import check_plain, load_plain
 from .files.saving import known_length, one_pass, require_saveable, written_aside
 from .files.tfrecord import read_records, write_record
 from .format import HDF5Data, LMDBData, LMDBDataDecoder
@@ -205,7 +206,7 @@ class NumpySerializer:
 
         Raises:
             FileNotFoundError: there is no such file.
-            ValueError: it is not such a file, or holds more than plain data, which would have to be run.
+            DamagedFileError: the file is damaged, unpacks to too much, or holds anything other than plain data.
 
         tensorpack: same; there any code in the file is run.
         """
@@ -315,15 +316,10 @@ def _with_npz(path: str) -> str:
 
 def _read_npz(path: str) -> list[Any]:
     """Read the array `buffer`: its head by NumPy, its objects by the unpickler of plain data."""
-    try:
-        with zipfile.ZipFile(path) as archive, archive.open("buffer.npy") as file:
-            np.lib.format.read_magic(file)
-            _, _, dtype = np.lib.format.read_array_header_1_0(file)
-            buffer = load_plain(file) if dtype.hasobject else None
-    except (ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise ValueError(f"NumpySerializer: {path} cannot be read: {error}") from error
-    if not isinstance(buffer, np.ndarray):
-        raise ValueError(f"NumpySerializer: {path} has no array of datapoints.")
+    with open_npz(path) as archive, archive.open("buffer.npy") as file:
+        buffer = load_plain(file) if read_npy_header(file)[2].hasobject else None
+    if not (isinstance(buffer, np.ndarray) and buffer.ndim):
+        raise DamagedFileError(f"NumpySerializer: {path} has no array of datapoints.")
     return [_as_datapoint(element) for element in buffer]
 
 

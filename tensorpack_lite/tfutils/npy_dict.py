@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
-from typing import Any, BinaryIO
+from typing import Any
 
-import numpy as np
+from ..utils.errors import DamagedFileError, parsing
+from ..utils.npz import read_npy_header
+from ..utils.plain_pickle import load_plain
 
 __all__ = ["load_npy_dict"]
-
-# All that NumPy needs to rebuild arrays and scalars, under the module names of every NumPy since 1.0.
-_ALLOWED = {
-    ("_codecs", "encode"),
-    ("collections", "OrderedDict"),
-    ("numpy", "dtype"),
-    ("numpy", "ndarray"),
-    ("numpy.core.multiarray", "_reconstruct"),
-    ("numpy.core.multiarray", "scalar"),
-    ("numpy._core.multiarray", "_reconstruct"),
-    ("numpy._core.multiarray", "scalar"),
-    ("numpy._core.numeric", "_frombuffer"),
-    ("numpy.core.numeric", "_frombuffer"),
-}
 
 
 def load_npy_dict(path: str) -> dict[str, Any]:
@@ -35,41 +22,17 @@ def load_npy_dict(path: str) -> dict[str, Any]:
         `{name: array}`.
 
     Raises:
-        ValueError: the file is damaged, holds something else than a dictionary, or would run code on loading.
-
-    tensorpack: fails on NumPy >= 1.16.3, which refuses such files.
+        DamagedFileError: the file is damaged, holds something other than a dictionary, or would run code on loading.
+        OSError: the file cannot be read.
     """
-    with open(path, "rb") as file:
-        content = _read_pickled_array(path, file).tolist()
+    with open(path, "rb") as file, parsing(
+        path, "a dictionary of arrays", "Convert it to .npz if you trust it."
+    ):
+        dtype = read_npy_header(file)[2]
+        content = load_plain(file, encoding="latin1").tolist() if dtype.hasobject else dtype
     if not isinstance(content, dict):
-        raise ValueError(
-            f"{path}: holds a {type(content).__name__}, wanted a dictionary {{name: array}}. Save it with np.savez as .npz."
+        what = f"an array of {content}" if content is dtype else f"a {type(content).__name__}"
+        raise DamagedFileError(
+            f"{path}: holds {what}, expected a dictionary {{name: array}}. Save it with np.savez as .npz."
         )
     return content
-
-
-def _read_pickled_array(path: str, file: BinaryIO) -> np.ndarray:
-    """Read an array of objects: `np.load` leaves no choice but all of pickle or nothing."""
-    version = np.lib.format.read_magic(file)
-    read_header = (
-        np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    )
-    dtype = read_header(file)[2]
-    if not dtype.hasobject:
-        raise ValueError(f"{path}: holds an array of {dtype}, wanted a dictionary {{name: array}}.")
-    try:
-        return _ArrayUnpickler(file, encoding="latin1").load()
-    except pickle.UnpicklingError as error:
-        raise ValueError(f"{path}: {error}") from error
-
-
-class _ArrayUnpickler(pickle.Unpickler):
-    """Builds arrays and containers of Python's own, and refuses everything else."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Give the class or function that a pickle names, if it is one of the few that arrays need."""
-        if (module, name) not in _ALLOWED:
-            raise pickle.UnpicklingError(
-                f"needs {module}.{name}, and only arrays are loaded from .npy files. Convert the file to .npz where you trust it."
-            )
-        return super().find_class(module, name)

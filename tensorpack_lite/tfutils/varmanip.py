@@ -11,6 +11,7 @@ import numpy as np
 from ..compat import tfv1 as tf
 from ..utils import logger
 from ..utils.fs import write_npz
+from ..utils.npz import read_npz
 from .checkpoint_store import CheckpointStore
 from .common import get_op_tensor_name
 from .fitting import fit_to_variable
@@ -212,7 +213,7 @@ def load_parameter_file(path: str) -> dict[str, np.ndarray]:
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: an `.npy` file that holds something else.
+        DamagedFileError: the file is damaged, holds something else, or unpacks to too much.
     """
     if not os.path.isfile(path):
         raise FileNotFoundError(
@@ -220,8 +221,7 @@ def load_parameter_file(path: str) -> dict[str, np.ndarray]:
         )
     if path.endswith(".npy"):
         return load_npy_dict(path)
-    with np.load(path) as archive:
-        return {name: archive[name] for name in archive.files}
+    return read_npz(path)
 
 
 def get_checkpoint_path(path: str) -> str:

@@ -10,7 +10,8 @@ import pytest
 from fakes.datasets import pixels, python2_pickle
 
 from tensorpack_lite.dataflow.dataset.array_pickle import load_array_dict
-from tensorpack_lite.dataflow.files import plain_pickle
+from tensorpack_lite.utils import plain_pickle
+from tensorpack_lite.utils.errors import DamagedFileError
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 
@@ -81,7 +82,7 @@ class TestHostile:
         call = Runs(os.mkdir, str(mark))
         content = pickle.dumps({name: call if name == "data" else [[{1: call}]]}, protocol)
         with pytest.raises(
-            ValueError, match=r"is not a pickle of plain data: .*posix.mkdir, which was not run"
+            ValueError, match=r"cannot be read as a pickle of plain data: .*posix.mkdir, which was not run"
         ):
             load(content)
         assert not mark.exists()
@@ -99,12 +100,12 @@ class TestHostile:
     )
     def test_no_other_function(self, load, call):
         """Neither Python's nor NumPy's."""
-        with pytest.raises(ValueError, match="which was not run"):
+        with pytest.raises(DamagedFileError, match="which was not run"):
             load(pickle.dumps({"data": call}))
 
     def test_objects_in_arrays(self, load):
         """An array of objects is none of numbers."""
-        with pytest.raises(ValueError, match="an array of dtype object, wanted numbers"):
+        with pytest.raises(DamagedFileError, match="an array of dtype object, expected numbers"):
             load(pickle.dumps({"data": np.array([{}])}))
 
     @pytest.mark.parametrize("code", [b"V8", b"S3", b"f8,i4", b"(5,)u1", b"no such"])
@@ -113,7 +114,7 @@ class TestHostile:
         content = python2_pickle({"data": pixels(1, 2)})
         small = b"T\x02\x00\x00\x00u1"
         assert small in content
-        with pytest.raises(ValueError, match="is not a pickle of plain data"):
+        with pytest.raises(DamagedFileError, match="cannot be read as a pickle of plain data"):
             load(content.replace(small, b"T" + len(code).to_bytes(4, "little") + code))
 
     def test_a_shape_that_lies(self, load):
@@ -121,13 +122,13 @@ class TestHostile:
         content = python2_pickle({"data": pixels(2, 3)})
         lie = content.replace(b"J\x03\x00\x00\x00", b"J\x00\x00\x00\x40")
         assert lie != content
-        with pytest.raises(ValueError, match="cannot reshape array of size 6"):
+        with pytest.raises(DamagedFileError, match="cannot reshape array of size 6"):
             load(lie)
 
     def test_stand_ins_cannot_be_changed(self, load):
         """A pickle that sets attributes of what it is given changes nothing for the next one."""
         attack = b"\x80\x02cnumpy.core.multiarray\nscalar\n(N}X\x0c\x00\x00\x00__defaults__N" + b"stb."
-        with pytest.raises(ValueError, match="plain data|not a pickled dict"):
+        with pytest.raises(DamagedFileError, match="plain data|not a pickled dict"):
             load(attack)
         assert plain_pickle._new_dtype.__defaults__ is None
         assert ("C",) == plain_pickle._buffer_array.__defaults__
@@ -135,7 +136,7 @@ class TestHostile:
 
     def test_persistent_ids(self, load):
         """Nothing outside of the file."""
-        with pytest.raises(ValueError, match="persistent"):
+        with pytest.raises(DamagedFileError, match="persistent"):
             load(b"\x80\x02}X\x01\x00\x00\x00aPx\ns.")
 
 
@@ -144,13 +145,13 @@ class TestDamaged:
     def test_cut_off(self, load, size):
         """At any place."""
         content = python2_pickle({"data": pixels(2, 30), "labels": [3, 4]})
-        with pytest.raises(ValueError, match="is not a pickle of plain data"):
+        with pytest.raises(DamagedFileError, match="cannot be read as a pickle of plain data"):
             load(content[:size])
 
     @pytest.mark.parametrize("content", [[1], "text", None])
     def test_not_a_dict(self, load, content):
         """Another pickle."""
-        with pytest.raises(ValueError, match=f"is not a pickled dict, it has {type(content).__name__} in it"):
+        with pytest.raises(DamagedFileError, match=f"is not a pickled dict, it holds {type(content).__name__}"):
             load(pickle.dumps(content))
 
     def test_absent(self, tmp_path):

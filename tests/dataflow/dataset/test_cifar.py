@@ -194,7 +194,7 @@ class TestMistakes:
         attack = b"cposix\nmkdir\n(V" + str(mark).encode() + b"\ntR."
         with open(os.path.join(ten, FOLDER, "test_batch"), "wb") as file:
             file.write(attack)
-        with pytest.raises(ValueError, match="test_batch is not a pickle of plain data: .*posix.mkdir"):
+        with pytest.raises(ValueError, match="test_batch cannot be read as a pickle of plain data: .*posix.mkdir"):
             Cifar10("test", dir=ten)
         assert not mark.exists()
         pickle.loads(attack)

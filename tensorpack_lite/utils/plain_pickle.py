@@ -1,20 +1,23 @@
 """
-Pickles of datapoints, read without running anything that is in them.
+Reader of pickles that hold plain data; it runs nothing that is in them.
 
-In:  a pickle of numbers, texts, lists, tuples, sets, dicts and NumPy arrays.
+In:  a pickle of numbers, strings, lists, tuples, sets, dicts and NumPy arrays.
 Out: the same, new.
 
-The functions that such a pickle names are replaced by ones of this file, which take bytes and make arrays of them; NumPy's
-own, which would believe whatever the pickle says, are never called.
+The functions that such a pickle names are replaced by functions of this file, which make arrays from the bytes that are
+there. NumPy's own functions, which allocate whatever the pickle claims, are never called.
 """
 
 from __future__ import annotations
 
+import io
 import pickle
 from functools import partial
 from typing import IO, Any, Callable
 
 import numpy as np
+
+from .pickle_sizes import check_pickle_sizes
 
 __all__ = ["check_plain", "load_plain"]
 
@@ -24,25 +27,23 @@ _SCALARS = (type(None), bool, int, float, complex, str, bytes)
 
 def load_plain(file: IO[bytes], encoding: str = "ASCII") -> Any:
     """
-    Read one pickle, of any protocol and of Python 2 or 3.
+    Read one pickle, of any protocol and of Python 2 or 3. Call it inside `utils.errors.parsing`.
 
     Args:
-        file: open for reading, where the pickle begins.
+        file: open for reading at the start of the pickle; it is read to its end.
         encoding: of the strings of Python 2; "bytes" gives them as bytes.
 
     Returns:
         The value. Arrays are new and belong to the caller.
 
     Raises:
-        ValueError: it is damaged, or has in it what is not plain data; that is not run.
+        Exception: of nearly any type, if the pickle is damaged, claims sizes that it does not have, or holds anything
+            other than plain data, which is not run.
         OSError: the file cannot be read.
     """
-    try:
-        return _finished(_Unpickler(file, encoding=encoding).load())
-    except OSError:
-        raise
-    except Exception as error:  # a damaged or hostile pickle makes the unpickler raise anything
-        raise ValueError(f"the pickle holds more than plain data, or is damaged: {error}") from error
+    packed = file.read()
+    check_pickle_sizes(packed)
+    return _Finisher().finished(_Unpickler(io.BytesIO(packed), encoding=encoding).load())
 
 
 def check_plain(value: Any) -> None:
@@ -77,7 +78,7 @@ class _Unpickler(pickle.Unpickler):
         module = module.replace("numpy._core", "numpy.core").replace("__builtin__", "builtins")
         stand_in = _STAND_INS.get((module, name))
         if stand_in is None:
-            raise pickle.UnpicklingError(f"it wants {module}.{name}, which was not run")
+            raise pickle.UnpicklingError(f"it names {module}.{name}, which was not run")
         return partial(stand_in)  # a new one each time, because a pickle can set attributes of what it gets
 
 
@@ -145,7 +146,7 @@ def _encoded(text: str, _encoding: Any = None) -> bytes:
 def _bytearray(content: Any = b"", encoding: str = "latin1") -> bytearray:
     """Stand in for `bytearray`, which would also take a size, of any amount of memory."""
     if not isinstance(content, (bytes, str)):
-        raise pickle.UnpicklingError("it wants a bytearray of no bytes, which was not run")
+        raise pickle.UnpicklingError("it makes a bytearray from a size, which was not run")
     return bytearray(content.encode(encoding) if isinstance(content, str) else content)
 
 
@@ -164,23 +165,37 @@ _STAND_INS: dict[tuple[str, str], Callable[..., Any]] = {
     ("builtins", "complex"): complex,
     ("builtins", "set"): set,
     ("builtins", "frozenset"): frozenset,
+    ("collections", "OrderedDict"): dict,
 }
 
 
-def _finished(value: Any) -> Any:
-    """Put the arrays in the place of what stood for them."""
-    if isinstance(value, _Array):
-        array = value.value
-        if array.dtype.kind == "O":
-            finished = np.empty(array.size, dtype=object)
-            for place, element in enumerate(array.ravel().tolist()):
-                finished[place] = _finished(element)
-            return finished.reshape(array.shape)
-        return array
-    if isinstance(value, list):
-        return [_finished(element) for element in value]
-    if isinstance(value, tuple):
-        return tuple(_finished(element) for element in value)
-    if isinstance(value, dict):
-        return {key: _finished(element) for key, element in value.items()}
-    return value
+class _Finisher:
+    """Puts the arrays in the place of what stood for them; an object that occurs twice is finished once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Any] = {}  # without it, 40 lists of twice the list before would become 2^40
+
+    def finished(self, value: Any) -> Any:
+        """Return the value with all its arrays."""
+        if not isinstance(value, (_Array, list, tuple, dict)):
+            return value
+        if id(value) not in self._known:
+            self._known[id(value)] = self._built(value)
+        return self._known[id(value)]
+
+    def _built(self, value: Any) -> Any:
+        if isinstance(value, _Array):
+            return self._array(value.value)
+        if isinstance(value, list):
+            return [self.finished(element) for element in value]
+        if isinstance(value, tuple):
+            return tuple(self.finished(element) for element in value)
+        return {key: self.finished(element) for key, element in value.items()}
+
+    def _array(self, array: np.ndarray) -> np.ndarray:
+        if array.dtype.kind != "O":
+            return array
+        objects = np.empty(array.size, dtype=object)
+        for place, element in enumerate(array.ravel().tolist()):
+            objects[place] = self.finished(element)
+        return objects.reshape(array.shape)

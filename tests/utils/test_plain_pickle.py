@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
-from tensorpack_lite.dataflow.files.plain_pickle import check_plain, load_plain
+from tensorpack_lite.utils.plain_pickle import check_plain, load_plain
 
 OBJECTS = np.empty(2, dtype=object)
 OBJECTS[0], OBJECTS[1] = [1, np.arange(3)], {"a": np.float32(2)}
