@@ -14,6 +14,7 @@ from typing import Any, Callable, Iterator, Sequence
 import numpy as np
 
 from ..utils import logger
+from ..utils.errors import DamagedFileError, parsing
 from .base import DataFlow, Datapoint, RNGDataFlow
 from .imgaug._check import check_coords, check_image, check_size
 from .imgaug._opencv import opencv, require_opencv
@@ -38,7 +39,8 @@ class ImageFromFile(RNGDataFlow):
         shuffle: whether each pass has an order of its own. The caller's list stays as it is.
 
     Raises:
-        ValueError: no files, or another `channel`; when it runs, a file that OpenCV cannot read.
+        ValueError: no files, or another `channel`.
+        DamagedFileError: when it runs, a file is not an image that OpenCV can read.
         FileNotFoundError: when it runs, a file is not there.
         ImportError: OpenCV is not installed.
 
@@ -75,11 +77,12 @@ class ImageFromFile(RNGDataFlow):
 
     def _read(self, path: str) -> np.ndarray:
         cv2 = opencv("ImageFromFile")
-        image = cv2.imread(str(path), cv2.IMREAD_COLOR if self.channel == 3 else cv2.IMREAD_GRAYSCALE)
+        with parsing(path, "an image"):
+            image = cv2.imread(str(path), cv2.IMREAD_COLOR if self.channel == 3 else cv2.IMREAD_GRAYSCALE)
         if image is None and not os.path.exists(path):
             raise FileNotFoundError(f"ImageFromFile: there is no file '{path}'.")
         if image is None:
-            raise ValueError(f"ImageFromFile: OpenCV cannot read '{path}'. Is it an image?")
+            raise DamagedFileError(f"ImageFromFile: OpenCV cannot read '{path}'. Is it an image?")
         if self.channel == 3:
             image = cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
         if self.resize is not None:

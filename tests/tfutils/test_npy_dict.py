@@ -32,7 +32,9 @@ def test_never_runs_code(tmp_path, monkeypatch):
     """A pickle that names a function is refused before it is called."""
     monkeypatch.chdir(tmp_path)
     np.save("m.npy", {"w": Evil()})
-    with pytest.raises(DamagedFileError, match=r"^m\.npy cannot be read as .*: it names (posix|nt)\.mkdir, which was not run"):
+    with pytest.raises(
+        DamagedFileError, match=r"^m\.npy cannot be read as .*: it names (posix|nt)\.mkdir, which was not run"
+    ):
         load_npy_dict("m.npy")
     assert not os.path.exists("pwned")
 

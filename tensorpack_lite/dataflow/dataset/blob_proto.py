@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...utils.errors import parsing
 from ...utils.protobuf import read_fields, read_integers
 
 __all__ = ["read_blob_proto"]
@@ -27,17 +28,13 @@ def read_blob_proto(path: str) -> np.ndarray:
         float32, of the file's shape; an old one without its leading sizes of 1: [3, 256, 256] for ImageNet's mean.
 
     Raises:
-        ValueError: it is cut off, or no such message.
+        DamagedFileError: the file is damaged, or is not such a message.
         OSError: it cannot be opened.
     """
     with open(path, "rb") as file:
         content = file.read()
-    try:
+    with parsing(path, f"a BlobProto ({len(content)} bytes)"):
         return _decode(content)
-    except ValueError as error:
-        raise ValueError(
-            f"{path} ({len(content)} bytes) is not a BlobProto, or is cut off: {error}"
-        ) from error
 
 
 def _decode(content: bytes) -> np.ndarray:

@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 
+from ...utils.errors import DamagedFileError
 from ...utils.fs import get_dataset_path
 from ...utils.optional import require_optional
 from .files import Origin, find_file, unpack_tar
@@ -94,11 +95,13 @@ def _mean_boundaries(path: str) -> np.ndarray:
         maps = [np.asarray(cell["Boundaries"][0, 0], dtype=np.float32) for cell in cells.ravel()]
         mean = np.stack(maps).mean(axis=0)
     except (IndexError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(
+        raise DamagedFileError(
             f"{path}: groundTruth must be a 1 x K cell of structs with Boundaries of one shape, K > 0: {error}"
         ) from error
     if not (mean.min() >= 0 and mean.max() <= 1):
-        raise ValueError(f"{path}: Boundaries must be zeros and ones, got {mean.min()} to {mean.max()}.")
+        raise DamagedFileError(
+            f"{path}: Boundaries must be zeros and ones, got {mean.min()} to {mean.max()}."
+        )
     return mean
 
 
@@ -107,7 +110,7 @@ def _lying(values: np.ndarray, path: str) -> np.ndarray:
     if values.shape[:2] == (_WIDTH, _HEIGHT):
         values = values.swapaxes(0, 1)
     if values.shape[:2] != (_HEIGHT, _WIDTH):
-        raise ValueError(
+        raise DamagedFileError(
             f"{path} is {values.shape[0]} x {values.shape[1]}, wanted {_HEIGHT} x {_WIDTH} or {_WIDTH} x {_HEIGHT}."
         )
     return values

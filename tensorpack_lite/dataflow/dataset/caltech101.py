@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...utils.errors import DamagedFileError
 from ...utils.fs import get_dataset_path
 from ...utils.optional import require_optional
 from .files import Origin, find_file
@@ -57,12 +58,16 @@ class Caltech101Silhouettes(LabelledImages):
         path = find_file(self, _ORIGIN, directory)
         images, labels = read_mat(path, f"{name}_data", f"{name}_labels")
         if images.ndim != 2 or images.shape[1] != _SIDE**2 or images.dtype.kind not in "biuf":
-            raise ValueError(
+            raise DamagedFileError(
                 f"{path}: {name}_data must be numbers [N, {_SIDE**2}], got {images.dtype} {list(images.shape)}."
             )
         labels = labels.ravel()
+        if len(labels) != len(images) or labels.dtype.kind not in "biuf":
+            raise DamagedFileError(
+                f"{path}: {name}_labels must be {len(images)} numbers, got {len(labels)} values of dtype {labels.dtype}."
+            )
         if labels.size and not (labels.min() >= 1 and labels.max() <= _CLASSES):
-            raise ValueError(
+            raise DamagedFileError(
                 f"{path}: {name}_labels must be 1 to {_CLASSES}, got {labels.min()} to {labels.max()}."
             )
         zero_based = labels.astype(np.int64) - 1

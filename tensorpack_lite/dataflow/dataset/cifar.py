@@ -8,6 +8,7 @@ from typing import Sequence, Tuple
 
 import numpy as np
 
+from ...utils.errors import DamagedFileError
 from ...utils.fs import get_dataset_path
 from .array_pickle import load_array_dict
 from .files import Origin, find_file, unpack_tar
@@ -148,7 +149,7 @@ class CifarBase(StoredPairs):
         path = self._file(self._edition.names_file)
         names = load_array_dict(path).get(self._edition.names_key)
         if not isinstance(names, list):
-            raise ValueError(f"{path} has no list {self._edition.names_key!r}.")
+            raise DamagedFileError(f"{path} has no list {self._edition.names_key!r}.")
         return [name.decode("utf-8") if isinstance(name, bytes) else str(name) for name in names]
 
     @property
@@ -181,9 +182,9 @@ class CifarBase(StoredPairs):
         pixels, labels = content.get("data"), content.get(self._edition.labels_key)
         wanted = int(np.prod(_SHAPE))
         if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape[1:] != (wanted,):
-            raise ValueError(f"{path}: 'data' must be uint8 [N, {wanted}], got {_describe(pixels)}.")
+            raise DamagedFileError(f"{path}: 'data' must be uint8 [N, {wanted}], got {_describe(pixels)}.")
         if not isinstance(labels, (list, np.ndarray)) or len(labels) != len(pixels):
-            raise ValueError(
+            raise DamagedFileError(
                 f"{path}: {self._edition.labels_key!r} must be {len(pixels)} labels, got {_describe(labels)}."
             )
         images = pixels.reshape(-1, *_SHAPE).transpose(0, 2, 3, 1)
@@ -192,7 +193,7 @@ class CifarBase(StoredPairs):
     def _label(self, label: object, path: str) -> int:
         if isinstance(label, (int, np.integer)) and 0 <= label < self.cifar_classnum:
             return int(label)
-        raise ValueError(f"{path}: a label is {label!r}, wanted 0 to {self.cifar_classnum - 1}.")
+        raise DamagedFileError(f"{path}: a label is {label!r}, wanted 0 to {self.cifar_classnum - 1}.")
 
 
 class Cifar10(CifarBase):

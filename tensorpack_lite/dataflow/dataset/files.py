@@ -7,20 +7,26 @@ Out: the path of a file that is there.
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
 import os
 import shutil
 import tarfile
 import uuid
-import zlib
 from dataclasses import dataclass
 from typing import Any, Sequence, Tuple
 
 from ...utils import logger
+from ...utils.errors import DamagedFileError, parsing
 from ...utils.fs import download, mkdir_p
+from ...utils.unpacking import BoundedReader
 
 __all__ = ["Origin", "find_file", "unpack_tar"]
 
 _CHUNK_BYTES = 1 << 18
+_ADVICE = "Delete it; it is downloaded again."
+_COMPRESSIONS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
 
 
 @dataclass(frozen=True)
@@ -86,8 +92,8 @@ def unpack_tar(path: str, directory: str) -> None:
         directory: where to; made if it does not exist.
 
     Raises:
-        ValueError: an absolute name, one with "..", a link, a device: nothing of the archive is kept then. Or the
-            archive is damaged.
+        DamagedFileError: the archive is damaged, unpacks to too much (see `utils.unpacking`), or has a member with an
+            absolute path, a path with "..", a link or a device. Nothing of it is kept then.
         OSError: it cannot be read, or the disk is full.
 
     Note:
@@ -108,25 +114,33 @@ def unpack_tar(path: str, directory: str) -> None:
 
 
 def _extract(path: str, directory: str) -> None:
-    try:
-        with tarfile.open(path) as archive:
+    with parsing(path, "a tar archive", _ADVICE), _opened(path) as unpacked:
+        stream = BoundedReader(unpacked, path)
+        with tarfile.open(fileobj=stream, mode="r|", tarinfo=_StrictTarInfo) as archive:  # type: ignore[call-overload]
             for member in archive:
                 _extract_member(archive, member, directory, path)
-            stream: Any = archive.fileobj
-            while stream.read(_CHUNK_BYTES):
-                pass  # what follows the last member; at its very end gzip compares the checksum
-    except (tarfile.TarError, EOFError, zlib.error) as error:
-        raise _damaged(path, error) from error
-    except OSError as error:
-        # gzip's own errors have no number; a full disk and a missing file have one
-        if error.errno is not None:
-            raise
-        raise _damaged(path, error) from error
+        while stream.read(_CHUNK_BYTES):
+            pass  # what follows the last member; at its very end gzip compares the checksum
 
 
-def _damaged(path: str, error: Exception) -> ValueError:
-    reason = str(error).split("\n", maxsplit=1)[0].rstrip(":.")  # tarfile goes on to list every compression
-    return ValueError(f"{path} cannot be unpacked: {reason}. Delete it; it is downloaded again.")
+def _opened(path: str) -> Any:
+    """Open an archive, unpacked if it is compressed."""
+    with open(path, "rb") as file:
+        head = file.read(6)
+    known = (open_ for mark, open_ in _COMPRESSIONS.items() if head.startswith(mark))
+    return next(known, open)(path, "rb")
+
+
+class _StrictTarInfo(tarfile.TarInfo):
+    """The head of a member; a damaged one is an error, where tarfile would end as if the archive ended there."""
+
+    @classmethod
+    def fromtarfile(cls, tarfile_: tarfile.TarFile) -> Any:
+        """Read the next head."""
+        try:
+            return super().fromtarfile(tarfile_)
+        except (tarfile.InvalidHeaderError, tarfile.TruncatedHeaderError) as error:
+            raise tarfile.ReadError(f"at byte {tarfile_.offset}: {error}") from error
 
 
 def _extract_member(archive: tarfile.TarFile, member: tarfile.TarInfo, directory: str, path: str) -> None:
@@ -139,7 +153,7 @@ def _extract_member(archive: tarfile.TarFile, member: tarfile.TarInfo, directory
     elif member.issparse() or not (member.isreg() or member.isdir()):
         wrong = "is a link, a device or a file with holes"
     if wrong:
-        raise ValueError(
+        raise DamagedFileError(
             f"{path} is refused, nothing of it was unpacked: its member {member.name!r} {wrong}. "
             "It is not the data set's archive; delete it."
         )

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from ...utils.errors import DamagedFileError, parsing
 from ...utils.optional import require_optional
 from ..base import Datapoint
 from .ilsvrc_meta import ILSVRCMeta
@@ -192,11 +193,9 @@ class TinyImageNet(LabelledFiles):
 def _first_box(path: str) -> np.ndarray | None:
     if not os.path.isfile(path):
         return None
-    try:
+    with parsing(path, "an annotation of an image"):
         box = ElementTree.parse(path).getroot().find("object/bndbox")
         values = [float(box.findtext(corner, "")) for corner in _CORNERS] if box is not None else None
-    except (ElementTree.ParseError, ValueError) as error:
-        raise ValueError(f"{path} is not an annotation of an image: {error}") from error
     return None if values is None else np.array(values, dtype=np.float32)
 
 
@@ -212,10 +211,12 @@ def _tiny_file(*parts: str) -> str:
 
 def _tiny_classes(dir: str) -> dict[str, int]:
     path = _tiny_file(dir, "wnids.txt")
-    with open(path, encoding="utf-8") as file:
+    with open(path, encoding="utf-8") as file, parsing(path, "a list of classes"):
         names = file.read().split()
     if len(set(names)) != _TINY_CLASSES:
-        raise ValueError(f"TinyImageNet: {path} must have {_TINY_CLASSES} classes, got {len(set(names))}.")
+        raise DamagedFileError(
+            f"TinyImageNet: {path} must have {_TINY_CLASSES} classes, got {len(set(names))}."
+        )
     return {name: label for label, name in enumerate(names)}
 
 
@@ -230,11 +231,11 @@ def _tiny_train(full_dir: str, labels: dict[str, int]) -> list[tuple[str, int]]:
 def _tiny_val(full_dir: str, labels: dict[str, int]) -> list[tuple[str, int]]:
     path = _tiny_file(full_dir, "val_annotations.txt")
     found = []
-    with open(path, encoding="utf-8") as file:
+    with open(path, encoding="utf-8") as file, parsing(path, "a list of images"):
         for number, line in enumerate(file, start=1):
             columns = line.split("\t")
             if len(columns) < 2 or columns[1].strip() not in labels:
-                raise ValueError(
+                raise DamagedFileError(
                     f"{path}:{number} is {line.strip()!r}, wanted a file name and a class of wnids.txt."
                 )
             found.append((os.path.join("images", columns[0]), labels[columns[1].strip()]))

@@ -7,6 +7,7 @@ import os
 import numpy as np
 
 from ...utils.argtools import shape2d
+from ...utils.errors import DamagedFileError, parsing
 from ...utils.fs import get_dataset_path
 from ...utils.optional import load_optional
 from .blob_proto import read_blob_proto
@@ -82,7 +83,7 @@ class ILSVRCMeta:
         classes = self.get_synset_1000()
         beyond = [label for _, label in images if label not in classes]
         if beyond:
-            raise ValueError(
+            raise DamagedFileError(
                 f"{os.path.join(self.dir, name)}.txt has label {beyond[0]}, but synsets.txt {len(classes)} classes."
             )
         return [(os.path.join(classes[label], path), label) for path, label in images]
@@ -100,7 +101,7 @@ class ILSVRCMeta:
         path = self._file("imagenet_mean.binaryproto")
         blob = read_blob_proto(path)
         if blob.ndim != 3 or blob.shape[0] != 3:
-            raise ValueError(f"{path}: the mean must be [3, height, width], got {list(blob.shape)}.")
+            raise DamagedFileError(f"{path}: the mean must be [3, height, width], got {list(blob.shape)}.")
         mean = np.ascontiguousarray(blob.transpose(1, 2, 0))
         if size is None:
             return mean
@@ -135,17 +136,18 @@ class ILSVRCMeta:
             archive = find_file(self, _ORIGIN, self.dir)
             unpack_tar(archive, self.dir)
             if not os.path.isfile(path):
-                raise ValueError(f"{archive} has no {name}. Delete it; it is downloaded again.")
+                raise DamagedFileError(f"{archive} has no {name}. Delete it; it is downloaded again.")
         return path
 
     def _lines(self, name: str) -> list[str]:
-        with open(self._file(name), encoding="utf-8") as file:
+        path = self._file(name)
+        with open(path, encoding="utf-8") as file, parsing(path, "a list"):
             return [line.strip() for line in file if line.strip()]
 
     def _image(self, line: str, list_name: str) -> tuple[str, int]:
         path, _, label = line.rpartition(" ")
         if not path or not label.isdigit():
-            raise ValueError(
+            raise DamagedFileError(
                 f"{os.path.join(self.dir, list_name)}: a line is {line!r}, wanted a path and a label."
             )
         return path, int(label)

@@ -8,7 +8,9 @@ from typing import Tuple
 
 import numpy as np
 
+from ...utils.errors import parsing
 from ...utils.fs import get_dataset_path
+from ...utils.unpacking import BoundedReader
 from .files import Origin, find_file
 from .indexed import require_split
 from .labelled_images import LabelledImages
@@ -124,23 +126,16 @@ class FashionMnist(Mnist):
 
 def _read_idx(path: str, magic: int) -> np.ndarray:
     """Read an idx file: a magic number, the number and sizes of the entries (big-endian), then one byte a value."""
-    try:
-        with gzip.open(path) as file:
-            content = file.read()
-    except (EOFError, OSError) as error:
-        raise ValueError(f"{path} cannot be unpacked: {error}. Delete it; it is downloaded again.") from error
-    rank = 3 if magic == _MAGIC_IMAGES else 1
-    header_size = 4 * (1 + rank)
-    if len(content) < header_size:
-        raise ValueError(
-            f"{path} is cut off: {len(content)} bytes, not even a header. Delete it; it is downloaded again."
-        )
-    found, *shape = struct.unpack(f">{1 + rank}I", content[:header_size])
-    if found != magic:
-        raise ValueError(f"{path} is not the wanted idx file: its magic number is {found}, not {magic}.")
-    values = np.frombuffer(content, dtype=np.uint8, offset=header_size)
-    if values.size != np.prod(shape, dtype=np.int64):
-        raise ValueError(
-            f"{path} is cut off: {values.size} values where its header says {shape}. Delete it; it is downloaded again."
-        )
-    return values.reshape(shape)
+    with parsing(path, "an idx file", "Delete it; it is downloaded again."), gzip.open(path) as file:
+        content = BoundedReader(file, path).read()
+        rank = 3 if magic == _MAGIC_IMAGES else 1
+        header_size = 4 * (1 + rank)
+        if len(content) < header_size:
+            raise ValueError(f"it is cut off after {len(content)} bytes, before the end of its header")
+        found, *shape = struct.unpack(f">{1 + rank}I", content[:header_size])
+        if found != magic:
+            raise ValueError(f"its magic number is {found} (expected {magic})")
+        values = np.frombuffer(content, dtype=np.uint8, offset=header_size)
+        if values.size != np.prod(shape, dtype=object):
+            raise ValueError(f"it has {values.size} values (expected {shape})")
+        return values.reshape(shape)

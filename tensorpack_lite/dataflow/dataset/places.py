@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from ...utils.errors import DamagedFileError, parsing
 from ...utils.optional import require_optional
 from ..base import Datapoint
 from .indexed import LabelledFiles, require_split
@@ -82,12 +83,12 @@ def _read_list(path: str) -> list[tuple[str, str]]:
             "http://places2.csail.mit.edu/download.html; pass the directory that it is unpacked to."
         )
     entries = []
-    with open(path, encoding="utf-8") as file:
+    with open(path, encoding="utf-8") as file, parsing(path, "a list of images"):
         for number, line in enumerate(file, start=1):
             image = line.strip().lstrip("/")
             parts = image.split("/")
             if len(parts) < 3 or ".." in parts or " " in image:
-                raise ValueError(
+                raise DamagedFileError(
                     f"{path}:{number} is {line.strip()!r}, wanted a line like /x/label/image.jpg."
                 )
             entries.append((image, "/".join(parts[1:-1])))

@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 
+from ...utils.errors import DamagedFileError, parsing
 from ...utils.optional import load_optional
 
 __all__ = ["read_image", "read_mat"]
@@ -23,15 +24,18 @@ def read_image(path: str) -> np.ndarray:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it is no image, or a damaged one.
+        DamagedFileError: the file is damaged, or is not an image.
         ImportError: OpenCV is not installed.
     """
     cv2 = load_optional("cv2", "read_image")
     if not os.path.isfile(path):
         raise FileNotFoundError(f"There is no image {path}.")
-    image = cv2.imread(path, cv2.IMREAD_COLOR)
+    with parsing(path, "an image"):
+        image = cv2.imread(path, cv2.IMREAD_COLOR)
     if image is None:
-        raise ValueError(f"{path} ({os.path.getsize(path)} bytes) is not an image that OpenCV can read.")
+        raise DamagedFileError(
+            f"{path} ({os.path.getsize(path)} bytes) is not an image that OpenCV can read."
+        )
     return image
 
 
@@ -47,19 +51,16 @@ def read_mat(path: str, *names: str) -> list[np.ndarray]:
         Their values, in this order.
 
     Raises:
-        ValueError: not such a file, a damaged one, or one without these variables.
+        DamagedFileError: the file is damaged, is not a MATLAB file, or lacks one of these variables.
         OSError: it cannot be opened.
         ImportError: SciPy is not installed.
     """
     loadmat = load_optional("scipy.io", "read_mat").loadmat
-    with open(path, "rb") as file:
-        try:
-            content = loadmat(file, variable_names=names)
-        except Exception as error:  # a damaged file makes SciPy raise nearly anything
-            raise ValueError(
-                f"{path} cannot be read as a MATLAB file: {error}. If it was downloaded, delete it; it is downloaded again."
-            ) from error
+    with open(path, "rb") as file, parsing(
+        path, "a MATLAB file", "If it was downloaded, delete it; it is downloaded again."
+    ):
+        content = loadmat(file, variable_names=names)
     absent = [name for name in names if name not in content]
     if absent:
-        raise ValueError(f"{path} has no variable {', '.join(absent)}. Is it a file of this data set?")
+        raise DamagedFileError(f"{path} has no variable {', '.join(absent)}. Is it a file of this data set?")
     return [content[name] for name in names]

@@ -6,6 +6,7 @@ from typing import Sequence
 
 import numpy as np
 
+from ...utils.errors import DamagedFileError
 from ...utils.fs import get_dataset_path
 from ...utils.optional import require_optional
 from .files import Origin, find_file
@@ -89,10 +90,14 @@ def _read(path: str) -> tuple[np.ndarray, np.ndarray]:
     """Read images [N, 32, 32, 3] and labels [N]."""
     images, labels = read_mat(path, "X", "y")
     if images.dtype != np.uint8 or images.shape[:3] != (32, 32, 3) or images.ndim != 4:
-        raise ValueError(
+        raise DamagedFileError(
             f"{path}: X must be uint8 [32, 32, 3, N], got {images.dtype} {list(images.shape)}. Is it SVHN's format 2?"
         )
     labels = labels.ravel()
+    if len(labels) != images.shape[3] or labels.dtype.kind not in "biuf":
+        raise DamagedFileError(
+            f"{path}: y must be {images.shape[3]} numbers, got {len(labels)} values of dtype {labels.dtype}."
+        )
     if labels.size and not (labels.min() >= 1 and labels.max() <= 10):
-        raise ValueError(f"{path}: y must be 1 to 10, got {labels.min()} to {labels.max()}.")
+        raise DamagedFileError(f"{path}: y must be 1 to 10, got {labels.min()} to {labels.max()}.")
     return np.ascontiguousarray(images.transpose(3, 0, 1, 2)), (labels % 10).astype(np.uint8)

@@ -16,6 +16,8 @@ from typing import Any, BinaryIO, Iterator
 
 import numpy as np
 
+from ...utils.errors import DamagedFileError, parsing
+
 __all__ = ["crc32c", "read_records", "write_record"]
 
 _POLYNOMIAL = 0x82F63B78  # of CRC-32C, bits reversed
@@ -51,7 +53,7 @@ def read_records(path: str) -> Iterator[bytes]:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is no TFRecord file, it is cut off, or a record is damaged; says which.
+        DamagedFileError: the file is not a TFRecord file, is cut off, or a record is damaged; the message has its number.
     """
     with open(path, "rb", buffering=_BUFFER_BYTES) as file:
         number = 0
@@ -95,16 +97,17 @@ def crc32c(data: Any) -> int:
 
 def _read_one(file: BinaryIO, header: bytes, where: str) -> bytes:
     if len(header) < 12:
-        raise ValueError(f"{where} is cut off. Was the file written to its end?")
+        raise DamagedFileError(f"{where} is cut off. Was the file written to its end?")
     (length, checksum) = struct.unpack("<QI", header)
     if checksum != _masked(crc32c(header[:8])):
-        raise ValueError(f"{where} has a damaged length. Is this an uncompressed TFRecord file?")
-    record = file.read(length)
+        raise DamagedFileError(f"{where} has a damaged length. Is this an uncompressed TFRecord file?")
+    with parsing(where, "a TFRecord"):  # a length beyond any memory
+        record = file.read(length)
     trailer = file.read(4)
     if len(record) < length or len(trailer) < 4:
-        raise ValueError(f"{where} is cut off. Was the file written to its end?")
+        raise DamagedFileError(f"{where} is cut off. Was the file written to its end?")
     if struct.unpack("<I", trailer)[0] != _masked(crc32c(record)):
-        raise ValueError(f"{where} is damaged: its checksum is wrong.")
+        raise DamagedFileError(f"{where} is damaged: its checksum is wrong.")
     return record
 
 

@@ -151,7 +151,9 @@ class TestDamaged:
     @pytest.mark.parametrize("content", [[1], "text", None])
     def test_not_a_dict(self, load, content):
         """Another pickle."""
-        with pytest.raises(DamagedFileError, match=f"is not a pickled dict, it holds {type(content).__name__}"):
+        with pytest.raises(
+            DamagedFileError, match=f"is not a pickled dict, it holds {type(content).__name__}"
+        ):
             load(pickle.dumps(content))
 
     def test_absent(self, tmp_path):

@@ -75,7 +75,7 @@ class TestDamaged:
     @pytest.mark.parametrize("size", [1, 3, 9, 11, -1])
     def test_cut_off(self, read, size):
         """At any place."""
-        with pytest.raises(ValueError, match="mean.binaryproto .* is not a BlobProto, or is cut off"):
+        with pytest.raises(ValueError, match="mean.binaryproto cannot be read as a BlobProto .*: the message is cut off"):
             read(blob_proto(VALUES, (2, 3, 4))[:size])
 
     @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ class TestDamaged:
     )
     def test_something_else(self, read, content):
         """Nothing, another file, a shape that lies."""
-        with pytest.raises(ValueError, match="is not a BlobProto"):
+        with pytest.raises(ValueError, match="cannot be read as a BlobProto"):
             read(content)
 
     def test_absent(self, tmp_path):

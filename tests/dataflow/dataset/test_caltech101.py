@@ -53,7 +53,7 @@ class TestMistakes:
             (np.array([["a"] * 784]), [1], "val_data must be numbers"),
             (pixels(2, 784) % 2, [0, 1], "val_labels must be 1 to 101, got 0 to 1"),
             (pixels(2, 784) % 2, [1, 102], "val_labels must be 1 to 101, got 1 to 102"),
-            (pixels(2, 784) % 2, [1], "Caltech101Silhouettes: 2 images, but 1 labels"),
+            (pixels(2, 784) % 2, [1], "val_labels must be 2 numbers, got 1 values"),
         ],
     )
     def test_other_contents(self, tmp_path, data, labels, match):

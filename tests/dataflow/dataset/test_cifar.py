@@ -194,7 +194,9 @@ class TestMistakes:
         attack = b"cposix\nmkdir\n(V" + str(mark).encode() + b"\ntR."
         with open(os.path.join(ten, FOLDER, "test_batch"), "wb") as file:
             file.write(attack)
-        with pytest.raises(ValueError, match="test_batch cannot be read as a pickle of plain data: .*posix.mkdir"):
+        with pytest.raises(
+            ValueError, match="test_batch cannot be read as a pickle of plain data: .*posix.mkdir"
+        ):
             Cifar10("test", dir=ten)
         assert not mark.exists()
         pickle.loads(attack)
@@ -238,7 +240,7 @@ class TestArchive:
         """Nothing of it is left, so that the next try is not spoiled."""
         path = archive / "cifar-10-python.tar.gz"
         path.write_bytes(path.read_bytes()[:-2000])
-        with pytest.raises(ValueError, match="cifar-10-python.tar.gz cannot be unpacked: .*Delete it"):
+        with pytest.raises(ValueError, match="cifar-10-python.tar.gz cannot be read as a tar archive: .*Delete it"):
             Cifar10("test", dir=str(archive))
         assert ["cifar-10-python.tar.gz"] == os.listdir(str(archive))
 

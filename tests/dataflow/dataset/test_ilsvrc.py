@@ -163,7 +163,7 @@ class TestTrainingBoxes:
     )
     def test_damaged(self, tmp_path, text):
         """An error that names the file, not a silent None."""
-        with pytest.raises(ValueError, match="n1_7.xml is not an annotation of an image"):
+        with pytest.raises(ValueError, match="n1_7.xml cannot be read as an annotation of an image"):
             ILSVRC12.get_training_bbox(self.write(tmp_path, text), self.IMAGES)
 
     def test_no_directory(self, tmp_path):

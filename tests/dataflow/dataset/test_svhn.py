@@ -95,7 +95,7 @@ class TestMistakes:
             ({"X": np.zeros((32, 32, 3, 2)), "y": [1, 2]}, r"got float64 \[32, 32, 3, 2\]"),
             ({"X": pixels(32, 32, 3, 2), "y": [0, 1]}, "y must be 1 to 10, got 0 to 1"),
             ({"X": pixels(32, 32, 3, 2), "y": [1, 11]}, "y must be 1 to 10, got 1 to 11"),
-            ({"X": pixels(32, 32, 3, 2), "y": [1, 2, 3]}, "SVHNDigit: 2 images, but 3 labels"),
+            ({"X": pixels(32, 32, 3, 2), "y": [1, 2, 3]}, "y must be 2 numbers, got 3 values"),
             ({"digitStruct": 1}, "has no variable X, y. Is it a file of this data set"),
         ],
     )
