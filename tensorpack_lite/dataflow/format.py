@@ -15,12 +15,13 @@ from typing import Any, Callable, Iterator, Sequence, Union
 import numpy as np
 
 from ..utils import logger
-from ..utils.errors import type_error
+from ..utils.errors import DamagedFileError, parsing, type_error
 from ..utils.optional import load_optional
 from ..utils.serialize import loads
+from ..utils.unpacking import check_unpacked_size
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, NotResetError, RNGDataFlow
 from .files.caffe_datum import decode_datum
-from .files.lmdb_files import KEYS_ENTRY, open_lmdb
+from .files.lmdb_files import KEYS_ENTRY, ValueParser, open_lmdb
 from .mapping import MapData
 
 __all__ = ["CaffeLMDB", "HDF5Data", "LMDBData", "LMDBDataDecoder", "SVMLightData"]
@@ -45,7 +46,9 @@ class HDF5Data(RNGDataFlow):
         ImportError: h5py is not installed.
         OSError: the file cannot be read.
         KeyError: it has no such data set.
-        ValueError: the data sets are of different lengths, or none is named.
+        ValueError: no data set is named.
+        DamagedFileError: the file is damaged, unpacks to too much (see `utils.unpacking`), or its data sets have different
+            lengths.
 
     Example:
         >>> HDF5Data("train.h5", ["image", "label"])
@@ -107,8 +110,9 @@ class LMDBData(RNGDataFlow):
     Raises:
         ImportError: lmdb is not installed.
         FileNotFoundError: there is no database.
+        DamagedFileError: the file is damaged; also while iterating.
         TypeError: `keys` is something else.
-        KeyError: (while iterating) a key is not in the database.
+        KeyError: while iterating, a key of `keys` is not in the database.
 
     Attributes:
         keys: list of bytes, in the order of the last pass; None where the order is the database's.
@@ -130,9 +134,11 @@ class LMDBData(RNGDataFlow):
         self._path = os.fspath(lmdb_path)
         self._shuffle = shuffle
         self._guard = DataFlowReentrantGuard()
+        self._keys_are_given = keys is not None
         environment = open_lmdb(self._path)
         with environment.begin() as transaction:
-            self._size = environment.stat()["entries"] - (transaction.get(KEYS_ENTRY) is not None)
+            with parsing(self._path, "an LMDB"):
+                self._size = environment.stat()["entries"] - (transaction.get(KEYS_ENTRY) is not None)
             self.keys = self._find_keys(transaction, keys)
         if self.keys is not None:
             self._size = len(self.keys)
@@ -147,11 +153,15 @@ class LMDBData(RNGDataFlow):
             raise type_error("LMDBData: keys", "a list of keys or a format string", keys)
         if not self._shuffle:
             return None
-        listed = transaction.get(KEYS_ENTRY)
-        if listed is not None:
-            return list(loads(listed))
-        logger.warning(f"LMDBData: {self._path} has no list of its keys; reading the whole file for them.")
-        return [key for key in transaction.cursor().iternext(keys=True, values=False) if key != KEYS_ENTRY]
+        with parsing(self._path, "an LMDB"):
+            listed = transaction.get(KEYS_ENTRY)
+            if listed is not None:
+                return _as_keys(loads(listed))
+            logger.warning(
+                f"LMDBData: {self._path} has no list of its keys; reading the whole file for them."
+            )
+            cursor = transaction.cursor()
+            return [key for key in cursor.iternext(keys=True, values=False) if key != KEYS_ENTRY]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_environment": None}
@@ -172,7 +182,8 @@ class LMDBData(RNGDataFlow):
                 )
             with self._environment.begin() as transaction:
                 if self.keys is None:
-                    yield from ([k, v] for k, v in transaction.cursor() if k != KEYS_ENTRY)
+                    with parsing(self._path, "an LMDB"):
+                        yield from ([k, v] for k, v in transaction.cursor() if k != KEYS_ENTRY)
                 else:
                     yield from self._by_key(transaction, self.keys)
 
@@ -180,11 +191,14 @@ class LMDBData(RNGDataFlow):
         if self._shuffle:
             self.rng.shuffle(keys)
         for key in keys:
-            value = transaction.get(key)
-            if value is None:
+            with parsing(self._path, "an LMDB"):
+                value = transaction.get(key)
+            if value is None and self._keys_are_given:
                 raise KeyError(
                     f"LMDBData: {self._path} has no key {key!r}. Were the keys listed for this file?"
                 )
+            if value is None:
+                raise DamagedFileError(f"{self._path} has no key {key!r}, which its own list of keys has.")
             yield [key, value]
 
 
@@ -230,6 +244,7 @@ class SVMLightData(RNGDataFlow):
     Raises:
         ImportError: scikit-learn is not installed.
         OSError: the file cannot be read.
+        DamagedFileError: the file is damaged, or is not in this format.
 
     Note:
         The features are stored densely: lines x features x 8 bytes of memory.
@@ -239,8 +254,9 @@ class SVMLightData(RNGDataFlow):
 
     def __init__(self, filename: str, shuffle: bool = True) -> None:
         datasets = load_optional("sklearn.datasets", "SVMLightData")
-        features, self.y = datasets.load_svmlight_file(os.fspath(filename))
-        self.X = features.toarray()
+        with open(filename, "rb"), parsing(filename, "an SVMLight file"):
+            features, self.y = datasets.load_svmlight_file(os.fspath(filename))
+            self.X = features.toarray()
         self.shuffle = shuffle
 
     def __len__(self) -> int:
@@ -267,11 +283,12 @@ def CaffeLMDB(  # noqa: N802 (upstream's name)
         A DataFlow of [image, label]: uint8 [H, W, C], BGR for colours, and an int. Compressed images need OpenCV.
 
     Raises:
-        ValueError: (while iterating) a value is not one of Caffe's.
+        DamagedFileError: the file is damaged; while iterating, a value is not an image of Caffe.
 
     tensorpack: same; there it needs `caffe.proto` and its compiler, and images that cannot be read are dropped.
     """
-    return LMDBDataDecoder(LMDBData(lmdb_path, shuffle=shuffle, keys=keys), _decode_caffe)
+    parser = ValueParser(os.fspath(lmdb_path), "an image of Caffe", decode_datum)
+    return LMDBDataDecoder(LMDBData(lmdb_path, shuffle=shuffle, keys=keys), parser)
 
 
 class _Decoder:
@@ -284,11 +301,10 @@ class _Decoder:
         return self._decoder(datapoint[0], datapoint[1])
 
 
-def _decode_caffe(key: bytes, value: bytes) -> Any:
-    try:
-        return decode_datum(value)
-    except ValueError as error:
-        raise ValueError(f"CaffeLMDB: the value of {key!r} cannot be read. {error}") from error
+def _as_keys(listed: Any) -> list[bytes]:
+    if not (isinstance(listed, (list, tuple)) and all(isinstance(key, bytes) for key in listed)):
+        raise ValueError(f"{KEYS_ENTRY!r} is not a list of bytes")
+    return list(listed)
 
 
 def _read_hdf5(filename: str, data_paths: list[str]) -> list[np.ndarray]:
@@ -296,14 +312,23 @@ def _read_hdf5(filename: str, data_paths: list[str]) -> list[np.ndarray]:
     if not data_paths:
         raise ValueError("HDF5Data: data_paths is empty. Name the data sets, one for each component.")
     logger.info(f"Loading {filename} to memory...")
-    with h5py.File(filename, "r") as file:
+    with open(filename, "rb"):  # h5py's error for a missing file is the one for a damaged file
+        pass
+    with parsing(filename, "an HDF5 file"), h5py.File(filename, "r") as file:
+        names = sorted(file)
         absent = [path for path in data_paths if path not in file]
-        if absent:
-            raise KeyError(f"HDF5Data: {filename} has no {absent[0]!r}; it has {', '.join(sorted(file))}.")
-        arrays = [file[path][()] for path in data_paths]
+        if not absent:
+            check_unpacked_size(filename, sum(_data_bytes(file[path]) for path in data_paths))
+            arrays = [file[path][()] for path in data_paths]
+    if absent:
+        raise KeyError(f"HDF5Data: {filename} has no {absent[0]!r}; it has {', '.join(names)}.")
     lengths = [len(array) if np.ndim(array) else 0 for array in arrays]
     if len(set(lengths)) > 1:
-        raise ValueError(
-            f"HDF5Data: {data_paths} have different lengths: {lengths}. A row of each is a datapoint."
+        raise DamagedFileError(
+            f"{filename}: {data_paths} have different lengths: {lengths}. A row of each is a datapoint."
         )
     return arrays
+
+
+def _data_bytes(dataset: Any) -> int:
+    return int(np.prod(dataset.shape, dtype=object)) * dataset.dtype.itemsize

@@ -20,13 +20,13 @@ from typing import Any, Iterator, Sequence
 
 import numpy as np
 
-from ..utils.errors import DamagedFileError
+from ..utils.errors import DamagedFileError, parsing
 from ..utils.npz import open_npz, read_npy_header
 from ..utils.optional import load_optional
 from ..utils.plain_pickle import check_plain, load_plain
 from ..utils.serialize import dumps, loads
 from .base import DataFlow, Datapoint
-from .files.lmdb_files import KEYS_ENTRY, LMDBWriter
+from .files.lmdb_files import KEYS_ENTRY, LMDBWriter, ValueParser
 from .files.saving import known_length, one_pass, require_saveable, written_aside
 from .files.tfrecord import read_records, write_record
 from .format import HDF5Data, LMDBData, LMDBDataDecoder
@@ -88,11 +88,10 @@ class LMDBSerializer:
 
         Raises:
             FileNotFoundError: there is no database.
+            DamagedFileError: the file is damaged; while iterating, a value is.
             ImportError: lmdb is not installed.
-
-        tensorpack: same; there files of versions before 0.9.9 (msgpack) need an environment variable.
         """
-        return LMDBDataDecoder(LMDBData(path, shuffle=shuffle), _loads_value)
+        return LMDBDataDecoder(LMDBData(path, shuffle=shuffle), ValueParser(path, "a datapoint", loads))
 
 
 class TFRecordSerializer:
@@ -138,7 +137,7 @@ class TFRecordSerializer:
 
         Raises:
             FileNotFoundError: there is no such file.
-            ValueError: (while iterating) the file is damaged or cut off; says at which record.
+            DamagedFileError: while iterating, the file is damaged or cut off; the message has the number of the record.
 
         tensorpack: same; there the second pass is empty.
         """
@@ -290,8 +289,10 @@ class _TFRecordData(DataFlow):
         self._path = path
 
     def __iter__(self) -> Iterator[Datapoint]:
-        for record in read_records(self._path):
-            yield loads(record)
+        for number, record in enumerate(read_records(self._path)):
+            with parsing(f"{self._path}: record {number}", "a datapoint"):
+                datapoint = loads(record)
+            yield datapoint
 
 
 def _write_lmdb(df: DataFlow, path: str, write_frequency: int) -> None:
@@ -303,10 +304,6 @@ def _write_lmdb(df: DataFlow, path: str, write_frequency: int) -> None:
             writer.put(keys[-1], dumps(datapoint))
         writer.put(KEYS_ENTRY, dumps(keys))
         writer.flush()
-
-
-def _loads_value(_key: bytes, value: bytes) -> Any:
-    return loads(value)
 
 
 def _with_npz(path: str) -> str:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any
+from typing import Any, Callable
 from weakref import WeakValueDictionary
 
+from ...utils.errors import parsing
 from ...utils.optional import load_optional
+from .lmdb_check import check_lmdb
 
-__all__ = ["KEYS_ENTRY", "LMDBWriter", "open_lmdb"]
+__all__ = ["KEYS_ENTRY", "LMDBWriter", "ValueParser", "open_lmdb"]
 
 KEYS_ENTRY = b"__keys__"  # where LMDBSerializer lists all keys
 
@@ -39,6 +41,7 @@ def open_lmdb(path: str) -> Any:
 
     Raises:
         FileNotFoundError: there is no database.
+        DamagedFileError: the file is damaged, or is not an LMDB; see `lmdb_check` for what is found.
         ImportError: lmdb is not installed.
     """
     open_environment = load_optional("lmdb", "LMDBData").open
@@ -53,11 +56,32 @@ def open_lmdb(path: str) -> Any:
     with _OPENING:
         environment = _OPEN.get(identity)
         if environment is None:
-            environment = open_environment(
-                path, subdir=is_directory, readonly=True, lock=False, readahead=True
-            )
+            with open(file, "rb") as content, parsing(file, "an LMDB"):
+                check_lmdb(content, status.st_size)
+                environment = open_environment(
+                    path, subdir=is_directory, readonly=True, lock=False, readahead=True
+                )
             _OPEN[identity] = environment
         return environment
+
+
+class ValueParser:
+    """
+    Decoder of the values of a database, whose errors name the file and the key. It can be pickled if `parse` can.
+
+    Args:
+        path: of the database.
+        what: the format of the values, e.g. "a datapoint".
+        parse: takes a value and returns a datapoint.
+    """
+
+    def __init__(self, path: str, what: str, parse: Callable[[bytes], Any]) -> None:
+        self._path, self._what, self._parse = path, what, parse
+
+    def __call__(self, key: bytes, value: bytes) -> Any:
+        """Return the datapoint of one entry."""
+        with parsing(f"{self._path}: the value of {key!r}", self._what):
+            return self._parse(value)
 
 
 class LMDBWriter:

@@ -75,7 +75,9 @@ class TestDamaged:
     @pytest.mark.parametrize("size", [1, 3, 9, 11, -1])
     def test_cut_off(self, read, size):
         """At any place."""
-        with pytest.raises(ValueError, match="mean.binaryproto cannot be read as a BlobProto .*: the message is cut off"):
+        with pytest.raises(
+            ValueError, match="mean.binaryproto cannot be read as a BlobProto .*: the message is cut off"
+        ):
             read(blob_proto(VALUES, (2, 3, 4))[:size])
 
     @pytest.mark.parametrize(

@@ -240,7 +240,9 @@ class TestArchive:
         """Nothing of it is left, so that the next try is not spoiled."""
         path = archive / "cifar-10-python.tar.gz"
         path.write_bytes(path.read_bytes()[:-2000])
-        with pytest.raises(ValueError, match="cifar-10-python.tar.gz cannot be read as a tar archive: .*Delete it"):
+        with pytest.raises(
+            ValueError, match="cifar-10-python.tar.gz cannot be read as a tar archive: .*Delete it"
+        ):
             Cifar10("test", dir=str(archive))
         assert ["cifar-10-python.tar.gz"] == os.listdir(str(archive))
 
