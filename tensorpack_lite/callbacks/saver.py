@@ -15,6 +15,7 @@ from ..loop.callback import Callback
 from ..tfutils.checkpoint_state import STATE_SUFFIX, write_state
 from ..tfutils.checkpoint_store import CheckpointStore
 from ..utils import logger
+from ..utils.errors import DamagedFileError, parsing
 from .directories import find_checkpoint_dir, need_checkpoint_dir
 
 __all__ = ["MaxSaver", "MinSaver", "ModelSaver"]
@@ -227,14 +228,16 @@ class MinSaver(Callback):
 
     def _read_record(self) -> tuple[int, float] | None:
         """Read what an earlier training has kept, if this one continues it."""
-        text = self._store.read_text(f"{self._filename}.json")
+        file = f"{self._filename}.json"
+        text = self._store.read_bytes(file)
         if text is None or not self._store.files(self._filename):
             return None
         try:
-            record = json.loads(text)
-            best = int(record["step"]), float(record["value"])
-        except (ValueError, KeyError, TypeError) as error:
-            logger.warning("%s: '%s.json' cannot be read (%r) and is not used.", self, self._filename, error)
+            with parsing(self._store.path(file), "a record of the best checkpoint"):
+                record = json.loads(text)
+                best = int(record["step"]), float(record["value"])
+        except DamagedFileError as error:
+            logger.warning("%s: %s It is not used.", self, error)
             return None
         if self.global_step == 0:
             logger.warning("%s: training starts anew, the best value of an earlier one is not used.", self)

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from ..utils import logger
+from ..utils.errors import DamagedFileError, parsing
 from .saver import MinSaver
 
 __all__ = ["TopKSaver"]
@@ -111,15 +112,17 @@ class TopKSaver(MinSaver):
 
         Copies that the earlier training was making or removing when it was killed are removed.
         """
-        text = self._store.read_text(f"{self._filename}.json")
+        file = f"{self._filename}.json"
+        text = self._store.read_bytes(file)
         if text is None:
             return []
         try:
-            record = json.loads(text)
-            kept = [(int(entry["step"]), float(entry["value"])) for entry in record["kept"]]
-            unlisted = {int(step) for step in record.get("unlisted", [])} - {step for step, _ in kept}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            logger.warning("%s: '%s.json' cannot be read (%r) and is not used.", self, self._filename, error)
+            with parsing(self._store.path(file), "a record of checkpoints"):
+                record = json.loads(text)
+                kept = [(int(entry["step"]), float(entry["value"])) for entry in record["kept"]]
+                unlisted = {int(step) for step in record.get("unlisted", [])} - {step for step, _ in kept}
+        except DamagedFileError as error:
+            logger.warning("%s: %s It is not used.", self, error)
             return []
         for step in sorted(unlisted):
             self._store.remove(self._name_of(step))

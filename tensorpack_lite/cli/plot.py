@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import re
 import sys
 from typing import Any
 
+from ..utils.errors import DamagedFileError
+from ..utils.json_rows import read_json_rows
 from ..utils.optional import load_optional
 
 __all__ = ["add_parser", "run"]
@@ -53,18 +54,14 @@ def _read_curves(path: str, x: str, pattern: Any) -> dict[str, list[tuple[float,
     """Give `{name: [(x, y), ...]}` of one file."""
     if os.path.isdir(path):
         path = os.path.join(path, "stats.json")
-    with open(path, encoding="utf-8") as file:
-        try:
-            elements = json.load(file)
-        except ValueError as error:
-            raise ValueError(f"{path} is not JSON: {error}") from error
-    if not isinstance(elements, list) or not all(isinstance(element, dict) for element in elements):
-        raise ValueError(f"{path} is not the stats.json of a training: it holds no list of objects.")
     curves: dict[str, list[tuple[float, float]]] = {}
-    for element in elements:
+    for element in read_json_rows(path):
         for name, value in element.items():
             if x in element and name not in _COUNTERS and pattern.search(name):
-                curves.setdefault(name, []).append((element[x], value))
+                point = (element[x], value)
+                if not all(isinstance(number, (int, float)) for number in point):
+                    raise DamagedFileError(f"{path}: {name!r} has a point {point}, expected two numbers.")
+                curves.setdefault(name, []).append(point)
     return curves
 
 

@@ -17,6 +17,7 @@ from typing import Any, Callable, Iterator
 
 from ..compat import tfv1 as tf
 from ..utils import logger
+from .checkpoint_reader import STATE_FILE, read_checkpoint_state, told_reason
 from .checkpoint_state import STATE_SUFFIX, read_state
 
 __all__ = ["CheckpointStore"]
@@ -44,7 +45,7 @@ class CheckpointStore:
         directory: as given.
     """
 
-    STATE_FILE = "checkpoint"
+    STATE_FILE = STATE_FILE
 
     def __init__(self, directory: str, who: str) -> None:
         self.directory = directory
@@ -119,7 +120,7 @@ class CheckpointStore:
 
     def adopt_listed(self) -> None:
         """Take over the checkpoints that an earlier training listed, so that they are kept or removed with the new ones."""
-        state = tf.train.get_checkpoint_state(self.directory)
+        state = read_checkpoint_state(self.directory)
         if state is None:
             return
         times = list(state.all_model_checkpoint_timestamps)
@@ -162,7 +163,7 @@ class CheckpointStore:
 
     def latest(self) -> str | None:
         """Give the name of the checkpoint that is listed as the latest; None if there is none in this directory."""
-        state = tf.train.get_checkpoint_state(self.directory)
+        state = read_checkpoint_state(self.directory)
         if state is None or not state.model_checkpoint_path:
             return None
         return PurePosixPath(state.model_checkpoint_path).name
@@ -179,12 +180,13 @@ class CheckpointStore:
                 stream.write(text)
             _gfile.rename(self.path(f".{file}.tmp"), self.path(file), overwrite=True)
 
-    def read_text(self, file: str) -> str | None:
+    def read_bytes(self, file: str) -> bytes | None:
         """Read a small file; None if there is none."""
         if not _gfile.exists(self.path(file)):
             return None
-        with _gfile.GFile(self.path(file), "r") as stream:
-            return stream.read()
+        with _gfile.GFile(self.path(file), "rb") as stream:
+            content: bytes = stream.read()
+        return content
 
     def _write_state(self) -> None:
         names = [name for name, _ in self._kept]
@@ -236,7 +238,7 @@ class CheckpointStore:
             raise
         except tf.errors.OpError as error:
             raise OSError(
-                f"{self._who}: cannot write '{self.path(name)}': {_reason(error)}. What was there before is untouched; look "
+                f"{self._who}: cannot write '{self.path(name)}': {told_reason(error)}. What was there before is untouched; look "
                 "at the disk's space and rights."
             ) from error
 
@@ -257,12 +259,3 @@ def _read_back(prefix: str) -> None:
         read_state(prefix + STATE_SUFFIX)
     except ValueError as error:
         raise tf.errors.DataLossError(None, None, str(error)) from error
-
-
-def _reason(error: Any) -> str:
-    """Find the one line of TensorFlow's message that is not about where in the graph it happened."""
-    lines = str(error.message).splitlines()
-    told = [
-        line for line in lines if line.strip() and not re.match(r"\s|Graph execution|Detected at|Node:", line)
-    ]
-    return told[0] if told else str(error.message)

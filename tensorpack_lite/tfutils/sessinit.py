@@ -11,6 +11,7 @@ import numpy as np
 from ..compat import tfv1 as tf
 from ..utils import logger
 from ..utils.errors import type_error
+from .checkpoint_reader import CheckpointReader, restoring
 from .common import get_op_tensor_name
 from .varmanip import (
     SessionUpdate,
@@ -121,6 +122,7 @@ class SaverRestore(SessionInit):
 
     Raises:
         FileNotFoundError: there is no such checkpoint.
+        DamagedFileError: in `_setup_graph` and `_run_init`: the checkpoint is damaged.
         ValueError: in `_setup_graph`: graph and checkpoint have no variable in common, two variables of the graph mean the
             same one of the checkpoint, or shapes differ.
 
@@ -138,7 +140,7 @@ class SaverRestore(SessionInit):
         self._saver: Any = None
 
     def _setup_graph(self) -> None:
-        matched = self._match(_Checkpoint(self.path))
+        matched = self._match(CheckpointReader(self.path))
         if not matched:
             raise ValueError(
                 f"SaverRestore: {self.path} and the graph have no variable in common, so there is nothing to restore. Does the "
@@ -150,9 +152,10 @@ class SaverRestore(SessionInit):
             self._saver = tf.train.Saver({key: var for key, var, _ in matched}, name="SaverRestore")
 
     def _run_init(self, sess: Any) -> None:
-        self._saver.restore(sess, self.path)
+        with restoring(self.path):
+            self._saver.restore(sess, self.path)
 
-    def _match(self, checkpoint: _Checkpoint) -> list[tuple[str, Any, tuple[int, ...]]]:
+    def _match(self, checkpoint: CheckpointReader) -> list[tuple[str, Any, tuple[int, ...]]]:
         """List `(key in the checkpoint, variable, shape in the checkpoint)`, and warn of what has no partner."""
         matched, only_in_graph = [], []
         used: dict[str, str] = {}
@@ -205,7 +208,7 @@ class SaverRestoreRelaxed(SaverRestore):
 
     def _run_init(self, sess: Any) -> None:
         logger.info(f"Restoring checkpoint from {self.path} ...")
-        checkpoint = _Checkpoint(self.path)
+        checkpoint = CheckpointReader(self.path)
         with sess.graph.as_default():
             matched = self._match(checkpoint)
         update = SessionUpdate(sess, [var for _, var, _ in matched], ignore_mismatch=True)
@@ -309,22 +312,6 @@ def _init_from_path(path: str, ignore_mismatch: bool) -> SessionInit:
             f"SmartInit: there is no file at {path}. Is the path right, as seen from {os.getcwd()}?"
         )
     return SaverRestoreRelaxed(path) if ignore_mismatch else SaverRestore(path)
-
-
-class _Checkpoint:
-    """A checkpoint for reading: its keys, whether or not they end in `:0`."""
-
-    def __init__(self, path: str) -> None:
-        self._reader = tf.train.NewCheckpointReader(path)
-        self.shapes = {key: tuple(shape) for key, shape in self._reader.get_variable_to_shape_map().items()}
-
-    def key_of(self, name: str) -> str | None:
-        """Find a variable, by its name with or without `:0`; None if it is not there."""
-        return next((key for key in get_op_tensor_name(name) if key in self.shapes), None)
-
-    def read(self, key: str) -> np.ndarray:
-        """Read one array."""
-        return self._reader.get_tensor(key)
 
 
 def _names_with_other_trainers(name: str) -> list[str]:

@@ -12,6 +12,7 @@ from ..compat import tfv1 as tf
 from ..utils import logger
 from ..utils.fs import write_npz
 from ..utils.npz import read_npz
+from .checkpoint_reader import CheckpointReader, read_checkpoint_state
 from .checkpoint_store import CheckpointStore
 from .common import get_op_tensor_name
 from .fitting import fit_to_variable
@@ -130,13 +131,12 @@ def load_checkpoint_vars(path: str) -> dict[str, np.ndarray]:
 
     Raises:
         FileNotFoundError: no such file.
-
-    tensorpack: same.
+        DamagedFileError: the file is damaged, or unpacks to too much.
     """
     if path.endswith(".npz"):
         return {get_op_tensor_name(name)[0]: value for name, value in load_parameter_file(path).items()}
-    reader = tf.train.NewCheckpointReader(get_checkpoint_path(path))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+    checkpoint = CheckpointReader(get_checkpoint_path(path))
+    return {name: checkpoint.read(name) for name in checkpoint.shapes}
 
 
 load_chkpt_vars = load_checkpoint_vars
@@ -237,8 +237,7 @@ def get_checkpoint_path(path: str) -> str:
 
     Raises:
         FileNotFoundError: there is no such checkpoint, or its files are not all there.
-
-    tensorpack: same; there the errors are AssertionErrors, or a TypeError.
+        DamagedFileError: the file `checkpoint` is damaged.
     """
     if os.path.basename(path) == path:
         path = os.path.join(".", path)  # the reader of checkpoints wants a directory
@@ -323,6 +322,7 @@ def _latest_checkpoint(path: str) -> str:
             f"There is no file {path}, so no latest checkpoint is known. Name the checkpoint itself."
         )
     directory = os.path.dirname(path)
+    read_checkpoint_state(directory)
     latest = tf.train.latest_checkpoint(directory)
     if latest is None:
         raise FileNotFoundError(

@@ -171,7 +171,7 @@ class TestMinAndMaxSaver:
         (tmp_path / "max-error.json").write_text("{")
 
         assert (4, 4.0) == self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [4], step=2)
-        assert any("'max-error.json' cannot be read" in line for line in log_lines)
+        assert any("max-error.json cannot be read" in line for line in log_lines)
 
     def test_a_full_disk_keeps_the_old_copy(self, tmp_path):
         """The copy before it is intact."""

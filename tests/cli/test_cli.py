@@ -231,13 +231,21 @@ class TestPlot:
         assert "no scalar to draw: no name has 'accuracy' in it" in capsys.readouterr().err
 
     @pytest.mark.parametrize(
-        ("text", "message"), [("{", "is not JSON"), ("{}", "is not the stats.json of a training")]
+        ("text", "message"),
+        [
+            ("{", "JSONDecodeError"),
+            ("{}", "does not hold a list of objects"),
+            ('[{"global_step": 1, "cost": "high"}]', "'cost' has a point (1, 'high'), expected two numbers"),
+        ],
     )
     def test_broken_file(self, tmp_path, capsys, text, message):
-        """Another file is refused."""
+        """A file that is not a training's stats.json gives one line with the path and the reason."""
         (tmp_path / "stats.json").write_text(text)
         assert 2 == main(["plot", str(tmp_path)])
-        assert message in capsys.readouterr().err
+        told = capsys.readouterr().err
+        assert message in told
+        assert f"tensorpack-lite plot: {tmp_path}" in told
+        assert 1 == told.count("\n")
 
     def test_no_file(self, tmp_path, capsys):
         """A path that is not there."""

@@ -209,7 +209,8 @@ class TestCaffeLMDB:
     def test_a_damaged_value(self, make):
         """Names the key."""
         with pytest.raises(
-            ValueError, match="data.lmdb: the value of b'bad' cannot be read as .*: Datum: the message is cut off"
+            ValueError,
+            match="data.lmdb: the value of b'bad' cannot be read as .*: Datum: the message is cut off",
         ):
             list(
                 ready(CaffeLMDB(make({b"bad": datum(np.zeros((1, 2, 2), np.uint8), 3)[:-6]}), shuffle=False))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.tfutils.checkpoint_reader import CheckpointReader
 from tensorpack_lite.tfutils.sessinit import (
     ChainInit,
     DictRestore,
@@ -17,7 +18,6 @@ from tensorpack_lite.tfutils.sessinit import (
     SaverRestoreRelaxed,
     SessionInit,
     SmartInit,
-    _Checkpoint,
     get_model_loader,
 )
 from tensorpack_lite.tfutils.varmanip import save_checkpoint_vars
@@ -190,7 +190,9 @@ class TestSaverRestore:
         assert [1.0, 0.0, 2.0] == sess.run(variables)
         with tf.Graph().as_default():
             make(**{"w": 0.0, first: 0.0})
-            assert ["w"] == [key for key, *_ in SaverRestore(path, ignore=[second])._match(_Checkpoint(path))]
+            assert ["w"] == [
+                key for key, *_ in SaverRestore(path, ignore=[second])._match(CheckpointReader(path))
+            ]
 
 
 class TestSaverRestoreRelaxed:

@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from ...utils import logger
+from ...utils.errors import parsing
 from .rows import RowFile
 
 __all__ = ["CSVWriter"]
@@ -52,12 +53,7 @@ class CSVWriter(RowFile):
         self._columns: list[str] = []
 
     def _read(self, path: str) -> list[dict[str, Any]]:
-        with open(path, encoding="utf-8", newline="") as file:
-            try:
-                reader = csv.DictReader(file)
-                rows, columns = list(reader), list(reader.fieldnames or ())
-            except csv.Error as error:
-                raise ValueError(f"'{path}' is not CSV: {error}.") from error
+        rows, columns = _read_table(path)
         if columns[:2] != _FIRST_COLUMNS:
             raise ValueError(f"'{path}' begins with columns {columns[:2]} (expected {_FIRST_COLUMNS}).")
         self._columns = columns
@@ -87,6 +83,16 @@ class CSVWriter(RowFile):
             writer.writeheader()
             writer.writerows(self._rows)
         os.replace(f"{path}.tmp", path)
+
+
+def _read_table(path: str) -> tuple[list[dict[str, Any]], list[str]]:
+    """Read the rows and the names of the columns; raises DamagedFileError."""
+    with open(path, encoding="utf-8", newline="") as file, parsing(path, "a table"):
+        reader = csv.DictReader(file)
+        rows: list[dict[str, Any]] = list(reader)
+        if any(None in row for row in rows):
+            raise ValueError("a row has more columns than the first line")
+        return rows, list(reader.fieldnames or ())
 
 
 def _ends_before(rows: list[dict[str, str]], starting_epoch: int) -> bool:

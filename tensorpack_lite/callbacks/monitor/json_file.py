@@ -7,6 +7,8 @@ import os
 from typing import Any
 
 from ...utils import logger
+from ...utils.errors import DamagedFileError
+from ...utils.json_rows import read_json_rows
 from .rows import RowFile
 
 __all__ = ["JSONWriter"]
@@ -60,7 +62,7 @@ class JSONWriter(RowFile):
             The list of objects, or None if there is no such file (or no directory).
 
         Raises:
-            ValueError: the file is not a JSON array.
+            DamagedFileError: the file is not a JSON array of objects.
         """
         directory = dir or logger.get_logger_dir()
         if directory is None:
@@ -68,16 +70,7 @@ class JSONWriter(RowFile):
         path = os.path.join(directory, JSONWriter.FILENAME)
         if not os.path.isfile(path):
             return None
-        with open(path, encoding="utf-8") as file:
-            try:
-                elements = json.load(file)
-            except (ValueError, RecursionError) as error:
-                raise ValueError(f"JSONWriter: '{path}' is not JSON: {error}. Move it away.") from error
-        if not isinstance(elements, list):
-            raise ValueError(
-                f"JSONWriter: '{path}' holds a {type(elements).__name__}, not a list. Move it away."
-            )
-        return elements
+        return read_json_rows(path)
 
     @staticmethod
     def load_existing_epoch_number(dir: str | None = None) -> int | None:
@@ -93,7 +86,7 @@ class JSONWriter(RowFile):
         """
         try:
             elements = JSONWriter.load_existing_json(dir)
-        except ValueError:
+        except DamagedFileError:
             return None
         return _last_epoch(elements)
 
@@ -126,5 +119,5 @@ def _last_epoch(elements: list[dict[str, Any]] | None) -> int | None:
     """Return the epoch of the last object; None if it has none."""
     try:
         return int(elements[-1]["epoch_num"])  # type: ignore[index]
-    except (TypeError, IndexError, KeyError, ValueError):
+    except (TypeError, IndexError, KeyError, ValueError, OverflowError):
         return None

@@ -161,7 +161,9 @@ class TestLoading:
         assert JSONWriter.load_existing_json(str(tmp_path)) is None
         assert JSONWriter.load_existing_epoch_number() is None
 
-    @pytest.mark.parametrize(("text", "match"), [("[", "is not JSON"), ("{}", "holds a dict, not a list")])
+    @pytest.mark.parametrize(
+        ("text", "match"), [("[", "JSONDecodeError"), ("{}", "does not hold a list of objects")]
+    )
     def test_a_broken_file(self, log_dir, text, match):
         """The content is an error, the epoch is not known."""
         write(log_dir, text)
