@@ -322,14 +322,13 @@ def _latest_checkpoint(path: str) -> str:
             f"There is no file {path}, so no latest checkpoint is known. Name the checkpoint itself."
         )
     directory = os.path.dirname(path)
-    read_checkpoint_state(directory)
-    latest = tf.train.latest_checkpoint(directory)
-    if latest is None:
+    latest = read_checkpoint_state(directory or ".").model_checkpoint_path
+    if tf.gfile.IsDirectory(latest) or not any(map(tf.gfile.Exists, (f"{latest}.index", latest))):
         raise FileNotFoundError(
             f"{path} names no checkpoint whose files are there. If they were moved, name the checkpoint itself, e.g. "
             f"{directory}/model-100."
         )
-    return latest
+    return str(latest)
 
 
 def _write_checkpoint(dic: dict[str, Any], path: str) -> None:

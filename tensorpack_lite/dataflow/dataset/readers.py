@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 
 import numpy as np
 
 from ...utils.errors import DamagedFileError, parsing
 from ...utils.optional import load_optional
+from .mat_check import check_mat
 
 __all__ = ["read_image", "read_mat"]
 
@@ -59,6 +61,8 @@ def read_mat(path: str, *names: str) -> list[np.ndarray]:
     with open(path, "rb") as file, parsing(
         path, "a MATLAB file", "If it was downloaded, delete it; it is downloaded again."
     ):
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as packed:
+            check_mat(packed)
         content = loadmat(file, variable_names=names)
     absent = [name for name in names if name not in content]
     if absent:

@@ -1,0 +1,415 @@
+"""
+Each format of file with its reader, and a program that reads damaged copies: `python damaged_files.py FORMAT FIRST LAST`.
+
+It prints a line before and after each copy, so that its parent knows which damage ended it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import pickle
+import resource
+import shutil
+import signal
+import sys
+import tarfile
+import tempfile
+import types
+from pathlib import Path
+
+import numpy as np
+from fakes.datasets import blob_proto, pixels, smooth_image, write_mnist
+from fakes.mutations import mutate
+
+__all__ = ["FORMATS", "MEMORY_BYTES", "NEEDS"]
+
+MEMORY_BYTES = 6 << 30  # of address space; the readers themselves need 1 to 3 GB of it
+LIMIT_SECONDS = 60  # for one copy, where a read takes milliseconds
+
+
+def rows(count=40):
+    """Datapoints of three kinds, one of them larger than a page."""
+    rng = np.random.RandomState(0)
+    return [
+        [rng.rand(3, 4).astype("float32"), k, rng.bytes(5000 if k % 5 == 0 else 20)] for k in range(count)
+    ]
+
+
+def passed(df):
+    """Run through a DataFlow."""
+    df.reset_state()
+    return [None for _ in df]
+
+
+# Each writer gets a directory and returns the path of the file to damage; each reader gets that path. --------------------
+
+
+def write_npz(directory):
+    rng = np.random.RandomState(0)
+    np.savez_compressed(directory + "/m.npz", w=rng.rand(30, 40), b=rng.rand(7), s=np.array("x"))
+    return directory + "/m.npz"
+
+
+def read_npz(path):
+    from tensorpack_lite.utils.npz import read_npz
+
+    read_npz(path)
+
+
+def write_numpy_serializer(directory):
+    from tensorpack_lite.dataflow import DataFromList, NumpySerializer
+
+    NumpySerializer.save(DataFromList(rows(), shuffle=False), directory + "/d.npz")
+    return directory + "/d.npz"
+
+
+def read_numpy_serializer(path):
+    from tensorpack_lite.dataflow import NumpySerializer
+
+    passed(NumpySerializer.load(path, shuffle=False))
+
+
+def write_npy(directory):
+    np.save(
+        directory + "/m.npy",
+        {"conv0/W": np.random.RandomState(0).rand(3, 3, 8), "step": np.int64(3), "lr": 0.5},
+    )
+    return directory + "/m.npy"
+
+
+def read_npy(path):
+    from tensorpack_lite.tfutils.npy_dict import load_npy_dict
+
+    load_npy_dict(path)
+
+
+def write_tfrecord(directory):
+    from tensorpack_lite.dataflow import DataFromList, TFRecordSerializer
+
+    TFRecordSerializer.save(DataFromList(rows(), shuffle=False), directory + "/d.tfrecord")
+    return directory + "/d.tfrecord"
+
+
+def read_tfrecord(path):
+    from tensorpack_lite.dataflow import TFRecordSerializer
+
+    passed(TFRecordSerializer.load(path))
+
+
+def write_lmdb(directory):
+    from tensorpack_lite.dataflow import DataFromList, LMDBSerializer
+
+    LMDBSerializer.save(DataFromList(rows(400), shuffle=False), directory + "/d.lmdb")
+    return directory + "/d.lmdb"
+
+
+def read_lmdb(path):
+    from tensorpack_lite.dataflow import LMDBData, LMDBSerializer
+
+    passed(LMDBSerializer.load(path))
+    passed(LMDBData(path, shuffle=False))
+
+
+def write_caffe_lmdb(directory):
+    import lmdb
+
+    rng = np.random.RandomState(0)
+    environment = lmdb.open(directory + "/c.lmdb", subdir=False, lock=False)
+    with environment.begin(write=True) as transaction:
+        for k in range(30):
+            image = b"\x08\x03\x10\x10\x18\x10\x22\x80\x06" + rng.bytes(768) + b"\x28" + bytes([k])
+            transaction.put(b"%08d" % k, image)
+    environment.close()
+    return directory + "/c.lmdb"
+
+
+def read_caffe_lmdb(path):
+    from tensorpack_lite.dataflow import CaffeLMDB
+
+    passed(CaffeLMDB(path, shuffle=False))
+
+
+def write_hdf5(directory):
+    import h5py
+
+    rng = np.random.RandomState(0)
+    with h5py.File(directory + "/d.h5", "w") as file:
+        file["image"] = rng.rand(50, 6, 6)
+        file.create_dataset("label", data=rng.randint(9, size=50), compression="gzip")
+    return directory + "/d.h5"
+
+
+def write_own_hdf5(directory):
+    from tensorpack_lite.dataflow import DataFromList, HDF5Serializer
+
+    rng = np.random.RandomState(0)
+    df = DataFromList([[rng.rand(6, 6), k] for k in range(50)], shuffle=False)
+    HDF5Serializer.save(df, directory + "/d.h5", ["image", "label"])
+    return directory + "/d.h5"
+
+
+def read_hdf5(path):
+    from tensorpack_lite.dataflow import HDF5Data
+
+    passed(HDF5Data(path, ["image", "label"], shuffle=False))
+
+
+def write_cifar(directory):
+    folder = directory + "/cifar-10-batches-py"
+    os.mkdir(folder)
+    with open(folder + "/test_batch", "wb") as file:
+        content = {
+            b"data": pixels(20, 3072),
+            b"labels": [k % 10 for k in range(20)],
+            b"names": [b"cat.png"] * 20,
+        }
+        pickle.dump(content, file, 2)
+    return folder + "/test_batch"
+
+
+def read_cifar(path):
+    from tensorpack_lite.dataflow.dataset import Cifar10
+
+    passed(Cifar10("test", dir=os.path.dirname(os.path.dirname(path))))
+
+
+def write_idx(directory):
+    write_mnist(Path(directory), "t10k")
+    return directory + "/t10k-images-idx3-ubyte.gz"
+
+
+def read_mnist(path):
+    from tensorpack_lite.dataflow.dataset import Mnist
+
+    passed(Mnist("test", shuffle=False, dir=os.path.dirname(path)))
+
+
+def write_mat(directory, compressed=False):
+    from scipy.io import savemat
+
+    content = {"X": pixels(32, 32, 3, 12), "y": np.arange(1, 13).reshape(-1, 1) % 10 + 1}
+    savemat(directory + "/test_32x32.mat", content, do_compression=compressed)
+    return directory + "/test_32x32.mat"
+
+
+def write_compressed_mat(directory):
+    return write_mat(directory, compressed=True)
+
+
+def read_mat(path):
+    from tensorpack_lite.dataflow.dataset import SVHNDigit
+
+    passed(SVHNDigit("test", data_dir=os.path.dirname(path), shuffle=False))
+
+
+def write_blob(directory):
+    with open(directory + "/mean.binaryproto", "wb") as file:
+        file.write(blob_proto(np.random.RandomState(0).rand(192).astype("float32"), (3, 8, 8)))
+    return directory + "/mean.binaryproto"
+
+
+def read_blob(path):
+    from tensorpack_lite.dataflow.dataset.blob_proto import read_blob_proto
+
+    read_blob_proto(path)
+
+
+def write_image(directory, name):
+    import cv2
+
+    cv2.imwrite(f"{directory}/{name}", smooth_image(70, 90))
+    return f"{directory}/{name}"
+
+
+def write_jpeg(directory):
+    return write_image(directory, "a.jpg")
+
+
+def write_png(directory):
+    return write_image(directory, "a.png")
+
+
+def read_image(path):
+    from tensorpack_lite.dataflow import ImageFromFile
+
+    passed(ImageFromFile([path]))
+
+
+def write_tar(directory, mode="w"):
+    path = directory + "/a.tar"
+    with tarfile.open(path, mode) as archive:
+        for k in range(6):
+            info = tarfile.TarInfo(f"folder/{k}" + "x" * 20 * k)  # the longest need a header of their own
+            info.size = 700 * k
+            archive.addfile(info, io.BytesIO(np.random.RandomState(k).bytes(info.size)))
+    return path
+
+
+def write_tar_gz(directory):
+    return write_tar(directory, "w:gz")
+
+
+def read_tar(path):
+    from tensorpack_lite.dataflow.dataset.files import unpack_tar
+
+    target = path + ".unpacked"
+    try:
+        unpack_tar(path, target)
+    finally:
+        shutil.rmtree(target)
+
+
+def write_stats_json(directory):
+    import json
+
+    with open(directory + "/stats.json", "w") as file:
+        json.dump([{"cost": 0.5 / k, "epoch_num": k, "global_step": 10 * k} for k in range(1, 20)], file)
+    return directory + "/stats.json"
+
+
+def read_stats_json(path):
+    from tensorpack_lite.callbacks.monitor.json_file import JSONWriter
+
+    JSONWriter.load_existing_json(os.path.dirname(path))
+    JSONWriter.load_existing_epoch_number(os.path.dirname(path))
+
+
+def write_stats_csv(directory):
+    with open(directory + "/stats.csv", "w") as file:
+        file.write("epoch_num,global_step,cost\r\n")
+        file.write("".join(f"{k},{10 * k},{0.5 / k}\r\n" for k in range(1, 20)))
+    return directory + "/stats.csv"
+
+
+def read_stats_csv(path):
+    from tensorpack_lite.callbacks.monitor import csv_file
+
+    csv_file._read_table(path)
+
+
+def write_record(directory):
+    write_checkpoint(directory)
+    with open(directory + "/model-1.json", "w") as file:
+        file.write('{"stat": "error", "step": 1, "value": 0.25}')
+    return directory + "/model-1.json"
+
+
+def read_record(path):
+    from tensorpack_lite.callbacks import MinSaver
+
+    saver = MinSaver("error", filename="model-1", checkpoint_dir=os.path.dirname(path))
+    saver.trainer = types.SimpleNamespace(global_step=5)
+    saver._setup_graph()
+    saver._before_train()  # a damaged record is a warning
+
+
+def write_checkpoint(directory):
+    from tensorpack_lite.tfutils.varmanip import save_checkpoint_vars
+
+    rng = np.random.RandomState(0)
+    names = [f"layer{k}/{name}" for k in range(5) for name in ("W", "b")]
+    save_checkpoint_vars({**{n: rng.rand(9, 20) for n in names}, "step": np.int64(7)}, directory + "/model-1")
+    return directory + "/checkpoint"
+
+
+def write_index(directory):
+    write_checkpoint(directory)
+    return directory + "/model-1.index"
+
+
+def write_data(directory):
+    write_checkpoint(directory)
+    return directory + "/model-1.data-00000-of-00001"
+
+
+def read_checkpoint(path):
+    from tensorpack_lite.tfutils.varmanip import load_checkpoint_vars
+
+    load_checkpoint_vars(path)
+
+
+FORMATS = {  # name: (writer, reader, the errors that may come apart from DamagedFileError, with the reason)
+    "npz": (write_npz, read_npz, ()),
+    "npz of NumpySerializer": (write_numpy_serializer, read_numpy_serializer, ()),
+    "npy": (write_npy, read_npy, ()),
+    "tfrecord": (write_tfrecord, read_tfrecord, ()),
+    "lmdb": (write_lmdb, read_lmdb, ()),
+    "lmdb of caffe": (write_caffe_lmdb, read_caffe_lmdb, ()),
+    "hdf5": (
+        write_hdf5,
+        read_hdf5,
+        ("KeyError",),
+    ),  # a damaged name of a data set is a data set that is not there
+    "hdf5 of HDF5Serializer": (write_own_hdf5, read_hdf5, ("KeyError",)),
+    "pickle": (write_cifar, read_cifar, ()),
+    "idx": (write_idx, read_mnist, ()),
+    "mat": (write_mat, read_mat, ()),
+    "compressed mat": (write_compressed_mat, read_mat, ()),
+    "blob": (write_blob, read_blob, ()),
+    "jpeg": (write_jpeg, read_image, ()),
+    "png": (write_png, read_image, ()),
+    "tar": (write_tar, read_tar, ()),
+    "tar.gz": (write_tar_gz, read_tar, ()),
+    "stats.json": (write_stats_json, read_stats_json, ()),
+    "stats.csv": (write_stats_csv, read_stats_csv, ()),
+    "record of a saver": (write_record, read_record, ()),
+    "checkpoint": (
+        write_checkpoint,
+        read_checkpoint,
+        ("FileNotFoundError",),
+    ),  # a damaged name is that of no file
+    "checkpoint index": (write_index, read_checkpoint, ()),
+    "checkpoint data": (write_data, read_checkpoint, ()),
+}
+
+NEEDS = {"lmdb": "lmdb", "hdf5": "h5py", "jpeg": "cv2", "png": "cv2", "mat": "scipy", "compressed": "scipy"}
+
+
+def read_damaged(name, seed, path, content):
+    """Read one copy; returns what came of it: unnoticed, noticed, or the name of a wrong error."""
+    from tensorpack_lite.utils.errors import DamagedFileError
+
+    _, read, others = FORMATS[name]
+    kind, damaged = mutate(content, f"{name} {seed}")
+    with open(path, "wb") as file:
+        file.write(damaged)
+    try:
+        read(path)
+    except DamagedFileError as error:
+        text = str(error)
+        prefix = os.path.splitext(path)[0]  # a checkpoint is named without the suffix of its index
+        is_good = prefix in text and "\n" not in text
+        return kind, "noticed" if is_good else f"a message without a path, or with several lines: {text}"
+    except Exception as error:  # noqa: BLE001 (a wrong type is what this looks for)
+        return kind, "noticed" if type(error).__name__ in others else f"{type(error).__name__}: {error}"
+    return kind, "unnoticed"
+
+
+def main(name, first, last):
+    """Read the copies with the seeds from first to last - 1."""
+    write = FORMATS[name][0]
+    with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(sys.stderr):
+        path = write(directory)
+        with open(path, "rb") as file:
+            content = file.read()
+        FORMATS[name][1](path)  # undamaged; and everything is imported before the limit
+        soft = MEMORY_BYTES if "tensorflow" not in sys.modules else 10 * MEMORY_BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (soft, resource.RLIM_INFINITY))
+        for seed in range(int(first), int(last)):
+            tell(f"begin {seed}")
+            signal.alarm(LIMIT_SECONDS)
+            os.remove(path)  # liblmdb's environments are shared by file
+            kind, result = read_damaged(name, seed, path, content)
+            tell(f"end {seed} ({kind}): {result}".replace("\n", "\\n"))
+        signal.alarm(0)
+
+
+def tell(line):
+    """Print at once, past whatever stdout is."""
+    os.write(1, (line + "\n").encode("utf-8", "backslashreplace"))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
