@@ -10,6 +10,8 @@ Each needs a package that is loaded when the first object is made: `pip install 
 from __future__ import annotations
 
 import os
+from functools import reduce
+from operator import mul
 from typing import Any, Callable, Iterator, Sequence, Union
 
 import numpy as np
@@ -331,4 +333,4 @@ def _read_hdf5(filename: str, data_paths: list[str]) -> list[np.ndarray]:
 
 
 def _data_bytes(dataset: Any) -> int:
-    return int(np.prod(dataset.shape, dtype=object)) * dataset.dtype.itemsize
+    return reduce(mul, dataset.shape, dataset.dtype.itemsize)  # not by NumPy, whose integers overflow

@@ -259,7 +259,9 @@ class HDF5Serializer:
             arrays = [_stacked(name, column) for name, column in zip(data_paths, columns)]
             with h5py.File(temporary, "w") as file:
                 for name, array in zip(data_paths, arrays):
-                    file.create_dataset(name, data=array)
+                    file.create_dataset(
+                        name, data=array, fletcher32=array.size > 0
+                    )  # a checksum of each chunk
 
     @staticmethod
     def load(path: str, data_paths: Sequence[str], shuffle: bool = True) -> HDF5Data:

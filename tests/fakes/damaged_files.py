@@ -1,7 +1,8 @@
 """
-Each format of file with its reader, and a program that reads damaged copies: `python damaged_files.py FORMAT FIRST LAST`.
+Each format of file with its reader, and a program that reads damaged copies: `damaged_files.py FIRST LAST FORMAT ...`.
 
-It prints a line before and after each copy, so that its parent knows which damage ended it.
+It prints a line before and after each copy, so that its parent knows which damage ended it. To see one again:
+`PYTHONPATH=.:tests python -X faulthandler tests/fakes/damaged_files.py 73 74 mat`.
 """
 
 from __future__ import annotations
@@ -364,7 +365,28 @@ FORMATS = {  # name: (writer, reader, the errors that may come apart from Damage
     "checkpoint data": (write_data, read_checkpoint, ()),
 }
 
-NEEDS = {"lmdb": "lmdb", "hdf5": "h5py", "jpeg": "cv2", "png": "cv2", "mat": "scipy", "compressed": "scipy"}
+NEEDS = {  # the package that a format needs
+    "lmdb": "lmdb",
+    "lmdb of caffe": "lmdb",
+    "hdf5": "h5py",
+    "hdf5 of HDF5Serializer": "h5py",
+    "jpeg": "cv2",
+    "png": "cv2",
+    "mat": "scipy",
+    "compressed mat": "scipy",
+    **dict.fromkeys(
+        [
+            "npy",
+            "stats.json",
+            "stats.csv",
+            "record of a saver",
+            "checkpoint",
+            "checkpoint index",
+            "checkpoint data",
+        ],
+        "tensorflow",
+    ),
+}
 
 
 def read_damaged(name, seed, path, content):
@@ -387,8 +409,8 @@ def read_damaged(name, seed, path, content):
     return kind, "unnoticed"
 
 
-def main(name, first, last):
-    """Read the copies with the seeds from first to last - 1."""
+def read_copies(name, first, last):
+    """Read the copies of one format with the seeds from first to last - 1."""
     write = FORMATS[name][0]
     with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(sys.stderr):
         path = write(directory)
@@ -397,12 +419,12 @@ def main(name, first, last):
         FORMATS[name][1](path)  # undamaged; and everything is imported before the limit
         soft = MEMORY_BYTES if "tensorflow" not in sys.modules else 10 * MEMORY_BYTES
         resource.setrlimit(resource.RLIMIT_AS, (soft, resource.RLIM_INFINITY))
-        for seed in range(int(first), int(last)):
-            tell(f"begin {seed}")
+        for seed in range(first, last):
+            tell(f"begin {name} {seed}")
             signal.alarm(LIMIT_SECONDS)
             os.remove(path)  # liblmdb's environments are shared by file
             kind, result = read_damaged(name, seed, path, content)
-            tell(f"end {seed} ({kind}): {result}".replace("\n", "\\n"))
+            tell(f"end {name} {seed}: {kind}: {result}".replace("\n", "\\n"))
         signal.alarm(0)
 
 
@@ -412,4 +434,5 @@ def tell(line):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    for one in sys.argv[3:]:
+        read_copies(one, int(sys.argv[1]), int(sys.argv[2]))

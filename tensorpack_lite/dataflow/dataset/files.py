@@ -8,6 +8,7 @@ Out: the path of a file that is there.
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import lzma
 import os
@@ -25,6 +26,12 @@ from ...utils.unpacking import BoundedReader
 __all__ = ["Origin", "find_file", "unpack_tar"]
 
 _CHUNK_BYTES = 1 << 18
+_ABOUT_NAMES = (
+    errno.EEXIST,
+    errno.EISDIR,
+    errno.ENAMETOOLONG,
+    errno.ENOTDIR,
+)  # of members; the folder is new
 _ADVICE = "Delete it; it is downloaded again."
 _COMPRESSIONS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
 
@@ -157,7 +164,17 @@ def _extract_member(archive: tarfile.TarFile, member: tarfile.TarInfo, directory
             f"{path} is refused, nothing of it was unpacked: its member {member.name!r} {wrong}. "
             "It is not the data set's archive; delete it."
         )
-    target = os.path.join(directory, *parts)
+    try:
+        _write_member(archive, member, os.path.join(directory, *parts))
+    except OSError as error:
+        if error.errno not in _ABOUT_NAMES:
+            raise
+        raise DamagedFileError(
+            f"{path} is refused, nothing of it was unpacked: its member {member.name!r:.200}: {error.strerror}."
+        ) from error
+
+
+def _write_member(archive: tarfile.TarFile, member: tarfile.TarInfo, target: str) -> None:
     if member.isdir():
         os.makedirs(target, exist_ok=True)
         return

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import struct
+from functools import reduce
+from operator import mul
 from typing import Tuple
 
 import numpy as np
@@ -136,6 +138,6 @@ def _read_idx(path: str, magic: int) -> np.ndarray:
         if found != magic:
             raise ValueError(f"its magic number is {found} (expected {magic})")
         values = np.frombuffer(content, dtype=np.uint8, offset=header_size)
-        if values.size != np.prod(shape, dtype=object):
+        if values.size != reduce(mul, shape, 1):
             raise ValueError(f"it has {values.size} values (expected {shape})")
         return values.reshape(shape)
