@@ -3,8 +3,9 @@ Check of an LMDB file before liblmdb maps it.
 
 liblmdb trusts the numbers in a file: where the file is shorter than they say, reading ends the process by SIGBUS, and where
 they point outside of a page, by SIGSEGV. So the check compares the file's size with its meta pages, and follows the tree
-from the root. A tree of more than 16384 pages (64 MB without large values, which have pages of their own; an LMDB of two
-million images has fewer) would take too long; of such a file only the size is checked.
+from its root. A tree of more than 16384 pages (64 MB without large values, which have pages of their own; an LMDB of two
+million images has fewer) takes long; it is followed only if the file is shorter than its meta page says. An intact file may
+be shorter, since liblmdb does not write free pages at its end.
 
 The format is that of `libraries/liblmdb/mdb.c` in LMDB 0.9: structures MDB_page, MDB_meta, MDB_db and MDB_node, of a
 64-bit little-endian machine. https://git.openldap.org/openldap/openldap/-/blob/mdb.master/libraries/liblmdb/mdb.c
@@ -46,7 +47,7 @@ class _Meta(NamedTuple):
     depth: int
     tree_pages: int
     root: int
-    pages: int  # of the whole file
+    pages: int  # of the whole file, as it should be
     transaction: int
 
 
@@ -66,12 +67,9 @@ def check_lmdb(file: BinaryIO, size: int) -> None:
     if second.page_size != first.page_size:
         raise ValueError("its two meta pages have different page sizes")
     meta = second if second.transaction > first.transaction else first
-    if meta.pages * meta.page_size > size:
-        raise ValueError(
-            f"it has {size} bytes (expected {meta.pages * meta.page_size}). Was it copied to its end?"
-        )
-    if meta.root != _NO_PAGE and meta.tree_pages <= _CHECKED_PAGES:
-        _Tree(file, meta).check()
+    pages = size // meta.page_size
+    if meta.root != _NO_PAGE and (pages < meta.pages or meta.tree_pages <= _CHECKED_PAGES):
+        _Tree(file, meta, min(pages, meta.pages)).check()
 
 
 def _read_meta(file: BinaryIO, place: int) -> _Meta:
@@ -102,8 +100,8 @@ def _read(file: BinaryIO, place: int, size: int) -> bytes:
 class _Tree:
     """The pages of the main database, level by level from its root."""
 
-    def __init__(self, file: BinaryIO, meta: _Meta) -> None:
-        self._file, self._meta = file, meta
+    def __init__(self, file: BinaryIO, meta: _Meta, pages: int) -> None:
+        self._file, self._meta, self._pages = file, meta, pages
 
     def check(self) -> None:
         """Raise ValueError if a page or a node points outside of the file or of its page."""
@@ -155,10 +153,14 @@ class _Tree:
         ):  # liblmdb takes their sizes from here, and does not look at the head of their first page
             first = np.array([struct.unpack_from("<Q", page, start)[0] for start in starts[big]], np.float64)
             count = np.ceil((sizes[big] + _PAGE.size) / self._meta.page_size)
-            if first.min() < _METAS or (first + count).max() > self._meta.pages:
-                raise ValueError(f"page {number} points to a large value outside of the file")
+            if first.min() < _METAS or (first + count).max() > self._pages:
+                raise ValueError(f"page {number} points to a large value outside of the {self._there()}")
 
     def _page(self, number: int) -> bytes:
-        if not _METAS <= number < self._meta.pages:
-            raise ValueError(f"its tree points to page {number} of {self._meta.pages}")
+        if not _METAS <= number < self._pages:
+            raise ValueError(f"its tree points to page {number} outside of the {self._there()}")
         return _read(self._file, number * self._meta.page_size, self._meta.page_size)
+
+    def _there(self) -> str:
+        cut_off = f" (expected {self._meta.pages}). Was it copied to its end?"
+        return f"{self._pages} pages that are there{cut_off if self._pages < self._meta.pages else ''}"
