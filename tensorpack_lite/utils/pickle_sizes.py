@@ -48,7 +48,7 @@ def check_pickle_sizes(packed: bytes) -> None:
             place += length.unpack_from(packed, start)[0]
         for _ in range(lines):
             place = packed.find(b"\n", place) + 1 or end + 1
-        if not start <= place <= end:
+        if not start + size <= place <= end:  # a length may be negative
             break
         if code in (_PUT, _LONG_PUT):
             _check_memo(packed[start:place], code, start)

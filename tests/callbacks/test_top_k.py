@@ -110,10 +110,22 @@ def test_unlisted_copies_are_removed(tmp_path):
         assert [2, 3] == copies(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["{", '{"kept": 1}', '{"kept": [{"step": 1}]}', "[]"])
-def test_a_broken_record_is_not_used(tmp_path, log_lines, text):
-    """It is said, and training goes on."""
-    (tmp_path / "top-val-error.json").write_text(text)
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"{",
+        b'{"kept": 1}',
+        b'{"kept": [{"step": 1}]}',
+        b"[]",
+        b'{"kept": [{"step": Infinity, "value": 1}]}',
+        b'{"kept": "\xff"}',
+        b"[" * 100000,
+    ],
+    ids=range(7),
+)
+def test_a_broken_record_is_not_used(tmp_path, log_lines, content):
+    """A record that cannot be read gives one warning, and training continues."""
+    (tmp_path / "top-val-error.json").write_bytes(content)
 
     assert [(4, 7.0)] == train(tmp_path, [7], step=3).kept
     assert 1 == len([line for line in log_lines if "cannot be read" in line])

@@ -44,6 +44,50 @@ def stats(tmp_path):
     return tmp_path
 
 
+def damage(path):
+    """Flip a bit in the middle of a file."""
+    with open(str(path), "r+b") as file:
+        content = bytearray(file.read())
+        content[len(content) // 2] ^= 0x10
+        file.seek(0)
+        file.write(bytes(content))
+
+
+class TestDamagedFiles:
+    @pytest.mark.parametrize("command", ["ls-checkpoint", "dump-params", "checkpoint-diff"])
+    @pytest.mark.parametrize("suffix", [".index", ".data-00000-of-00001"])
+    def test_a_checkpoint(self, checkpoint, tmp_path, capfd, command, suffix):
+        """Each command says in one line which checkpoint is damaged, and ends with code 2."""
+        damage(checkpoint + suffix)
+        more = {"dump-params": [str(tmp_path / "out.npz")], "checkpoint-diff": [checkpoint]}.get(command, [])
+        assert 2 == main([command, checkpoint, *more])
+        told = capfd.readouterr().err.splitlines()
+        prefix = f"tensorpack-lite {command}: {checkpoint} cannot be read as a checkpoint: "
+        assert 1 == len([line for line in told if line.startswith(prefix)])
+        assert not any("Traceback" in line for line in told)
+        assert not os.path.exists(str(tmp_path / "out.npz"))
+
+    def test_an_npz_file(self, tmp_path, capfd):
+        """A damaged npz file is named, too."""
+        path = str(tmp_path / "w.npz")
+        np.savez(path, w=np.zeros(1000))
+        damage(path)
+        assert 2 == main(["ls-checkpoint", path])
+        assert (
+            f"tensorpack-lite ls-checkpoint: {path} cannot be read as an npz file: Bad CRC-32"
+            in capfd.readouterr().err
+        )
+
+    def test_the_list_of_checkpoints(self, checkpoint, capfd):
+        """A damaged file `checkpoint` is named, with what to do."""
+        directory = os.path.dirname(checkpoint)
+        Path(directory, "checkpoint").write_bytes(b"\xff\xfe not text")
+        assert 2 == main(["ls-checkpoint", directory])
+        told = capfd.readouterr().err
+        assert f"{directory}/checkpoint cannot be read as a list of checkpoints: " in told
+        assert "Name the checkpoint itself" in told
+
+
 class TestMain:
     @pytest.mark.parametrize(
         "command", ["ls-checkpoint", "dump-params", "checkpoint-diff", "data-check", "env", "plot"]

@@ -14,6 +14,7 @@ import pytest
 from tensorpack_lite.dataflow.base import NotResetError
 from tensorpack_lite.dataflow.files.caffe_datum import decode_datum
 from tensorpack_lite.dataflow.format import CaffeLMDB, HDF5Data, LMDBData, LMDBDataDecoder, SVMLightData
+from tensorpack_lite.utils.errors import DamagedFileError
 
 
 def varint(number: int) -> bytes:
@@ -158,6 +159,28 @@ class TestLMDBData:
         flow = ready(LMDBData(make(FOUR), shuffle=False))
         copy = ready(pickle.loads(pickle.dumps(flow)))
         assert list(flow) == list(copy)
+
+    def test_a_damaged_list_of_keys(self, make):
+        """A `__keys__` that is not a list of bytes is damage of the file."""
+        for value in (b"\x80\x04no pickle", pickle.dumps([1, 2]), b"\xc1"):
+            path = make({b"a": b"1", b"__keys__": value}, name=f"{value[-1]}.lmdb")
+            with pytest.raises(DamagedFileError, match=f"^{path} cannot be read as an LMDB: "):
+                LMDBData(path)
+
+    def test_a_key_that_only_the_list_has(self, make):
+        """A key of the file's own list that is not in the file is damage; a key of the caller's is a KeyError."""
+        path = make({b"a": b"1", b"__keys__": pickle.dumps([b"a", b"b"])})
+        with pytest.raises(
+            DamagedFileError, match=f"^{path} has no key b'b', which its own list of keys has"
+        ):
+            list(ready(LMDBData(path)))
+
+    @pytest.mark.parametrize("content", [b"", b"not a database", bytes(8192)])
+    def test_another_file(self, lmdb, tmp_path, content):
+        """What is not an LMDB is one error, with the path."""
+        (tmp_path / "x.lmdb").write_bytes(content)
+        with pytest.raises(DamagedFileError, match="x.lmdb cannot be read as an LMDB: "):
+            LMDBData(str(tmp_path / "x.lmdb"))
 
     def test_no_database(self, lmdb, tmp_path):
         """Neither a file, nor data.mdb in the directory."""
@@ -309,7 +332,7 @@ class TestHDF5Data:
     @pytest.mark.parametrize(
         ("paths", "error", "message"),
         [
-            (["x", "short"], ValueError, r"have different lengths: \[20, 3\]"),
+            (["x", "short"], DamagedFileError, r"have different lengths: \[20, 3\]"),
             ([], ValueError, "data_paths is empty"),
             (["z"], KeyError, "has no 'z'; it has group, short, x"),
             ("x", TypeError, r"data_paths: takes a list of paths, got str. Write \['x'\]"),
@@ -320,8 +343,26 @@ class TestHDF5Data:
         with pytest.raises(error, match=message):
             HDF5Data(path, paths)
 
+    def test_damaged_files(self, path, tmp_path):
+        """A file that is cut off, and one that is no HDF5, are one error with the path; a missing file is another."""
+        with open(path, "rb") as file:
+            content = file.read()
+        for damaged in (content[: len(content) // 2], b"", b"text"):
+            (tmp_path / "damaged.h5").write_bytes(damaged)
+            with pytest.raises(DamagedFileError, match="damaged.h5 cannot be read as an HDF5 file: "):
+                HDF5Data(str(tmp_path / "damaged.h5"), ["x"])
+        with pytest.raises(FileNotFoundError):
+            HDF5Data(str(tmp_path / "absent.h5"), ["x"])
+
 
 class TestSVMLightData:
+    def test_another_file(self, tmp_path):
+        """A line that is not in the format is an error with the path."""
+        pytest.importorskip("sklearn")
+        (tmp_path / "d.txt").write_bytes(b"1 0:2\n\xff x\n")
+        with pytest.raises(DamagedFileError, match="d.txt cannot be read as an SVMLight file: "):
+            SVMLightData(str(tmp_path / "d.txt"))
+
     def test_lines(self, tmp_path):
         """Dense rows and labels."""
         pytest.importorskip("sklearn")

@@ -15,6 +15,7 @@ from fakes.reading import send_second_half
 from tensorpack_lite.dataflow import serialize
 from tensorpack_lite.dataflow.base import DataFlow
 from tensorpack_lite.dataflow.files import lmdb_files
+from tensorpack_lite.dataflow.files.tfrecord import write_record
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
 from tensorpack_lite.dataflow.serialize import (
     HDF5Serializer,
@@ -22,6 +23,7 @@ from tensorpack_lite.dataflow.serialize import (
     NumpySerializer,
     TFRecordSerializer,
 )
+from tensorpack_lite.utils.errors import DamagedFileError
 from tensorpack_lite.utils.serialize import MsgpackSerializer, PickleSerializer
 
 # [np.array([1.5, 2.5], float32), 3] as pickle protocol 4 of NumPy 1.18 wrote it
@@ -300,8 +302,29 @@ class TestLMDB:
         with pytest.raises(ValueError, match="write_frequency is 0, wanted 1 or more"):
             LMDBSerializer.save(Numbers(), str(tmp_path / "d"), 0)
 
+    def test_a_damaged_value(self, lmdb, tmp_path):
+        """A value that cannot be unpickled is an error with the path and the key."""
+        path = str(tmp_path / "data.lmdb")
+        LMDBSerializer.save(Numbers(), path)
+        with lmdb.open(path, subdir=False, lock=False) as environment, environment.begin(write=True) as txn:
+            txn.put(b"00000003", b"\x80\x04no pickle")
+        flow = ready(LMDBSerializer.load(path, shuffle=False))
+        with pytest.raises(
+            DamagedFileError, match=f"^{path}: the value of b'00000003' cannot be read as a datapoint: "
+        ):
+            list(flow)
+
 
 class TestTFRecord:
+    def test_a_record_of_something_else(self, tmp_path):
+        """A record with a good checksum that is not a datapoint is an error with the path and its number."""
+        path = str(tmp_path / "data.tfrecord")
+        with open(path, "wb") as file:
+            write_record(file, pickle.dumps([1]))
+            write_record(file, b"\x80\x04no pickle")
+        with pytest.raises(DamagedFileError, match=f"^{path}: record 1 cannot be read as a datapoint: "):
+            list(ready(TFRecordSerializer.load(path)))
+
     def test_size_gives_the_length(self, tmp_path):
         """Without it there is none; with it a pass has that many, from where the last one stopped."""
         path = str(tmp_path / "data.tfrecord")
@@ -421,6 +444,25 @@ class TestNumpy:
 
 
 class TestHDF5:
+    def test_every_chunk_has_a_checksum(self, tmp_path):
+        """A flipped bit in the data of a file that `save` wrote is found."""
+        pytest.importorskip("h5py")
+        path = tmp_path / "data.h5"
+        df = DataFromList([[np.full(500, 7, np.uint8)]], shuffle=False)
+        HDF5Serializer.save(df, str(path), ["x"])
+        content = bytearray(path.read_bytes())
+        content[content.index(bytes([7] * 100)) + 50] ^= 1
+        path.write_bytes(bytes(content))
+        with pytest.raises(DamagedFileError, match="data.h5 cannot be read as an HDF5 file: "):
+            HDF5Serializer.load(str(path), ["x"])
+
+    def test_no_datapoints(self, tmp_path):
+        """A DataFlow without datapoints gives an empty data set."""
+        pytest.importorskip("h5py")
+        path = str(tmp_path / "data.h5")
+        HDF5Serializer.save(DataFromList([], shuffle=False), path, ["x"])
+        assert 0 == len(HDF5Serializer.load(path, ["x"]))
+
     def test_the_format(self, tmp_path):
         """A data set for each component, rows are datapoints; paths may have groups."""
         h5py = pytest.importorskip("h5py")

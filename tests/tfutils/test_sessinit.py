@@ -21,6 +21,7 @@ from tensorpack_lite.tfutils.sessinit import (
     get_model_loader,
 )
 from tensorpack_lite.tfutils.varmanip import save_checkpoint_vars
+from tensorpack_lite.utils.errors import DamagedFileError
 
 KINDS = [True, False]  # resource variables and ref variables
 
@@ -62,6 +63,38 @@ class TestSaverRestore:
         a, c = make(use_resource, a=[0.0, 0.0], c=5.0)
         load(SaverRestore(path), sess)
         assert ([1.0, 2.0], 5.0) == (sess.run(a).tolist(), sess.run(c))
+
+    @pytest.mark.parametrize("restore", [SaverRestore, SaverRestoreRelaxed])
+    @pytest.mark.parametrize("suffix", [".index", ".data-00000-of-00001"])
+    def test_a_damaged_checkpoint(self, write, sess, suffix, restore):
+        """A flipped bit in the index or the data is a DamagedFileError that names the checkpoint."""
+        path = write(a=[1.0, 2.0])
+        with open(path + suffix, "r+b") as file:
+            content = bytearray(file.read())
+            content[5] ^= 1
+            file.seek(0)
+            file.write(bytes(content))
+        make(a=[0.0, 0.0])
+        with pytest.raises(
+            DamagedFileError, match=f"^{path} cannot be read as a checkpoint: [^\\n]*Use an earlier"
+        ):
+            load(restore(path), sess)
+
+    def test_a_checkpoint_without_its_data(self, write, sess):
+        """A missing data file is named as damage of the checkpoint, whose index is there."""
+        path = write(a=[1.0, 2.0])
+        os.remove(path + ".data-00000-of-00001")
+        make(a=[0.0, 0.0])
+        with pytest.raises(DamagedFileError, match=f"^{path} cannot be read as a checkpoint"):
+            load(SaverRestore(path), sess)
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+    def test_a_checkpoint_that_may_not_be_read(self, write):
+        """An index without read permission is a PermissionError."""
+        path = write(a=1.0)
+        os.chmod(path + ".index", 0)
+        with pytest.raises(PermissionError, match="model-3.index"):
+            CheckpointReader(path)
 
     def test_between_kinds_of_variables(self, write, sess):
         """A checkpoint of ref variables restores into resource variables, and back."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections import OrderedDict
 
 import numpy as np
 import pytest
 
+from tensorpack_lite.utils.pickle_sizes import check_pickle_sizes
 from tensorpack_lite.utils.plain_pickle import check_plain, load_plain
 
 OBJECTS = np.empty(2, dtype=object)
@@ -70,3 +72,62 @@ def test_what_cannot_be_read_does_not(value, text):
     """The type that is in the way is named."""
     with pytest.raises(TypeError, match=text):
         check_plain(value)
+
+
+class TestSizes:
+    @pytest.mark.parametrize(
+        ("packed", "match"),
+        [
+            (b"\x80\x02Nr\xff\xff\xff\x07.", "into place 134217727 of its memo after only 4 bytes"),
+            (b"Np268435455\n.", "into place 268435455 of its memo after only 2 bytes"),
+            (b"\x80\x04\x8e\xff\xff\xff\xff\xff\x00\x00\x00.", "is cut off"),
+            (b"\x80\x05\x96\xff\xff\xff\xff\x07\x00\x00\x00.", "is cut off|byte 2 .* not an opcode"),
+            (b"\x80\x02X\xff\xff\xff\x7f.", "is cut off"),
+            (b"\x80\x02T\xff\xff\xff\xff.", "is cut off"),
+            (b"\x80\x02\x8a", "is cut off"),
+            (b"\x80\x02I12", "is cut off"),
+            (b"\x80\x02N", "is cut off"),
+            (b"", "is cut off"),
+            (b"\x80\x02\xff.", "byte 2 of the pickle is 255, which is not an opcode"),
+        ],
+    )
+    def test_a_bomb_is_refused_before_it_is_unpickled(self, packed, match):
+        """A few bytes that claim gigabytes are an error; Python's unpickler would allocate them."""
+        with pytest.raises(ValueError, match=match):
+            load_plain(io.BytesIO(packed))
+
+    @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+    def test_every_honest_pickle_passes(self, protocol):
+        """Long strings, large numbers, deep lists, classes and objects have the sizes that they claim."""
+        values = [
+            *PLAIN,
+            "x" * 70000,
+            b"y" * 300,
+            1 << 2000,
+            -(1 << 70),
+            [[[]]] * 300,
+            list(range(3000)),
+            int,
+            Exception("e"),
+        ]
+        check_pickle_sizes(pickle.dumps(values, protocol))
+
+    def test_what_follows_the_pickle_is_not_read(self):
+        """Bytes after the end of a pickle do not matter."""
+        assert [1] == load_plain(io.BytesIO(pickle.dumps([1]) + b"\xff"))
+
+
+def test_shared_objects_stay_shared():
+    """Forty lists, each of which holds the one before twice, do not become 2^40 lists."""
+    value: list = []
+    for _ in range(40):
+        value = [value, value]
+    loaded = load(value)
+    assert loaded[0] is loaded[1]
+
+
+def test_an_ordered_dict():
+    """It comes back as a dict, in its order."""
+    value = OrderedDict([("b", np.arange(2)), ("a", 1)])
+    loaded = load(value)
+    assert (dict, ["b", "a"]) == (type(loaded), list(loaded))

@@ -114,6 +114,19 @@ def test_otherwise_it_is_moved(log_dir, log_lines, text, reason):
     assert 1 == len([line for line in log_lines if reason in line and moved[0] in line])
 
 
+@pytest.mark.parametrize("damaged", [b"1,2,\xff", b"1,2,3,4", b"1,2," + b"9" * 200000])
+def test_a_damaged_file_is_moved(log_dir, log_lines, damaged):
+    """A file that cannot be read as a table is moved aside with a warning, and training writes a new one."""
+    with open(os.path.join(log_dir, "stats.csv"), "wb") as file:
+        file.write(b"epoch_num,global_step,error\r\n" + damaged + b"\r\n")
+
+    run(CountingTrainer(), [Put("error", "error")], [CSVWriter()])
+
+    assert ["epoch_num,global_step,error", "1,2,2", "2,4,4"] == read(log_dir)
+    assert 1 == len([line for line in log_lines if "stats.csv cannot be read as a table" in line])
+    assert 2 == len([name for name in os.listdir(log_dir) if name.startswith("stats.csv")])
+
+
 def test_a_header_without_rows_is_continued(log_dir):
     """Nothing is there that could be overwritten."""
     write(log_dir, "epoch_num,global_step,a\n")

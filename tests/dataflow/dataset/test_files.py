@@ -13,6 +13,7 @@ from fakes.web import serving
 
 from tensorpack_lite.dataflow.dataset import files
 from tensorpack_lite.dataflow.dataset.files import Origin, find_file, unpack_tar
+from tensorpack_lite.utils.errors import DamagedFileError
 
 CONTENT = b"the data" * 100
 MD5 = hashlib.md5(CONTENT).hexdigest()
@@ -210,6 +211,27 @@ class TestUnpackTar:
             file.write(bytes([byte[0] ^ 1]))
         with pytest.raises(ValueError, match="cannot be read as a tar archive"):
             unpack_tar(path, str(here))
+        assert [] == os.listdir(str(here))
+
+    def test_a_damaged_head(self, pack, here):
+        """A damaged head in the middle is an error, and not the end of the archive."""
+        path = pack(*GOOD, mode="w")
+        with open(path, "r+b") as file:
+            place = file.read().index(b"folder/deep/er/b")
+            file.seek(place)
+            file.write(b"F")
+        with pytest.raises(DamagedFileError, match=f"at byte {place}: bad checksum"):
+            unpack_tar(path, str(here))
+        assert [] == os.listdir(str(here))
+
+    @pytest.mark.parametrize(
+        "bad",
+        [(member("folder", content=b"x"),), (member("folder/a/b", content=b"x"),), (member("x" * 300),)],
+    )
+    def test_names_that_no_file_can_have(self, pack, here, bad):
+        """A file in the place of a folder, a folder in the place of a file and a long name are refused."""
+        with pytest.raises(DamagedFileError, match="is refused, nothing of it was unpacked: its member"):
+            unpack_tar(pack(*GOOD, *bad), str(here))
         assert [] == os.listdir(str(here))
 
     def test_a_full_disk_is_no_damage(self, pack, here, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import random
+import re
 import struct
 
 import pytest
@@ -152,15 +153,20 @@ def test_a_damaged_root(intact):
     ],
 )
 def test_a_damaged_page(intact, kind, place, form, values, match):
-    """A page whose numbers point out of it is found, whichever page of the tree it is."""
-    found = 0
-    for page in pages_of(intact, kind):
+    """A page whose numbers point out of it is found, wherever in the tree the page is."""
+    damaged = [patched(intact, page + place, form, *values) for page in pages_of(intact, kind)]
+    assert any(re.search(match, text) for text in complaints(damaged))
+
+
+def complaints(contents):
+    """What is wrong with each; some pages are free, and what is in them does not matter."""
+    told = []
+    for content in contents:
         try:
-            check(patched(intact, page + place, form, *values))
+            check(content)
         except ValueError as error:
-            if "no valid" in match or "few" in match or match.split("(")[0] in str(error):
-                found += 1
-    assert found >= 1  # free pages keep their old content
+            told.append(str(error))
+    return told
 
 
 def node_of(content, page, number):
@@ -178,26 +184,21 @@ def node_of(content, page, number):
 )
 def test_a_damaged_node(intact, offset, form, value, match):
     """A node whose sizes lead out of its page is found."""
-    told = []
-    for page in pages_of(intact, LEAF):
-        try:
-            check(patched(intact, node_of(intact, page, 1) + offset, form, value))
-        except ValueError as error:
-            told.append(str(error))
-    assert any(match in text for text in told)
+    damaged = [
+        patched(intact, node_of(intact, page, 1) + offset, form, value) for page in pages_of(intact, LEAF)
+    ]
+    assert any(match in text for text in complaints(damaged))
 
 
 def test_a_large_value_outside_of_the_file(intact):
     """The pages of a large value are compared with the file, by the size that its node says."""
-    told = []
-    for page in pages_of(intact, LEAF):
-        for number in range((struct.unpack_from("<H", intact, page + 12)[0] - 16) // 2):
-            node = node_of(intact, page, number)
-            if struct.unpack_from("<H", intact, node + 4)[0] & 1:
-                try:
-                    check(patched(intact, node, "<HH", 0, 0x7FFF))
-                except ValueError as error:
-                    told.append(str(error))
+    nodes = [
+        node_of(intact, page, number)
+        for page in pages_of(intact, LEAF)
+        for number in range((struct.unpack_from("<H", intact, page + 12)[0] - 16) // 2)
+    ]
+    large = [node for node in nodes if struct.unpack_from("<H", intact, node + 4)[0] & 1]
+    told = complaints(patched(intact, node, "<HH", 0, 0x7FFF) for node in large)
     assert any("points to a large value outside of the" in text for text in told)
 
 
