@@ -1,7 +1,7 @@
 """
 Helpers for the library's errors, and the error that every reader of files raises for a damaged file.
 
-A message names who complains, says what is wrong (expected X, got Y), and what to do about it.
+A message names the class or function, then what is wrong (expected X, got Y), then what to do about it.
 """
 
 from __future__ import annotations

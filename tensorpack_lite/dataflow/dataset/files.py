@@ -146,7 +146,7 @@ class _StrictTarInfo(tarfile.TarInfo):
         """Read the next head."""
         try:
             return super().fromtarfile(tarfile_)
-        except (tarfile.InvalidHeaderError, tarfile.TruncatedHeaderError) as error:
+        except (tarfile.InvalidHeaderError, tarfile.TruncatedHeaderError) as error:  # type: ignore[attr-defined]
             raise tarfile.ReadError(f"at byte {tarfile_.offset}: {error}") from error
 
 

@@ -3,9 +3,9 @@ Check of an LMDB file before liblmdb maps it.
 
 liblmdb trusts the numbers in a file: where the file is shorter than they say, reading ends the process by SIGBUS, and where
 they point outside of a page, by SIGSEGV. So the check compares the file's size with its meta pages, and follows the tree
-from its root. A tree of more than 16384 pages (64 MB without large values, which have pages of their own; an LMDB of two
-million images has fewer) takes long; it is followed only if the file is shorter than its meta page says. An intact file may
-be shorter, since liblmdb does not write free pages at its end.
+from its root. A tree of more than 16384 pages takes long; it is followed only if the file is shorter than its meta page
+says. (Values of more than 2 KB are not in the pages of the tree, so an LMDB of two million images has fewer.) An intact
+file may be shorter, since liblmdb does not write free pages at its end.
 
 The format is that of `libraries/liblmdb/mdb.c` in LMDB 0.9: structures MDB_page, MDB_meta, MDB_db and MDB_node, of a
 64-bit little-endian machine. https://git.openldap.org/openldap/openldap/-/blob/mdb.master/libraries/liblmdb/mdb.c
@@ -40,7 +40,7 @@ _CHECKED_PAGES = 1 << 14
 
 
 class _Meta(NamedTuple):
-    """What a meta page says about the main database."""
+    """The part of a meta page that describes the main database."""
 
     page_size: int
     flags: int
