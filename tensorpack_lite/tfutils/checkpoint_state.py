@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import io
 import json
-import struct
 import zipfile
-import zlib
 from typing import Any
 
 from .._version import __version__
 from ..compat import tfv1 as tf
+from ..utils.errors import DamagedFileError, parsing
 
 __all__ = ["STATE_SUFFIX", "read_state", "write_state"]
 
@@ -24,18 +23,8 @@ _FORMAT = 1
 _MEMBER = "state.json"
 _MAX_BYTES = 64 << 20
 _DATE = (1980, 1, 1, 0, 0, 0)  # the earliest that a ZIP archive holds: equal states are equal files
-_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    EOFError,
-    KeyError,
-    NotImplementedError,  # an unknown compression
-    RecursionError,
-    RuntimeError,  # a member that claims to be encrypted
-    ValueError,
-    OSError,  # a seek to a place before the file's beginning
-)
+_WHAT = "the state of a checkpoint"
+_ADVICE = "Remove it to continue with the variables of the checkpoint and the epoch that stats.json gives."
 
 
 def write_state(path: str, state: dict[str, Any]) -> None:
@@ -83,27 +72,26 @@ def read_state(path: str) -> dict[str, Any] | None:
         The state; None if there is no such file.
 
     Raises:
-        ValueError: the file is damaged, or a newer version of the library wrote it.
+        DamagedFileError: the file is damaged.
+        ValueError: a newer version of the library wrote the file.
     """
     if not tf.io.gfile.exists(path):
         return None
-    if tf.io.gfile.stat(path).length > _MAX_BYTES:
-        raise _damaged(path, f"it is larger than {_MAX_BYTES} bytes")
     with tf.io.gfile.GFile(path, "rb") as file:
-        content = file.read()
-    try:
+        content = file.read(_MAX_BYTES + 1)
+    with parsing(path, _WHAT, _ADVICE):
+        if len(content) > _MAX_BYTES:
+            raise ValueError(f"it is larger than {_MAX_BYTES} bytes")
         record = json.loads(_read_member(content).decode("utf-8"))
-    except _DAMAGE as error:
-        raise _damaged(path, f"{type(error).__name__}: {error}") from error
-    if not isinstance(record, dict) or type(record.get("format")) is not int:
-        raise _damaged(path, "it does not name its format")
+        if not isinstance(record, dict) or type(record.get("format")) is not int:
+            raise ValueError("it does not name its format")
     if record["format"] > _FORMAT:
         raise ValueError(
             f"'{path}' has format {record['format']} (expected at most {_FORMAT}). Version {record.get('version')} of "
             f"tensorpack_lite wrote it and this is {__version__}. Install that version or a newer one."
         )
     if not isinstance(record.get("state"), dict):
-        raise _damaged(path, "it holds no state")
+        raise DamagedFileError(f"{path} cannot be read as {_WHAT}: it holds no state. {_ADVICE}")
     return dict(record["state"])
 
 
@@ -113,10 +101,3 @@ def _read_member(content: bytes) -> bytes:
         if len(text) > _MAX_BYTES:
             raise ValueError(f"{_MEMBER} is larger than {_MAX_BYTES} bytes")
     return text
-
-
-def _damaged(path: str, reason: str) -> ValueError:
-    return ValueError(
-        f"The state file '{path}' is damaged: {reason}. Remove it to continue with the variables of the checkpoint and the epoch "
-        "that stats.json gives."
-    )

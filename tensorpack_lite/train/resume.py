@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 from ..callbacks.monitor.json_file import JSONWriter
 from ..compat import tfv1 as tf
 from ..loop.place import Place
+from ..tfutils.checkpoint_reader import CheckpointReader, read_checkpoint_state
 from ..tfutils.checkpoint_state import STATE_SUFFIX, read_state
 from ..tfutils.sessinit import SaverRestore, SessionInit
 from ..utils import logger
+from ..utils.errors import DamagedFileError
 from ..utils.utils import advance_rng_seed
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ def find_checkpoint(directory: str) -> SaverRestore | None:
 
 def _latest(directory: str) -> str:
     """Return the latest checkpoint that is there; the newest of the list is missing if it was being replaced at a kill."""
-    listed = tf.train.get_checkpoint_state(directory)
+    listed = read_checkpoint_state(directory)
     paths = (
         [] if listed is None else [listed.model_checkpoint_path, *reversed(listed.all_model_checkpoint_paths)]
     )
@@ -84,13 +86,13 @@ def _guess_place(directory: str, path: str) -> Place | None:
     name = os.path.basename(path)
     try:
         rows = JSONWriter.load_existing_json(directory) or []
-    except ValueError as error:
-        raise ValueError(
+    except DamagedFileError as error:
+        raise DamagedFileError(
             f"AutoResumeTrainConfig: {name} has no {STATE_SUFFIX} file, and its epoch cannot be read elsewhere: {error} Then pass "
             "always_resume=False and starting_epoch=..., one after the last finished epoch."
         ) from error
-    reader = tf.train.NewCheckpointReader(path)
-    step = int(reader.get_tensor("global_step")) if reader.has_tensor("global_step") else 0
+    reader = CheckpointReader(path)
+    step = int(reader.read("global_step")) if "global_step" in reader.shapes else 0
     ends = [
         (row["epoch_num"], row["global_step"])
         for row in rows

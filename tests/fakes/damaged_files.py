@@ -325,6 +325,21 @@ def write_data(directory):
     return directory + "/model-1.data-00000-of-00001"
 
 
+def write_state_file(directory):
+    from tensorpack_lite.tfutils.checkpoint_state import write_state
+
+    write_state(
+        directory + "/model-1.state", {"epoch": 3, "rows": list(range(50)), "names": {"a": None, "b": [1.5]}}
+    )
+    return directory + "/model-1.state"
+
+
+def read_state_file(path):
+    from tensorpack_lite.tfutils.checkpoint_state import read_state
+
+    read_state(path)
+
+
 def read_checkpoint(path):
     from tensorpack_lite.tfutils.varmanip import load_checkpoint_vars
 
@@ -363,6 +378,7 @@ FORMATS = {  # name: (writer, reader, the errors that may come apart from Damage
     ),  # a damaged name is that of no file
     "checkpoint index": (write_index, read_checkpoint, ()),
     "checkpoint data": (write_data, read_checkpoint, ()),
+    "checkpoint state": (write_state_file, read_state_file, ()),
 }
 
 NEEDS = {  # the package that a format needs
@@ -383,6 +399,7 @@ NEEDS = {  # the package that a format needs
             "checkpoint",
             "checkpoint index",
             "checkpoint data",
+            "checkpoint state",
         ],
         "tensorflow",
     ),

@@ -296,7 +296,10 @@ class TestRows:
         assert (3, 12) == (trainer.starting_epoch, trainer.global_step)
         moved = [name for name in os.listdir(log_dir) if name.startswith("stats.json.")]
         assert 1 == len(moved)
-        assert any("stats.json' is not JSON" in line and moved[0] in line for line in log_lines)
+        assert any(
+            "stats.json cannot be read as the stats.json of a training" in line and moved[0] in line
+            for line in log_lines
+        )
         assert any("has 0 of the 3 rows" in line for line in log_lines)
 
 
@@ -333,7 +336,7 @@ class TestEarlierVersions:
         with open(os.path.join(log_dir, "stats.json"), "w") as file:
             file.write("[{")
         with pytest.raises(
-            ValueError, match=r"model-12 has no .state file.*stats.json' is not JSON.*starting_epoch="
+            ValueError, match=r"model-12 has no .state file.*stats.json cannot be read as .*starting_epoch="
         ):
             AutoResumeTrainConfig(steps_per_epoch=4)
         config = AutoResumeTrainConfig(
