@@ -39,7 +39,7 @@ def check_unpacked_size(path: str, size: int) -> None:
     if size > ratio * packed:
         raise DamagedFileError(
             f"{path} unpacks to {size >> 20} MB or more from {packed} bytes, and over {ratio:g} times the size is refused. "
-            f"If you trust the file, set {_VARIABLE}={size // max(packed, 1) + 1}."
+            f"If you trust the file, set {_VARIABLE} to at least {size // max(packed, 1) + 1}, or to inf."
         )
 
 
