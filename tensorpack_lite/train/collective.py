@@ -8,8 +8,11 @@ from ..compat import tfv1 as tf
 from ..graph_builder.collective import RankGroup, allreduce_rank_grads, broadcast_variables, mean_over_group
 from ..tfutils.gradproc import GradVars
 from ..tfutils.sesscreate import NewSessionCreator
-from ..utils.cluster import Cluster
+from ..utils import logger
+from ..utils.cluster import Cluster, parse_address
 from ..utils.gpu import get_num_gpu
+from ..utils.loopback import is_loopback, restrict_to_loopback
+from ..utils.rank_auth import Credentials
 from ..utils.ranks import RankChannel
 from .rank_trainer import RankTrainer
 
@@ -68,7 +71,7 @@ class CollectiveTrainer(RankTrainer):
             self._take_place(cluster.rank, cluster.size, cluster.local_rank, cluster.local_size)
         self._group = RankGroup(self.rank, self.size, "nccl" if get_num_gpu() else "auto")
         if cluster is not None and self.size > 1:
-            self._join(cluster.watch_address, time_limit)
+            self._join(cluster.watch_address, time_limit, Credentials.from_environment(cluster.hosts))
             self._group = self._group._replace(first_key=_take_keys(self.ranks.channel))  # type: ignore[union-attr]
 
     def _reduce(self, grads: GradVars) -> GradVars:
@@ -117,20 +120,37 @@ def _take_keys(channel: RankChannel) -> int:
 
 
 def _serve(cluster: Cluster, config: Any) -> Any:
-    """Give TensorFlow's server of this process in a cluster."""
+    """Return TensorFlow's server of this process in a cluster."""
     key = repr(cluster)
     if key not in _process.servers:
         address = cluster.addresses[cluster.rank]
         try:
-            _process.servers[key] = tf.train.Server(
+            server = tf.train.Server(
                 tf.train.ClusterSpec({job: list(addresses) for job, addresses in cluster.jobs.items()}),
                 job_name=cluster.job,
                 task_index=cluster.task_index,
                 config=config,
+                start=False,  # it listens already, on every interface, and answers nobody yet
             )
         except tf.errors.OpError as error:
             raise RuntimeError(
                 f"CollectiveTrainer: rank {cluster.rank} cannot serve at {address}, its address in TF_CONFIG: {error.message}. Is the "
                 "port taken?"
             ) from error
+        if all(map(is_loopback, cluster.hosts)):
+            _keep_to_this_machine(parse_address(address)[1])
+        server.start()
+        _process.servers[key] = server
     return _process.servers[key]
+
+
+def _keep_to_this_machine(port: int) -> None:
+    """Let only this machine reach TensorFlow's server, which has no option for that and does not ask who connects."""
+    try:
+        restrict_to_loopback(port)
+    except OSError as error:
+        logger.warning(
+            f"TensorFlow's server listens at port {port} of every network interface, because it cannot be bound to the loopback "
+            f"interface ({error}). Whoever reaches the port can run operations, and read and write files as this user. Start "
+            "the ranks with `python -m tensorpack_lite.launch --isolate`, or block the port by a firewall."
+        )

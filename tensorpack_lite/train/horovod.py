@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import socket
 import sys
-from typing import Any, Sequence
+from typing import Any, Sequence, Tuple
 
 from ..compat import tfv1 as tf
 from ..graph_builder.horovod import allreduce_horovod_grads, broadcast_horovod_variables
@@ -16,6 +16,7 @@ from ..tfutils.gradproc import GradVars
 from ..tfutils.sesscreate import NewSessionCreator
 from ..utils import logger
 from ..utils.cluster import free_ports, given_watch_address, parse_address
+from ..utils.rank_auth import Credentials, find_secret, make_secret
 from ..utils.ranks import RankChannel, RankError
 from ..utils.rendezvous import RendezvousStore
 from .rank_trainer import RankTrainer
@@ -23,8 +24,9 @@ from .rank_trainer import RankTrainer
 __all__ = ["HorovodTrainer"]
 
 _SCOPE, _KEY = "tensorpack_lite", "ranks_address"
-_LONGEST_ADDRESS = 300
+_LONGEST_ANNOUNCEMENT = 400
 _SHUTDOWN_SECONDS = 3.0
+_Meeting = Tuple[Tuple[str, int], Credentials]  # the address of the ranks' channel, and what lets a rank in
 
 
 class HorovodTrainer(RankTrainer):
@@ -75,15 +77,16 @@ class HorovodTrainer(RankTrainer):
         if place is not None:
             # All come together before Horovod does: who is missing is told by name.
             self._take_place(*place)
-            address = _find_address(self.rank, time_limit) if self.size > 1 else None
-            if address is not None:
-                self._join(address, time_limit)
+            meeting = _find_meeting(self.rank, time_limit) if self.size > 1 else None
+            if meeting is not None:
+                self._join(meeting[0], time_limit, meeting[1])
         with self._reporting("starting Horovod"):
             hvd = self.hvd
             hvd.init()
             self._take_place(hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size())
             if self.size > 1 and self.ranks is None:
-                self._join(_tell_address(hvd), time_limit)
+                address, credentials = _hear_meeting(hvd)
+                self._join(address, time_limit, credentials)
         if self.ranks is not None:
             atexit.register(_end_in_time, self.ranks.channel)  # after Horovod's own, so it runs before that
 
@@ -168,42 +171,55 @@ def _place_in_environment() -> tuple[int, ...] | None:
     return tuple(map(int, values)) if all(value.isdigit() for value in values) else None
 
 
-def _find_address(rank: int, time_limit: float) -> tuple[str, int] | None:
-    """As given, or through the store in which Gloo's processes find each other; None if there is none."""
+def _find_meeting(rank: int, time_limit: float) -> _Meeting | None:
+    """
+    Find where ranks meet: through the store in which Gloo's processes find each other, else from the environment.
+
+    Returns:
+        The address of the ranks' channel and what lets a rank in; None if there is neither.
+    """
     host, port = (os.environ.get(f"HOROVOD_GLOO_RENDEZVOUS_{what}", "") for what in ("ADDR", "PORT"))
     given = given_watch_address()
-    if given is not None or not host or not port.isdigit():
-        return given
+    if not host or not port.isdecimal():
+        return None if given is None else (given, Credentials.from_environment())
     store = RendezvousStore(host, int(port), _SCOPE)
+    secret = "" if find_secret() else make_secret()
     try:
-        if rank == 0:
-            mine = store.get(_KEY)  # of an earlier training of these processes: the others may see it, too
-            if mine is None:
-                mine = _own_address(_own_host_towards(host, int(port)))
-                store.put(_KEY, mine)
-            return parse_address(mine)
-        found = store.wait(_KEY, time_limit)
+        announced = store.get(_KEY) if rank == 0 else store.wait(_KEY, time_limit)
+        if (
+            announced is None and rank == 0
+        ):  # else it is of an earlier training: the others may have seen it, too
+            announced = _announce(given, _own_host_towards(host, int(port)), secret)
+            store.put(_KEY, announced)
     except OSError as error:
         raise RankError(
             f"Rank {rank} cannot reach the store where Horovod's processes find each other, {host}:{port}: {error}."
         ) from error
-    if found is None:
+    if announced is None:
         raise RankError(f"Rank {rank} waited for rank 0, which did not come within {time_limit:g} s.")
-    return parse_address(found)
+    return _read_announcement(announced)
 
 
-def _tell_address(hvd: Any) -> tuple[str, int]:
-    """As given, or from rank 0 through Horovod itself: for mpirun, which has no store."""
-    given = given_watch_address()
-    if given is not None:
-        return given
+def _hear_meeting(hvd: Any) -> _Meeting:
+    """Hear from rank 0, through Horovod itself, where ranks meet: for mpirun, which has no store."""
     host = "127.0.0.1" if hvd.size() == hvd.local_size() else socket.gethostname()
-    text = _own_address(host).ljust(_LONGEST_ADDRESS).encode("utf-8")
+    text = _announce(given_watch_address(), host, "" if find_secret() else make_secret())
     config = tf.ConfigProto(device_count={"GPU": 0})
     with tf.Graph().as_default(), tf.Session(config=config) as session:
-        mine = tf.constant(list(text), tf.uint8)
+        mine = tf.constant(list(text.ljust(_LONGEST_ANNOUNCEMENT).encode("utf-8")), tf.uint8)
         told = session.run(hvd.broadcast(mine, root_rank=0, name=_KEY, ignore_name_scope=True))
-    return parse_address(bytes(told).decode("utf-8").strip())
+    return _read_announcement(bytes(told).decode("utf-8"))
+
+
+def _announce(given: tuple[str, int] | None, host: str, secret: str) -> str:
+    """Return what rank 0 tells the others: the address, and a secret where the environment has none."""
+    host, port = given or (host, free_ports(1, host)[0])
+    return f"{host}:{port} {secret}"
+
+
+def _read_announcement(text: str) -> _Meeting:
+    address, _, secret = text.strip().partition(" ")
+    return parse_address(address), Credentials(find_secret() or secret)
 
 
 def _own_host_towards(host: str, port: int) -> str:
@@ -211,7 +227,3 @@ def _own_host_towards(host: str, port: int) -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((host, port))  # sends nothing
         return str(probe.getsockname()[0])
-
-
-def _own_address(host: str) -> str:
-    return f"{host}:{free_ports(1, host)[0]}"

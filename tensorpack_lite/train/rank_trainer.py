@@ -17,6 +17,7 @@ from ..tfutils.sessinit import SessionInit
 from ..tfutils.tower.context import TrainTowerContext
 from ..tfutils.tower.ranks import TowerRanks
 from ..utils import logger
+from ..utils.rank_auth import Credentials
 from .ranks import RankCallback, RankWatch, graph_of_training
 from .tower import SingleCostTrainer
 
@@ -55,10 +56,10 @@ class RankTrainer(SingleCostTrainer):
         self.rank, self.size, self.local_rank, self.local_size = rank, size, local_rank, local_size
         self.is_chief = rank == 0
 
-    def _join(self, address: tuple[str, int], time_limit: float) -> None:
+    def _join(self, address: tuple[str, int], time_limit: float, credentials: Credentials) -> None:
         """Meet the others, on the channel by which ranks tell each other how they are."""
         logger.info(f"Rank {self.rank} of {self.size} waits for the others ...")
-        self.ranks = RankWatch(self.rank, self.size, address, time_limit)
+        self.ranks = RankWatch(self.rank, self.size, address, time_limit, credentials)
         self.ranks.report_end_of_script()
 
     def _require_new_session(self, session_creator: Any) -> None:

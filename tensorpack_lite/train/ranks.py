@@ -20,6 +20,7 @@ from ..loop.callback import Callback
 from ..loop.group import Callbacks
 from ..loop.session import HookedSession
 from ..utils import logger
+from ..utils.rank_auth import Credentials
 from ..utils.ranks import RankChannel, RankError
 
 __all__ = ["RankCallback", "RankWatch", "graph_of_training"]
@@ -48,17 +49,24 @@ class RankWatch:
         size: how many processes there are.
         address: host and port of the channel, on the chief's machine.
         time_limit: seconds; see `RankChannel`.
+        credentials: what lets a peer in; see `RankChannel`.
 
     Attributes:
         channel: the `RankChannel`.
 
     Raises:
         RankError: the ranks did not come together.
-
-    tensorpack: new.
+        OSError, ValueError: the secret cannot be read, or is too short.
     """
 
-    def __init__(self, rank: int, size: int, address: tuple[str, int], time_limit: float) -> None:
+    def __init__(
+        self,
+        rank: int,
+        size: int,
+        address: tuple[str, int],
+        time_limit: float,
+        credentials: Credentials | None = None,
+    ) -> None:
         self.rank, self.size = rank, size
         self._place = "building the graph"
         self._waits_in: str | None = None
@@ -66,7 +74,9 @@ class RankWatch:
         self._has_data = True
         self._hooks: tuple[Any, Any] | None = None
         self._main_thread = threading.get_ident()
-        self.channel = RankChannel(rank, size, address, time_limit, where=self._where)
+        self.channel = RankChannel(
+            rank, size, address, time_limit, where=self._where, credentials=credentials
+        )
 
     def reporting(self, trainer: Any, place: str) -> _Reporting:
         """

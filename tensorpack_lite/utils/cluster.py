@@ -35,6 +35,11 @@ class Cluster(NamedTuple):
         return [address for job in _JOBS for address in self.jobs.get(job, [])]
 
     @property
+    def hosts(self) -> list[str]:
+        """The hosts of all tasks, in the order of ranks."""
+        return [_host(address) for address in self.addresses]
+
+    @property
     def size(self) -> int:
         """How many processes there are."""
         return len(self.addresses)
@@ -47,14 +52,12 @@ class Cluster(NamedTuple):
     @property
     def local_rank(self) -> int:
         """The number of this process among those with the same host."""
-        hosts = [_host(address) for address in self.addresses]
-        return hosts[: self.rank].count(hosts[self.rank])
+        return self.hosts[: self.rank].count(self.hosts[self.rank])
 
     @property
     def local_size(self) -> int:
         """How many processes have the host of this one."""
-        hosts = [_host(address) for address in self.addresses]
-        return hosts.count(hosts[self.rank])
+        return self.hosts.count(self.hosts[self.rank])
 
     @property
     def leader(self) -> str:

@@ -1,8 +1,7 @@
-"""What the chief's process does for all ranks: it hears how each one is, and says when they cannot go on together."""
+"""The hub of the ranks' side channel: it runs in the chief's process, hears how each rank is, and decides when training must end."""
 
 from __future__ import annotations
 
-import json
 import selectors
 import socket
 import threading
@@ -10,20 +9,18 @@ import time
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["INTERVAL_SECONDS", "TOKEN", "RankHub", "describe", "pack"]
+from . import logger
+from .rank_auth import MAX_GREETING_BYTES, Credentials, Stranger
+from .rank_messages import Lines, max_line_bytes, pack, parse
+
+__all__ = ["INTERVAL_SECONDS", "RankHub", "describe"]
 
 INTERVAL_SECONDS = 0.25
 """How often each rank says how it is."""
 
 _STILL_SECONDS = 4 * INTERVAL_SECONDS  # so long the same status, and it is not just old
 _SILENT_SHARE = 0.5  # of the time limit: then a rank that others wait for counts as silent, not as slow
-TOKEN = "tensorpack_lite ranks 1"
-"""What a rank says first, so that a stranger is known."""
-
-
-def pack(message: dict[str, Any]) -> bytes:
-    """Turn a message into a line."""
-    return json.dumps(message).encode("utf-8") + b"\n"
+_STRANGERS_A_RANK = 4  # connections that may wait for their greeting at a time, for each rank
 
 
 def describe(status: dict[str, Any]) -> str:
@@ -34,8 +31,8 @@ def describe(status: dict[str, Any]) -> str:
 class _Rank:
     """What the hub knows of one rank."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
+    def __init__(self, connection: socket.socket, lines: Lines) -> None:
+        self.connection, self.lines = connection, lines
         self.heard = self.since = time.monotonic()
         self.status: dict[str, Any] = {}
         self.has_left = False
@@ -50,30 +47,40 @@ class _Rank:
 
 class RankHub(threading.Thread):
     """
-    A thread of the chief's process that all ranks, the chief's too, are connected to.
+    Thread of the chief's process to which all ranks, the chief's included, are connected.
 
-    It ends the training of all with one sentence when a rank fails, dies, is silent or keeps the others waiting for longer
+    It ends training on all ranks with one sentence when a rank fails, dies, is silent or keeps the others waiting for longer
     than the time limit.
+
+    A connection counts only after its peer has authenticated itself and has said which rank it is. Until then at most 4 connections
+    for each rank are kept, for at most 10 s each; the oldest makes room for a new one. When every rank is there, the hub stops
+    listening.
 
     Args:
         listener: a bound and listening socket; the hub closes it.
         size: how many ranks there are.
         time_limit: seconds.
-
-    tensorpack: new.
+        credentials: what lets a peer in.
     """
 
-    def __init__(self, listener: socket.socket, size: int, time_limit: float) -> None:
+    def __init__(
+        self, listener: socket.socket, size: int, time_limit: float, credentials: Credentials
+    ) -> None:
         super().__init__(name="RankHub", daemon=True)
         self._listener, self._size, self._limit = listener, size, time_limit
+        self._credentials, self._max_line = credentials, max_line_bytes()
+        self._strangers: dict[socket.socket, Stranger] = {}  # in the order in which they came
         self._ranks: dict[int, _Rank] = {}
-        self._buffers: dict[socket.socket, bytearray] = {}
         self._numbers: dict[socket.socket, int] = {}
         self._gathers: dict[str, dict[int, Any]] = {}
         self._failure: str | None = None
+        self._refusal = ""
+        self._has_warned = False
         self._start = time.monotonic()
         self._selector = selectors.DefaultSelector()
-        self._selector.register(listener, selectors.EVENT_READ)
+        self._is_accepting = False
+        listener.setblocking(False)
+        self._accept_again()
 
     def run(self) -> None:
         """Serve until every rank has left."""
@@ -90,18 +97,120 @@ class RankHub(threading.Thread):
                     self._tick(now)
                     last = now
         finally:
-            for connection in [*self._buffers, self._listener]:
+            for connection in [*self._strangers, *self._numbers, self._listener]:
                 connection.close()
             self._selector.close()
 
-    # What comes in ---------------------------------------------------------------------------------------------------
     def _read(self, connection: Any) -> None:
+        """Read from a socket that had something to read when it was last looked at; it may have been closed since."""
         if connection is self._listener:
-            accepted, _ = connection.accept()
-            accepted.settimeout(self._limit)
-            self._buffers[accepted] = bytearray()
-            self._selector.register(accepted, selectors.EVENT_READ)
+            self._accept()
+        elif connection in self._strangers:
+            self._hear_stranger(self._strangers[connection])
+        elif connection in self._numbers:
+            self._hear_rank(connection)
+
+    # Strangers -------------------------------------------------------------------------------------------------------
+    def _accept(self) -> None:
+        try:
+            connection, (host, _) = self._listener.accept()
+            own_host = connection.getsockname()[0]
+        except OSError:  # the peer has gone, or this process has too many open files: again at the next tick
+            self._pause_accepting()
             return
+        if not self._credentials.admits(host, own_host):
+            self._warn_of(host, "it does not belong to this cluster")
+            connection.close()
+            return
+        if len(self._strangers) >= _STRANGERS_A_RANK * self._size:
+            self._drop(next(iter(self._strangers)))
+        connection.setblocking(False)
+        self._strangers[connection] = Stranger(connection, host, self._credentials.secret)
+        self._selector.register(connection, selectors.EVENT_READ)
+
+    def _pause_accepting(self) -> None:
+        if self._is_accepting:
+            self._selector.unregister(self._listener)
+            self._is_accepting = False
+
+    def _accept_again(self) -> None:
+        if not self._is_accepting and len(self._ranks) < self._size:
+            self._selector.register(self._listener, selectors.EVENT_READ)
+            self._is_accepting = True
+
+    def _stop_listening(self) -> None:
+        """All ranks are there: whoever comes now is refused by the kernel."""
+        self._pause_accepting()
+        with suppress(
+            OSError
+        ):  # where sockets that listen cannot be shut down, who comes waits in the kernel's queue
+            self._listener.shutdown(socket.SHUT_RDWR)
+        for connection in list(self._strangers):
+            self._drop(connection)
+
+    def _hear_stranger(self, stranger: Stranger) -> None:
+        try:
+            data = stranger.connection.recv(MAX_GREETING_BYTES)
+            if not data:
+                raise ConnectionResetError("it closed the connection")
+            lines = stranger.lines.feed(data)
+            while lines and not stranger.is_proven:
+                stranger.connection.sendall(stranger.answer(lines.pop(0)))
+            if len(lines) > 1:
+                raise ValueError("it did not wait to be welcomed")
+            if lines:
+                self._greet(stranger, parse(lines[0]))
+        except (OSError, ValueError) as error:
+            self._warn_of(stranger.host, str(error))
+            self._drop(stranger.connection)
+
+    def _greet(self, stranger: Stranger, message: dict[str, Any]) -> None:
+        """Take an authenticated peer in as the rank that it says it is."""
+        if message["type"] != "hello":
+            raise ValueError("it did not say which rank it is")
+        number, size, connection = message["rank"], message["size"], stranger.connection
+        if number in self._ranks and self._ranks[number].has_left:
+            raise ValueError("it comes for the next training, whose hub is not this one")
+        if size != self._size or not 0 <= number < self._size or number in self._ranks:
+            self._refuse(connection, number, size)
+            return
+        del self._strangers[connection]
+        connection.settimeout(self._limit)
+        stranger.lines.max_bytes = self._max_line
+        self._ranks[number] = _Rank(connection, stranger.lines)
+        self._numbers[connection] = number
+        self._send(connection, pack({"type": "welcome"}))
+        if self._failure is not None:
+            self._send(connection, pack({"type": "failed", "text": self._failure}))
+        if len(self._ranks) == self._size:
+            self._stop_listening()
+
+    def _refuse(self, connection: socket.socket, number: int, size: int) -> None:
+        """Send a rank away that does not fit. If it knows the secret, the job is misconfigured, and all ranks end."""
+        self._refusal = (
+            f"A process came as rank {number} of {size}, while rank 0 expects {self._size} ranks, each once. "
+            "Compare TF_CONFIG of all."
+        )
+        if self._credentials.secret:
+            self._fail(self._refusal)
+        self._send(connection, pack({"type": "failed", "text": self._refusal}))
+        self._drop(connection)
+
+    def _drop(self, connection: socket.socket) -> None:
+        del self._strangers[connection]
+        self._selector.unregister(connection)
+        connection.close()
+
+    def _warn_of(self, host: str, reason: str) -> None:
+        """Log the first connection that was refused, not each of them: there may be many."""
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                f"Rank 0 refused a connection from {host} to the ranks' channel: {reason}. Others are refused without a word."
+            )
+
+    # Ranks -----------------------------------------------------------------------------------------------------------
+    def _hear_rank(self, connection: socket.socket) -> None:
         try:
             data = connection.recv(1 << 16)
         except OSError:
@@ -109,27 +218,18 @@ class RankHub(threading.Thread):
         if not data:
             self._lose(connection)
             return
-        if connection in self._numbers:
-            self._ranks[self._numbers[connection]].heard = time.monotonic()
-        self._buffers[connection] += data
-        if b"\n" not in data:  # a long line is not copied each time that more of it comes
-            return
-        *lines, self._buffers[connection] = self._buffers[connection].split(b"\n")
-        for line in lines:
-            try:
-                message = json.loads(line.decode("utf-8"))
-                self._receive(connection, message)
-            except (ValueError, KeyError, TypeError, AttributeError):  # a stranger at this port
-                self._lose(connection)
-                return
-
-    def _receive(self, connection: socket.socket, message: dict[str, Any]) -> None:
-        if message["type"] == "hello":
-            self._greet(connection, message)
-            return
         number = self._numbers[connection]
         rank = self._ranks[number]
         rank.heard = time.monotonic()
+        try:
+            for line in rank.lines.feed(data):
+                self._receive(number, parse(line))
+        except ValueError as error:
+            self._fail(f"Rank {number} sent a message that rank 0 does not take: {error}.")
+            self._lose(connection)
+
+    def _receive(self, number: int, message: dict[str, Any]) -> None:
+        rank = self._ranks[number]
         if message["type"] == "status":
             rank.update(message["status"])
         elif message["type"] == "gather":
@@ -139,9 +239,13 @@ class RankHub(threading.Thread):
             self._fail(message["text"])
         elif message["type"] == "bye":
             rank.has_left, rank.since = True, rank.heard
+        else:
+            raise ValueError(f"'{message['type']}' is not for rank 0")
 
     def _gather(self, number: int, message: dict[str, Any]) -> None:
         """Note a rank's value; when it is the last one, give all to all ranks, or to the chief alone."""
+        if any(number in came for came in self._gathers.values()):
+            raise ValueError("it takes part in a gather already")
         values = self._gathers.setdefault(message["name"], {})
         values[number] = message["value"]
         if len(values) < self._size:
@@ -156,32 +260,10 @@ class RankHub(threading.Thread):
         for connection, other in list(self._numbers.items()):
             self._send(connection, short if message["for_chief"] and other != 0 else line)
 
-    def _greet(self, connection: socket.socket, message: dict[str, Any]) -> None:
-        if message["token"] != TOKEN:
-            raise ValueError("a stranger")
-        number = int(message["rank"])
-        if number in self._ranks and self._ranks[number].has_left:
-            raise ValueError("it comes for the next training, whose hub is not this one")
-        if int(message["size"]) != self._size or not 0 <= number < self._size or number in self._ranks:
-            self._fail(
-                f"A process came as rank {number} of {message['size']}, while rank 0 expects {self._size} ranks, each once. "
-                "Compare TF_CONFIG of all."
-            )
-            self._send(connection, pack({"type": "failed", "text": self._failure}))
-            return
-        self._ranks[number] = _Rank(connection)
-        self._numbers[connection] = number
-        self._send(connection, pack({"type": "welcome"}))
-        if self._failure is not None:
-            self._send(connection, pack({"type": "failed", "text": self._failure}))
-
     def _lose(self, connection: socket.socket) -> None:
         self._selector.unregister(connection)
-        del self._buffers[connection]
         connection.close()
-        number = self._numbers.pop(connection, None)
-        if number is None:
-            return
+        number = self._numbers.pop(connection)
         rank = self._ranks[number]
         if not rank.has_left:
             rank.has_left = True
@@ -191,6 +273,10 @@ class RankHub(threading.Thread):
 
     # What goes out ---------------------------------------------------------------------------------------------------
     def _tick(self, now: float) -> None:
+        for stranger in [each for each in self._strangers.values() if now > each.deadline]:
+            self._warn_of(stranger.host, "it did not finish its greeting in time")
+            self._drop(stranger.connection)
+        self._accept_again()
         if self._failure is None:
             looks = (self._missing, self._silent, self._left, self._parted, self._behind)
             sentence = next(filter(None, (look(now) for look in looks)), None)
@@ -205,8 +291,8 @@ class RankHub(threading.Thread):
         never = [i for i in range(self._size) if i not in self._ranks]
         return (
             f"{_ranks(never)} of {self._size} did not come within {self._limit:g} s. Is each one started, and can it reach "
-            "rank 0?"
-        )
+            f"rank 0? {self._refusal}"
+        ).rstrip()
 
     def _silent(self, now: float) -> str | None:
         for number, rank in self._ranks.items():

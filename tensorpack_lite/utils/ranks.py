@@ -7,7 +7,6 @@ can end, with one sentence that says who is missing.
 
 from __future__ import annotations
 
-import json
 import os
 import selectors
 import socket
@@ -18,11 +17,14 @@ from contextlib import suppress
 from typing import Any, Callable
 
 from . import logger
-from .rank_hub import INTERVAL_SECONDS, TOKEN, RankHub, describe, pack
+from .rank_auth import GREETING_SECONDS, AuthenticationError, Credentials, authenticate
+from .rank_hub import INTERVAL_SECONDS, RankHub, describe
+from .rank_messages import MAX_LINE_VARIABLE, Lines, max_line_bytes, pack, parse
 
 __all__ = ["RankChannel", "RankError"]
 
 _GRACE_SECONDS = 3.0
+_BACKLOG = 128  # so that ranks get through where many strangers come
 
 
 class RankError(RuntimeError):
@@ -43,16 +45,18 @@ class RankChannel:
             Called in a thread, several times a second.
         on_hang: called with the sentence when the main thread does not end by itself after a failure. Default: write the
             sentence to stderr and end the process with code 1.
+        credentials: what lets a peer in. Default: the secret of the environment, see `rank_auth.find_secret`.
 
     Attributes:
         failure: the sentence, or None as long as all is well.
 
     Raises:
         RankError: the hub's port is taken or cannot be reached, or a rank did not come, within the time limit.
+        OSError: the file with the secret cannot be read, or others can read it.
+        ValueError: the secret is too short.
 
-    Note: messages are JSON; nothing that arrives is ever run.
-
-    tensorpack: new.
+    Note: messages are JSON, at most `$TENSORPACK_RANKS_MAX_LINE_MB` (default 64) MB long, and checked before they are used. Ranks
+        and hub authenticate each other first; the messages that follow are neither signed nor encrypted.
     """
 
     def __init__(
@@ -63,12 +67,15 @@ class RankChannel:
         time_limit: float = 300.0,
         where: Callable[[], dict[str, Any]] | None = None,
         on_hang: Callable[[str], None] | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self.rank, self.size, self.time_limit = rank, size, time_limit
         self.failure: str | None = None
         self.where = where or (lambda: {"kind": "busy", "step": 0, "where": "at its start"})
         self._on_hang = on_hang or _end_process
         self._address = address
+        self._credentials = credentials or Credentials.from_environment()
+        self._max_line = max_line_bytes()
         self._chief: dict[str, Any] = {}
         self._gathering: str | None = None
         self._gathered: dict[str, list[Any]] = {}
@@ -78,7 +85,8 @@ class RankChannel:
         self._sending = threading.Lock()
         self._hub: RankHub | None = None
         if rank == 0:
-            self._hub = RankHub(self._listen(), size, time_limit)
+            logger.info(self._credentials.describe())
+            self._hub = RankHub(self._listen(), size, time_limit, self._credentials)
             self._hub.start()
         self._socket = self._connect()
         self._heard = time.monotonic()
@@ -108,6 +116,8 @@ class RankChannel:
 
         Raises:
             RankError: training cannot go on.
+            TypeError: JSON cannot hold the value.
+            ValueError: the value is too long or nested too deeply.
         """
         return self._gather(name, value, for_chief=False)
 
@@ -121,14 +131,22 @@ class RankChannel:
 
         Raises:
             RankError: training cannot go on.
+            TypeError: JSON cannot hold the value.
+            ValueError: the value is too long or nested too deeply.
         """
         values = self._gather(name, value, for_chief=True)
         return values if self.rank == 0 else None
 
     def _gather(self, name: str, value: Any, for_chief: bool) -> list[Any]:
         self.check()
+        line = pack({"type": "gather", "name": name, "value": value, "for_chief": for_chief})
+        if len(line) > self._max_line:
+            raise ValueError(
+                f"RankChannel: the value for '{name}' is too long (expected at most {self._max_line >> 20} MB, got "
+                f"{len(line) / 2**20:.1f} MB). Set {MAX_LINE_VARIABLE} higher, the same on all ranks."
+            )
         self._gathering = name
-        self._send({"type": "gather", "name": name, "value": value, "for_chief": for_chief})
+        self._send_line(line)
         with self._news:
             self._news.wait_for(lambda: name in self._gathered or self.failure is not None)
             self._gathering = None
@@ -192,11 +210,11 @@ class RankChannel:
                 f"Rank 0 cannot listen on {_text(self._address)}, where ranks tell each other how they are: {error.strerror}. "
                 "Choose another address in TENSORPACK_RANKS_ADDRESS, the same for all ranks."
             ) from error
-        listener.listen(self.size)
+        listener.listen(max(self.size, _BACKLOG))
         return listener
 
     def _connect(self) -> socket.socket:
-        deadline = time.monotonic() + self.time_limit
+        deadline, has_warned = time.monotonic() + self.time_limit, False
         while True:
             try:
                 return self._say_hello(socket.create_connection(self._address, timeout=2.0))
@@ -204,16 +222,20 @@ class RankChannel:
                 if time.monotonic() > deadline:
                     raise RankError(
                         f"Rank {self.rank} could not reach rank 0 at {_text(self._address)} within {self.time_limit:g} s: "
-                        f"{error}. Is rank 0 started, and does a firewall let this port through?"
+                        f"{error}. Is rank 0 started, does a firewall let this port through, and do both have the same secret?"
                     ) from error
+                if isinstance(error, AuthenticationError) and not has_warned:
+                    has_warned = True
+                    logger.warning(
+                        f"Rank {self.rank} does not trust {_text(self._address)}: {error}. It tries again."
+                    )
                 time.sleep(0.02)
 
     def _say_hello(self, connection: socket.socket) -> socket.socket:
         try:
-            connection.settimeout(
-                self.time_limit
-            )  # for this and for all that is sent; what reads waits by itself
-            connection.sendall(pack({"type": "hello", "rank": self.rank, "size": self.size, "token": TOKEN}))
+            authenticate(connection, self._credentials.secret, min(GREETING_SECONDS, self.time_limit))
+            connection.settimeout(self.time_limit)  # for what is sent; what reads waits by itself
+            connection.sendall(pack({"type": "hello", "rank": self.rank, "size": self.size}))
             # Without an answer, that was the hub of a training before this one, which just ends.
             if not connection.recv(1, socket.MSG_PEEK):
                 raise ConnectionResetError("the connection was closed")
@@ -248,7 +270,7 @@ class RankChannel:
             self._on_hang(str(self.failure))
 
     def _listen_to_hub(self) -> None:
-        rest = bytearray()  # a long line is not copied each time that more of it comes
+        lines = Lines(self.size * (self._max_line + 1))  # the hub sends the values of all ranks in one line
         with selectors.DefaultSelector() as selector:
             selector.register(self._socket, selectors.EVENT_READ)
             while not self._closed and self.failure is None:
@@ -263,17 +285,20 @@ class RankChannel:
                         self._note(f"Rank 0, the chief, has died without a word, {describe(self._chief)}.")
                     return
                 self._heard = time.monotonic()
-                rest += data
-                if b"\n" not in data:
-                    continue
-                *lines, rest = rest.split(b"\n")
-                for line in lines:
-                    self._receive(json.loads(line.decode("utf-8")))
+                try:
+                    for line in lines.feed(data):
+                        self._receive(parse(line))
+                except ValueError as error:
+                    self._note(
+                        f"Rank 0, the chief, sent a message that rank {self.rank} does not take: {error}."
+                    )
 
     def _receive(self, message: dict[str, Any]) -> None:
         if message["type"] == "tick":
             self._chief = message["chief"]
         elif message["type"] == "gathered":
+            if message["values"] is not None and len(message["values"]) != self.size:
+                raise ValueError("it does not have one value for each rank")
             with self._news:
                 self._gathered[message["name"]] = message["values"]
                 self._news.notify_all()
@@ -292,9 +317,12 @@ class RankChannel:
         )
 
     def _send(self, message: dict[str, Any]) -> None:
+        self._send_line(pack(message))
+
+    def _send_line(self, line: bytes) -> None:
         with self._sending, suppress(OSError):  # the listening thread finds out what happened
             try:
-                self._socket.sendall(pack(message))
+                self._socket.sendall(line)
             except socket.timeout:  # half of it is on its way: nothing may follow
                 self._note_silence()
                 self._socket.shutdown(socket.SHUT_WR)

@@ -1,42 +1,60 @@
 """
-Where Horovod's processes find each other: a store of values over HTTP, as its Gloo asks for one.
+Store of values over HTTP in which Horovod's processes find each other, as its Gloo asks for one.
 
 `PUT /scope/key` keeps the body, `GET /scope/key` gives it (404: not there yet), `DELETE /scope/rank` says that a rank has what it
 needs; when all ranks of a scope have, the scope is emptied for the next time. `horovodrun` brings such a store; the launcher serves
 this one, so that it needs no Horovod itself. Values are bytes; nothing that arrives is ever run.
+
+Gloo cannot authenticate itself, so whoever reaches the store can read it and change it. It is therefore for one machine, and
+listens on the loopback interface. What it holds and how many connections it serves at a time are bounded.
 """
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import http.client
+import socket
 import socketserver
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
+from .loopback import is_loopback
+
 __all__ = ["RendezvousServer", "RendezvousStore"]
 
 _POLL_SECONDS = 0.02
 _ANSWER_SECONDS = 5.0
-_LARGEST_VALUE = 1 << 20
+_LARGEST_VALUE = 1 << 16
+_LARGEST_TOTAL = 16 << 20
+_ENTRY_BYTES = 2048  # at least what a value takes beside its bytes
+_LONGEST_NAME = 300  # of a scope or a key
+_CONNECTIONS_A_RANK = 16
 
 
 class RendezvousServer:
     """
-    Serve the store, in a thread, until `stop`.
+    Server of the store: a thread that ends with `stop`.
 
     Args:
         size: how many ranks there are, all on this machine.
-        host: the address to listen on, at a port that is free.
+        host: the address to listen on, at a free port; one of the loopback interface.
 
     Attributes:
         port: where it listens.
 
-    tensorpack: new.
+    Raises:
+        ValueError: the host is not this machine's loopback interface.
     """
 
     def __init__(self, size: int, host: str) -> None:
+        if not is_loopback(host):
+            raise ValueError(
+                f"RendezvousServer: expected a loopback address such as 127.0.0.1, got {host!r}."
+            )
         self._server = _Server((host, 0), _Handler)
         self._server.size = size
         self.port: int = self._server.server_address[1]
@@ -115,7 +133,11 @@ class RendezvousStore:
 
 
 class _Server(socketserver.ThreadingTCPServer):
-    """The values, by scope and key."""
+    """
+    The values, by scope and key, and the connections that are open.
+
+    When there are too many connections, the oldest one is closed: a request of Gloo's takes milliseconds.
+    """
 
     allow_reuse_address = True
     daemon_threads = True
@@ -126,10 +148,45 @@ class _Server(socketserver.ThreadingTCPServer):
         self.lock = threading.Lock()
         self.values: dict[str, dict[str, bytes]] = {}
         self.done: dict[str, set] = {}
+        self._connections: collections.OrderedDict[socket.socket, None] = collections.OrderedDict()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Start a thread for a connection."""
+        with self.lock:
+            self._connections[request] = None
+            oldest = next(iter(self._connections))
+            is_crowded = len(self._connections) > _CONNECTIONS_A_RANK * self.size
+        if is_crowded:
+            with contextlib.suppress(OSError):  # it has just ended by itself
+                oldest.shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        with self.lock:
+            self._connections.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a connection that broke; it is the peer's affair."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
+    def put(self, scope: str, key: str, value: bytes) -> bool:
+        """Keep a value; returns False if there is no room for it."""
+        with self.lock:
+            entries = {(s, k): len(v) for s, values in self.values.items() for k, v in values.items()}
+            entries[scope, key] = len(value)
+            if sum(entries.values()) + len(entries) * _ENTRY_BYTES > _LARGEST_TOTAL:
+                return False
+            self.values.setdefault(scope, {})[key] = value
+            return True
 
     def leave(self, scope: str, rank: str) -> None:
         """Note that a rank is done with a scope. Gloo has scopes of all ranks, of those of a machine, and of one from each."""
         with self.lock:
+            if scope not in self.values:
+                return
             done = self.done.setdefault(scope, set())
             done.add(rank)
             if len(done) == (1 if scope.startswith("cross_") else self.size):
@@ -156,13 +213,13 @@ class _Handler(BaseHTTPRequestHandler):
         place, length = self._place(), self.headers.get("Content-Length", "")
         if not place:
             return
-        if not length.isdigit() or int(length) > _LARGEST_VALUE:
+        if not length.isdecimal() or len(length) > 10 or int(length) > _LARGEST_VALUE:
             self._answer(400)
             return
         value = self.rfile.read(int(length))
-        with self.server.lock:
-            self.server.values.setdefault(place[0], {})[place[1]] = value
-        self._answer(200)
+        if len(value) < int(length):
+            return  # the peer has gone
+        self._answer(200 if self.server.put(*place, value) else 507)
 
     def do_DELETE(self) -> None:
         """Note that a rank is done."""
@@ -176,7 +233,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _place(self) -> tuple[str, str] | None:
         _, *parts = self.path.split("/")
-        if len(parts) == 2 and all(parts):
+        if len(parts) == 2 and all(0 < len(part) <= _LONGEST_NAME for part in parts):
             return parts[0], parts[1]
         self._answer(400)
         return None

@@ -86,12 +86,16 @@ def measure_channel(size: int, seconds: float) -> float:
     process.start()
     address = listener.getsockname()
     listener.close()
-    from tensorpack_lite.utils.rank_hub import INTERVAL_SECONDS, TOKEN, pack
+    from tensorpack_lite.utils.rank_auth import authenticate
+    from tensorpack_lite.utils.rank_hub import INTERVAL_SECONDS
+    from tensorpack_lite.utils.rank_messages import pack
 
     connections = []
     for rank in range(size):
         connection = socket.create_connection(address)
-        connection.sendall(pack({"type": "hello", "rank": rank, "size": size, "token": TOKEN}))
+        authenticate(connection, b"")
+        connection.settimeout(60.0)
+        connection.sendall(pack({"type": "hello", "rank": rank, "size": size}))
         connections.append(connection)
     status = {"type": "status", "status": {"kind": "step", "step": 1000, "where": "in step 1001"}}
     num_beats = 0
@@ -112,9 +116,10 @@ def measure_channel(size: int, seconds: float) -> float:
 
 
 def _serve(listener, size, spent) -> None:
+    from tensorpack_lite.utils.rank_auth import Credentials
     from tensorpack_lite.utils.rank_hub import RankHub
 
-    hub = RankHub(listener, size, 60.0)
+    hub = RankHub(listener, size, 60.0, Credentials(""))
     start = time.process_time()
     hub.run()
     spent.value = time.process_time() - start

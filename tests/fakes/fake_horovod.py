@@ -86,8 +86,9 @@ class FakeHorovod(types.ModuleType):
 class AgreeingRanks:
     """Stands for a `RankWatch` whose other ranks always have the same as this one, and are well."""
 
-    def __init__(self, rank, size, address, time_limit):
+    def __init__(self, rank, size, address, time_limit, credentials):
         self.place, self.address, self.time_limit, self.compared = (rank, size), address, time_limit, {}
+        self.credentials = credentials
         self.failure = None
         self.channel = self
         self.others_lack = []

@@ -228,10 +228,10 @@ class TestSession:
 
 class TestMeetingPlace:
     def test_given(self, monkeypatch):
-        """TENSORPACK_RANKS_ADDRESS is for all engines."""
+        """TENSORPACK_RANKS_ADDRESS is the address of the ranks' channel, whatever the engine."""
         monkeypatch.setenv("TENSORPACK_RANKS_ADDRESS", "host:12")
-        assert ("host", 12) == horovod._find_address(1, 1.0)
-        assert ("host", 12) == horovod._tell_address(FakeHorovod(2))
+        assert ("host", 12) == horovod._find_meeting(1, 1.0)[0]
+        assert ("host", 12) == horovod._hear_meeting(FakeHorovod(2))[0]
 
     @pytest.fixture
     def store(self, monkeypatch):
@@ -245,28 +245,43 @@ class TestMeetingPlace:
 
     def test_through_the_store(self, store):
         """Rank 0 chooses, the others find it there; a second training keeps it."""
-        address = horovod._find_address(0, 1.0)
-        assert "127.0.0.1" == address[0]
-        assert address == horovod._find_address(1, 1.0) == horovod._find_address(0, 1.0)
+        first, second, again = [horovod._find_meeting(rank, 1.0) for rank in (0, 1, 0)]
+        assert "127.0.0.1" == first[0][0]
+        assert first[0] == second[0] == again[0]
+
+    def test_a_secret_through_the_store(self, store):
+        """Where the environment has no secret, rank 0 makes one and the others find it with the address."""
+        first, second = [horovod._find_meeting(rank, 1.0)[1].secret for rank in (0, 1)]
+        assert 64 == len(first)
+        assert first == second
+
+    def test_the_job_s_secret_stays_out_of_the_store(self, store, monkeypatch):
+        """A secret of the environment is not written to the store, which everybody can read."""
+        monkeypatch.setenv("TENSORPACK_LITE_SECRET", "a secret of the job")
+        first, second = [horovod._find_meeting(rank, 1.0)[1].secret for rank in (0, 1)]
+        assert b"a secret of the job" == first == second
+        assert "secret" not in store.get("ranks_address")
+        assert [] == store.get("ranks_address").split()[1:]
 
     def test_rank_0_does_not_come(self, store):
         """The others say so."""
         with pytest.raises(RankError, match="Rank 1 waited for rank 0, which did not come within 0.1 s"):
-            horovod._find_address(1, 0.1)
+            horovod._find_meeting(1, 0.1)
 
     def test_there_is_no_store(self, store, monkeypatch):
         """The error names its address."""
         port = str(free_ports(1)[0])
         monkeypatch.setenv("HOROVOD_GLOO_RENDEZVOUS_PORT", port)
         with pytest.raises(RankError, match=f"Rank 1 cannot reach the store .* 127.0.0.1:{port}"):
-            horovod._find_address(1, 1.0)
+            horovod._find_meeting(1, 1.0)
 
     def test_without_a_store(self, use):
         """Rank 0 tells it through Horovod."""
-        told = b"10.0.0.1:77".ljust(300)
+        told = b"10.0.0.1:77 the secret of rank 0".ljust(400)
         use(2, 1, of_rank_0={"ranks_address": np.frombuffer(told, "uint8")})
-        assert horovod._find_address(1, 1.0) is None
-        assert ("10.0.0.1", 77) == HorovodTrainer().ranks.address
+        assert horovod._find_meeting(1, 1.0) is None
+        ranks = HorovodTrainer().ranks
+        assert (("10.0.0.1", 77), b"the secret of rank 0") == (ranks.address, ranks.credentials.secret)
 
     def test_the_launcher_s_variables(self, use):
         """Rank and size are known before Horovod starts, so that ranks meet first."""

@@ -1,0 +1,247 @@
+"""
+Authentication of the ranks' side channel.
+
+A rank and the hub prove to each other that they know the job's secret before either reads anything else. Each draws a fresh
+random challenge and answers that of the other with an HMAC (SHA-256) over both, so a recorded greeting is worth nothing later:
+
+    rank:  tensorpack_lite ranks 2 <challenge of the rank>
+    hub:   <challenge of the hub> <HMAC of the hub>
+    rank:  <HMAC of the rank>
+
+Without a secret both use an empty one, which proves nothing. Then the hub only accepts connections from this machine and from
+the hosts of the cluster. The proof covers the greeting: later messages are neither signed nor encrypted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import socket
+import stat
+import time
+from typing import Iterable
+
+from .loopback import is_loopback
+from .rank_messages import Lines
+
+__all__ = [
+    "GREETING_SECONDS",
+    "MAX_GREETING_BYTES",
+    "SECRET_FILE_VARIABLE",
+    "SECRET_VARIABLE",
+    "AuthenticationError",
+    "Credentials",
+    "Stranger",
+    "authenticate",
+    "find_secret",
+    "make_secret",
+]
+
+SECRET_VARIABLE = "TENSORPACK_LITE_SECRET"
+"""Environment variable with the job's secret, the same on all ranks."""
+
+SECRET_FILE_VARIABLE = "TENSORPACK_LITE_SECRET_FILE"
+"""Environment variable with the path of a file that holds the secret and that only its owner can read."""
+
+GREETING_SECONDS = 10.0
+"""Time limit of a greeting."""
+
+MAX_GREETING_BYTES = 4096
+"""Longest line that is read from a peer that has not proven anything."""
+
+_PROTOCOL = b"tensorpack_lite ranks 2"
+_SHORTEST_SECRET = 16
+_CHALLENGE_BYTES = 32
+_RESOLVE_SECONDS = 5.0
+
+
+class AuthenticationError(ConnectionError):
+    """A peer did not prove that it knows the secret."""
+
+
+def make_secret() -> str:
+    """Return a new random secret."""
+    return secrets.token_hex(32)
+
+
+def find_secret() -> str:
+    """
+    Return the secret from `$TENSORPACK_LITE_SECRET`, else from the file `$TENSORPACK_LITE_SECRET_FILE`, else an empty string.
+
+    Raises:
+        OSError: the file cannot be read, or others than its owner can read or write it.
+        ValueError: the secret is shorter than 16 characters.
+    """
+    secret, source = os.environ.get(SECRET_VARIABLE, ""), SECRET_VARIABLE
+    path = os.environ.get(SECRET_FILE_VARIABLE)
+    if not secret and path:
+        secret, source = _read_secret(path), path
+    elif not secret:
+        return ""
+    if len(secret) < _SHORTEST_SECRET:
+        raise ValueError(
+            f"{source}: expected a secret of at least {_SHORTEST_SECRET} characters, got {len(secret)}. "
+            "Make one with: openssl rand -hex 32"
+        )
+    return secret
+
+
+def _read_secret(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        if mode & 0o077:
+            raise PermissionError(
+                f"{SECRET_FILE_VARIABLE}: {path} can be read or written by others (expected mode 600, got {mode:o}). "
+                f"Run: chmod 600 {path}"
+            )
+        return file.read(MAX_GREETING_BYTES).strip()
+
+
+class Credentials:
+    """
+    What lets a peer into a job: the secret, or without one its address.
+
+    Args:
+        secret: the job's secret, empty if there is none.
+        hosts: names or addresses of the cluster's machines. They matter only without a secret.
+
+    Attributes:
+        secret: the secret, as bytes.
+    """
+
+    def __init__(self, secret: str, hosts: Iterable[str] = ()) -> None:
+        self.secret = secret.encode("utf-8")
+        self._hosts = sorted({host for host in hosts if not is_loopback(host)})
+        self._addresses: set[str] = set()
+        self._resolved_at = float("-inf")
+
+    @staticmethod
+    def from_environment(hosts: Iterable[str] = ()) -> Credentials:
+        """Return credentials with the secret of the environment; raises what `find_secret` raises."""
+        return Credentials(find_secret(), hosts)
+
+    def describe(self) -> str:
+        """Return a sentence that says from where peers are accepted."""
+        if self.secret:
+            return "Ranks prove by a secret that they belong to this job."
+        where = " and from ".join(["this machine", *self._hosts])
+        return (
+            f"This job has no secret, so rank 0 accepts ranks only from {where}, whoever starts them. "
+            f"To authenticate ranks, set {SECRET_VARIABLE} or {SECRET_FILE_VARIABLE} on all of them."
+        )
+
+    def admits(self, peer: str, own: str) -> bool:
+        """
+        Tell whether a connection may try to authenticate.
+
+        Args:
+            peer: the address that it comes from.
+            own: the address of this machine that it goes to.
+        """
+        if self.secret or is_loopback(peer) or peer == own:
+            return True
+        if peer not in self._addresses and time.monotonic() - self._resolved_at > _RESOLVE_SECONDS:
+            self._resolve()  # the name of a machine may become known only when the machine starts
+        return peer in self._addresses
+
+    def _resolve(self) -> None:
+        for host in self._hosts:
+            try:
+                found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            except OSError:
+                continue  # not known yet
+            self._addresses.update(str(entry[4][0]) for entry in found)
+        self._resolved_at = time.monotonic()
+
+
+class Stranger:
+    """
+    A connection to the hub that has yet to prove that it belongs.
+
+    Args:
+        connection: the socket.
+        host: the address that it comes from.
+        secret: the job's secret.
+
+    Attributes:
+        connection, host: the same.
+        lines: splits what arrives on it.
+        deadline: when the hub closes it, on the monotonic clock.
+        is_proven: whether the peer knows the secret.
+    """
+
+    def __init__(self, connection: socket.socket, host: str, secret: bytes) -> None:
+        self.connection, self.host = connection, host
+        self.lines = Lines(MAX_GREETING_BYTES)
+        self.deadline = time.monotonic() + GREETING_SECONDS
+        self.is_proven = False
+        self._secret, self._challenge = secret, _make_challenge()
+        self._expected: bytes | None = None
+
+    def answer(self, line: bytes) -> bytes:
+        """
+        Take the next line of the greeting, and return what the hub sends back.
+
+        Raises:
+            AuthenticationError: the line is not the right one.
+        """
+        if self._expected is not None:
+            if not hmac.compare_digest(self._expected, line):
+                raise AuthenticationError("it does not know the secret of this job")
+            self.is_proven = True
+            return b""
+        protocol, _, challenge = line.rpartition(b" ")
+        if protocol != _PROTOCOL or len(challenge) != 2 * _CHALLENGE_BYTES:
+            raise AuthenticationError(f"it does not speak '{_PROTOCOL.decode()}'")
+        self._expected = _prove(self._secret, b"rank", challenge, self._challenge)
+        return self._challenge + b" " + _prove(self._secret, b"hub", challenge, self._challenge) + b"\n"
+
+
+def authenticate(connection: socket.socket, secret: bytes, seconds: float = GREETING_SECONDS) -> None:
+    """
+    Prove to the hub that this rank belongs to the job, after the hub has proven it.
+
+    Args:
+        connection: to the hub. Its timeout is changed.
+        secret: the job's secret.
+        seconds: time limit.
+
+    Raises:
+        AuthenticationError: the other end does not know the secret, or is not a hub.
+        OSError: the connection is closed, or the time limit is over.
+    """
+    challenge, deadline = _make_challenge(), time.monotonic() + seconds
+    connection.settimeout(seconds)
+    connection.sendall(_PROTOCOL + b" " + challenge + b"\n")
+    theirs, _, proof = _read_line(connection, deadline).partition(b" ")
+    if not hmac.compare_digest(_prove(secret, b"hub", challenge, theirs), proof):
+        mine = "the secret of this rank" if secret else "an empty secret, and this rank has no other"
+        raise AuthenticationError(f"the other end did not prove that it knows {mine}")
+    connection.sendall(_prove(secret, b"rank", challenge, theirs) + b"\n")
+
+
+def _read_line(connection: socket.socket, deadline: float) -> bytes:
+    lines = Lines(MAX_GREETING_BYTES)
+    while True:
+        connection.settimeout(max(0.001, deadline - time.monotonic()))
+        data = connection.recv(MAX_GREETING_BYTES)
+        if not data:
+            raise ConnectionResetError("the connection was closed")
+        try:
+            complete = lines.feed(data)
+        except ValueError as error:
+            raise AuthenticationError("the other end is not a hub") from error
+        if complete:
+            return complete[0]
+
+
+def _make_challenge() -> bytes:
+    return secrets.token_hex(_CHALLENGE_BYTES).encode("ascii")
+
+
+def _prove(secret: bytes, role: bytes, of_rank: bytes, of_hub: bytes) -> bytes:
+    """Return the HMAC over both challenges. The role keeps one end from sending back what the other has sent."""
+    message = b"\n".join([_PROTOCOL, role, of_rank, of_hub])
+    return hmac.new(secret, message, hashlib.sha256).hexdigest().encode("ascii")
