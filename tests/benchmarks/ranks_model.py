@@ -96,6 +96,7 @@ def measure_channel(size: int, seconds: float) -> float:
         authenticate(connection, b"")
         connection.settimeout(60.0)
         connection.sendall(pack({"type": "hello", "rank": rank, "size": size}))
+        connection.recv(1 << 16)  # the hub's welcome
         connections.append(connection)
     status = {"type": "status", "status": {"kind": "step", "step": 1000, "where": "in step 1001"}}
     num_beats = 0

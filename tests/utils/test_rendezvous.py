@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import http.client
+import socket
 
 import pytest
 
+from tensorpack_lite.utils import rendezvous
 from tensorpack_lite.utils.cluster import free_ports
 from tensorpack_lite.utils.rendezvous import RendezvousServer, RendezvousStore
 
@@ -53,11 +55,43 @@ class TestServer:
             ("DELETE", "/", {}),
             ("PUT", "/global/0", {"Content-Length": "many"}),
             ("PUT", "/global/0", {"Content-Length": str(2 << 20)}),
+            ("PUT", "/global/0", {"Content-Length": "9" * 5000}),
+            ("PUT", "/global/0", {"Content-Length": "\u00b2"}),
+            ("GET", f"/global/{'k' * 1000}", {}),
         ],
     )
     def test_what_it_does_not_understand(self, server, method, path, headers):
         """Is answered with 400."""
         assert (400, b"") == ask(server, method, path, headers=headers)
+
+    def test_what_it_holds_is_bounded(self, server, monkeypatch):
+        """A value for which there is no room is refused, and what is there stays and can be replaced."""
+        monkeypatch.setattr(rendezvous, "_LARGEST_TOTAL", 10_000)
+        assert [200, 200, 200, 507, 507] == [
+            ask(server, "PUT", f"/{scope}/key", b"v" * 1000)[0] for scope in "abcde"
+        ]
+        assert (200, b"") == ask(server, "PUT", "/a/key", b"w")
+        assert (200, b"w") == ask(server, "GET", "/a/key")
+
+    def test_leaving_what_is_not_there(self, server):
+        """A scope that nobody has put a value into takes no memory."""
+        assert (200, b"") == ask(server, "DELETE", "/none/0")
+        assert {} == server._server.done
+
+    def test_many_connections(self, server, capfd):
+        """Connections that say nothing do not keep the ranks out: the oldest ones are closed, without a word."""
+        address = ("127.0.0.1", server.port)
+        silent = [socket.create_connection(address, timeout=10) for _ in range(40)]
+        assert [b""] * 8 == [each.recv(1) for each in silent[:8]]
+        assert (200, b"") == ask(server, "PUT", "/global/0", b"here")
+        for each in silent:
+            each.close()
+        assert "" == capfd.readouterr().err
+
+    def test_other_interfaces(self):
+        """The store is for this machine only, because nobody proves anything to it."""
+        with pytest.raises(ValueError, match="expected a loopback address such as 127.0.0.1, got '0.0.0.0'"):
+            RendezvousServer(2, "0.0.0.0")
 
     def test_its_port(self, server):
         """Is another for each server, and free after it."""
