@@ -2,8 +2,9 @@
 Start the ranks of a training on this machine: `python -m tensorpack_lite.launch -n K script.py ...`.
 
 Each rank runs the script with Python, in a session of its own, with `TF_CONFIG` set for CollectiveTrainer, and `HOROVOD_...` for
-HorovodTrainer; Horovod's ranks find each other here. What ranks write is shown line by line behind their number. When one fails all are ended, and the error of the first one that failed is shown last; its exit code is the
-launcher's. Ctrl-C and SIGTERM go to all ranks. However the launcher ends, no rank outlives it.
+HorovodTrainer; Horovod's ranks find each other here. All get a new secret, by which they authenticate each other. `--isolate` puts them into a private network. What ranks write is shown line by line behind
+their number. When one fails all are ended, and the error of the first one that failed is shown last; its exit code is the launcher's. Ctrl-C and SIGTERM go to all ranks. However the launcher ends, no rank
+outlives it.
 """
 
 from __future__ import annotations

@@ -30,6 +30,10 @@ class CollectiveTrainer(RankTrainer):
     datapoints of its own; gradients are reduced over all ranks, so that K ranks with a batch of B do what one process does with
     K x B. All start with the variables of rank 0, the chief, and get them again at the end of each epoch.
 
+    TensorFlow's servers run what anybody sends them. Where `TF_CONFIG` only has addresses of the loopback interface, this machine alone
+    reaches them; on several machines, keep their ports inside a private network. The ranks' own channel authenticates ranks by the
+    job's secret, from `$TENSORPACK_LITE_SECRET` or the file `$TENSORPACK_LITE_SECRET_FILE`.
+
     Only the chief has callbacks that are `chief_only`, restores `session_init`, and should write files.
 
     Args:
@@ -47,7 +51,8 @@ class CollectiveTrainer(RankTrainer):
         BROADCAST_EVERY_EPOCH: whether ranks get rank 0's variables after each epoch; can be set before training.
 
     Raises:
-        ValueError: `TF_CONFIG` cannot be understood, or `compression` is another.
+        ValueError: `TF_CONFIG` cannot be understood, `compression` is another, or the secret is shorter than 16 characters.
+        OSError: the file with the secret cannot be read, or others can read it.
         RankError: ranks did not come together; later: another rank failed, died, is silent, does not fit to the others.
 
     Example:

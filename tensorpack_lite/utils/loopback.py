@@ -35,8 +35,8 @@ def restrict_to_loopback(port: int) -> None:
     """
     Let this process's TCP servers at a port hear only this machine, and close the connections that they already have.
 
-    For servers of libraries that listen on every interface. Connections from other machines are refused afterwards. A server that
-    answers nobody before this call has then been out of reach from the start.
+    For servers of libraries that listen on every interface. Connections from other machines are refused afterwards. Call it before
+    the server answers requests; then other machines never get an answer.
 
     Args:
         port: where the server listens.
@@ -90,10 +90,10 @@ def _refuse_waiting(server: socket.socket) -> None:
 
 def enter_private_network() -> None:
     """
-    Move this process, and the processes that it starts from now on, into a network of their own.
+    Move this process, and the processes that it starts from now on, into a private network.
 
-    Its only interface is a loopback interface. Nobody outside can reach a server in it, other users of this machine included, and
-    nothing in it reaches the outside. It ends with the last process in it. Without the right to do so directly, the process also enters
+    Its only interface is a loopback interface. Processes outside, those of other users of this machine included, cannot reach a server
+    in it, and processes in it reach nothing outside. It ends with the last process in it. Without the right to do so directly, the process also enters
     a user namespace, in which it keeps its user and group and loses other privileges.
 
     Raises:

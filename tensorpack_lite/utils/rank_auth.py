@@ -101,7 +101,7 @@ def _read_secret(path: str) -> str:
 
 class Credentials:
     """
-    What lets a peer into a job: the secret, or without one its address.
+    Conditions for a peer to join a job: it knows the secret, or, where there is none, has the right address.
 
     Args:
         secret: the job's secret, empty if there is none.

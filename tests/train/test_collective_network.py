@@ -85,7 +85,7 @@ class TestIsolate:
         assert 143 == wait(process).code
 
     def test_where_it_is_forbidden(self, namespaces, tmp_path):
-        """Where namespaces are forbidden, the launcher starts nothing and says what is missing."""
+        """Where namespaces are forbidden, the launcher ends with code 2 and an error before it starts a rank."""
         forbid = "echo 0 > /proc/sys/user/max_user_namespaces && exec setpriv --bounding-set -sys_admin --inh-caps -sys_admin "
         run = f"'{sys.executable}' -W ignore -m tensorpack_lite.launch -n 2 --isolate '{SERVING}'"
         process = subprocess.Popen(
@@ -103,7 +103,7 @@ class TestIsolate:
 
 class TestWithoutTheRight:
     def test_it_is_said(self, monkeypatch, log_lines):
-        """Where the system does not bind the server to the loopback interface, it serves all the same, and a warning says so."""
+        """If the server cannot be bound to the loopback interface, training continues with a warning that names the port."""
 
         def refuse(port):
             raise PermissionError(1, "Operation not permitted")

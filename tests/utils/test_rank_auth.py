@@ -74,16 +74,16 @@ class TestSecret:
 
 class TestAddresses:
     def test_with_a_secret(self):
-        """With a secret everybody may try to prove it."""
+        """With a secret, every address may try to prove it."""
         assert Credentials(LONG).admits("203.0.113.7", "192.0.2.1")
 
     @pytest.mark.parametrize("peer", ["127.0.0.1", "127.8.8.8", "::1", "192.0.2.1"])
     def test_this_machine(self, peer):
-        """Without one this machine may, at any of its addresses."""
+        """Without a secret, connections from this machine are admitted, whichever of its addresses they use."""
         assert Credentials("").admits(peer, "192.0.2.1")
 
     def test_the_cluster(self):
-        """Without one the machines of the cluster may, and nobody else."""
+        """Without a secret, the machines of the cluster are admitted, and no others."""
         one = Credentials("", ["192.0.2.2", "localhost", "192.0.2.2", "192.0.2.3"])
         assert [True, True, False] == [
             one.admits(peer, "192.0.2.1") for peer in ("192.0.2.2", "192.0.2.3", "192.0.2.4")
@@ -91,7 +91,7 @@ class TestAddresses:
         assert "only from this machine and from 192.0.2.2 and from 192.0.2.3," in one.describe()
 
     def test_a_machine_that_starts_later(self, monkeypatch):
-        """A name that nobody knows yet is looked up again after a while, not for every stranger."""
+        """A host name that cannot be resolved yet is looked up again after a while, not for every stranger."""
         asked, known = [], []
 
         def look_up(host, port, type):
@@ -109,6 +109,6 @@ class TestAddresses:
         assert one.admits("192.0.2.2", "192.0.2.1")
 
     def test_the_secret_is_not_shown(self):
-        """What is logged does not hold the secret."""
+        """The description that is logged does not contain the secret."""
         assert LONG not in Credentials(LONG).describe() + repr(Credentials(LONG))
         assert os.environ.get("TENSORPACK_LITE_SECRET") is None

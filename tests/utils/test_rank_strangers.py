@@ -169,7 +169,7 @@ class TestStrangers:
         assert_both_ranks_come(hub)
 
     def test_after_all_ranks_have_come(self, hub):
-        """A complete hub does not listen any more: whoever comes is refused, even with the secret, and training goes on."""
+        """A complete hub does not listen any more: it refuses every connection, and training continues."""
         assert_both_ranks_come(hub)
         with pytest.raises(ConnectionRefusedError):
             hub.connect()
@@ -230,7 +230,7 @@ class TestPeersThatKnowTheSecret:
         assert_both_ranks_come(hub)
 
     def test_two_gathers_at_once(self, hub):
-        """A rank cannot pile up gathers that nobody else takes part in."""
+        """A rank cannot start a gather before its last one is complete."""
         first, second = hub.enter(0), hub.enter(1)
         for name in ("a", "b"):
             second.sendall(pack({"type": "gather", "name": name, "value": 0, "for_chief": False}))
@@ -254,7 +254,7 @@ class TestWithoutASecret:
             monkeypatch.delenv(name, raising=False)
 
     def test_a_greeting_that_does_not_fit(self):
-        """A process that has proven nothing does not end the training: it is sent away, and the chief says so if a rank is missing."""
+        """A rank that does not fit is refused without ending the training; the chief mentions it if a rank is missing."""
         address = ("127.0.0.1", free_ports(1)[0])
         with ThreadPoolExecutor(2) as pool:
             first = pool.submit(RankChannel, 0, 2, address, 1.5)
@@ -277,7 +277,7 @@ class TestWithoutASecret:
 class TestRanksThatDoNotTrust:
     @pytest.mark.parametrize("mine", ["", "another secret of mine"])
     def test_another_secret(self, monkeypatch, mine, log_lines):
-        """A rank with another secret, or none, says that the hub did not prove its own; the training of the others goes on."""
+        """A rank with another secret, or none, reports that the hub did not prove the rank's; the other ranks train undisturbed."""
         address = ("127.0.0.1", free_ports(1)[0])
 
         def rank(number, secret, limit):
@@ -295,7 +295,7 @@ class TestRanksThatDoNotTrust:
 
     @pytest.mark.parametrize("said", [b"welcome\n", b"0" * 64 + b" " + b"0" * 64 + b"\n", b"x" * 100_000])
     def test_a_false_hub(self, said):
-        """What listens at the hub's address without the secret gets nothing but a challenge."""
+        """A server at the hub's address that does not know the secret receives only a challenge."""
         heard = []
 
         def pretend(listener):
