@@ -186,9 +186,8 @@ def _find_meeting(rank: int, time_limit: float) -> _Meeting | None:
     secret = "" if find_secret() else make_secret()
     try:
         announced = store.get(_KEY) if rank == 0 else store.wait(_KEY, time_limit)
-        if (
-            announced is None and rank == 0
-        ):  # else it is of an earlier training: the others may have seen it, too
+        # What is there already is of an earlier training. It stays, because the others may have seen it.
+        if announced is None and rank == 0:
             announced = _announce(given, _own_host_towards(host, int(port)), secret)
             store.put(_KEY, announced)
     except OSError as error:

@@ -141,9 +141,8 @@ class RankHub(threading.Thread):
     def _stop_listening(self) -> None:
         """All ranks are there: whoever comes now is refused by the kernel."""
         self._pause_accepting()
-        with suppress(
-            OSError
-        ):  # where sockets that listen cannot be shut down, who comes waits in the kernel's queue
+        # Where a listening socket cannot be shut down (not on Linux), connections wait in the kernel's bounded queue.
+        with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         for connection in list(self._strangers):
             self._drop(connection)
