@@ -178,11 +178,11 @@ class RankHub(threading.Thread):
         stranger.lines.max_bytes = self._max_line
         self._ranks[number] = _Rank(connection, stranger.lines)
         self._numbers[connection] = number
+        if len(self._ranks) == self._size:
+            self._stop_listening()
         self._send(connection, pack({"type": "welcome"}))
         if self._failure is not None:
             self._send(connection, pack({"type": "failed", "text": self._failure}))
-        if len(self._ranks) == self._size:
-            self._stop_listening()
 
     def _refuse(self, connection: socket.socket, number: int, size: int) -> None:
         """Send a rank away that does not fit. If it knows the secret, the job is misconfigured, and all ranks end."""
