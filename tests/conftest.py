@@ -14,6 +14,16 @@ import pytest
 HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark each proof as full, and each full test as slow, so that `-m "not slow"` leaves all of them out."""
+    for item in items:
+        if item.get_closest_marker("proof"):
+            item.add_marker("full")
+        if item.get_closest_marker("full"):
+            item.add_marker("slow")
+
+
 @pytest.fixture(autouse=True)
 def fresh_graph():
     """Each test builds in a graph of its own, in graph mode."""

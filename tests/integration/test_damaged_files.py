@@ -75,7 +75,7 @@ def test_some_damage_of_each_format(with_tensorflow):
     assert 20 * len(names) == sum(results.values())
 
 
-@pytest.mark.full
+@pytest.mark.proof
 @pytest.mark.parametrize("name", READABLE)
 def test_much_damage_of_each_format(name):
     """500 damaged copies of a format crash no process, and raise nothing but DamagedFileError; prints what was noticed."""

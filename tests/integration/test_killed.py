@@ -71,7 +71,7 @@ def results(directory):
     ("case", "epochs", "stride"),
     [
         pytest.param("every epoch", 2, 3, marks=pytest.mark.slow),
-        *[pytest.param(case, 4, 1, marks=pytest.mark.full) for case in CASES],
+        *[pytest.param(case, 4, 1, marks=pytest.mark.proof) for case in CASES],
     ],
 )
 def test_each_change_to_a_file(train, undisturbed, tmp_path, case, epochs, stride):
@@ -105,7 +105,7 @@ def test_random_kills(train, undisturbed, tmp_path):
     kill_at_random(train, undisturbed, tmp_path, "inside epochs", seed, kills=3)
 
 
-@pytest.mark.full
+@pytest.mark.proof
 @pytest.mark.parametrize("case", CASES)
 def test_thirty_random_kills(train, undisturbed, tmp_path_factory, case):
     """The same holds for 30 kills, whatever the schedule of checkpoints and rows."""

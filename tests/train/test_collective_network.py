@@ -59,7 +59,7 @@ class TestOtherMachines:
 
 @pytest.mark.slow
 class TestIsolate:
-    @pytest.mark.full
+    @pytest.mark.proof
     def test_a_training(self, namespaces, tmp_path):
         """Isolated ranks train to the end, and the launcher says that they are isolated."""
         ended = launch(2, SCRIPT, "collective", tmp_path, options=["--isolate"])
@@ -119,7 +119,7 @@ class TestWithoutTheRight:
         assert "--isolate" in told[0]
 
 
-@pytest.mark.full
+@pytest.mark.proof
 class TestUnderAttack:
     def test_a_training(self, tmp_path):
         """Ranks meet and train while strangers attack the ranks' channel all the time: the weights are those of a quiet run."""

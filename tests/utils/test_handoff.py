@@ -107,7 +107,7 @@ class TestStress:
         """No setting deadlocks, loses an item, or hands one over twice."""
         shake(seed, 300)
 
-    @pytest.mark.full
+    @pytest.mark.proof
     def test_random_settings_for_two_minutes(self, frequent_switches):
         """The same with new settings all the time."""
         deadline, seed = time.monotonic() + 120, 1000
