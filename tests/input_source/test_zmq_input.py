@@ -13,7 +13,7 @@ from fakes.models import FinalW, Mean
 from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow import DataFromList, MapData
-from tensorpack_lite.dataflow.network.receiver import open_socket
+from tensorpack_lite.dataflow.network.sockets import open_socket
 from tensorpack_lite.dataflow.network.wire import encode_datapoint
 from tensorpack_lite.dataflow.remote import send_dataflow_zmq
 from tensorpack_lite.input_source import FeedfreeInput, ZMQInput

@@ -1,4 +1,4 @@
-"""ZMQ, for data of other machines: loaded by the first call that needs it, so that nobody else waits for it."""
+"""Import of ZMQ, which only data of other machines needs, by the first call that needs it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ def load_zmq() -> Any:
     Import ZMQ.
 
     Returns:
-        The module `zmq`, with its `utils.monitor`.
+        The module `zmq`, with its `utils.monitor` and `utils.z85`.
 
     Raises:
         ImportError: it is not installed; with the command that installs it.
     """
-    load_optional("zmq.utils.monitor", "Data of other machines")  # which `import zmq` leaves out
+    for module in ("zmq.utils.monitor", "zmq.utils.z85"):  # which `import zmq` leaves out
+        load_optional(module, "Data of other machines")
     return load_optional("zmq", "Data of other machines")

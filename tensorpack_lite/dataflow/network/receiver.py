@@ -1,92 +1,53 @@
 """
-The sockets of `RemoteDataZMQ`: messages in, datapoints out, and a look at who is still there.
+Receiver of datapoints: the sockets of `RemoteDataZMQ`, and what counts of that which comes.
 
-In:  messages of `wire.py`, from senders that come and go.
+In:  messages of `wire.py`, from senders that come and go, and from strangers.
 Out: datapoints; or an error that says what went wrong, and where.
 
-Who is there is seen by zmq's monitor: it tells of each connection that is made and that ends, and a process that dies ends
-its own at once. That a whole machine is gone is noticed by TCP's keepalive, within some seconds.
+With a secret, only senders that know it get as far as sending a message, so all that they report counts. Without one, reports that
+would end the iteration count only from a connection over which a valid greeting or datapoint has come. Other messages are
+dropped, with one warning for each kind.
 """
 
 from __future__ import annotations
 
 import builtins
-import os
-import stat
 import time
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from ...utils import logger
 from ..base import DataFlowTerminated, Datapoint
+from .connections import Connections
+from .curve import Gatekeeper, Keys
 from .pyzmq import load_zmq
-from .wire import VersionError, WireError, decode
+from .sockets import IpcFile, attach, new_socket
+from .wire import MAX_FRAME_BYTES, MAX_VALUES, Message, VersionError, WireError, decode
 
 if TYPE_CHECKING:
     import zmq
 
-__all__ = ["MAX_BYTES", "IpcFile", "Receiver", "open_socket"]
+__all__ = ["Limits", "Receiver"]
 
-MAX_BYTES = 1 << 28  # of a frame
-_HANDSHAKE_MS = 2000  # a connection that does not speak zmq's protocol is cut after that
-_KEEPALIVE = {"TCP_KEEPALIVE": 1, "TCP_KEEPALIVE_IDLE": 2, "TCP_KEEPALIVE_INTVL": 1, "TCP_KEEPALIVE_CNT": 3}
 _LOOK_SECONDS = 1.0  # how often to look who is there
+_LOCAL = ("127.", "localhost:", "[::1]")
+_WHO = "RemoteDataZMQ"
 
 
-def open_socket(context: zmq.Context, kind: int, address: str, hwm: int, bind: bool, who: str) -> zmq.Socket:
+class Limits(NamedTuple):
     """
-    Open one end of a connection.
+    Limits of a receiver.
 
-    Args:
-        context: that it belongs to.
-        kind: zmq.PUSH or zmq.PULL.
-        address: "tcp://..." or "ipc://...".
-        hwm: messages that wait, at most.
-        bind: bind instead of connect.
-        who: the class or function, for errors.
-
-    Returns:
-        The socket. What was not sent when it is closed is thrown away.
-
-    Raises:
-        zmq.ZMQError: the address cannot be used.
-    """
-    socket = _new_socket(context, kind, hwm)
-    _attach(socket, address, bind, who)
-    return socket
-
-
-class IpcFile:
-    """
-    The file of an address that begins with "ipc://", at the end that binds. zmq makes it, and leaves it behind.
-
-    Args:
-        address: any; for those without a file nothing is done.
-
-    Raises:
-        FileExistsError: there is a file that is no socket; zmq would delete it.
+    Attributes:
+        hwm: messages that wait, at most, for each sender.
+        max_bytes: size of a message.
+        start_timeout: seconds to wait for the first sender; None for no limit.
+        sender_timeout: seconds without a sender after there was one; None for no limit.
     """
 
-    def __init__(self, address: str) -> None:
-        name = address[len("ipc://") :]
-        self._path = name if address.startswith("ipc://") and not name.startswith(("@", "*")) else ""
-        self._inode: int | None = None
-        if self._path and os.path.exists(self._path) and not stat.S_ISSOCK(os.stat(self._path).st_mode):
-            raise FileExistsError(
-                f"{address!r} is a file, and not the socket of another run. Choose another name."
-            )
-
-    def remember(self) -> None:
-        """Note which file was made."""
-        if self._path:
-            self._inode = os.stat(self._path).st_ino
-
-    def remove(self) -> None:
-        """Remove the file, unless somebody else has made one of that name."""
-        try:
-            if self._inode is not None and os.stat(self._path).st_ino == self._inode:
-                os.remove(self._path)
-        except FileNotFoundError:
-            pass
+    hwm: int
+    max_bytes: int
+    start_timeout: float | None
+    sender_timeout: float | None
 
 
 class Receiver:
@@ -95,46 +56,45 @@ class Receiver:
 
     Args:
         addresses: of the sockets.
-        hwm: messages that wait, at most, for each sender.
         bind: bind instead of connect.
         allow_pickle: take pickled datapoints, and no others.
-        timeouts: seconds without a sender, before the first one and after it; None for no limit.
+        limits: of memory and time.
+        keys: of the secret, if there is one.
 
     Attributes:
-        context: zmq's.
-        dropped: messages that were not a sender's.
+        context: ZMQ's.
+        dropped: messages that were dropped.
     """
 
     def __init__(
-        self,
-        addresses: list[str],
-        hwm: int,
-        bind: bool,
-        allow_pickle: bool,
-        timeouts: tuple[float | None, float | None],
+        self, addresses: list[str], bind: bool, allow_pickle: bool, limits: Limits, keys: Keys | None
     ) -> None:
         self._zmq = zmq = load_zmq()
         self.context = zmq.Context()
         self.dropped = 0
-        self._allow_pickle = allow_pickle
-        self._start_timeout, self._sender_timeout = timeouts
+        self._allow_pickle, self._limits, self._has_secret = allow_pickle, limits, keys is not None
         self._ends: list[_End] = []
         self._poller = zmq.Poller()
         self._turn = 0
-        self._last_sender = ""
+        self._warned: set[str] = set()
+        self._last_dropped = self._last_sender = ""
         self._had_sender = False
         self._stopped = False
+        self._looked_at = self._waiting_since = time.monotonic()
         self._alone_since: float | None = time.monotonic()
-        self._looked_at = time.monotonic()
         try:
+            if keys is not None:
+                Gatekeeper(self.context, keys)
             for address in addresses:
-                self._ends.append(_End(self.context, address, hwm, bind))
+                self._ends.append(_End(self.context, address, limits, bind, keys))
         except BaseException:  # whatever it is, no sockets stay open behind it
             self.close()
             raise
         for end in self._ends:
             self._poller.register(end.socket, zmq.POLLIN)
-            self._poller.register(end.monitor, zmq.POLLIN)
+            self._poller.register(end.connections.monitor, zmq.POLLIN)
+        if bind and keys is None:
+            self._warn_of_open_addresses()
 
     def next(self) -> tuple[int, Datapoint]:
         """
@@ -148,12 +108,9 @@ class Receiver:
             Exception: as `RemoteDataZMQ`.
         """
         zmq = self._zmq
+        self._waiting_since = time.monotonic()
         try:
-            while True:
-                place, frames = self._receive()
-                datapoint = self._read(frames)
-                if datapoint is not None:
-                    return place, datapoint
+            return self._receive()
         except zmq.ZMQError as error:
             if error.errno in (zmq.ETERM, zmq.ENOTSOCK):
                 raise DataFlowTerminated("RemoteDataZMQ: its context was closed.") from error
@@ -180,144 +137,198 @@ class Receiver:
             return error.errno in (zmq.ETERM, zmq.ENOTSOCK)
         return False
 
-    def _receive(self) -> tuple[int, list[zmq.Frame]]:
-        zmq = self._zmq
+    def _warn_of_open_addresses(self) -> None:
+        for end in self._ends:
+            host = end.address[len("tcp://") :]
+            if end.address.startswith("tcp://") and not host.startswith(_LOCAL):
+                harm = "run code in this process" if self._allow_pickle else "send data and end the training"
+                logger.warning(
+                    f"{_WHO}: whoever reaches {end.address} can {harm}, because there is no secret. Pass secret= to "
+                    "send_dataflow_zmq and RemoteDataZMQ."
+                )
+
+    # ------------------------------------------------------------------------------------- messages
+    def _receive(self) -> tuple[int, Datapoint]:
         while True:
             if self._stopped:
                 raise DataFlowTerminated("RemoteDataZMQ: was stopped.")
             if time.monotonic() - self._looked_at > _LOOK_SECONDS:
                 self._look_who_is_there()
+            is_idle = True
             for _ in self._ends:
                 self._turn = (self._turn + 1) % len(self._ends)  # both get their turn
                 try:
-                    return self._turn, self._ends[self._turn].socket.recv_multipart(zmq.NOBLOCK, copy=False)
-                except zmq.Again:
-                    pass
-            self._poller.poll(int(_LOOK_SECONDS * 1000))
-            self._look_who_is_there()
+                    arrived = self._ends[self._turn].take()
+                except self._zmq.Again:
+                    continue
+                is_idle = False
+                datapoint = self._read(self._ends[self._turn].connections, arrived)
+                if datapoint is not None:
+                    return self._turn, datapoint
+            if is_idle:
+                self._poller.poll(int(_LOOK_SECONDS * 1000))
+                self._look_who_is_there()
 
-    def _read(self, frames: list[zmq.Frame]) -> Datapoint | None:
-        """Give the datapoint of a message; None for what is none."""
+    def _read(self, connections: Connections, arrived: _Arrived) -> Datapoint | None:
+        """Give the datapoint of a message; None for a message without one."""
+        counts = self._has_secret or connections.is_proven(arrived.connection)
         try:
-            message = decode([frame.buffer for frame in frames], self._allow_pickle)
+            message = arrived.decode(self._allow_pickle)
         except VersionError as error:
-            raise RuntimeError(
-                f"RemoteDataZMQ: {error}. Install the same tensorpack_lite on both sides."
-            ) from error
-        except WireError as error:
-            self._drop(error)
+            text = f"{error}. Install the same tensorpack_lite on both sides"
+            self._complain("version", text, arrived, counts)
             return None
-        self._last_sender = message.sender
+        except WireError as error:
+            self._complain("damage", f"{error!s:.300}", arrived, self._has_secret)
+            return None
         if message.kind == "E":
-            _raise_sender_error(message.sender, *message.content)
-        if (message.kind == "P") != self._allow_pickle:
-            theirs, ours = ("pickle", "msgpack") if message.kind == "P" else ("msgpack", "pickle")
-            raise RuntimeError(
-                f"RemoteDataZMQ: the sender at {message.sender} uses format={theirs!r}, this receiver {ours!r}. "
-                "Pass the same format to send_dataflow_zmq and RemoteDataZMQ."
-            )
+            if counts:
+                _raise_sender_error(message.sender, *message.content)
+            stage, kind, text, _ = message.content
+            told = f"an error of {stage} at {message.sender}: {kind}: {text:.200}"
+            self._complain("error", told, arrived, False)
+            return None
+        if message.kind in "DP" and (message.kind == "P") != self._allow_pickle:
+            self._complain("format", self._other_format(message), arrived, counts)
+            return None
+        connections.prove(arrived.connection)
+        self._had_sender, self._last_sender = True, message.sender
+        if self._alone_since is not None:
+            self._alone_since = time.monotonic()
         return message.content
 
-    def _drop(self, error: WireError) -> None:
+    def _other_format(self, message: Message) -> str:
+        theirs, ours = ("pickle", "msgpack") if message.kind == "P" else ("msgpack", "pickle")
+        return (
+            f"the sender at {message.sender} uses format={theirs!r}, this receiver {ours!r}. "
+            "Pass the same format to send_dataflow_zmq and RemoteDataZMQ"
+        )
+
+    def _complain(self, kind: str, text: str, arrived: _Arrived, counts: bool) -> None:
+        """Raise, if the peer counts; otherwise drop the message, with a warning for the first one of its kind."""
+        if counts:
+            raise RuntimeError(f"{_WHO}: {text}.")
         self.dropped += 1
-        if self.dropped == 1:
+        self._last_dropped = f"from {arrived.host}: {text}"
+        if kind not in self._warned:
+            self._warned.add(kind)
+            where = " or ".join(end.address for end in self._ends)
             logger.warning(
-                f"RemoteDataZMQ: dropped {error}. Only send_dataflow_zmq of tensorpack_lite may send to "
-                f"{' or '.join(end.address for end in self._ends)}. Further ones are counted in `dropped`, and not shown."
+                f"{_WHO}: dropped a message {self._last_dropped}. Only send_dataflow_zmq of tensorpack_lite may send to "
+                f"{where}. Further messages like it are counted in `dropped`, and not shown."
             )
 
+    # ------------------------------------------------------------------------------------- who is there
     def _look_who_is_there(self) -> None:
         self._looked_at = now = time.monotonic()
         for end in self._ends:
-            end.look()
-        if any(end.connections for end in self._ends):
-            self._had_sender, self._alone_since = True, None
+            end.connections.look()
+        if any(end.connections.senders for end in self._ends):
+            self._alone_since = None
             return
-        # between two looks
-        came_and_went = not self._had_sender and any(end.had_sender for end in self._ends)
-        if came_and_went:
-            self._had_sender, self._alone_since = True, now
         if self._alone_since is None:
             self._alone_since = now
-        limit = self._sender_timeout if self._had_sender else self._start_timeout
-        if limit is not None and now - self._alone_since > limit:
+        limit = self._patience()
+        # what was busy elsewhere has not waited
+        if limit is not None and now - max(self._alone_since, self._waiting_since) > limit:
             raise RuntimeError(self._nobody_is_there(limit))
+
+    def _patience(self) -> float | None:
+        """Give the seconds to wait for a valid message."""
+        start, later = self._limits.start_timeout, self._limits.sender_timeout
+        if not self._had_sender:
+            return start
+        if not any(end.connections.open for end in self._ends):
+            return later
+        # a sender may have come back, and need long for its next datapoint
+        return None if start is None or later is None else max(start, later)
 
     def _nobody_is_there(self, limit: float) -> str:
         where = " and ".join(end.address for end in self._ends)
+        reasons = sorted(reason for end in self._ends for reason in end.connections.refused)
+        if self.dropped:
+            reasons.append(f"{self.dropped} messages were dropped, the last one {self._last_dropped}")
+        seen = f" Seen instead: {'; '.join(reasons)}." if reasons else ""
         if not self._had_sender:
-            return f"RemoteDataZMQ: no sender came to {where} for {limit:g} seconds. Run send_dataflow_zmq(df, {where!r})."
-        last = f" The last datapoint was from {self._last_sender}." if self._last_sender else ""
+            return f"{_WHO}: no sender came to {where} for {limit:g} seconds.{seen} Run send_dataflow_zmq(df, {where!r})."
         return (
-            f"RemoteDataZMQ: all senders of {where} have vanished, for {limit:g} seconds by now.{last} "
-            "Were they killed or stopped? Pass sender_timeout to wait longer."
+            f"{_WHO}: all senders of {where} have vanished, for {limit:g} seconds by now. The last message was from "
+            f"{self._last_sender}.{seen} Were they killed or stopped? Pass sender_timeout to wait longer."
         )
+
+
+class _Arrived(NamedTuple):
+    """
+    One message, not read yet.
+
+    Attributes:
+        frames: of the message; empty if it was too large.
+        connection: file descriptor of the connection that it came over; -1 if unknown.
+        host: address of the peer.
+        max_bytes: size that it may have.
+    """
+
+    frames: list[zmq.Frame]
+    connection: int
+    host: str
+    max_bytes: int
+
+    def decode(self, allow_pickle: bool) -> Message:
+        """Read the message; raises what `wire.decode` raises."""
+        if not self.frames:
+            raise WireError(f"a message that is too large (expected at most {self.max_bytes} bytes)")
+        return decode([frame.buffer for frame in self.frames], allow_pickle)
 
 
 class _End:
     """One address: its socket, and the connections to it."""
 
-    def __init__(self, context: zmq.Context, address: str, hwm: int, bind: bool) -> None:
+    def __init__(self, context: zmq.Context, address: str, limits: Limits, bind: bool, keys: Keys | None) -> None:
         self._zmq = zmq = load_zmq()
         self.address = address
-        self.file = IpcFile(address if bind else "")
-        self.socket = _new_socket(context, zmq.PULL, hwm)
-        self.monitor = self.socket.get_monitor_socket(
-            zmq.EVENT_ACCEPTED | zmq.EVENT_CONNECTED | zmq.EVENT_DISCONNECTED
-        )
-        self.connections: set[int] = set()  # file descriptors
-        self.had_sender = False
+        self._max_bytes = limits.max_bytes
+        self._max_frames = 1 + MAX_VALUES + limits.max_bytes // MAX_FRAME_BYTES
+        self._file = IpcFile(address if bind else "")
+        self.socket = new_socket(context, zmq.PULL, limits.hwm, keys)
+        self.connections = Connections(self.socket, address, keys is not None, _WHO)
         try:
-            _attach(self.socket, address, bind, "RemoteDataZMQ")
+            attach(self.socket, address, bind, _WHO)
         except zmq.ZMQError:
             self.close()
             raise
-        self.file.remember()
+        self._file.remember()
 
-    def look(self) -> None:
-        """Read what the monitor has seen since the last look."""
+    def take(self) -> _Arrived:
+        """Take a message that has come, or raise zmq.Again. The frames of a message that is too large are not kept."""
         zmq = self._zmq
+        frame = self.socket.recv(zmq.NOBLOCK, copy=False)
+        connection, host = _origin(frame)
+        frames: list[zmq.Frame] = []
+        size, fits = 0, True
         while True:
-            try:
-                event = zmq.utils.monitor.recv_monitor_message(self.monitor, zmq.NOBLOCK)
-            except zmq.Again:
-                return
-            connection = int(event["value"])
-            if event["event"] != zmq.EVENT_DISCONNECTED:
-                self.connections.add(connection)
-                self.had_sender = True
-            elif connection in self.connections:
-                self.connections.remove(connection)
-                logger.warning(
-                    f"RemoteDataZMQ: a sender of {self.address} has gone, {len(self.connections)} left."
-                )
+            size += len(frame)
+            fits = fits and size <= self._max_bytes and len(frames) < self._max_frames
+            if fits:
+                frames.append(frame)
+            else:
+                frames.clear()
+            if not frame.more:
+                return _Arrived(frames, connection, host, self._max_bytes)
+            frame = self.socket.recv(copy=False)
 
     def close(self) -> None:
-        self.monitor.close(0)
+        self.connections.close()
         self.socket.close(0)
-        self.file.remove()
+        self._file.remove()
 
 
-def _new_socket(context: zmq.Context, kind: int, hwm: int) -> zmq.Socket:
-    zmq = load_zmq()
-    socket = context.socket(kind)
-    socket.set_hwm(hwm)
-    socket.setsockopt(zmq.LINGER, 0)
-    socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
-    socket.setsockopt(zmq.MAXMSGSIZE, MAX_BYTES)
-    for option, value in _KEEPALIVE.items():
-        socket.setsockopt(getattr(zmq, option), value)
-    return socket
-
-
-def _attach(socket: zmq.Socket, address: str, bind: bool, who: str) -> None:
+def _origin(frame: zmq.Frame) -> tuple[int, str]:
+    """Return the file descriptor of the connection that a frame came over, and the peer's address."""
     zmq = load_zmq()
     try:
-        (socket.bind if bind else socket.connect)(address)
-    except zmq.ZMQError as error:
-        socket.close()
-        verb = "bind to" if bind else "connect to"
-        raise zmq.ZMQError(error.errno, f"{who}: cannot {verb} {address!r}: {error.strerror}") from error
+        return int(frame.get(zmq.SRCFD)), str(frame.get("Peer-Address"))
+    except zmq.ZMQError:  # libzmq knows neither for some kinds of connection
+        return -1, "an unknown address"
 
 
 def _raise_sender_error(sender: str, stage: str, kind: str, text: str, trace: str) -> NoReturn:

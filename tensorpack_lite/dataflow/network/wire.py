@@ -1,16 +1,19 @@
 """
-What goes over the network between `send_dataflow_zmq` and `RemoteDataZMQ`, byte by byte.
+Messages between `send_dataflow_zmq` and `RemoteDataZMQ`, byte by byte.
 
-In:  a datapoint, or what went wrong.
+In:  a datapoint, or an error.
 Out: the frames of one message; and back.
 
 The first frame is ``TPL``, one byte of version, one letter of kind, and msgpack::
 
-    TPL 1 D  [sender, datapoint]                          large arrays and bytes: a frame each, referred to by number
-    TPL 1 P  [sender]                                     the second frame is the datapoint, pickled
-    TPL 1 E  [sender, stage, type, text, traceback]       the DataFlow has failed
+    TPL 2 H  [sender]                                     greeting: a sender is there, its first datapoint will follow
+    TPL 2 D  [sender, datapoint]                          large arrays and bytes: in frames of their own, referred to by number
+    TPL 2 P  [sender, first, count]                       the datapoint is pickled, in the frames that follow
+    TPL 2 E  [sender, stage, type, text, traceback]       the DataFlow has failed
 
-Reading D and E never runs code, and takes memory in proportion to the bytes that came. P is refused unless asked for.
+Reading H, D and E never runs code. The memory and the time that it takes are bounded, whatever the bytes are: no frame is larger than
+1 MB, so that a receiver needs little memory for a peer that it does not know yet, and the number of values in the first
+frame is limited. P is refused unless the receiver asks for it.
 """
 
 from __future__ import annotations
@@ -22,12 +25,13 @@ from typing import Any, NamedTuple
 
 import msgpack
 import numpy as np
-from msgpack import fallback
 
 from ...utils.serialize import PickleSerializer
 from ..failure import error_text
 
 __all__ = [
+    "MAX_FRAME_BYTES",
+    "MAX_VALUES",
     "VERSION",
     "Message",
     "VersionError",
@@ -35,18 +39,21 @@ __all__ = [
     "decode",
     "encode_datapoint",
     "encode_error",
+    "encode_greeting",
     "encode_pickle",
 ]
 
-VERSION = 1  # of this format; both sides must have the same
+VERSION = 2  # of this format; both sides must have the same
+MAX_FRAME_BYTES = 1 << 20
+MAX_VALUES = 16384  # arrays and NumPy scalars of a datapoint, and values of one of its lists
 
 _MAGIC = b"TPL"
 _ARRAY, _SCALAR, _COMPLEX, _BYTES = 1, 2, 3, 4  # numbers of msgpack's extension types
-_OUT_OF_BAND = 4096  # bytes; what is larger gets a frame of its own
+_OUT_OF_BAND = 4096  # bytes; what is larger gets frames of its own
 _MAX_EXTENSION = 16384  # bytes; an extension holds the description of an array, or a small one
-_MAX_AT_ONCE = 16384  # bytes; see _unpack
-_MAX_FIRST_FRAME = 1 << 22  # bytes; arrays are not in there
+_MAX_KEYS = 1024  # of a dict; integers can be chosen so that a dict takes quadratic time
 _MAX_TEXT = 20000  # characters of an error
+_MAX_NAME = 300  # characters of a sender's name
 _TEXTS: tuple[Any, ...] = (str, bytes, dict)
 _NUMBERS: tuple[Any, ...] = (int, float)
 _DTYPE = re.compile(r"[<>|=]?[?biufcmMSUV]\d*(\[\d*[a-zA-Z]+\])?")
@@ -68,9 +75,9 @@ class Message(NamedTuple):
     One message, read.
 
     Attributes:
-        kind: "D", "P" or "E".
-        sender: who it says it is, "host, pid 4711".
-        content: the datapoint; of an error [stage, type, text, traceback], all str.
+        kind: "H", "D", "P" or "E".
+        sender: what the sender calls itself, "host, pid 4711".
+        content: the datapoint; of an error [stage, type, text, traceback], all str; of a greeting None.
     """
 
     kind: str
@@ -78,12 +85,17 @@ class Message(NamedTuple):
     content: Any
 
 
+def encode_greeting(sender: str) -> list[Any]:
+    """Make the frame by which a sender says that it is there."""
+    return [_start("H") + msgpack.packb([sender])]
+
+
 def encode_datapoint(sender: str, datapoint: Any) -> list[Any]:
     """
     Make the frames of a datapoint.
 
     Args:
-        sender: who sends it.
+        sender: what the sender calls itself.
         datapoint: of numbers, strings, bytes, None, lists, dicts, arrays. Tuples arrive as lists.
 
     Returns:
@@ -94,25 +106,27 @@ def encode_datapoint(sender: str, datapoint: Any) -> list[Any]:
         ValueError: too much of it is neither an array nor bytes.
     """
     if not isinstance(datapoint, (list, tuple, dict)):
-        raise TypeError(f"a datapoint is {type(datapoint).__name__}, wanted a list or a dict of components")
+        raise TypeError(
+            f"a datapoint is {type(datapoint).__name__} (expected a list or a dict of components). "
+            "Yield a list, also of a single component."
+        )
     frames: list[Any] = [b""]
     head = [sender, _with_bytes_apart(datapoint, frames)]
     try:
         body = msgpack.packb(head, use_bin_type=True, strict_types=True, default=partial(_encode, frames))
     except (OverflowError, RecursionError) as error:
         raise TypeError(f"the datapoint cannot be sent: {error}. {_ADVICE}") from error
-    if len(body) > _MAX_FIRST_FRAME:
-        raise ValueError(
-            f"a datapoint has {len(body)} bytes outside of arrays, wanted {_MAX_FIRST_FRAME} at most. "
-            "Make arrays of its long lists."
-        )
+    _check_limits(body)
     frames[0] = _start("D") + body
     return frames
 
 
 def encode_pickle(sender: str, datapoint: Any) -> list[Any]:
     """Make the frames of a datapoint that is pickled."""
-    return [_start("P") + msgpack.packb([sender]), PickleSerializer.dumps(datapoint)]
+    frames: list[Any] = [b""]
+    place = _append(frames, PickleSerializer.dumps(datapoint))
+    frames[0] = _start("P") + msgpack.packb([sender, *place])
+    return frames
 
 
 def encode_error(sender: str, stage: str, error: BaseException, trace: str) -> list[Any]:
@@ -142,34 +156,67 @@ def decode(frames: list[Any], allow_pickle: bool = False) -> Message:
     if len(head) < 5 or head[:3] != _MAGIC:
         raise WireError(f"{len(head)} bytes that do not begin as a message does")
     if head[3] != VERSION:
-        raise VersionError(f"a message of version {head[3]}, wanted {VERSION}")
+        raise VersionError(f"a message of version {head[3]} (expected {VERSION})")
     kind = chr(head[4])
-    if len(head) > _MAX_FIRST_FRAME + 5:
+    if kind not in "HDPE":
+        raise WireError(f"a message of unknown kind {kind!r}")
+    if len(head) > MAX_FRAME_BYTES:
         raise WireError(f"a first frame of {len(head)} bytes")
+    reader = _Reader(frames)
     try:
-        if kind == "D":
-            return _decode_datapoint(head[5:], frames)
-        if kind == "E":
-            return _decode_error(head[5:], frames)
-        if kind == "P":
-            return _decode_pickle(head[5:], frames, allow_pickle)
+        name, *content = reader.unpack(head[5:])
+        sender = _clean(name)[:_MAX_NAME]
+        if kind == "H":
+            message = Message(kind, sender, _greeting(*content))
+        elif kind == "D":
+            message = Message(kind, sender, _datapoint(*content))
+        elif kind == "E":
+            message = Message(kind, sender, _error(*content))
+        else:
+            pickled = reader.join(content)
+            message = Message(kind, sender, PickleSerializer.loads(pickled) if allow_pickle else None)
+        reader.check_all_used()
     except Exception as error:  # hostile bytes make msgpack, NumPy and pickle raise anything
         raise WireError(f"a damaged message: {type(error).__name__}: {error}") from error
-    raise WireError(f"a message of unknown kind {kind!r}")
+    return message
 
 
 def _start(kind: str) -> bytes:
     return _MAGIC + bytes([VERSION]) + kind.encode("ascii")
 
 
+def _check_limits(body: bytes) -> None:
+    """Refuse at the sender what the receiver would refuse."""
+    if len(body) + 5 > MAX_FRAME_BYTES:
+        raise ValueError(
+            f"a datapoint has too much outside of arrays (expected at most {MAX_FRAME_BYTES - 5} bytes, got {len(body)}). "
+            "Make arrays of its long lists."
+        )
+    if len(body) <= _MAX_KEYS:  # every value takes a byte
+        return
+    try:
+        _unpack(memoryview(body), _Counter())
+    except ValueError as error:
+        raise ValueError(
+            f"a datapoint has too many values: {error} (expected at most {MAX_VALUES} in a list, {_MAX_KEYS} in a dict, "
+            f"and {MAX_VALUES} arrays and NumPy scalars in all). Make arrays of its long lists."
+        ) from error
+
+
+def _append(frames: list[Any], content: Any) -> list[int]:
+    """Add bytes-like content to the frames, in as many as it takes. Return the first frame's number and their count."""
+    view, first = memoryview(content), len(frames)
+    frames.extend(view[start : start + MAX_FRAME_BYTES] for start in range(0, len(view), MAX_FRAME_BYTES))
+    return [first, len(frames) - first]
+
+
 def _with_bytes_apart(datapoint: Any, frames: list[Any]) -> Any:
-    """Give large bytes (compressed images, mostly) a frame; msgpack would never ask about them."""
+    """Give large bytes (compressed images, mostly) frames of their own; msgpack would never ask about them."""
 
     def apart(component: Any) -> Any:
         if type(component) is not bytes or len(component) < _OUT_OF_BAND:
             return component
-        frames.append(component)
-        return msgpack.ExtType(_BYTES, msgpack.packb(len(frames) - 1))
+        return msgpack.ExtType(_BYTES, msgpack.packb(_append(frames, component)))
 
     if type(datapoint) in (list, tuple):
         return [apart(component) for component in datapoint]
@@ -202,8 +249,8 @@ def _encode_array(frames: list[Any], array: np.ndarray) -> msgpack.ExtType:
     if array.nbytes < _OUT_OF_BAND:
         return msgpack.ExtType(_ARRAY, _packed(code, shape, array.tobytes()))
     flat = np.ascontiguousarray(array).reshape(-1)
-    frames.append(flat.view(np.uint8).data)  # of plain bytes: dates have no buffer of their own
-    return msgpack.ExtType(_ARRAY, _packed(code, shape, len(frames) - 1))
+    place = _append(frames, flat.view(np.uint8).data)  # of plain bytes: dates have no buffer of their own
+    return msgpack.ExtType(_ARRAY, _packed(code, shape, place))
 
 
 def _packed(*parts: Any) -> bytes:
@@ -234,72 +281,98 @@ def _dtype(code: Any) -> np.dtype[Any]:
     return np.dtype(fields)
 
 
-def _unpack(body: memoryview, frames: list[Any], used: set[int]) -> Any:
+class _Counter:
+    """Counts the arrays and scalars of a datapoint, without reading them."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def __call__(self, code: int, data: bytes) -> Any:
+        self._count += 1
+        if self._count > MAX_VALUES:
+            raise ValueError(f"more than {MAX_VALUES} arrays and scalars")
+        return None
+
+
+class _Reader(_Counter):
+    """Reads what the first frame of a message holds and refers to."""
+
+    def __init__(self, frames: list[Any]) -> None:
+        super().__init__()
+        self._frames = frames
+        self._unused = set(range(1, len(frames)))
+
+    def unpack(self, body: memoryview) -> Any:
+        return _unpack(body, self)
+
+    def join(self, place: Any) -> Any:
+        """Give the content of some frames; each can be used once. A single frame is not copied."""
+        first, count = place
+        if type(first) is not int or type(count) is not int or not 1 <= first < first + count <= len(self._frames):
+            raise WireError(f"a reference to frames {place!r:.40} of {len(self._frames)}")
+        numbers = set(range(first, first + count))
+        if not numbers <= self._unused:
+            raise WireError(f"a second reference to frames {place!r:.40}")
+        self._unused -= numbers
+        return self._frames[first] if count == 1 else bytearray().join(self._frames[first : first + count])
+
+    def check_all_used(self) -> None:
+        if self._unused:
+            raise WireError(f"{len(self._frames)} frames, of which {len(self._unused)} are not used")
+
+    def __call__(self, code: int, data: bytes) -> Any:
+        super().__call__(code, data)
+        if len(data) > _MAX_EXTENSION:
+            raise WireError(f"an extension of {len(data)} bytes")
+        if code == _COMPLEX:
+            return complex(*struct.unpack("<dd", data))
+        parts = msgpack.unpackb(data, raw=False)
+        if code == _BYTES:
+            return bytes(self.join(parts))
+        if code == _SCALAR:
+            return np.frombuffer(parts[1], dtype=_dtype(parts[0]), count=1)[0]
+        if code == _ARRAY:
+            return self._array(*parts)
+        raise WireError(f"an extension of unknown type {code}")
+
+    def _array(self, code: Any, shape: Any, content: Any) -> np.ndarray:
+        outside = isinstance(content, list)
+        buffer = self.join(content) if outside else content
+        array = np.frombuffer(buffer, dtype=_dtype(code)).reshape([_length(n) for n in shape])
+        if outside and array.flags.writeable and array.flags.aligned:
+            return array
+        return array.copy()
+
+
+def _unpack(body: memoryview, extension: Any) -> Any:
     """
     Read the msgpack of a first frame.
 
-    msgpack's C code makes a list as long as it is said to be, before its elements have come; nested a thousand deep that
-    is a thousand times the memory. So only short frames are given to it, which the limits on lengths (none above the
-    length of the frame) make harmless, and longer ones to msgpack's Python code, which makes what has really come.
+    msgpack makes a list as long as it is said to be, before its elements have come, and lists can be nested a thousand deep. With
+    the limit on their lengths that is 134 MB at most.
     """
-    unpack = msgpack.unpackb if len(body) <= _MAX_AT_ONCE else fallback.unpackb
-    return unpack(body, raw=False, strict_map_key=False, ext_hook=partial(_decode_extension, frames, used))
+    return msgpack.unpackb(
+        body,
+        raw=False,
+        strict_map_key=False,
+        ext_hook=extension,
+        max_array_len=MAX_VALUES,
+        max_map_len=_MAX_KEYS,
+    )
 
 
-def _decode_datapoint(body: memoryview, frames: list[Any]) -> Message:
-    used: set[int] = set()
-    sender, datapoint = _unpack(body, frames, used)
-    if used != set(range(1, len(frames))):
-        raise WireError(f"{len(frames)} frames, of which {len(used) + 1} are used")
+def _greeting() -> None:
+    """Take no content."""
+
+
+def _datapoint(datapoint: Any) -> Any:
     if not isinstance(datapoint, (list, dict)):
         raise WireError(f"a datapoint that is {type(datapoint).__name__}")
-    return Message("D", _clean(sender), datapoint)
+    return datapoint
 
 
-def _decode_error(body: memoryview, frames: list[Any]) -> Message:
-    sender, *texts = _unpack(body, [], set())
-    if len(frames) != 1 or len(texts) != 4:
-        raise WireError(f"an error with {len(texts)} texts in {len(frames)} frames")
-    return Message("E", _clean(sender), [_clean(text) for text in texts])
-
-
-def _decode_pickle(body: memoryview, frames: list[Any], allow_pickle: bool) -> Message:
-    (sender,) = _unpack(body, [], set())
-    if len(frames) != 2:
-        raise WireError(f"a pickled datapoint in {len(frames)} frames")
-    return Message("P", _clean(sender), PickleSerializer.loads(frames[1]) if allow_pickle else None)
-
-
-def _decode_extension(frames: list[Any], used: set[int], code: int, data: bytes) -> Any:
-    if len(data) > _MAX_EXTENSION:
-        raise WireError(f"an extension of {len(data)} bytes")
-    if code == _COMPLEX:
-        return complex(*struct.unpack("<dd", data))
-    parts = msgpack.unpackb(data, raw=False)
-    if code == _BYTES:
-        return bytes(_frame(frames, used, parts))
-    if code == _SCALAR:
-        return np.frombuffer(parts[1], dtype=_dtype(parts[0]), count=1)[0]
-    if code == _ARRAY:
-        return _decode_array(frames, used, *parts)
-    raise WireError(f"an extension of unknown type {code}")
-
-
-def _decode_array(frames: list[Any], used: set[int], code: Any, shape: Any, content: Any) -> np.ndarray:
-    outside = isinstance(content, int)
-    buffer = _frame(frames, used, content) if outside else content
-    array = np.frombuffer(buffer, dtype=_dtype(code)).reshape([_length(n) for n in shape])
-    if outside and array.flags.writeable and array.flags.aligned:
-        return array
-    return array.copy()
-
-
-def _frame(frames: list[Any], used: set[int], number: Any) -> Any:
-    """Give the frame that is referred to; each only once."""
-    if not isinstance(number, int) or not 1 <= number < len(frames) or number in used:
-        raise WireError(f"a reference to frame {number!r:.20} of {len(frames)}")
-    used.add(number)
-    return frames[number]
+def _error(stage: Any, kind: Any, text: Any, trace: Any) -> list[str]:
+    return [_clean(part) for part in (stage, kind, text, trace)]
 
 
 def _length(number: Any) -> int:
@@ -309,7 +382,7 @@ def _length(number: Any) -> int:
 
 
 def _clean(text: Any) -> str:
-    """Text of a stranger, without what would move the cursor of a terminal."""
+    """Return a stranger's text without what would move the cursor of a terminal."""
     if not isinstance(text, str):
-        raise WireError(f"a {type(text).__name__} where a text was wanted")
+        raise WireError(f"a {type(text).__name__} where a text was expected")
     return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in text[-_MAX_TEXT:])

@@ -1,0 +1,113 @@
+"""
+Connections of a socket, as ZMQ's monitor reports them.
+
+A TCP connection proves nothing: port scanners and health probes make one, too. A connection counts as a sender's from its first
+valid message on. A process that dies closes its connection at once; TCP's keepalive notices within seconds that a machine is gone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...utils import logger
+from ...utils.secret import SECRET_VARIABLE
+from .pyzmq import load_zmq
+
+if TYPE_CHECKING:
+    import zmq
+
+__all__ = ["Connections"]
+
+
+class Connections:
+    """
+    The connections of one socket. Each is known by its file descriptor.
+
+    Args:
+        socket: not yet bound or connected.
+        address: of the socket, for messages.
+        has_secret: whether this end uses a secret.
+        who: the class or function, for messages.
+
+    Attributes:
+        monitor: readable when there is something to `look` at.
+        open: connections that exist. Strangers count.
+        refused: why peers were refused, one sentence for each reason.
+    """
+
+    def __init__(self, socket: zmq.Socket, address: str, has_secret: bool, who: str) -> None:
+        self._zmq = zmq = load_zmq()
+        self._socket, self._address, self._has_secret, self._who = socket, address, has_secret, who
+        self.open: set[int] = set()
+        self.refused: set[str] = set()
+        self._proven: set[int] = set()
+        name = f"inproc://monitor-{id(self)}"
+        events = zmq.EVENT_ACCEPTED | zmq.EVENT_CONNECTED | zmq.EVENT_DISCONNECTED
+        socket.monitor(name, events | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH)
+        self.monitor = socket.context.socket(zmq.PAIR)
+        self.monitor.setsockopt(zmq.LINGER, 0)
+        # with a limit, libzmq's only thread would wait for this process to look
+        self.monitor.setsockopt(zmq.RCVHWM, 0)
+        self.monitor.connect(name)
+
+    @property
+    def senders(self) -> set[int]:
+        """The open connections that have sent a valid message."""
+        return self.open & self._proven
+
+    def look(self) -> None:
+        """Take notice of what has happened since the last look."""
+        zmq = self._zmq
+        while True:
+            try:
+                event = zmq.utils.monitor.recv_monitor_message(self.monitor, zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            self._note(int(event["event"]), int(event["value"]))
+
+    def prove(self, connection: int) -> None:
+        """Note that a valid message has come over a connection."""
+        if connection not in self.open:
+            self.look()  # the connection may be new; or gone, with its messages still to be read
+        self._proven.add(connection)
+
+    def is_proven(self, connection: int) -> bool:
+        """Tell whether a valid message has come over a connection, open or not."""
+        return connection in self._proven
+
+    def close(self) -> None:
+        """Stop watching. The socket itself stays open."""
+        zmq = self._zmq
+        try:
+            if not self._socket.closed:
+                self._socket.monitor(None, 0)
+        except zmq.ContextTerminated:  # which has stopped it already
+            pass
+        self.monitor.close(0)
+
+    def _note(self, event: int, value: int) -> None:
+        zmq = self._zmq
+        if event in (int(zmq.EVENT_ACCEPTED), int(zmq.EVENT_CONNECTED)):
+            self.open.add(value)
+            self._proven.discard(value)  # an earlier connection had the same file descriptor
+        elif event == int(zmq.EVENT_DISCONNECTED):
+            was_sender = value in self.senders
+            self.open.discard(value)
+            if was_sender:
+                logger.warning(f"{self._who}: a sender of {self._address} has gone, {len(self.senders)} left.")
+        elif event == int(zmq.EVENT_HANDSHAKE_FAILED_AUTH) or value in self._secret_errors():
+            self._refuse()
+
+    def _secret_errors(self) -> tuple[int, int]:
+        zmq = self._zmq
+        return int(zmq.PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC), int(zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
+
+    def _refuse(self) -> None:
+        ours = "has no secret, or another one" if self._has_secret else "uses a secret, and this one does not"
+        reason = f"the other end of a connection to {self._address} {ours}"
+        if reason not in self.refused:
+            self.refused.add(reason)
+            logger.warning(
+                f"{self._who}: refused a connection: {reason}. Pass the same secret to send_dataflow_zmq and RemoteDataZMQ, "
+                f"or set {SECRET_VARIABLE} for both."
+            )

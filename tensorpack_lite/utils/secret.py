@@ -1,0 +1,78 @@
+"""
+Secret of a job, by which the job's processes recognize each other.
+
+The same string has to reach every process: as an argument, in an environment variable, or in a file that only its owner can read.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Any
+
+__all__ = ["SECRET_FILE_VARIABLE", "SECRET_VARIABLE", "find_secret"]
+
+SECRET_VARIABLE = "TENSORPACK_LITE_SECRET"
+"""Environment variable with the secret."""
+
+SECRET_FILE_VARIABLE = "TENSORPACK_LITE_SECRET_FILE"
+"""Environment variable with the path of a file that holds the secret and that only its owner can read."""
+
+_SHORTEST = 16  # characters; whoever records a connection can guess shorter ones in peace
+_LONGEST = 4096  # characters of a file that are read
+
+
+def find_secret(given: Any, who: str) -> str:
+    """
+    Return a secret.
+
+    Args:
+        given: the secret itself as str, the file that holds it as `os.PathLike`, None to look into `$TENSORPACK_LITE_SECRET` and
+            then into the file `$TENSORPACK_LITE_SECRET_FILE`, or False for no secret whatever the environment says.
+        who: the class or function that needs it, for errors.
+
+    Returns:
+        The secret, or an empty string if there is none.
+
+    Raises:
+        TypeError: `given` is of another type.
+        ValueError: the secret has fewer than 16 characters.
+        OSError: the file cannot be read, or others than its owner can read or write it.
+    """
+    secret, source = _look_up(given, who)
+    if source and len(secret) < _SHORTEST:
+        raise ValueError(
+            f"{who}: the secret from {source} is too short (expected at least {_SHORTEST} characters, got {len(secret)}). "
+            "Make one with: openssl rand -hex 32"
+        )
+    return secret
+
+
+def _look_up(given: Any, who: str) -> tuple[str, str]:
+    """Return the secret and where it is from; two empty strings if there is none."""
+    if given is False:
+        return "", ""
+    if isinstance(given, str):
+        return given, "the argument"
+    if isinstance(given, os.PathLike):
+        return _read(os.fspath(given), who), str(given)
+    if given is not None:
+        raise TypeError(
+            f"{who}: the secret has the wrong type (expected str, os.PathLike, False or None, got {type(given).__name__}). "
+            "Pass the text itself, or a pathlib.Path of the file that holds it."
+        )
+    if os.environ.get(SECRET_VARIABLE):
+        return os.environ[SECRET_VARIABLE], SECRET_VARIABLE
+    path = os.environ.get(SECRET_FILE_VARIABLE)
+    return (_read(path, who), path) if path else ("", "")
+
+
+def _read(path: Any, who: str) -> str:
+    with open(path, "rb") as file:
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        if mode & 0o077:
+            raise PermissionError(
+                f"{who}: others can read or write the secret in {path} (expected mode 600, got {mode:o}). "
+                f"Run: chmod 600 {path}"
+            )
+        return file.read(_LONGEST).decode("utf-8", "surrogateescape").strip()
