@@ -21,7 +21,7 @@ from ..utils import logger
 from ..utils.concurrency import enable_death_signal
 from ..utils.errors import type_error
 from ..utils.ordering import DIE
-from ..utils.secret import find_secret
+from ..utils.secret import SECRET_VARIABLE, find_secret
 from .base import DataFlow, DataFlowReentrantGuard, DataFlowTerminated, Datapoint
 from .network.connections import Connections
 from .network.curve import Keys, derive_keys
@@ -72,6 +72,7 @@ def send_dataflow_zmq(
         TypeError: `df` is not a DataFlow, or a datapoint cannot be sent.
         ValueError: another format; a secret that is too short; `df` is empty; a datapoint is too large.
         OSError: the file of the secret cannot be read, or others than its owner can read it.
+        RuntimeError: only one end uses a secret.
         zmq.ZMQError: the address cannot be used.
         ImportError: ZMQ is not installed, or a secret is given and libzmq lacks CURVE.
         Exception, SystemExit: what the DataFlow raises.
@@ -335,16 +336,24 @@ class _Sender:
         self._file.remember()
 
     def send(self, frames: list[Any]) -> None:
-        """Send a message as soon as the receiver takes it."""
-        self._connections.look()
+        """Send a message as soon as the receiver takes it; raise RuntimeError if the receiver refuses this sender."""
+        self._look()
         while not self._socket.poll(_LOOK_MS, self._zmq.POLLOUT):
-            self._connections.look()  # which says why, if the receiver refuses
+            self._look()
         self._socket.send_multipart(frames)
+
+    def _look(self) -> None:
+        self._connections.look()
+        if self._connections.refused and not self._bind:  # zmq does not try again; who binds may have others
+            raise RuntimeError(
+                f"send_dataflow_zmq: cannot send to {self._address}: {'; '.join(self._connections.refused)}. Pass the same "
+                f"secret to send_dataflow_zmq and RemoteDataZMQ, or set {SECRET_VARIABLE} for both."
+            )
 
     def tell(self, frames: list[Any]) -> None:
         """Tell the receiver of an error, if it takes it within some seconds."""
         zmq = self._zmq
-        if self._socket.closed:
+        if self._socket.closed or (self._connections.refused and not self._bind):
             return
         self._socket.setsockopt(zmq.SNDTIMEO, _LINGER_MS)
         self.linger()

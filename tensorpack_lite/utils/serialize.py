@@ -18,6 +18,7 @@ from typing import Any
 
 import msgpack
 import numpy as np
+from msgpack import fallback
 
 __all__ = [
     "MsgpackSerializer",
@@ -31,6 +32,7 @@ __all__ = [
 
 _PICKLE_PROTOCOL = 4  # what Python 3.7 reads, so that a file of one Python can be read by the others
 _PICKLE_MARK = 0x80
+_MAX_LENGTH = 16384  # of a list that msgpack's C code reads; see _unpack
 
 
 class PickleSerializer:
@@ -74,9 +76,12 @@ class MsgpackSerializer:
     def loads(buf: Any) -> Any:
         """Turn bytes (or a memoryview, or a zmq.Frame) into an object; arrays are new and can be written to."""
         try:
-            return msgpack.unpackb(_as_view(buf), raw=False, strict_map_key=False, object_hook=_decode)
-        except (msgpack.exceptions.UnpackException, ValueError, TypeError, IndexError) as error:
-            raise ValueError(f"MsgpackSerializer: the bytes are not what dumps() writes: {error}") from error
+            return _unpack(_as_view(buf))
+        except Exception as error:  # damaged bytes make msgpack and NumPy raise anything
+            raise ValueError(
+                f"MsgpackSerializer: the bytes are not what dumps() writes: {type(error).__name__}: {error}. "
+                "Write them again, or read them with the serializer that wrote them."
+            ) from error
 
 
 class PyarrowSerializer:
@@ -188,6 +193,28 @@ def _as_view(buf: Any) -> memoryview:
 def _is_pickle(view: memoryview) -> bool:
     """Pickle begins with 0x80 and its protocol; in msgpack 0x80 alone is an empty dict."""
     return len(view) > 1 and view[0] == _PICKLE_MARK and 2 <= view[1] <= pickle.HIGHEST_PROTOCOL
+
+
+def _unpack(view: memoryview) -> Any:
+    """
+    Read msgpack.
+
+    msgpack's C code makes a list as long as it is said to be, before its elements have come, and lists can be nested a thousand
+    deep. So it only gets short lists; its slower Python code, which makes what has really come, reads the others.
+    """
+    try:
+        return msgpack.unpackb(
+            view,
+            raw=False,
+            strict_map_key=False,
+            object_hook=_decode,
+            max_array_len=_MAX_LENGTH,
+            max_map_len=_MAX_LENGTH,
+        )
+    except ValueError:
+        if len(view) <= _MAX_LENGTH:
+            raise
+        return fallback.unpackb(view, raw=False, strict_map_key=False, object_hook=_decode)
 
 
 def _encode(obj: Any) -> Any:

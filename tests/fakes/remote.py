@@ -10,6 +10,8 @@ import numpy as np
 import zmq
 
 from tensorpack_lite.dataflow.base import DataFlow, DataFlowTerminated
+from tensorpack_lite.dataflow.network.curve import Gatekeeper, derive_keys
+from tensorpack_lite.dataflow.network.sockets import open_socket
 from tensorpack_lite.dataflow.remote import RemoteDataZMQ, send_dataflow_zmq
 
 __all__ = ["Counting", "Failing", "Remote", "drain", "free_tcp", "receive"]
@@ -73,16 +75,21 @@ class Remote(RemoteDataZMQ):
             drain(thread, self.address)
 
 
-def drain(thread: threading.Thread, address: str, bound_by_sender: bool = False) -> None:
+def drain(
+    thread: threading.Thread, address: str, bound_by_sender: bool = False, secret: str | None = None
+) -> None:
     """Take what a sender still has, so that it sees that it shall stop; wait until it has."""
     context = zmq.Context()
-    socket = context.socket(zmq.PULL)
-    (socket.connect if bound_by_sender else socket.bind)(address)
+    keys = derive_keys(secret, "drain") if secret else None
+    if keys is not None:
+        Gatekeeper(context, keys)
+    socket = open_socket(context, zmq.PULL, address, 100, not bound_by_sender, "drain", keys)
     while thread.is_alive():
         if socket.poll(10):
             socket.recv_multipart()
     thread.join()
-    context.destroy(linger=0)
+    socket.close(0)
+    context.term()
 
 
 def free_tcp() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import enum
 import pickle
+import tracemalloc
 
 import msgpack
 import numpy as np
@@ -260,3 +261,26 @@ class TestChoice:
         """It is gone; the error names the variables."""
         with pytest.raises(NotImplementedError, match="Unset TENSORPACK_SERIALIZE"):
             function(b"")
+
+
+class TestDamage:
+    def test_an_array_without_a_shape(self):
+        """A description that lacks a part is a ValueError."""
+        damaged = msgpack.packb({b"nd": True, b"type": "f4", b"data": b"1234"}, use_bin_type=True)
+        with pytest.raises(ValueError, match="the bytes are not what dumps.. writes: KeyError: b'shape'"):
+            MsgpackSerializer.loads(damaged)
+
+    def test_lists_that_are_said_to_be_long(self):
+        """Nested lists that claim millions of elements take memory only for what has come."""
+        damaged = b"\xdd\x00\x10\x00\x00" * 200 + b"\xc0" * 20000
+        tracemalloc.start()
+        try:
+            with pytest.raises(ValueError, match="not what dumps.. writes"):
+                MsgpackSerializer.loads(damaged)
+            assert tracemalloc.get_traced_memory()[1] < 150 << 20
+        finally:
+            tracemalloc.stop()
+
+    def test_long_lists_are_read(self):
+        """Lists longer than the limit of the fast path are read by the other."""
+        assert list(range(20000)) == MsgpackSerializer.loads(MsgpackSerializer.dumps(list(range(20000))))

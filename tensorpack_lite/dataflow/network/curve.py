@@ -112,7 +112,8 @@ class Gatekeeper:
     def __init__(self, context: zmq.Context, keys: Keys) -> None:
         self._zmq = zmq = load_zmq()
         self._admitted = zmq.utils.z85.decode(keys.sender_public)
-        self._socket = context.socket(zmq.REP)
+        # a shadow, so that `context.destroy` leaves the closing of the socket to its thread
+        self._socket = zmq.Context.shadow(context.underlying).socket(zmq.REP)
         self._socket.setsockopt(zmq.LINGER, 0)
         self._socket.bind(_ZAP_ADDRESS)
         threading.Thread(target=self._run, name="RemoteDataZMQ gatekeeper", daemon=True).start()

@@ -1,26 +1,77 @@
-"""The sockets of a receiver."""
+"""Who counts as a sender, and how long a receiver waits for one."""
 
 from __future__ import annotations
 
 import pytest
 import zmq
+from fakes.remote import free_tcp
+from fakes.zmtp import knock, shake_hands
 
-from tensorpack_lite.dataflow.network.receiver import Receiver
+from tensorpack_lite.dataflow.network.receiver import Limits, Receiver
+from tensorpack_lite.dataflow.network.sockets import open_socket
+from tensorpack_lite.dataflow.network.wire import encode_datapoint, encode_greeting
 
 
-def test_a_sender_that_came_and_went_between_two_looks(tmp_path):
-    """Was there: that it is gone is what the error says, not that nobody came."""
-    address = f"ipc://{tmp_path}/socket"
-    receiver = Receiver([address], 5, True, False, (3, 0.5))
-    context = zmq.Context()
-    sender = context.socket(zmq.PUSH)
-    sender.connect(address)
-    assert sender.poll(5000, zmq.POLLOUT)  # connected
-    sender.close(0)
-    context.term()
-    try:
-        assert receiver._ends[0].monitor.poll(5000)
-        with pytest.raises(RuntimeError, match="all senders of .* have vanished"):
-            receiver.next()
-    finally:
+@pytest.fixture
+def receive():
+    """A receiver with the given timeouts, at an address of its own."""
+    receivers = []
+
+    def start(start_timeout, sender_timeout):
+        address = free_tcp()
+        limits = Limits(5, 1 << 20, start_timeout, sender_timeout)
+        receivers.append(Receiver([address], True, False, limits, None))
+        return receivers[-1], address
+
+    yield start
+    for receiver in receivers:
         receiver.close()
+
+
+@pytest.fixture
+def context():
+    """Of the senders."""
+    with zmq.Context() as context:
+        yield context
+
+
+@pytest.mark.parametrize("connect", [knock, shake_hands])
+def test_a_connection_is_not_a_sender(connect, receive):
+    """A TCP connection, with or without ZMQ's handshake, that comes and goes leaves `start_timeout` as it is."""
+    receiver, address = receive(0.5, 0.001)
+    connect(address).close()
+    with pytest.raises(RuntimeError, match="no sender came to .* for 0.5 seconds"):
+        receiver.next()
+
+
+def test_a_silent_connection_does_not_hide_that_nobody_sends(receive):
+    """A peer that shakes hands and stays, without a message, does not count as a sender either."""
+    receiver, address = receive(0.5, 0.001)
+    with shake_hands(address):
+        with pytest.raises(RuntimeError, match="no sender came to"):
+            receiver.next()
+
+
+@pytest.mark.parametrize("frames", [encode_greeting("me"), encode_datapoint("me", [1])], ids=["greeting", "datapoint"])
+def test_a_sender_that_came_and_went(frames, receive, context):
+    """A greeting or a datapoint makes a sender; when it has gone, the error says so after `sender_timeout`."""
+    receiver, address = receive(300, 0.3)
+    sender = open_socket(context, zmq.PUSH, address, 5, False, "test")
+    sender.setsockopt(zmq.LINGER, 5000)
+    sender.send_multipart(frames)
+    sender.close()
+    with pytest.raises(RuntimeError, match="all senders of .* have vanished, for 0.3 seconds.*last message was from me"):
+        receiver.next() and receiver.next()
+
+
+def test_a_silent_stranger_does_not_replace_a_sender(receive, context):
+    """After the sender has gone, a silent connection gets `start_timeout`; it does not make the receiver wait for ever."""
+    receiver, address = receive(0.5, 0.001)
+    sender = open_socket(context, zmq.PUSH, address, 5, False, "test")
+    sender.send_multipart(encode_greeting("me"))
+    sender.send_multipart(encode_datapoint("me", [1]))
+    assert (0, [1]) == receiver.next()
+    with shake_hands(address):
+        sender.close()
+        with pytest.raises(RuntimeError, match="all senders of .* have vanished, for 0.5 seconds"):
+            receiver.next()

@@ -1,4 +1,4 @@
-"""The bytes between sender and receiver; above all those that no sender would send."""
+"""The bytes between sender and receiver, above all bytes that no sender would send."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ import numpy as np
 import pytest
 
 from tensorpack_lite.dataflow.network.wire import (
+    MAX_FRAME_BYTES,
+    MAX_VALUES,
     VERSION,
     VersionError,
     WireError,
     decode,
     encode_datapoint,
     encode_error,
+    encode_greeting,
     encode_pickle,
 )
 
@@ -109,8 +112,24 @@ class TestRoundTrip:
         assert (b"j" * 5000, 3) == (found["jpeg"], found["label"])
 
     def test_long_lists(self):
-        """Above 16 KB msgpack's Python code reads them."""
-        assert [list(range(20000))] == travel([list(range(20000))])
+        """A list may have 16,384 values."""
+        assert [list(range(MAX_VALUES))] == travel([list(range(MAX_VALUES))])
+
+    @pytest.mark.parametrize("size", [MAX_FRAME_BYTES, MAX_FRAME_BYTES + 8, 3 * MAX_FRAME_BYTES - 8])
+    @pytest.mark.parametrize("kind", ["array", "bytes", "pickle"])
+    def test_more_than_a_frame_holds(self, kind, size):
+        """Large arrays, bytes and pickles are cut into frames of 1 MB, and joined again."""
+        value = np.random.RandomState(0).bytes(size)
+        component = np.frombuffer(value, np.float64) if kind == "array" else value
+        frames = (encode_pickle if kind == "pickle" else encode_datapoint)("me", [component, 3])
+        assert max(len(frame) for frame in frames) <= MAX_FRAME_BYTES
+        found, number = decode([bytearray(frame) for frame in frames], kind == "pickle").content
+        assert (value, 3) == (bytes(found), number)
+        assert kind != "array" or (found.flags.writeable and found.flags.aligned)
+
+    def test_a_greeting(self):
+        """A greeting has the sender's name, and nothing else."""
+        assert ("H", "me", None) == decode(encode_greeting("me"))
 
     def test_errors(self):
         """Five texts; what would move the cursor of a terminal is taken out."""
@@ -142,13 +161,23 @@ class TestSender:
 
     def test_a_datapoint_is_a_list_or_a_dict(self):
         """An array alone is neither."""
-        with pytest.raises(TypeError, match="a datapoint is ndarray, wanted a list or a dict"):
+        with pytest.raises(TypeError, match=r"a datapoint is ndarray \(expected a list or a dict"):
             encode_datapoint("me", np.zeros(3))
 
-    def test_too_much_outside_of_arrays(self):
-        """4 MB of list are an array to be."""
-        with pytest.raises(ValueError, match="bytes outside of arrays, wanted 4194304 at most. Make arrays"):
-            encode_datapoint("me", [[1.5] * 500000])
+    @pytest.mark.parametrize(
+        ("component", "message"),
+        [
+            ([1.5] * 500000, r"too much outside of arrays \(expected at most 1048571 bytes, got"),
+            ([1] * (MAX_VALUES + 1), r"too many values: .* \(expected at most 16384 in a list"),
+            (dict.fromkeys(range(2000)), r"too many values: .* 1024 in a dict"),
+            ([[np.float32(1)] * 10000] * 2, r"too many values: .* and 16384 arrays and NumPy scalars in all"),
+        ],
+        ids=["bytes", "list", "dict", "scalars"],
+    )
+    def test_too_much_outside_of_arrays(self, component, message):
+        """The sender refuses what the receiver would refuse, and says what to do."""
+        with pytest.raises(ValueError, match=f"{message}.*Make arrays of its long lists"):
+            encode_datapoint("me", [component])
 
 
 MALFORMED = {
@@ -170,44 +199,57 @@ MALFORMED = {
     "extension too large": data([msgpack.ExtType(2, b"x" * 20000)]),
     "complex too short": data([msgpack.ExtType(3, b"x")]),
     "frame without reference": data([1], b"x"),
-    "reference without frame": data([array("<f8", [1], 1)]),
-    "one frame, two references": data([array("|u1", [1], 1), array("|u1", [1], 1)], b"x"),
-    "reference to the first frame": data([array("|u1", [1], 0)]),
-    "negative reference": data([array("|u1", [1], -1)], b"x"),
-    "reference that is a bool": data([array("|u1", [1], False)]),
-    "too few bytes": data([array("<f8", [100], 1)], b"x" * 8),
-    "too many bytes": data([array("<f8", [1], 1)], b"x" * 16),
-    "odd bytes": data([array("<f8", [1], 1)], b"x" * 9),
-    "shape -1": data([array("|u1", [-1], 1)], b"x" * 8),
-    "shape of texts": data([array("|u1", ["a"], 1)], b"x"),
-    "shape overflows": data([array("|u1", [2**62, 2**62], 1)], b"x"),
-    "shape of 100 axes": data([array("|u1", [1] * 100, 1)], b"x"),
-    "objects": data([array("|O", [1], 1)], b"x" * 8),
-    "objects in a field": data([array([["a", "|O"]], [1], 1)], b"x" * 8),
-    "objects by name": data([array("object", [1], 1)], b"x" * 8),
-    "dtype of a name": data([array("os.system", [1], 1)], b"x" * 8),
-    "dtype of nothing": data([array(None, [1], 1)], b"x" * 8),
-    "dtype without bytes": data([array("|S0", [10**15], 1)], b"x"),
-    "dtype of a huge item": data([array("|V999999999999999", [1], 1)], b"x"),
+    "reference without frame": data([array("<f8", [1], [1, 1])]),
+    "one frame, two references": data([array("|u1", [1], [1, 1]), array("|u1", [1], [1, 1])], b"x"),
+    "reference to the first frame": data([array("|u1", [1], [0, 1])]),
+    "negative reference": data([array("|u1", [1], [-1, 1])], b"x"),
+    "reference that is a bool": data([array("|u1", [1], [False, 1])]),
+    "too few bytes": data([array("<f8", [100], [1, 1])], b"x" * 8),
+    "too many bytes": data([array("<f8", [1], [1, 1])], b"x" * 16),
+    "odd bytes": data([array("<f8", [1], [1, 1])], b"x" * 9),
+    "reference that is not a pair": data([array("|u1", [1], [1])], b"x"),
+    "reference to more frames than came": data([array("|u1", [1], [1, 2])], b"x"),
+    "reference to no frame": data([array("|u1", [0], [1, 0])], b"x"),
+    "reference to a huge number of frames": data([array("|u1", [1], [1, 2**62])], b"x"),
+    "overlapping references": data([array("|u1", [2], [1, 2]), array("|u1", [1], [2, 1])], b"x", b"x"),
+    "shape -1": data([array("|u1", [-1], [1, 1])], b"x" * 8),
+    "shape of texts": data([array("|u1", ["a"], [1, 1])], b"x"),
+    "shape overflows": data([array("|u1", [2**62, 2**62], [1, 1])], b"x"),
+    "shape of 100 axes": data([array("|u1", [1] * 100, [1, 1])], b"x"),
+    "objects": data([array("|O", [1], [1, 1])], b"x" * 8),
+    "objects in a field": data([array([["a", "|O"]], [1], [1, 1])], b"x" * 8),
+    "objects by name": data([array("object", [1], [1, 1])], b"x" * 8),
+    "dtype of a name": data([array("os.system", [1], [1, 1])], b"x" * 8),
+    "dtype of nothing": data([array(None, [1], [1, 1])], b"x" * 8),
+    "dtype without bytes": data([array("|S0", [10**15], [1, 1])], b"x"),
+    "dtype of a huge item": data([array("|V999999999999999", [1], [1, 1])], b"x"),
     "array without parts": data([msgpack.ExtType(1, msgpack.packb([]))]),
     "scalar too short": data([msgpack.ExtType(2, msgpack.packb(["<f8", b"x"], use_bin_type=True))]),
     "error with two texts": [HEAD + b"E" + msgpack.packb(["me", "a", "b"])],
     "error of numbers": [HEAD + b"E" + msgpack.packb(["me", 1, 2, 3, 4])],
     "pickle without bytes": [HEAD + b"P" + msgpack.packb(["me"])],
+    "pickle without frames": [HEAD + b"P" + msgpack.packb(["me", 1, 1])],
+    "greeting with content": [HEAD + b"H" + msgpack.packb(["me", 1])],
+    "greeting with frames": [HEAD + b"H" + msgpack.packb(["me"]), b"x"],
+    "kind of two letters": [HEAD + b"\xc4"],
+    "many nils": data(b"\x92\xa2me\xdd\x00\x0f\x00\x00" + b"\xc0" * 0xF0000),
+    "a dict said to be long": data(b"\x92\xa2me\xdf\xff\xff\xff\xff"),
+    "many small arrays": data([array("|u1", [], b"x")] * (MAX_VALUES + 1)),
     "deep": data(b"\x92\xa2me" + b"\x91" * 10000 + b"\x01"),
-    "deep and long": data(b"\x92\xa2me" + b"\x91" * 3000000 + b"\x01"),
+    "deep and long": data(b"\x92\xa2me" + b"\x91" * 1000000 + b"\x01"),
     "a list said to be long": data(b"\x92\xa2me\xdd\xff\xff\xff\xff"),
     "bytes said to be long": data(b"\x92\xa2me\xc6\xff\xff\xff\xff"),
+    "lists said to be as long as they may be, nested": data(b"\x92\xa2me" + b"\xdc\x40\x00" * 1020),
     "lists said to be long, nested": data(b"\x92\xa2me" + b"\xdd\x00\x00\x3f\x00" * 500),
-    "lists said to be longer, nested": data(b"\x92\xa2me" + b"\xdd\x00\x3f\x00\x00" * 200000),
-    "first frame too large": data(b"\x00" * ((1 << 22) + 1)),
+    "lists said to be longer, nested": data(b"\x92\xa2me" + b"\xdd\x00\x0f\x00\x00" * 200000),
+    "first frame too large": data(b"\x00" * MAX_FRAME_BYTES),
 }
 
 
 class TestStrangers:
     @pytest.mark.parametrize("name", sorted(MALFORMED))
     def test_malformed(self, name):
-        """WireError and nothing else, soon, and without much memory."""
+        """Malformed bytes raise WireError and nothing else, within seconds and with little memory."""
         frames = MALFORMED[name]
         tracemalloc.start()
         try:
@@ -219,26 +261,9 @@ class TestStrangers:
         finally:
             tracemalloc.stop()
 
-    def test_random_damage(self):
-        """A thousand messages with wrong bytes: each is read or refused, nothing else happens."""
-        random = np.random.RandomState(0)
-        good = encode_datapoint(
-            "me", [np.arange(4), {"k": (1.5, None, "text")}, np.float32(1), 1j, np.zeros(600)]
-        )
-        refused = 0
-        for _ in range(1000):
-            frames = [bytearray(frame) for frame in good]
-            for _ in range(random.randint(1, 4)):
-                frames[0][random.randint(5, len(frames[0]))] = random.randint(256)
-            try:
-                decode(frames)
-            except WireError:
-                refused += 1
-        assert 200 < refused < 1000
-
     def test_another_version(self):
         """Is told apart from noise."""
-        with pytest.raises(VersionError, match="a message of version 9, wanted 1"):
+        with pytest.raises(VersionError, match=r"a message of version 9 \(expected 2\)"):
             decode([b"TPL\x09D" + msgpack.packb(["me", [1]])])
 
     def test_pickle_is_not_read(self, tmp_path):
@@ -253,13 +278,13 @@ class TestStrangers:
         assert ("P", None) == (message.kind, message.content)
         assert [] == os.listdir(str(tmp_path))
         with pytest.raises(WireError):  # nor where its bytes are smuggled into the other kinds
-            decode([frames[0].replace(b"TPL\x01P", b"TPL\x01D"), frames[1]])
+            decode([frames[0].replace(HEAD + b"P", HEAD + b"D"), frames[1]])
         assert [] == os.listdir(str(tmp_path))
 
     def test_damaged_pickle(self):
         """Of one who may send pickle."""
         with pytest.raises(WireError, match="a damaged message"):
-            decode([HEAD + b"P" + msgpack.packb(["me"]), b"\x80\x04junk"], allow_pickle=True)
+            decode([HEAD + b"P" + msgpack.packb(["me", 1, 1]), b"\x80\x04junk"], allow_pickle=True)
 
     def test_the_recursion_limit_is_untouched(self):
         """Deep messages leave the interpreter as it was."""

@@ -11,6 +11,7 @@ from fakes.remote import Counting, drain, free_tcp
 from tensorpack_lite.dataflow.remote import (
     send_dataflow_zmq,
 )
+from tensorpack_lite.utils.secret import find_secret
 
 
 @pytest.fixture(params=["tcp", "ipc"])
@@ -57,10 +58,10 @@ def send():
 
         thread = threading.Thread(target=run)
         thread.start()
-        senders.append((flow, thread, address, bind))
+        senders.append((flow, thread, address, bind, find_secret(kwargs.get("secret"), "test")))
         return raised
 
     yield start
-    for flow, thread, address, bind in senders:
+    for flow, thread, address, bind, secret in senders:
         flow.ended = True
-        drain(thread, address, bind)
+        drain(thread, address, bind, secret)

@@ -12,7 +12,6 @@ import pytest
 import zmq
 from fakes.remote import Counting, Failing, receive
 
-from tensorpack_lite.dataflow import remote
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
 from tensorpack_lite.dataflow.remote import (
     RemoteDataZMQ,
@@ -113,12 +112,13 @@ class TestSendersFail:
         wait_for(lambda: raised)
         assert TypeError is type(raised[0])
 
-    def test_an_array_too_large(self, ipc, send, monkeypatch):
-        """zmq would drop the connection, again and again."""
-        monkeypatch.setattr(remote, "MAX_BYTES", 5000)
-        send(ipc, flow=Counting())
-        with pytest.raises(ValueError, match="one array has 8000 bytes, wanted 5000 at most"):
+    def test_a_datapoint_that_is_too_large(self, ipc, send):
+        """A datapoint above `max_bytes` is an error at both ends."""
+        raised = send(ipc, flow=Counting(), max_bytes=5000)
+        with pytest.raises(ValueError, match=r"a datapoint is too large \(expected at most 5000 bytes, got 80"):
             list(RemoteDataZMQ(ipc))
+        wait_for(lambda: raised)
+        assert ValueError is type(raised[0])
 
     def test_an_empty_dataflow(self, ipc, send):
         """Would be a busy loop."""

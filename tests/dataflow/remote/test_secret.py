@@ -1,0 +1,188 @@
+"""A secret that both ends of RemoteDataZMQ know."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+import zmq
+from fakes.remote import Counting, Failing, free_tcp, receive
+from fakes.zmtp import closes, command, frame, greeting, knock, shake_hands
+
+from tensorpack_lite.dataflow.network.curve import Gatekeeper, derive_keys
+from tensorpack_lite.dataflow.network.sockets import open_socket
+from tensorpack_lite.dataflow.network.wire import encode_datapoint
+from tensorpack_lite.dataflow.remote import RemoteDataZMQ, send_dataflow_zmq
+
+SECRET, OTHER = "a secret of the job", "the secret of another job"
+GOOD = encode_datapoint("me", [5])
+
+
+class TestTheRightSecret:
+    @pytest.mark.parametrize("bind", [False, True])
+    def test_datapoints_arrive(self, bind, address, send):
+        """Whichever end binds."""
+        send(address, bind=bind, secret=SECRET)
+        assert [0, 1, 2] == receive(RemoteDataZMQ(address, bind=not bind, secret=SECRET), 3)
+
+    def test_from_a_file_and_from_the_environment(self, ipc, send, tmp_path, monkeypatch):
+        """One end may read it from a file, the other from the environment."""
+        path = tmp_path / "secret"
+        path.write_text(SECRET + "\n")
+        path.chmod(0o600)
+        monkeypatch.setenv("TENSORPACK_LITE_SECRET", SECRET)
+        send(ipc, secret=path)
+        assert [0, 1] == receive(RemoteDataZMQ(ipc), 2)
+
+    def test_in_a_worker(self, ipc, send):
+        """A RemoteDataZMQ with a secret can be pickled."""
+        send(ipc, secret=SECRET)
+        assert [0, 1] == receive(pickle.loads(pickle.dumps(RemoteDataZMQ(ipc, secret=SECRET))), 2)
+
+    def test_the_next_pass(self, address, send):
+        """Passes open and close their sockets with a secret as without."""
+        send(address, secret=SECRET)
+        flow = RemoteDataZMQ(address, secret=SECRET)
+        assert [0, 1] == receive(flow, 2)
+        assert receive(flow, 1)[0] > 1
+
+    def test_an_error_counts_at_once(self, address, send):
+        """The error of a sender that knows the secret is raised."""
+        send(address, flow=Failing(KeyError("label")), secret=SECRET)
+        with pytest.raises(KeyError, match="Failing failed at the sender"):
+            list(RemoteDataZMQ(address, secret=SECRET))
+
+    def test_another_version_is_an_error(self, ipc):
+        """A sender that knows the secret, of another version, ends the iteration."""
+        with zmq.Context() as context:
+            sender = open_socket(context, zmq.PUSH, ipc, 5, False, "test", derive_keys(SECRET, "test"))
+            sender.send(GOOD[0][:3] + b"\x09" + GOOD[0][4:])
+            with pytest.raises(RuntimeError, match="a message of version 9 .expected 2.. Install the same"):
+                list(RemoteDataZMQ(ipc, secret=SECRET))
+            sender.close(0)
+
+
+class TestOtherSecrets:
+    @pytest.mark.parametrize(
+        ("theirs", "ours", "reason"),
+        [
+            (OTHER, SECRET, "has no secret, or another one"),
+            (None, SECRET, "has no secret, or another one"),
+            (SECRET, None, "uses a secret, and this one does not"),
+        ],
+        ids=["another", "none", "only the sender"],
+    )
+    def test_are_refused(self, theirs, ours, reason, address, log_lines):
+        """Nothing arrives; the receiver says why, in a warning and in the error that nobody came."""
+        with zmq.Context() as context:
+            sender = open_socket(context, zmq.PUSH, address, 5, False, "test", theirs and derive_keys(theirs, "test"))
+            sender.send_multipart(GOOD)
+            with pytest.raises(RuntimeError, match=f"no sender came to .* Seen instead: .* {reason}"):
+                list(RemoteDataZMQ(address, start_timeout=1.5, secret=ours))
+            sender.close(0)
+        (line,) = log_lines
+        assert reason in line
+        assert "Pass the same secret to send_dataflow_zmq and RemoteDataZMQ" in line
+
+    @pytest.mark.parametrize(("ours", "theirs"), [(SECRET, None), (None, SECRET)])
+    def test_the_sender_is_told(self, ours, theirs, ipc):
+        """A sender raises when only one end uses a secret, and has given nothing away."""
+        with zmq.Context() as context:
+            receiver = open_socket(context, zmq.PULL, ipc, 5, True, "test", theirs and derive_keys(theirs, "test"))
+            with pytest.raises(RuntimeError, match="send_dataflow_zmq: cannot send to ipc://.*Pass the same secret"):
+                send_dataflow_zmq(Counting(), ipc, secret=ours)
+            assert not receiver.poll(0)
+            receiver.close(0)
+
+    def test_another_key_than_the_senders(self):
+        """Who knows the receiver's public key, but does not own the sender's key, is not admitted."""
+        address, keys = free_tcp(), derive_keys(SECRET, "test")
+        public, private = zmq.curve_keypair()
+        stolen = keys._replace(sender_public=public, sender_secret=private)
+        with zmq.Context() as context:
+            sender = open_socket(context, zmq.PUSH, address, 5, False, "test", stolen)
+            sender.send_multipart(GOOD)
+            with pytest.raises(RuntimeError, match="no sender came to .* has no secret, or another one"):
+                list(RemoteDataZMQ(address, start_timeout=1.5, secret=SECRET))
+            sender.close(0)
+
+    def test_without_a_gatekeeper_nobody_is_admitted(self):
+        """A socket whose gatekeeper is absent admits nobody, the right key included."""
+        address, keys = free_tcp(), derive_keys(SECRET, "test")
+        with zmq.Context() as ours, zmq.Context() as theirs:
+            receiver = open_socket(ours, zmq.PULL, address, 5, True, "test", keys)
+            sender = open_socket(theirs, zmq.PUSH, address, 5, False, "test", keys)
+            sender.send_multipart(GOOD)
+            assert not receiver.poll(1000)
+            receiver.close(0)
+            sender.close(0)
+
+    @pytest.mark.parametrize("version", [b"\x00\x00", b"\x01\x00", b"\x02\x00", b"\x03\x00"])
+    @pytest.mark.parametrize("mechanism", [b"NULL", b"PLAIN", b"CURVE", b"GSSAPI"])
+    def test_older_protocols_and_other_mechanisms(self, version, mechanism):
+        """No older version of ZMQ's protocol and no other mechanism is a way around the secret."""
+        address, keys = free_tcp(), derive_keys(SECRET, "test")
+        with zmq.Context() as context:
+            Gatekeeper(context, keys)
+            receiver = open_socket(context, zmq.PULL, address, 5, True, "test", keys)
+            ready = command(b"READY", b"\x0bSocket-Type\x00\x00\x00\x04PUSH")
+            with knock(address) as stranger:
+                stranger.sendall(greeting(mechanism, version) + ready + frame(GOOD[0]))
+                assert closes(stranger)
+            assert not receiver.poll(0)
+            receiver.close(0)
+
+    def test_a_peer_without_a_handshake_needs_little_memory(self):
+        """A command above 1 MB, before the handshake is complete, ends the connection."""
+        address, keys = free_tcp(), derive_keys(SECRET, "test")
+        with zmq.Context() as context:
+            Gatekeeper(context, keys)
+            receiver = open_socket(context, zmq.PULL, address, 5, True, "test", keys)
+            with knock(address) as stranger:
+                stranger.sendall(greeting(b"CURVE") + b"\x06" + (200 << 20).to_bytes(8, "big"))
+                assert closes(stranger)
+            receiver.close(0)
+
+
+class TestArguments:
+    def test_what_is_refused(self, ipc):
+        """A short secret and other types, at both ends, at once."""
+        with pytest.raises(ValueError, match="RemoteDataZMQ: the secret from the argument is too short"):
+            RemoteDataZMQ(ipc, secret="short")
+        with pytest.raises(TypeError, match="send_dataflow_zmq: the secret has the wrong type"):
+            send_dataflow_zmq(Counting(), ipc, secret=5)
+
+    def test_a_libzmq_without_curve(self, ipc, monkeypatch):
+        """The error says what to install."""
+        monkeypatch.setattr(zmq, "has", lambda name: False)
+        with pytest.raises(ImportError, match="RemoteDataZMQ: a secret needs a libzmq with CURVE, .* Install the wheel"):
+            RemoteDataZMQ(ipc, secret=SECRET)
+
+    def test_none_whatever_the_environment_says(self, ipc, send, monkeypatch):
+        """False turns the secret of the environment off."""
+        monkeypatch.setenv("TENSORPACK_LITE_SECRET", SECRET)
+        send(ipc, secret=False)
+        assert [0, 1] == receive(RemoteDataZMQ(ipc, secret=False), 2)
+
+    def test_keys(self):
+        """Keys depend on the secret and the role only, and do not show in logs."""
+        keys = derive_keys(SECRET, "test")
+        assert keys == derive_keys(SECRET, "test")
+        assert 8 == len({*keys, *derive_keys(OTHER, "test")})
+        assert "Keys(...)" == repr(keys)
+
+
+def test_strangers_change_nothing(send):
+    """Strangers without the secret neither stop the sender's datapoints nor count as dropped messages."""
+    address = free_tcp()
+    flow = RemoteDataZMQ(address, secret=SECRET)
+    strangers = []
+    send(address, secret=SECRET)
+    flow.reset_state()
+    for _, number in flow:
+        strangers.append(shake_hands(address))
+        if number == 20:
+            break
+    for stranger in strangers:
+        stranger.close()
+    assert 0 == flow.dropped

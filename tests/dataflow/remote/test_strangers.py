@@ -1,0 +1,186 @@
+"""What strangers send to a receiver that has no secret."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import threading
+import time
+
+import numpy as np
+import pytest
+from fakes.remote import free_tcp
+from fakes.zmtp import frame, knock, shake_hands
+
+from tensorpack_lite.dataflow.network.wire import (
+    MAX_FRAME_BYTES,
+    encode_datapoint,
+    encode_error,
+    encode_greeting,
+    encode_pickle,
+)
+from tensorpack_lite.dataflow.remote import RemoteDataZMQ
+
+GOOD = encode_datapoint("me", [np.arange(3), 5])
+OTHER_VERSION = [GOOD[0][:3] + b"\x09" + GOOD[0][4:]]
+ERROR = encode_error("host, pid 1", "MapData", ValueError("bad path"), "line 1")
+
+
+class Ran:
+    """Makes a directory when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
+
+
+def test_noise_is_dropped_and_counted(address, raw, log_lines):
+    """Noise is dropped with one warning, which says where it came from; datapoints between the noise arrive."""
+    flow = RemoteDataZMQ(address)
+    flow.reset_state()
+    socket = raw(address)
+    noise = [[b""], [b"x"] * 300, [pickle.dumps([1])], GOOD * 2, [GOOD[0][:-3]], [os.urandom(100000)]]
+    for frames in (*noise, GOOD):
+        socket.send_multipart(frames)
+    iterator = iter(flow)
+    assert 5 == next(iterator)[1]
+    iterator.close()
+    assert len(noise) == flow.dropped
+    assert 1 == len(log_lines)
+    assert "dropped a message from " in log_lines[0]
+    assert "Only send_dataflow_zmq of tensorpack_lite may send to" in log_lines[0]
+
+
+@pytest.mark.parametrize(
+    ("frames", "warning"),
+    [
+        (OTHER_VERSION, "a message of version 9 .expected 2.. Install the same tensorpack_lite"),
+        (ERROR, "an error of MapData at host, pid 1: ValueError: bad path"),
+        (encode_pickle("host, pid 1", [1]), "the sender at host, pid 1 uses format='pickle', this receiver 'msgpack'"),
+    ],
+    ids=["version", "error", "pickle"],
+)
+def test_a_single_message(frames, warning, address, raw, log_lines):
+    """A stranger's message of another version or format, or an error, is dropped with a warning; the iteration continues."""
+    flow = RemoteDataZMQ(address)
+    stranger = raw(address)
+    iterator = iter(flow)
+    for _ in range(3):
+        stranger.send_multipart(frames)
+    waiting = threading.Timer(0.2, lambda: raw(address).send_multipart(GOOD))
+    waiting.start()
+    assert 5 == next(iterator)[1]
+    waiting.join()
+    iterator.close()
+    assert flow.dropped >= 1
+    (line,) = log_lines
+    assert re.search(warning, line)
+
+
+def test_what_was_dropped_is_named_when_nobody_comes(ipc, raw):
+    """The error for an absent sender says what came instead, so that a real sender's error reaches the user."""
+    raw(ipc).send_multipart(ERROR)
+    with pytest.raises(RuntimeError, match="no sender came .* Seen instead: 1 messages were dropped.*ValueError: bad path"):
+        list(RemoteDataZMQ(ipc, start_timeout=0.5))
+
+
+@pytest.mark.parametrize("first", [encode_greeting("me"), GOOD], ids=["greeting", "datapoint"])
+def test_an_error_after_a_valid_message_counts(first, address, raw):
+    """The error of a peer that has greeted, or sent a datapoint, is raised with its type."""
+    sender = raw(address)
+    sender.send_multipart(first)
+    sender.send_multipart(ERROR)
+    with pytest.raises(ValueError, match="MapData failed at the sender .host, pid 1.: bad path"):
+        list(RemoteDataZMQ(address))
+
+
+def test_pickle_does_not_run(address, raw, tmp_path):
+    """Pickle of a stranger is not read."""
+    stranger = raw(address)
+    stranger.send_multipart(encode_pickle("me", [Ran(str(tmp_path / "ran"))]))
+    stranger.send_multipart(GOOD)
+    iterator = iter(RemoteDataZMQ(address))
+    assert 5 == next(iterator)[1]
+    iterator.close()
+    assert not (tmp_path / "ran").exists()
+
+
+def test_who_does_not_speak_zmq():
+    """Port scans and health probes neither stop the receiver nor delay datapoints."""
+    address = free_tcp()
+    flow = RemoteDataZMQ(address)
+    iterator = iter(flow)
+    sent, peers = threading.Event(), []
+
+    def visit():
+        while not sent.is_set():
+            try:
+                for _ in range(20):
+                    knock(address).close()
+                with knock(address) as scanner:
+                    scanner.sendall(b"GET / HTTP/1.0\r\n\r\n" * 100)
+                peers.append(shake_hands(address))
+                peers[0].sendall(frame(GOOD[0]))
+                sent.set()
+            except OSError:
+                time.sleep(0.01)  # the receiver has not bound yet
+
+    visitor = threading.Thread(target=visit)
+    visitor.start()
+    assert 5 == next(iterator)[1]
+    visitor.join()
+    peers[0].close()
+    iterator.close()
+    assert 0 == flow.dropped
+
+
+def test_frames_above_a_megabyte(raw):
+    """ZMQ cuts off who sends a frame above 1 MB, before it has come; others are received."""
+    address = free_tcp()
+    iterator = iter(RemoteDataZMQ(address))
+    stranger, friend = raw(address), raw(address)
+    stranger.send(b"x" * (MAX_FRAME_BYTES + 10000))
+    friend.send_multipart(GOOD)
+    assert 5 == next(iterator)[1]
+    iterator.close()
+
+
+@pytest.mark.parametrize("size", [1, 1000000])
+def test_messages_that_are_too_large(size, ipc, raw):
+    """A message of too many frames, or of too many bytes in all, is dropped."""
+    flow = RemoteDataZMQ(ipc, max_bytes=3000000)
+    stranger = raw(ipc)
+    stranger.send_multipart([b"x" * size] * (20000 if size == 1 else 4))
+    stranger.send_multipart(GOOD)
+    iterator = iter(flow)
+    assert 5 == next(iterator)[1]
+    iterator.close()
+    assert 1 == flow.dropped
+
+
+def test_messages_of_nils_do_not_delay_data(ipc, raw):
+    """A megabyte of nils, ten times, costs less time than a second of the consumer's process."""
+    nils = b"\x92\xa2me\xdd\x00\x0f\x00\x00" + b"\xc0" * 0xF0000
+    flow = RemoteDataZMQ(ipc)
+    stranger = raw(ipc)
+    for _ in range(10):
+        stranger.send(GOOD[0][:5] + nils)
+    stranger.send_multipart(GOOD)
+    began = time.process_time()
+    iterator = iter(flow)
+    assert 5 == next(iterator)[1]
+    iterator.close()
+    assert 10 == flow.dropped
+    assert time.process_time() - began < 1
+
+
+def test_an_open_address_is_warned_of(log_lines):
+    """A receiver that others than this machine can reach says that it has no secret."""
+    address = free_tcp().replace("127.0.0.1", "0.0.0.0")
+    with pytest.raises(RuntimeError, match="no sender came"):
+        list(RemoteDataZMQ(address, start_timeout=0.01))
+    assert "whoever reaches" in log_lines[0]
+    assert "Pass secret= to" in log_lines[0]

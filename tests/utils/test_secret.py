@@ -1,0 +1,76 @@
+"""utils/secret.py: where the secret of a job is found."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tensorpack_lite.utils.secret import SECRET_FILE_VARIABLE, SECRET_VARIABLE, find_secret
+
+LONG = "0123456789abcdef"
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch):
+    """Neither variable is set."""
+    monkeypatch.delenv(SECRET_VARIABLE, raising=False)
+    monkeypatch.delenv(SECRET_FILE_VARIABLE, raising=False)
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A file with the secret that only its owner can read."""
+    path = tmp_path / "secret"
+    path.write_text(f"{LONG}\n")
+    path.chmod(0o600)
+    return path
+
+
+def test_there_is_none(monkeypatch):
+    """Without an argument and variables there is no secret; an empty variable is like none."""
+    assert "" == find_secret(None, "me")
+    monkeypatch.setenv(SECRET_VARIABLE, "")
+    assert "" == find_secret(None, "me")
+
+
+def test_order(file, monkeypatch):
+    """The argument wins over the variable, and the variable over the file; False wins over all."""
+    monkeypatch.setenv(SECRET_FILE_VARIABLE, str(file))
+    assert LONG == find_secret(None, "me")
+    monkeypatch.setenv(SECRET_VARIABLE, "v" * 16)
+    assert "v" * 16 == find_secret(None, "me")
+    assert "a" * 16 == find_secret("a" * 16, "me")
+    assert LONG == find_secret(file, "me")
+    assert "" == find_secret(False, "me")
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o666])
+def test_a_file_that_others_can_read(mode, file):
+    """A file that others can read or write is refused."""
+    file.chmod(mode)
+    with pytest.raises(PermissionError, match=f"me: others can read or write .* got {mode:o}.*chmod 600"):
+        find_secret(file, "me")
+
+
+@pytest.mark.parametrize("short", ["", "a", "x" * 15])
+def test_a_short_secret(short, file, monkeypatch):
+    """A secret of fewer than 16 characters is refused, an empty one included: it would turn protection off unnoticed."""
+    with pytest.raises(ValueError, match=f"from the argument is too short .* got {len(short)}"):
+        find_secret(short, "me")
+    file.write_text(short)
+    with pytest.raises(ValueError, match="too short"):
+        find_secret(file, "me")
+
+
+def test_other_types():
+    """Bytes and True are not secrets."""
+    for wrong in (b"0123456789abcdef", True, 5):
+        with pytest.raises(TypeError, match="me: the secret has the wrong type"):
+            find_secret(wrong, "me")
+
+
+def test_a_missing_file(tmp_path):
+    """A file that does not exist is an error, not an absent secret."""
+    with pytest.raises(FileNotFoundError):
+        find_secret(tmp_path / "none", "me")
