@@ -278,7 +278,9 @@ def _check_format(who: str, format: str | None) -> None:
             f"{who}: format {format!r} is for a custom operation of TensorFlow, which this library does not have. Leave it out."
         )
     if format not in _FORMATS:
-        raise ValueError(f"{who}: the format is unknown (expected None, 'msgpack' or 'pickle', got {format!r}).")
+        raise ValueError(
+            f"{who}: the format is unknown (expected None, 'msgpack' or 'pickle', got {format!r})."
+        )
 
 
 def _encoder(format: str | None, max_bytes: int) -> Callable[[str, Datapoint], list[Any]]:

@@ -73,9 +73,7 @@ class ZMQInput(QueueInput):
 
         Difference from tensorpack: the shapes are unknown.
         """
-        return TFDatasetInput.dataflow_to_dataset(
-            self._receive(), [spec.dtype for spec in input_signature]
-        )
+        return TFDatasetInput.dataflow_to_dataset(self._receive(), [spec.dtype for spec in input_signature])
 
     def _get_callbacks(self) -> list[Callback]:
         # Before QueueInput's own: its thread may wait for a datapoint that does not come.

@@ -31,15 +31,16 @@ def knock(address: str) -> socket.socket:
 
 
 def shake_hands(address: str) -> socket.socket:
-    """Connect as a PUSH socket without a secret does."""
+    """Connect as a PUSH socket without a secret does, and wait for the answer, which may be that the connection is closed."""
     connection = knock(address)
     properties = b"\x0bSocket-Type" + struct.pack(">I", 4) + b"PUSH"
     connection.sendall(greeting() + command(b"READY", properties))
-    answer = b""
-    while b"READY" not in answer:  # whoever sends a message earlier is cut off
-        received = connection.recv(4096)
-        if not received:
-            break
+    answer, received = b"", b"?"
+    while received and b"READY" not in answer:  # whoever sends a message earlier is cut off
+        try:
+            received = connection.recv(4096)
+        except ConnectionResetError:
+            received = b""
         answer += received
     return connection
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tensorpack_lite.utils.secret import SECRET_FILE_VARIABLE, SECRET_VARIABLE, find_secret

@@ -1,8 +1,8 @@
 """
-Datapoints on their way between machines: ZMQ's sockets, and what goes through them.
+Transport of datapoints between machines: ZMQ's sockets, authentication, and the format of messages.
 
-**In:** datapoints of another machine, and what strangers may send instead.
-**Out:** datapoints, errors of the sender, a count of what was refused; never code.
+**In:** datapoints of another machine, and whatever strangers send.
+**Out:** datapoints, errors of the sender, a count of what was dropped; never code unless both ends ask for pickle.
 **Next:** dataflow, whose `remote.py` is what users call.
 """
 

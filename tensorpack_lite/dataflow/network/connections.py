@@ -33,6 +33,7 @@ class Connections:
         monitor: readable when there is something to `look` at.
         open: connections that exist. Strangers count.
         refused: why peers were refused, one sentence for each reason.
+        unfinished: number of connections that ended before ZMQ's handshake was complete.
     """
 
     def __init__(self, socket: zmq.Socket, address: str, has_secret: bool, who: str) -> None:
@@ -40,10 +41,13 @@ class Connections:
         self._socket, self._address, self._has_secret, self._who = socket, address, has_secret, who
         self.open: set[int] = set()
         self.refused: set[str] = set()
+        self.unfinished = 0
         self._proven: set[int] = set()
         name = f"inproc://monitor-{id(self)}"
         events = zmq.EVENT_ACCEPTED | zmq.EVENT_CONNECTED | zmq.EVENT_DISCONNECTED
-        socket.monitor(name, events | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH)
+        for failure in ("NO_DETAIL", "PROTOCOL", "AUTH"):
+            events |= getattr(zmq, f"EVENT_HANDSHAKE_FAILED_{failure}")
+        socket.monitor(name, events)
         self.monitor = socket.context.socket(zmq.PAIR)
         self.monitor.setsockopt(zmq.LINGER, 0)
         # with a limit, libzmq's only thread would wait for this process to look
@@ -94,9 +98,13 @@ class Connections:
             was_sender = value in self.senders
             self.open.discard(value)
             if was_sender:
-                logger.warning(f"{self._who}: a sender of {self._address} has gone, {len(self.senders)} left.")
-        elif event == int(zmq.EVENT_HANDSHAKE_FAILED_AUTH) or value in self._secret_errors():
-            self._refuse()
+                logger.warning(
+                    f"{self._who}: a sender of {self._address} has gone, {len(self.senders)} left."
+                )
+        else:
+            self.unfinished += 1
+            if event == int(zmq.EVENT_HANDSHAKE_FAILED_AUTH) or value in self._secret_errors():
+                self._refuse()
 
     def _secret_errors(self) -> tuple[int, int]:
         zmq = self._zmq

@@ -90,7 +90,9 @@ def secure(socket: zmq.Socket, keys: Keys) -> None:
         socket.setsockopt(zmq.CURVE_SERVER, 1)
         socket.setsockopt(zmq.CURVE_SECRETKEY, keys.receiver_secret)
         socket.setsockopt(zmq.ZAP_DOMAIN, b"tensorpack_lite")
-        socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # otherwise libzmq admits everybody when the gatekeeper is gone
+        socket.setsockopt(
+            zmq.ZAP_ENFORCE_DOMAIN, 1
+        )  # otherwise libzmq admits everybody when the gatekeeper is gone
     else:
         socket.setsockopt(zmq.CURVE_SERVERKEY, keys.receiver_public)
         socket.setsockopt(zmq.CURVE_PUBLICKEY, keys.sender_public)

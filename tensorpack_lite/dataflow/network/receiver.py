@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import builtins
 import time
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ...utils import logger
 from ..base import DataFlowTerminated, Datapoint
@@ -246,6 +246,12 @@ class Receiver:
     def _nobody_is_there(self, limit: float) -> str:
         where = " and ".join(end.address for end in self._ends)
         reasons = sorted(reason for end in self._ends for reason in end.connections.refused)
+        unfinished = sum(end.connections.unfinished for end in self._ends)
+        if unfinished:
+            secret = "another secret" if self._has_secret else "a secret"
+            reasons.append(
+                f"{unfinished} connections ended in ZMQ's handshake, of strangers or of senders with {secret}"
+            )
         if self.dropped:
             reasons.append(f"{self.dropped} messages were dropped, the last one {self._last_dropped}")
         seen = f" Seen instead: {'; '.join(reasons)}." if reasons else ""
@@ -262,13 +268,13 @@ class _Arrived(NamedTuple):
     One message, not read yet.
 
     Attributes:
-        frames: of the message; empty if it was too large.
+        frames: `zmq.Frame`s of the message; empty if it was too large.
         connection: file descriptor of the connection that it came over; -1 if unknown.
         host: address of the peer.
         max_bytes: size that it may have.
     """
 
-    frames: list[zmq.Frame]
+    frames: list[Any]
     connection: int
     host: str
     max_bytes: int
@@ -283,7 +289,9 @@ class _Arrived(NamedTuple):
 class _End:
     """One address: its socket, and the connections to it."""
 
-    def __init__(self, context: zmq.Context, address: str, limits: Limits, bind: bool, keys: Keys | None) -> None:
+    def __init__(
+        self, context: zmq.Context, address: str, limits: Limits, bind: bool, keys: Keys | None
+    ) -> None:
         self._zmq = zmq = load_zmq()
         self.address = address
         self._max_bytes = limits.max_bytes

@@ -167,7 +167,7 @@ def decode(frames: list[Any], allow_pickle: bool = False) -> Message:
         name, *content = reader.unpack(head[5:])
         sender = _clean(name)[:_MAX_NAME]
         if kind == "H":
-            message = Message(kind, sender, _greeting(*content))
+            message = Message(kind, sender, _nothing(content))
         elif kind == "D":
             message = Message(kind, sender, _datapoint(*content))
         elif kind == "E":
@@ -308,7 +308,11 @@ class _Reader(_Counter):
     def join(self, place: Any) -> Any:
         """Give the content of some frames; each can be used once. A single frame is not copied."""
         first, count = place
-        if type(first) is not int or type(count) is not int or not 1 <= first < first + count <= len(self._frames):
+        if (
+            type(first) is not int
+            or type(count) is not int
+            or not 1 <= first < first + count <= len(self._frames)
+        ):
             raise WireError(f"a reference to frames {place!r:.40} of {len(self._frames)}")
         numbers = set(range(first, first + count))
         if not numbers <= self._unused:
@@ -361,8 +365,10 @@ def _unpack(body: memoryview, extension: Any) -> Any:
     )
 
 
-def _greeting() -> None:
-    """Take no content."""
+def _nothing(content: list[Any]) -> Any:
+    if content:
+        raise WireError("a greeting with content")
+    return None
 
 
 def _datapoint(datapoint: Any) -> Any:

@@ -18,7 +18,15 @@ from tensorpack_lite.dataflow.network.wire import (
 from tensorpack_lite.utils.serialize import MsgpackSerializer
 
 RECORD = np.ones(3, [("a", "<f4"), ("b", "<i2", (2,))])
-DATAPOINT = [np.arange(4), {"k": (1.5, None, "text", 3)}, np.float32(1), 1j, np.zeros(600), b"j" * 5000, RECORD]
+DATAPOINT = [
+    np.arange(4),
+    {"k": (1.5, None, "text", 3)},
+    np.float32(1),
+    1j,
+    np.zeros(600),
+    b"j" * 5000,
+    RECORD,
+]
 MESSAGES = {
     "datapoint": encode_datapoint("me", DATAPOINT),
     "error": encode_error("me", "MapData", ValueError("wrong"), "line 1\nline 2"),

@@ -52,7 +52,9 @@ def test_a_silent_connection_does_not_hide_that_nobody_sends(receive):
             receiver.next()
 
 
-@pytest.mark.parametrize("frames", [encode_greeting("me"), encode_datapoint("me", [1])], ids=["greeting", "datapoint"])
+@pytest.mark.parametrize(
+    "frames", [encode_greeting("me"), encode_datapoint("me", [1])], ids=["greeting", "datapoint"]
+)
 def test_a_sender_that_came_and_went(frames, receive, context):
     """A greeting or a datapoint makes a sender; when it has gone, the error says so after `sender_timeout`."""
     receiver, address = receive(300, 0.3)
@@ -60,7 +62,9 @@ def test_a_sender_that_came_and_went(frames, receive, context):
     sender.setsockopt(zmq.LINGER, 5000)
     sender.send_multipart(frames)
     sender.close()
-    with pytest.raises(RuntimeError, match="all senders of .* have vanished, for 0.3 seconds.*last message was from me"):
+    with pytest.raises(
+        RuntimeError, match="all senders of .* have vanished, for 0.3 seconds.*last message was from me"
+    ):
         receiver.next() and receiver.next()
 
 

@@ -63,33 +63,39 @@ class TestTheRightSecret:
 
 
 class TestOtherSecrets:
-    @pytest.mark.parametrize(
-        ("theirs", "ours", "reason"),
-        [
-            (OTHER, SECRET, "has no secret, or another one"),
-            (None, SECRET, "has no secret, or another one"),
-            (SECRET, None, "uses a secret, and this one does not"),
-        ],
-        ids=["another", "none", "only the sender"],
-    )
-    def test_are_refused(self, theirs, ours, reason, address, log_lines):
-        """Nothing arrives; the receiver says why, in a warning and in the error that nobody came."""
+    @pytest.mark.parametrize(("theirs", "ours"), [(OTHER, SECRET), (None, SECRET), (SECRET, None)])
+    def test_are_refused(self, theirs, ours, address):
+        """Nothing arrives; the error that nobody came says that connections ended in the handshake."""
         with zmq.Context() as context:
-            sender = open_socket(context, zmq.PUSH, address, 5, False, "test", theirs and derive_keys(theirs, "test"))
+            sender = open_socket(
+                context, zmq.PUSH, address, 5, False, "test", theirs and derive_keys(theirs, "test")
+            )
             sender.send_multipart(GOOD)
-            with pytest.raises(RuntimeError, match=f"no sender came to .* Seen instead: .* {reason}"):
+            with pytest.raises(RuntimeError, match="Seen instead: .* ended in ZMQ's handshake, .* secret"):
                 list(RemoteDataZMQ(address, start_timeout=1.5, secret=ours))
             sender.close(0)
+
+    def test_the_receiver_warns(self, ipc, log_lines):
+        """The receiver of a sender with another secret says so, once, when it happens."""
+        with zmq.Context() as context:
+            sender = open_socket(context, zmq.PUSH, ipc, 5, False, "test", derive_keys(OTHER, "test"))
+            with pytest.raises(RuntimeError, match="Seen instead: .* has no secret, or another one"):
+                list(RemoteDataZMQ(ipc, start_timeout=1, secret=SECRET))
+            sender.close(0)
         (line,) = log_lines
-        assert reason in line
+        assert "refused a connection: the other end" in line
         assert "Pass the same secret to send_dataflow_zmq and RemoteDataZMQ" in line
 
     @pytest.mark.parametrize(("ours", "theirs"), [(SECRET, None), (None, SECRET)])
     def test_the_sender_is_told(self, ours, theirs, ipc):
         """A sender raises when only one end uses a secret, and has given nothing away."""
         with zmq.Context() as context:
-            receiver = open_socket(context, zmq.PULL, ipc, 5, True, "test", theirs and derive_keys(theirs, "test"))
-            with pytest.raises(RuntimeError, match="send_dataflow_zmq: cannot send to ipc://.*Pass the same secret"):
+            receiver = open_socket(
+                context, zmq.PULL, ipc, 5, True, "test", theirs and derive_keys(theirs, "test")
+            )
+            with pytest.raises(
+                RuntimeError, match="send_dataflow_zmq: cannot send to ipc://.*Pass the same secret"
+            ):
                 send_dataflow_zmq(Counting(), ipc, secret=ours)
             assert not receiver.poll(0)
             receiver.close(0)
@@ -155,7 +161,9 @@ class TestArguments:
     def test_a_libzmq_without_curve(self, ipc, monkeypatch):
         """The error says what to install."""
         monkeypatch.setattr(zmq, "has", lambda name: False)
-        with pytest.raises(ImportError, match="RemoteDataZMQ: a secret needs a libzmq with CURVE, .* Install the wheel"):
+        with pytest.raises(
+            ImportError, match="RemoteDataZMQ: a secret needs a libzmq with CURVE, .* Install the wheel"
+        ):
             RemoteDataZMQ(ipc, secret=SECRET)
 
     def test_none_whatever_the_environment_says(self, ipc, send, monkeypatch):

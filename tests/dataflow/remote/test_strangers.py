@@ -59,7 +59,10 @@ def test_noise_is_dropped_and_counted(address, raw, log_lines):
     [
         (OTHER_VERSION, "a message of version 9 .expected 2.. Install the same tensorpack_lite"),
         (ERROR, "an error of MapData at host, pid 1: ValueError: bad path"),
-        (encode_pickle("host, pid 1", [1]), "the sender at host, pid 1 uses format='pickle', this receiver 'msgpack'"),
+        (
+            encode_pickle("host, pid 1", [1]),
+            "the sender at host, pid 1 uses format='pickle', this receiver 'msgpack'",
+        ),
     ],
     ids=["version", "error", "pickle"],
 )
@@ -83,7 +86,9 @@ def test_a_single_message(frames, warning, address, raw, log_lines):
 def test_what_was_dropped_is_named_when_nobody_comes(ipc, raw):
     """The error for an absent sender says what came instead, so that a real sender's error reaches the user."""
     raw(ipc).send_multipart(ERROR)
-    with pytest.raises(RuntimeError, match="no sender came .* Seen instead: 1 messages were dropped.*ValueError: bad path"):
+    with pytest.raises(
+        RuntimeError, match="no sender came .* Seen instead: 1 messages were dropped.*ValueError: bad path"
+    ):
         list(RemoteDataZMQ(ipc, start_timeout=0.5))
 
 
