@@ -93,7 +93,7 @@ def send_dataflow_zmq(
     sender = _Sender(addr, hwm, bind, keys)
     try:
         sender.open()
-        sender.send(encode_greeting(name))
+        sender.greet(encode_greeting(name))
         df.reset_state()
         for datapoint in _with_log(_for_ever(df), addr):
             sender.send(encode(name, datapoint))
@@ -170,7 +170,7 @@ class RemoteDataZMQ(DataFlow):
     Difference from tensorpack: a sender that fails or vanishes is an error here. The default format is msgpack instead of pickle.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (tensorpack's, and what keeps strangers out)
         self,
         addr1: str,
         addr2: str | None = None,
@@ -332,17 +332,30 @@ class _Sender:
         self._context = zmq.Context()
         self._socket = new_socket(self._context, zmq.PUSH, hwm, keys)
         self._connections = Connections(self._socket, address, keys is not None, "send_dataflow_zmq")
+        self._greeting: list[Any] | None = None
 
     def open(self) -> None:
         attach(self._socket, self._address, self._bind, "send_dataflow_zmq")
         self._file.remember()
+
+    def greet(self, frames: list[Any]) -> None:
+        """Send a greeting, now or, if there is no receiver yet, before the next message."""
+        self._greeting = frames
+        if self._socket.poll(0, self._zmq.POLLOUT):
+            self._send_greeting()
 
     def send(self, frames: list[Any]) -> None:
         """Send a message as soon as the receiver takes it; raise RuntimeError if the receiver refuses this sender."""
         self._look()
         while not self._socket.poll(_LOOK_MS, self._zmq.POLLOUT):
             self._look()
+        self._send_greeting()
         self._socket.send_multipart(frames)
+
+    def _send_greeting(self) -> None:
+        if self._greeting is not None:
+            self._socket.send_multipart(self._greeting)
+            self._greeting = None
 
     def _look(self) -> None:
         self._connections.look()
@@ -360,6 +373,7 @@ class _Sender:
         self._socket.setsockopt(zmq.SNDTIMEO, _LINGER_MS)
         self.linger()
         try:
+            self._send_greeting()
             self._socket.send_multipart(frames)
         except zmq.ZMQError as error:
             logger.error(f"send_dataflow_zmq: the receiver could not be told of the error: {error}")

@@ -311,7 +311,7 @@ class _End:
         zmq = self._zmq
         frame = self.socket.recv(zmq.NOBLOCK, copy=False)
         connection, host = _origin(frame)
-        frames: list[zmq.Frame] = []
+        frames: list[Any] = []
         size, fits = 0, True
         while True:
             size += len(frame)
@@ -330,7 +330,7 @@ class _End:
         self._file.remove()
 
 
-def _origin(frame: zmq.Frame) -> tuple[int, str]:
+def _origin(frame: Any) -> tuple[int, str]:
     """Return the file descriptor of the connection that a frame came over, and the peer's address."""
     zmq = load_zmq()
     try:

@@ -63,6 +63,7 @@ class TestTheRightSecret:
 
 
 class TestOtherSecrets:
+    @pytest.mark.slow
     @pytest.mark.parametrize(("theirs", "ours"), [(OTHER, SECRET), (None, SECRET), (SECRET, None)])
     def test_are_refused(self, theirs, ours, address):
         """Nothing arrives; the error that nobody came says that connections ended in the handshake."""
@@ -72,7 +73,7 @@ class TestOtherSecrets:
             )
             sender.send_multipart(GOOD)
             with pytest.raises(RuntimeError, match="Seen instead: .* ended in ZMQ's handshake, .* secret"):
-                list(RemoteDataZMQ(address, start_timeout=1.5, secret=ours))
+                list(RemoteDataZMQ(address, start_timeout=1.0, secret=ours))
             sender.close(0)
 
     def test_the_receiver_warns(self, ipc, log_lines):
@@ -100,6 +101,7 @@ class TestOtherSecrets:
             assert not receiver.poll(0)
             receiver.close(0)
 
+    @pytest.mark.slow
     def test_another_key_than_the_senders(self):
         """Who knows the receiver's public key, but does not own the sender's key, is not admitted."""
         address, keys = free_tcp(), derive_keys(SECRET, "test")
@@ -109,7 +111,7 @@ class TestOtherSecrets:
             sender = open_socket(context, zmq.PUSH, address, 5, False, "test", stolen)
             sender.send_multipart(GOOD)
             with pytest.raises(RuntimeError, match="no sender came to .* has no secret, or another one"):
-                list(RemoteDataZMQ(address, start_timeout=1.5, secret=SECRET))
+                list(RemoteDataZMQ(address, start_timeout=1.0, secret=SECRET))
             sender.close(0)
 
     def test_without_a_gatekeeper_nobody_is_admitted(self):
