@@ -19,6 +19,6 @@ def load_zmq() -> Any:
     Raises:
         ImportError: it is not installed; with the command that installs it.
     """
-    for module in ("zmq.utils.monitor", "zmq.utils.z85"):  # which `import zmq` leaves out
-        load_optional(module, "Data of other machines")
+    load_optional("zmq.utils.monitor", "Data of other machines")  # `import zmq` leaves out these two
+    load_optional("zmq.utils.z85", "Data of other machines")
     return load_optional("zmq", "Data of other machines")
