@@ -69,14 +69,20 @@ def test_noise_is_dropped_and_counted(address, raw, log_lines):
 def test_a_single_message(frames, warning, address, raw, log_lines):
     """A stranger's message of another version or format, or an error, is dropped with a warning; the iteration continues."""
     flow = RemoteDataZMQ(address)
-    stranger = raw(address)
-    iterator = iter(flow)
+    stranger, friend = raw(address), raw(address)
     for _ in range(3):
         stranger.send_multipart(frames)
-    waiting = threading.Timer(0.2, lambda: raw(address).send_multipart(GOOD))
-    waiting.start()
+
+    def send_after_the_warning():
+        while not log_lines:
+            time.sleep(0.005)
+        friend.send_multipart(GOOD)
+
+    sender = threading.Thread(target=send_after_the_warning, daemon=True)
+    sender.start()
+    iterator = iter(flow)
     assert 5 == next(iterator)[1]
-    waiting.join()
+    sender.join()
     iterator.close()
     assert flow.dropped >= 1
     (line,) = log_lines
