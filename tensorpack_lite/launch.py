@@ -2,7 +2,7 @@
 Start the ranks of a training on this machine: `python -m tensorpack_lite.launch -n K script.py ...`.
 
 Each rank runs the script with Python, in a session of its own, with `TF_CONFIG` set for CollectiveTrainer, and `HOROVOD_...` for
-HorovodTrainer; Horovod's ranks find each other here. All get a new secret, by which they authenticate each other. `--isolate` puts them into a private network. What ranks write is shown line by line behind
+HorovodTrainer; Horovod's ranks find each other here. All get a new secret, by which they authenticate each other unless the user has set one. `--isolate` puts them into a private network. What ranks write is shown line by line behind
 their number. When one fails all are ended, and the error of the first one that failed is shown last; its exit code is the launcher's. Ctrl-C and SIGTERM go to all ranks. However the launcher ends, no rank
 outlives it.
 """
@@ -24,8 +24,8 @@ from typing import IO, Any, Deque, Sequence
 from .utils.cluster import free_ports
 from .utils.concurrency import enable_death_signal
 from .utils.loopback import enter_private_network
-from .utils.rank_auth import SECRET_VARIABLE, make_secret
 from .utils.rendezvous import RendezvousServer
+from .utils.secret import JOB_SECRET_VARIABLE, make_secret
 
 __all__ = ["main"]
 
@@ -140,7 +140,7 @@ class _Launch:
             **_HOROVOD_DEFAULTS,
             **os.environ,
             **more,
-            SECRET_VARIABLE: self._secret,
+            JOB_SECRET_VARIABLE: self._secret,
             "PYTHONUNBUFFERED": "1",
         }
         path = os.path.join(self._log_dir, f"rank-{rank}.log") if self._log_dir else None

@@ -16,9 +16,10 @@ from ..tfutils.gradproc import GradVars
 from ..tfutils.sesscreate import NewSessionCreator
 from ..utils import logger
 from ..utils.cluster import free_ports, given_watch_address, parse_address
-from ..utils.rank_auth import Credentials, find_secret, make_secret
+from ..utils.rank_auth import Credentials
 from ..utils.ranks import RankChannel, RankError
 from ..utils.rendezvous import RendezvousStore
+from ..utils.secret import find_job_secret, make_secret
 from .rank_trainer import RankTrainer
 
 __all__ = ["HorovodTrainer"]
@@ -183,7 +184,7 @@ def _find_meeting(rank: int, time_limit: float) -> _Meeting | None:
     if not host or not port.isdecimal():
         return None if given is None else (given, Credentials.from_environment())
     store = RendezvousStore(host, int(port), _SCOPE)
-    secret = "" if find_secret() else make_secret()
+    secret = "" if find_job_secret() else make_secret()
     try:
         announced = store.get(_KEY) if rank == 0 else store.wait(_KEY, time_limit)
         # What is there already is of an earlier training. It stays, because the others may have seen it.
@@ -202,7 +203,7 @@ def _find_meeting(rank: int, time_limit: float) -> _Meeting | None:
 def _hear_meeting(hvd: Any) -> _Meeting:
     """Hear from rank 0, through Horovod itself, where ranks meet: for mpirun, which has no store."""
     host = "127.0.0.1" if hvd.size() == hvd.local_size() else socket.gethostname()
-    text = _announce(given_watch_address(), host, "" if find_secret() else make_secret())
+    text = _announce(given_watch_address(), host, "" if find_job_secret() else make_secret())
     config = tf.ConfigProto(device_count={"GPU": 0})
     with tf.Graph().as_default(), tf.Session(config=config) as session:
         mine = tf.constant(list(text.ljust(_LONGEST_ANNOUNCEMENT).encode("utf-8")), tf.uint8)
@@ -218,7 +219,7 @@ def _announce(given: tuple[str, int] | None, host: str, secret: str) -> str:
 
 def _read_announcement(text: str) -> _Meeting:
     address, _, secret = text.strip().partition(" ")
-    return parse_address(address), Credentials(find_secret() or secret)
+    return parse_address(address), Credentials(find_job_secret() or secret)
 
 
 def _own_host_towards(host: str, port: int) -> str:

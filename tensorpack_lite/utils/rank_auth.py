@@ -16,34 +16,23 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import secrets
 import socket
-import stat
 import time
 from typing import Iterable
 
 from .loopback import is_loopback
 from .rank_messages import Lines
+from .secret import SECRET_FILE_VARIABLE, SECRET_VARIABLE, find_job_secret
 
 __all__ = [
     "GREETING_SECONDS",
     "MAX_GREETING_BYTES",
-    "SECRET_FILE_VARIABLE",
-    "SECRET_VARIABLE",
     "AuthenticationError",
     "Credentials",
     "Stranger",
     "authenticate",
-    "find_secret",
-    "make_secret",
 ]
-
-SECRET_VARIABLE = "TENSORPACK_LITE_SECRET"
-"""Environment variable with the job's secret, the same on all ranks."""
-
-SECRET_FILE_VARIABLE = "TENSORPACK_LITE_SECRET_FILE"
-"""Environment variable with the path of a file that holds the secret and that only its owner can read."""
 
 GREETING_SECONDS = 10.0
 """Time limit of a greeting."""
@@ -52,51 +41,12 @@ MAX_GREETING_BYTES = 4096
 """Longest line that is read from a peer that has not proven anything."""
 
 _PROTOCOL = b"tensorpack_lite ranks 2"
-_SHORTEST_SECRET = 16
 _CHALLENGE_BYTES = 32
 _RESOLVE_SECONDS = 5.0
 
 
 class AuthenticationError(ConnectionError):
     """A peer did not prove that it knows the secret."""
-
-
-def make_secret() -> str:
-    """Return a new random secret."""
-    return secrets.token_hex(32)
-
-
-def find_secret() -> str:
-    """
-    Return the secret from `$TENSORPACK_LITE_SECRET`, else from the file `$TENSORPACK_LITE_SECRET_FILE`, else an empty string.
-
-    Raises:
-        OSError: the file cannot be read, or others than its owner can read or write it.
-        ValueError: the secret is shorter than 16 characters.
-    """
-    secret, source = os.environ.get(SECRET_VARIABLE, ""), SECRET_VARIABLE
-    path = os.environ.get(SECRET_FILE_VARIABLE)
-    if not secret and path:
-        secret, source = _read_secret(path), path
-    elif not secret:
-        return ""
-    if len(secret) < _SHORTEST_SECRET:
-        raise ValueError(
-            f"{source}: expected a secret of at least {_SHORTEST_SECRET} characters, got {len(secret)}. "
-            "Make one with: openssl rand -hex 32"
-        )
-    return secret
-
-
-def _read_secret(path: str) -> str:
-    with open(path, encoding="utf-8") as file:
-        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-        if mode & 0o077:
-            raise PermissionError(
-                f"{SECRET_FILE_VARIABLE}: {path} can be read or written by others (expected mode 600, got {mode:o}). "
-                f"Run: chmod 600 {path}"
-            )
-        return file.read(MAX_GREETING_BYTES).strip()
 
 
 class Credentials:
@@ -119,8 +69,8 @@ class Credentials:
 
     @staticmethod
     def from_environment(hosts: Iterable[str] = ()) -> Credentials:
-        """Return credentials with the secret of the environment; raises what `find_secret` raises."""
-        return Credentials(find_secret(), hosts)
+        """Return credentials with the secret of the environment; raises what `find_job_secret` raises."""
+        return Credentials(find_job_secret(), hosts)
 
     def describe(self) -> str:
         """Return a sentence that says from where peers are accepted."""

@@ -45,7 +45,7 @@ class RankChannel:
             Called in a thread, several times a second.
         on_hang: called with the sentence when the main thread does not end by itself after a failure. Default: write the
             sentence to stderr and end the process with code 1.
-        credentials: what lets a peer in. Default: the secret of the environment, see `rank_auth.find_secret`.
+        credentials: what lets a peer in. Default: the secret of the environment, see `secret.find_job_secret`.
 
     Attributes:
         failure: the sentence, or None as long as all is well.

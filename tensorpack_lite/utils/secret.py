@@ -7,16 +7,27 @@ The same string has to reach every process: as an argument, in an environment va
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 from typing import Any
 
-__all__ = ["SECRET_FILE_VARIABLE", "SECRET_VARIABLE", "find_secret"]
+__all__ = [
+    "JOB_SECRET_VARIABLE",
+    "SECRET_FILE_VARIABLE",
+    "SECRET_VARIABLE",
+    "find_job_secret",
+    "find_secret",
+    "make_secret",
+]
 
 SECRET_VARIABLE = "TENSORPACK_LITE_SECRET"
 """Environment variable with the secret."""
 
 SECRET_FILE_VARIABLE = "TENSORPACK_LITE_SECRET_FILE"
 """Environment variable with the path of a file that holds the secret and that only its owner can read."""
+
+JOB_SECRET_VARIABLE = "TENSORPACK_RANKS_SECRET"
+"""Environment variable with the secret that the launcher makes for its ranks if the user has set none."""
 
 _SHORTEST = 16  # characters; whoever records a connection can guess shorter ones in peace
 _LONGEST = 4096  # characters of a file that are read
@@ -46,6 +57,24 @@ def find_secret(given: Any, who: str) -> str:
             "Make one with: openssl rand -hex 32"
         )
     return secret
+
+
+def find_job_secret() -> str:
+    """
+    Return the secret by which the ranks of a job recognize each other: the user's, see `find_secret`, or else the launcher's.
+
+    Returns:
+        The secret, or an empty string if there is none.
+
+    Raises:
+        ValueError, OSError: as `find_secret`.
+    """
+    return find_secret(None, "ranks") or os.environ.get(JOB_SECRET_VARIABLE, "")
+
+
+def make_secret() -> str:
+    """Return a new random secret."""
+    return secrets.token_hex(32)
 
 
 def _look_up(given: Any, who: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""utils/rank_auth.py: where the secret comes from, and who may connect without one. See test_rank_strangers.py for the greeting."""
+"""utils/rank_auth.py: who may connect without a secret. See test_rank_strangers.py for the greeting."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import pytest
 
 from tensorpack_lite.utils import rank_auth
-from tensorpack_lite.utils.rank_auth import Credentials, find_secret, make_secret
+from tensorpack_lite.utils.rank_auth import Credentials
 
 LONG = "0123456789abcdef"
 
@@ -17,59 +17,6 @@ def no_secret(monkeypatch):
     """The environment has no secret."""
     for name in ("TENSORPACK_LITE_SECRET", "TENSORPACK_LITE_SECRET_FILE"):
         monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def file(tmp_path, monkeypatch):
-    """A file with a secret, which the environment names."""
-    path = tmp_path / "secret"
-    path.write_text(LONG + "\n")
-    path.chmod(0o600)
-    monkeypatch.setenv("TENSORPACK_LITE_SECRET_FILE", str(path))
-    return path
-
-
-class TestSecret:
-    def test_none(self):
-        """Without variables the secret is empty."""
-        assert "" == find_secret()
-
-    def test_of_the_environment(self, file, monkeypatch):
-        """The variable wins over the file."""
-        monkeypatch.setenv("TENSORPACK_LITE_SECRET", "another secret of mine")
-        assert "another secret of mine" == find_secret()
-
-    def test_of_a_file(self, file):
-        """The secret is what the file holds, without the end of its line."""
-        assert LONG == find_secret()
-
-    @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620])
-    def test_a_file_that_others_can_open(self, file, mode):
-        """A file that others can read or write is refused with its mode and the command that mends it."""
-        file.chmod(mode)
-        with pytest.raises(
-            PermissionError, match=rf"expected mode 600, got {mode:o}\). Run: chmod 600 .*secret"
-        ):
-            find_secret()
-
-    def test_no_file(self, file):
-        """A missing file is an error that names it."""
-        file.unlink()
-        with pytest.raises(FileNotFoundError, match="secret"):
-            find_secret()
-
-    def test_a_short_secret(self, file, monkeypatch):
-        """A secret that could be guessed is refused, and the error does not show it."""
-        file.write_text("swordfish")
-        with pytest.raises(ValueError, match="at least 16 characters, got 9") as caught:
-            find_secret()
-        assert "swordfish" not in str(caught.value)
-
-    def test_a_new_one(self):
-        """Each new secret is another one, and long enough."""
-        first, second = make_secret(), make_secret()
-        assert first != second
-        assert 64 == len(first)
 
 
 class TestAddresses:

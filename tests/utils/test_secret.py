@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from tensorpack_lite.utils.secret import SECRET_FILE_VARIABLE, SECRET_VARIABLE, find_secret
+from tensorpack_lite.utils.secret import (
+    JOB_SECRET_VARIABLE,
+    SECRET_FILE_VARIABLE,
+    SECRET_VARIABLE,
+    find_job_secret,
+    find_secret,
+    make_secret,
+)
 
 LONG = "0123456789abcdef"
 
 
 @pytest.fixture(autouse=True)
 def no_environment(monkeypatch):
-    """Neither variable is set."""
-    monkeypatch.delenv(SECRET_VARIABLE, raising=False)
-    monkeypatch.delenv(SECRET_FILE_VARIABLE, raising=False)
+    """None of the variables is set."""
+    for name in (SECRET_VARIABLE, SECRET_FILE_VARIABLE, JOB_SECRET_VARIABLE):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
@@ -72,3 +79,20 @@ def test_a_missing_file(tmp_path):
     """A file that does not exist is an error, not an absent secret."""
     with pytest.raises(FileNotFoundError):
         find_secret(tmp_path / "none", "me")
+
+
+def test_the_secret_of_a_job(monkeypatch):
+    """Ranks use the secret of the user, and the one that the launcher made only if there is none; senders of data never do."""
+    assert "" == find_job_secret()
+    monkeypatch.setenv(JOB_SECRET_VARIABLE, "made by the launcher")
+    assert "made by the launcher" == find_job_secret()
+    assert "" == find_secret(None, "me")
+    monkeypatch.setenv(SECRET_VARIABLE, "set by the user!")
+    assert "set by the user!" == find_job_secret()
+
+
+def test_a_new_secret():
+    """Each new secret is another one, and long enough."""
+    first, second = make_secret(), make_secret()
+    assert first != second
+    assert 64 == len(first)
