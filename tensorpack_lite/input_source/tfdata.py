@@ -174,6 +174,9 @@ class _DatasetCallback(Callback):
         self._source._stop_reading()
 
 
+_STOPPED = StopIteration()  # the answer of a reader that was stopped
+
+
 class _Reader(Iterator[Any]):
     """
     An iterator whose items are read in a thread of its own, each when it is asked for.
@@ -193,12 +196,15 @@ class _Reader(Iterator[Any]):
         self._requests.put(True)
         item, error = self._answers.get()
         self._is_asked = False
+        if error is _STOPPED:
+            self._answers.put((None, _STOPPED))  # for the next request
+            raise StopIteration
         if error is not None:
             raise error
         return item
 
     def stop(self) -> None:
-        """Let the thread end when it has read the present item."""
+        """Let the thread end when it has read the present item; the items end there. TensorFlow may still ask for one."""
         self._requests.put(False)
 
     def interrupt(self) -> None:
@@ -212,6 +218,7 @@ class _Reader(Iterator[Any]):
                 self._answers.put((next(items), None))
             except BaseException as error:  # noqa: BLE001 (raised where the item was asked for)
                 self._answers.put((None, error))
+        self._answers.put((None, _STOPPED))
 
 
 def _from_generator(generate: Any, signature: Sequence[Any]) -> Any:

@@ -11,6 +11,7 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.base import DataFlowTerminated
 from tensorpack_lite.dataflow.raw import DataFromList
 from tensorpack_lite.input_source.tfdata import TFDatasetInput
+from tensorpack_lite.loop.group import Callbacks
 
 SIGNATURE = [TensorSpec([None], tf.float32, "x")]
 PAIR = [TensorSpec([], tf.int64, "a"), TensorSpec([], tf.float32, "b")]
@@ -181,3 +182,18 @@ class TestDataFlow:
 
         assert 1 == flow.resets
         np.testing.assert_array_equal([1, 1], sess.run(element))
+
+
+def test_requests_after_the_end_of_training():
+    """TensorFlow may prefetch from a DataFlow after `after_train`; its data ends there, so closing the session does not wait."""
+    source = TFDatasetInput(Numbers(1000))
+    callbacks = Callbacks(source.setup(SIGNATURE))
+    tensors = source.get_input_tensors()
+    callbacks.setup_graph(None)
+    with tf.Session() as session:
+        callbacks.before_train()
+        session.run(tensors)
+        callbacks.after_train()
+        with pytest.raises(tf.errors.OutOfRangeError):
+            for _ in range(1000):
+                session.run(tensors)
