@@ -1,4 +1,4 @@
-"""Sphinx: pages in Markdown, the reference from docstrings; built with `tox -e docs`, where every warning is an error."""
+"""Sphinx configuration: pages in Markdown, the reference from docstrings. `tox -e docs` builds them; a warning is an error."""
 
 import os
 import re
@@ -16,11 +16,28 @@ release = re.search(
 ).group(1)
 
 sys.path.insert(0, str(ROOT / "docs" / "ext"))
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "names_table", "differences_table"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "names_table",
+    "differences_table",
+    "summary_table",
+]
 exclude_patterns = ["_build"]
-smartquotes = False  # code in reasons and tables stays code
-html_theme = "alabaster"
-html_theme_options = {"description": "Training of TensorFlow graphs", "fixed_sidebar": True}
+smartquotes = False  # quotes inside code in tables stay as they are
+html_theme = "furo"
+html_title = f"tensorpack_lite {release}"
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
+copybutton_prompt_text = ">>> |\\.\\.\\. |\\$ "
+copybutton_prompt_is_regexp = True
+pygments_style = "friendly"
+pygments_dark_style = "monokai"
+viewcode_line_numbers = True
 
 # Docstrings use `name` for code, and the sections of ARCHITECTURE.md's house.
 default_role = "code"
@@ -36,11 +53,13 @@ autodoc_default_options = {"members": True, "show-inheritance": True}
 autoclass_content = "class"
 
 myst_heading_anchors = 3
+myst_enable_extensions = ["colon_fence"]
 
 # Base classes that belong to TensorFlow and Python: they have no pages here.
 nitpick_ignore_regex = [
-    ("py:class", r"(tensorflow|abc|threading|multiprocessing|logging|collections|keras|typing)\..*"),
-    ("py:.*", r"tensorpack_lite\..*\._.*"),
+    ("py:class", r"(tensorflow|abc|enum|threading|multiprocessing|logging|collections|keras|typing)\..*"),
+    ("py:.*", r"tensorpack_lite\..*\.(_.*|T)"),  # private names, and type variables
+    ("py:exc", r"tf\.errors\..*"),
     ("py:.*", r"re\.error|numpy\..*|pickle\..*|zmq\..*"),
 ]
 

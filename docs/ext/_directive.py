@@ -1,4 +1,4 @@
-"""A Sphinx directive whose content is Markdown that a function makes."""
+"""A Sphinx directive whose content is the Markdown that a function returns."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
 
-def from_markdown(make: Callable[[], str]) -> type:
-    """A directive without arguments; the page that uses it must itself be Markdown."""
+def from_markdown(make: Callable[..., str]) -> type:
+    """
+    Return a directive class.
+
+    Its arguments are passed to `make`. The page that uses it must itself be Markdown.
+    """
 
     class FromMarkdown(SphinxDirective):
+        optional_arguments = 1
+
         def run(self) -> list:
-            content = StringList(make().splitlines(), source=make.__module__)
+            content = StringList(make(*self.arguments).splitlines(), source=make.__module__)
             section = nodes.container()
             self.state.nested_parse(content, self.content_offset, section)
             return section.children
