@@ -204,8 +204,9 @@ class _Reader(Iterator[Any]):
         return item
 
     def stop(self) -> None:
-        """Let the thread end when it has read the present item; the items end there. TensorFlow may still ask for one."""
+        """End the items, also for a request that waits or comes later: TensorFlow prefetches. The thread ends after its present item."""
         self._requests.put(False)
+        self._answers.put((None, _STOPPED))
 
     def interrupt(self) -> None:
         """Make a request that waits fail; called in another thread."""
@@ -218,7 +219,6 @@ class _Reader(Iterator[Any]):
                 self._answers.put((next(items), None))
             except BaseException as error:  # noqa: BLE001 (raised where the item was asked for)
                 self._answers.put((None, error))
-        self._answers.put((None, _STOPPED))
 
 
 def _from_generator(generate: Any, signature: Sequence[Any]) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from fakes.inputs import Numbers, driven
@@ -9,7 +11,7 @@ from fakes.inputs import Numbers, driven
 from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.base import DataFlowTerminated
-from tensorpack_lite.dataflow.raw import DataFromList
+from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
 from tensorpack_lite.input_source.tfdata import TFDatasetInput
 from tensorpack_lite.loop.group import Callbacks
 
@@ -197,3 +199,35 @@ def test_requests_after_the_end_of_training():
         with pytest.raises(tf.errors.OutOfRangeError):
             for _ in range(1000):
                 session.run(tensors)
+
+
+def test_the_end_of_training_while_the_dataflow_waits():
+    """A run that waits for a DataFlow which gives nothing ends when training ends, so the session can be closed."""
+    waits, may_end = threading.Event(), threading.Event()
+
+    def generate():
+        yield [np.zeros(2, "float32")]
+        waits.set()
+        may_end.wait()
+
+    source = TFDatasetInput(DataFromGenerator(generate))
+    callbacks = Callbacks(source.setup(SIGNATURE))
+    tensors = source.get_input_tensors()
+    callbacks.setup_graph(None)
+    with tf.Session() as session:
+        callbacks.before_train()
+        session.run(tensors)
+        ended = []
+
+        def run():
+            with pytest.raises(tf.errors.OutOfRangeError):
+                session.run(tensors)
+            ended.append(True)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        waits.wait()
+        callbacks.after_train()
+        thread.join(60)
+        assert [True] == ended
+    may_end.set()
