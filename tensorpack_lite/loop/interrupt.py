@@ -13,6 +13,7 @@ from typing import Any, Callable
 from ..compat import tfv1 as tf
 from ..utils import logger
 from ..utils.concurrency import is_main_thread
+from ..utils.frames import frame_of_thread
 
 __all__ = ["InterruptWatch", "interrupted"]
 
@@ -113,8 +114,8 @@ def _makes_error(frame: Any) -> bool:
 
 
 def _place_of_main_thread() -> tuple[Any, int]:
-    frame = sys._current_frames()[threading.main_thread().ident or 0]
-    return frame, frame.f_lasti
+    frame = frame_of_thread(threading.main_thread().ident or 0)
+    return frame, -1 if frame is None else frame.f_lasti
 
 
 def interrupted(who: str) -> KeyboardInterrupt:

@@ -20,6 +20,7 @@ from ..loop.callback import Callback
 from ..loop.group import Callbacks
 from ..loop.session import HookedSession
 from ..utils import logger
+from ..utils.frames import frame_of_thread
 from ..utils.rank_auth import Credentials
 from ..utils.ranks import RankChannel, RankError
 
@@ -198,7 +199,7 @@ class RankWatch:
         step = trainer.global_step if trainer is not None else 0
         if self._waits_in is not None:
             return {"kind": "variables", "step": step, "where": self._waits_in}
-        frame = sys._current_frames().get(self._main_thread)
+        frame: Any = frame_of_thread(self._main_thread)
         in_step = False
         callback, moment, works_alone = None, "", False
         while frame is not None:

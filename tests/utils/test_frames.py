@@ -1,0 +1,45 @@
+"""utils/frames.py: what other threads execute."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+
+from tensorpack_lite.utils.frames import frame_of_thread
+
+# Each new container starts a collection, whose callback lets other threads run; threads start all the time.
+STRESS = """
+import gc, threading, time
+from tensorpack_lite.utils.frames import frame_of_thread
+
+def start_threads():
+    for _ in range(300):
+        threading.Thread(target=int).start()
+
+gc.callbacks.append(lambda phase, info: time.sleep(0))
+gc.set_threshold(1)
+starters = [threading.Thread(target=start_threads, daemon=True) for _ in range(4)]
+for starter in starters:
+    starter.start()
+while any(starter.is_alive() for starter in starters):
+    frame_of_thread(threading.main_thread().ident)
+print("ended")
+"""
+
+
+def test_the_frame_of_a_thread():
+    """The frame is that of the caller, for the caller's own thread; an unknown thread has none."""
+    frame = frame_of_thread(threading.get_ident())
+    names = []
+    while frame is not None:
+        names.append(frame.f_code.co_name)
+        frame = frame.f_back
+    assert "test_the_frame_of_a_thread" in names
+    assert frame_of_thread(-1) is None
+
+
+def test_no_deadlock_with_threads_that_start():
+    """Looking at frames while threads start and the garbage collector runs does not deadlock."""
+    done = subprocess.run([sys.executable, "-c", STRESS], stdout=subprocess.PIPE, text=True, timeout=60)
+    assert "ended\n" == done.stdout
