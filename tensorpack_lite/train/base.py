@@ -228,7 +228,10 @@ class Trainer:
                     self._callbacks.trigger_step()
                 self._callbacks.after_epoch()
                 spent = humanize_time_delta(time.perf_counter() - start)
-                logger.info(f"Epoch {epoch} (global_step {self.global_step}) finished, time: {spent}.")
+                if (
+                    not 0 < self.loop.starting_step == self.loop.steps_per_epoch
+                ):  # resumed for its callbacks only
+                    logger.info(f"Epoch {epoch} (global_step {self.global_step}) finished, time: {spent}.")
                 self._callbacks.trigger_epoch()
             logger.info("Training has finished!")
 

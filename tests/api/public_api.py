@@ -17,6 +17,7 @@ import importlib
 import inspect
 import types
 from pathlib import Path
+from typing import Generic
 
 PLAIN = (type(None), bool, int, float, str)
 
@@ -55,6 +56,10 @@ def signature(thing: object) -> str:
         return f"({', '.join(member.name for member in thing)})"
     try:
         parameters = inspect.signature(thing).parameters.values()
+        if Generic in getattr(thing, "__mro__", ()) and isinstance(
+            thing.__init__, types.FunctionType
+        ):  # on Python 3.7 that is Generic's own
+            parameters = list(inspect.signature(thing.__init__).parameters.values())[1:]
     except (TypeError, ValueError):
         return "(...)"
     words, starred = [], False

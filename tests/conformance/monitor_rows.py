@@ -134,5 +134,5 @@ ROWS = [
     ),
 ]
 
-NO_ROW: Dict[str, str] = {}
+NO_ROW: Dict[str, str] = {"RowFile": "a base class; JSONWriter and CSVWriter have rows"}
 """Public names of `callbacks.monitor` without a row, and why."""
