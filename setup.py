@@ -1,4 +1,4 @@
-"""What pip needs to know. Everything is literal; the version is read from `tensorpack_lite/_version.py` as text."""
+"""The package for pip. The version is read from `tensorpack_lite/_version.py` as text."""
 
 import re
 from pathlib import Path
@@ -13,36 +13,59 @@ VERSION = re.search(
 ).group(1)
 
 EXTRAS = {
-    # TensorFlow is an extra: `dataflow` and `utils` run without it, and it comes under several names.
+    # TensorFlow is an extra because `dataflow` and `utils` run without it, and it has several package names.
     "tf": [
         'tensorflow==1.15.5; python_version < "3.8"',
-        'numpy<1.19; python_version < "3.8"',  # what TensorFlow 1.15 was built for
+        'numpy<1.19; python_version < "3.8"',  # TensorFlow 1.15 was built for it
         'protobuf<3.21; python_version < "3.8"',
         'tensorflow>=2.12; python_version >= "3.8"',
     ],
-    "examples": ["scikit-learn"],  # the 1,797 digits of dataset.Digits lie inside it
+    "examples": ["scikit-learn"],  # contains the 1,797 digits of dataset.Digits
+    # games, textures and COCO's metric for the examples that need them
+    "gallery": [
+        'ale-py; python_version >= "3.9"',  # has Atari's games inside
+        # classic_control: draws CartPole; on Python 3.7, newer versions need a newer NumPy than TensorFlow 1.15 runs with
+        'gymnasium[classic_control]<0.27; python_version < "3.8"',
+        'gymnasium[classic_control]; python_version >= "3.8"',
+        "matplotlib",
+        "opencv-python-headless",
+        "pycocotools",
+        "scikit-image",
+        "scikit-learn",
+    ],
     "image": ["opencv-python-headless"],
     "datasets": [
         "opencv-python-headless",
         "scipy",
     ],  # images, and the MATLAB files of SVHN, BSDS500, Caltech101
     "formats": [
+        'crc32c<=2.7.1; python_version < "3.8"',  # the last one with wheels for Python 3.7
+        'crc32c; python_version >= "3.8"',
         "h5py",
         'lmdb; python_version >= "3.8"',
         'lmdb<1.5; python_version < "3.8"',
         "scikit-learn",
-    ],  # files of others
-    "wandb": ["pillow", "wandb"],  # it sends images with pillow
+    ],  # file formats of other libraries
+    "wandb": ["pillow", "wandb"],  # wandb sends images with pillow
     "mlflow": ["mlflow-skinny"],  # the client; `mlflow` itself works as well
     "plot": ["matplotlib"],
+    "gpu": ["nvidia-ml-py>=12"],  # names, memory and utilization of NVIDIA GPUs
     "keras": [
         'tf_keras; python_version >= "3.9"'
     ],  # Keras 2 for contrib.keras; TensorFlow up to 2.15 has its own
+    "tf1": [
+        'tf_keras; python_version >= "3.9"',
+        'tf_slim; python_version >= "3.9"',
+    ],  # tf.layers, tf.nn.rnn_cell and tf.contrib for old scripts; TensorFlow 1.15 has its own
     "dev": [
         "coverage[toml]",
+        'crc32c<=2.7.1; python_version < "3.8"',  # the last one with wheels for Python 3.7
+        'crc32c; python_version >= "3.8"',
         "h5py",
+        "jedi",
         'lmdb; python_version >= "3.8"',
-        'lmdb<1.5; python_version < "3.8"',  # later ones need a newer Python, and are offered for 3.7 all the same
+        'lmdb<1.5; python_version < "3.8"',  # later versions need a newer Python, although pip offers them for 3.7
+        "nvidia-ml-py>=12",
         "opencv-python-headless",
         "pytest>=7.4",
         "pytest-cov",
@@ -52,9 +75,13 @@ EXTRAS = {
         "scipy",
     ],
 }
-# Horovod is no extra: it must be built against the TensorFlow that is there, which contrib/install_horovod.py does.
+# Horovod is not an extra: it must be built for the installed TensorFlow. contrib/install_horovod.py builds it.
 EXTRAS["all"] = sorted(
-    {line for name in ("tf", "examples", "image", "datasets", "formats", "dev") for line in EXTRAS[name]}
+    {
+        line
+        for name in ("tf", "examples", "gallery", "image", "datasets", "formats", "dev")
+        for line in EXTRAS[name]
+    }
 )
 
 setup(
@@ -65,8 +92,13 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.7",
-    packages=find_packages(include=["tensorpack_lite", "tensorpack_lite.*"]),
-    package_data={"tensorpack_lite": ["py.typed"]},
+    # The wheel contains the examples, for `python -m tensorpack_lite.examples`.
+    packages=[*find_packages(include=["tensorpack_lite", "tensorpack_lite.*"]), "tensorpack_lite.examples"],
+    package_dir={"tensorpack_lite.examples": "examples"},
+    package_data={
+        "tensorpack_lite": ["__init__.pyi", "py.typed"],
+        "tensorpack_lite.examples": ["*.md", "*/*.md", "*/*.png", "*/*.py"],
+    },
     zip_safe=False,
     install_requires=["msgpack", "numpy>=1.18", "psutil", "pyzmq", "tabulate", "termcolor", "tqdm"],
     extras_require=EXTRAS,

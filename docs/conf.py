@@ -1,4 +1,7 @@
-"""Sphinx configuration: pages in Markdown, the reference from docstrings. `tox -e docs` builds them; a warning is an error."""
+"""Sphinx configuration. The pages are Markdown, and the reference is generated from docstrings.
+
+`tox -e docs` builds the documentation and treats warnings as errors.
+"""
 
 import os
 import re
@@ -11,9 +14,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 project = "tensorpack_lite"
 author = "the tensorpack_lite developers"
-release = re.search(
-    r'"(.+)"', (ROOT / "tensorpack_lite" / "_version.py").read_text(encoding="utf-8").split("=")[1]
-).group(1)
+version_file = ROOT / "tensorpack_lite" / "_version.py"
+release = re.search(r'= "(.+)"', version_file.read_text(encoding="utf-8")).group(1)
 
 sys.path.insert(0, str(ROOT / "docs" / "ext"))
 extensions = [
@@ -26,11 +28,14 @@ extensions = [
     "names_table",
     "differences_table",
     "summary_table",
+    "tf1_table",
+    "inline_code",
 ]
 exclude_patterns = ["_build"]
-smartquotes = False  # quotes inside code in tables stay as they are
+smartquotes = False  # keep straight quotes in code inside tables
 html_theme = "furo"
 html_title = f"tensorpack_lite {release}"
+html_show_copyright = False
 html_static_path = ["_static"]
 html_css_files = ["custom.css"]
 copybutton_prompt_text = ">>> |\\.\\.\\. |\\$ "
@@ -39,7 +44,7 @@ pygments_style = "friendly"
 pygments_dark_style = "monokai"
 viewcode_line_numbers = True
 
-# Docstrings use `name` for code, and the sections of ARCHITECTURE.md's house.
+# Docstrings use `name` for code, and Google-style sections.
 default_role = "code"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
@@ -48,22 +53,25 @@ napoleon_use_ivar = True
 napoleon_custom_sections = ["Variables"]
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # signatures stay short; the types are in the source
+autodoc_typehints = "none"  # keep signatures short; the types are in the source
 autodoc_default_options = {"members": True, "show-inheritance": True}
 autoclass_content = "class"
 
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence"]
 
-# Base classes that belong to TensorFlow and Python: they have no pages here.
+# Base classes from TensorFlow and Python, which have no page in this reference.
 nitpick_ignore_regex = [
-    ("py:class", r"(tensorflow|abc|enum|threading|multiprocessing|logging|collections|keras|typing)\..*"),
-    ("py:.*", r"tensorpack_lite\..*\.(_.*|T)"),  # private names, and type variables
+    ("py:class", r"(tensorflow|keras|abc|collections|enum|logging|typing)\..*"),
+    ("py:class", r"(multiprocessing|threading|types)\..*"),
+    ("py:.*", r"tensorpack_lite\..*\.(_.*|T)"),  # private names and type variables
     ("py:exc", r"tf\.errors\..*"),
-    ("py:.*", r"re\.error|numpy\..*|pickle\..*|zmq\..*"),
+    ("py:.*", r"re\.error|tqdm\..*|numpy\..*|pickle\..*|zmq\..*"),
 ]
 
-LABEL = re.compile(r"(Runs at|Shapes|Length|Order|Process|Source|Note|tensorpack): ")
+LABEL = re.compile(
+    r"(Runs at|Shapes|Length|Order|Process|Source|Note|(?:Difference from )?tensorpack): "
+)
 SECTION = re.compile(r"\s*(Args|Returns|Yields|Raises|Attributes|Example|Variables):$")
 SEVERAL = re.compile(r"\s+\w+(, \w+)+:")
 
@@ -73,17 +81,27 @@ def indentation(line: str) -> int:
 
 
 def begins_drawing(lines: list, number: int) -> bool:
-    """Whether a colon is followed by an empty line and by lines further to the right."""
-    line, below = lines[number], [other for other in lines[number + 1 :] if other.strip()]
-    if not line.endswith(":") or SECTION.match(line) or not below or lines[number + 1].strip():
+    """Return whether a line with a colon, an empty line and an indented block follow."""
+    line, below = lines[number], [line for line in lines[number + 1 :] if line.strip()]
+    if not line.endswith(":") or SECTION.match(line):
+        return False
+    if not below or lines[number + 1].strip():
         return False
     return indentation(below[0]) >= indentation(line) + 4
 
 
+def begins_unannounced_drawing(lines: list, number: int) -> bool:
+    """Return whether an indented block follows a paragraph of a module that has no colon."""
+    line, below = lines[number], [line for line in lines[number + 1 :] if line.strip()]
+    if not line.strip() or line.startswith((" ", "- ", "* ")) or line.endswith(":"):
+        return False
+    return bool(below) and not lines[number + 1].strip() and indentation(below[0]) >= 4
+
+
 def part_from_letters(line: str) -> str:
-    """`name`s is code and a letter: reStructuredText wants something between the two."""
+    """Separate code from a letter that follows it, as reStructuredText requires."""
     if line.count("`") % 2:
-        return line  # code that goes on in the next line
+        return line  # code that continues on the next line
     parts = line.split("`")
     for k in range(2, len(parts), 2):
         if parts[k][:1].isalpha():
@@ -92,33 +110,54 @@ def part_from_letters(line: str) -> str:
 
 
 def adapt(app, what, name, obj, options, lines) -> None:
-    """Our docstrings are written to be read in the source; this makes them reStructuredText before napoleon sees them."""
-    found, section = [], ""
+    """Convert a docstring to reStructuredText, before napoleon reads it."""
+    found, section, margin = [], "", None
     for number, line in enumerate(lines):
+        if margin is not None and (not line.strip() or indentation(line) > margin):
+            found.append(line)  # a line of a drawing
+            continue
+        margin = None
         section = line.strip() if SECTION.match(line) else section
-        if LABEL.match(line):  # a paragraph of its own
+        if LABEL.match(line):  # a separate paragraph
             label, text = line.split(":", 1)
             found += ["", f"**{label}:**{text}"]
         elif begins_drawing(lines, number):
-            found.append(line + ":")
+            found.append(line.rstrip(":") + "::")
+            margin = indentation(line)
         elif section == "Attributes:" and SEVERAL.match(line):
             names, text = line.split(":", 1)
             found.append(f"{names.replace(', ', '/')}:{text}")
         else:
-            found.append(
-                part_from_letters(line) if "`" in line else line.replace("|", r"\|").replace("[*", r"[\*")
-            )
+            plain = line.replace("|", r"\|").replace("[*", r"[\*")
+            found.append(part_from_letters(line) if "`" in line else plain)
+            if what == "module" and begins_unannounced_drawing(lines, number):
+                found += ["", "::"]
+                margin = indentation(line)
     if what in ("property", "attribute", "data"):
-        found.insert(0, "\\ ")  # so that napoleon does not take "text: more text" for a type
+        found.insert(0, "\\ ")  # or napoleon takes "text: more text" for a type
     lines[:] = found
 
 
 def skip(app, what, name, obj, would_skip, options) -> bool:
-    """Aliases of types are no members to document."""
+    """Skip aliases of types."""
     return True if type(obj).__module__ == "typing" else None
 
 
+def read_gallery(app, name, source) -> None:
+    """Show the README of the examples as the page `gallery`, with links from this directory."""
+    if name == "gallery":
+        readme = ROOT / "examples" / "README.md"
+        app.env.note_dependency(str(readme))
+        text = readme.read_text(encoding="utf-8")
+        text = re.sub(r"\]\((?!https?:|#)", "](../examples/", text)
+        text = re.sub(
+            r"\[([^]]*)\]\(\.\./examples/[^)]*\.md\)", r"\1", text
+        )  # not a page
+        source[0] = text.replace("(../examples/../docs/", "(")
+
+
 def setup(app) -> None:
-    """Called by Sphinx."""
+    """Connect the functions above to Sphinx."""
     app.connect("autodoc-process-docstring", adapt, priority=100)
     app.connect("autodoc-skip-member", skip)
+    app.connect("source-read", read_gallery)

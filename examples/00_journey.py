@@ -1,8 +1,8 @@
 """
-One variable on its way through the whole library, one printed line at each station.
+Train a single variable, and print what each package of the library does with it.
 
-Shows: what each package does, in the order in which a datapoint meets them.
-Expect: w goes from 0 halfway to 3 at each step: 1.5, 2.25, 2.625, 2.8125. Takes two seconds.
+Shows: the packages in the order in which a datapoint passes through them.
+Expect: each step moves w half of the way to 3: 1.5, 2.25, 2.625, 2.8125. Takes two seconds.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
 
 
-def say(station: str, text: str) -> None:
-    print(f"{station:<14}{text}")
+def say(package: str, text: str) -> None:
+    print(f"{package:<14}{text}")
 
 
 def make_data() -> DataFlow:
-    """Station 1, dataflow: datapoints are lists of components; here one batch of two numbers, again and again."""
+    """Package dataflow: datapoints are lists of components. Here a batch of two numbers repeats forever."""
     return RepeatedData(BatchData(DataFromList([[2.0], [4.0]], shuffle=False), 2), -1)
 
 
 class Model(ModelDesc):
-    """Stations 2 to 4: what enters the graph, the tower function, what becomes of its gradients."""
+    """Packages input_source, tower and graph_builder: inputs, model and gradients."""
 
     def inputs(self):
         return [tf.TensorSpec([2], tf.float32, "x")]
@@ -33,23 +33,23 @@ class Model(ModelDesc):
         w = tf.get_variable("w", initializer=0.0)
         if get_current_tower_context().is_training:
             say("input_source", f"the batch is now the tensor {x.op.name}, shape {x.shape.as_list()}")
-            say("tower", f"the model is built from it, for training; its only variable is {w.op.name}")
+            say("tower", f"the model is built from it for training; its only variable is {w.op.name}")
         else:
-            say("tower", "the model is built once more, for prediction; its variable is there already")
+            say("tower", "the model is built again for prediction, with the same variable")
         return tf.reduce_mean(tf.square(x - w) / 2, name="cost")
 
     def optimizer(self):
-        def look(grad, var):
+        def report(grad, var):
             say("graph_builder", f"the cost has a gradient for {var.op.name}, shape {grad.shape.as_list()}")
             return grad
 
         return optimizer.apply_grad_processors(
-            tf.train.GradientDescentOptimizer(0.5), [gradproc.MapGradient(look)]
+            tf.train.GradientDescentOptimizer(0.5), [gradproc.MapGradient(report)]
         )
 
 
-class Watch(Callback):
-    """Station 6, loop: a callback is called at fixed moments of training."""
+class PrintMoments(Callback):
+    """Packages train, loop, callbacks and predict: the trainer calls a callback at fixed moments of training."""
 
     def _before_train(self):
         say("train", f"the trainer has one operation to run: {self.trainer.train_op.name}")
@@ -59,13 +59,11 @@ class Watch(Callback):
         self.predictor = self.trainer.get_predictor(["x"], ["cost"])
 
     def _before_run(self, _):
-        return self.fetches
+        return self.fetches  # evaluated in the same run as the training operation
 
     def _after_run(self, _, values):
-        say(
-            "loop",
-            f"step {self.global_step}: the training operation ran once; the cost was {values.results[0]:g}",
-        )
+        (cost,) = values.results
+        say("loop", f"step {self.global_step}: the training operation ran once; the cost was {cost:g}")
 
     def _trigger_epoch(self):
         w = self.trainer.sess.run(self.trainer.find_tensor("w"))
@@ -74,20 +72,19 @@ class Watch(Callback):
 
     def _after_train(self):
         cost = self.predictor([2.8125, 2.8125])[0]
-        say("predict", f"the model without the loop, for two numbers equal to w: the cost is {cost:g}")
+        say("predict", f"without the loop, the model computes a cost of {cost:g} for two numbers equal to w")
 
 
-class Say(MonitorBase):
-    """Station 8, monitors: whatever is reported, by whomever, arrives at each of them."""
+class PrintMonitor(MonitorBase):
+    """Package monitor: each monitor receives all values that callbacks report."""
 
     def process_scalar(self, name, val):
         say("monitors", f"{name} = {val:g}")
 
 
 def main(argv=None) -> None:
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter).parse_args(
-        argv
-    )
+    formatter = argparse.RawDescriptionHelpFormatter
+    argparse.ArgumentParser(description=__doc__, formatter_class=formatter).parse_args(argv)
     logger.setLevel(logging.ERROR)
     data = make_data()
     data.reset_state()
@@ -96,9 +93,9 @@ def main(argv=None) -> None:
     config = TrainConfig(
         model=Model(),
         data=FeedInput(data),
-        callbacks=[Watch()],
+        callbacks=[PrintMoments()],
         extra_callbacks=[],
-        monitors=[Say()],
+        monitors=[PrintMonitor()],
         steps_per_epoch=2,
         max_epoch=2,
     )

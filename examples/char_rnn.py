@@ -1,13 +1,12 @@
 """
-A character model: an LSTM learns to write like the text that it reads, by default the documentation of this library.
+An LSTM that learns to write text character by character, by default in the style of this library's documentation.
 
-Shows: an LSTM with an initial state, sequences of any length, gradients clipped by their norm, a predictor that is called
-again and again with the state that it returned.
-Expect: about 2 bits per character after the last epoch. The text that the model writes has words, and code between backticks.
+Shows: an LSTM with an initial state, clipped gradients, a predictor that is called with the state it returned.
+Expect: about 2 bits per character after the last epoch. The generated text contains words, and code between backticks.
 
     python examples/char_rnn.py                         train on docs/*.md
     python examples/char_rnn.py --text FILE             train on another text
-    python examples/char_rnn.py --sample "A trainer"    continue these words, with the last checkpoint in train_log/
+    python examples/char_rnn.py --sample "A trainer"    continue this text, with the last checkpoint in train_log/
 
 Source: A. Karpathy 2015, "The unreasonable effectiveness of recurrent neural networks".
 """
@@ -26,12 +25,12 @@ from tensorpack_lite import tfv1 as tf
 from tensorpack_lite.tfutils.summary import add_moving_summary
 
 BATCH = 32
-LENGTH = 32  # characters that gradients go back through
+LENGTH = 32  # characters of a sequence
 UNITS = 192
 
 
 class Model(ModelDesc):
-    """An LSTM that predicts each character from those before it."""
+    """An LSTM that predicts each character from the previous ones."""
 
     def __init__(self, num_characters: int) -> None:
         super().__init__()
@@ -60,7 +59,7 @@ class Model(ModelDesc):
 
 
 class Text:
-    """A text as numbers, and back."""
+    """A text, and its conversion to numbers."""
 
     def __init__(self, text: str) -> None:
         self.characters = sorted(set(text))
@@ -72,13 +71,14 @@ class Text:
 
 
 def read_text(path: str = "") -> Text:
-    """Return the text of a file, or that of the pages in docs/."""
-    pages = [Path(path)] if path else sorted(Path(__file__).resolve().parents[1].glob("docs/*.md"))
+    """Return the text of a file; by default of all pages in docs/, or of the examples if they were copied."""
+    here = Path(__file__).resolve().parent
+    pages = [Path(path)] if path else sorted(here.parent.glob("docs/*.md")) or sorted(here.rglob("*.py"))
     return Text("\n".join(page.read_text(encoding="utf-8") for page in pages))
 
 
 class RandomPieces(RNGDataFlow):
-    """Pieces from random places of a text: [piece [T], the piece that starts one character later [T]]."""
+    """Random pieces of a text: [piece [T], the piece that starts one character later [T]]."""
 
     def __init__(self, text: Text, length: int = LENGTH) -> None:
         self.text, self.length = text, length
@@ -94,7 +94,7 @@ class RandomPieces(RNGDataFlow):
 
 
 def write(predictor, text: Text, beginning: str, count: int, seed: int = 0) -> str:
-    """Continue a text character by character; `predictor(piece [1, 1], state)` returns `[prob [1, C], state]`."""
+    """Continue a text. `predictor(piece [1, 1], state)` returns `[prob [1, C], state]`."""
     rng, state = np.random.RandomState(seed), np.zeros([1, 2, UNITS], "float32")
     written = list(beginning)
     numbers = list(text.encode(beginning))
@@ -107,7 +107,7 @@ def write(predictor, text: Text, beginning: str, count: int, seed: int = 0) -> s
 
 
 def sample(args: argparse.Namespace, text: Text) -> str:
-    """Write a text with the weights of the last checkpoint."""
+    """Continue `args.sample` with the weights of the last checkpoint."""
     config = PredictConfig(
         model=Model(len(text.characters)),
         session_init=SmartInit(tf.train.latest_checkpoint(args.log_dir)),
@@ -120,9 +120,9 @@ def sample(args: argparse.Namespace, text: Text) -> str:
 def main(argv=None) -> None:
     formatter = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
-    parser.add_argument("--text", default="", help="a file; otherwise docs/*.md")
-    parser.add_argument("--sample", default="", help="words to continue, with the last checkpoint")
-    parser.add_argument("--count", type=int, default=300, help="how many characters to write")
+    parser.add_argument("--text", default="", help="a file; default: docs/*.md")
+    parser.add_argument("--sample", default="", help="text to continue, with the last checkpoint")
+    parser.add_argument("--count", type=int, default=300, help="number of characters to write")
     parser.add_argument("--max-epoch", type=int, default=10)
     parser.add_argument("--steps-per-epoch", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)

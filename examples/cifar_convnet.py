@@ -1,14 +1,12 @@
 """
-A convnet on small colour images: augmentation in other processes, BatchNorm, a schedule that follows the validation error.
+A convolutional network on small color images.
 
-Shows: imgaug, MultiProcessRunnerZMQ, BNReLU in an argscope, StatMonitorParamSetter that ends training when nothing improves,
-one or several towers.
+Shows: augmentation in worker processes, BatchNorm, a learning rate that follows the validation error, several GPUs.
 Expect: see the table in examples/README.md.
 
-    python examples/cifar_convnet.py                    1,437 digits in random colours, on backgrounds of other ones
+    python examples/cifar_convnet.py                    1,437 digits in random colors; no download
     python examples/cifar_convnet.py --data cifar10     CIFAR-10, from $TENSORPACK_DATASET or --cifar-dir
-    python examples/cifar_convnet.py --fake             random images, for measuring speed
-    python examples/cifar_convnet.py --gpus 2           two towers; where no GPU is, the CPU has both
+    python examples/cifar_convnet.py --gpus 2           two towers; without a GPU, both run on the CPU
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ BATCH = 64
 
 
 class Model(ModelDesc):
-    """Five convolutions, the size of the images halved twice; about 180,000 weights."""
+    """Five convolutions with two poolings; about 180,000 weights."""
 
     def inputs(self):
         return [
@@ -61,7 +59,7 @@ class Model(ModelDesc):
 
 
 def classification_cost(logits, label, weight_decay: float = 1e-4):
-    """Cross entropy and weight decay; `wrong` [N] has a 1 for each image that is not recognized."""
+    """Return cross entropy plus weight decay. The tensor `wrong` [N] is 1 for each misclassified image."""
     cost = tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label)
     cost = tf.reduce_mean(cost, name="cross_entropy_loss")
     wrong = tf.cast(tf.logical_not(tf.nn.in_top_k(logits, label, 1)), tf.float32, name="wrong")
@@ -71,108 +69,79 @@ def classification_cost(logits, label, weight_decay: float = 1e-4):
     return tf.add(cost, decay, name="cost")
 
 
-class ColouredDigits(RNGDataFlow):
-    """Digits 32x32 in colours: the strokes have one, the ground another one; [image uint8 [32, 32, 3], label]."""
-
-    def __init__(self, train_or_test: str) -> None:
-        self.digits = dataset.Digits(train_or_test, shuffle=train_or_test == "train", size=SIZE)
-
-    def __len__(self) -> int:
-        return len(self.digits)
+class RandomColors(ProxyDataFlow):
+    """Color grayscale digits: a bright stroke on a dark background, [uint8 [32, 32, 3], label]."""
 
     def reset_state(self) -> None:
         super().reset_state()
-        self.digits.reset_state()
+        self.rng = get_rng(self)
 
     def __iter__(self):
-        for image, label in self.digits:
-            ground, stroke = self.rng.randint(0, 128, 3), self.rng.randint(128, 256, 3)
-            image = ground + image[:, :, np.newaxis] * (stroke - ground)
+        for image, label in self.ds:
+            background, stroke = self.rng.randint(0, 128, 3), self.rng.randint(128, 256, 3)
+            image = background + image[:, :, np.newaxis] * (stroke - background)
             yield [image.astype("uint8"), np.int32(label)]
 
 
 def get_raw_data(name: str, directory: str = "") -> tuple:
-    """Training and validation images, one a datapoint, uint8 [32, 32, 3]."""
+    """Return training and validation images, one per datapoint: [uint8 [32, 32, 3], label]."""
+    splits = ("train", "test")
     if name == "digits":
-        return ColouredDigits("train"), ColouredDigits("test")
-    return tuple(dataset.Cifar10(which, dir=directory or None) for which in ("train", "test"))
+        return tuple(RandomColors(dataset.Digits(split, split == "train", SIZE)) for split in splits)
+    return tuple(dataset.Cifar10(split, dir=directory or None) for split in splits)
 
 
 def augment(ds: DataFlow, name: str) -> DataFlow:
-    """Move each image and change its light; `name` is what it shows."""
-    augmentors = [
-        imgaug.CenterPaste([SIZE + 8, SIZE + 8]),
-        imgaug.RandomCrop([SIZE, SIZE]),
-        imgaug.Brightness(30),
-        imgaug.Contrast((0.7, 1.3)),
-    ]
-    if name == "cifar10":
-        augmentors.insert(2, imgaug.Flip(horiz=True))  # a mirrored car is a car, a mirrored 2 is no 2
-    return AugmentImageComponent(ds, augmentors)
+    """Shift each image randomly, and change its brightness and contrast."""
+    shift = [imgaug.CenterPaste([SIZE + 8, SIZE + 8]), imgaug.RandomCrop([SIZE, SIZE])]
+    flip = [imgaug.Flip(horiz=True)] if name == "cifar10" else []  # a mirrored 2 is not a 2
+    return AugmentImageComponent(ds, [*shift, *flip, imgaug.Brightness(30), imgaug.Contrast((0.7, 1.3))])
 
 
-def get_data(args: argparse.Namespace) -> tuple:
-    """Batches to train on, augmented in two other processes, and batches to validate on, each image once."""
-    if args.fake:
-        shapes, domain = [[BATCH, SIZE, SIZE, 3], [BATCH]], [(0, 256), (0, 10)]
-        fake = [FakeData(shapes, n, random=False, dtype=["uint8", "int32"], domain=domain) for n in (1000, 2)]
-        return tuple(fake)
-    train, validation = get_raw_data(args.data, args.data_dir)
-    train = BatchData(augment(train, args.data), BATCH)
-    return MultiProcessRunnerZMQ(train, 2), BatchData(validation, BATCH, remainder=True)
-
-
-def get_args(doc: str, name: str, max_epoch: int, argv=None) -> argparse.Namespace:
-    """The options of this example and of resnet_cifar.py; sets the logger's directory and the seeds."""
+def get_parser(doc: str | None, name: str, max_epoch: int) -> argparse.ArgumentParser:
+    """Return a parser with the options of this example and of resnet_cifar.py."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", choices=["digits", "cifar10"], default="digits")
-    parser.add_argument("--cifar-dir", dest="data_dir", default="", help="where CIFAR-10 is, or goes to")
-    parser.add_argument("--fake", action="store_true", help="random images")
-    parser.add_argument("--gpus", type=int, default=1, help="how many towers")
+    parser.add_argument("--cifar-dir", dest="data_dir", default="", help="directory of CIFAR-10")
+    parser.add_argument("--gpus", type=int, default=1, help="number of towers")
     parser.add_argument("--max-epoch", type=int, default=max_epoch)
-    parser.add_argument("--steps-per-epoch", type=int, default=0, help="0: the whole data")
+    parser.add_argument("--steps-per-epoch", type=int, default=0, help="0: all training images")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--log-dir", default=os.path.join("train_log", name))
-    if name == "resnet_cifar":
-        parser.add_argument("-n", type=int, default=1, help="blocks a stage: 6 n + 2 layers")
-    args = parser.parse_args(argv)
+    return parser
+
+
+def train_model(model: ModelDesc, args: argparse.Namespace, trainer_class, schedule: Callback) -> None:
+    """Train with two worker processes for augmentation, and validate on all validation images after each epoch."""
     logger.set_logger_dir(args.log_dir, action="b")
     tf.disable_eager_execution()  # so that the next line seeds the graph
     tf.set_random_seed(args.seed)
     fix_rng_seed(args.seed)
-    return args
-
-
-def get_config(model: ModelDesc, args: argparse.Namespace, callbacks: list) -> TrainConfig:
-    """Everything that makes up this training; a step takes a batch for each tower."""
-    train, validation = get_data(args)
-    return TrainConfig(
+    images, validation = get_raw_data(args.data, args.data_dir)
+    batches = MultiProcessRunnerZMQ(BatchData(augment(images, args.data), BATCH), 2)
+    measures = [ScalarStats("cross_entropy_loss", prefix="val"), ClassificationError("wrong")]
+    inference = InferenceRunner(BatchData(validation, BATCH, remainder=True), measures)
+    config = TrainConfig(
         model=model,
-        data=QueueInput(train),
-        callbacks=[
-            ModelSaver(),
-            InferenceRunner(
-                validation, [ScalarStats("cross_entropy_loss", prefix="val"), ClassificationError("wrong")]
-            ),
-            *callbacks,
-        ],
-        steps_per_epoch=args.steps_per_epoch or max(len(train) // args.gpus, 1),
+        data=QueueInput(batches),
+        callbacks=[ModelSaver(), inference, schedule],
+        steps_per_epoch=args.steps_per_epoch or max(len(batches) // args.gpus, 1),
         max_epoch=args.max_epoch,
     )
+    launch_train_with_config(config, trainer_class(args.gpus))
 
 
 def lower(rate: float) -> float:
-    """A third of the rate; training ends when that is tiny."""
+    """Return a third of the learning rate; stop training when it is tiny."""
     if rate < 1e-4:
         raise StopTraining()
     return rate / 3
 
 
 def main(argv=None) -> None:
-    args = get_args(__doc__, "cifar_convnet", 24, argv)
-
-    schedule = StatMonitorParamSetter("learning_rate", "validation_error", lower, threshold=0.001, last_k=4)
-    launch_train_with_config(get_config(Model(), args, [schedule]), SyncMultiGPUTrainer(args.gpus))
+    args = get_parser(__doc__, "cifar_convnet", 24).parse_args(argv)
+    setter = StatMonitorParamSetter("learning_rate", "validation_error", lower, threshold=0.001, last_k=4)
+    train_model(Model(), args, SyncMultiGPUTrainer, setter)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """
-Two trainers of one's own: one of ten lines, and one whose step is more than one `run`.
+Two custom trainers: one in ten lines, and one that runs several operations per step.
 
-Shows: the base Trainer asks for `train_op` and nothing else; who overrides `run_step` decides what a step is.
-Expect: both fit y = 2 x + 1 and print a slope of 2 and an intercept of 1, to two digits. Takes four seconds.
+Shows: the base class Trainer needs only `train_op`; overriding `run_step` defines what happens in a step.
+Expect: both trainers fit and print y = 2.00 x + 1.00. Takes four seconds.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Y = 2 * X + 1
 
 
 def squared_error():
-    """The graph of a line against sixteen points."""
+    """Build the graph of a line that is fitted to sixteen points; return (error, slope, intercept)."""
     slope = tf.get_variable("slope", initializer=0.0, use_resource=True)
     intercept = tf.get_variable("intercept", initializer=0.0, use_resource=True)
     return tf.reduce_mean(tf.square(slope * X + intercept - Y), name="error"), slope, intercept
 
 
 class TenLineTrainer(Trainer):
-    """Build any graph and name its training operation: callbacks, monitors, checkpoints and the loop are there."""
+    """Build a graph and set `train_op`. The base class provides the loop, callbacks, monitors and checkpoints."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class TenLineTrainer(Trainer):
 
 
 class AlternatingTrainer(Trainer):
-    """A step moves the slope twice, then the intercept once: the way GANs train their two players."""
+    """Update the slope twice and the intercept once per step, similar to the two networks of a GAN."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,13 +45,13 @@ class AlternatingTrainer(Trainer):
         self.intercept_op = descent.minimize(error, var_list=[intercept])
 
     def run_step(self) -> None:
-        self.hooked_sess.run(self.slope_op)  # runs the callbacks' _before_run and _after_run too
-        self.sess.run(self.slope_op)  # the raw session: no callback hears of it
+        self.hooked_sess.run(self.slope_op)  # also calls _before_run and _after_run of the callbacks
+        self.sess.run(self.slope_op)  # the session without callbacks
         self.hooked_sess.run(self.intercept_op)
 
 
 class ReportLine(Callback):
-    """Send the two variables to the monitors at the end of each epoch."""
+    """Report both variables to the monitors at the end of each epoch."""
 
     def _trigger_epoch(self) -> None:
         for name in ("slope", "intercept"):
@@ -59,8 +59,8 @@ class ReportLine(Callback):
             self.trainer.monitors.put_scalar(name, value)
 
 
-def train(trainer_class, steps_per_epoch: int = 20, max_epoch: int = 3) -> dict:
-    """Train in a graph of its own; gives the last reported values."""
+def fit_line(trainer_class, steps_per_epoch: int = 20, max_epoch: int = 3) -> dict:
+    """Train in a new graph; return the last reported values."""
     with tf.Graph().as_default():
         trainer = trainer_class()
         trainer.train_with_defaults(
@@ -73,14 +73,13 @@ def train(trainer_class, steps_per_epoch: int = 20, max_epoch: int = 3) -> dict:
 
 
 def main(argv=None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
     parser.add_argument("--steps-per-epoch", type=int, default=20)
     parser.add_argument("--max-epoch", type=int, default=3)
     args = parser.parse_args(argv)
     for trainer_class in (TenLineTrainer, AlternatingTrainer):
-        line = train(trainer_class, args.steps_per_epoch, args.max_epoch)
+        line = fit_line(trainer_class, args.steps_per_epoch, args.max_epoch)
         print(f"{trainer_class.__name__}: y = {line['slope']:.2f} x + {line['intercept']:.2f}")
 
 

@@ -1,12 +1,12 @@
 """
-A Keras model, trained by this library: Keras's layers, the library's loop, callbacks and checkpoints.
+Train a Keras model with this library's loop, callbacks and checkpoints.
 
-Shows: `KerasModel`, with BatchNormalization, Dropout and a weight regularizer of Keras.
+Shows: `KerasModel`, with the BatchNormalization, Dropout and weight regularizer of Keras.
 Expect: see the table in examples/README.md.
 
-On TensorFlow 2.16 and later it needs Keras 2: pip install "tensorpack_lite[keras]".
+On TensorFlow 2.16 and later, it requires Keras 2: pip install "tensorpack_lite[keras]".
 
-    python examples/keras_digits.py                      1,797 digits that scikit-learn brings; no network
+    python examples/keras_digits.py                      1,797 digits from scikit-learn; no download
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SIZE = 28
 
 
 def build(image):
-    """From a batch of images to a model; called in each tower."""
+    """Return a model for a batch of images; called once per tower."""
     keras = import_keras()
     layers = keras.layers
     decay = keras.regularizers.l2(1e-5)
@@ -45,11 +45,10 @@ def build(image):
 
 
 def main(argv=None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
     parser.add_argument("--max-epoch", type=int, default=15)
-    parser.add_argument("--steps-per-epoch", type=int, default=0, help="0: the whole data")
+    parser.add_argument("--steps-per-epoch", type=int, default=0, help="0: all training images")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--log-dir", default=os.path.join("train_log", "keras_digits"))
     args = parser.parse_args(argv)

@@ -1,21 +1,20 @@
 """
-A small convnet on handwritten digits: the example to copy.
+A small convolutional network on handwritten digits. Start here, and copy this file for your own training.
 
-Shows: layers with LinearWrap and argscope, a DataFlow with augmentation, inference and checkpoints at the end of each
-epoch, and how to resume.
-Expect: see the table in examples/README.md, where each figure stands with its command.
+Shows: layers with LinearWrap and argscope, a DataFlow with augmentation, validation and checkpoints after each epoch,
+resuming.
+Expect: see the table in examples/README.md.
 
-    python examples/mnist_convnet.py                     1,797 digits that scikit-learn brings; no network
+    python examples/mnist_convnet.py                     1,797 digits from scikit-learn; no download
     python examples/mnist_convnet.py --data mnist        MNIST, from $TENSORPACK_DATASET or --mnist-dir
-    python examples/mnist_convnet.py --resume            go on where the last run in train_log/ stopped
+    python examples/mnist_convnet.py --resume            continue the last run in train_log/
 
-Look into train_log/mnist_convnet/: log.log, stats.json, an event file for TensorBoard, checkpoints.
+train_log/mnist_convnet/ then contains log.log, stats.json, an event file for TensorBoard, and checkpoints.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import os
 
 import numpy as np
@@ -24,11 +23,12 @@ from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
 from tensorpack_lite.dataflow import dataset
 from tensorpack_lite.tfutils.common import get_global_step_var
-from tensorpack_lite.tfutils.summary import add_moving_summary, add_param_summary
+from tensorpack_lite.tfutils.summary import add_moving_summary
 
 BATCH = 32
-VALIDATION_BATCH = 40  # divides 360, 2,000 and 10,000, so that the mean over batches is the mean over images
+VALIDATION_BATCH = 40  # divides 360, 2,000 and 10,000, so that all batches have the same size
 SIZE = 28
+MAX_SHIFT = 2
 
 
 class Model(ModelDesc):
@@ -47,7 +47,6 @@ class Model(ModelDesc):
     def build_graph(self, image, label):
         image = tf.expand_dims(image, 3) * 2 - 1  # [N, 28, 28, 1] in [-1, 1]
         is_training = get_current_tower_context().is_training
-
         with argscope(Conv2D, kernel_size=3, activation=tf.nn.relu, filters=32):
             logits = (
                 LinearWrap(image)
@@ -62,21 +61,18 @@ class Model(ModelDesc):
                 .FullyConnected("fc1", 10, activation=tf.identity)()
             )
         tf.nn.softmax(logits, name="prob")
-
         cost = tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label)
         cost = tf.reduce_mean(cost, name="cross_entropy_loss")
         correct = tf.cast(tf.nn.in_top_k(logits, label, 1), tf.float32, name="correct")
         accuracy = tf.reduce_mean(correct, name="accuracy")
         weight_decay = tf.multiply(1e-5, regularize_cost("fc.*/W", tf.nn.l2_loss), name="regularize_loss")
         total_cost = tf.add_n([weight_decay, cost], name="total_cost")
-        add_moving_summary(
-            cost, weight_decay, total_cost, tf.reduce_mean(1 - correct, name="train_error"), accuracy
-        )
-        add_param_summary((".*/W", ["rms"]))
+        train_error = tf.reduce_mean(1 - correct, name="train_error")
+        add_moving_summary(cost, weight_decay, total_cost, train_error, accuracy)
         return total_cost
 
     def optimizer(self):
-        """Adam; the learning rate goes from 2e-3 to 0 along half a cosine."""
+        """Return Adam with a learning rate that decreases from 2e-3 to 0 along half a cosine."""
         progress = tf.cast(get_global_step_var(), tf.float32) / (self.steps_per_epoch * self.max_epoch)
         rate = 1e-3 * (1 + tf.cos(np.pi * tf.minimum(progress, 1.0)))
         tf.summary.scalar("learning_rate", rate)
@@ -84,11 +80,7 @@ class Model(ModelDesc):
 
 
 class RandomShift(ProxyDataFlow):
-    """Move each image by up to `most` pixels in both directions; what comes in is black."""
-
-    def __init__(self, ds: DataFlow, most: int = 2) -> None:
-        super().__init__(ds)
-        self.most = most
+    """Shift each image by up to `MAX_SHIFT` pixels in both directions; the border becomes black."""
 
     def reset_state(self) -> None:
         super().reset_state()
@@ -96,40 +88,30 @@ class RandomShift(ProxyDataFlow):
 
     def __iter__(self):
         for image, label in self.ds:
-            down, right = self.rng.randint(0, 2 * self.most + 1, size=2)
-            yield [np.pad(image, self.most, mode="constant")[down : down + SIZE, right : right + SIZE], label]
-
-
-def read_test_half(directory: str) -> list:
-    """The 10,000 images of the test half as datapoints [image [28, 28] float32 in [0, 1], label]."""
-
-    def read(name: str, header: int) -> np.ndarray:
-        with gzip.open(os.path.join(directory, name)) as file:
-            return np.frombuffer(file.read(), np.uint8, offset=header)
-
-    images = read("t10k-images-idx3-ubyte.gz", 16).reshape(-1, SIZE, SIZE).astype("float32") / 255
-    return [list(pair) for pair in zip(images, read("t10k-labels-idx1-ubyte.gz", 8).astype("int32"))]
+            down, right = self.rng.randint(0, 2 * MAX_SHIFT + 1, size=2)
+            padded = np.pad(image, MAX_SHIFT, mode="constant")
+            yield [padded[down : down + SIZE, right : right + SIZE], label]
 
 
 def get_raw_data(name: str, mnist_dir: str = "") -> tuple:
-    """Training and validation images, one a datapoint. With only the test half of MNIST it is split 8,000 to 2,000."""
+    """Return training and validation images, one per datapoint: [float32 [28, 28] in [0, 1], label]."""
     if name == "digits":
         return dataset.Digits("train", size=SIZE), dataset.Digits("test", size=SIZE, shuffle=False)
     directory = mnist_dir or None
     if directory and not os.path.exists(os.path.join(directory, "train-images-idx3-ubyte.gz")):
-        half = read_test_half(directory)
+        half = list(dataset.Mnist("test", shuffle=False, dir=directory))  # split the test images
         return DataFromList(half[:8000]), DataFromList(half[8000:], shuffle=False)
     return dataset.Mnist("train", dir=directory), dataset.Mnist("test", shuffle=False, dir=directory)
 
 
 def get_data(name: str, mnist_dir: str = "") -> tuple:
-    """Batches to train on, shuffled and shifted, and batches to validate on, each image once."""
+    """Return training batches, shuffled and shifted, and validation batches, in order."""
     train, validation = get_raw_data(name, mnist_dir)
     return BatchData(RandomShift(train), BATCH), BatchData(validation, VALIDATION_BATCH)
 
 
 def get_config(args: argparse.Namespace) -> TrainConfig:
-    """Everything that makes up this training."""
+    """Return the model, data and callbacks of this training."""
     train, validation = get_data(args.data, args.mnist_dir)
     steps = args.steps_per_epoch or len(train)
     config_class = AutoResumeTrainConfig if args.resume else TrainConfig
@@ -147,20 +129,16 @@ def get_config(args: argparse.Namespace) -> TrainConfig:
 
 
 def main(argv=None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
     parser.add_argument("--data", choices=["digits", "mnist"], default="digits")
-    parser.add_argument(
-        "--mnist-dir", default="", help="a directory with MNIST's idx files; the test half is enough"
-    )
-    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
+    parser.add_argument("--mnist-dir", default="", help="directory of MNIST's files; the test files suffice")
+    parser.add_argument("--resume", action="store_true", help="continue from the last checkpoint")
     parser.add_argument("--max-epoch", type=int, default=40)
-    parser.add_argument("--steps-per-epoch", type=int, default=0, help="0: the whole data")
+    parser.add_argument("--steps-per-epoch", type=int, default=0, help="0: all training images")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--log-dir", default=os.path.join("train_log", "mnist_convnet"))
     args = parser.parse_args(argv)
-
     logger.set_logger_dir(args.log_dir, action="k" if args.resume else "b")
     tf.disable_eager_execution()  # so that the next line seeds the graph
     tf.set_random_seed(args.seed)

@@ -1,7 +1,7 @@
 """
-The training of mnist_convnet.py without one layer of the library: bring your own graph.
+The training of mnist_convnet.py without the layers of this library.
 
-Shows: a tower function may be any TensorFlow code; variables made by `tf.get_variable` are all that is asked of it.
+Shows: `build_graph` can contain any TensorFlow code that creates its variables with `tf.get_variable`.
 Expect: see the table in examples/README.md.
 
     python examples/mnist_plain_tf.py [the options of mnist_convnet.py]
@@ -17,7 +17,7 @@ from tensorpack_lite.tfutils.summary import add_moving_summary
 
 
 def convolution(name: str, x, filters: int):
-    """3x3, stride 1, ReLU."""
+    """3x3 convolution with stride 1 and ReLU."""
     with tf.variable_scope(name):
         shape = [3, 3, x.shape.as_list()[3], filters]
         kernel = tf.get_variable("kernel", shape, initializer=tf.variance_scaling_initializer(2.0))
@@ -26,7 +26,7 @@ def convolution(name: str, x, filters: int):
 
 
 def dense(name: str, x, units: int):
-    """A matrix and a bias."""
+    """Fully connected layer without activation."""
     with tf.variable_scope(name):
         shape = [x.shape.as_list()[1], units]
         kernel = tf.get_variable("kernel", shape, initializer=tf.variance_scaling_initializer(2.0))
@@ -35,12 +35,12 @@ def dense(name: str, x, units: int):
 
 
 def pool(x):
-    """2x2 maximum."""
+    """2x2 max pooling."""
     return tf.nn.max_pool(x, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1], padding="VALID")
 
 
 class Model(mnist_convnet.Model):
-    """The same network; `inputs` and `optimizer` are inherited."""
+    """The same network. `inputs` and `optimizer` are inherited."""
 
     def build_graph(self, image, label):
         x = tf.expand_dims(image, 3) * 2 - 1
@@ -52,7 +52,6 @@ class Model(mnist_convnet.Model):
         if get_current_tower_context().is_training:
             x = tf.nn.dropout(x, rate=0.5)
         logits = dense("fc1", x, 10)
-
         cost = tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label)
         cost = tf.reduce_mean(cost, name="cross_entropy_loss")
         correct = tf.cast(tf.nn.in_top_k(logits, label, 1), tf.float32)

@@ -1,12 +1,12 @@
 """
-A word model that keeps its state in the graph from batch to batch.
+A language model of words that keeps its state in the graph between batches.
 
-Shows: TensorInput with batches that the graph cuts out of one long text; states in local variables, separate ones for
-training and validation, which are set to 0 after each epoch by RunOp; StatMonitorParamSetter.
-Expect: the default text is made up. Each word is one of four, which depend on the word *two* places before it, so the best
-possible perplexity is known: 3.03. A model without memory can only learn how frequent words are; this one reaches 3.30.
+Shows: TensorInput with batches that are cut from one long text in the graph; separate states for training and validation
+in local variables, which RunOp resets after each epoch; StatMonitorParamSetter.
+Expect: a perplexity of 3.30. In the default, synthetic text each word is one of four words, which depend on the word *two*
+positions earlier, so the best possible perplexity is 3.03. A model without memory can only learn the word frequencies.
 
-    python examples/ptb_lstm.py                         the made-up text
+    python examples/ptb_lstm.py                         a synthetic text; no download
     python examples/ptb_lstm.py --data DIR              Penn Treebank: ptb.train.txt and ptb.valid.txt
 
 Source: Zaremba, Sutskever, Vinyals 2014, "Recurrent neural network regularization".
@@ -24,12 +24,12 @@ from tensorpack_lite import tfv1 as tf
 from tensorpack_lite.tfutils.summary import add_moving_summary
 
 BATCH = 20
-LENGTH = 16  # words that gradients go back through
-CHANCES = [0.55, 0.25, 0.15, 0.05]  # of the four words that can follow
+LENGTH = 16  # words of a sequence
+PROBS = [0.55, 0.25, 0.15, 0.05]  # probabilities of the four words that can follow
 
 
 class Model(ModelDesc):
-    """One LSTM layer between an embedding and a softmax."""
+    """An embedding, one LSTM layer and a softmax."""
 
     def __init__(self, num_words: int, units: int = 96) -> None:
         super().__init__()
@@ -60,9 +60,9 @@ class Model(ModelDesc):
 
 
 def get_state(units: int):
-    """Return the local variable [N, 2, U] that keeps the state between two batches of training, or of validation."""
+    """Return the local variable [N, 2, U] with the state of training or validation."""
     mode = "training" if get_current_tower_context().is_training else "validation"
-    # A tower for validation reuses the other variables, but creates this one.
+    # The validation tower reuses all other variables, but creates this one.
     with tf.variable_scope("state", reuse=tf.AUTO_REUSE):
         return tf.get_variable(
             mode, [BATCH, 2, units], initializer=tf.zeros_initializer(), trainable=False,
@@ -70,7 +70,7 @@ def get_state(units: int):
         )  # fmt: skip
 
 
-def forget_states():
+def reset_states():
     """Return an operation that sets the states of training and validation to 0."""
     return tf.group(*[state.initializer for state in tf.get_collection("states")])
 
@@ -84,17 +84,17 @@ class Perplexity(ScalarStats):
 
 
 def make_text(count: int, num_words: int = 100, seed: int = 0) -> np.ndarray:
-    """Make words, [count] int32: each word decides which four words can come two places later."""
-    followers = np.random.RandomState(0).randint(num_words, size=[num_words, len(CHANCES)])
+    """Return random words [count] int32. Each word determines which four words can follow two positions later."""
+    followers = np.random.RandomState(0).randint(num_words, size=[num_words, len(PROBS)])
     rng = np.random.RandomState(seed)
-    choices, words = rng.choice(len(CHANCES), size=count, p=CHANCES), rng.randint(num_words, size=count)
+    choices, words = rng.choice(len(PROBS), size=count, p=PROBS), rng.randint(num_words, size=count)
     for i in range(2, count):
         words[i] = followers[words[i - 2], choices[i]]
     return words.astype("int32")
 
 
 def read_text(directory: str) -> tuple:
-    """Read Penn Treebank's training and validation text as numbers of words."""
+    """Return the training and validation texts of Penn Treebank, as word numbers."""
     texts = []
     for name in ("train", "valid"):
         with open(os.path.join(directory, f"ptb.{name}.txt"), encoding="utf-8") as file:
@@ -104,14 +104,14 @@ def read_text(directory: str) -> tuple:
 
 
 def make_input(words: np.ndarray) -> TensorInput:
-    """Cut a text into `BATCH` rows. Step k gives the words [k T, (k + 1) T) of each row, and those that follow each of them."""
+    """Cut a text into `BATCH` rows. Step k returns the words [k T, (k + 1) T) of each row, and their next words."""
     steps = (len(words) // BATCH - 1) // LENGTH
     rows = words[: len(words) // BATCH * BATCH].reshape(BATCH, -1)
 
     def get_tensors() -> list:
         start = tf.data.make_one_shot_iterator(tf.data.Dataset.range(steps).repeat()).get_next() * LENGTH
         text = tf.constant(rows)
-        pieces = [text[:, start + later : start + later + LENGTH] for later in (0, 1)]
+        pieces = [text[:, start + offset : start + offset + LENGTH] for offset in (0, 1)]
         return [tf.ensure_shape(piece, [BATCH, LENGTH]) for piece in pieces]
 
     return TensorInput(get_tensors, steps)
@@ -120,7 +120,7 @@ def make_input(words: np.ndarray) -> TensorInput:
 def main(argv=None) -> None:
     formatter = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
-    parser.add_argument("--data", default="", metavar="DIR", help="Penn Treebank; default: a made-up text")
+    parser.add_argument("--data", default="", metavar="DIR", help="Penn Treebank; default: a synthetic text")
     parser.add_argument("--max-epoch", type=int, default=8)
     parser.add_argument("--steps-per-epoch", type=int, default=0, help="0: the whole text")
     parser.add_argument("--seed", type=int, default=1)
@@ -137,7 +137,7 @@ def main(argv=None) -> None:
         callbacks=[
             ModelSaver(),
             InferenceRunner(make_input(validation), Perplexity("cost")),
-            RunOp(forget_states, run_before=False),  # after each epoch
+            RunOp(reset_states, run_before=False),  # after each epoch
             StatMonitorParamSetter("learning_rate", "validation_perplexity", lambda rate: rate / 4, 0.0, 2),
         ],
         steps_per_epoch=args.steps_per_epoch or source.size(),

@@ -1,21 +1,19 @@
 """
-A residual network of 6 n + 2 layers on 32x32 images, on one or several devices.
+A residual network of 6 n + 2 layers on small color images.
 
-Shows: residual blocks with layers and scopes, a schedule for the learning rate, SyncMultiGPUTrainerReplicated: the only
-line that tells one device from eight.
+Shows: residual blocks, variable scopes, a schedule for the learning rate, training on several GPUs.
 Expect: see the table in examples/README.md.
 
-    python examples/resnet_cifar.py                     8 layers on digits in colours
-    python examples/resnet_cifar.py --data cifar10 -n 3 20 layers on CIFAR-10, from $TENSORPACK_DATASET or --cifar-dir
-    python examples/resnet_cifar.py --gpus 2            two towers, each with a batch of 64
-    python examples/resnet_cifar.py --fake              random images, for measuring speed
+    python examples/resnet_cifar.py                     8 layers, on digits in random colors; no download
+    python examples/resnet_cifar.py --data cifar10 -n 3 20 layers, on CIFAR-10 from $TENSORPACK_DATASET or --cifar-dir
+    python examples/resnet_cifar.py --gpus 2            two towers with a batch of 64 each
 
 Source: He, Zhang, Ren, Sun 2016, "Identity mappings in deep residual networks".
 """
 
 from __future__ import annotations
 
-from cifar_convnet import SIZE, classification_cost, get_args, get_config
+from cifar_convnet import SIZE, classification_cost, get_parser, train_model
 
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
@@ -24,12 +22,13 @@ RATE = 0.05
 
 
 def residual_block(name: str, x, filters: int, strides: int = 1):
-    """Two convolutions, added to what came in; where the shape changes, what came in is pooled and padded with zeros."""
-    shortcut, more = x, filters - x.shape.as_list()[3]
+    """Add two convolutions to the input. If the shape changes, the input is pooled and padded with zero channels."""
+    shortcut, new_channels = x, filters - x.shape.as_list()[3]
     if strides > 1:
         shortcut = AvgPooling("shortcut_" + name, x, strides)
-    if more:
-        shortcut = tf.pad(shortcut, [[0, 0], [0, 0], [0, 0], [more // 2, more - more // 2]])
+    if new_channels:
+        before = new_channels // 2
+        shortcut = tf.pad(shortcut, [[0, 0], [0, 0], [0, 0], [before, new_channels - before]])
     with tf.variable_scope(name):
         x = Conv2D("conv1", BNReLU("bn1", x), filters, strides=strides)
         x = Conv2D("conv2", BNReLU("bn2", x), filters)
@@ -67,12 +66,12 @@ class Model(ModelDesc):
 
 
 def main(argv=None) -> None:
-    args = get_args(__doc__, "resnet_cifar", 24, argv)
+    parser = get_parser(__doc__, "resnet_cifar", 24)
+    parser.add_argument("-n", type=int, default=1, help="blocks per stage; the network has 6 n + 2 layers")
+    args = parser.parse_args(argv)
     schedule = [(args.max_epoch // 2, RATE / 10), (args.max_epoch * 5 // 6, RATE / 100)]
     setter = ScheduledHyperParamSetter("learning_rate", schedule)
-    launch_train_with_config(
-        get_config(Model(args.n), args, [setter]), SyncMultiGPUTrainerReplicated(args.gpus)
-    )
+    train_model(Model(args.n), args, SyncMultiGPUTrainerReplicated, setter)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """
-A script of tensorpack's first generation, as it was, with another import.
+A script for tensorpack's first API, which needs only another import.
 
 Shows: `tensorpack_lite.trainv1`: InputDesc, a model that sets `self.cost`, and `SomeTrainer(config).train()`.
 Expect: see the table in examples/README.md.
 
-    python examples/trainv1_digits.py                    1,797 digits that scikit-learn brings; no network
-    python examples/trainv1_digits.py --resume           go on where the last run in train_log/ stopped
+    python examples/trainv1_digits.py                    1,797 digits from scikit-learn; no download
+    python examples/trainv1_digits.py --resume           continue the last run in train_log/
 """
 
 from __future__ import annotations
@@ -73,12 +73,11 @@ def get_config(args: argparse.Namespace) -> TrainConfig:
 
 
 def main(argv=None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint")
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
+    parser.add_argument("--resume", action="store_true", help="continue from the last checkpoint")
     parser.add_argument("--max-epoch", type=int, default=15)
-    parser.add_argument("--steps-per-epoch", type=int, default=0, help="0: the whole data")
+    parser.add_argument("--steps-per-epoch", type=int, default=0, help="0: all training images")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--log-dir", default=os.path.join("train_log", "trainv1_digits"))
     args = parser.parse_args(argv)

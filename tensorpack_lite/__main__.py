@@ -1,4 +1,4 @@
-"""`python -m tensorpack_lite COMMAND ...`: the command line, as `tensorpack-lite` is."""
+"""`python -m tensorpack_lite COMMAND ...` runs the command line, like `tensorpack-lite COMMAND ...`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `from tensorpack_lite import *` gives beside data: all packages that need TensorFlow, in the order of the journey."""
+"""The names in `from tensorpack_lite import *` that need TensorFlow."""
 
 from __future__ import annotations
 

@@ -1,10 +1,13 @@
 """
 Start the ranks of a training on this machine: `python -m tensorpack_lite.launch -n K script.py ...`.
 
-Each rank runs the script with Python, in a session of its own, with `TF_CONFIG` set for CollectiveTrainer, and `HOROVOD_...` for
-HorovodTrainer; Horovod's ranks find each other here. All get a new secret, by which they authenticate each other unless the user has set one. `--isolate` puts them into a private network. What ranks write is shown line by line behind
-their number. When one fails all are ended, and the error of the first one that failed is shown last; its exit code is the launcher's. Ctrl-C and SIGTERM go to all ranks. However the launcher ends, no rank
-outlives it.
+Each rank runs the script in a separate Python process and session, with `TF_CONFIG` set for CollectiveTrainer and
+`HOROVOD_...` for HorovodTrainer. All ranks get a new secret, with which they authenticate each other unless the user has set
+one. `--isolate` puts them into a private network. The launcher prefixes each line of output with the number of its rank.
+
+When a rank fails, the launcher ends all ranks, prints the error of the first one that failed last, and exits with its code.
+With `--restarts`, it starts all ranks again first. Ctrl-C, SIGTERM and SIGUSR1 are forwarded to all ranks. After SIGTERM and
+SIGUSR1, the ranks have `--grace` seconds to save and end. No rank outlives the launcher, however the launcher ends.
 """
 
 from __future__ import annotations
@@ -14,29 +17,34 @@ import collections
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
-from typing import IO, Any, Deque, Sequence
+from types import FrameType
+from typing import IO, Deque, NamedTuple, Sequence
 
-from .utils.cluster import free_ports
+from .ranks.cluster import free_ports
+from .ranks.loopback import enter_private_network
+from .ranks.rendezvous import RendezvousServer
 from .utils.concurrency import enable_death_signal
-from .utils.loopback import enter_private_network
-from .utils.rendezvous import RendezvousServer
 from .utils.secret import JOB_SECRET_VARIABLE, make_secret
 
 __all__ = ["main"]
 
 _HOST = "127.0.0.1"
 _POLL_SECONDS = 0.05
-_PATIENCE_SECONDS = 6.0  # for ranks that find out themselves that another one failed
-_GRACE_SECONDS = 3.0  # between asking and killing
+_PATIENCE_SECONDS = 6.0  # for ranks that notice by themselves that another one failed
+_END_SECONDS = 3.0  # between SIGTERM and SIGKILL, for ranks that have nothing to save
 _LAST_LINES = 30
 _BECAUSE_OF_ANOTHER = "RankError: "
+_PREEMPTED = 143  # exit code of a rank that has saved and ended after a signal
+_FAILED = re.compile(r"Training failed at global_step=(\d+): (.*)")
+_SAVED = re.compile(r"Model saved to .*model-(\d+)")
 
-# What a user may set otherwise.
+# Used unless the user has set them.
 _HOROVOD_DEFAULTS = {
     "HOROVOD_CONTROLLER": "gloo",
     "HOROVOD_CPU_OPERATIONS": "gloo",
@@ -46,162 +54,225 @@ _HOROVOD_DEFAULTS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """
-    Start ranks, and wait for them.
+    Start ranks and wait for them.
 
     Args:
-        argv: the arguments; None means those of this process.
+        argv: command line arguments. Default: those of this process.
 
     Returns:
-        The exit code: that of the first rank that failed (128 + the signal for a rank that was killed), 130 after Ctrl-C, 143 after
-        SIGTERM, else 0.
+        The exit code: that of the first rank that failed (128 + the signal for a rank that was killed), 130 after Ctrl-C, 143
+        after SIGTERM or if a rank ends with 143, else 0.
 
-    Note: `--isolate` moves the calling process, too, into the private network, for good.
+    Note: `--isolate` also moves the calling process into the private network, permanently.
     """
     parser = argparse.ArgumentParser(
         prog="python -m tensorpack_lite.launch", description="Start the ranks of a training on this machine."
     )
-    parser.add_argument("-n", type=int, required=True, metavar="K", dest="size", help="how many ranks")
+    parser.add_argument("-n", type=int, required=True, metavar="K", dest="size", help="number of ranks")
     parser.add_argument(
-        "--log-dir", metavar="D", help="also write what each rank writes to D/rank-<number>.log"
+        "--log-dir", metavar="D", help="also write the output of each rank to D/rank-<number>.log"
     )
     parser.add_argument(
         "--isolate",
         action="store_true",
-        help="run the ranks in a private network: nobody else reaches them, and they reach nothing outside (Linux only)",
+        help="run the ranks in a private network that is cut off from all others (Linux only)",
+    )
+    parser.add_argument(
+        "--grace",
+        type=float,
+        default=30.0,
+        metavar="S",
+        help="seconds that the ranks have to save and end after SIGTERM or SIGUSR1 (default: 30)",
+    )
+    parser.add_argument(
+        "--restarts",
+        type=int,
+        default=0,
+        metavar="N",
+        help="when a rank fails, start all ranks again, up to N times, unless the same error occurs twice at the same step",
     )
     parser.add_argument("script", help="a Python file")
-    parser.add_argument("args", nargs=argparse.REMAINDER, help="its arguments")
+    parser.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
     options = parser.parse_args(argv)
     if options.size < 1:
-        parser.error(f"-n is {options.size}, wanted at least 1 rank")
+        parser.error(f"-n: expected at least 1 rank, got {options.size}")
+    if options.grace < 0 or options.restarts < 0:
+        parser.error(f"expected --grace and --restarts >= 0, got {options.grace:g} and {options.restarts}")
     if not os.path.isfile(options.script):
-        parser.error(f"there is no file {options.script}")
+        parser.error(f"the file {options.script} does not exist")
     if options.isolate:
-        _isolate(parser)
+        try:
+            enter_private_network()
+        except OSError as error:
+            parser.error(
+                f"--isolate: this kernel or container does not allow a private network ({error}). Allow unprivileged user "
+                "namespaces (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns), give the "
+                "container the capability SYS_ADMIN, or omit --isolate."
+            )
+        sys.stderr.write(
+            "launch: the ranks run in a private network. No other process can reach them, and they cannot reach anything "
+            "outside.\n"
+        )
     if options.log_dir:
         os.makedirs(options.log_dir, exist_ok=True)
     command = [sys.executable, "-u", options.script, *options.args]
-    return _Launch(command, options.size, options.log_dir).run()
+    launch = _Launch(command, options.size, options.log_dir, options.grace)
+    return launch.run(options.restarts)
 
 
-def _isolate(parser: argparse.ArgumentParser) -> None:
-    try:
-        enter_private_network()
-    except OSError as error:
-        parser.error(
-            f"--isolate: this kernel or container does not allow a private network ({error}). Allow unprivileged user "
-            "namespaces (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns), give the container the "
-            "capability SYS_ADMIN, or leave out --isolate."
-        )
-    sys.stderr.write(
-        "launch: the ranks run in a private network. Nobody else reaches them, and they reach nothing outside.\n"
-    )
+class _Failure(NamedTuple):
+    """Which error ended the ranks, and where. Numbers in the text are left out, because those of processes differ."""
+
+    code: int
+    text: str
+    step: int
 
 
 class _Launch:
     """All ranks of one training."""
 
-    def __init__(self, command: Sequence[str], size: int, log_dir: str | None) -> None:
+    def __init__(self, command: Sequence[str], size: int, log_dir: str | None, grace: float) -> None:
         self._signal = 0
-        self._showing = threading.Lock()
-        self._command, self._size, self._log_dir = command, size, log_dir
-        self._secret = make_secret()
-        self._ranks: list[_Rank] = []
+        self._output_lock = threading.Lock()
+        self._command, self._size, self._log_dir, self._grace = command, size, log_dir, grace
+        self._ranks: list[_Process] = []
+        self._failures: list[_Failure] = []
+        self._saved_step = 0
 
-    def run(self) -> int:
-        """Start, wait, end."""
-        before = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
-        rendezvous = RendezvousServer(self._size, _HOST)
+    def run(self, num_restarts: int) -> int:
+        """Start the ranks, wait for them, start them again if they fail, and return the exit code."""
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+        before = {number: signal.signal(number, self._handle_signal) for number in numbers}
         try:
-            ports = free_ports(self._size + 1, _HOST)
-            for rank in range(self._size):
-                if self._signal == 0:
-                    more = {
-                        **_environment(rank, self._size, ports),
-                        **_horovod(rank, self._size, rendezvous.port),
-                    }
-                    self._ranks.append(self._start(rank, more))
-            return self._watch()
+            code = self._run_once()
+            while self._failures and not self._signal and len(self._failures) <= num_restarts:
+                num_failures = len(self._failures)
+                if self._failures[-1] in self._failures[:-1]:
+                    self._show(
+                        "the same error has occurred twice at the same step, so the ranks are not started again"
+                    )
+                    return code
+                self._show(f"restart {num_failures} of {num_restarts}, from the last checkpoint")
+                code = self._run_once()
+                if len(self._failures) == num_failures:  # it succeeded, or was preempted
+                    break
+            return 128 + self._signal if self._signal and code != _PREEMPTED else code
         finally:
-            for rank_ in self._ranks:
-                rank_.kill()
-            rendezvous.stop()
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _note(self, number: int, frame: Any) -> None:
-        if self._signal:  # a second time: no more patience
+    def _run_once(self) -> int:
+        """Start the ranks, wait for them, and return the exit code. A failure is added to the list."""
+        self._ranks = []
+        rendezvous = RendezvousServer(self._size, _HOST)
+        try:
+            secret, ports = make_secret(), free_ports(self._size + 1, _HOST)
+            for rank in range(self._size):
+                if self._signal:
+                    break
+                environment = {
+                    **_HOROVOD_DEFAULTS,
+                    **os.environ,
+                    **_environment(rank, self._size, ports, rendezvous.port),
+                    JOB_SECRET_VARIABLE: secret,
+                    "PYTHONUNBUFFERED": "1",
+                }
+                path = os.path.join(self._log_dir, f"rank-{rank}.log") if self._log_dir else None
+                mode = "a" if self._failures else "w"
+                self._ranks.append(_Process(rank, self._command, environment, path, mode, self._output_lock))
+            return self._watch()
+        finally:
+            for process in self._ranks:
+                process.kill()
+            rendezvous.stop()
+
+    def _handle_signal(self, number: int, frame: FrameType | None) -> None:
+        if self._signal:  # the second signal kills at once
             for rank in self._ranks:
                 rank.send(signal.SIGKILL)
         self._signal = number
 
-    def _start(self, rank: int, more: dict[str, str]) -> _Rank:
-        environment = {
-            **_HOROVOD_DEFAULTS,
-            **os.environ,
-            **more,
-            JOB_SECRET_VARIABLE: self._secret,
-            "PYTHONUNBUFFERED": "1",
-        }
-        path = os.path.join(self._log_dir, f"rank-{rank}.log") if self._log_dir else None
-        return _Rank(rank, self._command, environment, path, self._showing)
-
     def _watch(self) -> int:
+        """Wait until all ranks have ended, one has failed, or a signal arrives."""
         while any(rank.code() is None for rank in self._ranks):
             if self._signal:
-                return self._stop_after_signal()
+                return self._end_by_signal(self._signal)
             if any(rank.code() for rank in self._ranks):
                 break
             time.sleep(_POLL_SECONDS)
         if any(rank.code() for rank in self._ranks):
             return self._stop_after_failure()
-        for rank in self._ranks:
-            rank.kill()
         return 0
 
-    def _stop_after_signal(self) -> int:
-        number = self._signal
-        self._end_all(number)
+    def _end_by_signal(self, number: int) -> int:
+        end = self._end_all if number == signal.SIGINT else self._let_save
+        end(number)
         self._show(f"ended by {signal.Signals(number).name}")
-        return 128 + number
+        return _PREEMPTED if self._is_preempted() else 128 + number
+
+    def _is_preempted(self) -> bool:
+        return any(rank.code() == _PREEMPTED for rank in self._ranks)
 
     def _stop_after_failure(self) -> int:
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        while any(rank.code() is None for rank in self._ranks) and time.monotonic() < deadline:
-            time.sleep(_POLL_SECONDS)
+        if not self._is_preempted():
+            self._wait_for_ends(_PATIENCE_SECONDS)
+        if self._is_preempted():  # other ranks may have failed because of that
+            self._let_save(signal.SIGTERM)
+            self._show(f"a rank has ended with exit code {_PREEMPTED}, after a signal")
+            return _PREEMPTED
         failed = [rank for rank in self._ranks if rank.code()]
         self._end_all(signal.SIGTERM)
         first = min(failed, key=lambda rank: (rank.has_followed_another(), rank.ended_at))
-        self._show(
-            f"rank {first.number} failed first, {_in_words(first.code())}. The last it wrote to stderr:"
-        )
+        code = first.code() or 1
+        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+        self._failures.append(self._describe(first, code))
+        self._show(f"rank {first.number} failed first, {how}. Its last lines on stderr:")
         for line in first.last_lines:
             sys.stderr.write(line + "\n")
         sys.stderr.flush()
-        code = first.code() or 1
         return code if code > 0 else 128 - code
 
+    def _describe(self, first: _Process, code: int) -> _Failure:
+        """Return the error of a rank. The step is that of the error if a rank has logged it, else that of the last checkpoint."""
+        logged = [rank.failed for rank in (first, *self._ranks) if rank.failed is not None]
+        last_line = first.last_lines[-1] if first.last_lines and code > 0 else ""
+        text = last_line if first.failed is None else first.failed[1]
+        self._saved_step = max(self._saved_step, *(rank.saved_step for rank in self._ranks))
+        step = logged[0][0] if logged else self._saved_step
+        return _Failure(code, re.sub(r"\d+", "#", text), step)
+
+    def _wait_for_ends(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while any(rank.code() is None for rank in self._ranks) and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+
+    def _let_save(self, number: int) -> None:
+        """Send a signal once to each rank, but not to its workers, and wait. Then kill all that still run."""
+        for rank in self._ranks:
+            rank.send_to_main(number)
+        self._wait_for_ends(self._grace)
+        for rank in self._ranks:
+            rank.kill()
+
     def _end_all(self, number: int) -> None:
-        """Pass a signal on; then ask, then kill."""
+        """Send a signal to all ranks, then SIGTERM, then SIGKILL."""
         for each in (number, signal.SIGTERM, signal.SIGKILL):
             for rank in self._ranks:
                 if rank.code() is None:
                     rank.send(each)
-                    rank.send(signal.SIGCONT)  # one that is stopped gets no other signal
-            deadline = time.monotonic() + _GRACE_SECONDS
-            while any(rank.code() is None for rank in self._ranks) and time.monotonic() < deadline:
-                time.sleep(_POLL_SECONDS)
+                    rank.send(signal.SIGCONT)  # a stopped process receives no other signal
+            self._wait_for_ends(_END_SECONDS)
         for rank in self._ranks:
             rank.kill()
 
     def _show(self, text: str) -> None:
-        with self._showing:
+        with self._output_lock:
             sys.stdout.flush()
             sys.stderr.write(f"launch: {text}\n")
 
 
-class _Rank:
-    """One process, and the threads that show what it writes."""
+class _Process:
+    """Process of one rank, and the threads that show its output."""
 
     def __init__(
         self,
@@ -209,13 +280,16 @@ class _Rank:
         command: Sequence[str],
         environment: dict[str, str],
         path: str | None,
-        showing: Any,
+        mode: str,
+        output_lock: threading.Lock,
     ) -> None:
         self.number = number
         self.ended_at = 0.0
+        self.failed: tuple[int, str] | None = None
+        self.saved_step = 0
         self.last_lines: Deque[str] = collections.deque(maxlen=_LAST_LINES)
-        self._showing = showing
-        self._log = open(path, "w", encoding="utf-8") if path else None  # noqa: SIM115 (closed by kill)
+        self._output_lock = output_lock
+        self._log = open(path, mode, encoding="utf-8") if path else None  # noqa: SIM115 (closed by kill)
         launcher = os.getpid()
         self._process = subprocess.Popen(
             command,
@@ -234,25 +308,29 @@ class _Rank:
             thread.start()
 
     def code(self) -> int | None:
-        """Its exit code; None as long as it runs."""
+        """Return the exit code; None while the process runs."""
         code = self._process.poll()
         if code is not None and not self.ended_at:
             self.ended_at = time.monotonic()
         return code
 
     def send(self, number: int) -> None:
-        """Send a signal to it and all that it started in its session."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody is left
+        """Send a signal to all processes of the rank's session."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # all have ended
             os.killpg(self._process.pid, number)
 
+    def send_to_main(self, number: int) -> None:
+        """Send a signal to the rank only. It ends the processes that it has started."""
+        if self.code() is None:
+            self._process.send_signal(number)
+            self._process.send_signal(signal.SIGCONT)  # a stopped process receives no other signal
+
     def has_followed_another(self) -> bool:
-        """Whether its last words are that another rank failed."""
-        return bool(self.last_lines) and any(
-            _BECAUSE_OF_ANOTHER in line for line in list(self.last_lines)[-3:]
-        )
+        """Return whether the rank failed because another one did, by its last lines on stderr."""
+        return any(_BECAUSE_OF_ANOTHER in line for line in list(self.last_lines)[-3:])
 
     def kill(self) -> None:
-        """End all that is left of it, and show the rest of what it wrote."""
+        """Kill all processes of the rank's session, and show the rest of the output."""
         self.send(signal.SIGKILL)
         self._process.wait()
         for thread in self._threads:
@@ -261,8 +339,8 @@ class _Rank:
             self._log.close()
             self._log = None
 
-    def _copy(self, stream: IO[bytes], to: Any) -> None:
-        """Show a stream line by line; a carriage return ends a line, too."""
+    def _copy(self, stream: IO[bytes], to: IO[str]) -> None:
+        """Show a stream line by line; a carriage return also ends a line."""
         rest = b""
         while True:
             data = os.read(stream.fileno(), 1 << 16)
@@ -273,29 +351,32 @@ class _Rank:
                 stream.close()
                 return
 
-    def _put(self, line: str, to: Any) -> None:
-        with self._showing:
+    def _put(self, line: str, to: IO[str]) -> None:
+        with self._output_lock:
             if to is sys.stderr:
                 self.last_lines.append(line)
+            self._note(line)
             to.write(f"[{self.number}] {line}\n")
             to.flush()
             if self._log is not None:
                 self._log.write(line + "\n")
                 self._log.flush()
 
+    def _note(self, line: str) -> None:
+        """Store what the library logs about checkpoints and the error that ends training."""
+        failed, saved = _FAILED.search(line), _SAVED.search(line)
+        if failed is not None:
+            self.failed = (int(failed.group(1)), failed.group(2))
+        if saved is not None:
+            self.saved_step = int(saved.group(1))
 
-def _environment(rank: int, size: int, ports: Sequence[int]) -> dict[str, str]:
-    """What tells a rank who it is; the last of the ports is the ranks' own."""
+
+def _environment(rank: int, size: int, ports: Sequence[int], rendezvous_port: int) -> dict[str, str]:
+    """Return the environment variables for a rank. The last port is for the ranks' channel."""
     cluster = {"worker": [f"{_HOST}:{port}" for port in ports[:-1]]}
     return {
         "TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": rank}}),
         "TENSORPACK_RANKS_ADDRESS": f"{_HOST}:{ports[-1]}",
-    }
-
-
-def _horovod(rank: int, size: int, port: int) -> dict[str, str]:
-    """The same for Horovod over Gloo; its ranks find each other at the port."""
-    return {
         "HOROVOD_RANK": str(rank),
         "HOROVOD_SIZE": str(size),
         "HOROVOD_LOCAL_RANK": str(rank),
@@ -304,21 +385,15 @@ def _horovod(rank: int, size: int, port: int) -> dict[str, str]:
         "HOROVOD_CROSS_SIZE": "1",
         "HOROVOD_HOSTNAME": _HOST,
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": _HOST,
-        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(rendezvous_port),
     }
 
 
 def _die_with(launcher: int) -> None:
-    """In the new process: be killed when the launcher dies, also when it just did."""
+    """In the new process: ask to be killed when the launcher dies, and exit if it has just died."""
     enable_death_signal(_warn=False)
     if os.getppid() != launcher:
         os._exit(1)
-
-
-def _in_words(code: int | None) -> str:
-    if code is not None and code < 0:
-        return f"killed by {signal.Signals(-code).name}"
-    return f"with exit code {code}"
 
 
 if __name__ == "__main__":

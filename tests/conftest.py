@@ -1,4 +1,4 @@
-"""Fixtures that every test has: a graph of its own, no ambient state left over, no thread left running."""
+"""Fixtures for all tests: a new graph, and checks for leftover state, threads and processes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,17 @@ import pytest
 HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
 
 
+# Their results do not depend on the version of TensorFlow.
+ANY_TENSORFLOW = {"api", "architecture", "cli", "dataflow", "ranks", "utils"}
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark each proof as full, and each full test as slow, so that `-m "not slow"` leaves all of them out."""
+    """Mark each proof and each training of the gallery as full and each full test as slow, so that `-m "not slow"` deselects all of them."""
     for item in items:
-        if item.get_closest_marker("proof"):
+        if item.nodeid.split("/")[1] in ANY_TENSORFLOW:
+            item.add_marker("any_tensorflow")
+        if item.get_closest_marker("proof") or item.get_closest_marker("gallery"):
             item.add_marker("full")
         if item.get_closest_marker("full"):
             item.add_marker("slow")
@@ -26,7 +32,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True)
 def fresh_graph():
-    """Each test builds in a graph of its own, in graph mode."""
+    """Each test runs in graph mode, in a new graph."""
     if not HAS_TENSORFLOW:
         yield None
         return
@@ -40,7 +46,7 @@ def fresh_graph():
 
 @pytest.fixture(autouse=True)
 def no_leaked_threads():
-    """A test leaves no thread and no child process behind that it started."""
+    """Fail if a test leaves a thread or a child process running."""
     before = set(threading.enumerate())
     yield
     deadline = time.monotonic() + 5
@@ -51,28 +57,37 @@ def no_leaked_threads():
             return
         if time.monotonic() > deadline:
             pytest.fail(f"left running: {threads + children}")
-        gc.collect()  # an exception that a test caught and the test's frame hold each other, and with them its DataFlows
+        gc.collect()  # a caught exception and the test's frame refer to each other and keep DataFlows alive
         time.sleep(0.01)
 
 
 def _is_ours(thread):
-    """tqdm's monitor lives as long as the process; a dummy thread is one of TensorFlow's own that has called Python."""
+    """Return whether a thread must end. tqdm's monitor runs until exit, and dummy threads are TensorFlow's."""
     return thread.is_alive() and type(thread).__name__ not in ("TMonitor", "_DummyThread")
 
 
 @pytest.fixture(autouse=True)
 def no_ambient_state(no_leaked_threads):
-    """Logger directory and random seed are as at the start of a process; the reset also ends the directory's lock."""
+    """Reset the logger's directory, its lock and the random seed after each test."""
     yield
-    from tensorpack_lite.utils import logger, utils
+    from tensorpack_lite.utils import logger, random_streams
 
     logger.reset()
-    utils.reset_rng_seed()
+    random_streams.reset_rng_seed()
+
+
+@pytest.fixture
+def start_python():
+    """Function that starts `python *args` and returns the Popen, which is killed at the end of the test."""
+    from fakes.processes import python_starter
+
+    with python_starter() as start:
+        yield start
 
 
 @pytest.fixture
 def log_dir(tmp_path):
-    """A directory set as the logger's."""
+    """The logger's directory, in a temporary directory."""
     from tensorpack_lite.utils import logger
 
     path = str(tmp_path / "log")
@@ -82,7 +97,7 @@ def log_dir(tmp_path):
 
 @pytest.fixture
 def sess(fresh_graph):
-    """An open session on the test's graph, as default session."""
+    """A default session for the test's graph."""
     from tensorpack_lite.compat import tfv1
 
     with tfv1.Session(graph=fresh_graph).as_default() as session:
@@ -92,7 +107,7 @@ def sess(fresh_graph):
 
 @pytest.fixture
 def log_lines():
-    """The messages that the library logs during the test."""
+    """The list of messages that the library logs during the test."""
     handler = _Lines()
     logging.getLogger("tensorpack_lite").addHandler(handler)
     yield handler.lines

@@ -1,4 +1,4 @@
-"""trainv1.py: scripts of the first generation, with another import."""
+"""trainv1.py runs scripts of tensorpack's first API once their imports are changed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ OLD_SCRIPT = textwrap.dedent(
 
 
 class Old(ModelDesc):
-    """fakes.models.Mean as it was written then."""
+    """`fakes.models.Mean` in the first API."""
 
     def _get_inputs(self):
         return [InputDesc(tf.float32, (None,), "x")]
@@ -70,14 +70,14 @@ class Old(ModelDesc):
 
 
 class FinalW(Callback):
-    """The variable at the end."""
+    """Reads the variable after training."""
 
     def _after_train(self):
         self.w = float(self.trainer.sess.run(self.trainer.find_tensor("w")))
 
 
 def config(*callbacks, kind=TrainConfig, **kwargs):
-    """Four steps: four halvings of the distance to 3."""
+    """Return a config of four steps, each of which halves the distance to 3."""
     if "data" not in kwargs:
         kwargs.setdefault("dataflow", threes())
     kwargs = {
@@ -99,7 +99,7 @@ def trained(trainer_class, final=None, **kwargs):
 
 @pytest.mark.slow
 def test_a_script_with_only_its_imports_changed_trains_and_resumes(tmp_path):
-    """Two epochs of two steps; then, called again for three, one more."""
+    """A script trains two epochs; started again with `max_epoch=3`, it trains one more."""
     text = OLD_SCRIPT.replace("from tensorpack", "from tensorpack_lite").replace("EPOCHS", "int(sys.argv[1])")
     (tmp_path / "script.py").write_text("import sys\n" + text, encoding="utf-8")
     environment = dict(
@@ -121,15 +121,15 @@ def test_a_script_with_only_its_imports_changed_trains_and_resumes(tmp_path):
 class TestTrainers:
     @pytest.mark.parametrize("name", ["SimpleTrainer", "QueueInputTrainer"])
     def test_closed_form(self, name):
-        """The numbers are those of today's trainers."""
+        """The trainers reach the same weight as the current trainers."""
         assert 3 - 3 / 16 == trained(getattr(trainv1, name))
 
     def test_no_op(self):
-        """Builds, and trains nothing."""
+        """NoOpTrainer builds the graph and does not train."""
         assert 0.0 == trained(trainv1.NoOpTrainer)
 
-    def test_each_is_one_of_todays_too(self):
-        """So callbacks and isinstance find what they know."""
+    def test_each_is_a_current_trainer(self):
+        """Each old trainer is a subclass of the current trainer of the same name."""
         adaptors = {
             name
             for name in trainv1.__all__
@@ -139,32 +139,32 @@ class TestTrainers:
             assert issubclass(getattr(trainv1, name), getattr(train, name)), name
             assert issubclass(getattr(trainv1, name), Trainer)
 
-    def test_a_dataflow_is_fed_as_it_was(self):
-        """Placeholders for SimpleTrainer, a queue for the others."""
+    def test_the_input_of_a_dataflow(self):
+        """SimpleTrainer feeds a DataFlow through placeholders, the other trainers through a queue."""
         assert isinstance(trainv1.SimpleTrainer(config())._input_source, FeedInput)
         assert isinstance(trainv1.NoOpTrainer(config())._input_source, QueueInput)
 
     def test_an_input_source_is_taken(self):
-        """config.data says how the data comes."""
+        """An InputSource in `config.data` is used as it is."""
         assert 3 - 3 / 16 == trained(trainv1.SimpleTrainer, data=QueueInput(threes()))
 
-    def test_a_queue_of_the_users(self):
-        """QueueInputTrainer's second argument."""
+    def test_a_queue_of_the_user(self):
+        """The second argument of QueueInputTrainer is the queue to use."""
         queue = tf.FIFOQueue(3, [tf.float32])
         trainer = trainv1.QueueInputTrainer(config(), queue)
         trainer.train()
         assert queue is trainer._input_source.queue
 
-    def test_a_queue_input_of_the_users(self):
-        """QueueInputTrainer takes config.data as it is."""
+    def test_a_queue_input_of_the_user(self):
+        """QueueInputTrainer uses a QueueInput in `config.data` as it is."""
         assert 3 - 3 / 16 == trained(trainv1.QueueInputTrainer, data=QueueInput(threes()))
 
-    def test_a_model_of_today(self):
-        """Old trainers take new models."""
+    def test_a_current_model(self):
+        """Old trainers accept a current ModelDesc."""
         assert 3 - 3 / 16 == trained(trainv1.SimpleTrainer, model=Mean())
 
     def test_defaults(self):
-        """Without extra_callbacks and monitors there are the default ones."""
+        """If `extra_callbacks` and `monitors` are None, the defaults are used."""
         trainer = trainv1.SimpleTrainer(config(extra_callbacks=None, monitors=None))
         trainer.train()
         assert {"MovingAverageSummary", "ProgressBar", "JSONWriter"} <= {
@@ -172,7 +172,7 @@ class TestTrainers:
         }
 
     def test_inference(self):
-        """InferenceRunner works on the old models."""
+        """InferenceRunner works with old models."""
         trainer = trainv1.SimpleTrainer(config(InferenceRunner(threes(1), ScalarStats("cost"))))
         trainer.train()
         np.testing.assert_allclose((3 / 16) ** 2, trainer.monitors.get_latest("validation_cost"), rtol=1e-6)
@@ -188,7 +188,7 @@ class TestMultiGPU:
         ],
     )
     def test_the_config_says_which_gpus(self, name, arguments):
-        """Two towers with the same data go where one goes."""
+        """The towers in the config set the devices, and two towers with the same data train like one."""
         final = FinalW()
         options = tf.ConfigProto(allow_soft_placement=True)
         trainer = getattr(trainv1, name)(config(final, tower=[0, 1], session_config=options), **arguments)
@@ -197,20 +197,20 @@ class TestMultiGPU:
         assert 3 - 3 / 16 == pytest.approx(final.w)
 
     def test_async(self):
-        """Its argument arrives."""
+        """AsyncMultiGPUTrainer takes `scale_gradient`, and its devices from `nr_tower`."""
         trainer = trainv1.AsyncMultiGPUTrainer(config(nr_tower=2), scale_gradient=False)
         assert [0, 1] == trainer.devices
 
-    def test_both_ways_to_say_it(self):
-        """One is enough."""
-        with pytest.raises(ValueError, match="both nr_tower and tower were given"):
+    def test_nr_tower_and_tower(self):
+        """Passing both `nr_tower` and `tower` raises ValueError. `tower` alone sets `nr_tower`."""
+        with pytest.raises(ValueError, match="got both nr_tower and tower"):
             config(nr_tower=2, tower=[0, 1])
         assert 2 == config(tower=[3, 5]).nr_tower
 
 
 class TestCustomTrainer:
     class Own(Trainer):
-        """A trainer as they were written."""
+        """A custom trainer in the first API."""
 
         def _setup(self):
             cbs = self._input_source.setup(self.model.get_inputs_desc())
@@ -220,11 +220,11 @@ class TestCustomTrainer:
                 self.train_op = self.model.get_optimizer().minimize(self.model.get_cost())
 
     def test_trains(self):
-        """Callbacks that _setup adds to the config are used."""
+        """Callbacks that `_setup` adds to the config are used."""
         assert 3 - 3 / 16 == trained(self.Own)
 
     def test_has_inference_and_predictors(self):
-        """Though it says nothing of a tower function."""
+        """InferenceRunner and predictors work although the trainer sets no tower function."""
 
         class Predict(Callback):
             def _setup_graph(self):
@@ -237,8 +237,8 @@ class TestCustomTrainer:
         self.Own(config(InferenceRunner(threes(1), ScalarStats("cost")), predict)).train()
         np.testing.assert_allclose((3 / 16) ** 2, predict.cost, rtol=1e-6)
 
-    def test_a_run_step_of_its_own(self):
-        """Two runs of train_op in a step: eight halvings."""
+    def test_overriding_run_step(self):
+        """A `run_step` that runs `train_op` twice halves the distance to 3 eight times in four steps."""
 
         class Twice(self.Own):
             def run_step(self):
@@ -248,7 +248,7 @@ class TestCustomTrainer:
         assert 3 - 3 / 2**8 == trained(Twice)
 
     def test_an_input_source_set_before_the_constructor(self):
-        """Is left as it is."""
+        """An input source that is set before the base constructor runs is kept."""
 
         class Sets(self.Own):
             def __init__(self, config):
@@ -258,14 +258,14 @@ class TestCustomTrainer:
         assert 3 - 3 / 16 == trained(Sets)
 
     def test_setup_must_be_defined(self):
-        """The base class builds nothing."""
+        """A trainer without `_setup` raises NotImplementedError."""
         with pytest.raises(NotImplementedError, match=r"Trainer: define _setup\(\)"):
             Trainer(config()).train()
 
 
 class TestModelDesc:
     def test_inputs(self):
-        """InputDesc, TensorSpec and placeholders, all in one list."""
+        """`_get_inputs` may return InputDesc, TensorSpec and placeholders in one list."""
 
         class Model(Old):
             def _get_inputs(self):
@@ -282,15 +282,15 @@ class TestModelDesc:
         ] == Model().get_inputs_desc()
 
     def test_build_graph_takes_tensors_or_a_list(self):
-        """The old call passed one list."""
+        """`build_graph` takes tensors or, as in old scripts, one list of them."""
         x = tf.constant([3.0])
         model = Old()
         with tf.variable_scope("", reuse=tf.AUTO_REUSE):
             assert model.build_graph(x) is model.cost
             assert model.build_graph([x]) is model.get_cost()
 
-    def test_the_cost_of_another_tower_is_not_taken_for_this_ones(self):
-        """A tower that sets none has none."""
+    def test_towers_do_not_share_the_cost(self):
+        """A tower that does not set `self.cost` has no cost, even if an earlier tower set one."""
 
         class Sometimes(Old):
             def _build_graph(self, inputs):
@@ -311,38 +311,36 @@ class TestModelDesc:
             (lambda m: m.optimizer(), "_get_optimizer"),
         ],
     )
-    def test_what_must_be_defined(self, call, method):
-        """The sentence has the old name."""
-        with pytest.raises(NotImplementedError, match=f"ModelDesc: define {method}"):
+    def test_missing_methods(self, call, method):
+        """The error for a missing method names it in both interfaces."""
+        with pytest.raises(NotImplementedError, match=f"ModelDesc: define .*{method}"):
             call(ModelDesc())
 
 
 class TestErrors:
-    def test_a_config_for_a_trainer_of_today(self):
-        """Names both ways out."""
+    def test_a_config_for_a_current_trainer(self):
+        """Passing a config to a current trainer raises an error that names launch_train_with_config and trainv1."""
         with pytest.raises(TypeError, match="launch_train_with_config") as error:
             train.SimpleTrainer(config())
         assert "tensorpack_lite.trainv1" in str(error.value)
 
     def test_no_config(self):
-        """The old trainers are made from one."""
-        with pytest.raises(TypeError, match=r"trainv1.SimpleTrainer: takes a TrainConfig, got int"):
+        """An argument that is not a TrainConfig raises TypeError."""
+        with pytest.raises(TypeError, match=r"trainv1.SimpleTrainer: expected a TrainConfig, got int"):
             trainv1.SimpleTrainer(3)
 
     @pytest.mark.parametrize("lacking", ["model", "dataflow"])
     def test_half_a_config(self, lacking):
-        """A model and data are needed."""
+        """A config without a model or data raises ValueError."""
         with pytest.raises(ValueError, match=r"trainv1.SimpleTrainer: the config needs a model, and data"):
             trainv1.SimpleTrainer(config(**{lacking: None})).train()
 
     def test_no_cost(self):
-        """Said by the trainer, which needs it."""
+        """A model that does not set `self.cost` raises TypeError that names the model."""
 
         class Forgets(Old):
             def _build_graph(self, inputs):
                 pass
 
-        with pytest.raises(
-            TypeError, match=r"Forgets was built without a cost. Set self.cost, a scalar tensor"
-        ):
+        with pytest.raises(TypeError, match=r"Forgets has no cost. Set self.cost to a scalar tensor"):
             trainv1.SimpleTrainer(config(model=Forgets())).train()

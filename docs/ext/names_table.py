@@ -1,19 +1,21 @@
 """
-The directive `names-table`: what became of each public name of tensorpack 0.11.
+The directive `names-table`: what became of each public name of tensorpack 0.11, and of older versions.
 
-It reads tests/api/upstream_names.tsv when the documentation is built, so the page is never behind the code.
-`python docs/ext/names_table.py` prints the same as Markdown.
+It reads tests/api/upstream_names.tsv and tensorpack_lite/utils/old_names_table.py when the documentation is built, so
+the page is never behind the code. `python docs/ext/names_table.py` prints the same as Markdown.
 """
 
 from __future__ import annotations
 
 import csv
+import runpy
 from collections import OrderedDict
 from pathlib import Path
 
 __all__ = ["markdown", "setup"]
 
 TABLE = Path(__file__).resolve().parents[2] / "tests" / "api" / "upstream_names.tsv"
+OLD_NAMES = TABLE.parents[2] / "tensorpack_lite" / "utils" / "old_names_table.py"
 TOP_LEVEL = "(module or re-export at top level)"
 STATES = ("same", "later", "dropped")
 
@@ -22,7 +24,7 @@ def markdown(table: Path = TABLE) -> str:
     """The whole content of the page below its introduction."""
     with table.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
-    return "\n\n".join([_counts(rows), _dropped(rows), _modules(rows)])
+    return "\n\n".join([_counts(rows), _dropped(rows), _modules(rows), old_names()])
 
 
 def _state(row: dict) -> str:
@@ -81,6 +83,17 @@ def _modules(rows: list) -> str:
             ", ".join(row["name"] for row in members if _state(row) == state) for state in STATES[:2]
         )
         lines.append(f"| `{place}` | {same} | {later} |")
+    return "\n".join(lines)
+
+
+def old_names(file: Path = OLD_NAMES) -> str:
+    """The names of tensorpack 0.2 to 0.10, one row for each name with the modules that had it."""
+    table = runpy.run_path(str(file))
+    rows = [(name, "works", "") for name in table["KEPT_NAMES"]]
+    for name, old in {**table["OLD_NAMES"], **table["OLD_MODULES"]}.items():
+        rows.append((name, "works under `run`" if old.target else "raises this sentence", old.advice))
+    lines = ["**Names of tensorpack 0.2 to 0.10**", "", "| name | state | instead |", "| --- | --- | --- |"]
+    lines += [f"| `tensorpack_lite.{name}` | {state} | {advice} |" for name, state, advice in sorted(rows)]
     return "\n".join(lines)
 
 

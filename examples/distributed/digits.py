@@ -1,15 +1,15 @@
 """
-The convnet of ../mnist_convnet.py in several processes, with either engine.
+Train the network of ../mnist_convnet.py in several processes.
 
-Shows: what a script needs for that: a trainer, a part of the data for each rank, files from the chief only, validation on all ranks.
+Shows: a distributed trainer, a part of the data for each rank, log files from the chief only, validation on all ranks.
 Expect: see the table in examples/README.md.
 
     python -m tensorpack_lite.launch -n 2 examples/distributed/digits.py
     python -m tensorpack_lite.launch -n 2 examples/distributed/digits.py --engine horovod
     horovodrun --gloo -np 2 python examples/distributed/digits.py --engine horovod
-    python examples/distributed/digits.py               alone: the same training in one process
+    python examples/distributed/digits.py               the same training in one process
 
-On several machines: see examples/README.md.
+For several machines, see examples/README.md.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """
-The residual network of ../resnet_cifar.py in several processes, with either engine.
+Train the residual network of ../resnet_cifar.py in several processes.
 
-Shows: BatchNorm over all ranks with --sync-bn; a schedule for the learning rate that is the same everywhere.
+Shows: BatchNorm with statistics over all ranks (--sync-bn), a learning rate schedule.
 Expect: see the table in examples/README.md.
 
     python -m tensorpack_lite.launch -n 2 examples/distributed/resnet.py
     python -m tensorpack_lite.launch -n 2 examples/distributed/resnet.py --engine horovod
     python -m tensorpack_lite.launch -n 2 examples/distributed/resnet.py --data cifar10 -n 3
 
-On several machines: see examples/README.md.
+For several machines, see examples/README.md.
 """
 
 from __future__ import annotations
@@ -27,14 +27,12 @@ from resnet_cifar import RATE, Model
 
 
 def get_args(argv=None):
-    """The options."""
+    """Parse the command line."""
     parser = get_parser(__doc__, "resnet", 24)
     parser.add_argument("--data", choices=["digits", "cifar10"], default="digits")
-    parser.add_argument("--cifar-dir", dest="data_dir", default="", help="where CIFAR-10 is, or goes to")
-    parser.add_argument("-n", type=int, default=1, help="blocks a stage: 6 n + 2 layers")
-    parser.add_argument(
-        "--sync-bn", action="store_true", help="BatchNorm's statistics are those of all ranks"
-    )
+    parser.add_argument("--cifar-dir", dest="data_dir", default="", help="directory of CIFAR-10")
+    parser.add_argument("-n", type=int, default=1, help="blocks per stage; the network has 6 n + 2 layers")
+    parser.add_argument("--sync-bn", action="store_true", help="compute BatchNorm statistics over all ranks")
     return parser.parse_args(argv)
 
 

@@ -1,10 +1,10 @@
 """
-Conditional GAN: both players are told which digit it is, so that the generator draws the digit it is asked for.
+Conditional GAN: both networks get the label as an input, so the generator draws the requested digit.
 
-Shows: a predictor that is fed an input of the model and a tensor inside of it; labels as channels of an image.
+Shows: a predictor that is fed an input of the model and an inner tensor; labels as channels of an image.
 Expect: a sheet with ten rows, one for each digit from 0 to 9.
 
-    python examples/gan/conditional_gan.py              1,437 digits that scikit-learn brings; no network
+    python examples/gan/conditional_gan.py              1,437 digits from scikit-learn; no download
     python examples/gan/conditional_gan.py --data mnist MNIST, from $TENSORPACK_DATASET or --mnist-dir
 
 Source: Mirza, Osindero 2014, "Conditional generative adversarial nets".
@@ -33,19 +33,19 @@ from tensorpack_lite.tfutils.scope_utils import auto_reuse_variable_scope
 
 
 def with_label(image, label):
-    """Images [N, 28, 28, 1] with ten more channels: that of the label is all 1, the others 0."""
+    """Add ten channels to images [N, 28, 28, 1]: the channel of the label is 1, the others are 0."""
     planes = tf.tile(tf.reshape(label, [-1, 1, 1, 10]), [1, SIZE, SIZE, 1])
     return tf.concat([image, planes], 3)
 
 
 @auto_reuse_variable_scope
 def discriminator(image, label):
-    """Images and one-hot labels [N, 10] to scores [N, 1]."""
+    """Map images and one-hot labels [N, 10] to scores [N, 1]."""
     return FullyConnected("score", dcgan.features(with_label(image, label)), 1)
 
 
 class Model(dcgan.Model):
-    """The networks of DCGAN, each with the label as one more input."""
+    """The networks of DCGAN, with the label as an additional input."""
 
     def build_graph(self, image, label):
         z = random_noise(image)

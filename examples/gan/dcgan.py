@@ -1,12 +1,12 @@
 """
-DCGAN: a generator of transposed convolutions learns to draw digits.
+DCGAN: a generator with transposed convolutions learns to draw digits.
 
-Shows: GANTrainer (one file up: gan_trainer.py), transposed convolutions, a sheet of samples each epoch, several towers.
-Expect: strokes after two epochs, digits after ten; see examples/README.md for times, docs/gan.md for a sheet.
+Shows: GANTrainer (see gan_trainer.py), transposed convolutions, a sheet of samples after each epoch, several towers.
+Expect: strokes after two epochs, digits after ten. See examples/README.md for times and docs/gan.md for a sheet.
 
-    python examples/gan/dcgan.py                        1,437 digits that scikit-learn brings; no network
+    python examples/gan/dcgan.py                        1,437 digits from scikit-learn; no download
     python examples/gan/dcgan.py --data mnist           MNIST, from $TENSORPACK_DATASET or --mnist-dir
-    python examples/gan/dcgan.py --gpus 2               two towers, each with a batch of its own
+    python examples/gan/dcgan.py --gpus 2               two towers with a batch of 64 each
 
 Source: Radford, Metz, Chintala 2015, "Unsupervised representation learning with deep convolutional GANs".
 """
@@ -32,8 +32,8 @@ from tensorpack_lite.tfutils.scope_utils import auto_reuse_variable_scope
 
 
 def generator(z):
-    """Noise [N, Z] to images [N, 28, 28, 1] in [-1, 1]."""
-    # "internal": averages move where the layer is used, in whichever of the runs of a step.
+    """Map noise [N, Z] to images [N, 28, 28, 1] in [-1, 1]."""
+    # "internal": the moving averages are updated whenever the layer runs, also if a step has several runs.
     with argscope(BatchNorm, ema_update="internal"), argscope(Conv2DTranspose, kernel_size=4, strides=2):
         x = FullyConnected("fc", z, 7 * 7 * 64)
         x = BNReLU("bn0", tf.reshape(x, [-1, 7, 7, 64]))
@@ -42,19 +42,19 @@ def generator(z):
 
 
 def features(image):
-    """Images [N, 28, 28, 1] to the [N, 3136] numbers that a discriminator looks at."""
+    """Map images [N, 28, 28, 1] to the features [N, 3136] of the discriminator."""
     with argscope(Conv2D, kernel_size=4, strides=2, activation=tf.nn.leaky_relu):
         return tf.reshape(Conv2D("conv1", Conv2D("conv0", image, 32), 64), [-1, 7 * 7 * 64])
 
 
 @auto_reuse_variable_scope
 def discriminator(image):
-    """Images to scores [N, 1]."""
+    """Map images to scores [N, 1]; positive means real."""
     return FullyConnected("score", features(image), 1)
 
 
 class Model(GANModelDesc):
-    """Generator and discriminator of about 170,000 and 40,000 weights."""
+    """A generator with about 170,000 weights and a discriminator with about 40,000."""
 
     def inputs(self):
         return [

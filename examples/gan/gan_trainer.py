@@ -1,8 +1,8 @@
 """
-Trainers for two players with a loss each, written as a user of the library would: with nothing but its public interface.
+Trainers for two networks with separate losses, built on the public API of the library.
 
-Shows: a tower function with two losses, variables told apart by their scope, `train_op` and `run_step`, several devices.
-Expect: a module for the other examples of this folder; run one of those. docs/gan.md explains it piece by piece.
+Shows: a tower function with two losses, variables selected by their scope, `train_op` and `run_step`, several GPUs.
+Expect: this is a module for the other examples; run one of those. docs/gan.md explains it step by step.
 """
 
 from __future__ import annotations
@@ -16,37 +16,43 @@ from tensorpack_lite.tfutils.tower import TowerFunc
 
 class GANModelDesc(ModelDescBase):
     """
-    A generator against a discriminator: `build_graph` returns `(d_loss, g_loss)`, two scalars.
+    Base class of GAN models. `build_graph` returns the scalars `(d_loss, g_loss)`.
 
-    The generator creates its variables in the scope `gen`, the discriminator in `discrim`.
+    The generator must create its variables in the scope `gen`, the discriminator in `discrim`.
     """
 
     g_scope, d_scope = "gen", "discrim"
 
     def optimizers(self):
-        """Make two optimizers, the discriminator's and the generator's."""
-        raise NotImplementedError(f"{type(self).__name__}: define optimizers(), which returns a pair.")
+        """Return the optimizers of the discriminator and the generator."""
+        raise NotImplementedError(
+            f"{type(self).__name__}: does not define optimizers(), which returns two optimizers."
+        )
 
     def get_gan_var_list(self) -> tuple:
-        """The trained variables of the discriminator and those of the generator, told apart by their scope."""
+        """Return the trainable variables of the discriminator, and those of the generator."""
         scopes = [self.d_scope, self.g_scope]
         lists = [tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES, scope + "/") for scope in scopes]
         for scope, variables in zip(scopes, lists):
             if not variables:
-                raise ValueError(f"{type(self).__name__}: no variable is trained in scope '{scope}'.")
-        of_players = {v.name for variables in lists for v in variables}
-        others = [v.name for v in tf.trainable_variables() if v.name not in of_players]
+                raise ValueError(
+                    f"{type(self).__name__}: there is no trainable variable in the scope '{scope}'."
+                )
+        known = {v.name for variables in lists for v in variables}
+        others = [v.name for v in tf.trainable_variables() if v.name not in known]
         if others:
-            raise ValueError(f"{type(self).__name__}: in neither of {scopes}: {', '.join(others)}.")
+            raise ValueError(
+                f"{type(self).__name__}: these variables are not in the scopes {scopes}: {', '.join(others)}."
+            )
         return tuple(lists)
 
 
 def build_gan_losses(real, fake) -> tuple:
-    """The classic losses of the scores (logits) [N, 1] of real and generated images: `(d_loss, g_loss)`."""
+    """Return the classic `(d_loss, g_loss)` for the scores (logits) [N, 1] of real and generated images."""
     cross_entropy = tf.nn.sigmoid_cross_entropy_with_logits
-    told_real = tf.reduce_mean(cross_entropy(logits=real, labels=tf.ones_like(real)), name="d_loss_real")
-    told_fake = tf.reduce_mean(cross_entropy(logits=fake, labels=tf.zeros_like(fake)), name="d_loss_fake")
-    d_loss = tf.multiply(0.5, told_real + told_fake, name="d_loss")
+    d_loss_real = tf.reduce_mean(cross_entropy(logits=real, labels=tf.ones_like(real)), name="d_loss_real")
+    d_loss_fake = tf.reduce_mean(cross_entropy(logits=fake, labels=tf.zeros_like(fake)), name="d_loss_fake")
+    d_loss = tf.multiply(0.5, d_loss_real + d_loss_fake, name="d_loss")
     g_loss = tf.reduce_mean(cross_entropy(logits=fake, labels=tf.ones_like(fake)), name="g_loss")
     real_accuracy = tf.reduce_mean(tf.cast(real > 0, tf.float32), name="accuracy_real")
     fake_accuracy = tf.reduce_mean(tf.cast(fake < 0, tf.float32), name="accuracy_fake")
@@ -55,7 +61,7 @@ def build_gan_losses(real, fake) -> tuple:
 
 
 def compute_gradients(optimizer, loss, variables) -> list:
-    """The pairs `(gradient, variable)` of one player: of its own loss, for its own variables only."""
+    """Return the pairs `(gradient, variable)` of one network's loss for its variables."""
     pairs = optimizer.compute_gradients(loss, var_list=variables, colocate_gradients_with_ops=True)
     unused = [v.name for grad, v in pairs if grad is None]
     if unused:
@@ -64,7 +70,7 @@ def compute_gradients(optimizer, loss, variables) -> list:
 
 
 class GANTrainer(TowerTrainer):
-    """A step moves both players with one batch. Neither sees the other's move: both gradients come first."""
+    """Update both networks with one batch per step. Both gradients are computed before the first update."""
 
     def __init__(self, input: InputSource, model: GANModelDesc) -> None:
         super().__init__()
@@ -72,30 +78,34 @@ class GANTrainer(TowerTrainer):
         self.register_callback(input.setup(signature))
         self.tower_func = TowerFunc(model.build_graph, signature)
         losses = self.build_losses(input)
-        players = zip(model.optimizers(), losses, model.get_gan_var_list())
-        self.build_train_ops(*[(player[0], compute_gradients(*player)) for player in players])
+        networks = zip(model.optimizers(), losses, model.get_gan_var_list())
+        self.build_train_ops(*[(network[0], compute_gradients(*network)) for network in networks])
 
     def build_losses(self, input: InputSource) -> tuple:
-        """Build what is trained; gives `(d_loss, g_loss)`."""
+        """Build the model; return `(d_loss, g_loss)`."""
         with TowerContext("", is_training=True):
             return self.tower_func(*input.get_input_tensors())
 
     def build_train_ops(self, d_update: tuple, g_update: tuple) -> None:
-        """Build `train_op` from an optimizer and its gradients, for each player."""
+        """Build `train_op` from (optimizer, gradients) of both networks."""
         with tf.control_dependencies([grad for _, grads in (d_update, g_update) for grad, _ in grads]):
-            moves = [optimizer.apply_gradients(grads) for optimizer, grads in (d_update, g_update)]
-        self.train_op = tf.group(*moves, name="train_op")
+            updates = [optimizer.apply_gradients(grads) for optimizer, grads in (d_update, g_update)]
+        self.train_op = tf.group(*updates, name="train_op")
 
 
 class SeparateGANTrainer(GANTrainer):
     """
-    Players move in turns, each with a batch of its own: the discriminator every `d_period` steps, then the generator every
-    `g_period` steps. The first step moves both. `global_step` counts moves.
+    Update the networks one after the other, with separate batches.
+
+    The discriminator is updated in every `d_period`-th step, the generator in every `g_period`-th. The first step updates
+    both. `global_step` counts updates.
     """
 
     def __init__(self, input: InputSource, model: GANModelDesc, d_period: int = 1, g_period: int = 1) -> None:
         if min(d_period, g_period) != 1:
-            raise ValueError(f"d_period is {d_period}, g_period is {g_period}: one of them must be 1.")
+            raise ValueError(
+                f"SeparateGANTrainer: d_period or g_period must be 1 (got {d_period} and {g_period})."
+            )
         super().__init__(input, model)
         self.d_period, self.g_period = d_period, g_period
         self.num_steps = 0
@@ -114,7 +124,7 @@ class SeparateGANTrainer(GANTrainer):
 
 
 class MultiGPUGANTrainer(GANTrainer):
-    """A GANTrainer with a tower on each GPU: each has a batch of its own, all share the variables; losses are averaged."""
+    """A GANTrainer with one tower per GPU. Towers have separate batches and share variables; losses are averaged."""
 
     def __init__(self, num_gpu: int, input: InputSource, model: GANModelDesc) -> None:
         self.num_gpu = num_gpu

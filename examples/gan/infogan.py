@@ -1,10 +1,10 @@
 """
-InfoGAN: part of the noise is a code that can be read back from the image, so that it comes to mean something.
+InfoGAN: part of the noise is a code that a third network recovers from the image, so the code becomes meaningful.
 
-Shows: a third network on the discriminator's features, a loss that both players share.
-Expect: a sheet with a row for each of ten codes: images of a row resemble each other; `code_accuracy` goes towards 1.
+Shows: a third network on the discriminator's features, a loss term that both networks share.
+Expect: a sheet with one row per code, whose images look similar. `code_accuracy` approaches 1.
 
-    python examples/gan/infogan.py                      1,437 digits that scikit-learn brings; no network
+    python examples/gan/infogan.py                      1,437 digits from scikit-learn; no download
     python examples/gan/infogan.py --data mnist         MNIST, from $TENSORPACK_DATASET or --mnist-dir
 
 Source: Chen et al. 2016, "InfoGAN: Interpretable representation learning".
@@ -32,51 +32,53 @@ from tensorpack_lite import tfv1 as tf
 from tensorpack_lite.tfutils.scope_utils import auto_reuse_variable_scope
 from tensorpack_lite.tfutils.summary import add_moving_summary
 
-CODES = 10  # what a categorical code can be
-SLANTS = 2  # continuous codes in [-1, 1]
+CODES = 10  # values of the categorical code
+STYLES = 2  # continuous codes in [-1, 1]
 
 
 @auto_reuse_variable_scope
 def discriminator(image):
-    """Images to scores [N, 1], the logits of their code [N, 10], and their continuous codes [N, 2]."""
-    seen = dcgan.features(image)
-    read = FullyConnected("read", seen, 64, activation=tf.nn.leaky_relu)
+    """Map images to scores [N, 1], logits of the categorical code [N, 10], and continuous codes [N, 2]."""
+    features = dcgan.features(image)
+    hidden = FullyConnected("read", features, 64, activation=tf.nn.leaky_relu)
     return (
-        FullyConnected("score", seen, 1),
-        FullyConnected("code", read, CODES),
-        FullyConnected("slant", read, SLANTS),
+        FullyConnected("score", features, 1),
+        FullyConnected("code", hidden, CODES),
+        FullyConnected("style", hidden, STYLES),
     )
 
 
-def code_loss(code, logits, slant, read_slant):
-    """What is lost of the codes on the way through the image; its negative is a bound of the mutual information."""
-    lost = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=code, logits=logits)
-    lost = tf.add(tf.reduce_mean(lost), 0.5 * tf.reduce_mean(tf.square(slant - read_slant)), name="code_loss")
+def code_loss(code, logits, style, predicted_style):
+    """Return the error of the recovered codes, a bound of their negative mutual information with the image."""
+    error = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=code, logits=logits)
+    error = tf.add(
+        tf.reduce_mean(error), 0.5 * tf.reduce_mean(tf.square(style - predicted_style)), name="code_loss"
+    )
     accuracy = tf.reduce_mean(tf.cast(tf.nn.in_top_k(logits, code, 1), tf.float32), name="code_accuracy")
-    add_moving_summary(lost, accuracy)
-    return lost
+    add_moving_summary(error, accuracy)
+    return error
 
 
 class Model(dcgan.Model):
-    """DCGAN's networks; the generator's noise ends with the codes, the discriminator has a second head that reads them."""
+    """The networks of DCGAN. The generator's input includes the codes, and the discriminator also predicts them."""
 
     def build_graph(self, image, label):
         z = random_noise(image)
-        drawn = tf.random_uniform([tf.shape(image)[0]], 0, CODES, dtype=tf.int32)
-        code = tf.placeholder_with_default(drawn, [None], name="code")
+        random_code = tf.random_uniform([tf.shape(image)[0]], 0, CODES, dtype=tf.int32)
+        code = tf.placeholder_with_default(random_code, [None], name="code")
         with tf.variable_scope(self.g_scope):
             generated = dcgan.generator(tf.concat([z, tf.one_hot(code, CODES)], 1))
         to_sample(generated)
         with tf.variable_scope(self.d_scope):
             real = discriminator(to_network(image))[0]
-            fake, logits, read_slant = discriminator(generated)
+            fake, logits, predicted_style = discriminator(generated)
         d_loss, g_loss = build_gan_losses(real, fake)
-        lost = code_loss(code, logits, z[:, :SLANTS], read_slant)
-        return d_loss + lost, g_loss + lost
+        error = code_loss(code, logits, z[:, :STYLES], predicted_style)
+        return d_loss + error, g_loss + error
 
 
 def sheet_feeds() -> dict:
-    """A row for each code; along a row the first continuous code goes from -1 to 1, and the rest of the noise stays."""
+    """Return inputs for a sheet with one row per code. In a row, the first continuous code goes from -1 to 1."""
     noise = np.tile(fixed_noise(1), [CODES * 8, 1])
     noise[:, 0] = np.tile(np.linspace(-1, 1, 8), CODES)
     assert noise.shape == (CODES * 8, NOISE)

@@ -1,11 +1,11 @@
 """
-WGAN: a critic whose score estimates how far the generated images are from real ones, kept smooth by clipping its weights.
+WGAN: a critic estimates the distance between generated and real images. Its weights are clipped to keep it smooth.
 
-Shows: SeparateGANTrainer with several moves of the critic for each of the generator, a callback after each step, a
-model that changes the losses of another one.
-Expect: `distance`, the critic's estimate, rises while the critic learns and then falls below half of its peak.
+Shows: SeparateGANTrainer with several updates of the critic per update of the generator, a callback after each step, a
+model that overrides the losses of another one.
+Expect: `distance`, the critic's estimate, rises while the critic learns, and then falls below half of its maximum.
 
-    python examples/gan/wgan.py                         1,437 digits that scikit-learn brings; no network
+    python examples/gan/wgan.py                         1,437 digits from scikit-learn; no download
     python examples/gan/wgan.py --data mnist            MNIST, from $TENSORPACK_DATASET or --mnist-dir
 
 Source: Arjovsky, Chintala, Bottou 2017, "Wasserstein GAN".
@@ -21,8 +21,8 @@ from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
 from tensorpack_lite.tfutils.summary import add_moving_summary
 
-CRITIC_MOVES = 3  # for each move of the generator
-LARGEST_WEIGHT = 0.03
+CRITIC_UPDATES = 3  # per update of the generator
+MAX_WEIGHT = 0.03
 
 
 class Model(dcgan.Model):
@@ -38,14 +38,14 @@ class Model(dcgan.Model):
 
 
 class ClipWeights(Callback):
-    """After each step bring the critic's weights back into [-most, most]."""
+    """Clip the critic's weights to [-limit, limit] after each step."""
 
-    def __init__(self, model: Model, most: float = LARGEST_WEIGHT) -> None:
-        self.model, self.most = model, most
+    def __init__(self, model: Model, limit: float = MAX_WEIGHT) -> None:
+        self.model, self.limit = model, limit
 
     def _setup_graph(self) -> None:
         critic, _ = self.model.get_gan_var_list()
-        clipped = [tf.assign(w, tf.clip_by_value(w, -self.most, self.most)).op for w in critic]
+        clipped = [tf.assign(w, tf.clip_by_value(w, -self.limit, self.limit)).op for w in critic]
         self.clip = tf.group(*clipped, name="clip_weights")
 
     def _trigger_step(self) -> None:
@@ -56,7 +56,7 @@ def main(argv=None) -> None:
     args = get_args(__doc__, "wgan", max_epoch=20, argv=argv, has_towers=False)
     model = Model()
     trainer = SeparateGANTrainer(
-        QueueInput(get_data(args.data, args.mnist_dir)), model, d_period=1, g_period=CRITIC_MOVES
+        QueueInput(get_data(args.data, args.mnist_dir)), model, d_period=1, g_period=CRITIC_UPDATES
     )
     sheet = SampleSheet({"z": fixed_noise(80)}, columns=10)
     train_gan(trainer, args, [ClipWeights(model), sheet])

@@ -1,10 +1,10 @@
 """
-WGAN-GP: WGAN with a penalty on the critic's slope instead of clipped weights.
+WGAN-GP: WGAN with a penalty on the critic's gradient instead of clipped weights.
 
-Shows: gradients inside of a cost, LayerNorm in place of BatchNorm, a model that changes a part of another one.
-Expect: `distance` falls to half of its peak; `slope` stays near 1.
+Shows: gradients in a cost, LayerNorm instead of BatchNorm, a model that overrides parts of another one.
+Expect: `distance` falls to half of its maximum, and `slope` stays near 1.
 
-    python examples/gan/wgan_gp.py                      1,437 digits that scikit-learn brings; no network
+    python examples/gan/wgan_gp.py                      1,437 digits from scikit-learn; no download
     python examples/gan/wgan_gp.py --data mnist         MNIST, from $TENSORPACK_DATASET or --mnist-dir
 
 Source: Gulrajani et al. 2017, "Improved training of Wasserstein GANs".
@@ -31,13 +31,13 @@ from tensorpack_lite import tfv1 as tf
 from tensorpack_lite.tfutils.scope_utils import auto_reuse_variable_scope
 from tensorpack_lite.tfutils.summary import add_moving_summary
 
-CRITIC_MOVES = 3  # for each move of the generator
+CRITIC_UPDATES = 3  # per update of the generator
 PENALTY = 10.0
 
 
 @auto_reuse_variable_scope
 def critic(image):
-    """Images [N, 28, 28, 1] to scores [N, 1]; a BatchNorm would make each score depend on the other images."""
+    """Map images [N, 28, 28, 1] to scores [N, 1]. With BatchNorm each score would depend on the other images."""
     with argscope(Conv2D, kernel_size=4, strides=2):
         x = tf.nn.leaky_relu(Conv2D("conv0", image, 32))
         x = tf.nn.leaky_relu(LayerNorm("norm1", Conv2D("conv1", x, 64)))
@@ -45,7 +45,7 @@ def critic(image):
 
 
 def slopes_between(real, fake):
-    """The length of the critic's gradient, [N], each at a random place between a real and a generated image."""
+    """Return the norm of the critic's gradient [N] at random points between real and generated images."""
     position = tf.random_uniform([tf.shape(real)[0], 1, 1, 1])
     between = real + position * (fake - real)
     gradient = tf.gradients(critic(between), between)[0]
@@ -53,7 +53,7 @@ def slopes_between(real, fake):
 
 
 class Model(wgan.Model):
-    """WGAN's losses; the critic's has a penalty added for slopes other than 1."""
+    """The losses of WGAN, with a penalty for slopes other than 1 in the critic's loss."""
 
     def build_graph(self, image, label):
         z, image = random_noise(image), to_network(image)
@@ -74,7 +74,7 @@ class Model(wgan.Model):
 def main(argv=None) -> None:
     args = get_args(__doc__, "wgan_gp", max_epoch=12, argv=argv, has_towers=False)
     data = QueueInput(get_data(args.data, args.mnist_dir))
-    trainer = SeparateGANTrainer(data, Model(), d_period=1, g_period=CRITIC_MOVES)
+    trainer = SeparateGANTrainer(data, Model(), d_period=1, g_period=CRITIC_UPDATES)
     train_gan(trainer, args, [SampleSheet({"z": fixed_noise(80)}, columns=10)])
 
 

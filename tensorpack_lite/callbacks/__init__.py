@@ -1,18 +1,22 @@
 """
-The stock of callbacks: everything a training does besides its steps.
+Callbacks: everything that a training does besides its steps.
 
-**In:** the moments of the loop, from loop, and the values of tensors that a callback asks for.
-**Out:** checkpoints, hyper-parameters that change, validation, and numbers, which go to `monitor`.
-**Next:** train, which runs them; what they save, predict loads.
+**In:** calls from the training loop in `loop`, and the values of tensors that a callback fetches.
+**Out:** checkpoints, hyper-parameters that change, validation, and scalars, which go to `monitor`.
+**Next:** `train` runs the callbacks; `predict` loads the checkpoints.
 
-What a callback is, and when it is called, is drawn in `loop/callback.py`. To write one, read `saver.py` as an example.
+The docstring of `loop/callback.py` shows when each method of a callback is called. `saver.py` is a good
+example to read.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..loop.callback import Callback, CallbackFactory, ProxyCallback
 from ..loop.group import Callbacks
 from ..loop.hooks import CallbackToHook, HookToCallback
+from ..utils.old_names import old_name_finder, old_star_names
 from .concurrency import StartProcOrThread
 from .debug_cli import TFLocalCLIDebugHook
 from .early_stopping import EarlyStopping
@@ -39,6 +43,7 @@ from .monitor.json_file import JSONWriter
 from .monitor.mlflow_run import MLflowMonitor
 from .monitor.monitors import Monitors
 from .monitor.printer import ScalarPrinter
+from .monitor.table import ScalarTable
 from .monitor.wandb_run import WandbMonitor
 from .nan import TerminateOnNaN
 from .param.hyperparam import GraphVarParam, HyperParam, ObjAttrParam
@@ -115,6 +120,7 @@ __all__ = [
     "RunUpdateOps",
     "ScalarPrinter",
     "ScalarStats",
+    "ScalarTable",
     "ScheduledHyperParamSetter",
     "SendMonitorData",
     "SendStat",
@@ -132,3 +138,7 @@ __all__ = [
     "TopKSaver",
     "WandbMonitor",
 ]
+
+if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
+    __getattr__ = old_name_finder(__name__)
+    __all__ += old_star_names(__name__)

@@ -1,4 +1,4 @@
-"""An address: these live in `loop/callback.py`."""
+"""Names of tensorpack's `callbacks.base`, defined in `loop/callback.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes and threads that live as long as training."""
+"""Callback that runs processes and threads during training."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Sequence
 
 from ..loop.callback import Callback
 from ..utils import logger
-from ..utils.concurrency import StoppableThread, start_proc_mask_signal
-from ..utils.errors import type_error
+from ..utils.checks import check_type
+from ..utils.concurrency import Startable, StoppableThread, start_proc_mask_signal
 
 __all__ = ["StartProcOrThread"]
 
@@ -18,30 +18,32 @@ _JOIN_SECS = 5
 
 class StartProcOrThread(Callback):
     """
-    Start processes and threads before training, and end them after it.
+    Start processes and threads before training, and stop them afterwards.
 
     Args:
-        startable: a process or a thread that was not started, or a list of them.
-        stop_at_last: end them after training: a process is terminated, a `StoppableThread` is asked to stop, and
-            both are waited for, at most 5 seconds each. Other threads are left alone.
+        startable: a process or thread that has not been started, or a list of them.
+        stop_at_last: after training, terminate processes and stop each `StoppableThread`, waiting at most 5
+            seconds for each. Other threads are left running.
 
     Raises:
-        TypeError: one of them is neither.
+        TypeError: an element is neither a process nor a thread.
 
     Runs at: before_train, after_train. In every process of a distributed training.
 
-    Note: Ctrl-C reaches the main process only, not the processes started here.
-
-    tensorpack: same.
+    Note: Ctrl-C interrupts only the main process, not the processes started here.
     """
 
     _chief_only = False
 
-    def __init__(self, startable: Any | Sequence[Any], stop_at_last: bool = True) -> None:
+    def __init__(self, startable: Startable | Sequence[Startable], stop_at_last: bool = True) -> None:
         self._startables: list[Any] = list(startable) if isinstance(startable, (list, tuple)) else [startable]
         for one in self._startables:
-            if not isinstance(one, (mp.process.BaseProcess, threading.Thread)):
-                raise type_error("StartProcOrThread", "a Process, a Thread, or a list of them", one)
+            check_type(
+                "StartProcOrThread: startable",
+                one,
+                (mp.process.BaseProcess, threading.Thread),
+                "a Process or a Thread",
+            )
         self._stop_at_last = stop_at_last
 
     def _before_train(self) -> None:
@@ -51,7 +53,9 @@ class StartProcOrThread(Callback):
     def _after_train(self) -> None:
         if not self._stop_at_last:
             return
-        for one in filter(_is_alive, self._startables):
+        for one in self._startables:
+            if not one.is_alive():
+                continue
             if isinstance(one, StoppableThread):
                 one.stop()
                 logger.info("Stopping %s ...", one.name)
@@ -60,9 +64,5 @@ class StartProcOrThread(Callback):
             else:
                 continue
             one.join(_JOIN_SECS)
-            if _is_alive(one):
-                logger.error("%s did not end within %d seconds.", one.name, _JOIN_SECS)
-
-
-def _is_alive(one: Any) -> bool:
-    return one.is_alive()
+            if one.is_alive():
+                logger.error("%s did not stop within %d seconds.", one.name, _JOIN_SECS)

@@ -1,4 +1,4 @@
-"""Where callbacks write to, and what they say when there is no such place."""
+"""Directories that callbacks write to, and the errors if there is none."""
 
 from __future__ import annotations
 
@@ -11,37 +11,35 @@ __all__ = ["find_checkpoint_dir", "need_checkpoint_dir", "need_logger_dir"]
 
 def need_logger_dir(who: str) -> str:
     """
-    Give the logger's directory.
+    Return the logger's directory.
 
     Raises:
-        RuntimeError: there is none; the sentence begins with `who`.
+        RuntimeError: no directory is set; the message begins with `who`.
     """
     directory = logger.get_logger_dir()
     if directory is None:
-        raise RuntimeError(
-            f"{who}: there is no logger directory to write to. Call logger.set_logger_dir(...) first."
-        )
+        raise RuntimeError(f"{who}: no directory to write to. Call logger.set_logger_dir(...) first.")
     return directory
 
 
 def find_checkpoint_dir(given: str | None) -> str | None:
-    """Take the given directory, or else the logger's; None if there is neither."""
+    """Return the given directory, or else the logger's directory; None if there is neither."""
     directory = given or logger.get_logger_dir()
     return None if directory is None else normpath(directory)
 
 
 def need_checkpoint_dir(directory: str | None, who: str) -> str:
     """
-    Make sure that there is a directory to save to, now that it is needed.
+    Return `directory`, or else the logger's directory, after creating it if it is missing.
 
     Raises:
-        RuntimeError: neither `directory` nor the logger's is set; the sentence begins with `who`.
-        OSError: it is missing and cannot be created.
+        RuntimeError: neither is set; the message begins with `who`.
+        OSError: the directory is missing and cannot be created.
     """
     directory = directory or find_checkpoint_dir(None)
     if directory is None:
         raise RuntimeError(
-            f"{who}: there is no directory to save to. Call logger.set_logger_dir(...) first, or pass checkpoint_dir=..."
+            f"{who}: no directory to save to. Call logger.set_logger_dir(...) first, or pass checkpoint_dir=..."
         )
     try:
         tf.io.gfile.makedirs(directory)

@@ -1,98 +1,115 @@
-"""The end of a training that does not get better any more."""
+"""Early stopping."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from ..loop.callback import Callback
 from ..loop.state import StopTraining
 from ..utils import logger
+from ..utils.checks import check_at_least, check_choice
+from .statistic_reader import StatisticReader
 
 __all__ = ["EarlyStopping"]
-
-_MODES = ("min", "max")
 
 
 class EarlyStopping(Callback):
     """
-    End training when a statistic has not improved for a while; known by this name from Keras and PyTorch Lightning.
+    Stop training when a statistic has not improved for a while, like `EarlyStopping` in Keras and PyTorch Lightning.
 
-    Each trigger takes the newest value of the statistic. It improves when it is better than the best value so far by more
-    than `min_delta`; NaN is never better. After `patience` values in a row without an improvement, training ends, as
-    with `StopTraining`, right before the next epoch or after the next step: so all that the other callbacks do at this
-    trigger, such as saving and writing statistics, is done.
+    Each trigger reads the newest value of the statistic. A value is an improvement if it is better than the
+    best value so far by more than `min_delta`; NaN never is. After `patience` values in a row without an
+    improvement, training stops with `StopTraining` right before the next epoch or after the next step. So the
+    other callbacks of this trigger, for instance those that save checkpoints and statistics, still run.
 
     Args:
         monitor_stat: a scalar of `trainer.monitors`.
-        mode: "min" when smaller is better, "max" when larger is.
-        patience: how many values without an improvement it takes, >= 1.
-        min_delta: the least improvement that counts, in the units of the statistic, >= 0.
+        mode: "min" if smaller is better, "max" if larger is better.
+        patience: number of values without an improvement, >= 1.
+        min_delta: the least improvement that counts, in units of the statistic, >= 0.
+        strict: raise a KeyError, which ends training, if the statistic has not been reported when this
+            callback is triggered.
 
     Raises:
         ValueError: an argument is out of range.
+        KeyError: at a trigger, see `strict`.
 
     Attributes:
         best: `(step, value)` of the last improvement, or None.
-        num_bad: how many values came since then.
+        num_bad: number of values since then.
 
-    Runs at: before_epoch, trigger_step, trigger. It comes after what reports the statistic. A trigger without a new value
-    warns and does not count.
+    Runs at: before_epoch, trigger_step, trigger. Put it after the callback that reports the statistic. A
+    trigger without a new value logs a warning and does not count.
 
     Example:
         >>> EarlyStopping("validation_error", patience=5)
         >>> EarlyStopping("validation_accuracy", mode="max", patience=3, min_delta=0.001)
 
-    Note: a training that resumes counts anew. To go back to the best weights, keep them with `MinSaver` or `TopKSaver`.
+    Note: a checkpoint keeps `best` and `num_bad`. To keep the best weights, use `MinSaver` or `TopKSaver`.
     """
 
     def __init__(
-        self, monitor_stat: str, mode: str = "min", patience: int = 3, min_delta: float = 0.0
+        self,
+        monitor_stat: str,
+        mode: str = "min",
+        patience: int = 3,
+        min_delta: float = 0.0,
+        *,
+        strict: bool = False,
     ) -> None:
-        if mode not in _MODES:
-            raise ValueError(f"EarlyStopping: mode is {mode!r}, wanted 'min' or 'max'.")
-        if patience < 1:
-            raise ValueError(f"EarlyStopping: patience is {patience}, wanted at least 1.")
-        if not min_delta >= 0:
-            raise ValueError(f"EarlyStopping: min_delta is {min_delta}, wanted 0 or more.")
         self.monitor_stat = monitor_stat
-        self.mode = mode
-        self.patience = patience
-        self.min_delta = min_delta
+        self.mode = check_choice("EarlyStopping: mode", mode, ("min", "max"))
+        self.patience = check_at_least("EarlyStopping: patience", patience, 1)
+        self.min_delta = check_at_least("EarlyStopping: min_delta", min_delta, 0)
         self.best: tuple[int, float] | None = None
         self.num_bad = 0
-        self._last_step = -1
+        self._reader = StatisticReader(self, monitor_stat, strict)
 
     def _before_train(self) -> None:
         self.best = None
         self.num_bad = 0
-        self._last_step = -1
+        self._reader.last_step = -1
 
     def _before_epoch(self) -> None:
-        self._stop_if_due()
+        if self.trainer.loop.starting_step == 0:  # else the epoch had begun when the checkpoint was saved
+            self._stop_if_due()
 
     def _trigger_step(self) -> None:
         self._stop_if_due()
 
     def _trigger(self) -> None:
-        history = self.trainer.monitors.get_history(self.monitor_stat)
-        if not history:
-            logger.warning("EarlyStopping: nobody has reported '%s' yet.", self.monitor_stat)
+        newest = self._reader.read_new()
+        if newest is None:
             return
-        step, value = history[-1]
-        if step == self._last_step:
-            logger.warning("EarlyStopping: '%s' has no value since step %d.", self.monitor_stat, step)
-            return
-        self._last_step = step
+        step, value = newest
         if self._is_improvement(value):
             self.best = (step, value)
             self.num_bad = 0
             return
         self.num_bad += 1
         logger.info(
-            "EarlyStopping: '%s' = %.5g is no improvement (%d of %d).",
+            "EarlyStopping: '%s' = %.5g is not an improvement (%d of %d).",
             self.monitor_stat,
             value,
             self.num_bad,
             self.patience,
         )
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return `best`, `num_bad` and the step of the last value."""
+        best = None if self.best is None else list(self.best)
+        return {"best": best, "num_bad": self.num_bad, "last_step": self._reader.last_step}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore `best`, `num_bad` and the step of the last value."""
+        self.best = None if state["best"] is None else tuple(state["best"])
+        self.num_bad = state["num_bad"]
+        self._reader.last_step = state["last_step"]
+
+    @property
+    def state_name(self) -> str:
+        """The name of the class, and the statistic."""
+        return f"{self}({self.monitor_stat})"
 
     def _is_improvement(self, value: float) -> bool:
         if self.best is None:
@@ -103,11 +120,7 @@ class EarlyStopping(Callback):
     def _stop_if_due(self) -> None:
         if self.num_bad < self.patience:
             return
-        best = (
-            "it was never a number"
-            if self.best is None
-            else f"best {self.best[1]:.5g} at step {self.best[0]}"
-        )
+        best = "all were NaN" if self.best is None else f"best {self.best[1]:.5g} at step {self.best[0]}"
         raise StopTraining(
             f"EarlyStopping: '{self.monitor_stat}' has not improved in its last {self.num_bad} values ({best})."
         )

@@ -1,4 +1,4 @@
-"""Averaged weights: kept while training goes on, and put in place for inference and saving."""
+"""Callbacks that average the weights during training, and swap the averages in for inference and saving."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ..compat import tfv1 as tf
 from ..loop.callback import Callback, ProxyCallback
 from ..tfutils.varmanip import SessionUpdate
 from ..utils import logger
+from ..utils.checks import check_fraction, check_type
 from .trigger import PeriodicTrigger
 
 __all__ = ["EMAWeights", "SwapEMAWeights"]
@@ -23,20 +24,21 @@ class EMAWeights(Callback):
     Keep an exponential moving average of every trainable variable, updated in the graph after each step.
 
     average = d * average + (1 - d) * variable, with d = min(decay, (1 + n) / (10 + n)) after n updates, so that early
-    averages follow the weights closely. The average begins as the variable's value when training begins; a
-    training that resumes goes on with the averages it saved. Use `SwapEMAWeights` to validate and save with them.
+    averages follow the weights closely. The initial average is the variable's value when training starts; a
+    resumed training continues with the averages in the checkpoint. Use `SwapEMAWeights` to validate and save
+    with the averages.
 
     Args:
-        decay: how much of the average stays in each step, in [0, 1); 0.999 or 0.9999 are usual.
+        decay: weight of the old average in each step, in [0, 1); 0.999 and 0.9999 are common.
 
     Raises:
-        ValueError: `decay` is out of range, or in `setup_graph`, there is nothing to average.
+        ValueError: `decay` is out of range; in `setup_graph`: no variable can be averaged.
 
-    Variables: `<variable>/ExponentialMovingAverage` for each trainable variable of floating point, and the number of
-    updates, `ExponentialMovingAverage/num_updates`; in `GLOBAL_VARIABLES`, so a `ModelSaver` that comes after this
-    callback saves them. The names are those of `tf.train.ExponentialMovingAverage`.
+    Variables: `<variable>/ExponentialMovingAverage` for each trainable floating-point variable, and the
+    number of updates, `ExponentialMovingAverage/num_updates`. They are in `GLOBAL_VARIABLES`, so a
+    `ModelSaver` after this callback saves them. The names are those of `tf.train.ExponentialMovingAverage`.
 
-    Runs at: setup_graph, before_train, trigger_step.
+    Runs at: setup_graph, before_train, before_epoch, trigger_step.
 
     Example:
         >>> ema = EMAWeights(0.999)
@@ -44,27 +46,26 @@ class EMAWeights(Callback):
     """
 
     def __init__(self, decay: float = 0.999) -> None:
-        if not 0 <= decay < 1:
-            raise ValueError(f"EMAWeights: decay is {decay}, wanted a number in [0, 1).")
-        self.decay = decay
+        self.decay = check_fraction("EMAWeights: decay", decay)
         self.is_swapped = False
-        self._pairs: list[tuple[Any, Any]] = []
+        self._has_begun = self._has_updated = False
+        self._pairs: list[tuple[tf.Variable, tf.Variable]] = []
 
     def _setup_graph(self) -> None:
         variables = _averaged_variables()
         if not variables:
-            raise ValueError("EMAWeights: there is no trainable variable of floating point to average.")
+            raise ValueError("EMAWeights: the model has no trainable floating-point variables to average.")
         self._num_updates = tf.get_variable(
             f"{_NAME}/num_updates", initializer=np.int64(0), trainable=False, use_resource=True
         )
         self._pairs = [(variable, _make_average(variable)) for variable in variables]
         self._update = self._build_update()
-        # Added to 0, not assigned: the average must not share a buffer with a variable that is updated in place.
+        # assign_add, not assign: the average must not share a buffer with a variable that is updated in place
         self._begin = tf.group(*[average.assign_add(variable - average) for variable, average in self._pairs])
         self._put_averages = tf.group(*[variable.assign(average) for variable, average in self._pairs])
         logger.info("EMAWeights: averages %d variables with decay %g.", len(self._pairs), self.decay)
 
-    def _build_update(self) -> Any:
+    def _build_update(self) -> tf.Operation:
         num_done = tf.cast(self._num_updates.read_value(), tf.float32)
         decay = tf.minimum(self.decay, (1.0 + num_done) / (10.0 + num_done))
         updates = []
@@ -76,26 +77,45 @@ class EMAWeights(Callback):
 
     def _before_train(self) -> None:
         session = self.trainer.sess
-        if session.run(self._num_updates) == 0:
-            session.run(self._begin)
+        self._has_begun = self._has_updated = bool(session.run(self._num_updates) > 0)
+        if not self.trainer.loop.is_resumed:
+            self._begin_averages()
         self._run_update = session.make_callable(self._update)
 
+    def _before_epoch(self) -> None:
+        self._begin_averages()  # of a training that resumes from a checkpoint without averages
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return whether the averages have their initial values, and no update yet."""
+        return {"is_new": self._has_begun and not self._has_updated}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Keep the averages of the checkpoint, also if the first update is still to come."""
+        self._has_begun |= state["is_new"]
+
+    def _begin_averages(self) -> None:
+        if not self._has_begun:
+            self.trainer.sess.run(self._begin)
+            self._has_begun = True
+
     def _trigger_step(self) -> None:
-        # In a run of its own: within the step's run, the average would race with the optimizer.
+        # A separate run: within the step's run, the update would race with the optimizer.
         self._run_update()
+        self._has_updated = True
 
     @contextmanager
     def swapped(self) -> Iterator[None]:
         """
-        Put the averages in place of the weights, inside the context; the weights wait in the host's memory.
+        Return a context in which the variables hold the averages; the weights are kept in host memory.
 
         Raises:
-            RuntimeError: they are in place already.
+            RuntimeError: the averages are already in place.
         """
         if self.is_swapped:
             raise RuntimeError(
-                "EMAWeights: the averages are in place already. Put one SwapEMAWeights around it."
+                "EMAWeights: the averages are already in place. Use only one SwapEMAWeights around a callback."
             )
+        self._begin_averages()
         session = self.trainer.sess
         weights = {
             variable.name: np.array(value)
@@ -112,19 +132,21 @@ class EMAWeights(Callback):
 
 class SwapEMAWeights(ProxyCallback):
     """
-    Let a callback do its work with the averaged weights in place, and put the weights of training back afterwards.
+    Trigger a callback with the averaged weights in place, then restore the training weights.
 
-    Around an `InferenceRunner`, it validates the averages. Around a `ModelSaver` with a directory of its own, it saves
-    checkpoints whose ordinary variables hold the averages, for prediction; to resume training, load the others.
+    Around an `InferenceRunner`, it validates the averages. Around a `ModelSaver` with a separate directory, it saves
+    checkpoints whose ordinary variables hold the averages, for prediction. To resume training, load the other
+    checkpoints.
 
     Args:
-        cb: the callback; its `trigger` and `trigger_epoch` see the averages. A `PeriodicTrigger` goes around the two.
-        ema: the `EMAWeights`, which comes before this one among the callbacks.
+        cb: the callback; its `trigger` and `trigger_epoch` see the averages. To trigger it periodically, put a
+            `PeriodicTrigger` around the `SwapEMAWeights`.
+        ema: the `EMAWeights`, which must come before this callback in the list.
 
     Raises:
-        TypeError: of another kind, or `cb` is a `PeriodicTrigger`.
+        TypeError: an argument has another type, or `cb` is a `PeriodicTrigger`.
 
-    Runs at: whatever the inner one does.
+    Runs at: the same times as the inner callback.
 
     Example:
         >>> SwapEMAWeights(ModelSaver(checkpoint_dir="train_log/averaged"), ema)
@@ -134,12 +156,10 @@ class SwapEMAWeights(ProxyCallback):
         super().__init__(cb)
         if isinstance(cb, PeriodicTrigger):
             raise TypeError(
-                "SwapEMAWeights: takes the callback itself, got a PeriodicTrigger, which triggers it at other moments. "
-                "Write PeriodicTrigger(SwapEMAWeights(callback, ema), ...)."
+                "SwapEMAWeights: the callback is a PeriodicTrigger, which triggers at other times. Write "
+                "PeriodicTrigger(SwapEMAWeights(callback, ema), ...) instead."
             )
-        if not isinstance(ema, EMAWeights):
-            raise TypeError(f"SwapEMAWeights: ema is {type(ema).__name__}, wanted an EMAWeights.")
-        self.ema = ema
+        self.ema = check_type("SwapEMAWeights: ema", ema, EMAWeights)
 
     def _trigger_epoch(self) -> None:
         with self.ema.swapped():
@@ -150,13 +170,13 @@ class SwapEMAWeights(ProxyCallback):
             self.cb.trigger()
 
 
-def _averaged_variables() -> list[Any]:
-    """The trainable variables of floating point; of towers with variables of their own, the first one's."""
+def _averaged_variables() -> list[tf.Variable]:
+    """Return the trainable floating-point variables; if each tower has its own, those of the first tower."""
     saved = {id(variable) for variable in tf.global_variables()}
     return [v for v in tf.trainable_variables() if id(v) in saved and v.dtype.base_dtype.is_floating]
 
 
-def _make_average(variable: Any) -> Any:
+def _make_average(variable: tf.Variable) -> tf.Variable:
     return tf.get_variable(
         f"{variable.op.name}/{_NAME}",
         shape=variable.shape,

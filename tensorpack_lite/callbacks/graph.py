@@ -1,17 +1,20 @@
-"""Callbacks that run operations or look at tensors of the graph."""
+"""Callbacks that run operations or read tensors of the graph."""
 
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Sequence
+import re
+from typing import Callable, Sequence
 
 import numpy as np
 
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
+from ..tfutils.dependency import operations_needed
 from ..tfutils.png import encode_png
 from ..utils import logger
-from ..utils.fs import write_npz
+from ..utils.checks import check_type
+from ..utils.npz import write_npz
 from .directories import need_logger_dir
 
 __all__ = [
@@ -26,33 +29,35 @@ __all__ = [
 ]
 
 
+_ASSIGNS = re.compile("Assign|Apply|(?<!Tensor)Scatter(?!Nd$)")
+
+
 class RunOp(Callback):
     """
     Run an operation before training, at triggers, or along with every step.
 
     Args:
-        op: an operation or a tensor, or a function without arguments that creates one; it is called in `_setup_graph`.
-        run_before: run it once before training.
+        op: an operation or a tensor, or a function without arguments that creates one in `_setup_graph`.
+        run_before: run the operation once before training. A training that resumes with `exact` has the result in its
+            checkpoint, and does not run an operation that changes only variables in `GLOBAL_VARIABLES`.
         run_as_trigger: run it at each trigger.
-        run_step: run it with each run of the hooked session, in no order with the rest of the step.
-        verbose: log each time it runs.
+        run_step: run it with each run of the hooked session. Its order relative to the rest of the step is undefined.
+        verbose: log each run.
 
     Raises:
-        TypeError: in `setup_graph`, it is no operation.
+        TypeError: in `setup_graph`: `op` is not an operation or a tensor.
 
-    Runs at: before_train, trigger, every run: as told. In every process of a distributed training.
+    Runs at: before_train, trigger, every run, as the arguments say. In every process of a distributed training.
 
     Example:
         >>> RunOp(lambda: tf.assign(target, source), run_before=True, run_as_trigger=True)
-
-    tensorpack: same; there a tensor is refused.
     """
 
     _chief_only = False
 
     def __init__(
         self,
-        op: Any,
+        op: tf.Operation | tf.Tensor | Callable[[], tf.Operation | tf.Tensor],
         run_before: bool = True,
         run_as_trigger: bool = True,
         run_step: bool = False,
@@ -63,27 +68,29 @@ class RunOp(Callback):
         self.run_as_trigger = run_as_trigger
         self.run_step = run_step
         self.verbose = verbose
-        self._op: Any = None
-        self._args: Any = None
+        self._op: tf.Operation | tf.Tensor = None
+        self._args: tf.train.SessionRunArgs | None = None
 
     def _setup_graph(self) -> None:
         self._op = self._given() if callable(self._given) else self._given
-        if not isinstance(self._op, (tf.Operation, tf.Tensor)):
-            raise TypeError(
-                f"{type(self).__name__}: takes an operation, a tensor, or a function that creates one; "
-                f"got {type(self._op).__name__}."
-            )
+        check_type(
+            f"{type(self).__name__}: op",
+            self._op,
+            (tf.Operation, tf.Tensor),
+            "an operation, a tensor, or a function that creates one",
+        )
         self._args = tf.train.SessionRunArgs([self._op]) if self.run_step else None
 
     def _before_train(self) -> None:
-        if self.run_before:
+        is_done = self.trainer.exact and self.trainer.loop.is_resumed and _changes_only_saved(self._op)
+        if self.run_before and not is_done:
             self._run()
 
     def _trigger(self) -> None:
         if self.run_as_trigger:
             self._run()
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         if self.verbose and self.run_step:
             self._log()
         return self._args
@@ -94,19 +101,25 @@ class RunOp(Callback):
         tf.get_default_session().run(self._op)
 
     def _log(self) -> None:
-        logger.info("%s: runs %s.", type(self).__name__, self._op.name)
+        logger.info("%s: running %s.", type(self).__name__, self._op.name)
+
+
+def _changes_only_saved(op: tf.Operation | tf.Tensor) -> bool:
+    """Return whether an operation changes variables, and all of them are in checkpoints."""
+    needed = operations_needed([op if isinstance(op, tf.Operation) else op.op])
+    changed = {one.inputs[0].op.name for one in needed if _ASSIGNS.search(one.type) and one.inputs}
+    return bool(changed) and changed <= {variable.op.name for variable in tf.global_variables()}
 
 
 class RunUpdateOps(RunOp):
     """
-    Run the operations of a collection along with every step; those of batch normalization, for instance.
+    Run the operations of a collection along with every step, for instance the updates of batch normalization.
 
     Args:
-        collection: the collection, as it stands when this callback sets up; None means `UPDATE_OPS`.
+        collection: the collection; None means `UPDATE_OPS`. Operations that are added after this callback's
+            setup do not run.
 
     Runs at: every run. In every process of a distributed training.
-
-    tensorpack: same.
     """
 
     def __init__(self, collection: str | None = None) -> None:
@@ -118,12 +131,12 @@ class RunUpdateOps(RunOp):
         if not tf.get_collection(self._collection):
             self._args = None
 
-    def _group_updates(self) -> Any:
+    def _group_updates(self) -> tf.Operation:
         updates = tf.get_collection(self._collection)
         if not updates:
             return tf.no_op(name="empty_update_ops")
         logger.info(
-            "RunUpdateOps: %d operations of collection '%s' run with every step.",
+            "RunUpdateOps: running %d operations of collection '%s' with every step.",
             len(updates),
             self._collection,
         )
@@ -132,61 +145,55 @@ class RunUpdateOps(RunOp):
 
 class ProcessTensors(Callback):
     """
-    Call a function with the values of tensors, after every run.
+    Call a function with the values of tensors after every run.
 
     Args:
-        names: names of tensors, without a tower's prefix; a list.
-        fn: called with one argument a name. The value of an operation without outputs is None.
+        names: a list of names of tensors, without a tower's prefix.
+        fn: called with one argument for each name. The value of an operation without outputs is None.
 
     Raises:
-        TypeError: `names` is no list.
-        KeyError: before training, a name does not exist.
+        TypeError: `names` is not a list.
+        KeyError: before training: a name does not exist.
 
     Runs at: before_train, every run.
 
     Example:
         >>> ProcessTensors(["cost"], lambda cost: logger.info("cost %s", cost))
-
-    tensorpack: same; there `fn` is given None for a name without `:0` when there is one tower.
     """
 
-    def __init__(self, names: Sequence[str], fn: Callable[..., Any]) -> None:
-        if not isinstance(names, (list, tuple)):
-            raise TypeError(
-                f"{type(self).__name__}: takes a list of names, got {type(names).__name__}. "
-                "Put a single name into a list."
-            )
+    def __init__(self, names: Sequence[str], fn: Callable[..., object]) -> None:
+        check_type(
+            f"{type(self).__name__}: names", names, (list, tuple), advice="Put a single name into a list."
+        )
         self._names = list(names)
         self._fn = fn
-        self._args: Any = None
+        self._args: tf.train.SessionRunArgs | None = None
 
     def _before_train(self) -> None:
         self._args = tf.train.SessionRunArgs(self.get_tensors_maybe_in_tower(self._names))
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         return self._args
 
-    def _after_run(self, ctx: Any, run_values: Any) -> None:
+    def _after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         self._fn(*run_values.results)
 
 
 class DumpTensors(ProcessTensors):
     """
-    Write the values of tensors to a file, after every run: `DumpTensor-<global_step>.npz` in the logger's directory.
+    Write the values of tensors to `DumpTensor-<global_step>.npz` in the logger's directory after every run.
 
     Args:
         names: names of tensors, without a tower's prefix; they are the keys in the file.
 
     Raises:
-        TypeError: `names` is no list.
-        RuntimeError: before training, there is no logger directory.
+        TypeError: `names` is not a list.
+        RuntimeError: before training: there is no logger directory.
 
     Runs at: before_train, every run.
 
     Example:
         >>> PeriodicCallback(DumpTensors(["cost", "fc/W"]), every_k_steps=100)
-
-    tensorpack: same; there a missing logger directory is a TypeError in the first step.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -197,7 +204,7 @@ class DumpTensors(ProcessTensors):
         super()._before_train()
         self._directory = need_logger_dir("DumpTensors")
 
-    def _dump(self, *values: Any) -> None:
+    def _dump(self, *values: np.ndarray) -> None:
         path = os.path.join(self._directory, f"DumpTensor-{self.global_step}.npz")
         write_npz(path, dict(zip(self._names, values)))
 
@@ -207,36 +214,37 @@ DumpTensor = DumpTensors
 
 class DumpTensorAsImage(Callback):
     """
-    Write a tensor as an image at each trigger: `<prefix>-ep<epoch>.png` in the logger's directory, and to the monitors.
+    Write a tensor as an image at each trigger, to `<prefix>-ep<epoch>.png` in the logger's directory and to
+    the monitors.
 
     Args:
-        tensor_name: the tensor.
-        prefix: the file's name before `-ep`, and the name for monitors; None means the tensor's name without `:0`.
-        map_func: from the tensor's value to an image [H, W] or [H, W, C], or to a list of images, which are numbered
-            from 0 behind the epoch; None means the value itself.
-        scale: what the result is multiplied with to be in [0, 255]; values outside are clipped.
+        tensor_name: name of the tensor.
+        prefix: the part of the file name before `-ep`, and the name for monitors; None means the tensor's
+            name without `:0`.
+        map_func: converts the tensor's value to an image [H, W] or [H, W, C], or to a list of images, whose
+            file names end in -0, -1, ...; None uses the value as it is.
+        scale: factor that brings the image to [0, 255]; values outside are clipped.
 
     Raises:
-        RuntimeError: before training, there is no logger directory.
+        RuntimeError: before training: there is no logger directory.
 
     Runs at: before_train, trigger.
 
-    tensorpack: there the first image of a list has no number, a list cannot be given to monitors, and OpenCV must be
-    installed, which takes channels for blue, green, red; here they are red, green, blue in the file too.
+    Difference from tensorpack: tensorpack 0.11 writes the channels as blue, green, red. Here they are red, green, blue.
     """
 
     def __init__(
         self,
         tensor_name: str,
         prefix: str | None = None,
-        map_func: Callable[[Any], Any] | None = None,
+        map_func: Callable[[np.ndarray], np.ndarray | Sequence[np.ndarray]] | None = None,
         scale: float = 255,
     ) -> None:
         self._tensor_name = tensor_name
         self._prefix = tensor_name.split(":")[0] if prefix is None else prefix
         self._map_func = map_func
         self._scale = scale
-        self._tensor: Any = None
+        self._tensor: tf.Tensor = None
         self._directory = ""
 
     def _before_train(self) -> None:
@@ -253,7 +261,7 @@ class DumpTensorAsImage(Callback):
         for index, image in enumerate(value):
             self._dump(image, f"{self._prefix}-{index}", f"-{index}")
 
-    def _dump(self, image: Any, monitor_name: str, suffix: str) -> None:
+    def _dump(self, image: np.ndarray, monitor_name: str, suffix: str) -> None:
         image = np.clip(np.asarray(image, dtype="float32") * self._scale, 0, 255)
         path = os.path.join(self._directory, f"{self._prefix}-ep{self.epoch_num:03d}{suffix}.png")
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -268,15 +276,13 @@ DumpParamAsImage = DumpTensorAsImage
 
 class CheckNumerics(RunOp):
     """
-    Check that no trained variable holds NaN or infinity; training ends with an `InvalidArgumentError` if one does.
+    End training with an `InvalidArgumentError` if a trainable variable holds NaN or infinity.
 
     Args:
         run_as_trigger: check at each trigger.
-        run_step: check with every step, which costs time.
+        run_step: check with every step, which takes time.
 
-    Runs at: before_train, trigger, every run: as told.
-
-    tensorpack: same.
+    Runs at: before_train, trigger, every run, as the arguments say.
     """
 
     _chief_only = True
@@ -284,7 +290,7 @@ class CheckNumerics(RunOp):
     def __init__(self, run_as_trigger: bool = True, run_step: bool = False) -> None:
         super().__init__(self._check_all, run_as_trigger=run_as_trigger, run_step=run_step)
 
-    def _check_all(self) -> Any:
+    def _check_all(self) -> tf.Operation:
         checks = [
             tf.check_numerics(variable, f"CheckNumerics: variable '{variable.op.name}' has NaN or Inf").op
             for variable in tf.trainable_variables()

@@ -1,4 +1,4 @@
-"""An address: this lives in `loop/group.py`."""
+"""Names of tensorpack's `callbacks.group`, defined in `loop/group.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An address: these live in `loop/hooks.py` and `callbacks/debug_cli.py`."""
+"""Names of tensorpack's `callbacks.hooks`, defined in `loop/hooks.py` and `callbacks/debug_cli.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to compute from the outputs of a model over a data set."""
+"""Inferencers: statistics of a model's outputs over a data set."""
 
 from __future__ import annotations
 
@@ -8,19 +8,46 @@ from typing import Any, Sequence
 import numpy as np
 
 from ..loop.callback import Callback
+from ..loop.group import Callbacks
 from ..tfutils.common import get_op_tensor_name
 from ..utils import logger
 from ..utils.stats import BinaryStatistics, RatioCounter
 
-__all__ = ["BinaryClassificationStats", "ClassificationError", "Inferencer", "ScalarStats"]
+__all__ = [
+    "BinaryClassificationStats",
+    "ClassificationError",
+    "HoldsInferencers",
+    "Inferencer",
+    "ScalarStats",
+]
+
+
+class HoldsInferencers(Callback):
+    """
+    Base class of callbacks that run inferencers. It saves their states.
+
+    Attributes:
+        infs: the inferencers.
+    """
+
+    infs: list[Any]
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return the states of the inferencers; None if they have none."""
+        return Callbacks(self.infs).state_dict() or None
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the states of the inferencers."""
+        Callbacks(self.infs).load_state_dict(state)
 
 
 class Inferencer(Callback):
     """
-    Base class of what an `InferenceRunner` computes: override the methods with an underscore.
+    Base class for the statistics of an `InferenceRunner`: override the methods with an underscore.
 
-    In each round: `_before_inference`; for each datapoint, `_on_fetches` with the values of `_get_fetches`;
-    `_after_inference`, whose numbers go to `trainer.monitors`. Of the moments of a callback only `_setup_graph` is used.
+    Each round calls `_before_inference` once, `_on_fetches` with the values of `_get_fetches` for each datapoint, and
+    `_after_inference` once, and reports the returned numbers to `trainer.monitors`. Of a callback's other methods, only
+    `_setup_graph`, `state_dict` and `load_state_dict` are called.
 
     Example:
         >>> class Largest(Inferencer):
@@ -28,29 +55,27 @@ class Inferencer(Callback):
         ...     def _get_fetches(self): return ["logits"]
         ...     def _on_fetches(self, outputs): self.largest = max(self.largest, outputs[0].max())
         ...     def _after_inference(self): return {"largest_logit": self.largest}
-
-    tensorpack: same.
     """
 
     def get_fetches(self) -> list[str]:
-        """Give the names of the tensors to evaluate, each with `:0`."""
+        """Return the names of the tensors to evaluate, each with `:0`."""
         return [get_op_tensor_name(name)[1] for name in self._get_fetches()]
 
     def on_fetches(self, results: list[Any]) -> None:
-        """Take in the values of one datapoint."""
+        """Process the values of one datapoint."""
         self._on_fetches(results)
 
     def _before_epoch(self) -> None:
         self._before_inference()
 
     def get_numbers(self) -> dict[str, float]:
-        """End the round: give the numbers to report."""
+        """End the round and return the numbers to report."""
         numbers = {}
         for name, value in (self._after_inference() or {}).items():
             try:
                 numbers[name] = float(value)
             except (TypeError, ValueError):
-                logger.warning("%s: '%s' is %r, which is no number, and is not reported.", self, name, value)
+                logger.warning("%s: '%s' is not reported (expected a number, got %r).", self, name, value)
         return numbers
 
     def _trigger_epoch(self) -> None:
@@ -58,17 +83,17 @@ class Inferencer(Callback):
             self.trainer.monitors.put_scalar(name, number)
 
     def _before_inference(self) -> None:
-        """Called at the beginning of a round."""
+        """Prepare for a new round."""
 
     @abstractmethod
     def _get_fetches(self) -> Sequence[str]:
-        """Give the names of the tensors to evaluate, without the tower's name."""
+        """Return the names of the tensors to evaluate, without the tower's name."""
         raise NotImplementedError
 
     @abstractmethod
     def _on_fetches(self, results: list[Any]) -> None:
         """
-        Take in one datapoint.
+        Process one datapoint.
 
         Args:
             results: the values of `_get_fetches`, in this order.
@@ -76,27 +101,26 @@ class Inferencer(Callback):
         raise NotImplementedError
 
     def _after_inference(self) -> dict[str, Any] | None:
-        """Called at the end of a round; gives the numbers to report, by name, or None."""
+        """End a round and return the numbers to report, by name, or None."""
         return None
 
 
 class ScalarStats(Inferencer):
     """
-    The mean of scalar tensors over the datapoints, each datapoint counting the same.
+    Mean of scalar tensors over the datapoints, with equal weights.
 
     Args:
-        names: names of tensors, each a scalar; one or a list.
-        prefix: reported as `<prefix>_<name>`, or as `<name>` if it is empty.
+        names: name of a scalar tensor, or a list of names.
+        prefix: the mean is reported as `<prefix>_<name>`, or as `<name>` if `prefix` is empty.
 
     Raises:
-        ValueError: at the first datapoint, a tensor is no scalar.
+        ValueError: at the first datapoint: a tensor is not a scalar.
 
     Example:
         >>> InferenceRunner(df, ScalarStats(["cost", "accuracy"]))       # validation_cost, validation_accuracy
 
-    Note: the mean over batches is not that over examples if the last batch is smaller.
-
-    tensorpack: same.
+    Note: each batch has the same weight, so choose a batch size that divides the number of examples.
+    `ClassificationError` weights examples equally.
     """
 
     def __init__(self, names: str | Sequence[str], prefix: str = "validation") -> None:
@@ -116,14 +140,14 @@ class ScalarStats(Inferencer):
         for name, result in zip(self.names, results):
             if np.ndim(result) != 0:
                 raise ValueError(
-                    f"ScalarStats: '{name}' has shape {np.shape(result)}, wanted a scalar. Take its mean."
+                    f"ScalarStats: expected a scalar, got '{name}' of shape {np.shape(result)}. Take its mean."
                 )
         self._sums += np.asarray(results, dtype="float64")
         self._num_datapoints += 1
 
     def _after_inference(self) -> dict[str, Any]:
         if self._num_datapoints == 0:
-            logger.warning("ScalarStats: there was no datapoint, so nothing is reported.")
+            logger.warning("ScalarStats: the data is empty, so nothing is reported.")
             return {}
         labels = [get_op_tensor_name(name)[0] for name in self.names]
         if self.prefix:
@@ -133,14 +157,14 @@ class ScalarStats(Inferencer):
 
 class ClassificationError(Inferencer):
     """
-    The share of wrong answers over all examples.
+    Fraction of wrong predictions over all examples.
 
     Args:
-        wrong_tensor_name: a tensor [N], 1 for each wrong example and 0 for each right one.
-        summary_name: reported under this name.
+        wrong_tensor_name: name of a tensor [N], 1 for each wrong example and 0 for each right one.
+        summary_name: name under which the fraction is reported.
 
     Raises:
-        ValueError: at the first datapoint, the tensor is no vector.
+        ValueError: at the first datapoint: the tensor is not a vector.
 
     Attributes:
         err_stat: a `RatioCounter` of the last round.
@@ -149,8 +173,6 @@ class ClassificationError(Inferencer):
         >>> wrong = tf.logical_not(tf.nn.in_top_k(logits, label, 1))
         >>> tf.cast(wrong, tf.float32, name="wrong-top1")
         >>> InferenceRunner(df, ClassificationError("wrong-top1"))
-
-    tensorpack: same.
     """
 
     def __init__(
@@ -170,8 +192,8 @@ class ClassificationError(Inferencer):
         wrong = np.asarray(results[0])
         if wrong.ndim != 1:
             raise ValueError(
-                f"ClassificationError: '{self.wrong_tensor_name}' has shape {wrong.shape}, wanted a vector [N] with 1 for "
-                "each wrong example."
+                "ClassificationError: expected a vector [N] with 1 for each wrong example, got "
+                f"'{self.wrong_tensor_name}' of shape {wrong.shape}."
             )
         self.err_stat.feed(np.sum(wrong), len(wrong))
 
@@ -181,17 +203,15 @@ class ClassificationError(Inferencer):
 
 class BinaryClassificationStats(Inferencer):
     """
-    Precision and recall of yes-or-no answers over all examples.
+    Precision and recall of binary predictions over all examples.
 
     Args:
-        pred_tensor_name: the answers, 0 or 1, of any shape.
-        label_tensor_name: the truth, 0 or 1, of the same shape.
-        prefix: reported as `<prefix>_precision` and `<prefix>_recall`.
+        pred_tensor_name: name of the predictions, 0 or 1, of any shape.
+        label_tensor_name: name of the labels, 0 or 1, of the same shape.
+        prefix: the results are reported as `<prefix>_precision` and `<prefix>_recall`.
 
     Raises:
-        ValueError: at a datapoint, the shapes differ, or a value is neither 0 nor 1.
-
-    tensorpack: same.
+        ValueError: at a datapoint: the shapes differ, or a value is neither 0 nor 1.
     """
 
     def __init__(self, pred_tensor_name: str, label_tensor_name: str, prefix: str = "val") -> None:

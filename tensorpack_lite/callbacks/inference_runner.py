@@ -1,46 +1,57 @@
-"""Running a model over a data set while it is being trained."""
+"""Callbacks that run the model over a data set during training."""
 
 from __future__ import annotations
 
 import itertools
 import re
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Callable, ContextManager, Iterator, Sequence
 
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow
+from ..graph_builder.placement import device_of_gpu
 from ..input_source.base import InputSource
 from ..input_source.feed import FeedInput
 from ..input_source.queueing import QueueInput
 from ..input_source.staging import StagingInput
-from ..loop.callback import Callback
 from ..loop.group import Callbacks
 from ..loop.session import HookedSession
+from ..tfutils.exact import held_position
 from ..tfutils.tower.context import PredictTowerContext
 from ..tfutils.tower.func import TowerFunc
+from ..tfutils.tower.handle import TowerTensorHandle
 from ..utils import logger
 from ..utils.errors import type_error
 from ..utils.utils import get_tqdm
-from .inference import Inferencer
+from .inference import HoldsInferencers, Inferencer
 
-__all__ = ["DataParallelInferenceRunner", "InferenceRunner", "InferenceRunnerBase"]
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+__all__ = [
+    "DataParallelInferenceRunner",
+    "InferenceRunner",
+    "InferenceRunnerBase",
+    "TowersHook",
+    "count_samples",
+]
 
 
-class InferenceRunnerBase(Callback):
+class InferenceRunnerBase(HoldsInferencers):
     """
-    Base class of inference runners: holds the input, the inferencers and the session with its hooks.
+    Base class for inference runners; it holds the input, the inferencers and the session with its hooks.
 
-    The session is one of its own, around the trainer's raw session: callbacks of the trainer, the step counter among
-    them, take no part in it.
+    Inference runs in a separate hooked session around the trainer's raw session, so the trainer's callbacks,
+    including the step counter, take no part in it.
 
     Args:
         input: where the datapoints come from.
         infs: an `Inferencer` or a list of them.
-        tower_name: name of the tower, or the beginning of the names of several.
-        tower_func: the model; None means the trainer's.
+        tower_name: name of the tower, or prefix of the names of several towers.
+        tower_func: the model; None means the trainer's tower function.
 
     Raises:
-        TypeError: of another kind.
+        TypeError: an argument has another type.
         ValueError: `tower_name` is empty.
     """
 
@@ -53,55 +64,65 @@ class InferenceRunnerBase(Callback):
     ) -> None:
         name = type(self).__name__
         if not tower_name:
-            raise ValueError(f"{name}: tower_name is empty, wanted a name of its own for the tower.")
+            raise ValueError(f"{name}: tower_name is empty. Give the tower a name.")
         if tower_func is not None and not isinstance(tower_func, TowerFunc):
             raise type_error(f"{name}: tower_func", "a TowerFunc", tower_func)
         if not isinstance(input, InputSource):
             raise type_error(name, "a DataFlow or an InputSource", input)
         input.require_exact_size()
         self._input_source = input
-        self.infs: list[Any] = list(infs) if isinstance(infs, (list, tuple)) else [infs]
+        self.infs = list(infs) if isinstance(infs, (list, tuple)) else [infs]
         for inf in self.infs:
             if not isinstance(inf, Inferencer):
                 raise type_error(name, "an Inferencer or a list of them", inf)
         self._tower_name = tower_name
         self._tower_func = tower_func
-        self._hooks: list[Any] = []
-        self._extra_hooks: list[Any] = []
+        self._hooks: list[tf.train.SessionRunHook] = []
+        self._extra_hooks: list[tf.train.SessionRunHook] = []
         self._input_callbacks = Callbacks([])
         self._hooked_sess: Any = None
 
-    def register_hook(self, hook: Any) -> None:
+    def register_hook(self, hook: tf.train.SessionRunHook) -> None:
         """
         Add a `SessionRunHook` to the inference runs.
 
         Raises:
-            TypeError: it is no hook.
-            RuntimeError: training has begun.
+            TypeError: `hook` is not a SessionRunHook.
+            RuntimeError: training has started.
         """
         if not isinstance(hook, tf.train.SessionRunHook):
             raise type_error(f"{type(self).__name__}.register_hook", "a tf.train.SessionRunHook", hook)
         if self._hooked_sess is not None:
             raise RuntimeError(
-                f"{type(self).__name__}.register_hook: training has begun. Register hooks before."
+                f"{type(self).__name__}.register_hook: training has started. Register hooks before training."
             )
         self._extra_hooks.append(hook)
 
-    def _find_tower_func(self) -> TowerFunc:
+    def _setup_graph(self) -> None:
         tower_func = self._tower_func or getattr(self.trainer, "tower_func", None)
         if tower_func is None:
             raise RuntimeError(
-                f"{type(self).__name__} '{self._tower_name}': the trainer has no tower function to build the model with. Use a "
-                "TowerTrainer that sets tower_func, or pass tower_func=..."
+                f"{type(self).__name__} '{self._tower_name}': the trainer has no tower function. Use a TowerTrainer that sets "
+                "tower_func, or pass tower_func=..."
             )
-        return tower_func
+        self._input_callbacks = Callbacks(self._input_source.setup(tower_func.input_signature))
+        self._build_towers(tower_func)
+        for inf in self.infs:
+            inf.setup_graph(self.trainer)
+        self._input_callbacks.setup_graph(self.trainer)
 
-    def _build_tower(self, tower_func: TowerFunc, name: str, device: int, after: Sequence[Any] = ()) -> Any:
-        """Build one tower under that name, whose input is taken after some operations; returns its handle."""
+    def _build_towers(self, tower_func: TowerFunc) -> None:
+        """Build the towers, and set the hooks of the inference runs."""
+        raise NotImplementedError(f"{type(self).__name__}: define _build_towers().")
+
+    def _build_tower(
+        self, tower_func: TowerFunc, name: str, device: int, after: Sequence[tf.Operation] = ()
+    ) -> TowerTensorHandle:
+        """Build one tower that takes its input after the operations `after`; return its handle."""
         self._refuse_existing_tower(name)
-        place = f"/gpu:{device}" if device >= 0 else "/cpu:0"
+        place = device_of_gpu(device)
         variable_scope = self.trainer.vs_name_for_predictor(device)
-        logger.info("%s: building the graph of tower '%s' on device %s ...", self, name, place)
+        logger.info("%s: building tower '%s' on device %s ...", self, name, place)
         with self._explain_missing_variable(name), tf.device(place), _reuse_variables():
             context = PredictTowerContext(name, variable_scope)
             with context:
@@ -114,8 +135,8 @@ class InferenceRunnerBase(Callback):
         prefix = f"{name}/"
         if any(op.name.startswith(prefix) for op in self.graph.get_operations()):
             raise ValueError(
-                f"{type(self).__name__}: a tower named '{name}' exists in this graph, and names of tensors would mean "
-                f"that one's. Give each runner a name: {type(self).__name__}(..., tower_name='InferenceTower2')."
+                f"{type(self).__name__}: the graph already has a tower named '{name}'. Give each runner its own name: "
+                f"{type(self).__name__}(..., tower_name='InferenceTower2')."
             )
 
     @contextmanager
@@ -128,7 +149,7 @@ class InferenceRunnerBase(Callback):
                 raise
             raise ValueError(
                 f"{type(self).__name__} '{name}': variable '{match.group(1)}' does not exist in the training graph, so "
-                "it cannot be reused. Is its name built from a tensor's name?"
+                "it cannot be reused. Does the model build its name from the name of a tensor?"
             ) from error
 
     def _before_train(self) -> None:
@@ -136,70 +157,83 @@ class InferenceRunnerBase(Callback):
         self._input_callbacks.before_train()
         size = self._num_datapoints()
         if size is None:
-            logger.info("%s: runs until its input ends.", self)
+            logger.info("%s: each run evaluates datapoints until the input ends.", self)
         else:
-            logger.info("%s: runs %d datapoints each time.", self, size)
+            logger.info("%s: each run evaluates %d datapoints.", self, size)
 
     def _after_train(self) -> None:
         self._input_callbacks.after_train()
 
     def interrupt(self) -> None:
-        """Pass on to the input."""
+        """Interrupt the input."""
         self._input_callbacks.interrupt()
 
     def _num_datapoints(self) -> int | None:
-        """Give the number of datapoints in a round; None if the input does not know it."""
+        """Return the number of datapoints in a round; None if it is unknown."""
         try:
             return self._input_source.size() or None
         except NotImplementedError:
             return None
 
-    def _run_datapoint(self, num_done: int, size: int | None, session: Any = None) -> bool:
-        """
-        Run one datapoint, or what another session runs at once.
+    def _trigger(self) -> None:
+        for inf in self.infs:
+            inf.before_epoch()
+        with held_position(self._input_source):
+            self._input_source.reset_state()
+            with get_tqdm(total=self._num_datapoints(), desc=self._tower_name) as bar:
+                self._run_all(bar)
+        for inf in self.infs:
+            inf.trigger_epoch()
 
-        Returns:
-            False when an input without a size has ended.
+    def _run_all(self, bar: tqdm) -> None:
+        """Run all datapoints of the input, and count them on the progress bar."""
+        raise NotImplementedError(f"{type(self).__name__}: define _run_all().")
+
+    def _run_datapoint(self, num_done: int, size: int | None, session: HookedSession | None = None) -> bool:
+        """
+        Run one datapoint, or one run of the given session. Return False when an input of unknown size has ended.
 
         Raises:
-            RuntimeError: an input with a size has ended before it.
+            RuntimeError: an input of known size has ended too early.
+            Preempted: see `end_if_preempted`.
         """
+        self.trainer.end_if_preempted()
         try:
             (session or self._hooked_sess).run([])
         except (tf.errors.OutOfRangeError, StopIteration) as end:
             if size is None:
                 return False
             raise RuntimeError(
-                f"{type(self).__name__} '{self._tower_name}': its input, a {type(self._input_source).__name__}, ended after "
-                f"{num_done} datapoints were evaluated, but its size is {size}. Make its size (len() of the DataFlow) the "
-                "number of datapoints it gives."
+                f"{type(self).__name__} '{self._tower_name}': the {type(self._input_source).__name__} ended too early (expected "
+                f"{size} datapoints, got {num_done}). Make its size (len() of the DataFlow) the number of datapoints that it "
+                "produces."
             ) from end
         except tf.errors.CancelledError:
-            logger.error(
-                "%s '%s' was cancelled after %d datapoints.", type(self).__name__, self._tower_name, num_done
-            )
+            name = type(self).__name__
+            logger.error("%s '%s' was cancelled after %d datapoints.", name, self._tower_name, num_done)
             raise
         return True
 
 
 class InferenceRunner(InferenceRunnerBase):
     """
-    Run the model over a data set at each trigger, in inference mode, with the variables as they are.
+    Run the model over a data set at each trigger, in inference mode, with the current variables.
 
-    The model is built once more, as a tower that shares the variables of training. Each round starts the input anew, runs
-    as many datapoints as it has (or until it ends, if it does not know), and lets the inferencers report.
+    The model is built as an additional tower that shares the variables of training. Each round restarts the input, runs
+    all its datapoints (until it ends, if its size is unknown), and lets the inferencers report.
 
     Args:
-        input: a DataFlow, or an InputSource that no training uses.
+        input: a DataFlow, or an InputSource that is not used for training.
         infs: an `Inferencer` or a list of them.
-        tower_name: name of the tower; each tower of a graph needs one of its own.
-        tower_func: the model; None means the trainer's.
-        device: number of the GPU to run on; negative means the CPU.
+        tower_name: name of the tower; it must be unique in the graph.
+        tower_func: the model; None means the trainer's tower function.
+        device: number of the GPU to run on; negative means the CPU, which is also used on machines without GPUs.
 
     Raises:
-        TypeError: an argument of another kind.
-        ValueError: in `setup_graph`, a tower of that name exists, or the model needs variables that training has not.
-        RuntimeError: in `setup_graph`, the trainer has no tower function; at a trigger, the input ended before its size.
+        TypeError: an argument has another type.
+        ValueError: in `setup_graph`: a tower of that name exists, or the model needs a variable that training
+            does not have.
+        RuntimeError: in `setup_graph`: the trainer has no tower function; at a trigger: the input ends before its size.
 
     Runs at: setup_graph, before_train, trigger, after_train.
 
@@ -208,8 +242,8 @@ class InferenceRunner(InferenceRunnerBase):
 
     Note: an error in the data ends training with that error.
 
-    tensorpack: same; there a second runner with the same tower name silently evaluates the first one's tower, and a
-    DataFlow without length is an error at its end.
+    Difference from tensorpack: in tensorpack 0.11, a second runner with the same tower name evaluates the
+    first runner's tower. Here it is a ValueError.
     """
 
     def __init__(
@@ -229,62 +263,50 @@ class InferenceRunner(InferenceRunnerBase):
         super().__init__(input, infs, tower_name, tower_func)
         self._device = device
 
-    def _setup_graph(self) -> None:
-        tower_func = self._find_tower_func()
-        input_callbacks = self._input_source.setup(tower_func.input_signature)
+    def _build_towers(self, tower_func: TowerFunc) -> None:
         handle = self._build_tower(tower_func, self._tower_name, self._device)
-        self._input_callbacks = Callbacks(input_callbacks)
         self._hooks = [*self._make_hooks(handle), *self._input_callbacks.get_hooks()]
-        for inf in self.infs:
-            inf.setup_graph(self.trainer)
-        self._input_callbacks.setup_graph(self.trainer)
 
-    def _make_hooks(self, handle: Any) -> list[Any]:
-        return [_InferencerHook(inf, handle.get_tensors(inf.get_fetches())) for inf in self.infs]
+    def _make_hooks(self, handle: TowerTensorHandle) -> list[tf.train.SessionRunHook]:
+        return [TowersHook(inf.on_fetches, [handle.get_tensors(inf.get_fetches())]) for inf in self.infs]
 
-    def _trigger(self) -> None:
-        for inf in self.infs:
-            inf.before_epoch()
-        self._input_source.reset_state()
+    def _run_all(self, bar: tqdm) -> None:
         size = self._num_datapoints()
-        with get_tqdm(total=size, desc=self._tower_name) as bar:
-            for num_done in range(size) if size is not None else itertools.count():
-                if not self._run_datapoint(num_done, size):
-                    break
-                bar.update()
-        for inf in self.infs:
-            inf.trigger_epoch()
+        for num_done in range(size) if size is not None else itertools.count():
+            if not self._run_datapoint(num_done, size):
+                break
+            bar.update()
 
 
-def _reuse_variables() -> Any:
+def _reuse_variables() -> ContextManager[tf.VariableScope]:
     return tf.variable_scope(tf.get_variable_scope(), reuse=True, auxiliary_name_scope=False)
 
 
 class DataParallelInferenceRunner(InferenceRunnerBase):
     """
-    Run the model over a data set at each trigger, on several devices: as InferenceRunner, one tower on each.
+    Run the model over a data set at each trigger, like InferenceRunner, with one tower on each of several devices.
 
-    Each datapoint goes to one tower. What does not fill a run of all towers goes to the first one, so every datapoint is
-    counted once, however many there are, and of whatever batch size.
+    Each datapoint goes to one tower. Datapoints that do not fill a run of all towers go to the first one, so
+    every datapoint counts exactly once, whatever their number and batch size.
 
     Args:
-        input: a DataFlow, or a QueueInput that no training uses, whose length is known and exact.
+        input: a DataFlow, or a QueueInput that is not used for training. Its length must be known and exact.
         infs: an `Inferencer` or a list of them.
-        gpus: how many GPUs, from the first on, or a list of their numbers.
-        tower_name: the towers are named so, with 0, 1, ... at the end.
-        tower_func: the model; None means the trainer's.
+        gpus: number of GPUs, or a list of their numbers.
+        tower_name: prefix of the towers' names, which end in 0, 1, ...
+        tower_func: the model; None means the trainer's tower function.
 
     Raises:
-        TypeError: an argument of another kind.
-        ValueError: the length of the input is not known; in `setup_graph`: as InferenceRunner.
-        RuntimeError: as InferenceRunner.
+        TypeError: an argument has another type.
+        ValueError: the length of the input is unknown; in `setup_graph`: as in InferenceRunner.
+        RuntimeError: as in InferenceRunner.
 
     Runs at: setup_graph, before_train, trigger, after_train.
 
     Example:
         >>> DataParallelInferenceRunner(validation_df, [ClassificationError("wrong-top1")], gpus=2)
 
-    Note: each round logs how many datapoints and samples it counted.
+    Note: each round logs the number of datapoints and samples.
     """
 
     def __init__(
@@ -301,72 +323,64 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
         super().__init__(source, infs, tower_name, tower_func)
         self._gpus = list(range(gpus)) if isinstance(gpus, int) else list(gpus)
         if not self._gpus:
-            raise ValueError(f"{type(self).__name__}: gpus is {gpus}, wanted at least one.")
+            raise ValueError(f"{type(self).__name__}: too few GPUs (expected at least 1, got {gpus}).")
         if self._num_datapoints() is None:
             raise ValueError(
-                f"{type(self).__name__}: does not know how many datapoints its input has. Give the DataFlow a len()."
+                f"{type(self).__name__}: the number of datapoints is unknown. Give the DataFlow a len()."
             )
-        self._parallel_hooks: list[Any] = []
+        self._parallel_hooks: list[tf.train.SessionRunHook] = []
         self._parallel_sess: Any = None
 
-    def _setup_graph(self) -> None:
-        tower_func = self._find_tower_func()
-        input_callbacks = self._input_source.setup(tower_func.input_signature)
-        towers: list[Any] = []
+    def _build_towers(self, tower_func: TowerFunc) -> None:
+        towers: list[TowerTensorHandle] = []
         for index, gpu in enumerate(self._gpus):
-            # so that towers take their datapoints in order
+            # the towers take their datapoints in order
             after = [tower.inputs[0].op for tower in towers[-1:]]
             towers.append(self._build_tower(tower_func, f"{self._tower_name}{index}", gpu, after))
-        self._input_callbacks = Callbacks(input_callbacks)
         self._count = _Count()
         self._hooks = self._make_hooks(towers[:1])
         self._parallel_hooks = self._make_hooks(towers)
-        for inf in self.infs:
-            inf.setup_graph(self.trainer)
-        self._input_callbacks.setup_graph(self.trainer)
 
-    def _make_hooks(self, towers: list[Any]) -> list[Any]:
-        hooks: list[Any] = [
-            _TowersHook(inf.on_fetches, [tower.get_tensors(inf.get_fetches()) for tower in towers])
+    def _make_hooks(self, towers: list[TowerTensorHandle]) -> list[tf.train.SessionRunHook]:
+        hooks: list[tf.train.SessionRunHook] = [
+            TowersHook(inf.on_fetches, [tower.get_tensors(inf.get_fetches()) for tower in towers])
             for inf in self.infs
         ]
-        hooks.append(_TowersHook(self._count, [[_num_samples(tower.inputs[0])] for tower in towers]))
+        hooks.append(TowersHook(self._count, [[count_samples(tower.inputs[0])] for tower in towers]))
         return hooks + self._input_callbacks.get_hooks()
 
     def _before_train(self) -> None:
         super()._before_train()
         self._parallel_sess = HookedSession(self.trainer.sess, [*self._parallel_hooks, *self._extra_hooks])
 
-    def _trigger(self) -> None:
-        for inf in self.infs:
-            inf.before_epoch()
-        self._input_source.reset_state()
+    def _run_all(self, bar: tqdm) -> None:
         size, num_towers = self._input_source.size(), len(self._gpus)
         self._count.datapoints = self._count.samples = 0
         sessions = [(self._parallel_sess, num_towers)] * (size // num_towers)
         sessions += [(self._hooked_sess, 1)] * (size % num_towers)
-        with get_tqdm(total=size, desc=self._tower_name) as bar:
-            for session, number in sessions:
-                self._run_datapoint(self._count.datapoints, size, session)
-                bar.update(number)
+        for session, number in sessions:
+            self._run_datapoint(self._count.datapoints, size, session)
+            bar.update(number)
         logger.info(
             f"{self}: counted {self._count.datapoints} datapoints, {self._count.samples} samples, on {num_towers} towers."
         )
-        for inf in self.infs:
-            inf.trigger_epoch()
 
 
-class _TowersHook(tf.train.SessionRunHook):
-    """Evaluates tensors of several towers in each run, and hands each tower's values on, in order."""
+class TowersHook(tf.train.SessionRunHook):
+    """Hook that evaluates tensors of several towers in each run, and passes on each tower's values in order."""
 
-    def __init__(self, on_fetches: Callable[[list[Any]], None], tensors: list[list[Any]]) -> None:
+    def __init__(self, on_fetches: Callable[[list[Any]], None], tensors: list[list[tf.Tensor]]) -> None:
         self._on_fetches = on_fetches
         self._args = tf.train.SessionRunArgs(tensors)
 
-    def before_run(self, run_context: Any) -> Any:
+    def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
+        """Request the tensors."""
         return self._args
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
+    def after_run(
+        self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues
+    ) -> None:
+        """Pass on the values of each tower."""
         for values in run_values.results:
             self._on_fetches(values)
 
@@ -381,20 +395,6 @@ class _Count:
         self.samples += int(values[0])
 
 
-def _num_samples(tensor: Any) -> Any:
-    """Give the size of the first dimension; 1 for a scalar."""
+def count_samples(tensor: tf.Tensor) -> tf.Tensor:
+    """Return the size of the first dimension; 1 for a scalar."""
     return tf.constant(1) if tensor.shape.ndims == 0 else tf.shape(tensor)[0]
-
-
-class _InferencerHook(tf.train.SessionRunHook):
-    """Evaluates an inferencer's tensors in each run, and hands it their values."""
-
-    def __init__(self, inferencer: Inferencer, tensors: list[Any]) -> None:
-        self._inferencer = inferencer
-        self._args = tf.train.SessionRunArgs(tensors)
-
-    def before_run(self, run_context: Any) -> Any:
-        return self._args
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        self._inferencer.on_fetches(run_values.results)

@@ -1,4 +1,4 @@
-"""Small conveniences for whoever watches a training."""
+"""Callbacks for watching a training: time left, shell commands, an interactive shell."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from ..loop.callback import Callback
 from ..utils import logger
+from ..utils.checks import check_at_least, check_choice
 from ..utils.optional import load_optional
 from ..utils.utils import humanize_time_delta
 
@@ -20,25 +21,23 @@ __all__ = ["EstimatedTimeLeft", "InjectShell", "SendStat"]
 
 class EstimatedTimeLeft(Callback):
     """
-    Log after each epoch how long training will still take.
+    Log the estimated time left after each epoch.
 
-    The time from one trigger to the next, taken over the last epochs, times the number of epochs that are left.
+    The estimate is the typical time of the last epochs, including their triggers, times the number of epochs
+    left. An epoch that a resumed training continues does not count.
 
     Args:
-        last_k_epochs: how many epochs to take, >= 1.
-        median: take their median; otherwise their mean.
+        last_k_epochs: number of epochs to measure, >= 1.
+        median: use the median of their times, otherwise the mean.
 
     Raises:
         ValueError: `last_k_epochs` is not positive.
 
     Runs at: before_train, trigger_epoch.
-
-    tensorpack: same.
     """
 
     def __init__(self, last_k_epochs: int = 5, median: bool = True) -> None:
-        if last_k_epochs < 1:
-            raise ValueError(f"EstimatedTimeLeft: last_k_epochs is {last_k_epochs}, wanted at least 1.")
+        check_at_least("EstimatedTimeLeft: last_k_epochs", last_k_epochs, 1)
         self._seconds: deque[float] = deque(maxlen=last_k_epochs)
         self._average = np.median if median else np.mean
         self._last_time = 0.0
@@ -48,33 +47,32 @@ class EstimatedTimeLeft(Callback):
 
     def _trigger_epoch(self) -> None:
         now = time.perf_counter()
-        self._seconds.append(now - self._last_time)
+        if self.trainer.loop.starting_step == 0:
+            self._seconds.append(now - self._last_time)
         self._last_time = now
         epochs_left = self.trainer.max_epoch - self.epoch_num
-        if epochs_left > 0:
+        if epochs_left > 0 and self._seconds:
             seconds = float(self._average(self._seconds)) * epochs_left
             logger.info("Estimated time left: %s", humanize_time_delta(seconds))
 
 
 class SendStat(Callback):
     """
-    Run a command of the shell with the latest values of scalars in it.
+    Run a shell command that contains the latest values of scalars.
 
     Args:
         command: the command, a format string with the scalars' names as fields.
-        names: the scalars.
+        names: names of the scalars, or one name.
 
     Raises:
-        KeyError: at a trigger, nobody has reported one of them.
+        KeyError: at a trigger: a scalar has not been reported.
 
     Runs at: trigger.
 
     Example:
         >>> SendStat("curl -d value={validation_error} http://board.example", "validation_error")
 
-    Note: the text goes to the shell as it is; put nothing into it that comes from others.
-
-    tensorpack: same.
+    Note: the shell interprets the command. Do not build it from untrusted input.
     """
 
     def __init__(self, command: str, names: str | Sequence[str]) -> None:
@@ -86,50 +84,43 @@ class SendStat(Callback):
         command = self.command.format(**{name: monitors.get_latest(name) for name in self.names})
         status = os.system(command)
         if status != 0:
-            logger.error("SendStat: the command ended with status %d: %s", status, command)
+            logger.error("SendStat: the command failed with status %d: %s", status, command)
 
 
 class InjectShell(Callback):
     """
-    Open a shell in the middle of training: create a file, and at the next trigger there is a prompt.
+    Open an interactive shell during training, at the next trigger after a certain file was created.
 
     In the shell, `self` is this callback and `trainer` the trainer. The file is removed after training.
 
     Args:
-        file: the file, relative to where training was started.
+        file: path of the file, relative to the working directory.
         shell: "ipython" or "pdb".
 
     Raises:
-        ValueError: another shell.
-        ImportError: at the trigger, IPython is not installed.
+        ValueError: `shell` is unknown.
+        ImportError: at the trigger: IPython is not installed.
 
     Runs at: trigger, after_train.
 
     Example:
         >>> InjectShell()           # then: touch INJECT_SHELL.tmp
-
-    tensorpack: same.
     """
 
     def __init__(self, file: str = "INJECT_SHELL.tmp", shell: str = "ipython") -> None:
-        if shell not in ("ipython", "pdb"):
-            raise ValueError(f"InjectShell: shell is '{shell}', wanted 'ipython' or 'pdb'.")
         self._file = file
-        self._shell = shell
-        logger.info("To open a %s shell at the next trigger: touch %s", shell, file)
+        self._shell = check_choice("InjectShell: shell", shell, ("ipython", "pdb"))
+        logger.info("InjectShell: to open a %s shell at the next trigger, run: touch %s", shell, file)
 
     def _trigger(self) -> None:
         if os.path.isfile(self._file):
             logger.info("'%s' exists, opening a %s shell.", self._file, self._shell)
-            self._open_shell()
+            trainer = self.trainer  # noqa: F841 (for the user at the prompt)
+            if self._shell == "pdb":
+                pdb.set_trace()
+            else:
+                load_optional("IPython", "InjectShell", ", or use shell='pdb'").embed()
 
     def _after_train(self) -> None:
         if os.path.isfile(self._file):
             os.unlink(self._file)
-
-    def _open_shell(self) -> None:
-        trainer = self.trainer  # noqa: F841 (for whoever sits at the prompt)
-        if self._shell == "pdb":
-            pdb.set_trace()
-            return
-        load_optional("IPython", "InjectShell", ", or use shell='pdb'").embed()

@@ -1,9 +1,8 @@
-"""Callbacks that measure the machine while it trains, and the steps it runs."""
+"""Callbacks that measure throughput, memory, GPU utilization and single runs."""
 
 from __future__ import annotations
 
 import os
-import threading
 import time
 from typing import Any, Sequence
 
@@ -14,8 +13,10 @@ from ..compat import TF_VERSION, tensorflow
 from ..compat import tfv1 as tf
 from ..compat.private import chrome_trace
 from ..loop.callback import Callback
+from ..loop.trainer import LoopTrainer
 from ..tfutils.common import gpu_available_in_session
 from ..utils import logger
+from ..utils.checks import check_at_least
 from ..utils.concurrency import StoppableThread
 from ..utils.gpu import get_num_gpu
 from ..utils.nvml import NVMLContext, NvmlException
@@ -35,26 +36,25 @@ _SAMPLE_SECONDS = 1.0
 
 class ThroughputTracker(Callback):
     """
-    Report how fast training goes: `Throughput (samples/sec)`, or `Throughput (steps/sec)` if the samples are not known.
+    Report the training speed, as `Throughput (samples/sec)` or `Throughput (steps/sec)`.
 
-    Only the time of steps counts, from before_epoch to after_epoch, not that of triggers. Each trigger begins anew.
+    Only the time of steps counts, from before_epoch to after_epoch, not the time of triggers. Each trigger restarts the
+    measurement.
 
     Args:
-        samples_per_step: how many samples a step takes, e.g. batch size times number of GPUs; None counts steps.
+        samples_per_step: number of samples in a step, e.g. batch size times number of GPUs; None counts steps.
 
     Raises:
         ValueError: `samples_per_step` is not positive.
 
     Runs at: before_train, before_epoch, after_epoch, trigger. In every process of a distributed training.
-
-    tensorpack: same.
     """
 
     _chief_only = False
 
     def __init__(self, samples_per_step: int | None = None) -> None:
-        if samples_per_step is not None and samples_per_step < 1:
-            raise ValueError(f"ThroughputTracker: samples_per_step is {samples_per_step}, wanted at least 1.")
+        if samples_per_step is not None:
+            check_at_least("ThroughputTracker: samples_per_step", samples_per_step, 1)
         self._samples_per_step = samples_per_step
         self._start_over()
 
@@ -97,17 +97,15 @@ class ThroughputTracker(Callback):
 
 class HostMemoryTracker(Callback):
     """
-    Report the memory that is free on this machine, as `HostFreeMemory (GB)`.
+    Report the free memory of this machine, as `HostFreeMemory (GB)`.
 
     Runs at: setup_graph, trigger. In every process of a distributed training.
-
-    tensorpack: same.
     """
 
     _chief_only = False
 
     def _setup_graph(self) -> None:
-        logger.info("HostMemoryTracker: %.1f GB of memory are free while the graph is built.", _free_memory())
+        logger.info("HostMemoryTracker: %.1f GB of memory are free.", _free_memory())
 
     def _trigger(self) -> None:
         self.trainer.monitors.put_scalar("HostFreeMemory (GB)", _free_memory())
@@ -115,18 +113,16 @@ class HostMemoryTracker(Callback):
 
 class GPUMemoryTracker(Callback):
     """
-    Report the most memory that TensorFlow's allocator of a GPU has given out so far, as `PeakMemory(MB)/gpu:<k>`.
+    Report the peak memory of TensorFlow's allocator on each GPU so far, as `PeakMemory(MB)/gpu:<k>`.
 
     Args:
         devices: numbers of GPUs, as TensorFlow counts them in this process.
 
     Raises:
-        ValueError: before training, the session has no such GPU.
+        ValueError: before training: the session does not have one of the GPUs.
 
-    Runs at: setup_graph, before_train, trigger. In every process of a distributed training. Where the session has no GPU
-    at all, it warns and reports nothing.
-
-    tensorpack: same; there it reports nothing on TF 2, and measures along with the last step of an epoch.
+    Runs at: setup_graph, before_train, trigger. In every process of a distributed training. If the session has no GPU,
+    it logs a warning and reports nothing.
     """
 
     _chief_only = False
@@ -137,7 +133,7 @@ class GPUMemoryTracker(Callback):
         self._peaks: list[Any] = []
 
     def _setup_graph(self) -> None:
-        # TensorFlow 1.15 measures with operations, which a session without GPUs refuses.
+        # TensorFlow 1.15 measures with operations that fail in a session without GPUs.
         if TF_VERSION < (2, 0) and tf.test.is_built_with_cuda() and get_num_gpu() > 0:
             for device in self._devices:
                 with tf.device(f"/gpu:{device}"):
@@ -146,7 +142,7 @@ class GPUMemoryTracker(Callback):
     def _before_train(self) -> None:
         self._is_enabled = gpu_available_in_session()
         if not self._is_enabled:
-            logger.warning("GPUMemoryTracker: the session has no GPU, so it reports nothing.")
+            logger.warning("GPUMemoryTracker: the session has no GPU, so nothing is reported.")
             return
         names = [device.name.lower() for device in self.trainer.sess.list_devices()]
         for device in self._devices:
@@ -161,10 +157,10 @@ class GPUMemoryTracker(Callback):
         for device, num_bytes in zip(self._devices, self._read_peaks()):
             self.trainer.monitors.put_scalar(f"PeakMemory(MB)/gpu:{device}", float(num_bytes) / 1e6)
 
-    def _read_peaks(self) -> list[Any]:
+    def _read_peaks(self) -> list[int]:
         if self._peaks:
             return self.trainer.sess.run(self._peaks)
-        # The allocators are the process's, so this question, although not the session's, is about the same memory.
+        # All sessions of a process share the allocators.
         return [tensorflow.config.experimental.get_memory_info(f"GPU:{d}")["peak"] for d in self._devices]
 
 
@@ -173,23 +169,21 @@ PeakMemoryTracker = GPUMemoryTracker
 
 class GPUUtilizationTracker(Callback):
     """
-    Report how busy GPUs are while steps run, in percent, as `GPUUtil/<number>`.
+    Report the utilization of GPUs while steps run, in percent, as `GPUUtil/<number>`.
 
-    A thread asks NVIDIA's management library once a second, from before_epoch to after_epoch; the mean since the last
-    trigger is reported.
+    A thread samples NVIDIA's management library (NVML) once a second, from before_epoch to after_epoch. Each trigger
+    reports the mean since the last one.
 
     Args:
-        devices: numbers of GPUs, as in nvidia-smi. None means those of `CUDA_VISIBLE_DEVICES`, or all of the machine; where each
-            of several local ranks has one, its own.
+        devices: numbers of GPUs, as in nvidia-smi. None means the GPUs in `CUDA_VISIBLE_DEVICES`, or all GPUs of the
+            machine; a local rank that has one GPU uses only that one.
 
     Raises:
-        RuntimeError: before training, there is no GPU or no driver to ask, or `CUDA_VISIBLE_DEVICES` names GPUs by
-            something else than numbers; at the end of an epoch, the driver does not answer any more.
-        ValueError: before training, a number that the machine does not have.
+        RuntimeError: before training: there is no GPU or no driver, or `CUDA_VISIBLE_DEVICES` does not list numbers; at
+            the end of an epoch: the driver has stopped responding.
+        ValueError: before training: the machine does not have one of the GPUs.
 
     Runs at: before_train, before_epoch, after_epoch, trigger, after_train. In every process of a distributed training.
-
-    tensorpack: same; there it is a process that is always busy, and a machine without a GPU is an AssertionError.
     """
 
     _chief_only = False
@@ -197,34 +191,37 @@ class GPUUtilizationTracker(Callback):
     def __init__(self, devices: Sequence[int] | None = None) -> None:
         self._given = None if devices is None else list(devices)
         self._devices: list[int] = []
+        self._samples: list[list[int]] = []
         self._sampler: _UtilizationSampler | None = None
 
     def _before_train(self) -> None:
         self._devices = _gpus_of(self.trainer) if self._given is None else self._given
         if not self._devices:
-            raise RuntimeError("GPUUtilizationTracker: there is no GPU to watch. Leave this callback out.")
+            raise RuntimeError("GPUUtilizationTracker: the machine has no GPU. Remove this callback.")
         try:
             with NVMLContext() as nvml:
                 for device in self._devices:
                     nvml.device(device)
         except NvmlException as error:
             raise RuntimeError(
-                f"GPUUtilizationTracker: cannot ask the GPUs: {error} Leave this callback out."
+                f"GPUUtilizationTracker: cannot query the GPUs: {error} Remove this callback."
             ) from error
-        self._samples = _Samples(self._devices)
+        self._samples = []
 
     def _before_epoch(self) -> None:
-        self._sampler = _UtilizationSampler(self._samples)
+        self._sampler = _UtilizationSampler(self._devices, self._samples)
         self._sampler.start()
 
     def _after_epoch(self) -> None:
         error = self._stop_sampler()
         if error is not None:
-            raise RuntimeError(f"GPUUtilizationTracker: the GPUs do not answer any more: {error}") from error
+            raise RuntimeError(f"GPUUtilizationTracker: the GPUs have stopped responding: {error}") from error
 
     def _trigger(self) -> None:
-        for device, percent in zip(self._devices, self._samples.take_mean()):
-            self.trainer.monitors.put_scalar(f"GPUUtil/{device}", percent)
+        new = self._samples[:]  # the thread may append more
+        del self._samples[: len(new)]
+        for device, percents in zip(self._devices, zip(*new)):
+            self.trainer.monitors.put_scalar(f"GPUUtil/{device}", float(np.mean(percents)))
 
     def _after_train(self) -> None:
         self._stop_sampler()
@@ -240,27 +237,25 @@ class GPUUtilizationTracker(Callback):
 
 class GraphProfiler(Callback):
     """
-    Trace runs of the session: how long each operation took, where, and with how much memory.
+    Trace runs of the session: time, device and memory of each operation.
 
-    Every run is traced, which makes it many times slower: put a `PeriodicCallback` around it. Files go to the logger's
-    directory.
+    Tracing makes a run many times slower, so put a `PeriodicCallback` around this callback. Files are written
+    to the logger's directory.
 
     Args:
         dump_metadata: write `runmetadata-<global_step>.pb`, a serialized `tf.RunMetadata`.
-        dump_tracing: write `chrome-trace-<global_step>.json`, to be opened at chrome://tracing or ui.perfetto.dev.
-        dump_event: hand an event to the monitors, for TensorBoard's graph page, with the tag `trace-<global_step>`.
+        dump_tracing: write `chrome-trace-<global_step>.json`, which chrome://tracing and ui.perfetto.dev open.
+        dump_event: send an event with the tag `trace-<global_step>` to the monitors, for TensorBoard's graph page.
 
     Raises:
-        RuntimeError: before training, there is no logger directory for files.
+        RuntimeError: before training: files are to be written and there is no logger directory.
 
     Runs at: before_train, every run.
 
     Example:
         >>> PeriodicCallback(GraphProfiler(), every_k_steps=500)
 
-    Note: of GPUs it shows something only where CUPTI, NVIDIA's profiling library, is installed.
-
-    tensorpack: same; there it fails on TF 2.
+    Note: tracing GPUs needs CUPTI, NVIDIA's profiling library.
     """
 
     def __init__(
@@ -277,10 +272,10 @@ class GraphProfiler(Callback):
         if self._dump_metadata or self._dump_tracing:
             self._directory = need_logger_dir("GraphProfiler")
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         return self._args
 
-    def _after_run(self, ctx: Any, run_values: Any) -> None:
+    def _after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         metadata = run_values.run_metadata
         if self._dump_metadata:
             with open(self._path("runmetadata", "pb"), "wb") as file:
@@ -298,63 +293,49 @@ class GraphProfiler(Callback):
         return os.path.join(self._directory, f"{name}-{self.global_step}.{suffix}")
 
 
-class _Samples:
-    """What the sampling thread adds to and the main thread takes from."""
-
-    def __init__(self, devices: Sequence[int]) -> None:
-        self.devices = devices
-        self._lock = threading.Lock()
-        self._rows: list[list[int]] = []
-
-    def add(self, nvml: NVMLContext) -> None:
-        row = [nvml.device(device).utilization()["gpu"] for device in self.devices]
-        with self._lock:
-            self._rows.append(row)
-
-    def take_mean(self) -> list[float]:
-        """The mean for each device of what was added since the last time; an empty list if nothing was."""
-        with self._lock:
-            rows, self._rows = self._rows, []
-        return np.mean(rows, axis=0).tolist() if rows else []
-
-
 class _UtilizationSampler(StoppableThread):
-    """Samples once a second, and when it is asked to stop: so a short epoch has a sample too."""
+    """
+    Thread that samples once a second, and once when it is stopped, so that a short epoch also has a sample.
 
-    def __init__(self, samples: _Samples) -> None:
+    It appends the percentage of each device to the list `samples`.
+    """
+
+    def __init__(self, devices: Sequence[int], samples: list[list[int]]) -> None:
         super().__init__()
         self.daemon = True
         self.name = "GPUUtilizationTracker"
         self.error: NvmlException | None = None
+        self._devices = devices
         self._samples = samples
 
     def run(self) -> None:
         try:
             with NVMLContext() as nvml:
-                while not self._stop_evt.wait(_SAMPLE_SECONDS):
-                    self._samples.add(nvml)
-                self._samples.add(nvml)
+                is_last = False
+                while not is_last:
+                    is_last = self._stop_evt.wait(_SAMPLE_SECONDS)
+                    self._samples.append([nvml.device(d).utilization()["gpu"] for d in self._devices])
         except NvmlException as error:
             self.error = error
 
 
-def _gpus_of(trainer: Any) -> list[int]:
-    """The numbers of the GPUs that a trainer of this process uses."""
+def _gpus_of(trainer: LoopTrainer) -> list[int]:
+    """Return the numbers of the GPUs that a trainer of this process uses."""
     gpus = _visible_gpus()
     shared_by = getattr(trainer, "local_size", 1)
     return [gpus[trainer.local_rank]] if 1 < shared_by <= len(gpus) else gpus
 
 
 def _visible_gpus() -> list[int]:
-    """The numbers of the GPUs that this process may use."""
+    """Return the numbers of the GPUs that this process may use."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return list(range(get_num_gpu()))
     names = [name.strip() for name in visible.split(",")][: get_num_gpu()]
     if not all(name.isdigit() for name in names):
         raise RuntimeError(
-            f"GPUUtilizationTracker: CUDA_VISIBLE_DEVICES={visible} names GPUs by something else than numbers. Pass "
-            "devices=[...] with their numbers as in nvidia-smi."
+            f"GPUUtilizationTracker: CUDA_VISIBLE_DEVICES is not a list of numbers (got {visible}). Pass devices=[...] with "
+            "the numbers of the GPUs in nvidia-smi."
         )
     return [int(name) for name in names]
 

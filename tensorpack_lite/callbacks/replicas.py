@@ -1,4 +1,4 @@
-"""Have the ranks of a training drifted apart?"""
+"""Callback that checks that all ranks have the same variables."""
 
 from __future__ import annotations
 
@@ -9,36 +9,34 @@ import numpy as np
 
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
-from ..utils.ranks import RankError
+from ..ranks.channel import RankError
+from ..utils.checks import check_at_least
 
 __all__ = ["CheckReplicas", "checksum"]
 
 
 class CheckReplicas(Callback):
     """
-    Compare the variables of all ranks now and then: where training is right they are equal to the bit.
+    Check at intervals that the variables of all ranks are bitwise equal.
 
-    It compares checksums of the global variables that every rank has; not those in MODEL_VARIABLES, such as the statistics of
-    BatchNorm, which each rank takes from its own data. In a process that trains alone it does nothing.
+    It compares checksums of the global variables that every rank has, except those in MODEL_VARIABLES, such
+    as the statistics of BatchNorm, which differ because each rank has different data. In single-process
+    training it does nothing.
 
     Args:
-        every_k_steps: how often, in steps.
+        every_k_steps: number of steps from one check to the next, >= 1.
 
-    Runs at: each step.
+    Runs at: setup_graph, before_train, trigger_step. In every process of a distributed training.
 
     Raises:
         ValueError: `every_k_steps` is less than 1.
-        RankError: in training: names the first variable that differs, and the rank.
-
-    tensorpack: new.
+        RankError: in training: a variable differs; the message names the first such variable and the rank.
     """
 
     _chief_only = False
 
     def __init__(self, every_k_steps: int = 1000) -> None:
-        if every_k_steps < 1:
-            raise ValueError(f"CheckReplicas: every_k_steps is {every_k_steps}, wanted at least 1.")
-        self._every = every_k_steps
+        self._every = check_at_least("CheckReplicas: every_k_steps", every_k_steps, 1)
         self._channel: Any = None
 
     def _setup_graph(self) -> None:
@@ -59,18 +57,18 @@ class CheckReplicas(Callback):
             for rank, theirs in enumerate(everywhere):
                 if theirs.get(name, first) != first:
                     raise RankError(
-                        f"CheckReplicas: after step {self.global_step} variable {name} of rank {rank} differs from that of rank 0. "
-                        "Something changes it on one rank only."
+                        f"CheckReplicas: after step {self.global_step}, variable {name} of rank {rank} differs from that of rank "
+                        "0. Look for code that changes it on one rank only."
                     )
 
 
-def checksum(value: Any, start: int = 0) -> int:
+def checksum(value: object, start: int = 0) -> int:
     """
-    Sum up what a value is made of; equal values have equal sums.
+    Return a checksum of a value; equal values have equal checksums.
 
     Args:
-        value: an array, or anything that NumPy makes one of.
-        start: the sum of what came before it.
+        value: an array, or anything that NumPy can convert to an array.
+        start: the checksum of the values before it.
     """
     array = np.asarray(value)
     return zlib.crc32(repr(value).encode("utf-8") if array.dtype == object else array.tobytes(), start)

@@ -1,4 +1,4 @@
-"""Callbacks that save checkpoints: regularly, and of the best model so far."""
+"""Callbacks that save checkpoints: at regular times, and of the best model so far."""
 
 from __future__ import annotations
 
@@ -8,19 +8,27 @@ import os
 import re
 import time
 from datetime import datetime
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence, TypeVar
 
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
+from ..tfutils.checkpoint_background import VariableWriter, background_save
 from ..tfutils.checkpoint_state import STATE_SUFFIX, write_state
 from ..tfutils.checkpoint_store import CheckpointStore
 from ..utils import logger
+from ..utils.checks import check_choice
 from ..utils.errors import DamagedFileError, parsing
+from ..utils.memory import available_memory
+from ..utils.old_names import old_arguments
+from ..utils.packed_state import pack_state
 from .directories import find_checkpoint_dir, need_checkpoint_dir
+from .statistic_reader import StatisticReader
 
 __all__ = ["MaxSaver", "MinSaver", "ModelSaver"]
 
-# TensorFlow writes a meta graph to a file of this form, then renames it.
+T = TypeVar("T")
+
+# TensorFlow writes a meta graph to a file with such a name, then renames it.
 _TEMPORARY = r"\.checkpoint\.tmp|graph-\d{4}-\d{6}\.meta\.tmp[0-9a-f]{32}"
 
 
@@ -28,61 +36,81 @@ class ModelSaver(Callback):
     """
     Save the model at each trigger, as `model-<global_step>`, and the graph once, as `graph-<MMDD-HHMMSS>.meta`.
 
-    A checkpoint is complete or absent: it is written aside, read back, moved into place, and listed in the file
-    `checkpoint` last. The names in that file are relative, so the directory can be moved. Temporary files of a training
-    that was killed are removed before training.
+    A checkpoint is complete or absent: it is written to a temporary file, read back, moved into place, and only then listed
+    in the file `checkpoint`. The names in that file are relative, so the directory can be moved. Temporary files of a killed
+    training are removed before training. With `exact` and several ranks, trigger it at the same steps on all ranks, which send
+    their states to the chief.
 
-    Beside the variables, `model-<global_step>.state` holds the place of the training: epoch, step, and which callbacks have been
-    called, this one included; and what callbacks return from `state_dict()`. `AutoResumeTrainConfig` continues there.
+    The file `model-<global_step>.state` holds the place in the training (epoch, step, and which callbacks have been called,
+    including this one) and the callbacks' `state_dict()`. `AutoResumeTrainConfig` continues from there.
 
     Args:
-        max_to_keep: how many checkpoints to keep; older ones are removed. None or 0 keeps all.
-        keep_checkpoint_every_n_hours: of those that are to be removed, let one in so many hours stay for ever.
-        checkpoint_dir: where; created if it is missing. None means the logger's directory.
-        var_collections: a collection or a list of them, whose variables are saved: those that exist when this callback
+        max_to_keep: number of checkpoints to keep; older ones are removed. None or 0 keeps all.
+        keep_checkpoint_every_n_hours: of the checkpoints to remove, keep one for each such period of training time.
+        checkpoint_dir: the directory; created if it is missing. None means the logger's directory.
+        var_collections: a collection, or a list of collections, of the variables to save, as they are when this callback
             sets up. None means `GLOBAL_VARIABLES`.
+        asynchronous: write checkpoints in a thread, with the same bytes. Training waits only until the variables are copied,
+            which needs memory for one more copy; if that is above half of the available memory, it waits for the file.
+            Callbacks that copy a checkpoint, such as `MinSaver`, and the next save also wait for the file.
+        busy: what an asynchronous save does while the previous one is being written: "wait" for it, or "skip" this save.
+        fsync: flush the files to the disk before they are listed, so that the list never names a checkpoint that a crash of
+            the machine has damaged. `MinSaver`, `MaxSaver` and `TopKSaver` with the same directory do the same.
 
     Raises:
-        RuntimeError: in `setup_graph`, there is no directory.
-        OSError: a file cannot be written; the checkpoints before it are intact.
+        ValueError: `busy` is unknown.
+        RuntimeError: in `setup_graph`: there is no directory.
+        OSError: a file cannot be written; earlier checkpoints stay intact. The error of an asynchronous save is raised by the
+            next trigger of this callback or of one that copies checkpoints, at the latest in `after_train`.
 
     Attributes:
         checkpoint_dir: the directory, or None.
-        saver: the `tf.train.Saver`, from `setup_graph` on; also in the collection `SAVERS`.
+        saver: the `tf.train.Saver`, available from `setup_graph` on; also in the collection `SAVERS`.
 
-    Runs at: setup_graph, before_train, trigger.
+    Runs at: setup_graph, before_train, trigger, after_train.
 
-    Example:
-        >>> ModelSaver(max_to_keep=50)
-
-    tensorpack: there disk errors are logged and training goes on, and checkpoints of a training that is resumed are no
-    longer managed; here those listed in `checkpoint` count, and are removed in their turn.
+    Difference from tensorpack: tensorpack 0.11 logs disk errors and continues, and never removes checkpoints from before
+    a resume. Here a disk error ends training, and `max_to_keep` counts all checkpoints listed in `checkpoint`.
     """
 
+    @old_arguments(keep_recent="max_to_keep", keep_freq="keep_checkpoint_every_n_hours")
     def __init__(
         self,
         max_to_keep: int | None = 10,
         keep_checkpoint_every_n_hours: float = 0.5,
         checkpoint_dir: str | None = None,
         var_collections: str | Sequence[str] | None = None,
+        *,
+        asynchronous: bool = False,
+        busy: str = "wait",
+        fsync: bool = True,
     ) -> None:
-        if var_collections is None:
-            var_collections = [tf.GraphKeys.GLOBAL_VARIABLES]
-        self._var_collections = (
-            [var_collections] if isinstance(var_collections, str) else list(var_collections)
-        )
+        check_choice("ModelSaver: busy", busy, ("wait", "skip"))
+        keys = tf.GraphKeys.GLOBAL_VARIABLES if var_collections is None else var_collections
+        self._var_collections = [keys] if isinstance(keys, str) else list(keys)
         self._max_to_keep = max_to_keep
         self._secs_between_kept = keep_checkpoint_every_n_hours * 3600
         self._next_to_keep = time.time() + self._secs_between_kept
+        self._lasting: set[str] = set()  # checkpoints that are never removed
         self.checkpoint_dir = find_checkpoint_dir(checkpoint_dir)
-        self.saver: Any = None
+        self.saver: tf.train.Saver = None
+        self._asynchronous = asynchronous
+        self._skips = busy == "skip"
+        self._fsync = fsync
+        self._has_warned = False
 
     def _setup_graph(self) -> None:
+        self._is_writer = self.trainer.is_chief
+        if not self._is_writer:
+            return
         self._store = CheckpointStore(need_checkpoint_dir(self.checkpoint_dir, "ModelSaver"), "ModelSaver")
+        self._store.fsync = self._fsync
         self.checkpoint_dir = self._store.directory
+        self._background = background_save(self.checkpoint_dir)
+        self._background.fsync = self._fsync
         members = [v for key in self._var_collections for v in tf.get_collection(key)]
         variables = {id(variable): variable for variable in members}
-        # The store decides what is kept, so the Saver forgets nothing and removes nothing.
+        # The store removes old checkpoints, so the Saver must keep all.
         self.saver = tf.train.Saver(
             list(variables.values()),
             max_to_keep=None,
@@ -90,8 +118,13 @@ class ModelSaver(Callback):
             save_relative_paths=True,
         )
         tf.add_to_collection(tf.GraphKeys.SAVERS, self.saver)
+        if self._asynchronous:
+            self._writer = VariableWriter(self.saver)
 
     def _before_train(self) -> None:
+        if not self._is_writer:
+            return
+        self._background.wait()
         self._store.remove_leftovers(r"model-\d+", _TEMPORARY)
         name = f"graph-{datetime.now().strftime('%m%d-%H%M%S')}.meta"
         keys = self.graph.get_all_collection_keys()
@@ -100,43 +133,114 @@ class ModelSaver(Callback):
         except tf.errors.OpError as error:
             raise OSError(f"ModelSaver: cannot write '{self._store.path(name)}': {error.message}.") from error
         self._store.adopt_listed()
+        if self._asynchronous:
+            logger.info(
+                "ModelSaver: saving while training continues needs %.0f MB.", self._writer.num_bytes / 2**20
+            )
 
     def _trigger(self) -> None:
+        if not self._is_writer:
+            self.trainer.state_dict()  # sends the state to the chief
+            return
         name = f"model-{self.global_step}"
-        self._store.save(name, self._write)
-        self._store.record(name, self._max_to_keep, self._shall_stay)
+        if self._skips and self._background.is_running:
+            logger.info("ModelSaver: %s is skipped, because the previous one is still being written.", name)
+            if self.trainer.size > 1:
+                self.trainer.state_dict()  # the other ranks send their states
+            return
+        self._background.wait()
+        self._decide_if_lasting(name)
+        if self._asynchronous and self._has_memory():
+            self._start_saving(name)
+        else:
+            self._save(name, self._write)
+
+    def _after_train(self) -> None:
+        self.wait()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """
+        Wait until an asynchronous save is finished. With `busy="skip"`, call it before `trigger`, too, if you need this save.
+
+        Args:
+            timeout: seconds to wait; None means no limit.
+
+        Returns:
+            Whether the last checkpoint is complete and listed. True if no save is in progress.
+
+        Raises:
+            OSError: the checkpoint cannot be written.
+        """
+        return not self._is_writer or self._background.wait(timeout)
+
+    def _start_saving(self, name: str) -> None:
+        """Copy the variables and the state, and let a thread write them."""
+        arrays = self._writer.fetch(tf.get_default_session())
+        state = pack_state(self.trainer.state_dict(), name)
+
+        def write(prefix: str) -> None:
+            self._writer.write(prefix, arrays)
+            write_state(prefix + STATE_SUFFIX, state)
+
+        self._background.start(lambda: self._save(name, write, self._writer.read_back))
+
+    def _save(
+        self, name: str, write: Callable[[str], object], read_back: Callable[[str], object] | None = None
+    ) -> None:
+        self._store.save(name, write, read_back)
+        self._store.record(name, self._max_to_keep, self._lasting.__contains__)
         logger.info("Model saved to %s.", self._store.path(name))
 
     def _write(self, prefix: str) -> None:
         self.saver.save(tf.get_default_session(), prefix, write_meta_graph=False, write_state=False)
         write_state(prefix + STATE_SUFFIX, self.trainer.state_dict())
 
-    def _shall_stay(self, saved_at: float) -> bool:
-        if saved_at <= self._next_to_keep:
-            return False
-        self._next_to_keep += self._secs_between_kept
-        return True
+    def _has_memory(self) -> bool:
+        needed, available = self._writer.num_bytes, available_memory()
+        if needed > available / 2 and not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                f"ModelSaver: training waits until checkpoints are written, because saving meanwhile needs {needed >> 20} MB, "
+                f"more than half of the available {int(available) >> 20} MB."
+            )
+        return needed <= available / 2
+
+    def _decide_if_lasting(self, name: str) -> None:
+        if time.time() > self._next_to_keep and name not in self._lasting:
+            self._next_to_keep += self._secs_between_kept
+            self._lasting.add(name)
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return which checkpoints are never removed, and the seconds until the next one is kept."""
+        return {"lasting": sorted(self._lasting), "seconds_left": self._next_to_keep - time.time()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue the period of `keep_checkpoint_every_n_hours`."""
+        self._lasting = set(state["lasting"])
+        self._next_to_keep = time.time() + state["seconds_left"]
 
 
 class MinSaver(Callback):
     """
     Keep a copy of the checkpoint with the smallest value of a statistic, as `min-<statistic>`.
 
-    At each trigger, if the newest value of the statistic is the best so far and the latest checkpoint is of the same step,
-    the checkpoint's files are copied. So it comes after the `ModelSaver` and after what reports the statistic, and
-    triggers when they do. The best value is kept in `min-<statistic>.json` too: a training that resumes goes on
-    from it, one that begins at step 0 does not.
+    At each trigger, the files of the latest checkpoint are copied if the newest value of the statistic is the best so far
+    and both are of the same step. So put this callback after the `ModelSaver` and the callback that reports the statistic, and
+    trigger it together with them. A checkpoint keeps the best value. It is also stored in `min-<statistic>.json`, for a training
+    that resumes from a checkpoint without it; a training that starts at step 0 ignores the file.
 
     Args:
         monitor_stat: a scalar of `trainer.monitors`.
-        reverse: keep the largest instead, as `max-<statistic>`.
-        filename: the copy's name; None means as above, with "-" for each "/" of the statistic.
-        checkpoint_dir: the `ModelSaver`'s directory. None means the logger's.
+        reverse: keep the largest value instead, as `max-<statistic>`.
+        filename: name of the copy; None means the name above, with "-" for each "/" in the statistic's name.
+        checkpoint_dir: the directory of the `ModelSaver`. None means the logger's directory.
+        strict: raise a KeyError, which ends training, if the statistic has not been reported when this callback is triggered.
 
     Raises:
         ValueError: `filename` is a path.
-        RuntimeError: in `setup_graph`, there is no directory; at a trigger, nothing was saved there yet.
-        OSError: the copy cannot be written; the one before it is intact.
+        KeyError: at a trigger, see `strict`.
+        RuntimeError: in `setup_graph`: there is no directory; at a trigger: it holds no checkpoint.
+        OSError: the copy cannot be written; the previous copy stays intact.
 
     Attributes:
         best: `(step, value)` of the copy, or None.
@@ -146,8 +250,7 @@ class MinSaver(Callback):
     Example:
         >>> MinSaver("validation_error")
 
-    tensorpack: there the best value is forgotten when training resumes, it counts even if nothing was copied, and step
-    100 is taken for step 1100.
+    Difference from tensorpack: tensorpack 0.11 forgets the best value when training resumes.
     """
 
     def __init__(
@@ -156,52 +259,68 @@ class MinSaver(Callback):
         reverse: bool = False,
         filename: str | None = None,
         checkpoint_dir: str | None = None,
+        *,
+        strict: bool = False,
     ) -> None:
         if filename is not None and os.path.basename(filename) != filename:
             raise ValueError(
-                f"{type(self).__name__}: filename is '{filename}', wanted a name inside checkpoint_dir."
+                f"{type(self).__name__}: filename is a path (expected a name inside checkpoint_dir, got '{filename}')."
             )
         self.monitor_stat = monitor_stat
         self.reverse = reverse
         self._filename = filename or f"{'max' if reverse else 'min'}-{monitor_stat.replace('/', '-')}"
         self.checkpoint_dir = find_checkpoint_dir(checkpoint_dir)
         self.best: tuple[int, float] | None = None
+        self._reader = StatisticReader(self, monitor_stat, strict)
 
     def _setup_graph(self) -> None:
         who = type(self).__name__
         self._store = CheckpointStore(need_checkpoint_dir(self.checkpoint_dir, who), who)
         self.checkpoint_dir = self._store.directory
+        self._background = background_save(self.checkpoint_dir)
 
     def _before_train(self) -> None:
         self._remove_leftovers(re.escape(self._filename))
         self.best = self._read_record()
 
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return the best value and its step."""
+        return {"best": None if self.best is None else list(self.best)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the best value and its step, if the copy exists. The JSON file may have later ones."""
+        is_copied = state["best"] is not None and self._store.files(self._filename)
+        self.best = tuple(state["best"]) if is_copied else None
+
+    @property
+    def state_name(self) -> str:
+        """The name of the class, and that of the copy."""
+        return f"{self}({self._filename})"
+
     def _remove_leftovers(self, checkpoints: str) -> None:
+        self._background.wait()
         self._store.remove_leftovers(checkpoints, re.escape(f".{self._filename}.json.tmp"))
 
     def _trigger(self) -> None:
-        history = self.trainer.monitors.get_history(self.monitor_stat)
-        if not history:
-            logger.warning("%s: nobody has reported '%s' yet.", self, self.monitor_stat)
+        newest = self._reader.read()
+        if newest is None:
             return
-        step, value = history[-1]
+        step, value = newest
         if not self._is_better(value):
             return
+        self._background.wait()
+        self._store.fsync = self._background.fsync
         checkpoint = self._store.latest()
         if checkpoint is None:
             raise RuntimeError(
-                f"{self}: there is no checkpoint in '{self.checkpoint_dir}' to copy. Put a ModelSaver before it, with the "
-                "same directory."
+                f"{self}: no checkpoint to copy in '{self.checkpoint_dir}'. Put a ModelSaver with the same directory before "
+                "this callback."
             )
         match = re.fullmatch(r"model-(\d+)", checkpoint)
         if match is None or int(match.group(1)) != step:
             logger.warning(
-                "%s: '%s' is at its best at step %d, but the latest checkpoint is %s, so it cannot be kept. "
-                "Trigger ModelSaver at the same times.",
-                self,
-                self.monitor_stat,
-                step,
-                checkpoint,
+                f"{self}: '{self.monitor_stat}' is best at step {step}, but the latest checkpoint is {checkpoint}, so there is "
+                "nothing to copy. Trigger ModelSaver at the same times."
             )
             return
         self._copy(checkpoint, step, value)
@@ -209,14 +328,17 @@ class MinSaver(Callback):
     def _is_better(self, value: float) -> bool:
         if math.isnan(value):
             return False
-        return self.best is None or (value > self.best[1] if self.reverse else value < self.best[1])
+        worst = self._worst_kept()
+        return worst is None or (value > worst[1] if self.reverse else value < worst[1])
+
+    def _worst_kept(self) -> tuple[int, float] | None:
+        """Return the step and value of the copy that the next one replaces, or None."""
+        return self.best
 
     def _copy(self, checkpoint: str, step: int, value: float) -> None:
-        self._store.copy(checkpoint, self._filename)
+        record = json.dumps({"stat": self.monitor_stat, "step": step, "value": value})
+        self._store.copy(checkpoint, self._filename, {f"{self._filename}.json": record})
         self.best = (step, value)
-        self._store.write_text(
-            f"{self._filename}.json", json.dumps({"stat": self.monitor_stat, "step": step, "value": value})
-        )
         logger.info(
             "Model at step %d with %s '%s' = %.5g saved to %s.",
             step,
@@ -227,25 +349,30 @@ class MinSaver(Callback):
         )
 
     def _read_record(self) -> tuple[int, float] | None:
-        """Read what an earlier training has kept, if this one continues it."""
-        file = f"{self._filename}.json"
-        text = self._store.read_bytes(file)
-        if text is None or not self._store.files(self._filename):
-            return None
-        try:
-            with parsing(self._store.path(file), "a record of the best checkpoint"):
-                record = json.loads(text)
-                best = int(record["step"]), float(record["value"])
-        except DamagedFileError as error:
-            logger.warning("%s: %s It is not used.", self, error)
+        """Read the best value of an earlier training, if this training continues it."""
+        best = self._parse_record(lambda record: (int(record["step"]), float(record["value"])))
+        if best is None or not self._store.files(self._filename):
             return None
         if self.global_step == 0:
-            logger.warning("%s: training starts anew, the best value of an earlier one is not used.", self)
+            logger.warning(
+                "%s: training starts at step 0, the best value of an earlier training is ignored.", self
+            )
             return None
         logger.info(
-            "%s: the best '%s' so far is %.5g, of step %d.", self, self.monitor_stat, best[1], best[0]
+            "%s: the best '%s' so far is %.5g, at step %d.", self, self.monitor_stat, best[1], best[0]
         )
         return best
+
+    def _parse_record(self, parse: Callable[[Any], T]) -> T | None:
+        """Parse the JSON record. Return None if it is missing or, with a warning, if it is damaged."""
+        file = f"{self._filename}.json"
+        text = self._store.read_bytes(file)
+        try:
+            with parsing(self._store.path(file), "a record of checkpoints"):
+                return None if text is None else parse(json.loads(text))
+        except DamagedFileError as error:
+            logger.warning("%s: %s The file is ignored.", self, error)
+            return None
 
 
 class MaxSaver(MinSaver):
@@ -253,7 +380,7 @@ class MaxSaver(MinSaver):
     Keep a copy of the checkpoint with the largest value of a statistic, as `max-<statistic>`; see `MinSaver`.
 
     Args:
-        monitor_stat, filename, checkpoint_dir: as in `MinSaver`.
+        monitor_stat, filename, checkpoint_dir, strict: as in `MinSaver`.
 
     Runs at: setup_graph, before_train, trigger.
 
@@ -262,6 +389,11 @@ class MaxSaver(MinSaver):
     """
 
     def __init__(
-        self, monitor_stat: str, filename: str | None = None, checkpoint_dir: str | None = None
+        self,
+        monitor_stat: str,
+        filename: str | None = None,
+        checkpoint_dir: str | None = None,
+        *,
+        strict: bool = False,
     ) -> None:
-        super().__init__(monitor_stat, reverse=True, filename=filename, checkpoint_dir=checkpoint_dir)
+        super().__init__(monitor_stat, True, filename, checkpoint_dir, strict=strict)

@@ -1,4 +1,4 @@
-"""Running a model over a data set on all ranks of a training, each taking its part."""
+"""Inference over a data set on all ranks of a training, each with its shard of the data."""
 
 from __future__ import annotations
 
@@ -11,54 +11,55 @@ import numpy as np
 
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow, ProxyDataFlow
+from ..ranks.channel import RankError
 from ..tfutils.tower.func import TowerFunc
+from ..tfutils.tower.handle import TowerTensorHandle
 from ..utils import logger
 from ..utils.errors import type_error
-from ..utils.ranks import RankError
 from ..utils.serialize import MsgpackSerializer
 from ..utils.utils import get_tqdm
 from .inference import Inferencer
-from .inference_runner import InferenceRunner
+from .inference_runner import InferenceRunner, TowersHook, count_samples
 from .replicas import checksum
 
 __all__ = ["ShardedInferenceRunner"]
 
-_BYTES_A_ROUND = 1 << 18  # of values, from each rank
-_MOST_A_ROUND = 256
+_BYTES_A_GATHER = 1 << 18  # of values, from each rank
+_MOST_A_GATHER = 256  # datapoints of each rank
 
 
 class ShardedInferenceRunner(InferenceRunner):
     """
-    Run the model over a data set at each trigger, on all ranks: as InferenceRunner, each rank with its part of the data.
+    Run the model over a data set at each trigger, on all ranks: like InferenceRunner, with a shard of the
+    data on each rank.
 
-    Of K ranks, rank r evaluates the datapoints r, r + K, r + 2 K, ...; all draw the whole stream, so nothing is lost or
-    doubled, however many datapoints there are. The values travel to the chief, whose inferencers take them in, in the order of
-    the data: they compute what InferenceRunner would. Their numbers go to the monitors of every rank, so callbacks that decide by
-    them, such as StatMonitorParamSetter, decide alike everywhere. Without other ranks it is an InferenceRunner.
+    Of K ranks, rank r evaluates the datapoints r, r + K, r + 2 K, ...; every rank iterates over the whole
+    data, so each datapoint is evaluated exactly once. The values are sent to the chief, whose inferencers
+    receive them in the order of the data and compute the same results as in InferenceRunner. The results go
+    to the monitors of every rank, so callbacks that depend on them, such as StatMonitorParamSetter, do the
+    same on every rank. In a process that trains alone it is an InferenceRunner.
 
     Args:
-        input: a DataFlow that gives the same datapoints in the same order on each rank.
-        infs: an `Inferencer` or a list of them. Only those of the chief see values.
-        tower_name: name of the tower; each tower of a graph needs one of its own.
-        tower_func: the model; None means the trainer's.
+        input: a DataFlow that yields the same datapoints in the same order on each rank.
+        infs: an `Inferencer` or a list of them. Only those of the chief receive values.
+        tower_name: name of the tower, unique in the graph.
+        tower_func: the model. Default: the trainer's.
         device: number of the GPU to run on; negative means the CPU.
 
     Attributes:
-        works_alone: whether the chief is at work now while the others wait for it.
+        works_alone: whether the chief is currently working while the other ranks wait for it.
 
     Raises:
-        TypeError: an argument of another kind.
-        ValueError, RuntimeError: in `setup_graph`, as InferenceRunner.
-        RankError: at a trigger: the ranks' datapoints differ, or there are fewer than `len(input)`.
+        TypeError: an argument has the wrong type.
+        ValueError, RuntimeError: in `setup_graph`, as in InferenceRunner.
+        RankError: at a trigger: the datapoints of the ranks differ, or their number is not `len(input)`.
 
     Runs at: setup_graph, before_train, trigger, after_train.
 
     Example:
         >>> ShardedInferenceRunner(validation_df, ClassificationError("wrong-top1"))
 
-    Note: each round logs how many datapoints and samples it counted. What each rank drew is compared by checksums.
-
-    tensorpack: new.
+    Note: each round logs the number of datapoints and samples. The ranks compare checksums of the datapoints.
     """
 
     _chief_only = False
@@ -76,7 +77,7 @@ class ShardedInferenceRunner(InferenceRunner):
             raise type_error("ShardedInferenceRunner", "a DataFlow", input)
         self._part = _Part(input)
         self._channel: Any = None
-        self._values: Any = None
+        self._values: list[list[Any]] = []
         super().__init__(self._part, infs, tower_name, tower_func, device)
 
     def _setup_graph(self) -> None:
@@ -86,14 +87,14 @@ class ShardedInferenceRunner(InferenceRunner):
             self._part.rank, self._part.num_ranks = ranks.rank, ranks.size
         super()._setup_graph()
 
-    def _make_hooks(self, handle: Any) -> list[Any]:
+    def _make_hooks(self, handle: TowerTensorHandle) -> list[tf.train.SessionRunHook]:
         if self._channel is None:
             return super()._make_hooks(handle)
-        image = handle.inputs[0]
-        num_samples = tf.constant(1) if image.shape.ndims == 0 else tf.shape(image)[0]
         fetches = [handle.get_tensors(inf.get_fetches()) for inf in self.infs]
-        self._values = _Values([*fetches, [num_samples]])
-        return [self._values]
+        return [TowersHook(self._keep_values, [[*fetches, [count_samples(handle.inputs[0])]]])]
+
+    def _keep_values(self, values: list[list[Any]]) -> None:
+        self._values = values
 
     # A round of all ranks --------------------------------------------------------------------------------------------
     def _trigger(self) -> None:
@@ -108,12 +109,15 @@ class ShardedInferenceRunner(InferenceRunner):
         total, number, num_samples = self._part.total(), 1, 0
         with get_tqdm(total=total, desc=self._tower_name, disable=not is_chief) as bar:
             while True:
-                packed = self._run_some(number)
+                packed = self._run_shard(number)
                 number = self._agree([len(each) for each in packed])
                 gathered = self._channel.gather(f"the values of {self}", packed)
                 with self._alone():
                     for datapoint in _in_order(gathered or []):
-                        num_samples += self._hand_on(_unpack(datapoint))
+                        *values, (num_in_datapoint,) = _unpack(datapoint)
+                        for inf, results in zip(self.infs, values):
+                            inf.on_fetches(results)
+                        num_samples += int(num_in_datapoint)
                         bar.update()
                 if self._part.has_ended:
                     break
@@ -124,42 +128,36 @@ class ShardedInferenceRunner(InferenceRunner):
             )
         self._report(is_chief)
 
-    def _run_some(self, number: int) -> list[str]:
-        """Run at most so many datapoints of this rank's part; returns their values, ready to travel."""
+    def _run_shard(self, number: int) -> list[str]:
+        """Run at most `number` datapoints of this rank, and return their values in packed form."""
         packed: list[str] = []
         while len(packed) < number and self._run_datapoint(len(packed), None):
-            packed.append(_pack(self._values.latest))
+            packed.append(_pack(self._values))
         return packed
 
     def _agree(self, sizes: Sequence[int]) -> int:
-        """Compare what the ranks have drawn so far; returns how many datapoints each runs until they meet again."""
+        """Compare the datapoints of all ranks so far, and return how many each rank runs before the next gather."""
         part = self._part
         mine = [part.num_seen, part.checksum, part.has_ended, max(sizes, default=1)]
-        everywhere = self._channel.all_gather(f"what {self} has drawn", mine)
+        everywhere = self._channel.all_gather(f"the datapoints of {self}", mine)
         for rank, theirs in enumerate(everywhere):
             if theirs[:3] != everywhere[0][:3]:
                 raise RankError(
                     f"{self}: among the first {max(theirs[0], everywhere[0][0])} datapoints, those of rank {rank} differ from those "
                     "of rank 0. Give each rank the same data in the same order: not shuffled, or with the same seed."
                 )
-        return max(1, min(_MOST_A_ROUND, _BYTES_A_ROUND // max(theirs[3] for theirs in everywhere)))
-
-    def _hand_on(self, values: list[list[Any]]) -> int:
-        """Give the inferencers the values of one datapoint; returns its number of samples."""
-        for inf, results in zip(self.infs, values):
-            inf.on_fetches(results)
-        return int(values[-1][0])
+        return max(1, min(_MOST_A_GATHER, _BYTES_A_GATHER // max(theirs[3] for theirs in everywhere)))
 
     def _check_total(self, total: int | None) -> None:
         if total is not None and self._part.num_seen != total:
             raise RankError(
-                f"{self}: its input, a {type(self._part.ds).__name__}, ended after {self._part.num_seen} datapoints, but its size is "
-                f"{total}. Make len() of the DataFlow the number of datapoints it gives."
+                f"{self}: the input, a {type(self._part.ds).__name__}, ended early or late (expected {total} datapoints, its "
+                f"length, got {self._part.num_seen}). Make len() of the DataFlow the number of datapoints that it yields."
             )
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Inside, the chief works and the others wait for it, as long as it takes."""
+        """Context in which the chief works and the others wait for it without a time limit."""
         self.works_alone = True
         try:
             yield
@@ -167,7 +165,7 @@ class ShardedInferenceRunner(InferenceRunner):
             self.works_alone = False
 
     def _report(self, is_chief: bool) -> None:
-        """Send the chief's numbers to the monitors of every rank."""
+        """Send the results of the chief to the monitors of every rank."""
         with self._alone():
             mine = [list(inf.get_numbers().items()) for inf in self.infs] if is_chief else None
         for numbers in self._channel.all_gather(f"the results of {self}", mine)[0]:
@@ -176,7 +174,7 @@ class ShardedInferenceRunner(InferenceRunner):
 
 
 class _Part(ProxyDataFlow):
-    """The datapoints of one rank. It counts all that pass by, and keeps a checksum of them."""
+    """The shard of one rank. It counts the datapoints of all ranks, and computes a checksum of them."""
 
     def __init__(self, ds: DataFlow) -> None:
         super().__init__(ds)
@@ -188,69 +186,52 @@ class _Part(ProxyDataFlow):
         return len(range(self.rank, len(self.ds), self.num_ranks))
 
     def __iter__(self) -> Iterator[Any]:
-        """Draw one datapoint for each rank, then give this rank's: so after each, all ranks have drawn the same."""
+        """Draw a datapoint for each rank and yield the one for this rank, so that all ranks draw equally many."""
         self.num_seen = self.checksum = 0
         self.has_ended = False
         stream = itertools.islice(self.ds, self.total())
         while not self.has_ended:
             drawn = list(itertools.islice(stream, self.num_ranks))
             self.has_ended = len(drawn) < self.num_ranks
-            self._note(drawn)
+            self.num_seen += len(drawn)
+            if self.num_ranks > 1:
+                for component in itertools.chain.from_iterable(drawn):
+                    self.checksum = checksum(component, self.checksum)
             yield from drawn[self.rank : self.rank + 1]
 
-    def _note(self, drawn: Sequence[Any]) -> None:
-        self.num_seen += len(drawn)
-        if self.num_ranks > 1:
-            for component in itertools.chain.from_iterable(drawn):
-                self.checksum = checksum(component, self.checksum)
-
     def total(self) -> int | None:
-        """How many datapoints all ranks have together; None if the data does not know."""
+        """Return the number of datapoints of all ranks; None if it is not known."""
         try:
             return len(self.ds)
         except NotImplementedError:
             return None
 
 
-class _Values(tf.train.SessionRunHook):
-    """Evaluates tensors in each run, and keeps the latest values."""
-
-    def __init__(self, tensors: list[list[Any]]) -> None:
-        self.latest: list[list[Any]] = []
-        self._args = tf.train.SessionRunArgs(tensors)
-
-    def before_run(self, run_context: Any) -> Any:
-        return self._args
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        self.latest = run_values.results
-
-
 def _in_order(gathered: Sequence[Sequence[str]]) -> Iterator[str]:
-    """From what each rank ran to the order of the data; ranks at the end may have one less."""
+    """Yield the values of all ranks in the order of the data; at the end, some ranks may have one less."""
     for together in itertools.zip_longest(*gathered):
         yield from (each for each in together if each is not None)
 
 
 def _pack(values: list[list[Any]]) -> str:
-    """Write values as text that JSON holds."""
+    """Encode values as text for JSON."""
     return base64.b64encode(
         MsgpackSerializer.dumps([[_plain(each) for each in some] for some in values])
     ).decode("ascii")
 
 
 def _unpack(text: str) -> list[list[Any]]:
-    """Read what `_pack` wrote: the values that a run would have given."""
+    """Decode the text of `_pack`."""
     return [[_array(*each) for each in some] for some in MsgpackSerializer.loads(base64.b64decode(text))]
 
 
-def _plain(value: Any) -> list[Any]:
+def _plain(value: object) -> list[object]:
     array = np.asarray(value, dtype=object if isinstance(value, bytes) else None)
     data = array.ravel().tolist() if array.dtype == object else array.tobytes()
     return [tf.as_dtype(array.dtype).name, list(array.shape), data]
 
 
-def _array(name: str, shape: list[int], data: Any) -> Any:
+def _array(name: str, shape: list[int], data: bytes | list) -> np.ndarray | np.generic:
     dtype = tf.as_dtype(name).as_numpy_dtype
     array = np.array(data, dtype) if isinstance(data, list) else np.frombuffer(bytearray(data), dtype)
     return array.reshape(shape)[()]

@@ -1,4 +1,4 @@
-"""An address: these live in `callbacks/graph.py` and `callbacks/misc.py`."""
+"""Names of tensorpack's `callbacks.stats`, defined in `callbacks/graph.py` and `callbacks/misc.py`."""
 
 from __future__ import annotations
 

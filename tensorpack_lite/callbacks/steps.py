@@ -1,4 +1,4 @@
-"""Callbacks about single steps: the counter, the progress bar, printing, a time limit."""
+"""Callbacks for single steps: the counter, the progress bar, printing, a time limit."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ..loop.callback import Callback
 from ..tfutils.common import get_global_step_var
 from ..tfutils.reads import plain_reads
 from ..utils import logger
+from ..utils.checks import check_positive
 from ..utils.naming import GLOBAL_STEP_INCR_OP_NAME
 from ..utils.utils import get_tqdm
 from .graph import ProcessTensors
@@ -21,51 +22,64 @@ __all__ = ["MaintainStepCounter", "ProgressBar", "SessionRunTimeout", "TensorPri
 
 class ProgressBar(Callback):
     """
-    Show the progress of each epoch, and the values of scalars beside it.
+    Show the progress of each epoch, and the values of scalars next to it.
+
+    Without a terminal or notebook, progress is logged as one line every 30 seconds; see `get_tqdm`.
 
     Args:
-        names: tensors to show, each a scalar; they are evaluated in the first run of each step.
+        names: names of scalar tensors to show; `[]` shows none. None means the trainer's cost, if it has one.
 
     Raises:
-        KeyError: before training, a tensor does not exist.
-        ValueError: before training, a tensor is no scalar.
+        KeyError: before training: a tensor does not exist.
+        ValueError: before training: a tensor is not a scalar.
 
-    Runs at: before_epoch, before_run and after_run (with names only), trigger_step, after_epoch, after_train. In every
-    process of a distributed training.
+    Runs at: before_train, before_epoch, before_run and after_run (if it shows tensors), trigger_step, after_epoch,
+    after_train. In every process of a distributed training.
 
-    Note: values are formatted only when the bar is drawn again.
-
-    tensorpack: same; there, with one step per epoch, the values stay those of the first step.
+    Note: the tensors are evaluated only in steps after which the bar is redrawn, and in the last step of an epoch.
     """
 
     _chief_only = False
 
-    def __init__(self, names: Sequence[str] = ()) -> None:
-        self._names = [names] if isinstance(names, str) else list(names)
-        self._labels = [name.split(":")[0].split("/")[-1] for name in self._names]
-        self._args: Any = None
+    def __init__(self, names: Sequence[str] | None = None) -> None:
+        self._names = [names] if isinstance(names, str) else names
+        self._labels: list[str] = []
+        self._args: tf.train.SessionRunArgs | None = None
         self._step_has_values = False
         self._values: list[Any] | None = None
         self._bar: Any = None
 
     def _before_train(self) -> None:
-        tensors = self.get_tensors_maybe_in_tower(self._names)
-        for name, tensor in zip(self._names, tensors):
+        if self._names is None:
+            tensors = [] if self.trainer.cost is None else [self.trainer.cost]
+        else:
+            tensors = self.get_tensors_maybe_in_tower(self._names)
+        for tensor in tensors:
             if not isinstance(tensor, tf.Tensor) or tensor.shape.ndims not in (0, None):
                 raise ValueError(
-                    f"ProgressBar: '{name}' is {tensor}, wanted a scalar tensor. Show its mean instead."
+                    f"ProgressBar: expected a scalar tensor, got {tensor}. Show its mean instead."
                 )
+        names = [tensor.name for tensor in tensors] if self._names is None else self._names
+        self._labels = [name.split(":")[0].split("/")[-1] for name in names]
         self._args = tf.train.SessionRunArgs(tensors) if tensors else None
 
     def _before_epoch(self) -> None:
         self._step_has_values = False
         loop = self.trainer.loop
-        self._bar = get_tqdm(total=loop.steps_per_epoch, initial=loop.starting_step, leave=True)
+        self._bar = get_tqdm(
+            total=loop.steps_per_epoch,
+            initial=loop.starting_step,
+            desc=f"Epoch {self.epoch_num}",
+            leave=True,
+        )
 
-    def _before_run(self, ctx: Any) -> Any:
-        return None if self._step_has_values else self._args
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
+        if self._args is None or self._step_has_values:
+            return None
+        loop = self.trainer.loop
+        return self._args if self._is_due() or loop.local_step + 1 == loop.steps_per_epoch else None
 
-    def _after_run(self, ctx: Any, run_values: Any) -> None:
+    def _after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         if run_values.results is not None:
             self._values = run_values.results
             self._step_has_values = True
@@ -73,7 +87,7 @@ class ProgressBar(Callback):
     def _trigger_step(self) -> None:
         if self._step_has_values:
             self._step_has_values = False
-            if time.time() - self._bar.last_print_t >= self._bar.mininterval:
+            if self._is_due():
                 self._show_values()
         self._bar.update()
 
@@ -84,6 +98,9 @@ class ProgressBar(Callback):
 
     def _after_train(self) -> None:
         self._close()
+
+    def _is_due(self) -> bool:
+        return time.time() - self._bar.last_print_t >= self._bar.mininterval
 
     def _show_values(self) -> None:
         self._bar.set_postfix(zip(self._labels, self._values or ()), refresh=False)
@@ -96,34 +113,34 @@ class ProgressBar(Callback):
 
 class MaintainStepCounter(Callback):
     """
-    Count the runs of the hooked session: `global_step` in the graph, and `trainer.global_step` in Python.
+    Count the runs of the hooked session, as `global_step` in the graph and `trainer.global_step` in Python.
 
-    Every trainer has one, right after the callbacks of its input. Callbacks before it see the old count in `_after_run`,
-    those after it the new one. Whatever reads `global_step` in a step, a decayed learning rate for instance, sees the
-    value from before the step's increment: the increment waits for these reads.
+    Every trainer has one, right after the callbacks of its input. In `_after_run`, callbacks before it see
+    the old count, callbacks after it the new one. Operations that read `global_step` in a step, such as a
+    decayed learning rate, see the value from before the increment: the increment waits for these reads.
 
     Runs at: setup_graph, before_train, every run. In every process of a distributed training.
 
     Variables: `global_step`, int64, scalar, not trained, in GLOBAL_VARIABLES.
 
-    Note: the trainer calls `finish_graph` after all callbacks have set up their part of the graph; reads that are created
-    even later, reads inside `tf.cond` or `tf.while_loop`, and reads that already wait for something else, are not waited
-    for.
+    Note: the trainer calls `finish_graph` after all callbacks have set up their part of the graph. The
+    increment does not wait for reads that are created later, that are inside `tf.cond` or `tf.while_loop`, or
+    that have control inputs.
 
-    tensorpack: same; there the increment and the reads run in any order.
+    Difference from tensorpack: in tensorpack 0.11 the increment and the reads run in any order.
     """
 
     _chief_only = False
 
     def __init__(self) -> None:
-        self._args: Any = None
+        self._args: tf.train.SessionRunArgs | None = None
         self._loop: Any = None
 
     def _setup_graph(self) -> None:
         get_global_step_var()
 
     def finish_graph(self) -> None:
-        """Create `global_step_incr`, the last operation of a step to touch the counter."""
+        """Create `global_step_incr`, which runs after all reads of the counter in a step."""
         variable = get_global_step_var()
         with tf.name_scope(None), tf.control_dependencies(plain_reads(variable)):
             increment = variable.assign_add(1, name=GLOBAL_STEP_INCR_OP_NAME, read_value=False)
@@ -134,10 +151,10 @@ class MaintainStepCounter(Callback):
         if self.global_step != 0:
             logger.info("Start training with global_step=%d.", self.global_step)
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         return self._args
 
-    def _after_run(self, ctx: Any, run_values: Any) -> None:
+    def _after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         self._loop.global_step += 1
 
 
@@ -151,18 +168,16 @@ class TensorPrinter(ProcessTensors):
     Runs at: before_train, every run.
 
     Raises:
-        TypeError: `names` is no list.
-        KeyError: before training, a tensor does not exist.
+        TypeError: `names` is not a list.
+        KeyError: before training: a tensor does not exist.
 
-    Note: slow, and long; for debugging.
-
-    tensorpack: same.
+    Note: slow and verbose; meant for debugging.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__(names, self._log)
 
-    def _log(self, *values: Any) -> None:
+    def _log(self, *values: np.ndarray) -> None:
         for name, value in zip(self._names, values):
             logger.info("%s: %s", name, np.array2string(np.asarray(value)))
 
@@ -172,21 +187,18 @@ class SessionRunTimeout(Callback):
     Give each run of the hooked session a time limit.
 
     Args:
-        timeout_in_ms: the limit in milliseconds, > 0. A run that takes longer ends with a `DeadlineExceededError`.
+        timeout_in_ms: the limit in milliseconds, > 0. A run that takes longer raises a `DeadlineExceededError`.
 
     Raises:
         ValueError: the limit is not positive.
 
     Runs at: every run.
-
-    tensorpack: same.
     """
 
     def __init__(self, timeout_in_ms: int) -> None:
-        if timeout_in_ms <= 0:
-            raise ValueError(f"SessionRunTimeout: timeout_in_ms is {timeout_in_ms}, wanted more than 0.")
+        check_positive("SessionRunTimeout: timeout_in_ms", timeout_in_ms)
         options = tf.RunOptions(timeout_in_ms=int(timeout_in_ms))
         self._args = tf.train.SessionRunArgs(fetches=[], options=options)
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         return self._args

@@ -1,4 +1,4 @@
-"""Callbacks that keep moving averages and evaluate summaries."""
+"""Callbacks that update moving averages and evaluate summaries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..compat.private import add_control_inputs
 from ..loop.callback import Callback
 from ..tfutils.common import get_op_tensor_name
 from ..tfutils.dependency import dependency_of_fetches
-from ..utils import logger
+from ..utils.checks import check_at_least
 from ..utils.naming import MOVING_SUMMARY_OPS_KEY, STAGING_OPS_KEY
 
 __all__ = [
@@ -26,38 +26,34 @@ __all__ = [
 
 class MovingAverageSummary(Callback):
     """
-    Update the moving averages that `summary.add_moving_summary` made, in every step.
+    Update the moving averages of `summary.add_moving_summary` in every step.
 
     Args:
-        collection: the collection with the updates.
-        train_op: an operation, a tensor or a name; if given, the updates run before it wherever it runs, instead of along
-            with every run of the hooked session.
+        collection: the collection that holds the updates.
+        train_op: an operation, a tensor or a name. If given, the updates run before this operation, wherever it runs,
+            instead of along with every run of the hooked session.
 
     Raises:
         TypeError: `train_op` is something else.
-        KeyError: in `setup_graph`, there is no operation of that name.
+        KeyError: in `setup_graph`: no operation has that name.
 
     Runs at: setup_graph, every run.
-
-    tensorpack: same.
     """
 
-    def __init__(self, collection: str = MOVING_SUMMARY_OPS_KEY, train_op: Any = None) -> None:
+    def __init__(
+        self, collection: str = MOVING_SUMMARY_OPS_KEY, train_op: tf.Operation | tf.Tensor | str | None = None
+    ) -> None:
         if train_op is not None and not isinstance(train_op, (str, tf.Operation, tf.Tensor)):
             raise TypeError(
-                f"MovingAverageSummary: train_op is {type(train_op).__name__}, wanted an operation, a tensor or a name."
+                "MovingAverageSummary: train_op is of the wrong type (expected an operation, a tensor or a name, got "
+                f"{type(train_op).__name__})."
             )
         self._collection = collection
         self._train_op = train_op
-        self._args: Any = None
+        self._args: tf.train.SessionRunArgs | None = None
 
     def _setup_graph(self) -> None:
         updates = tf.get_collection(self._collection)
-        logger.info(
-            "MovingAverageSummary: %d operations of collection '%s' run with every step.",
-            len(updates),
-            self._collection,
-        )
         group = tf.group(*updates, name="maintain_moving_average_summary")
         if not updates:
             return
@@ -66,10 +62,10 @@ class MovingAverageSummary(Callback):
         else:
             add_control_inputs(self._find_train_op(), [group])
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         return self._args
 
-    def _find_train_op(self) -> Any:
+    def _find_train_op(self) -> tf.Operation:
         if isinstance(self._train_op, tf.Tensor):
             return self._train_op.op
         if isinstance(self._train_op, str):
@@ -79,12 +75,12 @@ class MovingAverageSummary(Callback):
 
 def MergeAllSummaries(period: int = 0, run_alone: bool = False, key: str | None = None) -> Callback:  # noqa: N802
     """
-    Function: returns a callback that evaluates all summaries and hands them to `trainer.monitors`.
+    Return a callback that evaluates all summaries and passes them to `trainer.monitors`.
 
     Args:
-        period: evaluate every so many steps of an epoch too; 0 means at the end of each epoch only.
-        run_alone: evaluate them in a run of their own, not along with the last step of the epoch. Choose it when a
-            summary must not influence the step; a summary that needs input data then takes a datapoint of its own.
+        period: also evaluate every `period` steps within an epoch; 0 means only at the end of each epoch.
+        run_alone: evaluate the summaries in a separate run instead of along with the last step of the epoch. Use it if
+            a summary must not influence the step. A summary that needs input data then takes an extra datapoint.
         key: the collection of summaries; None means `SUMMARIES`.
 
     Returns:
@@ -92,11 +88,8 @@ def MergeAllSummaries(period: int = 0, run_alone: bool = False, key: str | None 
 
     Raises:
         ValueError: `period` is negative.
-
-    tensorpack: same.
     """
-    if period < 0:
-        raise ValueError(f"MergeAllSummaries: period is {period}, wanted 0 or more steps.")
+    check_at_least("MergeAllSummaries: period", period, 0)
     key = tf.GraphKeys.SUMMARIES if key is None else key
     return (MergeAllSummariesRunAlone if run_alone else MergeAllSummariesRunWithOp)(period, key)
 
@@ -109,62 +102,58 @@ class MergeAllSummariesRunWithOp(Callback):
         period: as in `MergeAllSummaries`.
         key: the collection of summaries.
 
-    Runs at: setup_graph, and in the steps that are due, every run.
-
-    tensorpack: same.
+    Runs at: setup_graph, and every run of the steps that are due.
     """
 
     def __init__(self, period: int, key: str) -> None:
         self._period = period
         self._key = key
-        self._args: Any = None
+        self._args: tf.train.SessionRunArgs | None = None
         self._loop: Any = None
 
     def _setup_graph(self) -> None:
-        merged = _merge_all(self._key)
+        merged = tf.summary.merge_all(self._key)
         self._args = None if merged is None else tf.train.SessionRunArgs(merged)
 
     def _before_train(self) -> None:
         self._loop = self.trainer.loop
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         if self._args is None:
             return None
         steps = self._loop.local_step + 1
         is_due = steps == self._loop.steps_per_epoch or (self._period > 0 and steps % self._period == 0)
         return self._args if is_due else None
 
-    def _after_run(self, ctx: Any, run_values: Any) -> None:
+    def _after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         if run_values.results is not None:
             self.trainer.monitors.put_summary(run_values.results)
 
 
 class MergeAllSummariesRunAlone(Callback):
     """
-    Evaluate all summaries in a run of their own, at each trigger and after every `period`-th step.
+    Evaluate all summaries in a separate run, at each trigger and after every `period`-th step.
 
-    Such a run also brings in as many staged datapoints as it takes.
+    The run refills the staging areas from which its summaries take datapoints.
 
     Args:
         period: as in `MergeAllSummaries`.
         key: the collection of summaries.
 
     Runs at: setup_graph, trigger_step, trigger.
-
-    tensorpack: same; there a step that ends a period and the epoch evaluates twice, here once.
     """
 
     def __init__(self, period: int, key: str) -> None:
         self._period = period
         self._key = key
-        self._merged: Any = None
-        self._puts: list[Any] = []
+        self._merged: tf.Tensor | None = None
+        self._puts: list[tf.Operation] = []
         self._evaluated_at_step = -1
 
     def _setup_graph(self) -> None:
-        self._merged = _merge_all(self._key)
+        self._merged = tf.summary.merge_all(self._key)
         staging = tf.get_collection(STAGING_OPS_KEY)
-        # Without the puts, the areas would be empty afterwards, and the next step would wait for ever.
+        # Without the puts, the areas would be empty afterwards and the next step would block forever.
         self._puts = [
             put for get, put in zip(staging[::2], staging[1::2]) if dependency_of_fetches(self._merged, get)
         ]
@@ -183,7 +172,7 @@ class MergeAllSummariesRunAlone(Callback):
         return {"evaluated_at_step": self._evaluated_at_step}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take that step, so that an epoch that ends with it evaluates once."""
+        """Restore the step of the last evaluation, so that an epoch that ends with this step evaluates only once."""
         self._evaluated_at_step = state["evaluated_at_step"]
 
     def _evaluate(self) -> None:
@@ -196,46 +185,52 @@ class SimpleMovingAverage(Callback):
     Report the mean of scalars over windows of runs, as `<name>/SMA`.
 
     Args:
-        tensors: names of tensors, each a scalar; a single name is taken as well.
-        window_size: the number of runs in a window, > 0; the mean is reported when `global_step` is a multiple of it.
+        tensors: names of scalar tensors, or a single name.
+        window_size: number of runs in a window, > 0. The mean is reported when `global_step` is a multiple of it.
 
     Raises:
-        ValueError: `window_size` is not positive, or before training, a tensor is no scalar.
+        ValueError: `window_size` is not positive; before training: a tensor is not a scalar.
 
-    Runs at: before_train, every run, trigger_step.
-
-    tensorpack: same; there a single name is read letter by letter.
+    Runs at: before_train, every run, trigger_step. A checkpoint keeps the window.
     """
 
     def __init__(self, tensors: Sequence[str], window_size: int) -> None:
-        if window_size < 1:
-            raise ValueError(f"SimpleMovingAverage: window_size is {window_size}, wanted at least 1.")
+        check_at_least("SimpleMovingAverage: window_size", window_size, 1)
         self._names = [tensors] if isinstance(tensors, str) else list(tensors)
         self._labels = [f"{get_op_tensor_name(name)[0]}/SMA" for name in self._names]
         self._window_size = window_size
         self._values: deque[list[float]] = deque(maxlen=window_size)
-        self._args: Any = None
+        self._args: tf.train.SessionRunArgs | None = None
 
     def _before_train(self) -> None:
         tensors = self.get_tensors_maybe_in_tower(self._names)
         for name, tensor in zip(self._names, tensors):
             if tensor.shape.ndims not in (0, None):
-                raise ValueError(f"SimpleMovingAverage: '{name}' has shape {tensor.shape}, wanted a scalar.")
+                raise ValueError(
+                    f"SimpleMovingAverage: expected a scalar, got '{name}' of shape {tensor.shape}."
+                )
         self._args = tf.train.SessionRunArgs(tensors)
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         return self._args
 
-    def _after_run(self, ctx: Any, run_values: Any) -> None:
+    def _after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         self._values.append(run_values.results)
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return the values in the window."""
+        return {"values": np.array(self._values)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the values in the window."""
+        self._values.extend(list(values) for values in state["values"])
+
+    @property
+    def state_name(self) -> str:
+        """The name of the class, and the tensors."""
+        return f"{self}({', '.join(self._names)})"
 
     def _trigger_step(self) -> None:
         if self.global_step % self._window_size == 0 and self._values:
             for label, mean in zip(self._labels, np.mean(self._values, axis=0)):
                 self.trainer.monitors.put_scalar(label, mean)
-
-
-def _merge_all(key: str) -> Any:
-    """Merge the summaries of a collection into one tensor; None if it is empty."""
-    logger.info("MergeAllSummaries: collection '%s' holds %d summaries.", key, len(tf.get_collection(key)))
-    return tf.summary.merge_all(key)

@@ -1,4 +1,4 @@
-"""The k best checkpoints."""
+"""Callback that keeps the k best checkpoints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from ..utils import logger
-from ..utils.errors import DamagedFileError, parsing
+from ..utils.checks import check_at_least, check_choice
 from .saver import MinSaver
 
 __all__ = ["TopKSaver"]
@@ -17,21 +17,22 @@ class TopKSaver(MinSaver):
     """
     Keep copies of the k checkpoints with the best values of a statistic, as `top-<statistic>-<global_step>`.
 
-    What `MinSaver` does for one checkpoint, with the same conditions: it comes after the `ModelSaver` and after what
-    reports the statistic, and triggers when they do. Which copies there are is kept in `top-<statistic>.json`, the best
-    first: a training that resumes goes on from them, one that begins at step 0 does not. The file also lists, as
-    `unlisted`, copies that are being made or removed: if the process is killed meanwhile, the next start removes them.
+    Like `MinSaver`, put it after the `ModelSaver` and the callback that reports the statistic, and trigger it
+    together with them. The file `top-<statistic>.json` lists the copies, the best first, for a training that
+    resumes; a training that starts at step 0 ignores it. Its entry `unlisted` holds copies that are being
+    made or removed: if the process is killed meanwhile, the next start removes them.
 
     Args:
         monitor_stat: a scalar of `trainer.monitors`.
-        k: how many to keep, >= 1. (Lightning's `save_top_k`)
-        mode: "min" when smaller is better, "max" when larger is.
-        filename: what the copies' names begin with; None means as above, with "-" for each "/" of the statistic.
-        checkpoint_dir: the `ModelSaver`'s directory. None means the logger's.
+        k: number of copies to keep, >= 1 (`save_top_k` in Lightning).
+        mode: "min" if smaller is better, "max" if larger is better.
+        filename: prefix of the copies' names; None means the one above, with "-" for each "/" in the statistic's name.
+        checkpoint_dir: the directory of the `ModelSaver`. None means the logger's directory.
+        strict: as in `MinSaver`.
 
     Raises:
-        ValueError: `k` is not positive, `mode` is something else, or `filename` is a path.
-        RuntimeError, OSError: as `MinSaver`.
+        ValueError: `k` is not positive, `mode` is unknown, or `filename` is a path.
+        KeyError, RuntimeError, OSError: as `MinSaver`.
 
     Attributes:
         kept: `[(step, value), ...]`, the best first.
@@ -50,13 +51,13 @@ class TopKSaver(MinSaver):
         mode: str = "min",
         filename: str | None = None,
         checkpoint_dir: str | None = None,
+        *,
+        strict: bool = False,
     ) -> None:
-        if k < 1:
-            raise ValueError(f"TopKSaver: k is {k}, wanted at least 1.")
-        if mode not in ("min", "max"):
-            raise ValueError(f"TopKSaver: mode is {mode!r}, wanted 'min' or 'max'.")
+        check_at_least("TopKSaver: k", k, 1)
+        check_choice("TopKSaver: mode", mode, ("min", "max"))
         filename = filename or f"top-{monitor_stat.replace('/', '-')}"
-        super().__init__(monitor_stat, mode == "max", filename, checkpoint_dir)
+        super().__init__(monitor_stat, mode == "max", filename, checkpoint_dir, strict=strict)
         self.k = k
         self.kept: list[tuple[int, float]] = []
 
@@ -65,13 +66,17 @@ class TopKSaver(MinSaver):
         self.kept = self._read_kept()
         self.best = self.kept[0] if self.kept else None
 
-    def _is_better(self, value: float) -> bool:
-        if value != value:  # NaN
-            return False
-        if len(self.kept) < self.k:
-            return True
-        worst = self.kept[-1][1]
-        return value > worst if self.reverse else value < worst
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return the steps and values of the copies."""
+        return {"kept": [list(entry) for entry in self.kept]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the list of copies. Copies of later steps are replaced when training reaches these steps again."""
+        self.kept = [(step, value) for step, value in state["kept"]][: self.k]
+        self.best = self.kept[0] if self.kept else None
+
+    def _worst_kept(self) -> tuple[int, float] | None:
+        return self.kept[-1] if len(self.kept) == self.k else None
 
     def _copy(self, checkpoint: str, step: int, value: float) -> None:
         self._write_record(self.kept, [step])
@@ -85,7 +90,7 @@ class TopKSaver(MinSaver):
         for old_step, _ in dropped:
             self._store.remove(self._name_of(old_step))
         logger.info(
-            "Model at step %d with '%s' = %.5g saved to %s, number %d of the best %d.",
+            "Model at step %d with '%s' = %.5g saved to %s, rank %d of the best %d.",
             step,
             self.monitor_stat,
             value,
@@ -98,7 +103,7 @@ class TopKSaver(MinSaver):
         return f"{self._filename}-{step}"
 
     def _write_record(self, kept: list[tuple[int, float]], unlisted: list[int]) -> None:
-        """Write which copies are kept, and which ones must be removed if the process is killed now."""
+        """Write which copies are kept, and which ones the next start must remove if the process is killed now."""
         record: dict[str, Any] = {
             "stat": self.monitor_stat,
             "kept": [{"step": step, "value": value} for step, value in kept],
@@ -108,25 +113,24 @@ class TopKSaver(MinSaver):
 
     def _read_kept(self) -> list[tuple[int, float]]:
         """
-        Read what an earlier training has kept, if this one continues it; only copies that are still there count.
+        Return the copies of an earlier training that still exist, if this training continues it.
 
         Copies that the earlier training was making or removing when it was killed are removed.
         """
-        file = f"{self._filename}.json"
-        text = self._store.read_bytes(file)
-        if text is None:
+
+        def parse(record: Any) -> tuple[list[tuple[int, float]], set[int]]:
+            kept = [(int(entry["step"]), float(entry["value"])) for entry in record["kept"]]
+            return kept, {int(step) for step in record.get("unlisted", [])}
+
+        parsed = self._parse_record(parse)
+        if parsed is None:
             return []
-        try:
-            with parsing(self._store.path(file), "a record of checkpoints"):
-                record = json.loads(text)
-                kept = [(int(entry["step"]), float(entry["value"])) for entry in record["kept"]]
-                unlisted = {int(step) for step in record.get("unlisted", [])} - {step for step, _ in kept}
-        except DamagedFileError as error:
-            logger.warning("%s: %s It is not used.", self, error)
-            return []
-        for step in sorted(unlisted):
+        kept, unlisted = parsed
+        for step in sorted(unlisted - {step for step, _ in kept}):
             self._store.remove(self._name_of(step))
         if self.global_step == 0:
-            logger.warning("%s: training starts anew, the copies of an earlier one do not count.", self)
+            logger.warning(
+                "%s: training starts at step 0, the copies of an earlier training are ignored.", self
+            )
             return []
         return [entry for entry in kept if self._store.files(self._name_of(entry[0]))][: self.k]

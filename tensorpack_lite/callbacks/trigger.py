@@ -1,36 +1,39 @@
-"""Callbacks around a callback that decide when it runs."""
+"""Callbacks that decide when another callback runs."""
 
 from __future__ import annotations
 
 from typing import Any, Callable
 
+from ..compat import tfv1 as tf
 from ..loop.callback import Callback, ProxyCallback
+from ..utils.checks import check_at_least, check_callable
 
 __all__ = ["EnableCallbackIf", "PeriodicCallback", "PeriodicTrigger"]
 
 
 class PeriodicTrigger(ProxyCallback):
     """
-    Call `trigger()` of a callback every so many steps or epochs, instead of after each epoch.
+    Call `trigger()` of a callback every k steps or epochs, instead of after each epoch.
 
-    All other moments are passed on as they are.
+    All other methods of the callback are called as usual.
 
     Args:
         triggerable: the callback.
-        every_k_steps: trigger when `global_step` is a multiple of it, after the step; None means never.
-        every_k_epochs: trigger when `epoch_num` is a multiple of it, after the epoch; None means never.
-        before_train: trigger once before training, too.
+        every_k_steps: trigger after each step for which `global_step` is a multiple of this number; None means never.
+        every_k_epochs: trigger after each epoch for which `epoch_num` is a multiple of this number; None means never.
+        before_train: also trigger once before training. A training that resumes with `exact` has done that already.
 
     Raises:
-        TypeError: `triggerable` is no callback.
-        ValueError: it would never trigger, or a period is not positive.
+        TypeError: `triggerable` is not a callback.
+        ValueError: both periods are None, or one is not positive.
 
-    Runs at: the moments of the inner callback; trigger as told.
+    Runs at: the same times as the inner callback; trigger as the arguments say.
 
     Example:
         >>> PeriodicTrigger(ModelSaver(), every_k_epochs=5)
 
-    tensorpack: same; there a step and an epoch that end together trigger twice, here once.
+    Difference from tensorpack: if a step and an epoch are due at the same time, tensorpack 0.11 triggers
+    twice, this library once.
     """
 
     def __init__(
@@ -49,7 +52,7 @@ class PeriodicTrigger(ProxyCallback):
 
     def _before_train(self) -> None:
         self.cb.before_train()
-        if self._do_before_train:
+        if self._do_before_train and not (self.trainer.exact and self.trainer.loop.is_resumed):
             self.cb.trigger()
 
     def _trigger_step(self) -> None:
@@ -69,7 +72,7 @@ class PeriodicTrigger(ProxyCallback):
         return {"triggered_at_step": self._triggered_at_step, "inner": self.cb.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take both."""
+        """Restore the step of the last trigger, and the inner callback's state."""
         self._triggered_at_step = state["triggered_at_step"]
         if state["inner"] is not None:
             self.cb.load_state_dict(state["inner"])
@@ -80,42 +83,38 @@ class PeriodicTrigger(ProxyCallback):
 
 class EnableCallbackIf(ProxyCallback):
     """
-    Let a callback run only while a condition holds.
+    Call a callback only while a condition holds.
 
-    The condition is asked at before_epoch, before_run (for this run's after_run as well), trigger_step, after_epoch and
-    trigger_epoch. The other moments, `trigger()` among them, are always passed on.
+    The condition is evaluated at before_epoch, before_run (also for this run's after_run), trigger_step,
+    after_epoch and trigger_epoch. All other methods, including `trigger()`, are always called.
 
     Args:
         callback: the callback.
-        pred: `pred(self) -> bool`, given this object, which knows `trainer`, `global_step` and so on.
+        pred: the condition, `pred(self) -> bool`; `self` is this object, with `trainer`, `global_step` and so on.
 
     Raises:
-        TypeError: `callback` is no callback, or `pred` is no function.
+        TypeError: `callback` is not a callback, or `pred` is not callable.
 
-    Runs at: the moments of the inner callback, if the condition holds.
+    Runs at: the same times as the inner callback, if the condition holds.
 
     Example:
         >>> EnableCallbackIf(InferenceRunner(df, [ScalarStats("cost")]), lambda self: self.epoch_num > 10)
-
-    tensorpack: same.
     """
 
     def __init__(self, callback: Callback, pred: Callable[[Any], bool]) -> None:
         super().__init__(callback)
-        if not callable(pred):
-            raise TypeError(f"{type(self).__name__}: pred is {type(pred).__name__}, wanted a function.")
-        self._pred = pred
+        self._pred = check_callable(f"{type(self).__name__}: pred", pred)
         self._enabled_in_run = False
 
     def _before_epoch(self) -> None:
         if self._pred(self):
             super()._before_epoch()
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         self._enabled_in_run = bool(self._pred(self))
         return super()._before_run(ctx) if self._enabled_in_run else None
 
-    def _after_run(self, ctx: Any, run_values: Any) -> None:
+    def _after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         if self._enabled_in_run:
             super()._after_run(ctx, run_values)
 
@@ -137,26 +136,24 @@ class EnableCallbackIf(ProxyCallback):
 
 class PeriodicCallback(EnableCallbackIf):
     """
-    Let a callback run only every so many steps or epochs: it becomes less frequent, never more.
+    Call a callback only every k steps or epochs. It is called less often than usual, never more often.
 
-    It runs when `global_step` is a multiple of `every_k_steps`, or `epoch_num` one of `every_k_epochs`; with
-    `every_k_epochs`, also at the last step of the last epoch.
+    It is called when `global_step` is a multiple of `every_k_steps` or `epoch_num` is a multiple of
+    `every_k_epochs`. With `every_k_epochs`, it is also called at the last step of the last epoch.
 
     Args:
         callback: the callback.
-        every_k_steps: None means not by steps.
-        every_k_epochs: None means not by epochs.
+        every_k_steps: period in steps, or None.
+        every_k_epochs: period in epochs, or None.
 
     Raises:
-        TypeError: `callback` is no callback.
-        ValueError: both are None, or one is not positive.
+        TypeError: `callback` is not a callback.
+        ValueError: both periods are None, or one is not positive.
 
-    Runs at: the moments of the inner callback, at those times.
+    Runs at: the same times as the inner callback, if a period is due.
 
     Example:
         >>> PeriodicCallback(ModelSaver(), every_k_epochs=5)
-
-    tensorpack: same.
     """
 
     def __init__(
@@ -172,18 +169,16 @@ class PeriodicCallback(EnableCallbackIf):
             return True
         if self._every_k_epochs is None:
             return False
-        return self.epoch_num % self._every_k_epochs == 0 or self._is_last_step()
-
-    def _is_last_step(self) -> bool:
         trainer = self.trainer
-        return self.local_step == trainer.steps_per_epoch - 1 and self.epoch_num == trainer.max_epoch
+        is_last = self.local_step == trainer.steps_per_epoch - 1 and self.epoch_num == trainer.max_epoch
+        return is_last or self.epoch_num % self._every_k_epochs == 0
 
 
 def _check_periods(
     who: str, every_k_steps: int | None, every_k_epochs: int | None, otherwise: bool = False
 ) -> None:
     if every_k_steps is None and every_k_epochs is None and not otherwise:
-        raise ValueError(f"{who}: would never run. Give every_k_steps or every_k_epochs.")
+        raise ValueError(f"{who}: would never run. Pass every_k_steps or every_k_epochs.")
     for name, period in (("every_k_steps", every_k_steps), ("every_k_epochs", every_k_epochs)):
-        if period is not None and period < 1:
-            raise ValueError(f"{who}: {name} is {period}, wanted at least 1.")
+        if period is not None:
+            check_at_least(f"{who}: {name}", period, 1)

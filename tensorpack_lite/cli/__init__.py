@@ -1,11 +1,12 @@
 """
-The command line: `tensorpack-lite COMMAND ...`, or `python -m tensorpack_lite COMMAND ...`.
+The command line: `tensorpack-lite COMMAND ...` or `python -m tensorpack_lite COMMAND ...`.
 
 **In:** arguments of a shell; checkpoints, parameter files and `stats.json` of trainings.
-**Out:** tables on stdout, files, an exit code: 0 done, 1 a difference was found, 2 an error with a sentence on stderr.
-**Next:** the user's shell.
+**Out:** tables on stdout, files, and an exit code: 0 for success, 1 if a difference or a broken promise was
+found, 2 for an error, which is reported in one line on stderr. **Next:** the user's shell.
 
-One command a file; each has `add_parser` (its arguments) and `run` (what it does, returns the exit code).
+`arguments.py` defines the arguments of all commands. Each command has a module with a function `run`, which returns the
+exit code.
 """
 
 from .main import main

@@ -1,37 +1,20 @@
-"""`checkpoint-diff`: in what two checkpoints differ."""
+"""The command `checkpoint-diff`: compares the variables of two checkpoints."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
 import numpy as np
 from tabulate import tabulate
 
-from .variables import PATH_HELP, read_variables
+from .variables import read_variables
 
-__all__ = ["add_parser", "run"]
-
-
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """Add the command's arguments."""
-    text = "Compare the variables of two checkpoints or parameter files; exit code 1 if they differ."
-    parser: argparse.ArgumentParser = commands.add_parser("checkpoint-diff", help=text, description=text)
-    parser.add_argument("first", help=PATH_HELP)
-    parser.add_argument("second", help="the same")
-    parser.add_argument("--match", default="", help="only names in which this regular expression is found")
-    parser.add_argument(
-        "--rtol", type=float, default=0.0, help="relative difference that is allowed (default 0)"
-    )
-    parser.add_argument(
-        "--atol", type=float, default=0.0, help="absolute difference that is allowed (default 0)"
-    )
-    return parser
+__all__ = ["run"]
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a table of the variables that differ, and how; returns 1 if there are some."""
+    """Print a table of the variables that differ. Return 1 if any differ."""
     first, second = read_variables(args.first, args.match), read_variables(args.second, args.match)
     names = sorted(set(first) | set(second))
     found = [(name, _difference(first.get(name), second.get(name), args.rtol, args.atol)) for name in names]
@@ -42,7 +25,8 @@ def run(args: argparse.Namespace) -> int:
     return 1 if rows else 0
 
 
-def _difference(one: Any, other: Any, rtol: float, atol: float) -> str:
+def _difference(one: np.ndarray | None, other: np.ndarray | None, rtol: float, atol: float) -> str:
+    """Describe how two arrays differ; "" if they are equal within the tolerances."""
     if one is None or other is None:
         return "only in the second" if one is None else "only in the first"
     if one.shape != other.shape:

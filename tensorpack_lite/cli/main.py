@@ -1,19 +1,21 @@
-"""The entry point: finds the command, runs it, turns errors into sentences."""
+"""Entry point of the command line: parses the arguments, runs the command, and reports errors in one line."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import re
 import sys
 from typing import Sequence
 
-from .._version import __version__
+from .arguments import make_parser, split_program
 
 __all__ = ["main"]
 
-_COMMANDS = ("ls-checkpoint", "dump-params", "checkpoint-diff", "data-check", "env", "plot")
 _ERROR = 2
+# TensorFlow 2.21 announces oneDNN whatever the log level is. The commands compute nothing with TensorFlow.
+_QUIET_TENSORFLOW = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,38 +23,42 @@ def main(argv: Sequence[str] | None = None) -> int:
     Run one command.
 
     Args:
-        argv: the arguments without the program's name; None means those of this process.
+        argv: the arguments without the program's name. Default: those of this process, in which TensorFlow's C++ log is
+            then turned off.
 
     Returns:
-        The exit code: 0 done, 1 a difference was found, 2 an error, told on stderr.
+        The exit code: 0 for success, 1 if a difference or a broken promise was found, 2 for an error.
 
     Raises:
-        SystemExit: as argparse does: 0 after `--help`, 2 for arguments it does not understand.
+        SystemExit: as argparse does: with 0 after `--help`, with 2 for wrong arguments.
     """
+    parser = make_parser()
     arguments = list(sys.argv[1:] if argv is None else argv)
-    parser = argparse.ArgumentParser(
-        prog="tensorpack-lite", description="Look at what trainings have written, and at this machine."
-    )
-    parser.add_argument("--version", action="version", version=f"tensorpack_lite {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    commands.required = True
-    for name in [arguments[0]] if arguments[:1] and arguments[0] in _COMMANDS else _COMMANDS:
-        # only the one that is wanted: some import TensorFlow, which takes seconds, and others do without
-        command = importlib.import_module("." + name.replace("-", "_"), __package__)
-        command.add_parser(commands).set_defaults(run=command.run)
-    args = parser.parse_args(arguments)
+    program: list[str] = []
+    if arguments[:1] == ["run"]:
+        options, program = split_program(arguments[1:])
+        arguments = ["run", *options]
+    args = parser.parse_args(arguments, argparse.Namespace(program=program))
+    if args.command is None:
+        parser.print_help(sys.stderr)
+        return _ERROR
+    if argv is None and args.command not in ("data-check", "resume-check", "run"):  # they run the user's code
+        os.environ.update(_QUIET_TENSORFLOW)
     try:
-        return int(args.run(args))
-    except (OSError, ValueError, KeyError, ImportError, re.error, *_tensorflow_errors()) as error:
+        # Some commands import TensorFlow, so only the command that runs is imported.
+        command = importlib.import_module("." + args.command.replace("-", "_"), __package__)
+        return int(command.run(args))
+    except _expected_errors() as error:
         text = error.args[0] if isinstance(error, KeyError) and error.args else error
         sys.stderr.write(f"tensorpack-lite {args.command}: {text}\n")
         return _ERROR
 
 
-def _tensorflow_errors() -> tuple[type, ...]:
-    """Return what TensorFlow raises for files it cannot read, if a command imported it."""
+def _expected_errors() -> tuple[type[Exception], ...]:
+    """Return the errors that are reported in one line, with TensorFlow's if the command imported it."""
+    errors: tuple[type[Exception], ...] = (OSError, ValueError, KeyError, ImportError, re.error)
     if "tensorflow" not in sys.modules:
-        return ()
+        return errors
     from ..compat import tfv1
 
-    return (tfv1.errors.OpError,)
+    return (*errors, tfv1.errors.OpError)

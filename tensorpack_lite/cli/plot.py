@@ -1,4 +1,4 @@
-"""`plot`: curves of one or several trainings, out of their `stats.json`."""
+"""The command `plot`: plots curves of one or several trainings from their `stats.json`."""
 
 from __future__ import annotations
 
@@ -7,39 +7,38 @@ import math
 import os
 import re
 import sys
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Pattern
 
 from ..utils.errors import DamagedFileError
 from ..utils.json_rows import read_json_rows
 from ..utils.optional import load_optional
 
-__all__ = ["add_parser", "run"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["run"]
 
 _COUNTERS = ("epoch_num", "global_step")
 _MAX_COLUMNS = 3
-
-
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """Add the command's arguments."""
-    text = "Draw the scalars of one or several trainings, each name in a picture of its own."
-    parser: argparse.ArgumentParser = commands.add_parser("plot", help=text, description=text)
-    parser.add_argument("paths", nargs="+", metavar="path", help="a stats.json, or the directory of one")
-    parser.add_argument("--match", default="", help="only names in which this regular expression is found")
-    parser.add_argument("-x", choices=_COUNTERS, default="global_step", help="what to draw against")
-    parser.add_argument("-o", "--output", help="a .png file to write; without it, a window opens")
-    return parser
+_PHASE = re.compile(r"^(train|training|val|validation|test)[-_/]")
+_WITHOUT_WINDOWS = {"agg", "cairo", "pdf", "pgf", "ps", "svg", "template"}  # matplotlib's backends
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read all curves, draw them, write or show the picture."""
+    """Read all curves, plot them, and write or show the picture."""
     curves = {path: _read_curves(path, args.x, re.compile(args.match)) for path in args.paths}
     names = sorted({name for of_file in curves.values() for name in of_file})
     if not names:
-        raise ValueError(f"no scalar to draw: no name has '{args.match}' in it, or nothing has '{args.x}'.")
+        raise ValueError(
+            f"nothing to plot: no scalar has '{args.match}' in its name and a value of '{args.x}'."
+        )
     matplotlib = load_optional("matplotlib", "plot")
     if args.output:
         matplotlib.use("Agg")
     pyplot = load_optional("matplotlib.pyplot", "plot")
+    if not args.output and pyplot.get_backend().lower() in _WITHOUT_WINDOWS:
+        raise OSError("matplotlib cannot open a window here. Write a file instead: use -o curves.png")
     figure = _draw(pyplot, curves, names, args.x)
     if args.output:
         figure.savefig(args.output)
@@ -50,8 +49,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _read_curves(path: str, x: str, pattern: Any) -> dict[str, list[tuple[float, float]]]:
-    """Give `{name: [(x, y), ...]}` of one file."""
+def _read_curves(path: str, x: str, pattern: Pattern[str]) -> dict[str, list[tuple[float, float]]]:
+    """Return `{name: [(x, y), ...]}` of one training."""
     if os.path.isdir(path):
         path = os.path.join(path, "stats.json")
     curves: dict[str, list[tuple[float, float]]] = {}
@@ -65,22 +64,27 @@ def _read_curves(path: str, x: str, pattern: Any) -> dict[str, list[tuple[float,
     return curves
 
 
-def _draw(pyplot: Any, curves: dict[str, Any], names: list[str], x: str) -> Any:
-    num_columns = min(_MAX_COLUMNS, len(names))
-    num_rows = math.ceil(len(names) / num_columns)
+def _draw(pyplot: ModuleType, curves: dict[str, Any], names: list[str], x: str) -> Figure:
+    """Draw one plot per statistic: `error`, `train-error` and `validation_error` share the plot `error`."""
+    plots: dict[str, list[str]] = {}
+    for name in names:
+        plots.setdefault(_PHASE.sub("", name), []).append(name)
+    num_columns = min(_MAX_COLUMNS, len(plots))
+    num_rows = math.ceil(len(plots) / num_columns)
     figure, axes = pyplot.subplots(
         num_rows, num_columns, squeeze=False, figsize=(5 * num_columns, 3.5 * num_rows)
     )
-    for index, axis in enumerate(axes.flat):
-        if index >= len(names):
-            axis.set_visible(False)
-            continue
+    for axis in list(axes.flat)[len(plots) :]:
+        axis.set_visible(False)
+    for axis, (statistic, members) in zip(axes.flat, plots.items()):
         for path, of_file in curves.items():
-            points = of_file.get(names[index], [])
-            axis.plot([p[0] for p in points], [p[1] for p in points], label=path)
-        axis.set_title(names[index])
+            for name in members:
+                if name in of_file:
+                    label = name if len(curves) == 1 else path if len(members) == 1 else f"{path}: {name}"
+                    axis.plot(*zip(*of_file[name]), label=label)
+        axis.set_title(statistic if len(members) > 1 else members[0])
         axis.set_xlabel(x)
-        if len(curves) > 1:
+        if len(axis.lines) > 1:
             axis.legend()
     figure.tight_layout()
     return figure

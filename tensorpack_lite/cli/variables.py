@@ -1,36 +1,70 @@
-"""What several commands need: the variables of a checkpoint or a parameter file, some of them."""
+"""Reading of variables and states, for the commands that work on checkpoints and parameter files."""
 
 from __future__ import annotations
 
 import os
 import re
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..tfutils.varmanip import load_checkpoint_vars
+from ..utils.npz import read_npz
 
-__all__ = ["PATH_HELP", "read_variables"]
+if TYPE_CHECKING:
+    from ..utils.packed_state import StateFile
 
-PATH_HELP = "a checkpoint (log/model-100), a directory (its latest checkpoint), or an .npz file"
+__all__ = ["read_state_of", "read_variables"]
 
 
 def read_variables(path: str, match: str = "") -> dict[str, np.ndarray]:
     """
-    Read variables, sorted by name.
+    Read variables, sorted by name. Only checkpoints need TensorFlow; an `.npz` file does not.
 
     Args:
-        path: of a checkpoint, of the directory of one, or of an `.npz` file.
-        match: a regular expression; only variables whose name has it somewhere.
+        path: a checkpoint, a directory with checkpoints, or an `.npz` file.
+        match: a regular expression; only variables whose names contain it are returned.
 
     Returns:
         `{name: array}`.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        re.error: `match` is no regular expression.
+        FileNotFoundError: the file does not exist.
+        DamagedFileError: the file is damaged.
+        re.error: `match` is not a valid regular expression.
     """
     pattern = re.compile(match)
-    if os.path.isdir(path):
-        path = os.path.join(path, "checkpoint")
-    variables = load_checkpoint_vars(path)
+    if path.endswith(".npz"):
+        if not os.path.isfile(path):
+            raise FileNotFoundError(f"{path} does not exist. The current directory is {os.getcwd()}.")
+        variables = {re.sub(r":\d+$", "", name): value for name, value in read_npz(path).items()}
+    else:
+        from ..tfutils.varmanip import load_checkpoint_vars
+
+        variables = load_checkpoint_vars(_checkpoint_in(path))
     return {name: variables[name] for name in sorted(variables) if pattern.search(name)}
+
+
+def read_state_of(path: str) -> StateFile | None:
+    """
+    Read the `.state` file of a checkpoint.
+
+    Args:
+        path: a checkpoint, a directory with checkpoints, or an `.npz` file.
+
+    Returns:
+        Its content, or None if there is none.
+
+    Raises:
+        DamagedFileError: the file is damaged.
+        ValueError: a newer version of the library wrote the file.
+    """
+    if path.endswith(".npz"):
+        return None
+    from ..tfutils.checkpoint_state import STATE_SUFFIX, read_state_file
+    from ..tfutils.varmanip import get_checkpoint_path
+
+    return read_state_file(get_checkpoint_path(_checkpoint_in(path)) + STATE_SUFFIX)
+
+
+def _checkpoint_in(path: str) -> str:
+    return os.path.join(path, "checkpoint") if os.path.isdir(path) else path

@@ -1,16 +1,17 @@
 """
-What differs between TensorFlow 1.15 and the newest TensorFlow, and nothing of our own.
+The differences between TensorFlow 1.15 and the newest TensorFlow.
 
-**In:** the installed TensorFlow, any version from 1.15 on.
-**Out:** `tfv1`, one TF1-style module that works on all of them, and `ensure_graph_mode`.
-**Next:** utils, and with it every package that touches TensorFlow.
+**In:** the installed TensorFlow, version 1.15 or newer.
+**Out:** `tfv1`, a TF1-style module that works on all versions, and `ensure_graph_mode`.
+**Next:** utils, and every package that uses TensorFlow.
 
-This is the only package that imports TensorFlow. The rest of the library, and scripts that must run on
-both majors, write `from tensorpack_lite.compat import tfv1 as tf`. Importing it changes nothing.
+Only this package imports TensorFlow. The rest of the library, and scripts that run on TensorFlow 1 and 2, write
+`from tensorpack_lite.compat import tfv1 as tf`. Importing this package changes nothing in TensorFlow.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -27,13 +28,13 @@ def _parse_version(version: str) -> tuple[int, int]:
 
 
 TF_VERSION = _parse_version(_tensorflow.__version__)
-if TF_VERSION < _MINIMUM_VERSION:  # pragma: no cover (tests/compat asks a process of its own)
+if TF_VERSION < _MINIMUM_VERSION:  # pragma: no cover (tests/compat runs it in another process)
     raise ImportError(
         f"tensorpack_lite needs TensorFlow 1.15 or newer, got {_tensorflow.__version__}. "
-        'Install one: pip install "tensorpack_lite[tf]".'
+        'Run: pip install "tensorpack_lite[tf]"'
     )
 
-# TensorFlow's modules are built lazily and have no usable stubs on TF 1.15: to type checkers they are Any.
+# TensorFlow builds its modules lazily and has no usable stubs on TF 1.15, so they are Any to type checkers.
 tensorflow: Any = _tensorflow
 tfv1: Any = _tensorflow.compat.v1
 TensorSpec: Any = _tensorflow.TensorSpec
@@ -41,7 +42,7 @@ TensorSpec: Any = _tensorflow.TensorSpec
 
 def is_tfv2() -> bool:
     """
-    Tell whether TensorFlow 2 behaviour is switched on; this is about the switch, not the version.
+    Return whether TensorFlow 2 behavior is enabled, whatever the version.
 
     Returns:
         False on TF 1.15, and on TF 2 after `tf.compat.v1.disable_v2_behavior()`.
@@ -53,15 +54,20 @@ def is_tfv2() -> bool:
 
 def ensure_graph_mode() -> None:
     """
-    Make sure that operations created from now on go into a graph.
+    Ensure that new operations are added to a graph.
 
-    Every entry point that builds a graph calls this function. On TF 2, where code runs eagerly by default, it
-    switches eager execution off for the process. A seed set before by `tf.set_random_seed` or `tf.random.set_seed`
-    becomes the seed of the default graph. On TF 1.15, and inside a `tf.Graph`, nothing happens.
+    Every entry point that builds a graph calls this function. On TF 2, it disables eager execution for the process. If
+    `tf.set_random_seed` or `tf.random.set_seed` set a seed before, the default graph gets this seed. On TF 1.15, and
+    inside a `tf.Graph`, this function does nothing. In a process of `tensorpack-lite run`, TensorFlow gets the whole
+    behavior of TensorFlow 1.
 
     Raises:
-        RuntimeError: eager execution cannot be left any more at this point.
+        RuntimeError: eager execution can no longer be disabled.
     """
+    if os.environ.get("TENSORPACK_LITE_RUN"):
+        from .tf1_behavior import prepare_tf1
+
+        prepare_tf1()
     if not tfv1.executing_eagerly():
         return
     from .private import eager_seed
@@ -78,8 +84,8 @@ def ensure_graph_mode() -> None:
 
 
 _STILL_EAGER = (
-    "tensorpack_lite builds TensorFlow graphs, but TensorFlow executes eagerly here and cannot be switched any more. "
-    "Put these two lines at the top of the script, before anything else uses TensorFlow:\n"
+    "tensorpack_lite builds TensorFlow graphs, but eager execution is enabled and can no longer be disabled. "
+    "Add these two lines at the top of the script, before TensorFlow is used:\n"
     "    from tensorpack_lite import tfv1\n"
     "    tfv1.disable_eager_execution()"
 )

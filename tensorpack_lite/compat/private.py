@@ -1,22 +1,33 @@
 """
-Every name of TensorFlow in use that is not part of its public API, each with the reason and the versions it was tried on.
+Uses of TensorFlow's private API, each with its reason and the versions it was tested on.
 
-Nothing else in the library reaches into `tensorflow.python` or calls an underscore method of a TensorFlow object.
+Apart from `cpu_layout.py`, no other module imports from `tensorflow.python` or calls an underscore method of
+a TensorFlow object.
 """
 
 from __future__ import annotations
 
+import warnings
 from contextlib import contextmanager
-from typing import Any, Iterator, Sequence
+from typing import Callable, Iterator, Sequence
 
+import numpy as np
 import tensorflow as _tensorflow
+from tensorflow.core.framework.op_def_pb2 import OpDef
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python import tf2 as _tf2
 from tensorflow.python.client import timeline
 from tensorflow.python.eager import context as _context
+from tensorflow.python.framework import config as _config
+from tensorflow.python.framework import function as _function
+from tensorflow.python.ops import control_flow_util_v2 as _control_flow
 from tensorflow.python.tools import optimize_for_inference_lib as _optimize_for_inference_lib
+from tensorflow.python.util import deprecation as _deprecation
+from tensorflow.python.util import module_wrapper as _module_wrapper
 
-try:  # what Session.run gives for tf.IndexedSlices; TensorFlow exports it nowhere. Tried on 1.15, 2.15, 2.21.
+from . import tfv1 as tf
+
+try:  # the value that Session.run returns for tf.IndexedSlices; TensorFlow does not export it. Tried on 1.15, 2.15, 2.21.
     from tensorflow.python.framework.indexed_slices import IndexedSlicesValue
 except ImportError:  # pragma: no cover (TF 1.15)
     from tensorflow.python.framework.ops import IndexedSlicesValue
@@ -25,14 +36,18 @@ __all__ = [
     "IndexedSlicesValue",
     "add_control_inputs",
     "at_top_level",
+    "behave_like_tf1",
     "chrome_trace",
     "debug_hook_class",
     "eager_seed",
     "explain_error",
     "inside_control_flow",
+    "inside_function",
     "inside_xla",
     "make_callable",
     "nothing_surrounds",
+    "op_definition",
+    "op_determinism_enabled",
     "optimize_for_inference",
     "read_made_with",
     "unfinalize",
@@ -44,34 +59,46 @@ __all__ = [
 
 def v2_behavior_enabled() -> bool:
     """
-    Tell whether TensorFlow 2 behaviour is on.
+    Return whether TensorFlow 2 behavior is enabled.
 
-    Why private: TensorFlow has switches for it but no public question. Tried on 1.15, 2.15, 2.21.
+    Why private: TensorFlow can switch it, but has no public function that returns it. Tried on 1.15, 2.15, 2.21.
     """
     return bool(_tf2.enabled())
 
 
+def behave_like_tf1() -> None:
+    """
+    Disable TensorFlow 2's behavior, and the warnings that advise a script of TensorFlow 1 to use newer names.
+
+    Why private: these warnings have no public switch. Tried on 1.15, 2.15, 2.21.
+    """
+    _deprecation._PRINT_DEPRECATION_WARNINGS = False
+    _module_wrapper._PER_MODULE_WARNING_LIMIT = 0
+    warnings.filterwarnings("ignore", r"`[\w.]+` is deprecated and will be removed", UserWarning)
+    tf.disable_v2_behavior()
+
+
 def eager_seed() -> int | None:
     """
-    Return the seed that was set while TensorFlow executed eagerly, or None if none was set.
+    Return the seed that was set in eager execution, or None.
 
-    Why private: TensorFlow has functions that set the seed, but no public function that returns it. Tried on 1.15, 2.15, 2.21.
+    Why private: TensorFlow has no public function that returns the seed. Tried on 1.15, 2.15, 2.21.
     """
-    return _context.global_seed()  # type: ignore[no-any-return]
+    return _context.global_seed()
 
 
 def make_callable(
-    session: Any,
-    fetches: Sequence[Any],
-    targets: Sequence[Any] = (),
-    feeds: Sequence[Any] = (),
-    run_options: Any = None,
-) -> Any:
+    session: tf.Session,
+    fetches: Sequence[tf.Tensor],
+    targets: Sequence[tf.Operation] = (),
+    feeds: Sequence[tf.Tensor] = (),
+    run_options: tf.RunOptions | None = None,
+) -> Callable[..., list[np.ndarray]]:
     """
-    Prepare one step of a session as a function: the fastest way TensorFlow has to run the same step again.
+    Prepare a step of a session as a function, which is TensorFlow's fastest way to repeat a step.
 
-    Why private: the public `Session.make_callable` falls back to the slow `Session.run` as soon as there
-    is a feed or an option, and cannot take targets beside fetches. Tried on 1.15, 2.15, 2.21.
+    Why private: the public `Session.make_callable` falls back to the slow `Session.run` if there is a feed or
+    an option, and takes either targets or fetches, not both. Tried on 1.15, 2.15, 2.21.
 
     Args:
         session: an open `tf.Session`.
@@ -81,8 +108,8 @@ def make_callable(
         run_options: a `RunOptions` for every call, or None.
 
     Returns:
-        A function `f(*arrays, run_metadata=None) -> list of values`, one value a fetch. `arrays` must be
-        ndarrays of exactly the dtypes of `feeds`.
+        A function `f(*arrays, run_metadata=None)` that returns a list with one value per fetch. `arrays` must be
+        ndarrays with exactly the dtypes of `feeds`.
     """
     if run_options is not None and run_options.debug_options.debug_tensor_watch_opts:
         return _make_debug_callable(session, fetches, targets, feeds, run_options)
@@ -95,43 +122,50 @@ def make_callable(
     return session._make_callable_from_options(options)
 
 
-def _make_debug_callable(session: Any, fetches: Any, targets: Any, feeds: Any, run_options: Any) -> Any:
-    """The same function for a step that tfdbg watches, which TensorFlow's callables refuse."""
+def _make_debug_callable(
+    session: tf.Session,
+    fetches: Sequence[tf.Tensor],
+    targets: Sequence[tf.Operation],
+    feeds: Sequence[tf.Tensor],
+    run_options: tf.RunOptions,
+) -> Callable[..., list[np.ndarray]]:
+    """Return such a function for a step that tfdbg watches, which TensorFlow's callables do not support."""
 
-    def call(*arrays: Any, run_metadata: Any = None) -> Any:
-        wanted = [*fetches, *targets]
-        values = session.run(wanted, dict(zip(feeds, arrays)), options=run_options, run_metadata=run_metadata)
+    def call(*arrays: np.ndarray, run_metadata: tf.RunMetadata | None = None) -> list[np.ndarray]:
+        values = session.run(
+            [*fetches, *targets], dict(zip(feeds, arrays)), options=run_options, run_metadata=run_metadata
+        )
         return values[: len(fetches)]
 
     return call
 
 
-def chrome_trace(step_stats: Any) -> str:
+def chrome_trace(step_stats: object) -> str:
     """
-    Turn the trace of a step into the JSON text that Chrome's trace viewer reads.
+    Convert the trace of a step to the JSON text that Chrome's trace viewer reads.
 
-    Why private: TensorFlow has the converter, `timeline.Timeline`, but exports it nowhere. Tried on 1.15, 2.15, 2.21.
+    Why private: TensorFlow does not export the converter, `timeline.Timeline`. Tried on 1.15, 2.15, 2.21.
     """
     return timeline.Timeline(step_stats).generate_chrome_trace_format(show_memory=True)
 
 
-def debug_hook_class() -> Any:
+def debug_hook_class() -> type[tf.train.SessionRunHook] | None:
     """
-    Give tfdbg's `LocalCLIDebugHook`, or None where TensorFlow does not have it any more.
+    Return tfdbg's `LocalCLIDebugHook`, or None if TensorFlow no longer has it.
 
-    Why private: TensorFlow 2 exports nothing of tfdbg 1, but still has it. Tried on 1.15, 2.15, 2.21.
+    Why private: TensorFlow 2 still contains tfdbg 1, but does not export it. Tried on 1.15, 2.15, 2.21.
     """
     try:
-        # Imported when it is asked for: it loads curses and more.
+        # Imported on first use, because it loads curses.
         from tensorflow.python.debug.wrappers.hooks import LocalCLIDebugHook
     except ImportError:
         return None
     return LocalCLIDebugHook
 
 
-def add_control_inputs(op: Any, inputs: Sequence[Any]) -> None:
+def add_control_inputs(op: tf.Operation, inputs: Sequence[tf.Operation]) -> None:
     """
-    Make an operation that exists already wait for `inputs`.
+    Make an existing operation wait for `inputs`.
 
     Why private: `tf.control_dependencies` only acts on operations that are created inside it. Tried on
     1.15, 2.15, 2.21.
@@ -139,18 +173,18 @@ def add_control_inputs(op: Any, inputs: Sequence[Any]) -> None:
     op._add_control_inputs(list(inputs))
 
 
-def explain_error(session: Any, error: Any) -> Any:
+def explain_error(session: tf.Session, error: tf.errors.OpError) -> tf.errors.OpError:
     """
-    Give an error that a callable raised the details that `Session.run` adds: the operation, where it was made.
+    Add the details that `Session.run` adds, the operation and where it was created, to an error of a callable.
 
-    Why private: `make_callable` reports errors without them. Tried on 1.15, 2.15, 2.21.
+    Why private: `make_callable` reports errors without these details. Tried on 1.15, 2.15, 2.21.
 
     Args:
         session: the session of the callable.
         error: a `tf.errors.OpError`.
 
     Returns:
-        An error of the same type; `error` itself if there is nothing to add.
+        An error of the same type, or `error` itself if there is nothing to add.
     """
 
     def raise_again() -> None:
@@ -160,33 +194,44 @@ def explain_error(session: Any, error: Any) -> Any:
         session._do_call(raise_again)
     except type(error) as explained:
         return explained
-    return error  # pragma: no cover (what is called always raises)
+    return error  # pragma: no cover (raise_again always raises)
 
 
-def at_top_level(graph: Any) -> bool:
+def at_top_level(graph: tf.Graph) -> bool:
     """
-    Tell whether operations created now in a graph stand in no condition, loop or function, and not in XLA's cluster.
+    Return whether new operations of a graph are outside every condition, loop, function and XLA cluster.
 
-    Why private: neither the control-flow context of a graph nor the kind of graph that functions, conditions and loops of
-    TensorFlow 2 are built in has a public question. Tried on 1.15, 2.15, 2.21.
+    Why private: TensorFlow has no public function for the control-flow context of a graph, nor for the kind of graph in
+    which TensorFlow 2 builds functions, conditions and loops. Tried on 1.15, 2.15, 2.21.
     """
     return graph._get_control_flow_context() is None and not hasattr(graph, "outer_graph")
 
 
-def inside_control_flow(op: Any) -> bool:
+def inside_control_flow(op: tf.Operation) -> bool:
     """
-    Tell whether an operation stands inside a condition or a loop, or in XLA's cluster.
+    Return whether an operation is inside a condition, a loop or an XLA cluster.
 
-    Why private: there is no public way to ask. Tried on 1.15, 2.15, 2.21.
+    Why private: TensorFlow has no public function for it. Tried on 1.15, 2.15, 2.21.
     """
     return op._get_control_flow_context() is not None
 
 
-def inside_xla(graph: Any) -> bool:
+def inside_function(graph: tf.Graph) -> bool:
     """
-    Tell whether operations created now in a graph belong to a computation that XLA compiles (`tf.xla.experimental.compile`).
+    Return whether new operations of a graph belong to a function that is not the body of a loop or condition.
 
-    Why private: the control-flow context of a graph has no public question. Tried on 1.15, 2.15, 2.21.
+    Why private: TensorFlow has no public function for the kind of graph in which it builds functions. Tried
+    on 1.15, 2.15, 2.21.
+    """
+    with graph.as_default():
+        return bool(_control_flow.in_defun()) or isinstance(graph, _function._FuncGraph)
+
+
+def inside_xla(graph: tf.Graph) -> bool:
+    """
+    Return whether new operations of a graph belong to a computation that `tf.xla.experimental.compile` compiles.
+
+    Why private: TensorFlow has no public function for the control-flow context of a graph. Tried on 1.15, 2.15, 2.21.
     """
     context = graph._get_control_flow_context()
     while context is not None and not context.IsXLAContext():
@@ -194,41 +239,64 @@ def inside_xla(graph: Any) -> bool:
     return context is not None
 
 
-def nothing_surrounds(graph: Any) -> bool:
+def nothing_surrounds(graph: tf.Graph) -> bool:
     """
-    Tell whether operations created now in a graph stand `at_top_level`, and wait for nothing.
+    Return whether new operations of a graph are `at_top_level` and have no control dependencies.
 
-    Why private: the control dependencies of a graph have no public question. Tried on 1.15, 2.15, 2.21.
+    Why private: TensorFlow has no public function for the control dependencies of a graph. Tried on 1.15, 2.15, 2.21.
     """
     return at_top_level(graph) and not graph._current_control_dependencies()
 
 
-def read_made_with(variable: Any) -> Any:
+def op_definition(graph: tf.Graph, kind: str) -> OpDef:
     """
-    Give the read that was created together with a resource variable; its copy on the caching device, if it has one.
+    Return the definition of a type of operation, which may be a function of the graph.
 
-    Why private: the public ways give a read that is new, or not the copy. Tried on 1.15, 2.15, 2.21.
+    Why private: TensorFlow does not export its registry of operations. Tried on 1.15, 2.15, 2.21.
+
+    Args:
+        graph: a graph.
+        kind: the type, e.g. "MatMul".
+    """
+    find = graph.op_def_for_type if hasattr(graph, "op_def_for_type") else graph._get_op_def
+    return find(kind)
+
+
+def op_determinism_enabled() -> bool:
+    """
+    Return whether `tf.config.experimental.enable_op_determinism` was called.
+
+    Why private: TensorFlow has no public function that returns it. Tried on 1.15, which does not have it, 2.15, 2.21.
+    """
+    return hasattr(_config, "is_op_determinism_enabled") and bool(_config.is_op_determinism_enabled())
+
+
+def read_made_with(variable: tf.Variable) -> tf.Tensor:
+    """
+    Return the read that was created with a resource variable, or its copy on the caching device.
+
+    Why private: public functions create a new read, or do not return the copy. Tried on 1.15, 2.15, 2.21.
     """
     return variable._graph_element if variable._cached_value is None else variable._cached_value
 
 
 def optimize_for_inference(
-    graph_def: Any,
+    graph_def: tf.GraphDef,
     input_nodes: Sequence[str],
     output_nodes: Sequence[str],
     input_types: Sequence[int],
     toco_compatible: bool = False,
-) -> Any:
+) -> tf.GraphDef:
     """
-    Take out of a frozen graph what inference does not need, and fold batch normalization into convolutions.
+    Remove the nodes that inference does not need from a frozen graph, and fold batch normalization into convolutions.
 
-    Why private: TensorFlow has it as a command-line tool only. Tried on 1.15, 2.15, 2.21.
+    Why private: TensorFlow offers it only as a command-line tool. Tried on 1.15, 2.15, 2.21.
 
     Args:
-        graph_def: without variables.
-        input_nodes, output_nodes: names of nodes in it.
+        graph_def: a `GraphDef` without variables.
+        input_nodes, output_nodes: names of its nodes.
         input_types: the `DataType` of each input node.
-        toco_compatible: keep to operations that TensorFlow Lite's converter knows.
+        toco_compatible: use only operations that TensorFlow Lite's converter supports.
 
     Returns:
         A new `GraphDef`.
@@ -236,51 +304,53 @@ def optimize_for_inference(
     optimized = _optimize_for_inference_lib.optimize_for_inference(
         graph_def, list(input_nodes), list(output_nodes), list(input_types), toco_compatible
     )
-    # TensorFlow's tool drops the functions of a graph, which hold the bodies of loops and conditions in TensorFlow 2
+    # TensorFlow's tool drops the functions of a graph, which contain the bodies of TensorFlow 2's loops and conditions.
     optimized.library.CopyFrom(graph_def.library)
     return optimized
 
 
-def unfinalize(graph: Any) -> None:
+def unfinalize(graph: tf.Graph) -> None:
     """
-    Let a finalized graph grow again, once no session uses it.
+    Allow new operations in a finalized graph that no session uses any more.
 
-    Why private: TensorFlow only does so when a MonitoredSession closes, which scripts written for one rely on. Tried on
+    Why private: TensorFlow does this only when a MonitoredSession closes. Scripts written for one rely on it. Tried on
     1.15, 2.15, 2.21.
     """
     graph._unsafe_unfinalize()
 
 
-def update_input(op: Any, index: int, tensor: Any) -> None:
+def update_input(op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
     """
-    Give an operation that exists already another input.
+    Replace an input of an existing operation.
 
-    Why private: operations get their inputs when they are created, but towers are built one after the other, and what all
-    have in common is known when the last one has been built. Tried on 1.15, 2.15, 2.21.
+    Why private: towers are built one after the other, and a value that all of them share is known only when
+    the last one has been built. Public functions set inputs only when an operation is created. Tried on 1.15,
+    2.15, 2.21.
 
     Args:
-        op: one that no session has run yet.
+        op: an operation that no session has run yet.
         index: the number of the input.
-        tensor: of the dtype of the present one.
+        tensor: the new input, with the dtype of the old one.
     """
     op._update_input(index, tensor)
 
 
 @contextmanager
-def without_finish(optimizer: Any) -> Iterator[bool]:
+def without_finish(optimizer: tf.train.Optimizer) -> Iterator[bool]:
     """
-    Let `apply_gradients` update its variables only, not what the optimizer advances once a step, such as Adam's beta powers.
+    Make `apply_gradients` update only its variables, not the state that advances once per step, such as
+    Adam's beta powers.
 
-    Why private: an optimizer that is applied to several lists of variables in one step would advance once for each list, and
-    there is no public switch. Tried on 1.15, 2.15, 2.21.
+    Why private: an optimizer that is applied to several lists of variables in one step would advance this
+    state once for each list, and has no public switch for it. Tried on 1.15, 2.15, 2.21.
 
     Args:
-        optimizer: a `tf.train.Optimizer`; one around another one (in `_opt` or `_optimizer`) means both.
+        optimizer: a `tf.train.Optimizer`. If it wraps another one, in `_opt` or `_optimizer`, both are affected.
 
     Yields:
-        Whether the optimizer has anything to advance.
+        Whether the optimizer has such state.
     """
-    usual = _tensorflow.compat.v1.train.Optimizer._finish
+    usual = tf.train.Optimizer._finish
     advancing = [one for one in _optimizers_inside(optimizer) if type(one)._finish is not usual]
     for one in advancing:
         one._finish = lambda updates, name: _tensorflow.group(*updates, name=name)
@@ -291,9 +361,9 @@ def without_finish(optimizer: Any) -> Iterator[bool]:
             del one._finish
 
 
-def _optimizers_inside(optimizer: Any) -> list[Any]:
+def _optimizers_inside(optimizer: tf.train.Optimizer) -> list[tf.train.Optimizer]:
     found = []
-    while isinstance(optimizer, _tensorflow.compat.v1.train.Optimizer):
+    while isinstance(optimizer, tf.train.Optimizer):
         found.append(optimizer)
         optimizer = getattr(optimizer, "_opt", None) or getattr(optimizer, "_optimizer", None)
     return found

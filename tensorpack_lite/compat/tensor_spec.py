@@ -1,4 +1,4 @@
-"""Address: TensorSpec is TensorFlow's own; `compat` has it."""
+"""Name of tensorpack's `compat.tensor_spec`: `TensorSpec` is TensorFlow's class."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-Keras models under the library's trainers: Keras builds the model, everything else is as ever.
+Training of Keras models with the library's trainers: Keras builds the model, and the library does everything else.
 
     model = KerasModel(build, inputs, targets, data)
     model.compile(optimizer, loss, metrics)
@@ -26,31 +26,29 @@ from ..train.simple import SimpleTrainer
 from ..train.tower import SingleCostTrainer
 from ..utils.errors import type_error
 from ..utils.gpu import get_num_gpu
-from .keras_tower import TowerCost, TowerModel, import_keras, make_losses, make_metrics
+from .keras_tower import Function, TowerCost, TowerModel, import_keras, make_losses, make_metrics
 
 __all__ = ["KerasModel", "KerasPhaseCallback", "import_keras", "setup_keras_trainer"]
 
 
 class KerasPhaseCallback(Callback):
     """
-    Feed Keras's learning phase to every run: for models of yours that ask for it.
+    Feed Keras's learning phase to every run.
 
-    `setup_keras_trainer` and `KerasModel` need it not: their towers know whether they are trained. It is for a ModelDesc
-    that calls a Keras model, `model(image)`, without `training=...`.
+    Use it with a ModelDesc that calls a Keras model, `model(image)`, without `training=...`. `setup_keras_trainer` and
+    `KerasModel` do not need it, because their towers set the phase.
 
     Runs at: before_run. In `setup_graph` it also registers itself, with False, at every InferenceRunner.
 
     Args:
-        isTrain: what is fed: True for training, False for inference.
+        isTrain: the value to feed: True for training, False for inference.
 
     Raises:
-        TypeError: `isTrain` is no bool.
+        TypeError: `isTrain` is not a bool.
         ImportError: see `import_keras`.
 
     Example:
-        >>> TrainConfig(..., callbacks=[KerasPhaseCallback(True), InferenceRunner(...)])
-
-    tensorpack: same; there it fails on TensorFlow 2.
+        >>> TrainConfig(..., callbacks=[KerasPhaseCallback(True), InferenceRunner(...)])  # doctest: +SKIP
     """
 
     def __init__(self, isTrain: bool) -> None:  # noqa: N803 (tensorpack's name)
@@ -59,66 +57,64 @@ class KerasPhaseCallback(Callback):
         ensure_graph_mode()
         self._is_training = isTrain
         self._keras = import_keras()
-        self._args: Any = None
+        self._args: tf.train.SessionRunArgs | None = None
 
     def _setup_graph(self) -> None:
         self._args = self._make_args()
-        for cb in self.trainer._callbacks.cbs:
-            if isinstance(cb, InferenceRunnerBase):
-                inference = KerasPhaseCallback(False)
-                inference._args = inference._make_args()
-                cb.register_hook(CallbackToHook(inference))
+        for runner in self.trainer.find_callbacks(InferenceRunnerBase):
+            inference = KerasPhaseCallback(False)
+            inference._args = inference._make_args()
+            runner.register_hook(CallbackToHook(inference))
 
-    def _make_args(self) -> Any:
+    def _make_args(self) -> tf.train.SessionRunArgs | None:
         phase = self._keras.backend.learning_phase()
         if not isinstance(phase, tf.Tensor):
-            return None  # the script has set it for good
+            return None  # the script has set a fixed phase
         return tf.train.SessionRunArgs([], feed_dict={phase: self._is_training})
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         return self._args
 
 
 def setup_keras_trainer(
     trainer: SingleCostTrainer,
     get_model: Callable[..., Any],
-    input_signature: Sequence[Any],
-    target_signature: Sequence[Any],
+    input_signature: Sequence[tf.TensorSpec],
+    target_signature: Sequence[tf.TensorSpec],
     input: InputSource,
-    optimizer: Any,
-    loss: Any,
-    metrics: Any,
+    optimizer: tf.train.Optimizer,
+    loss: Function | list[Function],
+    metrics: Function | list[Function] | None,
 ) -> None:
     """
-    Build the graph of training for a Keras model: instead of `trainer.setup_graph`.
+    Build the graph of training for a Keras model. Call it instead of `trainer.setup_graph`.
 
-    The cost is the sum of the losses, each the mean over its batch, and of the regularizers of the layers. Updates of layers
-    (moving averages) go into `UPDATE_OPS`, from the first training tower.
+    The cost is the sum of the losses, each averaged over the batch, and of the regularizers of the layers.
+    The updates of layers, such as moving averages, are added to `UPDATE_OPS` by the first training tower.
 
     Args:
         trainer: a new SingleCostTrainer.
-        get_model: from one tensor for each input to a `keras.Model`. Called in each tower, with its layers made anew:
-            build them inside, and under names that do not depend on the tower. Either it builds the model on these tensors
-            (`InputLayer(input_tensor=x)`, `Input(tensor=x)`), or the model has inputs of its own (or none yet) and is
-            called on them. It may also return one and the same model every time.
-        input_signature: a list of `TensorSpec`: what the model takes.
-        target_signature: a list of `TensorSpec`: what each of its outputs is compared with.
-        input: gives the inputs, then the targets.
+        get_model: a function that takes one tensor for each input and returns a `keras.Model`. Each tower calls it, so
+            create the layers inside, with names that do not depend on the tower. The model is built on these tensors
+            (`InputLayer(input_tensor=x)`, `Input(tensor=x)`); or it has other inputs or none, and is called
+            on the tensors. The function may return the same model every time.
+        input_signature: a list of `TensorSpec`, one for each input of the model.
+        target_signature: a list of `TensorSpec`, one for each output of the model.
+        input: an InputSource that produces the inputs, followed by the targets.
         optimizer: a `tf.train.Optimizer` of tfv1.
-        loss: a name of Keras's, or a function `(target, output) -> losses`; a list of these, one for each output.
-        metrics: a list of the same, or None; for each output each of them. "accuracy" is the one that fits the shapes.
+        loss: the name of a Keras loss, or a function `(target, output) -> losses`; for several outputs a list of these.
+        metrics: a list of metrics for each output, or None; names or functions as for `loss`. "accuracy"
+            selects the kind of accuracy by the shapes.
 
     Raises:
-        TypeError: an argument of another kind, or `get_model` returned no `keras.Model`.
-        ValueError: the numbers of targets, losses and outputs are not the same.
+        TypeError: an argument of the wrong type, or `get_model` did not return a `keras.Model`.
+        ValueError: the numbers of targets, losses and outputs differ.
         ImportError: see `import_keras`.
 
     Variables: those of the layers, under the layer's name, e.g. `dense/kernel`, `dense_1/bias`.
 
     Note: the tensors are named `<loss>`, `<metric>` and `total_loss`; those of the second output `<loss>_1` and so on.
-    They have moving summaries. Keras's counters of layer names begin anew at each call of `get_model`.
-
-    tensorpack: same; there inference calls the first tower's model again, and it fails on TensorFlow 2.
+    They have moving summaries. Keras's counters of layer names restart at each call of `get_model`.
     """
     if not isinstance(trainer, SingleCostTrainer):
         raise type_error("setup_keras_trainer: trainer", "a SingleCostTrainer", trainer)
@@ -129,7 +125,7 @@ def setup_keras_trainer(
     losses = make_losses(loss)
     if len(losses) != len(target_signature):
         raise ValueError(
-            f"setup_keras_trainer: got {len(losses)} losses and {len(target_signature)} targets. Give one loss for each target."
+            f"setup_keras_trainer: expected one loss for each of the {len(target_signature)} targets, got {len(losses)}."
         )
     build = TowerCost(TowerModel(get_model), len(input_signature), losses, make_metrics(metrics, losses))
     trainer.setup_graph([*input_signature, *target_signature], input, build, lambda: optimizer)
@@ -137,35 +133,33 @@ def setup_keras_trainer(
 
 class KerasModel:
     """
-    A training in Keras's words: `compile`, then `fit`.
+    A training with the interface of Keras: `compile`, then `fit`.
 
     Args:
-        get_model, input_signature, target_signature: as for `setup_keras_trainer`.
-        input: a DataFlow or an InputSource: the inputs, then the targets. A DataFlow is fed as `launch_train_with_config`
-            would.
-        trainer: a new SingleCostTrainer; None means SimpleTrainer or, where there are several
-            GPUs, SyncMultiGPUTrainerParameterServer on all of them.
+        get_model, input_signature, target_signature: see `setup_keras_trainer`.
+        input: a DataFlow or an InputSource that produces the inputs, followed by the targets. A DataFlow is fed as by
+            `launch_train_with_config`.
+        trainer: a new SingleCostTrainer. None means SyncMultiGPUTrainerParameterServer on all GPUs if there
+            are several, otherwise SimpleTrainer.
 
     Attributes:
-        trainer: as given or made.
+        trainer: the trainer.
 
     Raises:
-        TypeError: an argument is missing or of another kind.
+        TypeError: an argument is missing or of the wrong type.
         ImportError: see `import_keras`.
 
     Example:
         >>> model = KerasModel(build, [image_spec], [label_spec], QueueInput(train_data))
         >>> model.compile(tf.train.AdamOptimizer(1e-3), "sparse_categorical_crossentropy", metrics=["accuracy"])
         >>> model.fit(validation_data, steps_per_epoch=100, max_epoch=10, callbacks=[ModelSaver()])
-
-    tensorpack: same.
     """
 
     def __init__(
         self,
         get_model: Callable[..., Any],
-        input_signature: Sequence[Any] | None = None,
-        target_signature: Sequence[Any] | None = None,
+        input_signature: Sequence[tf.TensorSpec] | None = None,
+        target_signature: Sequence[tf.TensorSpec] | None = None,
         input: InputSource | DataFlow | None = None,
         trainer: SingleCostTrainer | None = None,
     ) -> None:
@@ -175,7 +169,7 @@ class KerasModel:
             raise type_error("KerasModel: input", "a DataFlow or an InputSource", input)
         if input_signature is None or target_signature is None:
             raise TypeError(
-                "KerasModel: input_signature and target_signature are needed, lists of tf.TensorSpec(shape, dtype, name)."
+                "KerasModel: input_signature and target_signature are required, as lists of tf.TensorSpec(shape, dtype, name)."
             )
         import_keras()
         self.get_model = get_model
@@ -185,14 +179,19 @@ class KerasModel:
         self.input = apply_default_prefetch(input, self.trainer)
         self._stats: list[str] = []
 
-    def compile(self, optimizer: Any, loss: Any, metrics: Any = None) -> None:
+    def compile(
+        self,
+        optimizer: tf.train.Optimizer,
+        loss: Function | list[Function],
+        metrics: Function | list[Function] | None = None,
+    ) -> None:
         """
         Build the graph of training; see `setup_keras_trainer` for the arguments.
 
         Args:
             optimizer: a `tf.train.Optimizer` of tfv1.
-            loss: one, or a list with one for each output.
-            metrics: one, a list, or None.
+            loss: a loss, or a list with one for each output.
+            metrics: a metric, a list of metrics, or None.
         """
         losses = make_losses(loss)
         self._stats = [term.name for term in [*losses, *make_metrics(metrics, losses)]] + ["total_loss"]
@@ -212,12 +211,12 @@ class KerasModel:
         Train.
 
         Args:
-            validation_data: evaluated at the end of each epoch, before the other callbacks are triggered; the scalars are
+            validation_data: evaluated at the end of each epoch, before other callbacks. The scalars are
                 `validation_<loss>`, `validation_<metric>` and `validation_total_loss`.
-            kwargs: as for `Trainer.train_with_defaults`. `steps_per_epoch` is the length of the data unless given.
+            kwargs: see `Trainer.train_with_defaults`. The default of `steps_per_epoch` is the length of the data.
 
         Raises:
-            RuntimeError: before `compile`.
+            RuntimeError: `compile` has not been called.
         """
         if not self._stats:
             raise RuntimeError("KerasModel.fit: call compile(optimizer, loss, metrics) first.")

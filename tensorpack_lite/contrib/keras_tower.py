@@ -1,15 +1,16 @@
 """
-A Keras model in one tower: its layers, its variables, its losses.
+Building a Keras model in a tower: its layers, variables and losses.
 
-Each tower calls the user's function again. Layers make their variables through `tf.get_variable` there, under the
-layer's name without the tower's: so all towers share them by name, and a checkpoint has the same names under each trainer.
+Each tower calls the user's function. Its layers create their variables by `tf.get_variable`, under the layer's name
+without the tower's. So towers share variables by name, and checkpoints have the same names with every trainer.
 """
 
 from __future__ import annotations
 
 import warnings
 from contextlib import ExitStack, contextmanager
-from typing import Any, Callable, Iterator, NamedTuple, Sequence
+from types import ModuleType
+from typing import Any, Callable, Iterator, NamedTuple, Sequence, Union
 
 from ..compat import TF_VERSION, tensorflow
 from ..compat import tfv1 as tf
@@ -22,22 +23,23 @@ __all__ = ["Term", "TowerCost", "TowerModel", "import_keras", "make_losses", "ma
 
 _FIRST_WITH_KERAS_3 = (2, 16)
 
+Function = Union[str, Callable[..., Any]]
+"""A loss or metric: its name in Keras, or a function `(target, output) -> values`."""
 
-def import_keras() -> Any:
+
+def import_keras() -> ModuleType:
     """
-    Get the Keras that can build graphs; make your layers with it, and a script runs on every TensorFlow.
+    Return Keras 2, which can build graphs. A script that creates its layers with it runs on every TensorFlow.
 
     Returns:
-        `tf.keras` on TensorFlow up to 2.15; after that, where `tf.keras` is Keras 3, the module `tf_keras`.
+        `tf.keras` on TensorFlow up to 2.15; later, when `tf.keras` is Keras 3, the module `tf_keras`.
 
     Raises:
-        ImportError: `tf_keras` is needed and not installed.
+        ImportError: `tf_keras` is required and not installed.
 
     Example:
         >>> keras = import_keras()
         >>> keras.layers.Dense(10)
-
-    tensorpack: not there.
     """
     if TF_VERSION < _FIRST_WITH_KERAS_3:
         return tensorflow.keras
@@ -46,33 +48,33 @@ def import_keras() -> Any:
     except ImportError as error:
         version = f"{TF_VERSION[0]}.{TF_VERSION[1]}"
         raise ImportError(
-            f"contrib.keras: the Keras 3 of TensorFlow {version} cannot build graphs, and Keras 2 is not installed. Run: "
-            f'pip install tf_keras (here: "tf_keras=={version}.*").'
+            f"contrib.keras: Keras 3, which TensorFlow {version} uses, cannot build graphs, and Keras 2 is not installed. Run: "
+            f'pip install "tf_keras=={version}.*".'
         ) from error
     return tf_keras
 
 
 class TowerCost:
-    """The tower function: inputs and targets to the total cost."""
+    """The tower function, which computes the total cost from inputs and targets."""
 
     def __init__(self, build: TowerModel, num_inputs: int, losses: list[Term], metrics: list[Term]) -> None:
         self._build, self._num_inputs, self._losses, self._metrics = build, num_inputs, losses, metrics
 
-    def __call__(self, *tensors: Any) -> Any:
-        """Build one tower; gives `total_loss`, a scalar."""
+    def __call__(self, *tensors: tf.Tensor) -> tf.Tensor:
+        """Build one tower and return `total_loss`, a scalar."""
         inputs, targets = tensors[: self._num_inputs], tensors[self._num_inputs :]
         context = get_current_tower_context()
         assert context is not None, "bug: a tower function is called under a TowerContext"
         outputs, activity_losses = self._build(context, inputs)
         if len(outputs) != len(targets):
             raise ValueError(
-                f"setup_keras_trainer: the model has {len(outputs)} outputs and there are {len(targets)} targets "
-                f"({', '.join(target.op.name for target in targets)})."
+                f"setup_keras_trainer: expected a model with {len(targets)} outputs, one for each target "
+                f"({', '.join(target.op.name for target in targets)}), got {len(outputs)}."
             )
         costs = [term.build(targets, outputs) for term in self._losses]
         regularization = regularize_cost_from_collection()
         total = tf.add_n([*costs, *activity_losses, regularization], name="total_loss")
-        metrics: list[Any] = []
+        metrics: list[tf.Tensor] = []
         if context.is_main_training_tower or not context.is_training:
             metrics = [term.build(targets, outputs) for term in self._metrics]
         add_moving_summary(*costs, *metrics, total)
@@ -80,16 +82,16 @@ class TowerCost:
 
 
 class TowerModel:
-    """Builds the Keras model of one tower after the other."""
+    """Builds the Keras model of each tower."""
 
     def __init__(self, get_model: Callable[..., Any]) -> None:
         self._get_model = get_model
         self._keras = import_keras()
-        self._models: list[Any] = []
+        self._models: list[tf.keras.Model] = []
 
-    def __call__(self, context: BaseTowerContext, inputs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Give the model's outputs, and in training the losses of its activities."""
-        self._keras.backend.reset_uids()  # layers without a name are called the same in each tower
+    def __call__(self, context: BaseTowerContext, inputs: Sequence[tf.Tensor]) -> tuple[list[Any], list[Any]]:
+        """Return the model's outputs and, in training, the losses of its activity regularizers."""
+        self._keras.backend.reset_uids()  # layers without a name get the same default names in each tower
         with tf.variable_creator_scope(_make_creator(context)), self._phase(context.is_training):
             model = self._get_model(*inputs)
             self._check(model)
@@ -101,22 +103,24 @@ class TowerModel:
             activity_losses = self._collect(context, model, sources) if context.is_training else []
         return (list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]), activity_losses
 
-    def _check(self, model: Any) -> None:
+    def _check(self, model: tf.keras.Model) -> None:
         if not isinstance(model, self._keras.Model):
             raise TypeError(
-                f"setup_keras_trainer: get_model returned {type(model).__module__}.{type(model).__name__}, wanted a model of "
-                f"{self._keras.__name__}. Make it with keras = tensorpack_lite.contrib.keras.import_keras()."
+                f"setup_keras_trainer: get_model returned {type(model).__module__}.{type(model).__name__}, expected a model of "
+                f"{self._keras.__name__}. Create it with keras = tensorpack_lite.contrib.keras.import_keras()."
             )
 
-    def _is_built_on(self, model: Any, inputs: Sequence[Any]) -> bool:
-        """Tell a model that continues the tower's tensors from one that is to be called on them."""
+    def _is_built_on(self, model: tf.keras.Model, inputs: Sequence[tf.Tensor]) -> bool:
+        """Return whether the model is built on the tower's tensors; otherwise it must be called on them."""
         if not model.inputs or any(model is known for known in self._models):
             return False
         ours = {tensor.name for tensor in inputs}
         return any(one.name in ours or one.op.type != "Placeholder" for one in model.inputs)
 
-    def _collect(self, context: BaseTowerContext, model: Any, sources: Any) -> list[Any]:
-        """Put into TensorFlow's collections what Keras keeps to itself; gives the losses of activities."""
+    def _collect(
+        self, context: BaseTowerContext, model: tf.keras.Model, sources: list[tf.Tensor]
+    ) -> list[tf.Tensor]:
+        """Add the losses and updates of a model to TensorFlow's collections, and return its activity losses."""
         if context.has_own_variables:
             _freeze(context, model)
             tf.get_collection_ref(tf.GraphKeys.REGULARIZATION_LOSSES).extend(model.get_losses_for(None))
@@ -128,40 +132,40 @@ class TowerModel:
 
     @contextmanager
     def _phase(self, is_training: bool) -> Iterator[None]:
-        """Within it, layers without `training=...` are built for training, or for inference: nothing need be fed."""
+        """Set the learning phase, so that layers without `training=...` need no feed."""
         with ExitStack() as scopes:
             with warnings.catch_warnings():
-                # It advises to call with training=...; but it is the user's function that calls.
+                # The warning advises training=..., but the user's function makes the call.
                 warnings.filterwarnings("ignore", message=".*learning_phase_scope` is deprecated")
                 scopes.enter_context(self._keras.backend.learning_phase_scope(int(is_training)))
             yield
 
 
 class Term(NamedTuple):
-    """A loss or metric of one output; the mean over the batch is named after it."""
+    """A loss or metric of one output."""
 
     name: str
     function: Callable[[Any, Any], Any]
     output: int
 
-    def build(self, targets: Sequence[Any], outputs: Sequence[Any]) -> Any:
-        """Give the mean over the batch, a scalar of that name."""
+    def build(self, targets: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Return the mean over the batch, a scalar tensor called `name`."""
         with tf.name_scope(f"{self.name}_internals"):
             values = self.function(targets[self.output], outputs[self.output])
             values = tf.cast(values, tf.float32)
         return tf.reduce_mean(values, name=self.name)
 
 
-def make_losses(loss: Any) -> list[Term]:
-    """Make the terms of one loss, or of a list with one for each output."""
+def make_losses(loss: Function | list[Function]) -> list[Term]:
+    """Return the terms of a loss, or of a list with one loss for each output."""
     get = import_keras().losses.get
     losses = loss if isinstance(loss, (list, tuple)) else [loss]
     terms = [_make_term("loss", one, get, output) for output, one in enumerate(losses)]
     return [term._replace(name=f"{term.name}_{index}") if index else term for index, term in enumerate(terms)]
 
 
-def make_metrics(metrics: Any, losses: list[Term]) -> list[Term]:
-    """Make each metric for each output; one that is a loss too is there already."""
+def make_metrics(metrics: Function | list[Function] | None, losses: list[Term]) -> list[Term]:
+    """Return the terms of each metric for each output, except those that are losses too."""
     metrics = metrics if isinstance(metrics, (list, tuple)) else [metrics] if metrics else []
     terms: list[Term] = []
     for loss in losses:
@@ -173,24 +177,24 @@ def make_metrics(metrics: Any, losses: list[Term]) -> list[Term]:
     return terms
 
 
-def _make_term(kind: str, given: Any, get: Callable[[str], Any], output: int) -> Term:
+def _make_term(kind: str, given: Function, get: Callable[[str], Any], output: int) -> Term:
     function = get(given) if isinstance(given, str) else given
     name = given if isinstance(given, str) else getattr(given, "name", getattr(given, "__name__", ""))
     if not callable(function) or not name or hasattr(function, "update_state"):
         raise type_error(
             f"setup_keras_trainer: {kind}",
-            "a name of Keras's or a function (target, output) -> values",
+            "the name of a Keras function or a function (target, output) -> values",
             given,
         )
     return Term(str(name), function, output)
 
 
-def _get_metric(name: str) -> Any:
+def _get_metric(name: str) -> Callable[..., tf.Tensor]:
     return _accuracy if name in ("accuracy", "acc") else import_keras().metrics.get(name)
 
 
-def _accuracy(target: Any, output: Any) -> Any:
-    """The accuracy that fits: one unit is binary; a target with a class number instead of one value a class is sparse."""
+def _accuracy(target: tf.Tensor, output: tf.Tensor) -> tf.Tensor:
+    """Compute binary accuracy for one unit, sparse accuracy for targets that are class numbers, or categorical accuracy."""
     metrics = import_keras().metrics
     if output.shape.as_list()[-1] == 1:
         return metrics.binary_accuracy(target, output)
@@ -199,16 +203,16 @@ def _accuracy(target: Any, output: Any) -> Any:
     return metrics.categorical_accuracy(target, output)
 
 
-def _make_creator(context: BaseTowerContext) -> Callable[..., Any]:
-    """Make the creator by which the variables of Keras's layers become those of `tf.get_variable`."""
+def _make_creator(context: BaseTowerContext) -> Callable[..., tf.Variable]:
+    """Return a variable creator that creates the variables of Keras layers by `tf.get_variable`."""
 
-    def create(next_creator: Callable[..., Any], **kwargs: Any) -> Any:
+    def create(next_creator: Callable[..., tf.Variable], **kwargs: Any) -> tf.Variable:
         scope = tf.get_default_graph().get_name_scope() or ""
         shape, initial_value = kwargs.get("shape"), kwargs.get("initial_value")
-        # tf.get_variable makes its variables outside of every name scope; a layer has one of its own.
+        # tf.get_variable creates variables outside all name scopes; a layer creates them inside its own.
         if not scope or shape is None or not callable(initial_value):
             return next_creator(**kwargs)
-        # What tf.get_variable puts before a name is in the name scope too.
+        # tf.get_variable adds the variable scope, which the name scope contains too.
         in_tower = _without_prefix(scope, context.name)
         in_tower = _without_prefix(in_tower, _without_prefix(tf.get_variable_scope().name, context.vs_name))
         trainable = kwargs.get("trainable") is not False
@@ -234,8 +238,8 @@ def _without_prefix(path: str, prefix: str) -> str:
     return path
 
 
-def _freeze(context: BaseTowerContext, model: Any) -> None:
-    """Take the weights of layers with `trainable = False` out of TRAINABLE_VARIABLES."""
+def _freeze(context: BaseTowerContext, model: tf.keras.Model) -> None:
+    """Remove the weights of layers with `trainable = False` from TRAINABLE_VARIABLES."""
     frozen = {id(var) for var in model.weights} - {id(var) for var in model.trainable_weights}
     trained = tf.get_collection_ref(tf.GraphKeys.TRAINABLE_VARIABLES)
     for var in [var for var in trained if id(var) in frozen]:
@@ -244,5 +248,5 @@ def _freeze(context: BaseTowerContext, model: Any) -> None:
             tf.add_to_collection(tf.GraphKeys.MODEL_VARIABLES, var)
 
 
-def _one_or_list(tensors: Sequence[Any]) -> Any:
+def _one_or_list(tensors: Sequence[tf.Tensor]) -> tf.Tensor | list[tf.Tensor]:
     return tensors[0] if len(tensors) == 1 else list(tensors)

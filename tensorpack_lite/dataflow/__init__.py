@@ -1,12 +1,12 @@
 """
-Datapoints: where they come from and what happens to them before they enter the graph. No TensorFlow here.
+Loading and preprocessing of data, before it enters the graph. This package does not use TensorFlow.
 
-**In:** files, arrays, generators: whatever the data is.
-**Out:** datapoints, one by one, each a list (or a dict) of arrays.
-**Next:** input_source, which takes them into the graph.
+**In:** files, arrays or generators.
+**Out:** datapoints, one at a time; each is a list or a dict of arrays.
+**Next:** input_source, which feeds datapoints into the graph.
 
-A pipeline is a DataFlow wrapped in others; `base.py` has the contract. Begin with `DataFromList`, `DataFromGenerator`
-or a class of one's own, and end with `BatchData`::
+A pipeline is a DataFlow wrapped in others; `base.py` defines the interface. Start with `DataFromList`,
+`DataFromGenerator` or your own class, and end with `BatchData`::
 
     df = DataFromList(files)
     df = MapData(df, read_and_crop)
@@ -15,6 +15,9 @@ or a class of one's own, and end with `BatchData`::
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..utils.old_names import old_name_finder, old_star_names
 from . import dataset, imgaug
 from .base import DataFlow, DataFlowTerminated, ProxyDataFlow, RNGDataFlow
 from .batch import BatchData, BatchDataByShape
@@ -38,6 +41,7 @@ from .runner import (
 )
 from .runner_thread import MultiThreadPrefetchData, MultiThreadRunner
 from .serialize import HDF5Serializer, LMDBSerializer, NumpySerializer, TFRecordSerializer
+from .shard import ShardData
 from .shuffle import CacheData, LocallyShuffleData
 
 __all__ = [
@@ -90,9 +94,14 @@ __all__ = [
     "RepeatedDataPoint",
     "SVMLightData",
     "SelectComponent",
+    "ShardData",
     "TFRecordSerializer",
     "TestDataSpeed",
     "dataset",
     "imgaug",
     "send_dataflow_zmq",
 ]
+
+if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
+    __getattr__ = old_name_finder(__name__)
+    __all__ += old_star_names(__name__)

@@ -1,17 +1,17 @@
 """
-The contract of all data: a DataFlow yields datapoints, one by one.
+The DataFlow interface: an iterable that yields datapoints.
 
-In:  nothing; leaves of a pipeline read files, arrays or generators.
-Out: datapoints. A datapoint is a list of components, or a dict of them; tuples are tolerated.
+In:  nothing; the first DataFlow of a pipeline reads files, arrays or generators.
+Out: datapoints. A datapoint is a list or a dict of components; tuples are also accepted.
 
-The life of a DataFlow has three parts::
+Using a DataFlow takes three steps::
 
-    df = BatchData(DataFromList(data), 32)      build:    cheap, can be pickled and sent to another process
-    df.reset_state()                            reset:    once, in the process that will iterate, before it does
-    for image, label in df:                     iterate:  as often as wanted, one pass after the other
+    df = BatchData(DataFromList(data), 32)      build:    cheap; the result can be pickled and sent to a process
+    df.reset_state()                            reset:    once, in the process that iterates
+    for image, label in df:                     iterate:  any number of passes, one after the other
         ...
 
-Trainers, InputSources and runners do the second part for the DataFlows they are given.
+Trainers, InputSources and runners reset the DataFlows that they are given.
 """
 
 from __future__ import annotations
@@ -19,71 +19,78 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from typing import Any, Iterator, NoReturn
+from typing import Any, Iterator, TypeVar
 
 import numpy as np
 
 from ..utils.errors import type_error
-from ..utils.utils import get_rng
+from ..utils.random_streams import get_rng
+from .recording import record_methods
+from .resumable import Resumable
 
 __all__ = [
     "DataFlow",
     "DataFlowReentrantGuard",
     "DataFlowTerminated",
     "Datapoint",
+    "IndexedData",
     "InfiniteLengthError",
     "LengthUnknownError",
     "NotResetError",
     "ProxyDataFlow",
     "RNGDataFlow",
+    "length_or_none",
+    "not_reset_error",
     "require_dataflow",
-    "require_process",
+    "require_workers",
     "reset_each_once",
+    "reset_twice_error",
 ]
 
-Datapoint = Any  # List[Any] or Dict[Any, Any]; Any, because it is indexed by position or by key
+T = TypeVar("T")
+Datapoint = Any  # List[Any] or Dict[Any, Any]; indexed by position or by key
 
 
 class LengthUnknownError(NotImplementedError, TypeError):
     """
-    The length of a DataFlow is not known, for example because it reads from a generator.
+    The length of a DataFlow is unknown, for example because it reads from a generator.
 
-    It is a NotImplementedError, which callers of tensorpack's `size()` catch, and also a TypeError, which `list(df)` and
-    `tqdm(df)` expect from an object that does not know its length beforehand.
+    Scripts for tensorpack catch a NotImplementedError from `size()`; `list(df)` and `tqdm(df)` catch a TypeError from
+    `len(df)`. This error is both.
     """
 
 
 class InfiniteLengthError(LengthUnknownError):
-    """A pass of a DataFlow never ends."""
+    """The DataFlow never ends."""
 
 
 class NotResetError(RuntimeError, AttributeError):
-    """A random DataFlow was iterated before its `reset_state`."""
+    """A DataFlow was iterated before `reset_state()` was called."""
 
 
 class DataFlowTerminated(BaseException):
     """
-    No valid iterator can be had any more: what the data came from was closed.
+    The source of the data was closed, so the DataFlow cannot be iterated any more.
 
-    Whoever iterates treats it as the end of the data, not as an error. It is no Exception, so that
-    `except Exception` in a pipeline does not swallow it.
-
-    tensorpack: same.
+    Consumers treat it as the end of the data, not as an error. It derives from BaseException, so `except Exception` in
+    a pipeline does not catch it.
     """
 
 
-def _first_with(cls: type, *names: str) -> Any:
-    """Return the first class, from `cls` towards `object`, that defines a method of one of these names."""
+def _first_with(cls: type[DataFlow], *names: str) -> type[DataFlow]:
+    """Return the first class in the MRO of `cls` that defines a method with one of these names."""
     return next(base for base in cls.__mro__ if any(callable(base.__dict__.get(name)) for name in names))
 
 
-class DataFlow(ABC):
+class DataFlow(Resumable, ABC):
     """
-    Base of everything that yields datapoints. Subclasses define `__iter__` and, if they can, `__len__` and `reset_state`.
+    Base class for objects that yield datapoints.
 
-    Length: not known, unless `__len__` is defined.
-    Order: up to the subclass.
-    Process: may be pickled before `reset_state`; belongs to one process after it.
+    A subclass defines `__iter__`, `__len__` if the length is known, and `reset_state` if there is something to prepare.
+
+    Length: unknown, unless `__len__` is defined.
+    Order: defined by the subclass.
+    Process: can be pickled before `reset_state`; must stay in one process afterwards.
 
     Example:
         >>> class Squares(DataFlow):
@@ -94,13 +101,11 @@ class DataFlow(ABC):
         ...         return 10
 
     Note:
-        A class may define the methods under their old names, `get_data` and `size`; in each class both names of a
-        method mean the same function, so old and new classes can inherit from and wrap each other.
-
-    tensorpack: same; there `super().get_data()` in a class that defines `get_data` calls itself for ever.
+        A subclass may use the old names `get_data` and `size` instead of `__iter__` and `__len__`. In every class both
+        names refer to the same method, so old and new classes can inherit from and wrap each other.
     """
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         owner = _first_with(cls, "__iter__", "get_data")
         if "__iter__" not in owner.__dict__:
@@ -112,6 +117,7 @@ class DataFlow(ABC):
             cls.__len__ = owner.size  # type: ignore[method-assign, assignment]
         elif "size" not in owner.__dict__:
             cls.size = owner.__len__  # type: ignore[method-assign, assignment]
+        record_methods(cls)
 
     @abstractmethod
     def __iter__(self) -> Iterator[Datapoint]:
@@ -119,61 +125,65 @@ class DataFlow(ABC):
         Start a pass over the data.
 
         Yields:
-            Datapoints. A finite DataFlow can be iterated again as soon as a pass ended.
+            Datapoints. When a pass has ended, the DataFlow can be iterated again.
         """
 
     def __len__(self) -> int:
         """
-        Tell how many datapoints a pass has.
+        Return the number of datapoints in a pass.
 
-        It is the default for the steps of an epoch and the total of progress bars, where it need not be exact;
-        InferenceRunner takes it at its word.
+        It is the default number of steps in an epoch and the total of progress bars, where an estimate is good enough.
+        InferenceRunner needs the exact number.
 
         Raises:
-            LengthUnknownError: it is not known. A subclass may raise any NotImplementedError.
-            InfiniteLengthError: a pass never ends.
+            LengthUnknownError: the length is unknown. A subclass may raise any NotImplementedError.
+            InfiniteLengthError: the DataFlow never ends.
         """
         raise LengthUnknownError(f"{type(self).__name__}: has no length.")
 
     def __length_hint__(self) -> int:
         """
-        Estimate how many datapoints `list(df)` will hold; Python calls it where `len` raises a TypeError.
+        Estimate the length of `list(df)`. Python calls this method when `len(df)` raises a TypeError.
 
         Raises:
-            NotImplementedError: a pass never ends, so the list would grow until the memory is full.
+            NotImplementedError: the DataFlow never ends, so the list would fill the memory.
         """
         try:
             return len(self)
         except InfiniteLengthError as error:
             raise NotImplementedError(
-                f"{error} A list of it cannot be made: take a part with itertools.islice(df, n), or use FixedSizeData."
+                f"{error} It cannot be converted to a list. Use itertools.islice(df, n) or FixedSizeData to take a part."
             ) from None
         except LengthUnknownError:
             return 0
 
-    def reset_state(self) -> None:  # noqa: B027 (most have nothing to get ready)
+    def reset_state(self) -> None:
         """
-        Get ready in the process that will iterate: open files, start workers, seed random numbers.
+        Prepare for iteration: open files, start workers, seed random numbers.
 
-        To be called exactly once, before the first iteration. A DataFlow that wraps another one calls that one's.
+        Call it exactly once, in the process that iterates, before the first iteration. A DataFlow that wraps another
+        one also resets the wrapped one.
         """
 
     def get_data(self) -> Iterator[Datapoint]:
-        """Start a pass: the old name of `__iter__`."""
+        """Start a pass. This is the old name of `__iter__`."""
         return self.__iter__()
 
     def size(self) -> int:
-        """Tell how many datapoints a pass has: the old name of `__len__`."""
+        """Return the number of datapoints in a pass. This is the old name of `__len__`."""
         return self.__len__()
+
+
+record_methods(DataFlow)  # type: ignore[type-abstract]
 
 
 class ProxyDataFlow(DataFlow):
     """
-    Base of what wraps one other DataFlow: everything is passed on to `ds`, until a subclass says otherwise.
+    Base class for DataFlows that wrap another one. By default, all methods delegate to `ds`.
 
     Length: that of `ds`.
     Order: that of `ds`.
-    Process: stays in this one.
+    Process: runs in the current process.
 
     Args:
         ds: the DataFlow to wrap.
@@ -182,15 +192,16 @@ class ProxyDataFlow(DataFlow):
         TypeError: `ds` is not a DataFlow.
 
     Attributes:
-        ds: the wrapped DataFlow. A subclass may set it itself, without calling this constructor.
-
-    tensorpack: same; there the type is not looked at.
+        ds: the wrapped DataFlow. A subclass may set it without calling this constructor.
     """
 
     def __init__(self, ds: DataFlow) -> None:
         self.ds = require_dataflow(self, ds)
 
     def __iter__(self) -> Iterator[Datapoint]:
+        return self._iterate_from(0)
+
+    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         return iter(self.ds)
 
     def __len__(self) -> int:
@@ -200,32 +211,25 @@ class ProxyDataFlow(DataFlow):
         """Reset `ds`."""
         self.ds.reset_state()
 
+    def _stages_read(self) -> list[object]:
+        return [self.ds]
+
 
 class _RngFromReset:
-    """The attribute `rng` before `reset_state` sets it on the instance: anything asked of it raises."""
+    """Placeholder for `rng` until `reset_state` sets it. Using it raises NotResetError."""
 
-    def __get__(self, dataflow: object, owner: type) -> Any:
-        return None if dataflow is None else _NoRng(owner.__name__)
-
-
-class _NoRng:
-    def __init__(self, who: str) -> None:
-        self._who = who
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise NotResetError(
-            f"{self._who}: draws random numbers, but reset_state() was not called. Call it once, in the process that "
-            f"iterates, before the first iteration (trainers and InputSources do it for you)."
-        )
+    def __get__(self, dataflow: object, owner: type) -> None:
+        if dataflow is not None:
+            raise not_reset_error(owner.__name__)
 
 
 class RNGDataFlow(DataFlow):
     """
-    Base of what draws random numbers: use `self.rng` and nothing else.
+    Base class for DataFlows that draw random numbers. Subclasses draw from `self.rng` only.
 
-    Length: not known, unless `__len__` is defined.
-    Order: up to the subclass; with `fix_rng_seed`, the same in every run.
-    Process: `reset_state` makes the generator, so each process that iterates has its own.
+    Length: unknown, unless `__len__` is defined.
+    Order: defined by the subclass; after `fix_rng_seed`, the same in every run.
+    Process: `reset_state` creates the generator, so each process that iterates has its own.
 
     Attributes:
         rng: a `numpy.random.RandomState`. Using it before `reset_state` raises NotResetError.
@@ -235,28 +239,58 @@ class RNGDataFlow(DataFlow):
         ...     def __iter__(self):
         ...         while True:
         ...             yield [self.rng.rand(28, 28)]
-
-    tensorpack: same; there `rng` is None before `reset_state`, and the error an AttributeError of None.
     """
 
     rng: np.random.RandomState = _RngFromReset()  # type: ignore[assignment]
 
     def reset_state(self) -> None:
-        """Make `rng`."""
+        """Create `rng`."""
         self.rng = get_rng(self)
+
+
+class IndexedData(RNGDataFlow):
+    """
+    Base class for DataFlows whose datapoints have an index. Subclasses define `__len__` and `_datapoint`.
+
+    Length: the number of datapoints.
+    Order: a new random order in each pass, or that of the indices.
+    Process: runs in the current process.
+
+    Args:
+        shuffle: whether to use a new random order in each pass.
+    """
+
+    _draws_order = True
+
+    def __init__(self, shuffle: bool) -> None:
+        self.shuffle = shuffle
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of datapoints."""
+
+    @abstractmethod
+    def _datapoint(self, index: int) -> Datapoint:
+        """Return the datapoint at an index, as a new list."""
+
+    def __iter__(self) -> Iterator[Datapoint]:
+        return self._iterate_from(0)
+
+    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+        order = self.rng.permutation(len(self)).tolist() if self.shuffle else range(len(self))
+        return map(self._datapoint, order[start:])
 
 
 class DataFlowReentrantGuard:
     """
-    Keep a generator that has state from being run twice at once.
+    Context manager that rejects a second iterator while the first one is running.
 
-    The body of `__iter__` stands in `with self._guard:`. The guard is therefore taken at the first `next`, and given
-    back when the generator ends, is closed or is dropped: leaving a loop by `break` and iterating again is fine.
+    A DataFlow with state puts the body of `__iter__` into `with self._guard:`. The guard is acquired at the first
+    `next`, and released when the generator ends, is closed or is garbage-collected. Leaving a loop with `break` and
+    iterating again therefore works.
 
     Raises:
-        RuntimeError: entered while held (`threading.ThreadError`).
-
-    tensorpack: same.
+        RuntimeError: the guard is already held (`threading.ThreadError`).
     """
 
     def __init__(self) -> None:
@@ -265,61 +299,84 @@ class DataFlowReentrantGuard:
     def __enter__(self) -> None:
         if not self._lock.acquire(blocking=False):
             raise threading.ThreadError(
-                "This DataFlow is being iterated already, and has state that two iterations cannot share. "
-                "Finish or drop the other iterator first, or build a second DataFlow."
+                "This DataFlow is already being iterated, and two iterators cannot share its state. "
+                "Finish or delete the other iterator first, or build a second DataFlow."
             )
 
     def __exit__(self, *error: object) -> None:
         self._lock.release()
 
-    def __reduce__(self) -> Any:
-        return DataFlowReentrantGuard, ()  # a lock does not travel; the copy is free
+    def __reduce__(self) -> tuple[type[DataFlowReentrantGuard], tuple[()]]:
+        return DataFlowReentrantGuard, ()  # a lock cannot be pickled; the copy is not held
 
 
-def require_dataflow(who: object, ds: Any) -> DataFlow:
+def require_dataflow(who: object, ds: T) -> T:
     """
-    Refuse what is not a DataFlow.
+    Check that an argument is a DataFlow.
 
     Args:
-        who: the object that complains; its type is named.
-        ds: a DataFlow, or anything that has `__iter__` and `reset_state`.
+        who: the object or the name of the function that takes the argument, for the error message.
+        ds: a DataFlow, or any object with `__iter__` and `reset_state`.
 
     Returns:
         `ds`.
 
     Raises:
-        TypeError: it is something else.
+        TypeError: `ds` is not a DataFlow.
     """
     if isinstance(ds, DataFlow) or (hasattr(ds, "__iter__") and hasattr(ds, "reset_state")):
         return ds
-    name = type(who).__name__
+    name = who if isinstance(who, str) else type(who).__name__
     raise type_error(name, "a DataFlow", ds, f"Wrap the data first: {name}(DataFromList(data), ...).")
 
 
-def require_process(who: object, owner: int) -> None:
+def require_workers(who: object, owner: int | None) -> None:
     """
-    Refuse to use threads or processes that another process has started.
+    Check that the threads or processes of a DataFlow were started by this process.
 
     Args:
-        who: the object that uses them; its type is named.
-        owner: the process that called `reset_state`.
+        who: the DataFlow, for the error message.
+        owner: pid of the process that called `reset_state`; None before `reset_state`.
 
     Raises:
-        RuntimeError: this is another process, such as a fork of the owner, where the threads do not run.
+        NotResetError: `reset_state` was not called.
+        RuntimeError: the workers belong to another process. A fork inherits the DataFlow, but not its threads.
     """
+    name = type(who).__name__
+    if owner is None:
+        raise not_reset_error(name)
     if os.getpid() != owner:
         raise RuntimeError(
-            f"{type(who).__name__}: is iterated in process {os.getpid()}, but its workers were started by "
-            f"reset_state() in process {owner}. Call reset_state() only in the process that iterates."
+            f"{name}: cannot be iterated in process {os.getpid()}, because reset_state() started its workers in process "
+            f"{owner}. Call reset_state() only in the process that iterates."
         )
 
 
-def reset_each_once(dataflows: list[DataFlow]) -> None:
-    """
-    Reset several DataFlows; one that is there more than once is reset once.
+def not_reset_error(name: str) -> NotResetError:
+    """Return the error for a DataFlow that is iterated before `reset_state`; the caller raises it."""
+    return NotResetError(
+        f"{name}: reset_state() was not called. Call it once, in the process that iterates, before the first iteration "
+        f"(trainers and InputSources do it for you)."
+    )
 
-    Args:
-        dataflows: in the order in which they are reset.
-    """
+
+def reset_twice_error(name: str) -> RuntimeError:
+    """Return the error for a DataFlow whose workers are already running; the caller raises it."""
+    return RuntimeError(
+        f"{name}: reset_state() was called twice, but its workers are already running. Remove your call: runners, "
+        f"trainers and InputSources reset the DataFlows they are given."
+    )
+
+
+def length_or_none(ds: DataFlow) -> int | None:
+    """Return the length of a DataFlow, or None if it is unknown or infinite."""
+    try:
+        return len(ds)
+    except NotImplementedError:
+        return None
+
+
+def reset_each_once(dataflows: list[DataFlow]) -> None:
+    """Reset several DataFlows in order. A DataFlow that is listed more than once is reset once."""
     for ds in {id(ds): ds for ds in dataflows}.values():
         ds.reset_state()

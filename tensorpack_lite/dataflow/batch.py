@@ -1,78 +1,77 @@
 """
-From datapoints to batches: a new first axis in front of every component.
+Batching: datapoints are stacked along a new first axis.
 
-In:  datapoints, list or dict, of any DataFlow.
-Out: datapoints of the same form, `batch_size` of them stacked.
+In:  datapoints of any DataFlow, lists or dicts.
+Out: batches, which are datapoints of the same kind.
 """
 
 from __future__ import annotations
 
 import itertools
-from typing import Any, Iterator, Sequence
+from typing import Any, Hashable, Iterator, Sequence
 
 import numpy as np
 
-from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow
+from ..utils.checks import check_at_least
+from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow, length_or_none
+from .recording import Recording, State
+from .tape import Numbered, Tape
 
 __all__ = ["BatchData", "BatchDataByShape"]
 
 _PYTHON_TYPES = {bool: np.dtype("bool"), int: np.dtype("int32"), float: np.dtype("float32")}
-_NUMBERS = "biufc"  # kinds of NumPy types: bool, int, uint, float, complex
+_NUMBERS = "biufc"  # kinds of NumPy dtypes: bool, int, uint, float, complex
 
 
 class BatchData(ProxyDataFlow):
     """
-    Stack `batch_size` datapoints into one.
+    Stack `batch_size` datapoints into a batch.
 
-    A component of shape [H, W] becomes [batch_size, H, W]. The first datapoint of a batch decides its types:
+    A component of shape [H, W] becomes [batch_size, H, W]. The first datapoint of a batch determines the dtypes:
 
-    - an array, or a NumPy scalar: its dtype;
-    - a Python bool, int, float: bool, int32, float32;
-    - a str: NumPy's `<U`; bytes: object, so that nothing is cut off.
+    - an array or a NumPy scalar: its dtype;
+    - a Python bool, int or float: bool, int32 or float32;
+    - a str: NumPy's `<U`; bytes: object, because NumPy's bytes dtype drops trailing zeros.
 
-    Length: `len(ds) // batch_size`, and one more for a remainder that is kept.
+    Length: `len(ds) // batch_size`, plus one for a remainder that is kept.
     Order: that of `ds`.
-    Process: stays in this one.
+    Process: runs in the current process.
 
     Args:
-        ds: its datapoints are lists, tuples (which become lists) or dicts; all of a batch of one form and one shape.
-        batch_size: datapoints in a batch; > 0.
-        remainder: also yield the last, smaller batch of a pass. Without it what is left at the end of a pass is dropped.
-        use_list: each component becomes the list of its `batch_size` values, not stacked: for shapes that differ.
+        ds: a DataFlow of lists, tuples (which become lists) or dicts. Datapoints of a batch must have equal shapes.
+        batch_size: number of datapoints in a batch; >= 1.
+        remainder: whether to yield the last, smaller batch of a pass. Otherwise it is dropped.
+        use_list: whether each component becomes a list of its `batch_size` values instead of an array. The shapes may
+            then differ.
 
     Raises:
-        ValueError: `batch_size` is not positive, or larger than `ds` (and no remainder); while iterating: datapoints
-            that cannot be stacked.
-        TypeError: while iterating: a component that is neither an array nor a number, str or bytes.
+        ValueError: `batch_size` is below 1, or larger than `ds` without `remainder`; (while iterating)
+            datapoints cannot be stacked.
+        TypeError: (while iterating) a component is not an array, a number, str or bytes.
 
     Example:
         >>> BatchData(DataFromList([[np.zeros((28, 28)), 3]] * 100), 32)     # [float64 (32, 28, 28), int32 (32,)]
 
-    tensorpack: same; there a bool becomes int32 and bytes become str, later values are cast to the first one's type
-        whatever is lost (2.5 among integers is an error here), and a component that cannot be stacked becomes None.
+    Difference from tensorpack: tensorpack converts bool to int32 and casts later values to the dtype of the
+    first one even if they do not fit. Here a bool stays bool, and a value that does not fit (2.5 among
+    integers) raises ValueError.
     """
+
+    state_attributes = ("_is_over",)
+    _is_over = False  # whether the pass of `ds` has ended
 
     def __init__(
         self, ds: DataFlow, batch_size: int, remainder: bool = False, use_list: bool = False
     ) -> None:
         super().__init__(ds)
-        self.batch_size = int(batch_size)
+        self.batch_size = int(check_at_least(f"{type(self).__name__}: batch_size", batch_size, 1))
         self.remainder = remainder
         self.use_list = use_list
-        if self.batch_size <= 0:
-            raise ValueError(f"{type(self).__name__}: batch_size must be positive, got {batch_size}.")
-        if not remainder:
-            self._require_enough()
-
-    def _require_enough(self) -> None:
-        try:
-            length = len(self.ds)
-        except NotImplementedError:
-            return
-        if self.batch_size > length:
+        length = None if remainder else length_or_none(ds)
+        if length is not None and self.batch_size > length:
             raise ValueError(
                 f"{type(self).__name__}: batch_size {self.batch_size} is larger than the {length} datapoints of "
-                f"{type(self.ds).__name__}, so there would be no batch. Use a smaller one, or BatchData(..., remainder=True)."
+                f"{type(ds).__name__}, so there would be no batch. Decrease it, or use BatchData(..., remainder=True)."
             )
 
     def __len__(self) -> int:
@@ -80,34 +79,36 @@ class BatchData(ProxyDataFlow):
         return batches + (1 if rest and self.remainder else 0)
 
     def __iter__(self) -> Iterator[Datapoint]:
-        datapoints = iter(self.ds)
+        return self._iterate_from(0)
+
+    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+        datapoints = iter(()) if start and self._is_over else iter(self.ds)
         while True:
             holder = list(itertools.islice(datapoints, self.batch_size))
-            if len(holder) == self.batch_size or (holder and self.remainder):
+            self._is_over = len(holder) < self.batch_size
+            if not self._is_over or (holder and self.remainder):
                 yield self.aggregate_batch(holder, self.use_list)
-            if len(holder) < self.batch_size:
+            if self._is_over:
                 return
 
     @staticmethod
     def aggregate_batch(data_holder: Sequence[Datapoint], use_list: bool = False) -> Datapoint:
         """
-        Stack datapoints into one.
+        Stack datapoints into a batch.
 
         Args:
-            data_holder: at least one datapoint; all lists (or tuples) of one length, or all dicts with the same keys.
-            use_list: do not stack; each component becomes the list of its values.
+            data_holder: at least one datapoint; either lists (or tuples) of one length, or dicts with the same keys.
+            use_list: whether each component becomes a list of its values instead of an array.
 
         Returns:
-            A list of components, or a dict for dicts.
+            A list of components; a dict if the datapoints are dicts.
 
         Raises:
-            ValueError: the datapoints do not fit together.
-            TypeError: a component that is neither an array nor a number, str or bytes.
-
-        tensorpack: same; see the class.
+            ValueError: the datapoints cannot be stacked.
+            TypeError: a component is not an array, a number, str or bytes.
         """
         if not data_holder:
-            raise ValueError("BatchData: a batch needs at least one datapoint, got none.")
+            raise ValueError("BatchData: data_holder is empty; expected at least one datapoint.")
         first = data_holder[0]
         stack = _listed if use_list else _stacked
         if isinstance(first, dict):
@@ -117,65 +118,89 @@ class BatchData(ProxyDataFlow):
             _require_one_form(data_holder, (list, tuple), len(first))
             return [stack(index, column) for index, column in enumerate(zip(*data_holder))]
         raise ValueError(
-            f"BatchData: a datapoint is a list, a tuple or a dict, got {type(first).__name__}. "
-            f"Yield [x] where you now yield x."
+            f"BatchData: the datapoint is not a list, a tuple or a dict, got {type(first).__name__}. "
+            f"Yield [x] instead of x."
         )
 
 
 class BatchDataByShape(BatchData):
     """
-    Stack datapoints of equal shape, whatever order they come in.
+    Stack datapoints with equal shapes.
 
-    Datapoints are collected by the shape of one component; as soon as `batch_size` of a shape are there, they are a
-    batch. What is still waiting at the end of a pass waits on in the next one.
+    Datapoints are grouped by the shape of one component. A batch is yielded as soon as a group has `batch_size`
+    datapoints. Incomplete groups are kept for the next pass.
 
-    Length: `len(ds) // batch_size`, which is a guess: batches are yielded when they are full.
-    Order: that in which batches become full. Rare shapes may never come.
-    Process: stays in this one.
+    Length: `len(ds) // batch_size`, which is an estimate.
+    Order: that in which groups become complete. Datapoints of a rare shape may never be yielded.
+    Process: runs in the current process.
 
     Args:
         ds: as for BatchData.
-        batch_size: datapoints in a batch; > 0.
-        idx: the component whose shape counts: its position, or its key when datapoints are dicts.
+        batch_size: number of datapoints in a batch; >= 1.
+        idx: the component whose shape is used: its position, or its key if datapoints are dicts.
 
     Raises:
-        ValueError: `batch_size` is not positive, or larger than `ds`.
-        RuntimeError: iterated twice at once.
+        ValueError: `batch_size` is below 1, or larger than `ds`.
+        RuntimeError: there is a second iterator.
 
     Example:
         >>> BatchDataByShape(images_of_many_sizes, 8, idx=0)
-
-    tensorpack: same.
     """
 
-    def __init__(self, ds: DataFlow, batch_size: int, idx: Any) -> None:
+    def __init__(self, ds: DataFlow, batch_size: int, idx: Hashable) -> None:
         super().__init__(ds, batch_size, remainder=False)
         self.idx = idx
         self._guard = DataFlowReentrantGuard()
-        self._waiting: dict[tuple[int, ...], list[Datapoint]] = {}
+        self._waiting: dict[tuple[int, ...], dict[int, Datapoint]] = {}  # by shape, then by number
+        self._number = 0  # of the last datapoint
+        self._tape: Any = None  # a Tape, if the position is recorded
 
     def reset_state(self) -> None:
-        """Reset `ds`; nothing is waiting."""
+        """Reset `ds` and forget incomplete groups."""
         super().reset_state()
         self._waiting = {}
+        self._tape = None if self._recording is None else Tape(self.ds, self._held, 10 * self.batch_size)
+
+    def _held(self) -> Iterator[Numbered]:
+        return itertools.chain.from_iterable(group.items() for group in self._waiting.values())
+
+    def _own_state(self) -> State:
+        return self._tape.state()
+
+    def _restore_own_state(self, state: State) -> None:
+        for number, datapoint in self._tape.read_again(state).items():
+            self._waiting.setdefault(np.shape(datapoint[self.idx]), {})[number] = datapoint
+
+    def _states_of(self, children: Sequence[Recording]) -> list[State]:
+        return [self._tape.source_state()]
+
+    def _numbered(self) -> Iterator[Numbered]:
+        for datapoint in self.ds:
+            self._number += 1
+            yield self._number, datapoint
 
     def __iter__(self) -> Iterator[Datapoint]:
+        return self._iterate_from(0)
+
+    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         with self._guard:
-            for datapoint in self.ds:
+            if self._tape is not None and start == 0:
+                self._tape.leave()
+            for number, datapoint in self._numbered() if self._tape is None else self._tape:
                 shape = np.shape(datapoint[self.idx])
-                holder = self._waiting.setdefault(shape, [])
-                holder.append(datapoint)
-                if len(holder) == self.batch_size:
+                group = self._waiting.setdefault(shape, {})
+                group[number] = datapoint
+                if len(group) == self.batch_size:
                     del self._waiting[shape]
-                    yield self.aggregate_batch(holder)
+                    yield self.aggregate_batch(list(group.values()))
 
 
-def _listed(name: Any, column: Sequence[Any]) -> list[Any]:
+def _listed(name: object, column: Sequence[Any]) -> list[Any]:
     return list(column)
 
 
-def _stacked(name: Any, column: Sequence[Any]) -> np.ndarray:
-    """Stack the values of one component; `np.array` on a list is the fastest single pass NumPy has."""
+def _stacked(name: object, column: Sequence[Any]) -> np.ndarray:
+    """Stack the values of one component. `np.array` on a list is the fastest way to do it in NumPy."""
     first = column[0]
     if isinstance(first, (str, bytes)):
         return _stacked_text(name, column)
@@ -184,56 +209,56 @@ def _stacked(name: Any, column: Sequence[Any]) -> np.ndarray:
         return _stacked(name, [np.asarray(value) for value in column])
     try:
         stacked = np.array(column)
-    except (ValueError, TypeError, Warning) as error:  # shapes differ: each NumPy says it in its own way
+    except (ValueError, TypeError, Warning) as error:  # the type depends on the version of NumPy
         raise _cannot_stack(name, column) from error
     if stacked.shape != (len(column), *np.shape(first)):  # NumPy < 1.24 makes an array of objects
         raise _cannot_stack(name, column)  # pragma: no cover
     if dtype.kind in "SU" and any(np.asarray(value).dtype.kind != dtype.kind for value in column):
-        raise _cannot_stack(name, column)  # NumPy makes text of numbers
+        raise _cannot_stack(name, column)  # NumPy would convert numbers to text
     return stacked if stacked.dtype == dtype else _cast(name, column, stacked, dtype)
 
 
-def _stacked_text(name: Any, column: Sequence[Any]) -> np.ndarray:
+def _stacked_text(name: object, column: Sequence[Any]) -> np.ndarray:
     kind = str if isinstance(column[0], str) else bytes
     if not all(isinstance(value, kind) for value in column):
         raise _cannot_stack(name, column)
     return np.array(column) if kind is str else np.array(column, dtype=object)
 
 
-def _dtype_of(name: Any, first: Any) -> Any:
+def _dtype_of(name: object, first: object) -> object:
     dtype = getattr(first, "dtype", _PYTHON_TYPES.get(type(first)))
     if dtype is None:
         raise TypeError(
-            f"BatchData: component {name!r} is a {type(first).__name__}, which cannot be stacked. Make it an array in "
-            f"a MapData before BatchData, or use BatchData(..., use_list=True)."
+            f"BatchData: component {name!r} is a {type(first).__name__}, which cannot be stacked. Convert it to an array with "
+            f"MapData before BatchData, or use BatchData(..., use_list=True)."
         )
     return dtype
 
 
-def _cast(name: Any, column: Sequence[Any], stacked: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Give a batch the type of its first datapoint, if its values have room in it."""
+def _cast(name: object, column: Sequence[Any], stacked: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Convert a batch to the dtype of its first datapoint, if all values fit."""
     if stacked.dtype.kind == dtype.kind and dtype.kind not in _NUMBERS:
-        return stacked  # texts and times: the longest, the finest
+        return stacked  # NumPy has chosen the longest text or the finest unit of time
     if stacked.dtype.kind not in _NUMBERS or dtype.kind not in _NUMBERS:
         raise _cannot_stack(name, column)
     if stacked.dtype.kind == "c" and dtype.kind != "c":
         raise _cannot_stack(name, column)
-    with np.errstate(invalid="ignore"):  # NaN to int, found in the next line
+    with np.errstate(invalid="ignore"):  # NaN to int; the comparison below finds it
         cast = stacked.astype(dtype)
     if dtype.kind in "biu" and not np.array_equal(cast, stacked):
-        raise _cannot_stack(name, column, f"values do not fit the type of the first one, {dtype}: ")
+        raise _cannot_stack(name, column, f"values do not fit {dtype}, the type of the first one: ")
     return cast
 
 
-def _require_one_form(data_holder: Sequence[Datapoint], kinds: Any, wanted: Any) -> None:
+def _require_one_form(data_holder: Sequence[Datapoint], kinds: Any, expected: object) -> None:
     for datapoint in data_holder:
         if not isinstance(datapoint, kinds):
             forms = sorted({type(dp).__name__ for dp in data_holder})
-            raise ValueError(f"BatchData: datapoints of one batch have different forms: {', '.join(forms)}.")
-        if (datapoint.keys() if kinds is dict else len(datapoint)) != wanted:
+            raise ValueError(f"BatchData: datapoints of one batch have different types: {', '.join(forms)}.")
+        if (datapoint.keys() if kinds is dict else len(datapoint)) != expected:
             raise ValueError(
                 f"BatchData: datapoints of one batch have different components: the first has {_components(data_holder[0])}, "
-                f"another has {_components(datapoint)}. Every datapoint must have the same."
+                f"another has {_components(datapoint)}. All datapoints must have the same components."
             )
 
 
@@ -241,11 +266,11 @@ def _components(datapoint: Datapoint) -> str:
     return f"the keys {list(datapoint)}" if isinstance(datapoint, dict) else str(len(datapoint))
 
 
-def _cannot_stack(name: Any, column: Sequence[Any], why: str = "") -> ValueError:
+def _cannot_stack(name: object, column: Sequence[Any], why: str = "") -> ValueError:
     shapes = sorted({str(np.shape(value)) for value in column})
     types = sorted({str(getattr(value, "dtype", type(value).__name__)) for value in column})
     return ValueError(
         f"BatchData: component {name!r} cannot be stacked: {why}shapes {', '.join(shapes)}; types {', '.join(types)}. "
-        f"Make them equal in a MapData before BatchData, group them with BatchDataByShape(ds, batch_size, {name!r}), or "
+        f"Make them equal with MapData before BatchData, group them with BatchDataByShape(ds, batch_size, {name!r}), or "
         f"use BatchData(..., use_list=True)."
     )

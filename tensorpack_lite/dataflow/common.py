@@ -1,4 +1,4 @@
-"""Address: lives in batch, inspect_data, mapping, mix, repeat and shuffle."""
+"""Names of tensorpack's `dataflow.common`, defined in batch, inspect_data, mapping, mix, repeat and shuffle."""
 
 from __future__ import annotations
 

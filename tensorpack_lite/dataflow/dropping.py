@@ -1,35 +1,39 @@
 """
-Detection of functions that drop every datapoint.
+Detection of map functions that drop every datapoint.
 
 In:  the results of a function; None drops a datapoint.
-Out: an error in place of waiting forever, when the source is repeated without end.
+Out: an error, where the consumer would otherwise wait forever because the source is repeated without end.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from ..utils import logger
+from .failure import function_name
 from .repeat import RepeatedData
+
+if TYPE_CHECKING:
+    import ctypes
 
 __all__ = ["DropWatch", "SharedDropWatch"]
 
-_MIN_DROPPED = 1000  # in a row: a function that draws random numbers may drop a whole pass of a small source
+_MIN_DROPPED = 1000  # in a row, because a random function may drop a whole pass of a small source
 _WARN_DROPPED = 10_000
 
 
 class DropWatch:
     """
-    Watches a function that may drop datapoints, in the process that calls it or collects its results.
+    Counter of dropped datapoints, in the process that calls a function or collects its results.
 
     Args:
-        who: the stage, for errors.
+        who: the stage, for error messages.
         func: the function.
-        ds: the DataFlow from which the stage draws. Passes are counted by the RepeatedData below it; if there is none,
-            the watch can only warn.
+        ds: the DataFlow that the stage reads. The RepeatedData below it counts passes; without one, the watch
+            only warns.
 
     Attributes:
-        kept: set this to True for each datapoint that is not dropped.
+        kept: the caller sets it to True for each datapoint that is not dropped.
     """
 
     def __init__(self, who: str, func: Callable[..., Any], ds: object) -> None:
@@ -47,17 +51,17 @@ class DropWatch:
         self._num_dropped += 1
         if self._num_dropped == _WARN_DROPPED:
             logger.warning(
-                f"{self._who}: {_name_of(self._func)} has returned None for {_WARN_DROPPED} datapoints in a row."
+                f"{self._who}: {function_name(self._func)} has returned None for {_WARN_DROPPED} datapoints in a row."
             )
 
     def saw_whole_pass(self) -> bool:
-        """Tell whether at least one whole pass of the source, and at least 1000 datapoints, were dropped in a row."""
+        """Return whether at least a whole pass of the source, and at least 1000 datapoints, were dropped in a row."""
         if self.kept or self._num_dropped < _MIN_DROPPED:
             return False
-        return self._num_passes() >= self._begun + 2  # the pass after `_begun` has ended
+        return self._num_passes() >= self._begun + 2  # so the pass after `_begun` has ended
 
     def error(self) -> RuntimeError:
-        """Build the error."""
+        """Return the error; the caller raises it."""
         return _error(self._who, self._func, self._num_dropped)
 
     def _num_passes(self) -> int:
@@ -66,18 +70,25 @@ class DropWatch:
 
 class SharedDropWatch:
     """
-    Watches a function that several workers call, each for its share of the datapoints.
+    Counter of dropped datapoints for a function that several worker processes call.
 
     Args:
-        who: the stage, for errors.
+        who: the stage, for error messages.
         func: the function.
-        counts: shared by the processes: the number of passes that the process with the source has begun; then for each
-            worker the numbers of its results and of the datapoints that it kept. Each number has a single writer.
-        index: number of this worker, counted from 0.
-        max_behind: how many datapoints can be on their way to one worker.
+        counts: array in shared memory: the number of passes that the process with the source has begun, then for each
+            worker the number of its results and the number of datapoints that it kept. Each number has a single writer.
+        index: number of this worker, from 0.
+        max_behind: maximum number of datapoints in transit to one worker.
     """
 
-    def __init__(self, who: str, func: Callable[..., Any], counts: Any, index: int, max_behind: int) -> None:
+    def __init__(
+        self,
+        who: str,
+        func: Callable[..., Any],
+        counts: ctypes.Array[ctypes.c_longlong],
+        index: int,
+        max_behind: int,
+    ) -> None:
         self._who = who
         self._func = func
         self._counts = counts
@@ -86,14 +97,14 @@ class SharedDropWatch:
         self._kept_before = -1
         self._begun = 0
         self._dropped_before = 0
-        self._after_pass: list[int] = []  # results of each worker when a whole pass had been sent
+        self._after_pass: list[int] = []  # number of results of each worker when a whole pass had been sent
 
     def count(self, results: list[Any]) -> None:
         """
         Count results of this worker.
 
         Raises:
-            RuntimeError: all workers have dropped everything for a whole pass of the source, and 1000 datapoints.
+            RuntimeError: the workers have dropped a whole pass of the source, and at least 1000 datapoints in a row.
         """
         counts, num_kept = self._counts, sum(result is not None for result in results)
         counts[self._mine] += len(results)
@@ -114,8 +125,8 @@ class SharedDropWatch:
             raise _error(self._who, self._func, num_dropped)
 
 
-def _endless_part(ds: Any) -> RepeatedData | None:
-    """Find the RepeatedData without end from which a DataFlow draws, below any number of stages."""
+def _endless_part(ds: object) -> RepeatedData | None:
+    """Return the endless RepeatedData at or below a DataFlow, or None."""
     while ds is not None:
         repeated = ds if isinstance(ds, RepeatedData) else getattr(ds, "repeated", None)
         if isinstance(repeated, RepeatedData) and repeated.num == -1:
@@ -124,12 +135,8 @@ def _endless_part(ds: Any) -> RepeatedData | None:
     return None
 
 
-def _name_of(func: Callable[..., Any]) -> str:
-    return str(getattr(func, "__qualname__", type(func).__name__))
-
-
 def _error(who: str, func: Callable[..., Any], num_dropped: int) -> RuntimeError:
     return RuntimeError(
-        f"{who}: {_name_of(func)} returned None for a whole pass of the data ({num_dropped} datapoints in a row), which "
-        f"drops every datapoint, so this stage would wait forever. Return the datapoint; does a `return` lack its value?"
+        f"{who}: {function_name(func)} returned None for a whole pass of the data ({num_dropped} datapoints in a row). "
+        f"None drops a datapoint, so this stage would wait forever. Return the datapoint; is a return statement missing?"
     )

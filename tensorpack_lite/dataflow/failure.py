@@ -1,31 +1,33 @@
 """
-How an error of a worker reaches the consumer: with the name of the stage, as the type it had, with its cause.
+Conversion of a worker's error for the consumer: the same type, with the name of the stage and the original as cause.
 
 In:  an exception that was caught in a worker.
-Out: the exception that the consumer raises from it.
+Out: the exception that the consumer raises.
 """
 
 from __future__ import annotations
 
+from typing import Any, Callable
+
 from ..utils.errors import rebuild_error
 from .base import DataFlowTerminated
 
-__all__ = ["error_text", "stage_error"]
+__all__ = ["error_text", "function_name", "stage_error"]
 
 
 def stage_error(error: BaseException, where: str) -> BaseException:
     """
-    Say in which stage an error of a worker happened; the consumer raises the result.
+    Return the exception that the consumer raises for an error of a worker. It names the stage and the worker.
 
     Args:
-        error: what was raised in a worker.
+        error: the exception that was raised in a worker.
         where: the stage and the worker, e.g. "MultiThreadMapData: map_func failed in worker 1 of 2 (pid 4711)".
 
     Returns:
-        An error whose text begins with `where`, and whose cause is `error` with its traceback. It has the type of `error`
-        if that can be made from a text. Otherwise, and for what would end a loop or the interpreter instead of being
-        noticed (StopIteration, SystemExit), it is a RuntimeError that names the type. DataFlowTerminated is no error, and
-        comes back as it is.
+        An exception whose message starts with `where`, and whose cause is `error` with its traceback. It has
+        the type of `error` if that type can be constructed from a message. Otherwise it is a RuntimeError
+        that names the type, also for exceptions that would silently end a loop or the interpreter
+        (StopIteration, SystemExit). DataFlowTerminated marks the end of the data and is returned unchanged.
     """
     if isinstance(error, DataFlowTerminated):
         return error
@@ -36,30 +38,35 @@ def stage_error(error: BaseException, where: str) -> BaseException:
 
 def error_text(error: BaseException) -> str:
     """
-    Give the text of an error, also if its class is broken.
+    Return the message of an exception, even if its `__str__` raises.
 
     Args:
-        error: anything that was raised.
+        error: any exception.
     """
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 (the user's `__str__` may fail as well, and must not hide the error)
+    except Exception:  # noqa: BLE001 (a broken `__str__` must not hide the error)
         return "(its text cannot be shown)"
 
 
+def function_name(func: Callable[..., Any]) -> str:
+    """Return the name of a function, or of the class of a callable object, for messages."""
+    return str(getattr(func, "__name__", type(func).__name__))
+
+
 def _rebuild(error: BaseException, where: str) -> BaseException | None:
-    """An error of the same type; None if there should or can be none."""
+    """Return an error of the same type, or None if that is impossible or would be misleading."""
     if not isinstance(error, Exception) or isinstance(error, (StopIteration, StopAsyncIteration)):
         return None
     try:
         named = _rebuild_os_error(error, where) or rebuild_error(error, where)
-    except Exception:  # noqa: BLE001 (a constructor of the user's own, which does not take texts)
+    except Exception:  # noqa: BLE001 (the constructor of a user's class may not accept a message)
         return None
-    return named if where in error_text(named) else None  # not for a class that shows a text of its own
+    return named if where in error_text(named) else None  # a class may ignore the message that it is given
 
 
 def _rebuild_os_error(error: Exception, where: str) -> OSError | None:
-    """An error of the operating system has a number, by which scripts tell it apart, and the name of a file."""
+    """Return an OSError with the same errno and file name, which scripts may read."""
     if not isinstance(error, OSError) or len(error.args) != 2 or not isinstance(error.strerror, str):
         return None
     names = [] if error.filename is None else [error.filename]

@@ -1,15 +1,15 @@
 """
-Looking at a pipeline: how fast it is, and what its datapoints are made of.
+DataFlows that measure the speed of a pipeline or log its datapoints.
 
 In:  datapoints of any DataFlow.
-Out: the same datapoints; what was seen goes to the logger.
+Out: the same datapoints; the findings are logged.
 """
 
 from __future__ import annotations
 
 import itertools
 import time
-from typing import Any, Iterator
+from typing import Any, Iterator, Sequence
 
 import numpy as np
 
@@ -24,21 +24,19 @@ _MAX_TEXT = 40  # characters of a str or bytes component that are shown
 
 class TestDataSpeed(ProxyDataFlow):
     """
-    Measure how many datapoints a second a DataFlow delivers, with nobody behind it.
+    Measure how many datapoints per second a DataFlow yields without a consumer.
 
     Length: that of `ds`.
     Order: that of `ds`.
-    Process: stays in this one.
+    Process: runs in the current process.
 
     Args:
         ds: the DataFlow to measure.
-        size: datapoints to take; fewer when `ds` ends before.
-        warmup: datapoints to take before that, not measured: until workers have started and buffers are filled.
+        size: number of datapoints to take; fewer if `ds` ends earlier.
+        warmup: number of datapoints to take before the measurement, while workers start and buffers fill.
 
     Example:
         >>> TestDataSpeed(df, size=1000).start()
-
-    tensorpack: same; there a `reset_state` after `start` resets `ds` a second time, and `start` returns nothing.
     """
 
     __test__ = False  # the name looks like a test case to pytest
@@ -61,10 +59,10 @@ class TestDataSpeed(ProxyDataFlow):
 
     def start(self) -> float:
         """
-        Run the measurement; resets `ds` if that was not done.
+        Run the measurement. Resets `ds` if `reset_state` was not called.
 
         Returns:
-            Datapoints per second; 0 if there were none.
+            Datapoints per second; 0 if `ds` is empty.
         """
         self.reset_state()
         source = iter(self.ds)
@@ -86,26 +84,24 @@ class TestDataSpeed(ProxyDataFlow):
 
 class PrintData(ProxyDataFlow):
     """
-    Log what the first datapoints are made of: types, shapes, ranges.
+    Log the types, shapes and ranges of the first datapoints.
 
     Length: that of `ds`.
     Order: that of `ds`.
-    Process: stays in this one; in a worker process, that one's logger is used.
+    Process: runs in the current process. In a worker process, the logger of the worker is used.
 
     Args:
         ds: the DataFlow to look at.
-        num: how many datapoints to show, counted from `reset_state` on and not anew in each pass.
-        name: what to call the DataFlow. Default: the class of `ds`.
-        max_depth: how deep to go into lists and dicts inside a component.
-        max_list: how many elements of such a list to show.
+        num: number of datapoints to log after `reset_state`, over all passes.
+        name: name of the DataFlow in the log. Default: the class of `ds`.
+        max_depth: how many levels of nested lists and dicts to describe.
+        max_list: how many elements of such a list or dict to describe.
 
     Example:
         >>> PrintData(BatchData(Mnist("train"), 32))
         PrintData: datapoint 1 of BatchData, with 2 components:
            0: ndarray float32 of shape (32, 28, 28), in [0, 1]
            1: ndarray uint8 of shape (32,), in [0, 9]
-
-    tensorpack: same; there the text goes to stdout past the logger, and empty arrays fail.
     """
 
     def __init__(
@@ -119,11 +115,14 @@ class PrintData(ProxyDataFlow):
         self._shown = 0
 
     def reset_state(self) -> None:
-        """Reset `ds`; none has been shown."""
+        """Reset `ds` and the count of logged datapoints."""
         super().reset_state()
         self._shown = 0
 
     def __iter__(self) -> Iterator[Datapoint]:
+        return self._iterate_from(0)
+
+    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         source = iter(self.ds)
         for datapoint in itertools.islice(source, max(0, self.num - self._shown)):
             self._shown += 1
@@ -134,14 +133,14 @@ class PrintData(ProxyDataFlow):
     def _describe(self, datapoint: Datapoint) -> str:
         head = f"PrintData: datapoint {self._shown} of {self.name}, "
         if not isinstance(datapoint, (list, tuple, dict)):
-            return f"{head}which is no list and no dict:\n" + "\n".join(self._lines("", datapoint, 1))
+            return f"{head}which is not a list or a dict:\n" + "\n".join(self._lines("", datapoint, 1))
         lines = [f"{head}with {len(datapoint)} components:"]
         for key, component in _entries(datapoint):
             lines += self._lines(f"{key!r}: ", component, 1)
         return "\n".join(lines)
 
-    def _lines(self, label: str, component: Any, depth: int) -> list[str]:
-        """Describe a component in one line, and its elements in more lines below it."""
+    def _lines(self, label: str, component: object, depth: int) -> list[str]:
+        """Return one line for a component, and lines for its elements below it."""
         lines = ["   " * depth + label + _summary(component)]
         if not isinstance(component, (list, tuple, dict)) or depth >= self.max_depth:
             return lines
@@ -153,11 +152,11 @@ class PrintData(ProxyDataFlow):
         return lines
 
 
-def _entries(container: Any) -> Iterator[tuple[Any, Any]]:
+def _entries(container: Sequence[Any] | dict[Any, Any]) -> Iterator[tuple[object, object]]:
     return iter(container.items()) if isinstance(container, dict) else enumerate(container)
 
 
-def _summary(component: Any) -> str:
+def _summary(component: object) -> str:
     kind = type(component).__name__
     if isinstance(component, np.ndarray):
         return f"{kind} {component.dtype} of shape {component.shape}{_range(component)}"

@@ -1,35 +1,34 @@
 """
-A function applied to datapoints by processes, which also put the results into batches.
+Worker processes that map datapoints and put the results into batches.
 
-In:  datapoints of any DataFlow, which runs in a process of its own.
+In:  datapoints of any DataFlow, which runs in a separate process.
 Out: batches.
 """
 
 from __future__ import annotations
 
 import multiprocessing
-from collections import deque
-from typing import Any, Callable, Iterator
+from typing import TYPE_CHECKING, Any, Callable, Hashable, Iterable, Iterator
 
 import numpy as np
 
-from ..utils.errors import type_error
-from .base import (
-    DataFlow,
-    DataFlowReentrantGuard,
-    Datapoint,
-    InfiniteLengthError,
-    NotResetError,
-    ProxyDataFlow,
-)
+from ..utils.checks import check_at_least, check_callable
+from ..utils.old_names import old_arguments
+from .base import DataFlow, DataFlowReentrantGuard, Datapoint, InfiniteLengthError
 from .batch import BatchData
 from .dropping import SharedDropWatch
+from .failure import function_name
 from .map_process import map_arriving
 from .process.channel import MAX_SLOTS
 from .process.codec import Stack
-from .process.group import Settings, WorkerGroup
-from .process.worker import CHUNK_LENGTH, Task
+from .process.group import WorkerGroup
+from .process.worker import CHUNK_LENGTH, Settings, Task
 from .repeat import RepeatedData
+from .workers import DataFromWorkers
+
+if TYPE_CHECKING:
+    import ctypes
+    from multiprocessing.connection import Connection
 
 __all__ = ["MultiProcessMapAndBatchData", "MultiProcessMapAndBatchDataZMQ"]
 
@@ -37,37 +36,39 @@ _LARGE_BYTES = 1024
 _DISPATCHER_SLOTS = 2  # chunks that wait in the channel of a worker
 
 
-class MultiProcessMapAndBatchDataZMQ(ProxyDataFlow):
+class MultiProcessMapAndBatchDataZMQ(DataFromWorkers):
     """
-    Apply a function to each datapoint, and batch the results, both in processes.
+    Apply a function to each datapoint and batch the results, both in worker processes.
 
-    As `BatchData(MultiProcessMapData(ds, num_proc, map_func), batch_size)` without end, but only whole batches come to
-    this process, which so has next to nothing to do.
+    Equivalent to `BatchData(MultiProcessMapData(ds, num_proc, map_func), batch_size)` without end, but the current
+    process receives complete batches and therefore has little work.
 
-    Length: none; it never ends.
-    Order: one process: that of `RepeatedData(ds, -1)`. Several: arbitrary, and a batch may hold datapoints of two passes.
-    Process: `ds` is reset and runs in a process of its own, `map_func` and the batching in `num_proc` others; all are
-        started by `reset_state`, and end with this object and with this process, however it ends.
+    Length: infinite.
+    Order: that of `RepeatedData(ds, -1)` with one process. With several processes the order is arbitrary, and a batch
+        may contain datapoints of two passes.
+    Process: `ds` is reset and runs in one process; `map_func` and the batching run in `num_proc` others. `reset_state`
+        starts all of them. They end when this object is deleted and when the current process ends, even if it
+        is killed.
 
     Args:
         ds: the DataFlow. It is repeated without end.
-        num_proc: how many processes map; >= 1.
+        num_proc: number of processes that map; >= 1.
         map_func: takes a datapoint and returns the new one, or None to drop it. With the start methods spawn and
-            forkserver both `ds` and it must be picklable.
+            forkserver both `ds` and `map_func` must be picklable.
         batch_size: datapoints in a batch; see BatchData for how they are stacked.
-        buffer_size: about how many datapoints are under way, more than `batch_size`. Default: ten batches.
+        buffer_size: approximate number of datapoints in flight, more than `batch_size`. Default: `10 * batch_size`.
 
     Raises:
-        TypeError: `ds` is no DataFlow, or `map_func` cannot be called.
+        TypeError: `ds` is not a DataFlow, or `map_func` is not callable.
         ValueError: a number is below 1, or `buffer_size` is not above `batch_size`.
-        RuntimeError: `reset_state` was called twice; iterated twice at once, or before `reset_state`.
-        RuntimeError: (while iterating) `map_func` dropped every datapoint of a whole pass of `ds`, and at least 1000.
-        BaseException: (while iterating) what `ds`, `map_func` or the batching raised in a worker: the same type, with the
-            worker's traceback as its cause; WorkerDied (a RuntimeError) when a process was killed or crashed.
-
-    tensorpack: same; there the default `buffer_size` fails, and the death of a worker hangs the consumer.
+        RuntimeError: `reset_state` was called twice or not at all, or there is a second iterator.
+        RuntimeError: (while iterating) `map_func` dropped a whole pass of `ds`, and at least 1000 datapoints in a row.
+        BaseException: (while iterating) `ds`, `map_func` or the batching raised it in a worker. It has the
+            same type, and the worker's traceback is its cause. WorkerDied (a RuntimeError) means that a
+            worker was killed or crashed.
     """
 
+    @old_arguments(nr_proc="num_proc")
     def __init__(
         self,
         ds: DataFlow,
@@ -76,85 +77,61 @@ class MultiProcessMapAndBatchDataZMQ(ProxyDataFlow):
         batch_size: int,
         buffer_size: int | None = None,
     ) -> None:
-        super().__init__(ds)
+        super().__init__(ds, num_proc)
         who = type(self).__name__
         buffer_size = 10 * batch_size if buffer_size is None else buffer_size
-        if not callable(map_func):
-            raise type_error(f"{who}: map_func", "a function", map_func)
-        if num_proc < 1 or batch_size < 1:
-            raise ValueError(
-                f"{who}: num_proc and batch_size must be at least 1, got {num_proc} and {batch_size}."
-            )
+        self.map_func = check_callable(f"{who}: map_func", map_func)
+        check_at_least(f"{who}: batch_size", batch_size, 1)
         if buffer_size <= batch_size:
             raise ValueError(
-                f"{who}: buffer_size must be above batch_size ({batch_size}), got {buffer_size}."
+                f"{who}: buffer_size is too small (expected more than batch_size {batch_size}, got {buffer_size})."
             )
-        self.num_proc = num_proc
-        self.map_func = map_func
         self.batch_size = batch_size
         self.buffer_size = buffer_size
         self._guard = DataFlowReentrantGuard()
-        self._group: WorkerGroup | None = None
-        self._received: deque[Datapoint] = deque()
 
     def __len__(self) -> int:
         raise InfiniteLengthError(f"{type(self).__name__}: has no length; it never ends.")
 
-    def reset_state(self) -> None:
-        """
-        Start the processes.
+    def __iter__(self) -> Iterator[Datapoint]:
+        return self._iterate_from(0)
 
-        Raises:
-            RuntimeError: called a second time.
-            pickle.PicklingError: the start method is not fork, and `ds` or `map_func` cannot be pickled.
-        """
+    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+        with self._guard:
+            yield from self._stream()
+
+    def _resume_level(self) -> tuple[str, str]:
+        return "none", "its workers batch what they receive first; use BatchData(MultiProcessMapData(...))"
+
+    def _start_workers(self) -> WorkerGroup:
         who = type(self).__name__
-        if self._group is not None:
-            raise RuntimeError(f"{who}: reset_state() was called twice; its workers run already.")
         pipes = [multiprocessing.Pipe() for _ in range(self.num_proc)]
         counts = multiprocessing.RawArray("q", 1 + 2 * self.num_proc)  # see SharedDropWatch
         settings = self._settings()
-        # a message that the dispatcher gathers, those in the channel, and the one that the worker maps
+        # a message that the dispatcher collects, those in the channel, and the one that the worker maps
         max_behind = (_DISPATCHER_SLOTS + 3) * settings[0].chunk_length
-        name = getattr(self.map_func, "__name__", type(self.map_func).__name__)
-        dispatcher = Task(
-            f"in the DataFlow {type(self.ds).__name__}",
-            _dispatch,
-            (self.ds, counts),
-            targets=[writing for _, writing in pipes],
-        )
-        mappers = [
+        tasks = [
             Task(
-                f"in map_func {name} or in batching",
-                _map_and_batch,
-                (
-                    SharedDropWatch(who, self.map_func, counts, index, max_behind),
-                    self.map_func,
-                    reading,
-                    who,
-                    self.batch_size,
-                ),
-                sources=[reading],
+                f"in the DataFlow {type(self.ds).__name__}",
+                _dispatch,
+                (self.ds, counts),
+                targets=[writing for _, writing in pipes],
             )
-            for index, (reading, _) in enumerate(pipes)
         ]
-        self._group = WorkerGroup(who, [dispatcher, *mappers], settings)
-
-    def __iter__(self) -> Iterator[Datapoint]:
-        with self._guard:
-            if self._group is None:
-                raise NotResetError(
-                    f"{type(self).__name__}: its workers are not started. Call reset_state() once, in the process that "
-                    f"iterates, before the first iteration."
+        for index, (reading, _) in enumerate(pipes):
+            drops = SharedDropWatch(who, self.map_func, counts, index, max_behind)
+            tasks.append(
+                Task(
+                    f"in map_func {function_name(self.map_func)} or in batching",
+                    _map_and_batch,
+                    (drops, self.map_func, reading, who, self.batch_size),
+                    sources=[reading],
                 )
-            while True:
-                for _, batches in self._group.receive():
-                    self._received.extend(batches)
-                while self._received:
-                    yield self._received.popleft()
+            )
+        return WorkerGroup(who, tasks, settings)
 
     def _settings(self) -> list[Settings]:
-        """Divide the buffer: a part waits in the dispatcher and in the channels, the rest as batches."""
+        """Divide the buffer: one part waits in the dispatcher and in the channels, the rest as batches."""
         per_worker = self.buffer_size // self.num_proc
         chunk_length = max(1, min(CHUNK_LENGTH, per_worker // (2 * _DISPATCHER_SLOTS)))
         num_batches = per_worker // self.batch_size
@@ -166,7 +143,7 @@ class MultiProcessMapAndBatchDataZMQ(ProxyDataFlow):
 MultiProcessMapAndBatchData = MultiProcessMapAndBatchDataZMQ
 
 
-def _dispatch(ds: DataFlow, counts: Any) -> Iterator[list[Datapoint]]:
+def _dispatch(ds: DataFlow, counts: ctypes.Array[ctypes.c_longlong]) -> Iterator[list[Datapoint]]:
     """Repeat `ds` without end, and count its passes; runs in a worker."""
     ds.reset_state()
     repeated = RepeatedData(ds, -1)
@@ -176,9 +153,9 @@ def _dispatch(ds: DataFlow, counts: Any) -> Iterator[list[Datapoint]]:
 
 
 def _map_and_batch(
-    drops: SharedDropWatch, map_func: Callable[[Any], Any], connection: Any, who: str, batch_size: int
+    drops: SharedDropWatch, map_func: Callable[[Any], Any], connection: Connection, who: str, batch_size: int
 ) -> Iterator[list[Datapoint]]:
-    """Map and batch what arrives; runs in a worker."""
+    """Map and batch the datapoints that arrive; runs in a worker."""
     holder = []
     for results in map_arriving(map_func, connection, who):
         drops.count(results)
@@ -191,11 +168,11 @@ def _map_and_batch(
 
 
 def _batch_to_send(holder: list[Datapoint]) -> Datapoint:
-    """Make a batch, except that large arrays are stacked where they are sent to, and not here."""
+    """Return a batch in which large arrays are not stacked yet: the channel stacks them in shared memory."""
     large = [key for key, column in _columns(holder) if _are_large_and_alike(column)]
     if not large:
         return BatchData.aggregate_batch(holder)
-    rest = []
+    rest: list[Datapoint] = []
     for datapoint in holder:
         rest.append(dict(datapoint) if isinstance(datapoint, dict) else list(datapoint))
         for key in large:
@@ -206,8 +183,8 @@ def _batch_to_send(holder: list[Datapoint]) -> Datapoint:
     return batch
 
 
-def _columns(holder: list[Datapoint]) -> Any:
-    """Yield (key, values) for each component; what does not fit together is found by BatchData, which says it well."""
+def _columns(holder: list[Datapoint]) -> Iterable[tuple[Hashable, list[Any]]]:
+    """Return (key, values) of each component, or nothing if the datapoints differ; then BatchData raises the error."""
     try:
         columns = BatchData.aggregate_batch(holder, use_list=True)
     except ValueError:

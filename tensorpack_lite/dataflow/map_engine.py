@@ -1,17 +1,19 @@
 """
-What a function applied by many workers has in common, be they threads or processes: order, passes, what is in flight.
+Base class for maps with worker threads or processes: order, passes, and the number of datapoints in flight.
 
 In:  datapoints of any DataFlow, pulled in the process that iterates.
-Out: what the function made of them, in the order in which it got ready.
+Out: results of the function, in the order in which they become ready.
 
 ::
 
-    ds  --pull-->  submit  [ at most buffer_size datapoints are in here ]  collect  -->  consumer
+    ds  --pull-->  submit  [ at most buffer_size datapoints in flight ]  collect  -->  consumer
                       `------------  pool of workers, map_func  ------------'
 
-Here is the left and the right side, the same for all; the pool in the middle comes from a subclass (`WorkerPool`).
-Between two calls of `next` exactly `buffer_size` datapoints are between `submit` and `collect`, and a call pulls one
-and gives one back. That alone bounds the memory and decides how far `ds` runs ahead; pools need no bound of their own.
+`ParallelMapData` implements both ends. A subclass supplies the pool in the middle, a `WorkerPool`. Between two calls of
+`next` exactly `buffer_size` datapoints are between `submit` and `collect`; each call pulls one datapoint and
+returns one result. This bounds the memory and decides how far `ds` runs ahead, so a pool needs no limit.
+
+If the position is recorded, the pool is an `ExactPool`, and `submit` takes numbered datapoints.
 """
 
 from __future__ import annotations
@@ -20,12 +22,13 @@ import itertools
 import os
 import weakref
 from abc import ABC, abstractmethod
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Sequence
 
 from ..utils import logger
-from ..utils.errors import type_error
-from .base import DataFlow, DataFlowReentrantGuard, Datapoint, NotResetError, ProxyDataFlow, require_process
+from ..utils.checks import check_at_least, check_callable
+from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow, length_or_none, require_workers
 from .dropping import DropWatch
+from .recording import Recording, State, separate_pipelines
 from .repeat import RepeatedData
 
 __all__ = ["ParallelMapData", "WorkerPool"]
@@ -33,81 +36,80 @@ __all__ = ["ParallelMapData", "WorkerPool"]
 
 class WorkerPool(ABC):
     """
-    Workers that apply a function to datapoints; used from one thread at a time.
+    Workers that apply a function to datapoints. A pool is used from one thread at a time.
 
-    A pool holds no reference to the ParallelMapData that uses it: it is stopped when that one is dropped.
+    A pool must not refer to its ParallelMapData, because deleting the ParallelMapData stops the pool.
     """
 
     @abstractmethod
     def submit(self, datapoint: Datapoint) -> None:
         """
-        Take a datapoint to be mapped. Does not wait for workers, and may gather several before it hands them on.
+        Accept a datapoint to be mapped. Does not wait for workers, and may collect several datapoints into a chunk.
 
         Args:
-            datapoint: must not be changed, nor used after this returns unless it is copied.
+            datapoint: must be copied before it is changed or used after this method has returned.
         """
 
     @abstractmethod
-    def collect(self) -> Any:
+    def collect(self) -> Datapoint | None:
         """
-        Wait for the next result: of any datapoint that was submitted and not collected yet, of which there is one.
+        Wait for the next result, of any datapoint in flight. The caller ensures that there is one.
 
-        What `submit` still holds back is handed on before this waits. With one worker results come in the order of
-        their datapoints.
+        Datapoints that `submit` still holds are sent first. With one worker, results have the order of their
+        datapoints.
 
         Returns:
-            What the function returned; None is a result like any other.
+            The return value of the function, which may be None.
 
         Raises:
-            Exception: the function raised. This counts as the result of one datapoint, and the pool goes on. It need
-                not wait for its turn: an error should overtake results that are ready.
-            RuntimeError: a worker died. From then on every call raises it.
+            Exception: the function raised it. This counts as the result of one datapoint, and the pool remains usable.
+                An error may overtake results that are ready.
+            RuntimeError: a worker died. All later calls raise it as well.
         """
 
     @abstractmethod
     def stop(self) -> None:
         """
-        End all workers and wait until they are gone; what is in flight is lost. Idempotent, and safe from any thread.
+        Stop all workers and wait for them; datapoints in flight are lost. Idempotent and thread-safe.
 
-        Called before the workers are started anew, when the DataFlow is dropped, and at the exit of the interpreter.
+        Called before a second `reset_state` starts new workers, when the DataFlow is deleted, and at interpreter exit.
         """
 
 
 class ParallelMapData(ProxyDataFlow):
     """
-    Base of the maps with workers.
+    Base class for maps with several workers.
 
-    A subclass defines `_start_pool`, and the class attribute `num_argument` if its workers have another name.
+    A subclass defines `_start_pool`, and the class attribute `num_argument` with its name for the number of workers.
 
-    Not strict: `ds` is repeated without end, and one pass never ends. The results are those of
-    `RepeatedData(MapData(ds, map_func), -1)` in another order; how far a datapoint moves is about `buffer_size`. None
-    drops a datapoint. All passes are cuts of one stream: a new iteration goes on where the last one stopped.
+    Not strict: `ds` is repeated without end, and a pass never ends. The results are those of
+    `RepeatedData(MapData(ds, map_func), -1)`, but a datapoint may move by about `buffer_size` places. None drops a
+    datapoint. All passes read one stream: a new iteration continues where the last one stopped.
 
-    Strict: each complete pass yields exactly what `MapData(ds, map_func)` would, in another order. At its end the
-    buffer is drained, and filled with the beginning of the next pass just before the last datapoint is yielded. A pass
-    that is left early is forgotten: the next one begins at the beginning of `ds`, after what was in flight is thrown
-    away.
+    Strict: each complete pass yields exactly the results of `MapData(ds, map_func)`, in another order. Just before the
+    last one is yielded, the drained buffer is filled with the beginning of the next pass. If a pass is left early, the
+    datapoints in flight are discarded and the next pass starts at the beginning of `ds`.
 
     Length: that of `ds`.
-    Order: that of `ds` with one worker, arbitrary with several.
-    Process: `ds` runs in this process, `map_func` in the workers.
+    Order: that of `ds` with one worker, arbitrary with several; always that of `ds` if the position is recorded.
+    Process: `ds` runs in the current process, `map_func` in the workers.
 
     Args:
         ds: the DataFlow whose datapoints are mapped.
-        num: of workers; >= 1.
+        num: number of workers; >= 1.
         map_func: takes a datapoint and returns the new one, or None to drop it (not when strict).
-        buffer_size: datapoints in flight; >= 1. When strict it is cut to the length of `ds`.
+        buffer_size: number of datapoints in flight; >= 1. When strict, at most the length of `ds` is used.
         strict: see above.
 
     Raises:
-        TypeError: `ds` is no DataFlow, `num` is missing or `map_func` cannot be called.
-        ValueError: a number is below 1; when strict, and iterating, `map_func` returned None.
-        RuntimeError: iterated twice at once, or before `reset_state`; when strict, a pass of `ds` was shorter than
-            the buffer, or than its length; when not strict, a pass of `ds` was empty, or `map_func` dropped all of it
-            (and at least 1000 datapoints in a row).
+        TypeError: `ds` is not a DataFlow, `num` is missing or `map_func` is not callable.
+        ValueError: a number is below 1; (while iterating, strict) `map_func` returned None.
+        RuntimeError: iterated before `reset_state`, or by two iterators at once; (strict) a pass of `ds` was
+            shorter than the buffer or than its length; (not strict) a pass of `ds` was empty, or `map_func`
+            dropped all of it, and at least 1000 datapoints in a row.
     """
 
-    num_argument = "num_worker"  # how the argument is called by users of the subclass
+    num_argument = "num_worker"  # name of the argument in the subclass, for error messages
 
     def __init__(
         self,
@@ -119,90 +121,101 @@ class ParallelMapData(ProxyDataFlow):
     ) -> None:
         super().__init__(ds)
         who = type(self).__name__
-        if num is None:
-            raise type_error(f"{who}: {self.num_argument}", "a number of workers", num)
-        if not callable(map_func):
-            raise type_error(f"{who}: map_func", "a function", map_func)
-        if num < 1 or buffer_size < 1:
-            raise ValueError(
-                f"{who}: {self.num_argument} and buffer_size must be at least 1, got {num} and {buffer_size}."
-            )
-        self.map_func = map_func
-        self.num_worker = int(num)
-        self.buffer_size = int(buffer_size)
+        self.map_func: Any = check_callable(f"{who}: map_func", map_func)
+        num_worker: Any = check_at_least(f"{who}: {self.num_argument}", num, 1)  # None is a TypeError
+        self.num_worker = int(num_worker)
+        self.buffer_size = int(check_at_least(f"{who}: buffer_size", buffer_size, 1))
         self.strict = bool(strict)
         self._guard = DataFlowReentrantGuard()
-        self._pool: Any = None  # a WorkerPool after reset_state, with workers of the process `_owner`
-        self._owner = 0
-        self._stop_pool: Any = None  # stops it, once
+        self._pool: Any = None  # a WorkerPool, after reset_state
+        self._owner: int | None = None  # pid of the process that started the pool
+        self._stop_pool: Any = None  # finalizer that stops the pool
         self.repeated: RepeatedData | None = None  # after reset_state, if not strict
-        self._drops: Any = None  # a DropWatch after reset_state
-        # what is pulled from: all passes, or when strict the current one
+        self._drops: Any = None  # a DropWatch, after reset_state
+        # iterator over all passes, or when strict over the current pass
         self._source: Iterator[Datapoint] = iter(())
         self._in_flight = 0  # submitted and not collected
-        self._at_start = False  # strict: the buffer holds the beginning of a pass, and nothing else
+        self._at_start = False  # strict: the buffer holds only the beginning of a pass
 
     @abstractmethod
     def _start_pool(self) -> WorkerPool:
-        """Start the workers. The pool must not refer to `self`."""
+        """Start the workers. The pool must not refer to `self`; see WorkerPool."""
 
     def reset_state(self) -> None:
         """
         Start the workers and reset `ds`. Workers of an earlier call are stopped first.
 
-        The buffer is filled by the first iteration, so this does not wait for datapoints of `ds`.
+        The first iteration fills the buffer, so this method does not wait for datapoints of `ds`.
         """
         self._close()
+        with separate_pipelines():  # workers may be forks of this process
+            self._pool = self._start_pool()
         self._owner = os.getpid()
-        self._pool = self._start_pool()
         self._stop_pool = weakref.finalize(self, self._pool.stop)
         try:
             super().reset_state()
-        except BaseException:  # whatever it is, no workers stay behind it
+        except BaseException:  # also after Ctrl-C no workers may keep running
             self._close()
             raise
         self._source = iter(())
         self._in_flight = 0
         self._at_start = False
-        self.repeated = None if self.strict else RepeatedData(self.ds, -1)
+        self.repeated = None if self.strict else RepeatedData(self._datapoints(), -1)
         self._drops = DropWatch(type(self).__name__, self.map_func, self.repeated)
 
+    def _datapoints(self) -> DataFlow:
+        """Return what the pool maps: the datapoints of `ds`, numbered if the position is recorded."""
+        return self.ds if self._recording is None else self._pool.tape
+
+    def _own_state(self) -> State:
+        return {"pool": self._pool.state(), "at_start": self._at_start}
+
+    def _restore_own_state(self, state: State) -> None:
+        try:
+            self._in_flight = self._pool.restore(state["pool"])
+        except BaseException:  # also after Ctrl-C no workers may keep running
+            self._close()
+            raise
+        self._at_start = state["at_start"]
+        # the rest of the open pass may be empty
+        self._source = self._pool.tape.rest() if self.repeated is None else self.repeated._iterate_from(1)
+
+    def _states_of(self, children: Sequence[Recording]) -> list[State]:
+        return [self._pool.tape.source_state()]
+
+    def _leave(self, children: Sequence[Recording]) -> None:
+        """Keep what is in flight."""
+
     def __iter__(self) -> Iterator[Datapoint]:
+        return self._iterate_from(0)
+
+    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         with self._guard:
-            if self._pool is None:
-                raise NotResetError(
-                    f"{type(self).__name__}: has no workers, because reset_state() was not called. Call it once, in "
-                    f"the process that iterates, before the first iteration."
-                )
-            require_process(self, self._owner)
-            yield from self._one_pass() if self.strict else self._without_end()
+            require_workers(self, self._owner)
+            yield from self._one_pass(start) if self.strict else self._without_end()
 
     def _close(self) -> None:
         """Stop the workers, if there are any."""
         if self._stop_pool is not None:
             self._stop_pool()
-        self._pool = self._stop_pool = None
+        self._pool = self._stop_pool = self._owner = None
 
     def _begin(self) -> None:
-        """Fill the buffer from the beginning of `ds`, when nothing is in flight; strict."""
-        self._source = iter(self.ds)
-        window = self._window()
+        """Fill the empty buffer from the beginning of `ds`; strict mode only."""
+        if self._recording is not None:
+            self._pool.tape.leave()
+        self._source = iter(self._datapoints())
+        length = length_or_none(self.ds)
+        window = self.buffer_size if length is None else min(self.buffer_size, length)
         for datapoint in itertools.islice(self._source, window):
             self._pool.submit(datapoint)
             self._in_flight += 1
         if self._in_flight < window:
             raise RuntimeError(
                 f"{type(self).__name__}: a pass of {type(self.ds).__name__} had {self._in_flight} datapoints, fewer than "
-                f"the {window} that strict mode keeps in flight. Make buffer_size smaller, or let len(ds) tell the truth."
+                f"the {window} that strict mode keeps in flight. Decrease buffer_size, or correct len(ds)."
             )
         self._at_start = True
-
-    def _window(self) -> int:
-        """Return how many datapoints to keep in flight: a strict pass cannot have more of them than it is long."""
-        try:
-            return min(self.buffer_size, len(self.ds))
-        except NotImplementedError:
-            return self.buffer_size
 
     def _without_end(self) -> Iterator[Datapoint]:
         submit, receive = self._pool.submit, self._receive
@@ -219,13 +232,12 @@ class ParallelMapData(ProxyDataFlow):
                         self._drops.drop()
                         if self._drops.saw_whole_pass():
                             yield from self._look_for_a_datapoint()
+            # reached at the first iteration, and after an error of `ds` ended the source
             assert self.repeated is not None, "bug: reset_state() was not called, or this is strict"
-            self._source = iter(
-                self.repeated
-            )  # at the beginning, or after an error ended an earlier iteration
+            self._source = iter(self.repeated)
 
     def _look_for_a_datapoint(self) -> Iterator[Datapoint]:
-        """Receive all that is in flight: it may hold a datapoint of the pass that seems to have none."""
+        """Receive everything in flight, which may include a datapoint of the pass that seems to have none."""
         while self._drops.saw_whole_pass():
             if self._in_flight == 0:
                 raise self._drops.error()
@@ -236,8 +248,10 @@ class ParallelMapData(ProxyDataFlow):
                 self._drops.kept = True
                 yield result
 
-    def _one_pass(self) -> Iterator[Datapoint]:
-        if not self._at_start:
+    def _one_pass(self, start: int) -> Iterator[Datapoint]:
+        if start and self._at_start:
+            return  # the whole pass was yielded before the position was saved
+        if not start and not self._at_start:
             self._discard()
             self._begin()
         self._at_start = False
@@ -253,10 +267,10 @@ class ParallelMapData(ProxyDataFlow):
             self._begin()
             yield last
 
-    def _receive(self) -> Any:
+    def _receive(self) -> Datapoint | None:
         try:
             result = self._pool.collect()
-        except Exception:  # the result of one datapoint; what interrupts the waiting, as Ctrl-C does, is none
+        except Exception:  # an error is the result of one datapoint; an interruption such as Ctrl-C is not
             self._in_flight -= 1
             raise
         self._in_flight -= 1
@@ -266,15 +280,17 @@ class ParallelMapData(ProxyDataFlow):
         result = self._receive()
         if result is None:
             raise ValueError(
-                f"{type(self).__name__}: map_func returned None, but with strict=True each datapoint must stay. Return a "
-                f"datapoint, drop it before or after this stage, or leave strict mode."
+                f"{type(self).__name__}: map_func returned None, but with strict=True it cannot drop a datapoint. Return "
+                f"the datapoint, drop it before or after this stage, or use strict=False."
             )
         return result
 
     def _discard(self) -> None:
-        """Wait for what a pass that was left early has in flight, and forget it."""
+        """Wait for the datapoints in flight of a pass that was left early, and discard them."""
         while self._in_flight > 0:
             try:
                 self._receive()
-            except Exception as error:  # noqa: BLE001 (nobody wants this result; a broken pool says so again when used)
-                logger.info(f"{type(self).__name__}: in a pass that was left early: {error}")
+            except Exception as error:  # noqa: BLE001 (the result is discarded; a broken pool raises again when used)
+                logger.info(
+                    f"{type(self).__name__}: discarded an error of a pass that was left early: {error}"
+                )

@@ -1,8 +1,8 @@
 """
-A function applied to datapoints by processes.
+Worker processes that map datapoints.
 
-In:  datapoints of any DataFlow, pulled in this process.
-Out: what the function makes of them, in the order in which it got ready.
+In:  datapoints of any DataFlow, pulled in the current process.
+Out: results of the function, in the order in which they become ready.
 """
 
 from __future__ import annotations
@@ -10,68 +10,73 @@ from __future__ import annotations
 import multiprocessing
 import time
 from collections import deque
+from multiprocessing.connection import Connection
 from typing import Any, Callable, Iterator
 
-from .base import DataFlow, Datapoint
+from ..utils.old_names import old_arguments
+from .base import DataFlow, Datapoint, reset_twice_error
+from .failure import function_name
 from .map_engine import ParallelMapData, WorkerPool
+from .map_exact import ExactPool, InArrival, InOrder, SeededFunction, Standstill, with_seed
 from .process.channel import MAX_SLOTS, ChannelClosed, Reader, Writer
-from .process.group import Settings, WorkerGroup
-from .process.worker import CHUNK_LENGTH, Task, take_chunk
+from .process.group import WorkerGroup
+from .process.worker import CHUNK_LENGTH, Settings, Task, take_chunk
 
 __all__ = ["MultiProcessMapData", "MultiProcessMapDataZMQ", "map_arriving"]
 
-_PATIENCE_SECONDS = 0.05  # results that are not taken slow a worker down; they do not stop it
-_TOGETHER_SECONDS = 0.01  # results that take less travel together: waking the thread that sends costs 0.1 ms
+_PATIENCE_SECONDS = 0.05  # how long a worker waits for its last result to be taken before it maps on
+_TOGETHER_SECONDS = 0.01  # results of this period are sent together: waking the sending thread costs 0.1 ms
 
 
 class MultiProcessMapDataZMQ(ParallelMapData):
     """
-    Apply a function to each datapoint, in processes: for functions that compute in Python.
+    Apply a function to each datapoint in worker processes. Suited to functions that compute in Python.
 
-    Not strict: `ds` is repeated without end, and a pass never ends. Bound it from outside: `FixedSizeData`, or
-    `steps_per_epoch`. Strict: each pass yields exactly what `MapData(ds, map_func)` does. In both the order is that of
-    getting ready, and exactly `buffer_size` datapoints are in flight between two calls of `next`.
+    Not strict: `ds` is repeated without end, and a pass never ends. Limit it with `FixedSizeData` or
+    `steps_per_epoch`. Strict: each pass yields exactly the results of `MapData(ds, map_func)`. In both modes results
+    are yielded as they become ready, and exactly `buffer_size` datapoints are in flight between two calls of `next`.
 
-    Datapoints go to the workers and come back as MultiProcessRunnerZMQ's do: through shared memory, small ones many at
-    a time. (ZMQ is in the name only.)
+    Like MultiProcessRunnerZMQ, it sends large arrays through shared memory and small datapoints in chunks, without ZMQ.
 
     Length: that of `ds`.
     Order: that of `ds` with one process, arbitrary with several.
-    Process: `ds` runs in this process; `map_func` in `num_proc` others, which `reset_state` starts by the start method
-        of multiprocessing. They end with this object and with this process, however it ends. With `fix_rng_seed` each
-        has a random stream of its own; which datapoint goes to which worker depends on their speed.
+    Process: `ds` runs in the current process, `map_func` in `num_proc` others. `reset_state` starts them with the start
+        method of multiprocessing. They end when this object is deleted and when the current process ends, even if it is
+        killed. After `fix_rng_seed` each worker has a different random stream, which is the same in every run, but the
+        assignment of datapoints to workers depends on their speed.
 
     Args:
         ds: the DataFlow whose datapoints are mapped.
-        num_proc: how many processes; >= 1.
-        map_func: takes a datapoint and returns the new one, or None to drop it (not when strict). With the start methods
-            spawn and forkserver it must be picklable: a function of a module, or an object of a class of a module.
-        buffer_size: datapoints in flight; >= 1. When strict it is cut to the length of `ds`.
+        num_proc: number of processes; >= 1.
+        map_func: takes a datapoint and returns the new one, or None to drop it (not when strict). With the
+            start methods spawn and forkserver it must be picklable: a module-level function, or an instance
+            of a module-level class.
+        buffer_size: number of datapoints in flight; >= 1. When strict, at most the length of `ds` is used.
         strict: see above.
 
     Raises:
-        TypeError: `ds` is no DataFlow, `num_proc` is missing or `map_func` cannot be called.
-        ValueError: a number is below 1; when strict, and iterating, `map_func` returned None.
-        pickle.PicklingError: (by `reset_state`) `map_func` cannot be sent to a spawned worker.
-        RuntimeError: `reset_state` was called twice; iterated twice at once, or before `reset_state`; when strict, a
-            pass of `ds` was shorter than the buffer, or than its length; when not strict, a pass of `ds` was empty, or
-            `map_func` dropped all of it (and at least 1000 datapoints in a row).
-        BaseException: (while iterating) what `map_func` raised in a worker: the same type, with the worker's traceback
-            as its cause; WorkerDied (a RuntimeError) when a worker was killed or crashed. The workers are ended then.
+        TypeError: `ds` is not a DataFlow, `num_proc` is missing or `map_func` is not callable.
+        ValueError: a number is below 1; (while iterating, strict) `map_func` returned None.
+        pickle.PicklingError: (in `reset_state`) `map_func` cannot be sent to a spawned worker.
+        RuntimeError: `reset_state` was called twice or not at all; two iterators run at once; (strict) a pass of `ds`
+            was shorter than the buffer or than its length; (not strict) a pass of `ds` was empty, or `map_func` dropped
+            all of it, and at least 1000 datapoints in a row.
+        BaseException: (while iterating) `map_func` raised it in a worker. It has the same type, and the
+            worker's traceback is its cause. WorkerDied (a RuntimeError) means that a worker was killed or
+            crashed. The workers are stopped.
 
     Example:
         >>> MultiProcessMapDataZMQ(df, 4, read_and_crop, buffer_size=200)  # doctest: +SKIP
 
     Note:
-        In the worker `map_func` may change the datapoint: it is the worker's own.
+        `map_func` may change the datapoint in place, because the worker has its own copy.
 
-    Source: `tests/benchmarks/processes.py` measures it.
-    tensorpack: same; there results are lost when they come fast and the buffer is small, and an error or the death of a
-    worker hangs the consumer.
+    Source: `benchmarks/processes.py` measures the speed.
     """
 
     num_argument = "num_proc"
 
+    @old_arguments(nr_proc="num_proc")
     def __init__(
         self,
         ds: DataFlow,
@@ -86,38 +91,39 @@ class MultiProcessMapDataZMQ(ParallelMapData):
 
     def reset_state(self) -> None:
         """
-        Start the workers and reset `ds`. The buffer is filled by the first iteration.
+        Start the workers and reset `ds`. The first iteration fills the buffer.
 
         Raises:
-            RuntimeError: called a second time.
+            RuntimeError: `reset_state` was already called.
         """
         if self._pool is not None:
-            raise RuntimeError(
-                f"{type(self).__name__}: reset_state() was called twice; its workers run already."
-            )
+            raise reset_twice_error(type(self).__name__)
         super().reset_state()
 
     def _start_pool(self) -> WorkerPool:
-        return _ProcessPool(type(self).__name__, self.num_proc, self.map_func, self.buffer_size)
+        arguments = type(self).__name__, self.num_proc, self.map_func, self.buffer_size
+        if self._recording is None:
+            return _ProcessPool(*arguments)
+        return ExactPool(_OrderedProcessPool(*arguments), self.ds, with_seed)
 
 
 MultiProcessMapData = MultiProcessMapDataZMQ
 
 
-def map_arriving(map_func: Callable[[Any], Any], connection: Any, who: str) -> Iterator[list[Any]]:
+def map_arriving(map_func: Callable[[Any], Any], connection: Connection, who: str) -> Iterator[list[Any]]:
     """
-    Map what comes through a channel, until its writer is gone; runs in a worker.
+    Map the datapoints that arrive on a channel until its writer closes it. Runs in a worker.
 
     Args:
         map_func: takes a datapoint.
         connection: the reading end of the channel.
-        who: the stage, for errors.
+        who: the stage, for error messages.
 
     Yields:
-        Results; several at once if they come fast, so that they travel together.
+        Lists of results. Fast results are sent together.
 
     Raises:
-        ChannelClosed: the writer is gone.
+        ChannelClosed: the writer has closed the channel.
     """
     reader = Reader(connection)
     while True:
@@ -130,39 +136,42 @@ def map_arriving(map_func: Callable[[Any], Any], connection: Any, who: str) -> I
             yield results
 
 
+def _map_seeded(map_func: Callable[[Any], Any], connection: Connection, who: str) -> Iterator[list[Any]]:
+    """Map datapoints that arrive with their seeds; runs in a worker."""
+    return map_arriving(SeededFunction(map_func), connection, who)
+
+
 class _ProcessPool(WorkerPool):
     """
-    Processes, each with a channel for datapoints and one for results.
+    Processes, each with one channel for datapoints and one for results.
 
-    A datapoint goes to the worker that has the fewest. A worker that has results left waits a moment before it maps
-    on, but not until they are taken: this process may be waiting for it to read.
+    A datapoint goes to the worker with the fewest datapoints. If the results of a worker are not taken, it waits a
+    moment before it maps the next datapoint. It does not wait longer, because this process may be waiting for
+    it to read.
     """
+
+    _make = staticmethod(map_arriving)
 
     def __init__(self, who: str, num_proc: int, map_func: Callable[[Any], Any], buffer_size: int) -> None:
         pipes = [multiprocessing.Pipe() for _ in range(num_proc)]
-        name = getattr(map_func, "__name__", type(map_func).__name__)
-        tasks = [
-            Task(f"in map_func {name}", map_arriving, (map_func, there, who), sources=[there])
-            for _, there in pipes
-        ]
+        where = f"in map_func {function_name(map_func)}"
+        tasks = [Task(where, self._make, (map_func, there, who), sources=[there]) for _, there in pipes]
         self._writers = [Writer(here, who) for here, _ in pipes]
         self._group = WorkerGroup(who, tasks, Settings(max_ahead=1, patience=_PATIENCE_SECONDS))
         self._num_assigned = [0] * num_proc
         self._chunk_length = max(1, min(CHUNK_LENGTH, buffer_size // (num_proc * MAX_SLOTS // 2)))
-        self._waiting: deque[Datapoint] = deque()  # not sent yet
-        self._results: deque[Any] = deque()
+        self._waiting: deque[Datapoint] = deque()  # submitted, not sent
+        self._results: Any = InArrival()
 
     def submit(self, datapoint: Datapoint) -> None:
         self._waiting.append(datapoint)
         if len(self._waiting) >= self._chunk_length:
             self._send_waiting()
 
-    def collect(self) -> Any:
+    def collect(self) -> Datapoint | None:
         while not self._results:
             self._send_waiting()
-            for index, results in self._group.receive():
-                self._num_assigned[index] -= len(results)
-                self._results.extend(results)
+            self._receive()
         return self._results.popleft()
 
     def stop(self) -> None:
@@ -170,14 +179,20 @@ class _ProcessPool(WorkerPool):
         for writer in self._writers:
             writer.close()
 
+    def _receive(self) -> None:
+        for index, results in self._group.receive():
+            self._num_assigned[index] -= len(results)
+            self._results.add(index, results)
+
     def _send_waiting(self) -> None:
-        """Send what waits, as far as there is room."""
+        """Send waiting datapoints while a worker has room."""
         while self._waiting:
             index = self._least_busy_with_room()
             if index is None:
                 return
             chunk = take_chunk(self._waiting, self._chunk_length)
             self._num_assigned[index] += len(chunk)
+            self._results.expect(index, len(chunk))
             try:
                 self._writers[index].send(chunk)
             except ChannelClosed:
@@ -191,3 +206,20 @@ class _ProcessPool(WorkerPool):
             except ChannelClosed:
                 self._group.raise_failure(index)
         return None
+
+
+class _OrderedProcessPool(_ProcessPool):
+    """A pool that yields results in order. Each datapoint is submitted with its seed."""
+
+    _make = staticmethod(_map_seeded)
+
+    def __init__(self, who: str, num_proc: int, map_func: Callable[[Any], Any], buffer_size: int) -> None:
+        super().__init__(who, num_proc, map_func, buffer_size)
+        self._results: InOrder = InOrder(num_proc)
+        self._standstill = Standstill(who, num_proc, buffer_size)
+
+    def _receive(self) -> None:
+        num_idle = self._num_assigned.count(0) if self._results.is_holding() else 0
+        begin = time.perf_counter()
+        super()._receive()
+        self._standstill.add(num_idle, time.perf_counter() - begin)

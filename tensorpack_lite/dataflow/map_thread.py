@@ -1,8 +1,8 @@
 """
-A function applied to datapoints by threads.
+Worker threads that map datapoints.
 
 In:  datapoints of any DataFlow.
-Out: what the function makes of them, in the order in which it got ready.
+Out: results of the function, in the order in which they become ready.
 """
 
 from __future__ import annotations
@@ -10,64 +10,66 @@ from __future__ import annotations
 import os
 import queue
 import threading
+import time
 from collections import deque
 from copy import copy
 from typing import Any, Callable
 
 from ..utils import logger
+from ..utils.old_names import old_arguments
 from .base import DataFlow, Datapoint
 from .failure import stage_error
 from .map_engine import ParallelMapData, WorkerPool
+from .map_exact import ExactPool, Standstill
 
 __all__ = ["MultiThreadMapData"]
 
-_STOP = object()  # a job: the worker ends
-_FAILED = object()  # a result: there is an error more in the list of errors
-_JOIN_SECONDS = 5  # how long to wait for a function that is under way when its thread is stopped
+_STOP = object()  # a job that ends the worker
+_FAILED = object()  # a result whose error is in the list of errors
+_JOIN_SECONDS = 5  # how long `stop` waits for a running function
 
 
 class MultiThreadMapData(ParallelMapData):
     """
-    Apply a function to each datapoint, in threads: for functions that wait (files, network) or that give the
-    interpreter's lock back while they compute (NumPy, OpenCV).
+    Apply a function to each datapoint in threads.
 
-    Not strict: `ds` is repeated without end, and a pass never ends. Bound it from outside: `FixedSizeData`, or
-    `steps_per_epoch`. Strict: each pass yields exactly what `MapData(ds, map_func)` does. In both the order is that of
-    getting ready, and exactly `buffer_size` datapoints are in flight between two calls of `next`.
+    Suited to functions that wait for files or the network, or that release the GIL while they compute (NumPy, OpenCV).
+
+    Not strict: `ds` is repeated without end, and a pass never ends. Limit it with `FixedSizeData` or
+    `steps_per_epoch`. Strict: each pass yields exactly the results of `MapData(ds, map_func)`. In both modes results
+    are yielded as they become ready, and exactly `buffer_size` datapoints are in flight between two calls of `next`.
 
     Length: that of `ds`.
     Order: that of `ds` with one thread, arbitrary with several.
-    Process: stays in this one: `ds` runs in the thread that iterates, `map_func` in `num_thread` others.
-        `reset_state` starts them, and may be called again, which starts new ones.
+    Process: runs in the current process: `ds` in the thread that iterates, `map_func` in `num_thread` others.
+        `reset_state` starts the threads. A second call replaces them.
 
     Args:
         ds: the DataFlow whose datapoints are mapped.
-        num_thread: how many threads; >= 1.
-        map_func: takes a shallow copy of a datapoint and returns the new one, or None to drop it (not when strict). It is
-            called by several threads at once.
-        buffer_size: datapoints in flight; >= 1. When strict it is cut to the length of `ds`.
+        num_thread: number of threads; >= 1.
+        map_func: takes a shallow copy of a datapoint and returns the new one, or None to drop it (not when strict).
+            Several threads call it at once.
+        buffer_size: number of datapoints in flight; >= 1. When strict, at most the length of `ds` is used.
         strict: see above.
 
     Raises:
-        TypeError: `ds` is no DataFlow, `num_thread` is missing or `map_func` cannot be called.
-        ValueError: a number is below 1; when strict, and iterating, `map_func` returned None.
-        RuntimeError: iterated twice at once, or before `reset_state`; when strict, a pass of `ds` was shorter than
-            the buffer, or than its length; when not strict, a pass of `ds` was empty, or
-            `map_func` dropped all of it (and at least 1000 datapoints in a row).
+        TypeError: `ds` is not a DataFlow, `num_thread` is missing or `map_func` is not callable.
+        ValueError: a number is below 1; (while iterating, strict) `map_func` returned None.
+        RuntimeError: iterated before `reset_state`, or by two iterators at once; (strict) a pass of `ds` was
+            shorter than the buffer or than its length; (not strict) a pass of `ds` was empty, or `map_func`
+            dropped all of it, and at least 1000 datapoints in a row.
 
     Example:
         >>> MultiThreadMapData(df, 8, lambda dp: [download(dp[0]), dp[1]], buffer_size=100)  # doctest: +SKIP
 
     Note:
-        An exception of `map_func` is raised by the `next` that follows, before results that are ready; its text begins
-        with the stage and the thread, its cause is the original with the thread's traceback.
-
-    tensorpack: same; there an exception of `map_func` hangs the consumer, and a second `reset_state` takes five
-    seconds.
+        An exception in `map_func` is raised by the next call of `next`, before results that are ready. Its message
+        starts with the stage and the thread, and its cause is the original exception with the thread's traceback.
     """
 
     num_argument = "num_thread"
 
+    @old_arguments(nr_thread="num_thread")
     def __init__(
         self,
         ds: DataFlow,
@@ -80,17 +82,23 @@ class MultiThreadMapData(ParallelMapData):
         super().__init__(ds, num_thread, map_func, buffer_size, strict)
 
     def _start_pool(self) -> WorkerPool:
-        return _ThreadPool(type(self).__name__, self.num_worker, self.map_func)
+        arguments = type(self).__name__, self.num_worker, self.map_func
+        if self._recording is None:
+            return _ThreadPool(*arguments)
+        return ExactPool(_OrderedThreadPool(*arguments, self.buffer_size), self.ds)
+
+    def _resume_level(self) -> tuple[str, str]:
+        return "state", "map_func is assumed to draw no random numbers, because threads share generators"
 
 
 class _ThreadPool(WorkerPool):
-    """Threads between two queues. What the queues hold is bounded by whoever submits."""
+    """Threads between two queues. ParallelMapData bounds what the queues hold."""
 
     def __init__(self, stage: str, num_thread: int, map_func: Callable[[Any], Any]) -> None:
         self._stage = stage
         self._map_func = map_func
-        self._jobs: Any = queue.SimpleQueue()
-        self._results: Any = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._errors: deque[tuple[int, BaseException]] = deque()
         self._threads = [
             threading.Thread(target=self._work, args=(index,), name=f"{stage}-{index}", daemon=True)
@@ -100,17 +108,21 @@ class _ThreadPool(WorkerPool):
             thread.start()
 
     def submit(self, datapoint: Datapoint) -> None:
-        self._jobs.put(copy(datapoint))  # copied, because the source may keep the original
+        self._jobs.put(copy(datapoint))  # a copy, because the source may keep the original
 
-    def collect(self) -> Any:
+    def collect(self) -> Datapoint | None:
         while True:
             if self._errors:
-                index, error = self._errors.popleft()
-                where = f"{self._stage}: map_func failed in worker {index} of {len(self._threads)} (pid {os.getpid()})"
-                raise stage_error(error, where)
+                raise self._located(*self._errors.popleft())
             result = self._results.get()
-            if result is not _FAILED:  # its error comes now, or came before its turn
+            if result is not _FAILED:  # its error is raised next, or was raised before other results
                 return result
+
+    def _located(self, index: int, error: BaseException) -> BaseException:
+        where = (
+            f"{self._stage}: map_func failed in worker {index} of {len(self._threads)} (pid {os.getpid()})"
+        )
+        return stage_error(error, where)
 
     def stop(self) -> None:
         while not self._jobs.empty():
@@ -121,11 +133,13 @@ class _ThreadPool(WorkerPool):
         for _ in self._threads:
             self._jobs.put(_STOP)
         for thread in self._threads:
-            # the last reference was dropped in the worker itself
-            if thread is not threading.current_thread():
-                thread.join(_JOIN_SECONDS)
-            if thread.is_alive() and thread is not threading.current_thread():
-                logger.warning(f"{thread.name}: map_func does not return; its thread is left behind.")
+            if thread is threading.current_thread():
+                continue  # map_func itself deleted the last reference to the DataFlow
+            thread.join(_JOIN_SECONDS)
+            if thread.is_alive():
+                logger.warning(
+                    f"{thread.name}: still running, because map_func did not return within {_JOIN_SECONDS} s."
+                )
 
     def _work(self, index: int) -> None:
         jobs, results, map_func = self._jobs, self._results, self._map_func
@@ -135,8 +149,51 @@ class _ThreadPool(WorkerPool):
                 return
             try:
                 result = map_func(datapoint)
-            except BaseException as error:  # noqa: BLE001 (the consumer raises it, whatever it is)
+            except BaseException as error:  # noqa: BLE001 (raised in the consumer)
                 self._errors.append((index, error))
                 result = _FAILED
             results.put(result)
-            datapoint = result = None  # nothing is kept alive while this thread waits
+            datapoint = result = None  # free the memory before waiting
+
+
+class _OrderedThreadPool(_ThreadPool):
+    """A pool that yields results, and raises errors, in order."""
+
+    def __init__(self, stage: str, num_thread: int, map_func: Callable[[Any], Any], buffer_size: int) -> None:
+        self._num_submitted = self._num_given = 0
+        self._ready: dict[int, Any] = {}  # results and errors that wait for an earlier one
+        self._standstill = Standstill(stage, num_thread, buffer_size)
+        super().__init__(stage, num_thread, map_func)
+
+    def submit(self, datapoint: Datapoint) -> None:
+        self._jobs.put((self._num_submitted, copy(datapoint)))
+        self._num_submitted += 1
+
+    def collect(self) -> Datapoint | None:
+        while self._num_given not in self._ready:
+            num_mapping = self._num_submitted - self._num_given - len(self._ready)
+            num_idle = max(0, len(self._threads) - num_mapping) if self._ready else 0
+            begin = time.perf_counter()
+            number, outcome = self._results.get()
+            self._standstill.add(num_idle, time.perf_counter() - begin)
+            self._ready[number] = outcome
+        result, failure = self._ready.pop(self._num_given)
+        self._num_given += 1
+        if failure is not None:
+            raise self._located(*failure)
+        return result
+
+    def _work(self, index: int) -> None:
+        jobs, results, map_func = self._jobs, self._results, self._map_func
+        while True:
+            job = jobs.get()
+            if job is _STOP:
+                return
+            number, datapoint = job
+            outcome: Any
+            try:
+                outcome = map_func(datapoint), None
+            except BaseException as error:  # noqa: BLE001 (raised in the consumer)
+                outcome = None, (index, error)
+            results.put((number, outcome))
+            job = datapoint = outcome = None  # free the memory before waiting

@@ -1,17 +1,17 @@
 """
-One datapoint in, one out: functions applied to datapoints and to their components.
+DataFlows that apply a function to each datapoint or to one component of it.
 
 In:  datapoints of any DataFlow.
-Out: what the function makes of them; None drops a datapoint.
+Out: results of the function; None drops a datapoint.
 """
 
 from __future__ import annotations
 
 from copy import copy
 from functools import partial
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable, Hashable, Iterator, Sequence
 
-from ..utils.errors import type_error
+from ..utils.checks import check_callable, check_pickled
 from .base import DataFlow, Datapoint, ProxyDataFlow
 from .dropping import DropWatch
 
@@ -22,113 +22,106 @@ class MapData(ProxyDataFlow):
     """
     Apply a function to each datapoint.
 
-    Length: that of `ds`; wrong when the function drops datapoints.
+    Length: that of `ds`; too large if the function drops datapoints.
     Order: that of `ds`.
-    Process: stays in this one. It can be pickled if the function can.
+    Process: runs in the current process. It can be pickled if the function can.
 
     Args:
         ds: the DataFlow whose datapoints are mapped.
-        func: takes a datapoint and returns the new one, or None to drop it. The datapoint is a shallow copy: the
-            function may append to it or replace components, but an array that it changes in place is changed for
-            everybody.
+        func: takes a datapoint and returns the new one, or None to drop it. The datapoint is a shallow copy, so the
+            function may append to it or replace components. Arrays are not copied: copy them before changing them.
 
     Raises:
-        TypeError: `func` cannot be called.
-        RuntimeError: while iterating over data that is repeated without end: `func` dropped every datapoint of a whole
-            pass, and at least 1000.
+        TypeError: `func` is not callable.
+        RuntimeError: (while iterating over data that is repeated without end) `func` dropped a whole pass, and at least
+            1000 datapoints in a row.
 
     Example:
         >>> MapData(df, lambda dp: [dp[0] / 255.0, dp[1]])
         >>> MapData(df, lambda dp: dp if dp[1] < 5 else None)         # only the labels 0 to 4
-
-    tensorpack: same.
     """
 
     def __init__(self, ds: DataFlow, func: Callable[[Any], Any]) -> None:
         super().__init__(ds)
-        if not callable(func):
-            raise type_error(type(self).__name__, "a function", func)
-        self.func = func
+        self.func = check_callable(f"{type(self).__name__}: func", func)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        check_pickled(type(self).__name__, state, "func")
+        self.__dict__.update(state)
 
     def __iter__(self) -> Iterator[Datapoint]:
-        func, watch = self.func, DropWatch(type(self).__name__, self.func, self.ds)
+        return self._iterate_from(0)
+
+    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+        apply, watch = self._apply, DropWatch(type(self).__name__, self.func, self.ds)
         for datapoint in self.ds:
-            mapped = func(copy(datapoint))  # copied, because the source may keep the original
+            mapped = apply(datapoint)
             if mapped is not None:
                 watch.kept = True
                 yield mapped
-            else:
-                _drop(watch)
+                continue
+            watch.drop()
+            if watch.saw_whole_pass():
+                raise watch.error()
+
+    def _apply(self, datapoint: Datapoint) -> Datapoint | None:
+        return self.func(copy(datapoint))  # a copy, because the source may keep the original
 
 
 class MapDataComponent(MapData):
     """
     Apply a function to one component of each datapoint.
 
-    Length: that of `ds`; wrong when the function drops datapoints.
+    Length: that of `ds`; too large if the function drops datapoints.
     Order: that of `ds`.
-    Process: stays in this one. It can be pickled if the function can.
+    Process: runs in the current process. It can be pickled if the function can.
 
     Args:
-        ds: datapoints are lists, tuples (which become lists) or dicts.
-        func: takes the component and returns the new one, or None to drop the datapoint. An array that it changes in
-            place is changed for everybody.
-        index: position of the component, or its key when datapoints are dicts.
+        ds: a DataFlow of lists, tuples (which become lists) or dicts.
+        func: takes the component and returns the new one, or None to drop the datapoint. Arrays are not copied: copy
+            them before changing them.
+        index: position of the component, or its key if datapoints are dicts.
 
     Raises:
-        TypeError: `func` cannot be called.
-        RuntimeError: while iterating over data that is repeated without end: `func` dropped every datapoint of a whole
-            pass, and at least 1000.
+        TypeError: `func` is not callable.
+        RuntimeError: (while iterating over data that is repeated without end) `func` dropped a whole pass, and at least
+            1000 datapoints in a row.
 
     Example:
         >>> MapDataComponent(df, lambda image: image / 255.0, 0)
         >>> MapDataComponent(df, lambda image: image / 255.0, "image")
-
-    tensorpack: same.
     """
 
-    def __init__(self, ds: DataFlow, func: Callable[[Any], Any], index: Any = 0) -> None:
+    def __init__(self, ds: DataFlow, func: Callable[[Any], Any], index: Hashable = 0) -> None:
         super().__init__(ds, func)
         self.index = index
 
-    def __iter__(self) -> Iterator[Datapoint]:
-        func, index, watch = self.func, self.index, DropWatch(type(self).__name__, self.func, self.ds)
-        for datapoint in self.ds:
-            component = func(datapoint[index])
-            if component is None:
-                _drop(watch)
-            else:
-                watch.kept = True
-                mapped = list(datapoint) if isinstance(datapoint, tuple) else copy(datapoint)
-                mapped[index] = component
-                yield mapped
+    def _apply(self, datapoint: Datapoint) -> Datapoint | None:
+        component = self.func(datapoint[self.index])
+        if component is None:
+            return None
+        mapped: Datapoint = list(datapoint) if isinstance(datapoint, tuple) else copy(datapoint)
+        mapped[self.index] = component
+        return mapped
 
 
-def SelectComponent(ds: DataFlow, idxs: Sequence[Any]) -> MapData:  # noqa: N802 (upstream's name)
+def SelectComponent(ds: DataFlow, idxs: Sequence[Hashable]) -> MapData:  # noqa: N802 (upstream's name)
     """
-    Function: returns a MapData that keeps some components, in a given order.
+    Return a MapData that keeps some components, in a given order.
 
     Args:
-        ds: the DataFlow whose datapoints are cut down.
-        idxs: positions, or keys when datapoints are dicts. A component may be taken twice.
+        ds: the DataFlow to select components from.
+        idxs: positions, or keys if datapoints are dicts. A component may occur more than once.
 
     Returns:
-        A DataFlow whose datapoints are lists, also when those of `ds` are dicts.
+        A DataFlow of lists, even if the datapoints of `ds` are dicts.
 
     Example:
         >>> SelectComponent(df, [1, 0])                     # label first
         >>> SelectComponent(df, ["image", "label"])         # dicts to lists
-
-    tensorpack: same; there the result cannot be pickled.
     """
     return MapData(ds, partial(_select, list(idxs)))
 
 
-def _drop(watch: DropWatch) -> None:
-    watch.drop()
-    if watch.saw_whole_pass():
-        raise watch.error()
-
-
-def _select(idxs: list[Any], datapoint: Datapoint) -> list[Any]:
+def _select(idxs: list[Hashable], datapoint: Datapoint) -> list[Any]:
     return [datapoint[index] for index in idxs]

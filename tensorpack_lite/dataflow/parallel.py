@@ -1,7 +1,10 @@
-"""Address: the runners. They live in `runner` and `runner_thread`."""
+"""Names of tensorpack's `dataflow.parallel`, defined in runner and runner_thread."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..utils.old_names import old_name_finder
 from .runner import (
     MultiProcessPrefetchData,
     MultiProcessRunner,
@@ -20,3 +23,6 @@ __all__ = [
     "PrefetchData",
     "PrefetchDataZMQ",
 ]
+
+if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
+    __getattr__ = old_name_finder(__name__)

@@ -1,4 +1,4 @@
-"""Address: the maps with workers. They live in `map_thread`, `map_process` and `map_and_batch`."""
+"""Names of tensorpack's `dataflow.parallel_map`, defined in map_thread, map_process and map_and_batch."""
 
 from __future__ import annotations
 

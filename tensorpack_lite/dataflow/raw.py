@@ -1,5 +1,5 @@
 """
-Where datapoints come from: lists, generators, queues, or nothing at all.
+DataFlows that read Python objects: lists, generators, iterables and queues; and random data.
 
 In:  Python objects.
 Out: the first DataFlow of a pipeline.
@@ -7,6 +7,7 @@ Out: the first DataFlow of a pipeline.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Callable, Iterable, Iterator, Sequence, Union
 
 import numpy as np
@@ -16,39 +17,42 @@ from .base import DataFlow, Datapoint, InfiniteLengthError, LengthUnknownError, 
 
 __all__ = ["DataFromGenerator", "DataFromIterable", "DataFromList", "DataFromQueue", "FakeData"]
 
+DType = Union[str, type, np.dtype]
+
 
 class FakeData(RNGDataFlow):
     """
-    Random arrays of given shapes, for trying out a model and measuring its speed.
+    Random arrays of given shapes, to try out a model or measure its speed.
 
     Length: `size`.
     Order: random.
-    Process: stays in this one.
+    Process: runs in the current process.
 
     Args:
-        shapes: one shape for each component, e.g. `[[64, 224, 224, 3], [64]]`. The shape `[]` gives a scalar.
-        size: datapoints in a pass.
-        random: draw each datapoint anew; False draws one at the start of each pass and yields the same arrays `size`
-            times, which costs nothing.
-        dtype: of all components, or a list with one for each.
-        domain: values are uniform in [low, high), then cast to `dtype`: one pair for all components, or a list of pairs.
+        shapes: list with the shape of each component, e.g. `[[64, 224, 224, 3], [64]]`. The shape `[]` is a scalar.
+        size: number of datapoints in a pass.
+        random: whether to draw new numbers for each datapoint. False draws one datapoint at the start of each pass and
+            yields the same arrays `size` times, which takes no time.
+        dtype: dtype of all components, or a list with the dtype of each.
+        domain: pair (low, high) for all components, or a list with a pair for each. Values are uniform in
+            [low, high), and then cast to `dtype`.
 
     Raises:
-        ValueError: a list is not as long as `shapes`.
+        ValueError: the list `dtype` or `domain` does not have the length of `shapes`.
 
     Example:
         >>> FakeData([[8, 28, 28], [8]], size=100, dtype=["float32", "int32"], domain=[(0, 1), (0, 10)])
-
-    tensorpack: same; there a scalar shape fails, and the length of `domain` is not checked.
     """
+
+    _draws_order = True
 
     def __init__(
         self,
         shapes: Sequence[Sequence[int]],
         size: int = 1000,
         random: bool = True,
-        dtype: Any = "float32",
-        domain: Any = (0, 1),
+        dtype: DType | Sequence[DType] = "float32",
+        domain: Sequence[Any] = (0, 1),
     ) -> None:
         self.shapes = [tuple(shape) for shape in shapes]
         self.random = random
@@ -64,7 +68,7 @@ class FakeData(RNGDataFlow):
         if len(values) != len(self.shapes):
             raise ValueError(
                 f"FakeData: {name} has {len(values)} entries for {len(self.shapes)} shapes. "
-                f"Give one for each shape, or a single one for all."
+                f"Pass one for each shape, or a single one for all."
             )
         return values
 
@@ -72,13 +76,13 @@ class FakeData(RNGDataFlow):
         return self._size
 
     def __iter__(self) -> Iterator[list[Any]]:
+        return self._iterate_from(0)
+
+    def _iterate_from(self, start: int) -> Iterator[list[Any]]:
         if self.random:
-            for _ in range(self._size):
-                yield self._draw()
-        else:
-            datapoint = self._draw()
-            for _ in range(self._size):
-                yield datapoint[:]
+            return (self._draw() for _ in range(start, self._size))
+        datapoint = self._draw()
+        return (datapoint[:] for _ in range(start, self._size))
 
     def _draw(self) -> list[Any]:
         return [
@@ -89,16 +93,14 @@ class FakeData(RNGDataFlow):
 
 class DataFromQueue(DataFlow):
     """
-    What somebody else puts into a queue.
+    The datapoints that another thread or process puts into a queue.
 
-    Length: none; it never ends.
+    Length: infinite.
     Order: that of the queue.
-    Process: stays in this one. It can be pickled if the queue can.
+    Process: runs in the current process. It can be pickled if the queue can.
 
     Args:
-        queue: anything with a blocking `get()` that returns a datapoint.
-
-    tensorpack: same.
+        queue: an object whose `get()` waits for a datapoint and returns it.
     """
 
     def __init__(self, queue: Any) -> None:
@@ -110,8 +112,14 @@ class DataFromQueue(DataFlow):
         raise InfiniteLengthError("DataFromQueue: has no length; it never ends.")
 
     def __iter__(self) -> Iterator[Datapoint]:
+        return self._iterate_from(0)
+
+    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         while True:
             yield self.queue.get()
+
+    def _resume_level(self) -> tuple[str, str]:
+        return "none", "what was taken from its queue is gone"
 
 
 class DataFromList(RNGDataFlow):
@@ -119,25 +127,25 @@ class DataFromList(RNGDataFlow):
     The elements of a list.
 
     Length: `len(lst)`.
-    Order: a new random one each pass, or that of the list.
-    Process: stays in this one.
+    Order: a new random order in each pass, or that of the list.
+    Process: runs in the current process.
 
     Args:
-        lst: datapoints, in any sequence (an array's rows too). They are yielded as they are, not copied.
-        shuffle: in a new random order each pass; needs `reset_state`.
+        lst: sequence of datapoints, such as a list or the rows of an array. They are not copied.
+        shuffle: whether to use a new random order in each pass; requires `reset_state`.
 
     Raises:
         TypeError: `lst` has no length or cannot be indexed.
 
     Example:
         >>> DataFromList([[image, label] for image, label in zip(images, labels)])
-
-    tensorpack: same.
     """
+
+    _draws_order = True
 
     def __init__(self, lst: Sequence[Datapoint], shuffle: bool = True) -> None:
         if not (hasattr(lst, "__len__") and hasattr(lst, "__getitem__")):
-            advice = "Use DataFromGenerator or DataFromIterable for what can only be iterated."
+            advice = "Use DataFromGenerator or DataFromIterable for an object that can only be iterated."
             raise type_error("DataFromList", "a sequence of datapoints", lst, advice)
         self.lst = lst
         self.shuffle = shuffle
@@ -146,35 +154,34 @@ class DataFromList(RNGDataFlow):
         return len(self.lst)
 
     def __iter__(self) -> Iterator[Datapoint]:
+        return self._iterate_from(0)
+
+    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         if not self.shuffle:
-            yield from self.lst
-            return
-        for index in self.rng.permutation(len(self.lst)).tolist():
-            yield self.lst[index]
+            return itertools.islice(self.lst, start, None)
+        return map(self.lst.__getitem__, self.rng.permutation(len(self.lst)).tolist()[start:])
 
 
 class DataFromGenerator(DataFlow):
     """
-    What a generator function yields.
+    The datapoints that a generator function yields.
 
-    Length: `len(gen)` where there is one, otherwise none.
+    Length: `len(gen)` if `gen` has a length, otherwise unknown.
     Order: that of the generator.
-    Process: stays in this one. It can be pickled if `gen` can.
+    Process: runs in the current process. It can be pickled if `gen` can.
 
     Args:
-        gen: a function without arguments that returns an iterable, called anew for each pass; or an iterable. A
-            running generator is an iterable for one pass only: the passes after it are empty.
+        gen: a function without arguments that returns an iterable, called once for each pass; or an iterable. A running
+            generator can be iterated only once: later passes are empty.
 
     Raises:
-        TypeError: `gen` can neither be called nor iterated.
+        TypeError: `gen` is neither callable nor iterable.
 
     Example:
         >>> def numbers():
         ...     for k in range(10):
         ...         yield [k]
         >>> DataFromGenerator(numbers)
-
-    tensorpack: same; there `len` raises TypeError, so that `BatchData(DataFromGenerator(f), 4)` cannot be built.
     """
 
     def __init__(self, gen: Union[Callable[[], Iterable[Datapoint]], Iterable[Datapoint]]) -> None:
@@ -188,22 +195,23 @@ class DataFromGenerator(DataFlow):
     def __iter__(self) -> Iterator[Datapoint]:
         yield from self._gen() if callable(self._gen) else self._gen
 
+    def _resume_level(self) -> tuple[str, str]:
+        return _level_of(self._gen) or super()._resume_level()
+
 
 class DataFromIterable(DataFlow):
     """
-    The elements of something that can be iterated, again and again.
+    The elements of an iterable, which is iterated once for each pass.
 
-    Length: `len(iterable)` where there is one, otherwise none.
+    Length: `len(iterable)` if it has a length, otherwise unknown.
     Order: that of the iterable.
-    Process: stays in this one. It can be pickled if `iterable` can.
+    Process: runs in the current process. It can be pickled if `iterable` can.
 
     Args:
-        iterable: datapoints. A running generator is an iterable for one pass only.
+        iterable: yields datapoints. A running generator can be iterated only once: later passes are empty.
 
     Raises:
         TypeError: `iterable` cannot be iterated.
-
-    tensorpack: same.
     """
 
     def __init__(self, iterable: Iterable[Datapoint]) -> None:
@@ -217,9 +225,17 @@ class DataFromIterable(DataFlow):
     def __iter__(self) -> Iterator[Datapoint]:
         yield from self._iterable
 
+    def _resume_level(self) -> tuple[str, str]:
+        return _level_of(self._iterable) or super()._resume_level()
+
+
+def _level_of(source: object) -> tuple[str, str] | None:
+    return ("none", "a running generator cannot begin again") if isinstance(source, Iterator) else None
+
 
 def _length_of(dataflow: DataFlow, source: Any) -> int:
-    if not hasattr(type(source), "__len__"):  # of the type: the class `list` has one for its lists
+    # ask the type, because `gen` may be the class `list`, which has a `__len__`
+    if not hasattr(type(source), "__len__"):
         name = type(dataflow).__name__
-        raise LengthUnknownError(f"{name}: has no length; its {type(source).__name__} does not tell one.")
+        raise LengthUnknownError(f"{name}: has no length, because its {type(source).__name__} has none.")
     return len(source)

@@ -1,47 +1,56 @@
 """
-How often: a pass repeated, a datapoint repeated, passes of a chosen length.
+DataFlows that repeat passes or datapoints, or change the length of a pass.
 
 In:  datapoints of any DataFlow.
-Out: the same datapoints, more often or cut differently into passes.
+Out: the same datapoints, repeated or divided into other passes.
 """
 
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Iterator, Sequence
 
+from ..utils.checks import check_at_least
+from ..utils.old_names import old_arguments
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, InfiniteLengthError, ProxyDataFlow
+from .recording import Recording, State
 
 __all__ = ["FixedSizeData", "RepeatedData", "RepeatedDataPoint", "run_without_end"]
 
 _END = object()
+_NOTHING: Iterator[Datapoint] = iter(())
 
 
 class RepeatedData(ProxyDataFlow):
     """
-    Several passes over a DataFlow as one.
+    Repeat a DataFlow: each pass consists of several passes of `ds`.
 
-    Length: `len(ds) * num`; none for -1.
+    Length: `len(ds) * num`; infinite if `num` is -1.
     Order: that of `ds`, pass after pass.
-    Process: stays in this one.
+    Process: runs in the current process.
 
     Args:
         ds: the DataFlow to repeat.
-        num: how many passes; -1 for no end.
+        num: number of passes; -1 repeats without end.
 
     Raises:
         ValueError: `num` is below -1.
-        RuntimeError: `num` is -1 and a pass of `ds` was empty, so that nothing would ever come.
+        RuntimeError: (while iterating) `num` is -1 and a pass of `ds` was empty.
 
     Attributes:
-        num_passes: with -1, how many passes of `ds` were begun, by all iterators together.
+        num_passes: if `num` is -1, the number of passes of `ds` that all iterators together have started.
     """
 
+    state_attributes = ("_pass",)
     num_passes = 0
+    _pass = 0
 
+    @old_arguments(nr="num")
     def __init__(self, ds: DataFlow, num: int) -> None:
         super().__init__(ds)
         if num < -1:
-            raise ValueError(f"RepeatedData: num must be a number of passes, or -1 for no end; got {num}.")
+            raise ValueError(
+                f"RepeatedData: num must be a number of passes, or -1 to repeat without end, got {num}."
+            )
         self.num = num
 
     def __len__(self) -> int:
@@ -50,10 +59,16 @@ class RepeatedData(ProxyDataFlow):
         return len(self.ds) * self.num
 
     def __iter__(self) -> Iterator[Datapoint]:
+        return self._iterate_from(0)
+
+    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         if self.num != -1:
-            for _ in range(self.num):
+            for number in range(self._pass if start else 0, self.num):
+                self._pass = number
                 yield from self.ds
             return
+        if start:
+            yield from self.ds  # the rest of a pass, which may be empty
         while True:
             one_pass = iter(self.ds)
             self.num_passes += 1
@@ -63,27 +78,24 @@ class RepeatedData(ProxyDataFlow):
 
 class RepeatedDataPoint(ProxyDataFlow):
     """
-    Each datapoint several times in a row.
+    Yield each datapoint several times in a row.
 
     Length: `len(ds) * num`.
     Order: that of `ds`.
-    Process: stays in this one.
+    Process: runs in the current process.
 
     Args:
         ds: the DataFlow whose datapoints are repeated. The same object is yielded each time.
-        num: how often; >= 1.
+        num: how many times each datapoint is yielded; >= 1.
 
     Raises:
         ValueError: `num` is below 1.
-
-    tensorpack: same.
     """
 
+    @old_arguments(nr="num")
     def __init__(self, ds: DataFlow, num: int) -> None:
         super().__init__(ds)
-        if num < 1:
-            raise ValueError(f"RepeatedDataPoint: num must be at least 1, got {num}.")
-        self.num = num
+        self.num = check_at_least("RepeatedDataPoint: num", num, 1)
 
     def __len__(self) -> int:
         return len(self.ds) * self.num
@@ -96,57 +108,70 @@ class RepeatedDataPoint(ProxyDataFlow):
 
 class FixedSizeData(ProxyDataFlow):
     """
-    Passes of exactly `size` datapoints, whatever the length of the DataFlow.
+    Change the length of a pass to `size` datapoints.
 
     Length: `size`.
-    Order: that of `ds`. With 5 datapoints and size 3: 1 2 3, 4 5 1, 2 3 4, ... (`keep_state`), or 1 2 3 each time.
-    Process: stays in this one.
+    Order: that of `ds`. With 5 datapoints and size 3, passes are 1 2 3, 4 5 1, 2 3 4, ...; if `keep_state` is
+        False, every pass is 1 2 3.
+    Process: runs in the current process.
 
     Args:
-        ds: the DataFlow to cut. When it ends within a pass it is started again.
-        size: datapoints in a pass; >= 1.
-        keep_state: go on, in the next pass, where the last one stopped (also when it was left early); False
-            starts `ds` again at the beginning of each pass.
+        ds: the DataFlow. If it ends within a pass, it is started again.
+        size: number of datapoints in a pass; >= 1.
+        keep_state: whether a pass continues where the last one stopped or was left. False starts `ds` again
+            at the beginning of each pass.
 
     Raises:
         ValueError: `size` is below 1.
-        RuntimeError: a pass of `ds` was empty; or iterated twice at once.
-
-    tensorpack: same; there `keep_state=False` goes on after a pass that was left early.
+        RuntimeError: (while iterating) a pass of `ds` was empty, or there is a second iterator.
     """
 
     def __init__(self, ds: DataFlow, size: int, keep_state: bool = True) -> None:
         super().__init__(ds)
-        self._size = int(size)
-        if self._size < 1:
-            raise ValueError(f"FixedSizeData: size must be at least 1, got {size}.")
+        self._size = int(check_at_least("FixedSizeData: size", size, 1))
         self.keep_state = keep_state
         self._guard = DataFlowReentrantGuard()
-        self._source: Iterator[Datapoint] = iter(())
+        self._source = _NOTHING
 
     def __len__(self) -> int:
         return self._size
 
     def reset_state(self) -> None:
-        """Reset `ds`; the next pass begins at its beginning."""
+        """Reset `ds`. The next pass starts at its beginning."""
         super().reset_state()
-        self._source = iter(())
+        self._source = _NOTHING
+
+    def _own_state(self) -> State:
+        return {"is_open": self._source is not _NOTHING}
+
+    def _restore_own_state(self, state: State) -> None:
+        self._source = iter(self.ds) if state["is_open"] else _NOTHING
+
+    def _leave(self, children: Sequence[Recording]) -> None:
+        if not self.keep_state:
+            super()._leave(children)
 
     def __iter__(self) -> Iterator[Datapoint]:
+        return self._iterate_from(0)
+
+    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         with self._guard:
-            if not self.keep_state:
-                self._source = iter(())
-            for _ in range(self._size):
+            if not self.keep_state and start == 0:
+                self._source = _NOTHING
+            for number in range(start + 1, self._size + 1):
                 datapoint = next(self._source, _END)
                 if datapoint is _END:
                     self._source = iter(self.ds)
                     datapoint = _first_of(self._source, self)
+                if not self.keep_state and number == self._size:
+                    # before the last datapoint, so that no pass of `ds` is open afterwards
+                    self._source = _NOTHING
                 yield datapoint
 
 
 def run_without_end(ds: DataFlow) -> Iterator[list[Datapoint]]:
     """
-    Reset a DataFlow and repeat it without end: what the `Task` of a worker process is made of.
+    Reset a DataFlow and repeat it without end; runs in a worker process, as a `Task`.
 
     Yields:
         Lists of one datapoint.
@@ -160,7 +185,7 @@ def _first_of(one_pass: Iterator[Datapoint], repeater: ProxyDataFlow) -> Datapoi
     datapoint = next(one_pass, _END)
     if datapoint is _END:
         raise RuntimeError(
-            f"{type(repeater).__name__}: {type(repeater.ds).__name__} yielded no datapoint in a whole pass, so there is "
-            f"nothing to repeat. Is it empty, or a running generator that ended? Pass a generator function instead."
+            f"{type(repeater).__name__}: {type(repeater.ds).__name__} yielded no datapoint in a whole pass, so it cannot be "
+            f"repeated. Check that the data is not empty; if it is a running generator, pass a generator function instead."
         )
     return datapoint

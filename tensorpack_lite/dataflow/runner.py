@@ -1,22 +1,25 @@
 """
-A DataFlow that runs in other processes, ahead of the one that consumes it.
+DataFlows that run in worker processes, ahead of their consumer.
 
-In:  a DataFlow; each worker process gets a copy of its own, resets it and repeats it without end.
-Out: the datapoints of all workers, mixed, in this process.
+In:  a DataFlow. Each worker process resets its own copy and repeats it without end.
+Out: the datapoints of all workers, mixed, in the process that iterates.
 """
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from itertools import count
-from typing import Any, Iterator
+from itertools import islice
+from typing import Any, Iterator, Sequence
 
-from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow, require_process
+from ..utils.checks import check_at_least
+from ..utils.old_names import old_arguments
+from .base import DataFlow, DataFlowReentrantGuard, Datapoint, length_or_none
 from .process.channel import MAX_SLOTS
-from .process.group import Settings, WorkerGroup
-from .process.worker import CHUNK_LENGTH, Task
+from .process.group import WorkerGroup
+from .process.worker import CHUNK_LENGTH, Settings, Task
+from .recording import Recording, ResumeReport, State
 from .repeat import run_without_end
+from .runner_exact import WorkersInTurn, run_in_worker, states_to_restore
+from .workers import DataFromWorkers
 
 __all__ = [
     "MultiProcessPrefetchData",
@@ -27,109 +30,113 @@ __all__ = [
 ]
 
 
-class _ProcessRunner(ProxyDataFlow):
-    """What the two runners share: they differ in the names of their arguments, and in the guard."""
+class _ProcessRunner(DataFromWorkers):
+    """Base class for the two runners, whose arguments have different names."""
 
-    def __init__(self, ds: DataFlow, num_proc: int, max_ahead: int) -> None:
-        super().__init__(ds)
-        self.num_proc = num_proc
-        self._max_ahead = max_ahead
-        self._group: WorkerGroup | None = None  # after reset_state, with workers of the process `_owner`
-        self._owner = 0
-        self._received: deque[Datapoint] = deque()
+    _max_ahead: int  # maximum number of datapoints that wait in a worker
+    _in_turn: Any = None  # a WorkersInTurn, if the position is recorded
 
-    def reset_state(self) -> None:
-        """
-        Start the workers; each resets its copy of `ds`.
-
-        Raises:
-            RuntimeError: called a second time.
-            pickle.PicklingError: the start method is not fork, and `ds` cannot be pickled.
-        """
-        name = type(self).__name__
-        if self._group is not None:
-            raise RuntimeError(f"{name}: reset_state() was called twice; its workers run already.")
-        self._owner = os.getpid()
-        task = Task(f"in the DataFlow {type(self.ds).__name__}", run_without_end, (self.ds,))
+    def _start_workers(self) -> WorkerGroup:
         ahead = self._max_ahead
         settings = Settings(max(2, min(MAX_SLOTS, ahead)), ahead, min(CHUNK_LENGTH, ahead))
-        self._group = WorkerGroup(name, [task] * self.num_proc, settings)
+        return WorkerGroup(type(self).__name__, self._tasks(), settings)
 
-    def _take(self) -> Iterator[Datapoint]:
-        """Yield one pass: as many datapoints as `ds` has, or without end."""
-        if self._group is not None:
-            require_process(self, self._owner)
-        for _ in self._numbers_of_a_pass():
-            while not self._received:
-                for _, datapoints in self._running().receive():
-                    self._received.extend(datapoints)
-            yield self._received.popleft()
+    def _tasks(self) -> list[Task]:
+        where = f"in the DataFlow {type(self.ds).__name__}"
+        if self._recording is None:
+            return [Task(where, run_without_end, (self.ds,))] * self.num_proc
+        states = states_to_restore(type(self).__name__, self.num_proc, self._recording.own_state_to_restore())
+        return [Task(where, run_in_worker, (self.ds, *state)) for state in states]
 
-    def _numbers_of_a_pass(self) -> Any:
+    def reset_state(self) -> None:
+        super().reset_state()
+        self._in_turn = None
+        if self._recording is not None:
+            saved = self._recording.own_state_to_restore()
+            self._in_turn = WorkersInTurn(self.num_proc, self._group.receive_from, saved)
+
+    def _own_state(self) -> State:
+        return self._in_turn.state()  # type: ignore[no-any-return]
+
+    def _restore_own_state(self, state: State) -> None:
+        """Wait for the workers, which return to the saved position or send an error."""
         try:
-            length = len(self.ds)
-        except NotImplementedError:
-            length = 0
-        return range(length) if length > 0 else count()
+            self._in_turn.wait()
+        except BaseException:  # also after Ctrl-C no workers may keep running
+            self._group.stop()
+            self._group = None
+            raise
 
-    def _running(self) -> WorkerGroup:
-        if self._group is None:
-            raise RuntimeError(
-                f"{type(self).__name__}: its workers are not started. Call reset_state() once, in the process that "
-                f"iterates, before the first iteration (trainers and InputSources do it for you)."
-            )
-        return self._group
+    def _reports_of(self, children: Sequence[Recording]) -> list[ResumeReport]:
+        return self._in_turn.reports()  # type: ignore[no-any-return]
+
+    def _leave(self, children: Sequence[Recording]) -> None:
+        """Passes read one stream, so there is nothing to leave."""
+
+    def __iter__(self) -> Iterator[Datapoint]:
+        return self._iterate_from(0)
+
+    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+        # a pass has no end if the length is unknown or 0
+        length = length_or_none(self.ds) or None
+        yield from islice(self._stream(), None if length is None else max(0, length - start))
+
+    def _stream(self) -> Iterator[Datapoint]:
+        return super()._stream() if self._in_turn is None else self._in_turn.stream()
 
 
 class MultiProcessRunnerZMQ(_ProcessRunner):
     """
-    Run a DataFlow in worker processes, which send their datapoints here.
+    Run a DataFlow in worker processes, which send their datapoints to the current process.
 
-    Large arrays come through shared memory and are handed out without a copy where that can be; small datapoints come
-    many at a time. (ZMQ is in the name only: on one machine there is something faster.)
+    Large arrays are sent through shared memory, and yielded without a copy where possible. Small datapoints are sent
+    in chunks. The name is tensorpack's; between processes of one machine no ZMQ is used.
 
-    Length: that of `ds`. A pass is a cut of one endless stream: what comes after it, or after a `break`, comes in the
-        next pass. If `ds` has no length, a pass has no end.
-    Order: one worker: that of `ds`. Several: each runs all of `ds`, so datapoints come `num_proc` times as often, and
-        mixed. That is right for random data, and wrong for testing.
-    Process: starts `num_proc` processes in `reset_state`, by the start method of multiprocessing. They end with this
-        object and with this process, however it ends. With `fix_rng_seed` each has a random stream of its own, the same
-        in every run.
+    Length: that of `ds`. All passes read one endless stream, so a pass continues where the last one stopped or was
+        left. If `ds` has no length, a pass never ends.
+    Order: that of `ds` with one worker. Each worker runs all of `ds`, so with several workers each datapoint is yielded
+        `num_proc` times, in mixed order. This suits random training data, but not testing. If the position is
+        recorded, the workers take turns.
+    Process: `reset_state` starts `num_proc` processes with the start method of multiprocessing. They end when this
+        object is deleted and when the current process ends, even if it is killed. After `fix_rng_seed` each worker has
+        a different random stream, which is the same in every run.
 
     Args:
         ds: the DataFlow. With the start methods spawn and forkserver it must be picklable.
-        num_proc: how many workers.
+        num_proc: number of workers.
         hwm: how far a worker runs ahead: at most `hwm` datapoints wait to be sent (the worker holds one more), and at
-            most `hwm` messages, and at most 16, are on their way. A message is one datapoint, or up to 64 small ones.
+            most `hwm` messages, but no more than 16, are in transit. A message is one datapoint, or up to 64
+            small ones.
 
     Raises:
         ValueError: `num_proc` or `hwm` is below 1.
-        BaseException: (while iterating) what `ds` raised in a worker: the same type, with the worker's traceback as its
-            cause; WorkerDied (a RuntimeError) when a worker was killed or crashed. The workers are ended then.
-        RuntimeError: (while iterating) iterated twice at once.
+        BaseException: (while iterating) `ds` raised it in a worker. It has the same type, and the worker's traceback is
+            its cause. WorkerDied (a RuntimeError) means that a worker was killed or crashed. The workers are stopped.
+        RuntimeError: (while iterating) there is a second iterator.
 
     Note:
-        A worker uses up to 256 MB of shared memory; `$TENSORPACK_SHARED_MEMORY_MB` sets another limit, 0 means none.
-        A message that does not fit goes through a socket, more slowly, and a warning says so once.
-        Handed out arrays may be kept and changed: their memory is used again only after they are gone.
+        A worker uses up to 256 MB of shared memory. `$TENSORPACK_SHARED_MEMORY_MB` sets another limit; 0 turns
+        shared memory off. A larger message is sent through a socket, which is slower; the first time, a
+        warning is logged. You may keep and change the arrays: their memory is reused only after they are
+        garbage-collected.
 
-    Source: `tests/benchmarks/processes.py` measures it.
-    tensorpack: same; there a worker that is killed hangs the consumer, and workers outlive a killed parent.
+    Source: `benchmarks/processes.py` measures the speed.
     """
 
+    @old_arguments(nr_proc="num_proc")
     def __init__(self, ds: DataFlow, num_proc: int = 1, hwm: int = 50) -> None:
-        _require_positive("MultiProcessRunnerZMQ", num_proc=num_proc, hwm=hwm)
-        super().__init__(ds, num_proc, hwm)
+        super().__init__(ds, num_proc)
+        self._max_ahead = check_at_least("MultiProcessRunnerZMQ: hwm", hwm, 1)
         self._guard = DataFlowReentrantGuard()
 
-    def __iter__(self) -> Iterator[Datapoint]:
+    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         with self._guard:
-            yield from self._take()
+            yield from super()._iterate_from(start)
 
 
 class MultiProcessRunner(_ProcessRunner):
     """
-    Run a DataFlow in worker processes; the older of two names for nearly the same.
+    Run a DataFlow in worker processes. Like MultiProcessRunnerZMQ, with an older signature.
 
     Length: as MultiProcessRunnerZMQ.
     Order: as MultiProcessRunnerZMQ.
@@ -137,35 +144,25 @@ class MultiProcessRunner(_ProcessRunner):
 
     Args:
         ds: the DataFlow. With the start methods spawn and forkserver it must be picklable.
-        num_prefetch: how many datapoints wait to be sent, in all workers together; each worker holds one more, and
-            others are on their way.
-        num_proc: how many workers.
+        num_prefetch: number of datapoints that wait to be sent, in all workers together. Each worker holds one more,
+            and others are in transit.
+        num_proc: number of workers.
 
     Raises:
         ValueError: `num_prefetch` or `num_proc` is below 1.
         BaseException: (while iterating) as MultiProcessRunnerZMQ.
 
     Note:
-        May be iterated twice at once; the iterators then share one stream.
-
-    tensorpack: same; there it is much slower than MultiProcessRunnerZMQ, and an error of a worker hangs the consumer.
+        Several iterators may run at once; they share one stream.
     """
 
-    def __init__(self, ds: DataFlow, num_prefetch: int, num_proc: int) -> None:
-        _require_positive("MultiProcessRunner", num_prefetch=num_prefetch, num_proc=num_proc)
-        super().__init__(ds, num_proc, -(-num_prefetch // num_proc))
-        self.num_prefetch = num_prefetch
-
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._take()
+    @old_arguments(nr_prefetch="num_prefetch", nr_proc="num_proc")
+    def __init__(self, ds: DataFlow, num_prefetch: int, num_proc: int = 1) -> None:
+        super().__init__(ds, num_proc)
+        self.num_prefetch = check_at_least("MultiProcessRunner: num_prefetch", num_prefetch, 1)
+        self._max_ahead = -(-num_prefetch // num_proc)
 
 
 MultiProcessPrefetchData = MultiProcessRunner
 PrefetchData = MultiProcessRunner
 PrefetchDataZMQ = MultiProcessRunnerZMQ
-
-
-def _require_positive(who: str, **numbers: int) -> None:
-    for name, number in numbers.items():
-        if number < 1:
-            raise ValueError(f"{who}: {name} must be at least 1, got {number}.")

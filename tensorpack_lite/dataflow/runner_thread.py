@@ -1,8 +1,8 @@
 """
-DataFlows that run ahead of their consumer, in threads.
+DataFlows that run in threads, ahead of their consumer.
 
 In:  a function that builds a DataFlow.
-Out: the datapoints of several such DataFlows, in the order in which they got ready.
+Out: the datapoints of several such DataFlows, in the order in which they become ready.
 """
 
 from __future__ import annotations
@@ -10,37 +10,51 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from typing import Any, Callable, Iterator
+from itertools import islice
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 from ..utils import logger
-from ..utils.errors import type_error
+from ..utils.checks import check_at_least, check_callable
 from ..utils.handoff import HandoffQueue
-from .base import DataFlow, Datapoint, NotResetError, require_dataflow, require_process, reset_each_once
+from ..utils.old_names import old_arguments
+from .base import (
+    DataFlow,
+    Datapoint,
+    length_or_none,
+    require_dataflow,
+    require_workers,
+    reset_each_once,
+    reset_twice_error,
+)
 from .failure import stage_error
+from .recording import Recording, ResumeReport, State, separate_pipelines
 from .repeat import RepeatedData
+from .runner_exact import WorkersInTurn, begin_at, run_and_report, states_to_restore
 
 __all__ = ["MultiThreadPrefetchData", "MultiThreadRunner"]
 
-_JOIN_SECONDS = 5  # how long to wait for a DataFlow that is under way when its thread is stopped
+_JOIN_SECONDS = 5  # how long `stop` waits for the next datapoint of a thread
 
 
 class MultiThreadRunner(DataFlow):
     """
-    Run several DataFlows, each in a thread of its own, repeated without end, into one queue.
+    Run several DataFlows in threads that put their datapoints into one queue.
 
-    Length: that of one of the DataFlows: a pass yields so many datapoints; without a length it never ends. Passes are
-        cuts of one endless stream: the next one goes on where the last one stopped.
-    Order: that of the DataFlow with one thread, arbitrary with several. Each thread iterates everything, so with several
-        a pass may hold a datapoint twice: use them with data in a random order.
-    Process: stays in this one, in `num_thread` threads, which `reset_state` starts.
+    Length: that of the first DataFlow. All passes read one endless stream, so a pass continues where the last one
+        stopped. If the DataFlow has no length, a pass never ends.
+    Order: that of the DataFlow with one thread, arbitrary with several. Each thread repeats all of its
+        DataFlow, so with several threads a pass may contain a datapoint twice. Use them with data in a random
+        order. If the position is recorded, the threads take turns.
+    Process: runs in the current process, in `num_thread` threads, which `reset_state` starts.
 
     Args:
-        get_df: builds a DataFlow; called `num_thread` times, here and now. Two threads must not share one with state.
-        num_prefetch: datapoints that wait in the queue; >= 1. Each thread holds one more.
-        num_thread: how many threads; >= 1.
+        get_df: function that builds a DataFlow. The constructor calls it `num_thread` times. It must return a
+            new object each time, unless the DataFlow has no state.
+        num_prefetch: number of datapoints that wait in the queue; >= 1. Each thread holds one more.
+        num_thread: number of threads; >= 1.
 
     Raises:
-        TypeError: `get_df` cannot be called, or returns no DataFlow.
+        TypeError: `get_df` is not callable, or does not return a DataFlow.
         ValueError: a number is below 1.
         RuntimeError: `reset_state` was called twice, or not at all before iterating.
 
@@ -48,101 +62,148 @@ class MultiThreadRunner(DataFlow):
         >>> MultiThreadRunner(lambda: Recordings("train"), num_prefetch=100, num_thread=4)  # doctest: +SKIP
 
     Note:
-        An exception in a thread is raised by the `next` that follows, before datapoints that are ready, and by all later
-        ones: the other threads stop. Its text begins with the stage and the thread, its cause is the original.
-
-    tensorpack: same; there each DataFlow is reset twice, and an exception of one hangs the consumer.
+        An exception in a thread stops all threads. It is raised by the next call of `next`, before datapoints that are
+        ready, and by all later calls. Its message starts with the stage and the thread, and its cause is the original.
     """
 
+    @old_arguments(nr_prefetch="num_prefetch", nr_thread="num_thread")
     def __init__(self, get_df: Callable[[], DataFlow], num_prefetch: int, num_thread: int) -> None:
-        if not callable(get_df):
-            raise type_error("MultiThreadRunner: get_df", "a function that builds a DataFlow", get_df)
-        if num_prefetch < 1 or num_thread < 1:
-            raise ValueError(
-                f"MultiThreadRunner: num_prefetch and num_thread must be at least 1, got {num_prefetch} and {num_thread}."
-            )
-        self.num_prefetch = int(num_prefetch)
-        self.num_thread = int(num_thread)
+        check_callable("MultiThreadRunner: get_df", get_df, "a function that builds a DataFlow")
+        self.num_prefetch = int(check_at_least("MultiThreadRunner: num_prefetch", num_prefetch, 1))
+        self.num_thread = int(check_at_least("MultiThreadRunner: num_thread", num_thread, 1))
         self.dataflows = [require_dataflow(self, get_df()) for _ in range(self.num_thread)]
         self._threads: Any = None  # a _Threads after reset_state
+        self._in_turn: Any = None  # a WorkersInTurn, if the position is recorded
 
     def __len__(self) -> int:
         return len(self.dataflows[0])
 
     def reset_state(self) -> None:
-        """Reset the DataFlows, each once and all in this thread, and start the threads."""
+        """Reset each DataFlow once, in the calling thread, and start the threads."""
         if self._threads is not None:
-            raise RuntimeError(
-                "MultiThreadRunner: reset_state() was called twice. Its threads run already; whoever consumes a DataFlow "
-                "resets it, so the second call is probably yours to remove."
-            )
-        reset_each_once(self.dataflows)
-        self._threads = _Threads(self.dataflows, self.num_prefetch)
+            raise reset_twice_error("MultiThreadRunner")
+        with separate_pipelines():
+            self._threads = self._start(self._recording)
         weakref.finalize(self, self._threads.stop)
 
+    def _start(self, recording: Recording | None) -> _Threads:
+        if recording is None or self._shares_dataflows():
+            reset_each_once(self.dataflows)
+            streams: list[Iterable[list[Datapoint]]] = [_run_without_end(ds) for ds in self.dataflows]
+            return _Threads(streams, [HandoffQueue(self.num_prefetch)] * self.num_thread)
+        saved = recording.own_state_to_restore()
+        begins = states_to_restore("MultiThreadRunner", self.num_thread, saved)
+        flows = [begin_at(ds, state) for ds, (state, _) in zip(self.dataflows, begins)]
+        streams = [run_and_report(flow, num_dropped) for flow, (_, num_dropped) in zip(flows, begins)]
+        size = -(-self.num_prefetch // self.num_thread)
+        threads = _Threads(streams, [HandoffQueue(size) for _ in flows])
+        self._in_turn = WorkersInTurn(self.num_thread, threads.take, saved)
+        return threads
+
+    def _shares_dataflows(self) -> bool:
+        return len({id(ds) for ds in self.dataflows}) < self.num_thread
+
+    def _resume_level(self) -> tuple[str, str]:
+        if self._in_turn is None:
+            return "none", "its threads share one DataFlow; return a new one from get_df"
+        return super()._resume_level()
+
+    def _own_state(self) -> State:
+        return {} if self._in_turn is None else self._in_turn.state()
+
+    def _reports_of(self, children: Sequence[Recording]) -> list[ResumeReport]:
+        return [] if self._in_turn is None else self._in_turn.reports()
+
+    def _leave(self, children: Sequence[Recording]) -> None:
+        """Passes read one stream, so there is nothing to leave."""
+
     def __iter__(self) -> Iterator[Datapoint]:
-        if self._threads is None:
-            raise NotResetError(
-                "MultiThreadRunner: has no threads, because reset_state() was not called. Call it once, in the process "
-                "that iterates, before the first iteration."
-            )
-        require_process(self, self._threads.owner)
-        take = self._threads.take
-        try:
-            size = len(self)
-        except NotImplementedError:
-            size = 0
-        if size == 0:
-            while True:
-                yield take()
-        for _ in range(size):
-            yield take()
+        return self._iterate_from(0)
+
+    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+        require_workers(self, None if self._threads is None else self._threads.owner)
+        # a pass has no end if the length is unknown or 0
+        length = length_or_none(self) or None
+        stream = self._threads.stream() if self._in_turn is None else self._in_turn.stream()
+        yield from islice(stream, None if length is None else max(0, length - start))
 
 
-MultiThreadPrefetchData = MultiThreadRunner  # tensorpack's name of old
+MultiThreadPrefetchData = MultiThreadRunner  # old name in tensorpack
+
+
+def _run_without_end(ds: DataFlow) -> Iterator[list[Datapoint]]:
+    for datapoint in RepeatedData(ds, -1):
+        yield [datapoint]
+        del datapoint  # free the memory before waiting for the next one
 
 
 class _Threads:
-    """The threads, and the bounded queue between them and the consumer. Holds no reference to the runner."""
+    """
+    Threads that fill bounded queues. Holds no reference to the runner, whose deletion stops the threads.
 
-    def __init__(self, dataflows: list[DataFlow], num_prefetch: int) -> None:
-        self._ready: HandoffQueue[Datapoint] = HandoffQueue(num_prefetch)
+    Args:
+        streams: what each thread puts into its queue.
+        queues: one for each thread; several threads may have the same.
+    """
+
+    def __init__(
+        self, streams: Sequence[Iterable[list[Datapoint]]], queues: Sequence[HandoffQueue[Datapoint]]
+    ) -> None:
+        self._queues = queues
         self.owner = os.getpid()
         self._threads = [
             threading.Thread(
-                target=self._run, args=(index, ds), name=f"MultiThreadRunner-{index}", daemon=True
+                target=self._run, args=(index, stream), name=f"MultiThreadRunner-{index}", daemon=True
             )
-            for index, ds in enumerate(dataflows)
+            for index, stream in enumerate(streams)
         ]
         for thread in self._threads:
             thread.start()
 
-    def take(self) -> Datapoint:
-        """Wait for the next datapoint, or raise the first error of a thread."""
-        taken = self._ready.take()
-        if taken:
-            return taken[0]
-        assert self._ready.error is not None, "bug: the threads were stopped while somebody iterates"
-        raise self._ready.error
+    def stream(self) -> Iterator[Datapoint]:
+        """Yield datapoints of the first queue as they become ready, without end, or raise the first error of a thread."""
+        while True:
+            yield self.take(0).pop()  # so that this frame does not keep the datapoint alive
+
+    def take(self, index: int) -> list[Datapoint]:
+        """
+        Wait for the next datapoint in a queue.
+
+        Raises:
+            BaseException: the first error of a thread.
+        """
+        queue = self._queues[index]
+        taken = queue.take()
+        if not taken:
+            assert queue.error is not None, "bug: the threads were stopped during iteration"
+            raise queue.error
+        return taken
 
     def stop(self) -> None:
         """Stop the threads and wait for them."""
         if os.getpid() != self.owner:
-            return  # in a fork of the owner the threads do not run, and one of them may have held the queue's lock
-        self._ready.stop()
+            return  # a fork has no running threads, and may have inherited a queue's lock in a locked state
+        self._end()
         if threading.current_thread() in self._threads:
-            return  # the last reference was dropped in a worker, which the others may be waiting for
+            return  # one of the DataFlows deleted the last reference; other threads may be waiting for this one
         for thread in self._threads:
             thread.join(_JOIN_SECONDS)
             if thread.is_alive():
-                logger.warning(f"{thread.name}: its DataFlow does not yield; its thread is left behind.")
+                logger.warning(
+                    f"{thread.name}: still running, because its DataFlow did not yield within {_JOIN_SECONDS} s."
+                )
 
-    def _run(self, index: int, ds: DataFlow) -> None:
+    def _end(self, error: BaseException | None = None) -> None:
+        for queue in self._queues:
+            queue.stop(error)
+
+    def _run(self, index: int, stream: Iterable[list[Datapoint]]) -> None:
+        queue = self._queues[index]
         try:
-            for datapoint in RepeatedData(ds, -1):
-                if not self._ready.put([datapoint]):
+            for datapoints in stream:
+                if not queue.put(datapoints):
                     return
-                del datapoint  # not kept alive while this thread makes or awaits the next one
-        except BaseException as error:  # noqa: BLE001 (the consumer raises it, whatever it is)
+                del datapoints  # free the memory before waiting for the next one
+        except BaseException as error:  # noqa: BLE001 (raised in the consumer)
             where = f"MultiThreadRunner: its DataFlow failed in worker {index} of {len(self._threads)} (pid {self.owner})"
-            self._ready.stop(stage_error(error, where))
+            self._end(stage_error(error, where))

@@ -1,36 +1,38 @@
 """
-A DataFlow as a file: written once, read often.
+Serializers, which save a DataFlow to a file and load it again.
 
-In:  a DataFlow, run through once.
+In:  a DataFlow, iterated once.
 Out: a file; and a DataFlow that reads it.
 
-Each class holds two functions, `save` and `load`. A file is written aside, and renamed when it is complete: under its name
-there is the whole of it or nothing. A file that is there already is never overwritten.
+Each class has two functions, `save` and `load`. `save` writes to a temporary file and renames it when it is
+complete. It never overwrites an existing file.
 
-LMDB is the best for random access to much data, TFRecord for reading in order, HDF5 for exchange with other programs, and
-the NumPy file for what is small. LMDB and TFRecord hold any datapoint, by `utils.serialize`: with pickle, the default, read
-only files of your own.
+Use LMDB for random access to large data, TFRecord for sequential reading, HDF5 to exchange data with other
+programs, and NumPy for small data. LMDB and TFRecord store any datapoint with `utils.serialize`, whose
+default is pickle: load only files that you trust.
 """
 
 from __future__ import annotations
 
 import os
 from contextlib import closing
+from functools import partial
 from typing import Any, Iterator, Sequence
 
 import numpy as np
 
+from ..utils.checks import check_at_least
 from ..utils.errors import DamagedFileError, parsing
 from ..utils.npz import open_npz, read_npy_header
 from ..utils.optional import load_optional
 from ..utils.plain_pickle import check_plain, load_plain
 from ..utils.serialize import dumps, loads
-from .base import DataFlow, Datapoint
+from .base import DataFlow, Datapoint, length_or_none, require_dataflow
 from .files.lmdb_files import KEYS_ENTRY, LMDBWriter, ValueParser
-from .files.saving import known_length, one_pass, require_saveable, written_aside
+from .files.saving import one_pass, written_aside
 from .files.tfrecord import read_records, write_record
 from .format import HDF5Data, LMDBData, LMDBDataDecoder
-from .raw import DataFromList
+from .raw import DataFromGenerator, DataFromList
 from .repeat import FixedSizeData
 
 __all__ = ["HDF5Serializer", "LMDBSerializer", "NumpySerializer", "TFRecordSerializer"]
@@ -40,8 +42,11 @@ _KEY_DIGITS = 8
 
 class LMDBSerializer:
     """
-    A DataFlow in an LMDB: keys are running numbers ("00000000" ..), values are what `utils.serialize.dumps` makes of the
-    datapoints, and `__keys__` lists the keys. The same format as tensorpack's, both ways.
+    Serializer for LMDB databases.
+
+    Keys are consecutive numbers ("00000000", "00000001", ...), values are datapoints packed by
+    `utils.serialize.dumps`, and the entry `__keys__` lists the keys. tensorpack can read these files, and
+    this class can read tensorpack's.
 
     Example:
         >>> LMDBSerializer.save(df, "train.lmdb")
@@ -55,40 +60,46 @@ class LMDBSerializer:
 
         Args:
             df: the DataFlow; it is reset.
-            path: of the file; or of a directory, into which `data.mdb` is written.
-            write_frequency: datapoints that are written at once; fewer when they have more than 64 MB together.
+            path: path of the file, or of an existing directory, into which `data.mdb` is written.
+            write_frequency: number of datapoints in a transaction; fewer if they exceed 64 MB.
 
         Raises:
             TypeError: `df` is not a DataFlow.
             ValueError: `write_frequency` is below 1.
-            FileExistsError: the file is there already.
+            FileExistsError: the file already exists.
             ImportError: lmdb is not installed.
-
-        tensorpack: same; there a failed run leaves a broken file, which the next run refuses to overwrite, and a full map
-            loses datapoints outside of Linux.
         """
-        require_saveable("LMDBSerializer", df)
-        if write_frequency < 1:
-            raise ValueError(f"LMDBSerializer: write_frequency is {write_frequency}, wanted 1 or more.")
+        require_dataflow("LMDBSerializer.save", df)
+        check_at_least("LMDBSerializer.save: write_frequency", write_frequency, 1)
         target = os.path.join(path, "data.mdb") if os.path.isdir(path) else os.fspath(path)
-        with written_aside("LMDBSerializer", target) as temporary:
-            _write_lmdb(df, temporary, write_frequency)
+        keys = []
+        digits = max(
+            _KEY_DIGITS, len(str((length_or_none(df) or 1) - 1))
+        )  # so that the keys sort in numerical order
+        with written_aside("LMDBSerializer", target) as temporary, closing(
+            LMDBWriter(temporary, write_frequency)
+        ) as writer:
+            for number, datapoint in enumerate(one_pass(df)):
+                keys.append(str(number).zfill(digits).encode("ascii"))
+                writer.put(keys[-1], dumps(datapoint))
+            writer.put(KEYS_ENTRY, dumps(keys))
+            writer.flush()
 
     @staticmethod
     def load(path: str, shuffle: bool = True) -> LMDBDataDecoder:
         """
-        Read what `save` wrote, here or in tensorpack; values may be pickle or msgpack.
+        Load a file that `save` wrote, in this library or in tensorpack. Values may be pickle or msgpack.
 
         Args:
-            path: of the file or the directory.
-            shuffle: in a new random order each pass; otherwise in that of the file.
+            path: path of the file or the directory.
+            shuffle: whether to use a new random order in each pass, instead of that of the file.
 
         Returns:
-            A DataFlow; it can be pickled, and opens the file at `reset_state`.
+            A picklable DataFlow, which opens the file in `reset_state`.
 
         Raises:
             FileNotFoundError: there is no database.
-            DamagedFileError: the file is damaged; while iterating, a value is.
+            DamagedFileError: the file is damaged; (while iterating) a value is damaged.
             ImportError: lmdb is not installed.
         """
         return LMDBDataDecoder(LMDBData(path, shuffle=shuffle), ValueParser(path, "a datapoint", loads))
@@ -96,7 +107,8 @@ class LMDBSerializer:
 
 class TFRecordSerializer:
     """
-    A DataFlow in a TFRecord file, each datapoint a record by `utils.serialize.dumps`. TensorFlow is not needed.
+    Serializer for TFRecord files. Each record is a datapoint packed by `utils.serialize.dumps`. TensorFlow is
+    not needed.
 
     Example:
         >>> TFRecordSerializer.save(df, "train.tfrecord")
@@ -110,15 +122,15 @@ class TFRecordSerializer:
 
         Args:
             df: the DataFlow; it is reset.
-            path: of the file, on a disk.
+            path: path of the file, on a local disk.
 
         Raises:
             TypeError: `df` is not a DataFlow.
-            FileExistsError: the file is there already.
+            FileExistsError: the file already exists.
 
-        tensorpack: same; there a file is overwritten.
+        Difference from tensorpack: tensorpack overwrites an existing file.
         """
-        require_saveable("TFRecordSerializer", df)
+        require_dataflow("TFRecordSerializer.save", df)
         with written_aside("TFRecordSerializer", path) as temporary, open(temporary, "wb") as file:
             for datapoint in one_pass(df):
                 write_record(file, dumps(datapoint))
@@ -126,33 +138,34 @@ class TFRecordSerializer:
     @staticmethod
     def load(path: str, size: int | None = None) -> DataFlow:
         """
-        Read what `save` wrote, here or in tensorpack, in its order.
+        Load a file that `save` wrote, in this library or in tensorpack. Datapoints keep their order.
 
         Args:
-            path: of the file, not compressed.
-            size: the number of datapoints, which the file does not tell; then `len` works, and a pass has that many.
+            path: path of the file, which must not be compressed.
+            size: number of datapoints, which a TFRecord file does not store. It becomes the length of the DataFlow and
+                of a pass. Default: the length is unknown.
 
         Returns:
-            A DataFlow; it can be pickled, and opens the file anew for each pass.
+            A picklable DataFlow, which opens the file once for each pass.
 
         Raises:
-            FileNotFoundError: there is no such file.
-            DamagedFileError: while iterating, the file is damaged or cut off; the message has the number of the record.
-
-        tensorpack: same; there the second pass is empty.
+            FileNotFoundError: the file does not exist.
+            DamagedFileError: (while iterating) the file is damaged or truncated; the message has the number
+                of the record.
         """
         if not os.path.isfile(path):
-            raise FileNotFoundError(f"TFRecordSerializer: there is no file {path}.")
-        records = _TFRecordData(os.fspath(path))
+            raise FileNotFoundError(f"TFRecordSerializer.load: the file {path} does not exist.")
+        records = DataFromGenerator(partial(_read_datapoints, os.fspath(path)))
         return records if size is None else FixedSizeData(records, size)
 
 
 class NumpySerializer:
     """
-    A DataFlow in a NumPy file (".npz", compressed), all of which is in memory when it is written and when it is read.
+    Serializer for compressed NumPy files (".npz"). All data is held in memory when a file is written or read.
 
-    The file has one array of Python objects, `buffer`, as tensorpack's; NumPy stores such an array by pickle. It is read
-    by an unpickler that knows plain data only (numbers, texts, lists, tuples, dicts, arrays) and runs nothing.
+    Like tensorpack's, the file contains an array of Python objects, `buffer`, which NumPy stores as a pickle.
+    It is read with a restricted unpickler, which accepts only plain data (numbers, texts, lists, tuples,
+    dicts and arrays) and cannot run code.
 
     Example:
         >>> NumpySerializer.save(df, "train.npz")
@@ -166,15 +179,16 @@ class NumpySerializer:
 
         Args:
             df: the DataFlow; it is reset.
-            path: of the file; ".npz" is appended when it does not end so, as NumPy does.
+            path: path of the file; ".npz" is appended if it is missing.
 
         Raises:
-            TypeError: `df` is not a DataFlow, or a datapoint holds something else than plain data.
-            FileExistsError: the file is there already.
+            TypeError: `df` is not a DataFlow, or a datapoint contains other objects than plain data.
+            FileExistsError: the file already exists.
 
-        tensorpack: same; there it fails with NumPy >= 1.24, writes any object, and overwrites a file.
+        Difference from tensorpack: tensorpack saves any picklable object, and overwrites an existing file. This library
+        saves plain data only.
         """
-        require_saveable("NumpySerializer", df)
+        require_dataflow("NumpySerializer.save", df)
         with written_aside("NumpySerializer", _with_npz(path)) as temporary:
             datapoints = []
             for number, datapoint in enumerate(one_pass(df)):
@@ -184,7 +198,7 @@ class NumpySerializer:
                     advice = "Use LMDBSerializer for other objects."
                     raise TypeError(f"NumpySerializer: datapoint {number}: {error}. {advice}") from error
                 datapoints.append(datapoint)
-            # made empty, for np.array() would look into them
+            # np.array() would convert the datapoints themselves
             buffer = np.empty(len(datapoints), dtype=object)
             for number, datapoint in enumerate(datapoints):
                 buffer[number] = datapoint
@@ -194,31 +208,32 @@ class NumpySerializer:
     @staticmethod
     def load(path: str, shuffle: bool = True) -> DataFromList:
         """
-        Read what `save` wrote, here or in tensorpack.
+        Load a file that `save` wrote, in this library or in tensorpack.
 
         Args:
-            path: of the file, with or without ".npz".
-            shuffle: in a new random order each pass.
+            path: path of the file, with or without ".npz".
+            shuffle: whether to use a new random order in each pass.
 
         Returns:
-            A DataFlow of lists, which holds all datapoints.
+            A DataFlow that holds all datapoints in memory.
 
         Raises:
-            FileNotFoundError: there is no such file.
-            DamagedFileError: the file is damaged, unpacks to too much, or holds anything other than plain data.
-
-        tensorpack: same; there any code in the file is run.
+            FileNotFoundError: the file does not exist.
+            DamagedFileError: the file is damaged, is too large when unpacked, or contains other objects than
+                plain data.
         """
         path = os.fspath(path) if os.path.isfile(path) else _with_npz(path)
         if not os.path.isfile(path):
-            raise FileNotFoundError(f"NumpySerializer: there is no file {path}.")
+            raise FileNotFoundError(f"NumpySerializer.load: the file {path} does not exist.")
         return DataFromList(_read_npz(path), shuffle=shuffle)
 
 
 class HDF5Serializer:
     """
-    A DataFlow in an HDF5 file: a data set for each component, whose rows are the datapoints. All of it is in memory when
-    it is written and when it is read. Components are numbers, or arrays of one shape.
+    Serializer for HDF5 files, with one dataset for each component and one row for each datapoint.
+
+    Components are numbers or bytes, or arrays of them with equal shapes. All data is held in memory when a
+    file is written or read.
 
     Example:
         >>> HDF5Serializer.save(df, "train.h5", ["image", "label"])
@@ -231,19 +246,20 @@ class HDF5Serializer:
         Write one pass of a DataFlow to a file.
 
         Args:
-            df: the DataFlow, of lists; it is reset.
-            path: of the file.
-            data_paths: of the data sets inside it, one for each component.
+            df: a DataFlow of lists; it is reset.
+            path: path of the file.
+            data_paths: paths of the datasets in the file, one for each component.
 
         Raises:
             TypeError: `df` is not a DataFlow.
-            ValueError: a datapoint has another number of components, or a component not one shape, or no numbers.
-            FileExistsError: the file is there already.
+            ValueError: a datapoint has another number of components, or a component has several shapes or an
+                unsupported dtype.
+            FileExistsError: the file already exists.
             ImportError: h5py is not installed.
 
-        tensorpack: same; there a file is overwritten.
+        Difference from tensorpack: tensorpack overwrites an existing file.
         """
-        require_saveable("HDF5Serializer", df)
+        require_dataflow("HDF5Serializer.save", df)
         h5py = load_optional("h5py", "HDF5Serializer")
         with written_aside("HDF5Serializer", path) as temporary:
             columns: list[list[Any]] = [[] for _ in data_paths]
@@ -251,61 +267,35 @@ class HDF5Serializer:
                 if not isinstance(datapoint, (list, tuple)) or len(datapoint) != len(columns):
                     got = f"{type(datapoint).__name__} of {len(datapoint)}"
                     raise ValueError(
-                        f"HDF5Serializer: datapoint {number} is a {got}, wanted a list of {len(columns)}, "
-                        f"one for each of {list(data_paths)}."
+                        f"HDF5Serializer.save: datapoint {number} does not match data_paths (expected a list of "
+                        f"{len(columns)}, one component for each of {list(data_paths)}, got a {got})."
                     )
                 for column, component in zip(columns, datapoint):
                     column.append(component)
             arrays = [_stacked(name, column) for name, column in zip(data_paths, columns)]
             with h5py.File(temporary, "w") as file:
                 for name, array in zip(data_paths, arrays):
-                    file.create_dataset(
-                        name, data=array, fletcher32=array.size > 0
-                    )  # a checksum of each chunk
+                    # fletcher32 is a checksum of each chunk
+                    file.create_dataset(name, data=array, fletcher32=array.size > 0)
 
     @staticmethod
     def load(path: str, data_paths: Sequence[str], shuffle: bool = True) -> HDF5Data:
         """
-        Read what `save` wrote, or other data sets of equal length.
+        Load a file that `save` wrote, or any HDF5 file with datasets of equal length.
 
         Args:
-            path: of the file.
-            data_paths: of the data sets, one for each component.
-            shuffle: in a new random order each pass.
-
-        tensorpack: same.
+            path: path of the file.
+            data_paths: paths of the datasets, one for each component.
+            shuffle: whether to use a new random order in each pass.
         """
         return HDF5Data(path, data_paths, shuffle=shuffle)
 
 
-class _TFRecordData(DataFlow):
-    """
-    The datapoints of a TFRecord file.
-
-    Length: none; the file does not tell.
-    Order: that of the file.
-    Process: opens the file for each pass; can be pickled.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def __iter__(self) -> Iterator[Datapoint]:
-        for number, record in enumerate(read_records(self._path)):
-            with parsing(f"{self._path}: record {number}", "a datapoint"):
-                datapoint = loads(record)
-            yield datapoint
-
-
-def _write_lmdb(df: DataFlow, path: str, write_frequency: int) -> None:
-    keys = []
-    digits = max(_KEY_DIGITS, len(str(known_length(df) - 1)))  # so that keys sort as they count
-    with closing(LMDBWriter(path, write_frequency)) as writer:
-        for number, datapoint in enumerate(one_pass(df)):
-            keys.append(str(number).zfill(digits).encode("ascii"))
-            writer.put(keys[-1], dumps(datapoint))
-        writer.put(KEYS_ENTRY, dumps(keys))
-        writer.flush()
+def _read_datapoints(path: str) -> Iterator[Datapoint]:
+    for number, record in enumerate(read_records(path)):
+        with parsing(f"{path}: record {number}", "a datapoint"):
+            datapoint = loads(record)
+        yield datapoint
 
 
 def _with_npz(path: str) -> str:
@@ -314,16 +304,16 @@ def _with_npz(path: str) -> str:
 
 
 def _read_npz(path: str) -> list[Any]:
-    """Read the array `buffer`: its head by NumPy, its objects by the unpickler of plain data."""
+    """Read the array `buffer`: its header with NumPy, its objects with the restricted unpickler."""
     with open_npz(path) as archive, archive.open("buffer.npy") as file:
         buffer = load_plain(file) if read_npy_header(file)[2].hasobject else None
     if not (isinstance(buffer, np.ndarray) and buffer.ndim):
-        raise DamagedFileError(f"NumpySerializer: {path} has no array of datapoints.")
+        raise DamagedFileError(f"NumpySerializer: {path} does not contain an array of datapoints.")
     return [_as_datapoint(element) for element in buffer]
 
 
-def _as_datapoint(element: Any) -> Any:
-    """Components of one shape were joined to one array by tensorpack; they are taken apart again."""
+def _as_datapoint(element: object) -> Datapoint:
+    """Split a datapoint whose components tensorpack joined into one array because they had equal shapes."""
     if not (isinstance(element, np.ndarray) and element.ndim):
         return element
     return [np.array(row.tolist()) if isinstance(row, np.ndarray) else row for row in element]
@@ -332,10 +322,10 @@ def _as_datapoint(element: Any) -> Any:
 def _stacked(name: str, column: list[Any]) -> np.ndarray:
     shapes = {np.shape(component) for component in column}
     if len(shapes) > 1:
-        raise ValueError(f"HDF5Serializer: {name!r} has components of several shapes: {sorted(shapes)[:3]}.")
+        raise ValueError(f"HDF5Serializer.save: {name!r} has several shapes: {sorted(shapes)[:3]}.")
     array = np.asarray(column)
     if array.dtype.kind in "OU":
         raise ValueError(
-            f"HDF5Serializer: {name!r} has components of dtype {array.dtype}, wanted numbers or bytes."
+            f"HDF5Serializer.save: {name!r} has an unsupported dtype (expected numbers or bytes, got {array.dtype})."
         )
     return array

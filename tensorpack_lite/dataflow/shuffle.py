@@ -1,142 +1,218 @@
 """
-Datapoints kept in memory: for a random order, or so that they need not be made again.
+DataFlows that keep datapoints in memory, to shuffle them or to reuse them.
 
 In:  datapoints of any DataFlow.
-Out: the same datapoints, in another order or from memory.
+Out: the same datapoints, shuffled or from memory.
 """
 
 from __future__ import annotations
 
-from typing import Any, Iterator
+import itertools
+from typing import Any, Iterator, Sequence, TypeVar
 
+import numpy as np
+
+from ..utils.checks import check_at_least
+from ..utils.old_names import old_arguments
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow, RNGDataFlow
+from .recording import Recording, State
 from .repeat import RepeatedData
+from .tape import Numbered, Tape
 
 __all__ = ["CacheData", "LocallyShuffleData"]
+
+T = TypeVar("T")
 
 
 class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
     """
-    Shuffle data that cannot be indexed, with a buffer: first in, first out, and mixed every now and then.
+    Shuffle data that cannot be indexed, with a FIFO buffer that is shuffled at intervals.
 
-    Length: `len(ds) * num_reuse`, as the size of an epoch; iteration itself never ends.
+    Length: `len(ds) * num_reuse`, for the size of an epoch; iteration itself never ends.
     Order: random within a distance of about `buffer_size`. The buffer stays filled between passes.
-    Process: stays in this one.
+    Process: runs in the current process.
 
     Args:
         ds: the DataFlow to shuffle; it is repeated without end.
-        buffer_size: datapoints in memory; >= 1. The first one comes out when the buffer is full.
-        num_reuse: how often each datapoint goes through the buffer; >= 1.
-        shuffle_interval: the buffer is shuffled after so many incoming datapoints. Default: a third of `buffer_size`.
-            Larger is faster, and mixes less.
+        buffer_size: number of datapoints in memory; >= 1. The first datapoint is yielded when the buffer is
+            full.
+        num_reuse: how many times each datapoint enters the buffer; >= 1.
+        shuffle_interval: the buffer is shuffled after this number of incoming datapoints; >= 1. Default: a
+            third of `buffer_size`. A larger number is faster, but shuffles less well.
 
     Raises:
         ValueError: a number is below 1.
-        RuntimeError: iterated twice at once; or `ds` is empty.
+        RuntimeError: (while iterating) `ds` is empty, or there is a second iterator.
 
     Example:
         >>> LocallyShuffleData(DataFromGenerator(read_records), buffer_size=5000)
-
-    tensorpack: same; there a `buffer_size` below 3 fails, and `reset_state` leaves the buffer filled.
     """
 
+    @old_arguments(nr_reuse="num_reuse")
     def __init__(
         self, ds: DataFlow, buffer_size: int, num_reuse: int = 1, shuffle_interval: int | None = None
     ) -> None:
         super().__init__(ds)
-        self.buffer_size = int(buffer_size)
-        self.num_reuse = int(num_reuse)
-        self.shuffle_interval = (
-            max(1, self.buffer_size // 3) if shuffle_interval is None else int(shuffle_interval)
-        )
-        if min(self.buffer_size, self.num_reuse, self.shuffle_interval) < 1:
-            raise ValueError(
-                f"LocallyShuffleData: buffer_size, num_reuse and shuffle_interval must be at least 1, got "
-                f"{buffer_size}, {num_reuse} and {shuffle_interval}."
-            )
+        self.buffer_size = int(check_at_least("LocallyShuffleData: buffer_size", buffer_size, 1))
+        self.num_reuse = int(check_at_least("LocallyShuffleData: num_reuse", num_reuse, 1))
+        interval = max(1, self.buffer_size // 3) if shuffle_interval is None else shuffle_interval
+        self.shuffle_interval = int(check_at_least("LocallyShuffleData: shuffle_interval", interval, 1))
         self.repeated = RepeatedData(ds, -1)
         self._guard = DataFlowReentrantGuard()
-        self._buffer: list[Datapoint] = []
+        # a Tape, if the position is recorded; then the buffer holds pairs (number, datapoint)
+        self._tape: Any = None
+        self._buffer: list[Any] = []
+        self._incoming: Any = None  # the datapoint that was taken last
+        self._num_put = 0  # how many times it was put into the buffer, minus 1
+        self._until_shuffle = 0
 
     def __len__(self) -> int:
         return len(self.ds) * self.num_reuse
 
     def reset_state(self) -> None:
-        """Reset `ds`; the buffer is empty."""
+        """Reset `ds` and empty the buffer."""
         ProxyDataFlow.reset_state(self)
         RNGDataFlow.reset_state(self)
-        self.repeated = RepeatedData(self.ds, -1)
-        self._buffer = []
+        self._tape = None if self._recording is None else Tape(self.ds, self._held, self.buffer_size)
+        self.repeated = RepeatedData(self.ds if self._tape is None else self._tape, -1)
+        self._buffer, self._incoming = [], None
+
+    def _held(self) -> list[Numbered]:
+        return self._buffer if self._incoming is None else [*self._buffer, self._incoming]
+
+    def _own_state(self) -> State:
+        return {
+            "tape": self._tape.state(),
+            "buffer": [number for number, _ in self._buffer],
+            "incoming": self._incoming and self._incoming[0],
+            "num_put": self._num_put,
+            "until_shuffle": self._until_shuffle,
+        }
+
+    def _restore_own_state(self, state: State) -> None:
+        held = self._tape.read_again(state["tape"])
+        self._buffer = [(number, held[number]) for number in state["buffer"]]
+        self._incoming = state["incoming"] and (state["incoming"], held[state["incoming"]])
+        self._num_put, self._until_shuffle = state["num_put"], state["until_shuffle"]
+
+    def _states_of(self, children: Sequence[Recording]) -> list[State]:
+        return [self._tape.source_state()]
 
     def __iter__(self) -> Iterator[Datapoint]:
+        return self._iterate_from(0)
+
+    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         with self._guard:
-            buffer = self._buffer  # when full it is a ring, whose `oldest` datapoint leaves next
-            oldest = until_shuffle = 0
-            for incoming in self.repeated:
-                for _ in range(self.num_reuse):
-                    if len(buffer) < self.buffer_size:
-                        buffer.append(incoming)
-                        continue
-                    if until_shuffle == 0:
-                        buffer[:] = _shuffled(buffer, self.rng)
-                        until_shuffle = self.shuffle_interval
-                    outgoing, buffer[oldest] = buffer[oldest], incoming
-                    oldest = (oldest + 1) % self.buffer_size
-                    yield outgoing
-                until_shuffle = max(0, until_shuffle - 1)
+            if start == 0:
+                self._until_shuffle = 0
+                if self._tape is not None:
+                    self._tape.leave()
+            shuffled = self._shuffle(start)
+            yield from shuffled if self._tape is None else (datapoint for _, datapoint in shuffled)
+
+    def _shuffle(self, start: int) -> Iterator[Any]:
+        buffer, oldest = (
+            self._buffer,
+            start % self.buffer_size,
+        )  # when full, a ring whose `oldest` datapoint is yielded next
+        source, puts = self.repeated._iterate_from(start), range(self.num_reuse)
+        if start:
+            source, puts = itertools.chain([self._incoming], source), range(self._num_put + 1, self.num_reuse)
+        for self._incoming in source:
+            for self._num_put in puts:
+                if len(buffer) < self.buffer_size:
+                    buffer.append(self._incoming)
+                    continue
+                if self._until_shuffle == 0:
+                    buffer[:] = _shuffled(buffer, self.rng)
+                    self._until_shuffle = self.shuffle_interval
+                outgoing, buffer[oldest] = buffer[oldest], self._incoming
+                oldest = (oldest + 1) % self.buffer_size
+                yield outgoing
+            self._until_shuffle = max(0, self._until_shuffle - 1)
+            puts = range(self.num_reuse)
 
 
 class CacheData(ProxyDataFlow, RNGDataFlow):
     """
-    Keep all datapoints of the first complete pass in memory, and yield them from there ever after.
+    Keep the datapoints of the first complete pass in memory, and yield them from memory in all later passes.
 
     Length: that of `ds`.
-    Order: that of `ds`; with `shuffle`, a new random one each pass from the second on.
-    Process: stays in this one. The memory starts empty in each process.
+    Order: that of `ds`; with `shuffle`, a new random order in each pass except the first.
+    Process: runs in the current process. Each process has its own cache, which starts empty.
 
     Args:
-        ds: the DataFlow to keep; finite. A pass over it that is left early is forgotten.
-        shuffle: shuffle the passes that come from memory.
+        ds: the DataFlow to cache; it must be finite. If a pass is left early, its datapoints are not kept.
+        shuffle: whether to shuffle the passes from memory.
 
     Raises:
-        RuntimeError: iterated twice at once.
+        RuntimeError: there is a second iterator.
 
     Note:
-        Datapoints from memory are the same objects each time: don't change their arrays in place.
-
-    tensorpack: same; there a first pass that is left early is taken for the whole data.
+        Every pass from memory yields the same objects: do not change their arrays in place.
     """
 
     def __init__(self, ds: DataFlow, shuffle: bool = False) -> None:
         super().__init__(ds)
         self.shuffle = shuffle
         self._guard = DataFlowReentrantGuard()
-        self._forget()
-
-    def _forget(self) -> None:
         self.buffer: list[Datapoint] = []
         self._complete = False
+        self._order = np.arange(0)  # of the buffer, as numbers of the pass that filled it
+        # of the stages below, before the pass that fills the cache
+        self._states_before: list[State] | None = None
 
     def reset_state(self) -> None:
-        """Reset `ds`; nothing is in memory."""
+        """Reset `ds` and empty the cache."""
         ProxyDataFlow.reset_state(self)
         RNGDataFlow.reset_state(self)
-        self._forget()
+        self.buffer = []
+        self._complete = False
+        self._states_before = None
+
+    def _can_seek(self) -> bool:
+        return self._complete and super()._can_seek()
+
+    def _own_state(self) -> State:
+        return {"complete": self._complete, "order": self._order}
+
+    def _restore_own_state(self, state: State) -> None:
+        if state["complete"]:
+            for _ in self._fill():
+                pass
+            self._permute(state["order"])
+
+    def _states_of(self, children: Sequence[Recording]) -> list[State]:
+        """Return the states before the pass that filled the cache, from which a resumed stage fills it again."""
+        return super()._states_of(children) if self._states_before is None else self._states_before
 
     def __iter__(self) -> Iterator[Datapoint]:
+        return self._iterate_from(0)
+
+    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+        return self._from_memory(start) if self._complete else self._fill()
+
+    def _fill(self) -> Iterator[Datapoint]:
         with self._guard:
-            if not self._complete:
-                self.buffer = []
-                for datapoint in self.ds:
-                    self.buffer.append(datapoint)
-                    yield datapoint
-                self._complete = True
-                return
-            if self.shuffle:
-                self.buffer = _shuffled(self.buffer, self.rng)
-            yield from self.buffer
+            states = None if self._recording is None else super()._states_of(self._recording.children)
+            self.buffer = []
+            for datapoint in self.ds:
+                self.buffer.append(datapoint)
+                yield datapoint
+            self._complete, self._states_before = True, states
+            self._order = np.arange(len(self.buffer))
+
+    def _from_memory(self, start: int) -> Iterator[Datapoint]:
+        with self._guard:
+            if self.shuffle and start == 0:
+                self._permute(self.rng.permutation(len(self.buffer)))
+            yield from itertools.islice(self.buffer, start, None)
+
+    def _permute(self, permutation: np.ndarray) -> None:
+        self.buffer = [self.buffer[index] for index in permutation.tolist()]
+        self._order = self._order[permutation]
 
 
-def _shuffled(items: list[Any], rng: Any) -> list[Any]:
-    """A list in random order; by indices, because `rng.shuffle` is several times slower on a list."""
+def _shuffled(items: list[T], rng: np.random.RandomState) -> list[T]:
+    """Return a list in random order. `rng.shuffle` is several times slower on a list than indexing."""
     return [items[index] for index in rng.permutation(len(items)).tolist()]

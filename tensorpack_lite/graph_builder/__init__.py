@@ -1,11 +1,14 @@
 """
-From a tower function to gradients, on one device or several.
+Builders that turn a tower function into gradients and updates, on one device or several.
 
-**In:** input tensors of one tower, from input_source; the tower function, from the user.
-**Out:** `[(gradient, variable)]` of each tower; for several towers, the update made of them.
-**Next:** train, where each trainer turns them into its `train_op`.
+**In:** the input tensors of one tower, from input_source, and the tower function, from the user.
+**Out:** `[(gradient, variable)]` for each tower; for several towers, the update that combines them.
+**Next:** train, where each trainer makes its `train_op` of them.
 """
 
+from typing import TYPE_CHECKING
+
+from ..utils.old_names import old_name_finder, old_star_names
 from .allreduce import allreduce_grads
 from .data_parallel import DataParallelBuilder
 from .model_desc import ModelDesc, ModelDescBase
@@ -18,3 +21,7 @@ __all__ = [
     "ModelDescBase",
     "allreduce_grads",
 ]
+
+if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
+    __getattr__ = old_name_finder(__name__)
+    __all__ += old_star_names(__name__)

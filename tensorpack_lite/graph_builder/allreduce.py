@@ -1,9 +1,9 @@
 """
-Gradients of K towers become one: the sum or the mean, where it is needed.
+All-reduce of gradients between the K towers of one process: their sum or mean.
 
-All functions here take gradients as a list of towers, each with the gradients of the same N variables in the same order
-("K x N"). The gradient of a variable may be an `IndexedSlices` in every tower; the reduced one has all slices then, as that
-of one tower with all the data has.
+The functions take "K x N" gradients: a list of towers, each with the gradients of the same N variables in the
+same order. If the gradient of a variable is an `IndexedSlices` in every tower, the reduced one has the slices
+of all towers.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ..compat import tfv1 as tf
 from ..tfutils.gradproc import GradVars
 from ..tfutils.scope_utils import under_name_scope
 from ..utils.argtools import graph_memoized
+from ..utils.checks import check_choice
 
 __all__ = [
     "aggregate_grads_colocate",
@@ -26,8 +27,8 @@ __all__ = [
     "split_grad_list",
 ]
 
-Grads = List[List[Any]]
-"""K x N gradients: for each tower, those of its variables."""
+Grads = List[List[tf.Tensor]]
+"""K x N gradients: for each tower, the gradients of its variables."""
 
 _GROUP_KEY = 42
 _FIRST_INSTANCE_KEY = 100
@@ -38,58 +39,50 @@ def split_grad_list(grad_list: Sequence[GradVars]) -> tuple[Grads, Grads]:
     Separate gradients and variables.
 
     Args:
-        grad_list: for each tower, its list of `(gradient, variable)`.
+        grad_list: for each tower, a list of `(gradient, variable)`.
 
     Returns:
         K x N gradients and K x N variables.
-
-    tensorpack: same.
     """
     grads = [[grad for grad, _ in tower] for tower in grad_list]
     variables = [[var for _, var in tower] for tower in grad_list]
     return grads, variables
 
 
-def merge_grad_list(all_grads: Sequence[Sequence[Any]], all_vars: Sequence[Sequence[Any]]) -> list[GradVars]:
+def merge_grad_list(
+    all_grads: Sequence[Sequence[tf.Tensor]], all_vars: Sequence[Sequence[tf.Variable]]
+) -> list[GradVars]:
     """
-    Undo `split_grad_list`.
-
-    Returns:
-        For each tower, its list of `(gradient, variable)`.
-
-    tensorpack: same.
+    Return for each tower a list of `(gradient, variable)`: the inverse of `split_grad_list`.
     """
     return [list(zip(grads, variables)) for grads, variables in zip(all_grads, all_vars)]
 
 
 @under_name_scope("AllReduceGrads")
 def allreduce_grads(
-    all_grads: Sequence[Sequence[Any]],
+    all_grads: Sequence[Sequence[tf.Tensor]],
     average: bool,
     mode: str = "nccl",
     devices: Sequence[str] | None = None,
 ) -> Grads:
     """
-    Reduce gradients with operations that all devices take part in; each device gets the result.
+    Reduce gradients with collective operations; each device receives the result.
 
     Args:
         all_grads: K x N gradients.
-        average: the mean; else the sum.
+        average: whether to compute the mean instead of the sum.
         mode: "nccl", for GPUs only, or "collective", TensorFlow's collective operations. Both need K distinct devices.
-        devices: of the K towers; None means where the gradients are.
+        devices: the devices of the K towers. None means those of the gradients.
 
     Returns:
-        K x N reduced gradients; those of a single tower unchanged.
+        K x N reduced gradients. Those of a single tower are unchanged.
 
     Raises:
-        ValueError: another mode.
+        ValueError: `mode` is unknown.
 
-    Note: the operations of the towers wait for each other. On devices that are one and the same they never return.
-
-    tensorpack: same.
+    Note: the operations of the towers wait for each other. If two towers share a device, they deadlock.
     """
-    if mode not in ("nccl", "collective"):
-        raise ValueError(f"allreduce_grads: mode is '{mode}', wanted 'nccl' or 'collective'.")
+    check_choice("allreduce_grads: mode", mode, ("nccl", "collective"))
     if len(all_grads) == 1:
         return [list(all_grads[0])]
     reduce_one = _nccl if mode == "nccl" else _collective
@@ -103,33 +96,33 @@ def allreduce_grads(
     return [list(row) for row in zip(*columns)]
 
 
-@under_name_scope("AllReduceGradsHierachical")  # spelled as in tensorpack: graphs and scripts know the scope
+@under_name_scope("AllReduceGradsHierachical")  # misspelled as in tensorpack, because scripts use the scope
 def allreduce_grads_hierarchical(
-    all_grads: Sequence[Sequence[Any]], devices: Sequence[str], average: bool = False
+    all_grads: Sequence[Sequence[tf.Tensor]], devices: Sequence[str], average: bool = False
 ) -> Grads:
     """
-    Reduce gradients of 8 devices in two groups of four, as the links of an 8-GPU machine suggest.
+    Reduce gradients of 8 devices in two groups of four, which suits the links of an 8-GPU machine.
 
-    For variable i, device `i mod 8` adds up the gradients of its half, the device at the same place in the other half those of
-    that half and then both; each device takes the total from the one of these two in its own half.
+    For variable i, device `i mod 8` adds up the gradients of its group, and its peer, the device at the same
+    position in the other group, those of the other group. The peer adds both sums. Each device copies the
+    total from the one of these two that is in its group.
 
     Args:
         all_grads: 8 x N gradients.
         devices: the 8 devices.
-        average: the mean; else the sum.
+        average: whether to compute the mean instead of the sum.
 
     Returns:
         8 x N reduced gradients.
 
     Raises:
-        ValueError: there are not 8 devices.
-
-    tensorpack: same.
+        ValueError: the number of towers or devices is not 8.
     """
     num_devices = len(devices)
     if num_devices != 8 or len(all_grads) != 8:
         raise ValueError(
-            f"allreduce_grads_hierarchical: got {len(all_grads)} towers and {num_devices} devices, wanted 8 of each."
+            "allreduce_grads_hierarchical: wrong number of devices (expected 8 towers and 8 devices, got "
+            f"{len(all_grads)} and {num_devices})."
         )
     reduction = _Reduction(num_devices, average)
     columns = [
@@ -147,13 +140,11 @@ def aggregate_grads_colocate(all_grads: Sequence[GradVars], average: bool = True
     Reduce gradients of shared variables, each on the device of its variable.
 
     Args:
-        all_grads: for each tower, its list of `(gradient, variable)`; the variables are the same ones.
-        average: the mean; else the sum.
+        all_grads: for each tower, a list of `(gradient, variable)` with the same variables.
+        average: whether to compute the mean instead of the sum.
 
     Returns:
-        A list of N `(gradient, variable)`; that of a single tower unchanged.
-
-    tensorpack: same.
+        A list of N `(gradient, variable)`. That of a single tower is unchanged.
     """
     if len(all_grads) == 1:
         return list(all_grads[0])
@@ -168,26 +159,24 @@ def aggregate_grads_colocate(all_grads: Sequence[GradVars], average: bool = True
 
 @under_name_scope("AllReduceNaive")
 def allreduce_grads_naive(
-    all_grads: Sequence[Sequence[Any]], devices: Sequence[str] | None = None, average: bool = True
-) -> list[Any]:
+    all_grads: Sequence[Sequence[tf.Tensor]], devices: Sequence[str] | None = None, average: bool = True
+) -> list[tf.Tensor]:
     """
-    Reduce each variable's gradients on one device, taking turns.
+    Reduce the gradients of each variable on one device; the devices take turns.
 
     Args:
         all_grads: K x N gradients.
-        devices: take the turns; None means wherever TensorFlow puts it.
-        average: the mean; else the sum.
+        devices: the devices. None leaves the placement to TensorFlow.
+        average: whether to compute the mean instead of the sum.
 
     Returns:
-        N reduced gradients, to be shared by all towers; those of a single tower unchanged.
-
-    tensorpack: same.
+        N reduced gradients, which all towers share. Those of a single tower are unchanged.
     """
     if len(all_grads) == 1:
         return list(all_grads[0])
     reduction = _Reduction(len(all_grads), average)
     reduced = []
-    # The last layers' gradients are there first.
+    # The gradients of the last layers are ready first.
     for i, grads in enumerate(reversed(list(zip(*all_grads)))):
         device = devices[i % len(devices)] if devices else ""
         with tf.device(device):
@@ -196,7 +185,7 @@ def allreduce_grads_naive(
 
 
 def next_instance_key() -> int:
-    """Give a number that no other collective operation of this graph has, between its devices or with other processes."""
+    """Return a number that is unique among the collective operations of this graph, between devices and between processes."""
     counter = _instance_counter()
     counter[0] += 1
     return counter[0]
@@ -208,20 +197,22 @@ def _instance_counter() -> list[int]:
 
 
 class _Reduction:
-    """Adds up the gradients of one variable, and divides by their number if asked to."""
+    """The sum or mean of the gradients of one variable."""
 
     def __init__(self, num_towers: int, average: bool) -> None:
         self._factor = 1.0 / num_towers if average else None
         self._constants: dict[Any, Any] = {}
 
-    def __call__(self, grads: Sequence[Any], device: str = "") -> Any:
-        """Reduce on the current device; its name keeps apart the constants of several."""
+    def __call__(
+        self, grads: Sequence[tf.Tensor | tf.IndexedSlices], device: str = ""
+    ) -> tf.Tensor | tf.IndexedSlices:
+        """Reduce on the current device. `device` is its name, which each device's constant is stored under."""
         if all(isinstance(grad, tf.IndexedSlices) for grad in grads):
             return self._join_slices(grads, device)
         return self.scale(tf.add_n([tf.convert_to_tensor(grad) for grad in grads]), device)
 
-    def scale(self, total: Any, device: str = "") -> Any:
-        """Turn a sum into what was asked for. One constant serves all gradients of a dtype and device."""
+    def scale(self, total: tf.Tensor, device: str = "") -> tf.Tensor:
+        """Turn a sum into the mean if required. All gradients of one dtype and device share a constant."""
         if self._factor is None:
             return total
         key = (total.dtype.base_dtype, device)
@@ -229,17 +220,17 @@ class _Reduction:
             self._constants[key] = tf.constant(self._factor, key[0], name="one_over_towers")
         return tf.multiply(total, self._constants[key])
 
-    def _join_slices(self, grads: Sequence[Any], device: str) -> Any:
+    def _join_slices(self, grads: Sequence[tf.IndexedSlices], device: str) -> tf.IndexedSlices:
         values = tf.concat([grad.values for grad in grads], 0)
         indices = tf.concat([grad.indices for grad in grads], 0)
         return tf.IndexedSlices(self.scale(values, device), indices, grads[0].dense_shape)
 
 
-def _are_tensors(grads: Sequence[Any]) -> bool:
+def _are_tensors(grads: Sequence[tf.Tensor | tf.IndexedSlices]) -> bool:
     return all(isinstance(grad, tf.Tensor) for grad in grads)
 
 
-def _nccl(grads: Sequence[Any], devices: Sequence[str], average: bool) -> list[Any]:
+def _nccl(grads: Sequence[tf.Tensor], devices: Sequence[str], average: bool) -> list[tf.Tensor]:
     name = f"nccl_all_sum_{next_instance_key()}"
     reduction = _Reduction(len(grads), average)
     reduced = []
@@ -252,7 +243,7 @@ def _nccl(grads: Sequence[Any], devices: Sequence[str], average: bool) -> list[A
     return reduced
 
 
-def _collective(grads: Sequence[Any], devices: Sequence[str], average: bool) -> list[Any]:
+def _collective(grads: Sequence[tf.Tensor], devices: Sequence[str], average: bool) -> list[tf.Tensor]:
     key = next_instance_key()
     reduced = []
     for grad, device in zip(grads, devices):
@@ -266,15 +257,15 @@ def _collective(grads: Sequence[Any], devices: Sequence[str], average: bool) -> 
                     merge_op="Add",
                     final_op="Div" if average else "Id",
                     subdiv_offsets=[0],
-                    communication_hint="nccl",  # a hint: without it, or on CPUs, a ring
+                    communication_hint="nccl",  # a hint: without NCCL and on CPUs, TensorFlow uses a ring
                 )
             )
     return reduced
 
 
 def _hierarchical(
-    grads: Sequence[Any], devices: Sequence[str], main: int, reduction: _Reduction
-) -> list[Any]:
+    grads: Sequence[tf.Tensor], devices: Sequence[str], main: int, reduction: _Reduction
+) -> list[tf.Tensor]:
     peer = (main + 4) % 8
     halves = [range(4), range(4, 8)]
     main_half, peer_half = halves if main < 4 else halves[::-1]

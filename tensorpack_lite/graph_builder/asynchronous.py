@@ -1,8 +1,8 @@
-"""Shared variables; each tower's gradients are applied by themselves."""
+"""Builder with shared variables that every tower updates independently."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from typing import Callable, Sequence
 
 from ..compat import tfv1 as tf
 from ..tfutils.gradproc import GradVars, ScaleGradient
@@ -16,22 +16,23 @@ _MAX_TOWERS_WITH_VARIABLES_ON_GPU = 3
 
 class AsyncMultiGPUBuilder(SharedVariablesBuilder):
     """
-    Builds towers that share their variables, and one update for each tower and variable, in no order.
+    Builder of towers that share their variables, with one unordered update per tower and variable.
 
-    The variables live on the CPU with four towers or more, else they are spread over the GPUs.
+    With four towers or more, the variables are on the CPU, otherwise they are spread over the GPUs.
 
     Args:
         towers: a list of GPU numbers.
-        scale_gradient: divide gradients by the number of towers.
+        scale_gradient: whether to divide gradients by the number of towers.
 
-    tensorpack: same; there Adam's beta powers advance once for each variable, and gradient processors see one variable at a time.
+    Difference from tensorpack: tensorpack calls gradient processors with one variable at a time. This library
+    passes all gradients of a tower.
     """
 
     def __init__(self, towers: Sequence[int], scale_gradient: bool = True) -> None:
         super().__init__(towers, ["/cpu:0"] if len(towers) > _MAX_TOWERS_WITH_VARIABLES_ON_GPU else None)
         self._scale_gradient = scale_gradient
 
-    def _build_train_op(self, grad_list: Sequence[GradVars], optimizer: Any) -> Any:
+    def _build_train_op(self, grad_list: Sequence[GradVars], optimizer: tf.train.Optimizer) -> tf.Operation:
         if self._scale_gradient and len(self.towers) > 1:
             scale = ScaleGradient((".*", 1.0 / len(self.towers)), verbose=False)
             grad_list = [scale.process(pairs) for pairs in grad_list]
@@ -39,7 +40,7 @@ class AsyncMultiGPUBuilder(SharedVariablesBuilder):
         grad_list = [self._on_its_gpu(index, process, pairs) for index, pairs in enumerate(grad_list)]
         self._check_grad_list(grad_list)
 
-        def update_variable(index: int, pairs: GradVars) -> Any:
+        def update_variable(index: int, pairs: GradVars) -> tf.Operation:
             with tf.device(pairs[0][1].device):
                 return optimizer.apply_gradients(pairs, name=f"apply_grad_{index}")
 

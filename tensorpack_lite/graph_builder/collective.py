@@ -1,8 +1,9 @@
 """
-TensorFlow's collective operations between processes: sums of gradients, variables for all from one.
+All-reduce of gradients and broadcast of variables between processes, with TensorFlow's collective operations.
 
-Every process builds the same operations in the same order; they find each other by numbers that count up in each graph. What
-crosses is fused into few flat buffers of one dtype, since each operation costs a millisecond whatever its size.
+TensorFlow matches the operations of the processes by keys, which count up in each graph, so every process
+must build the same operations in the same order. Tensors are fused into a few flat buffers of one dtype,
+because each operation takes a millisecond, whatever its size.
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ from .allreduce import next_instance_key
 __all__ = ["RankGroup", "allreduce_rank_grads", "broadcast_variables", "mean_over_group"]
 
 _GROUP_KEY = 7  # graph_builder/allreduce.py has 42, for devices of one process
-_BUFFER_BYTES = 4 << 20  # 16 MB as one take 1.3 to 2 times as long as 4 x 4 MB: tests/benchmarks/scaling.py
-_MOVES_HALF = TF_VERSION >= (2, 0)  # TensorFlow 1.15: "CollectiveImplementation does not support datatype 19"
+_BUFFER_BYTES = 4 << 20  # one buffer of 16 MB takes 1.3 to 2 times as long as 4 x 4 MB: benchmarks/scaling.py
+_SUPPORTS_HALF = TF_VERSION >= (
+    2,
+    0,
+)  # TensorFlow 1.15: "CollectiveImplementation does not support datatype 19"
 
-# What a dtype travels as. TensorFlow 1.15 moves only these four: float32, float64, int32, int64.
-_TRAVELS_AS = {
+# The dtype that each dtype is sent as. TensorFlow 1.15 only supports float32, float64, int32 and int64.
+_WIRE_DTYPES = {
     tf.float16: tf.float32,
     tf.bfloat16: tf.float32,
     tf.bool: tf.int32,
@@ -42,14 +46,14 @@ _TRAVELS_AS = {
 
 class RankGroup(NamedTuple):
     """
-    The processes that take part.
+    A group of processes.
 
     Args:
         rank: the number of this process.
-        size: how many there are.
+        size: the number of processes.
         hint: "auto", a ring over gRPC, or "nccl" for GPUs.
-        first_key: what the numbers of operations count up from. TensorFlow's servers keep what they know of a number, so another
-            graph on the same servers needs others.
+        first_key: the number that the keys of operations count up from. TensorFlow's servers remember keys,
+            so another graph on the same servers needs other keys.
     """
 
     rank: int
@@ -63,17 +67,17 @@ def allreduce_rank_grads(
     grads: GradVars, group: RankGroup, average: bool = True, compression: str | None = None
 ) -> GradVars:
     """
-    Reduce the gradients of all processes; each process gets the same result, to the bit.
+    Reduce the gradients of all processes; each process receives the same result, bit for bit.
 
     Args:
-        grads: pairs of gradient and variable, the same variables in the same order in each process. A gradient may be an
-            `IndexedSlices`; the reduced one has the slices of all processes then.
+        grads: pairs of gradient and variable, with the same variables in the same order in each process. If a
+            gradient is an `IndexedSlices`, the reduced one has the slices of all processes.
         group: the processes.
-        average: the mean; else the sum.
-        compression: "fp16" sends float32 as float16; None sends what there is.
+        average: whether to compute the mean instead of the sum.
+        compression: "fp16" sends float32 as float16. None sends gradients unchanged.
 
     Returns:
-        Pairs of reduced gradient and variable; those of a single process unchanged.
+        Pairs of reduced gradient and variable. Those of a single process are unchanged.
     """
     if group.size == 1:
         return grads
@@ -91,16 +95,16 @@ def allreduce_rank_grads(
     return [(reduced[i], var) for i, (_, var) in enumerate(grads)]
 
 
-def mean_over_group(tensor: Any, group: RankGroup) -> Any:
+def mean_over_group(tensor: tf.Tensor, group: RankGroup) -> tf.Tensor:
     """
-    Compute the mean of one tensor over all processes, as it comes: for what a layer needs at once.
+    Compute the mean of one tensor over all processes, without waiting for others to fuse with.
 
     Args:
-        tensor: of any shape and floating dtype, the same in each process.
+        tensor: a tensor of any floating dtype, with the same shape and dtype in each process.
         group: the processes.
 
     Returns:
-        The mean, equal in each process, to the bit. It has no gradient.
+        The mean, the same in each process, bit for bit. It has no gradient.
     """
     if group.size == 1:
         return tensor
@@ -108,12 +112,13 @@ def mean_over_group(tensor: Any, group: RankGroup) -> Any:
 
 
 @under_name_scope("BroadcastVariables")
-def broadcast_variables(variables: Sequence[Any], group: RankGroup) -> Any:
+def broadcast_variables(variables: Sequence[tf.Variable], group: RankGroup) -> tf.Operation:
     """
-    Give variables the values that rank 0 has.
+    Set variables to the values of rank 0.
 
     Args:
-        variables: the same ones in the same order in each process. Those that hold no numbers keep their values, with a warning.
+        variables: the same variables in the same order in each process. Others than numbers keep their
+            values, with a warning.
         group: the processes.
 
     Returns:
@@ -121,15 +126,15 @@ def broadcast_variables(variables: Sequence[Any], group: RankGroup) -> Any:
     """
     if group.size == 1:
         return tf.no_op()
-    kept = [var.op.name for var in variables if var.dtype.base_dtype not in _TRAVELS_AS]
+    kept = [var.op.name for var in variables if var.dtype.base_dtype not in _WIRE_DTYPES]
     if kept:
-        logger.warning(f"These variables are not broadcast, since they hold no numbers: {', '.join(kept)}")
-    variables = [var for var in variables if var.dtype.base_dtype in _TRAVELS_AS]
+        logger.warning(f"These variables do not hold numbers and are not broadcast: {', '.join(kept)}")
+    variables = [var for var in variables if var.dtype.base_dtype in _WIRE_DTYPES]
     values = [tf.convert_to_tensor(shared_read(var)) for var in variables]
     send = _Broadcaster(group)
     with tf.control_dependencies(values):
         received: List[Any] = [None] * len(values)
-        for bucket in _buckets(values, lambda dtype: _TRAVELS_AS[dtype]):
+        for bucket in _buckets(values, lambda dtype: _WIRE_DTYPES[dtype]):
             for i, value in zip(bucket, send([values[i] for i in bucket])):
                 received[i] = value
     with tf.control_dependencies(received):
@@ -137,13 +142,13 @@ def broadcast_variables(variables: Sequence[Any], group: RankGroup) -> Any:
 
 
 class _Ordered:
-    """Collective operations that run one after the other, in the order they are made: so no two processes differ in it."""
+    """Collective operations that run in the order of their creation, which is the same in all processes."""
 
     def __init__(self, group: RankGroup) -> None:
         self._group = group
         self._last: Any = None
 
-    def _after_the_last(self, make: Callable[[], Any]) -> Any:
+    def _after_last(self, make: Callable[[], tf.Tensor]) -> tf.Tensor:
         with tf.control_dependencies([] if self._last is None else [self._last]):
             self._last = make()
         return self._last
@@ -151,8 +156,8 @@ class _Ordered:
     def _next_key(self) -> int:
         return self._group.first_key + next_instance_key()
 
-    def _sum(self, tensor: Any) -> Any:
-        def make() -> Any:
+    def _sum(self, tensor: tf.Tensor) -> tf.Tensor:
+        def make() -> tf.Tensor:
             return tensorflow.raw_ops.CollectiveReduce(
                 input=tf.identity(tensor),
                 group_size=self._group.size,
@@ -164,18 +169,18 @@ class _Ordered:
                 communication_hint=self._group.hint,
             )
 
-        return self._after_the_last(make)
+        return self._after_last(make)
 
 
 class _Reducer(_Ordered):
-    """Reduces gradients by sums."""
+    """Sums, or scaled sums, over all processes."""
 
     def __init__(self, group: RankGroup, factor: float | None, compression: str | None) -> None:
         super().__init__(group)
         self._factor, self._compresses = factor, compression == "fp16"
 
-    def fused(self, tensors: Sequence[Any]) -> list[Any]:
-        """Reduce tensors as one buffer."""
+    def fused(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Reduce tensors of one dtype as one buffer."""
         wire = _wire_dtype(tensors[0].dtype)
         flat = tf.concat([tf.reshape(tf.cast(t, wire), [-1]) for t in tensors], 0, name="fused")
         total = self._scaled(self._compressed_sum(flat))
@@ -184,12 +189,12 @@ class _Reducer(_Ordered):
             _with_shape(tf.cast(tf.reshape(part, tf.shape(t)), t.dtype), t) for part, t in zip(parts, tensors)
         ]
 
-    def slices(self, grad: Any) -> Any:
+    def slices(self, grad: tf.IndexedSlices) -> tf.IndexedSlices:
         """
-        Join the slices of all processes, whose number may differ.
+        Concatenate the slices of all processes, whose number may differ.
 
-        Each process adds its own into a place of its own in a buffer of zeros: the sum holds all. Places that stay empty
-        are cut out.
+        Each process fills its section of a buffer of zeros, so the sum of the buffers has all slices. Unused places are
+        removed.
         """
         rank, size = self._group.rank, self._group.size
         number = tf.shape(grad.indices)[:1]
@@ -197,7 +202,7 @@ class _Reducer(_Ordered):
         longest = tf.reduce_max(counts)
         missing = longest - number[0]
 
-        def place(tensor: Any) -> Any:
+        def place(tensor: tf.Tensor) -> tf.Tensor:
             padding = tf.concat([[[0, missing]], tf.zeros([tf.rank(tensor) - 1, 2], tf.int32)], 0)
             padded = tf.expand_dims(tf.pad(tensor, padding), 0)
             before = tf.zeros(tf.concat([[rank], tf.shape(padded)[1:]], 0), tensor.dtype)
@@ -213,26 +218,26 @@ class _Reducer(_Ordered):
         indices = tf.cast(tf.boolean_mask(indices, is_filled), grad.indices.dtype)
         return tf.IndexedSlices(values, indices, grad.dense_shape)
 
-    def _scaled(self, total: Any) -> Any:
+    def _scaled(self, total: tf.Tensor) -> tf.Tensor:
         return total if self._factor is None else total * tf.cast(self._factor, total.dtype)
 
-    def _compressed_sum(self, tensor: Any) -> Any:
+    def _compressed_sum(self, tensor: tf.Tensor) -> tf.Tensor:
         if not self._compresses or tensor.dtype != tf.float32:
             return self._sum(tensor)
         half = tf.cast(tensor, tf.float16)
-        if _MOVES_HALF:
+        if _SUPPORTS_HALF:
             return tf.cast(self._sum(half), tf.float32)
         return self._sum_of_gathered(half)
 
-    def _sum_of_gathered(self, half: Any) -> Any:
-        """Where float16 cannot be summed on the way: each process gets all, two in an int32, and adds them up in float32."""
+    def _sum_of_gathered(self, half: tf.Tensor) -> tf.Tensor:
+        """Sum float16 on TensorFlow 1.15: gather all tensors, two values per int32, and add them up in float32."""
         length = half.shape.num_elements()
-        if length is None:  # a gather needs to know
+        if length is None:  # a gather needs the length
             return self._sum(tf.cast(half, tf.float32))
         size, num_pairs = self._group.size, (length + 1) // 2
         flat = tf.pad(tf.reshape(half, [-1]), [[0, length % 2]])
         pairs = tf.bitcast(tf.reshape(flat, [num_pairs, 2]), tf.int32)
-        gathered = self._after_the_last(
+        gathered = self._after_last(
             lambda: tensorflow.raw_ops.CollectiveGather(
                 input=tf.identity(pairs),
                 group_size=size,
@@ -248,11 +253,11 @@ class _Reducer(_Ordered):
 
 
 class _Broadcaster(_Ordered):
-    """Sends what rank 0 has."""
+    """Broadcasts of rank 0's values."""
 
-    def __call__(self, values: Sequence[Any]) -> list[Any]:
-        """Send values as one buffer; returns what rank 0 sent, in every process."""
-        wire = _TRAVELS_AS[values[0].dtype.base_dtype]
+    def __call__(self, values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Send values as one buffer. Return the values of rank 0, in every process."""
+        wire = _WIRE_DTYPES[values[0].dtype.base_dtype]
         flat = tf.concat([tf.reshape(tf.cast(v, wire), [-1]) for v in values], 0, name="fused")
         length = flat.shape.num_elements()
         common = {
@@ -263,19 +268,17 @@ class _Broadcaster(_Ordered):
             "communication_hint": self._group.hint,
         }
         if self._group.rank == 0:
-            received = self._after_the_last(
-                lambda: tensorflow.raw_ops.CollectiveBcastSend(input=flat, **common)
-            )
+            received = self._after_last(lambda: tensorflow.raw_ops.CollectiveBcastSend(input=flat, **common))
         else:
-            received = self._after_the_last(lambda: tensorflow.raw_ops.CollectiveBcastRecv(T=wire, **common))
+            received = self._after_last(lambda: tensorflow.raw_ops.CollectiveBcastRecv(T=wire, **common))
         parts = (
             tf.split(received, [v.shape.num_elements() for v in values]) if len(values) > 1 else [received]
         )
         return [tf.cast(tf.reshape(part, v.shape), v.dtype) for part, v in zip(parts, values)]
 
 
-def _buckets(tensors: Sequence[Any], wire_dtype: Callable[[Any], Any]) -> list[list[int]]:
-    """Divide tensors, by their positions, into groups that travel as one: of one dtype, and not too large together."""
+def _buckets(tensors: Sequence[tf.Tensor], wire_dtype: Callable[[tf.DType], tf.DType]) -> list[list[int]]:
+    """Group tensors of one dtype, up to the size of a buffer. Return lists of their positions."""
     open_ones: Dict[Any, tuple[list[int], int]] = {}
     found = []
     for i, tensor in enumerate(tensors):
@@ -290,10 +293,10 @@ def _buckets(tensors: Sequence[Any], wire_dtype: Callable[[Any], Any]) -> list[l
     return found
 
 
-def _wire_dtype(dtype: Any) -> Any:
-    return _TRAVELS_AS.get(dtype.base_dtype, dtype.base_dtype)
+def _wire_dtype(dtype: tf.DType) -> tf.DType:
+    return _WIRE_DTYPES.get(dtype.base_dtype, dtype.base_dtype)
 
 
-def _with_shape(tensor: Any, like: Any) -> Any:
+def _with_shape(tensor: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
     tensor.set_shape(like.shape)
     return tensor

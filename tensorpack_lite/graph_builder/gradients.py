@@ -1,4 +1,4 @@
-"""From a cost to the gradients of one tower."""
+"""Gradients of one tower."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, Callable, NamedTuple, Sequence
 from ..compat import tensorflow
 from ..compat import tfv1 as tf
 from ..tfutils.gradproc import FilterNoneGrad, GradVars
-from ..tfutils.tower.context import get_current_tower_context
+from ..tfutils.tower.context import BaseTowerContext, get_current_tower_context
 
 __all__ = ["GradientOptions", "make_get_grads"]
 
 
 class GradientOptions(NamedTuple):
-    """How `Optimizer.compute_gradients` is called; see the switches of `SingleCostTrainer`."""
+    """Options of `Optimizer.compute_gradients`; see the attributes of `SingleCostTrainer`."""
 
     gate_gradients: Any = False
     colocate: bool = True
@@ -22,24 +22,25 @@ class GradientOptions(NamedTuple):
 
 
 def make_get_grads(
-    get_inputs: Callable[[], Sequence[Any]],
-    get_cost_fn: Callable[..., Any],
-    get_opt_fn: Callable[[], Any],
+    get_inputs: Callable[[], Sequence[tf.Tensor]],
+    get_cost_fn: Callable[..., tf.Tensor],
+    get_opt_fn: Callable[[], tf.train.Optimizer],
     options: GradientOptions,
 ) -> Callable[[], GradVars | None]:
     """
-    Make the function that builds one training tower.
+    Return the function that builds one training tower.
 
     Args:
-        get_inputs: gives the input tensors of a tower.
-        get_cost_fn: builds the model on them; returns a scalar cost.
-        get_opt_fn: gives the optimizer; its first call happens inside the first tower.
-        options: how gradients are taken.
+        get_inputs: returns the input tensors of a tower.
+        get_cost_fn: builds the model on them and returns a scalar cost.
+        get_opt_fn: returns the optimizer. Its first call happens inside the first tower.
+        options: the options of the gradients.
 
     Returns:
-        A function without arguments, to be called under a tower context: returns the tower's `(gradient, variable)`
-        pairs, of variables made in this tower if it has its own, else of all trainable ones; None in an
-        inference tower. Variables without gradient are left out, with a warning.
+        A function without arguments, to be called in a tower context. It returns the `(gradient, variable)`
+        pairs of the tower, for its copies of the variables if it has any, otherwise for all trainable
+        variables. It leaves out variables without gradient, with a warning. In an inference tower, it returns
+        None.
     """
 
     def get_grads() -> GradVars | None:
@@ -54,7 +55,9 @@ def make_get_grads(
     return get_grads
 
 
-def _compute(cost: Any, get_opt_fn: Callable[[], Any], options: GradientOptions) -> GradVars:
+def _compute(
+    cost: tf.Tensor, get_opt_fn: Callable[[], tf.train.Optimizer], options: GradientOptions
+) -> GradVars:
     return get_opt_fn().compute_gradients(
         cost,
         var_list=_variables_to_train(),
@@ -65,29 +68,29 @@ def _compute(cost: Any, get_opt_fn: Callable[[], Any], options: GradientOptions)
 
 
 def _grads_under_xla(
-    get_cost: Callable[[], Any], get_opt_fn: Callable[[], Any], options: GradientOptions
+    get_cost: Callable[[], tf.Tensor], get_opt_fn: Callable[[], tf.train.Optimizer], options: GradientOptions
 ) -> GradVars:
-    """Compile cost and gradients as one; the variables are found again outside, by the same rule and in the same order."""
-    xla = getattr(getattr(tensorflow, "xla", tf.xla), "experimental", None)
+    """Compile the cost and gradients together. The same variables are found again outside, in the same order."""
+    xla: Any = getattr(getattr(tensorflow, "xla", tf.xla), "experimental", None)
     if not hasattr(xla, "compile"):
         raise RuntimeError(
-            f"XLA_COMPILE: TensorFlow {tensorflow.__version__} has no tf.xla.experimental.compile. Leave XLA_COMPILE False."
+            f"XLA_COMPILE: TensorFlow {tensorflow.__version__} has no tf.xla.experimental.compile. Set XLA_COMPILE = False."
         )
 
-    def only_grads() -> list[Any]:
+    def only_grads() -> list[tf.Tensor]:
         return [grad for grad, _ in FilterNoneGrad().process(_compute(get_cost(), get_opt_fn, options))]
 
     grads = xla.compile(only_grads)
     variables = _variables_to_train()
     if len(grads) != len(variables):
         raise ValueError(
-            f"XLA_COMPILE: {len(grads)} gradients came for {len(variables)} trainable variables. Under XLA each variable "
-            "must have a gradient."
+            f"XLA_COMPILE: some variables have no gradient (expected {len(variables)} gradients, got {len(grads)}). Use each "
+            "trainable variable in the cost, or set XLA_COMPILE = False."
         )
     return list(zip(grads, variables))
 
 
-def _variables_to_train() -> list[Any]:
+def _variables_to_train() -> list[tf.Variable]:
     context = _tower_or_raise()
     if context.has_own_variables:
         variables = context.get_collection_in_tower(tf.GraphKeys.TRAINABLE_VARIABLES)
@@ -95,27 +98,29 @@ def _variables_to_train() -> list[Any]:
         variables = tf.trainable_variables()
     if not variables:
         raise ValueError(
-            f"{context}: the model has no trainable variables, so there is nothing to train. Make them with "
-            "tf.get_variable inside the tower function."
+            f"{context}: the model has no trainable variables. Create them with tf.get_variable inside the tower function."
         )
     return variables
 
 
-def _checked_cost(cost: Any) -> Any:
+def _checked_cost(cost: object) -> tf.Tensor:
     if not isinstance(cost, tf.Tensor):
         raise TypeError(
-            f"The tower function returned {type(cost).__name__}, wanted the cost, a scalar tensor. Does build_graph end in "
-            "`return cost`?"
+            f"The tower function returned the wrong type (expected the cost, a scalar tensor, got {type(cost).__name__}). End "
+            "build_graph with `return cost`."
         )
     if cost.shape.ndims != 0:
         raise ValueError(
-            f"The tower function returned cost {cost.name} of shape {cost.shape}, wanted a scalar. Use tf.reduce_mean."
+            f"The tower function returned a cost of the wrong shape (expected a scalar, got {cost.shape}: {cost.name}). Use "
+            "tf.reduce_mean."
         )
     return cost
 
 
-def _tower_or_raise() -> Any:
+def _tower_or_raise() -> BaseTowerContext:
     context = get_current_tower_context()
     if context is None:
-        raise RuntimeError("Gradients of a tower are taken under its TowerContext, and there is none here.")
+        raise RuntimeError(
+            "make_get_grads: the function was called outside of a tower. Call it in a TowerContext."
+        )
     return context

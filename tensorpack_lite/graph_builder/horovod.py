@@ -1,12 +1,13 @@
 """
-Horovod's operations between processes: means of gradients, variables for all from one.
+All-reduce of gradients and broadcast of variables between processes, with Horovod.
 
-Processes find each other's operations by their names, so names must not depend on what else a process has in its graph.
+Horovod matches the operations of the processes by name, so names must not depend on the rest of a process's graph.
 """
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from types import ModuleType
+from typing import Sequence
 
 from ..compat import tfv1 as tf
 from ..tfutils.gradproc import GradVars
@@ -16,8 +17,8 @@ from ..utils import logger
 
 __all__ = ["allreduce_horovod_grads", "broadcast_horovod_variables"]
 
-# What Horovod moves by itself; other numbers travel as their bytes.
-_MOVES = {
+# Horovod supports these dtypes; other numbers are sent as bytes.
+_SUPPORTED = {
     tf.bool, tf.float16, tf.float32, tf.float64, tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16,
 }  # fmt: skip
 _BYTES = {tf.bfloat16, tf.complex64, tf.complex128, tf.uint32, tf.uint64}
@@ -25,20 +26,20 @@ _BYTES = {tf.bfloat16, tf.complex64, tf.complex128, tf.uint32, tf.uint64}
 
 @under_name_scope("AllReduce")
 def allreduce_horovod_grads(
-    grads: GradVars, hvd: Any, average: bool = True, compression: Any = None
+    grads: GradVars, hvd: ModuleType, average: bool = True, compression: object = None
 ) -> GradVars:
     """
-    Reduce the gradients of all processes; each process gets the same result, to the bit.
+    Reduce the gradients of all processes; each process receives the same result, bit for bit.
 
     Args:
-        grads: pairs of gradient and variable, the same variables in the same order in each process. A gradient may be an
-            `IndexedSlices`; the reduced one has the slices of all processes then.
+        grads: pairs of gradient and variable, with the same variables in the same order in each process. If a
+            gradient is an `IndexedSlices`, the reduced one has the slices of all processes.
         hvd: the module `horovod.tensorflow`, after its `init`.
-        average: the mean; else the sum.
-        compression: a member of `hvd.Compression`; None sends what there is.
+        average: whether to compute the mean instead of the sum.
+        compression: a member of `hvd.Compression`, or None.
 
     Returns:
-        Pairs of reduced gradient and variable; those of a single process unchanged.
+        Pairs of reduced gradient and variable. Those of a single process are unchanged.
     """
     if hvd.size() == 1:
         return grads
@@ -49,28 +50,29 @@ def allreduce_horovod_grads(
 
 
 @under_name_scope("BroadcastVariables")
-def broadcast_horovod_variables(variables: Sequence[Any], hvd: Any) -> Any:
+def broadcast_horovod_variables(variables: Sequence[tf.Variable], hvd: ModuleType) -> tf.Operation:
     """
-    Give variables the values that rank 0 has, to the bit.
+    Set variables to the values of rank 0, bit for bit.
 
     Args:
-        variables: the same ones in each process. Those that hold no numbers keep their values, with a warning.
+        variables: the same variables in each process. Those that do not hold numbers keep their values, with a warning.
         hvd: the module `horovod.tensorflow`, after its `init`.
 
     Returns:
         An operation that every process must run.
 
-    Note: `hvd.broadcast_global_variables` takes all variables there are and names operations after how each is read: both differ
-    where the chief's callbacks have added something, and then ranks wait for each other without end.
+    Note: `hvd.broadcast_global_variables` takes all variables of the graph, and names operations after the
+    operation that reads each one. Both differ if callbacks of the chief add something to its graph, and the
+    ranks would deadlock.
     """
-    moved = [var for var in variables if var.dtype.base_dtype in _MOVES | _BYTES]
-    kept = [var.op.name for var in variables if var.dtype.base_dtype not in _MOVES | _BYTES]
+    moved = [var for var in variables if var.dtype.base_dtype in _SUPPORTED | _BYTES]
+    kept = [var.op.name for var in variables if var.dtype.base_dtype not in _SUPPORTED | _BYTES]
     if kept:
-        logger.warning(f"These variables are not broadcast, since they hold no numbers: {', '.join(kept)}")
+        logger.warning(f"These variables do not hold numbers and are not broadcast: {', '.join(kept)}")
     return tf.group(*[var.assign(_value_of_rank_0(var, hvd), read_value=False) for var in moved])
 
 
-def _value_of_rank_0(variable: Any, hvd: Any) -> Any:
+def _value_of_rank_0(variable: tf.Variable, hvd: ModuleType) -> tf.Tensor:
     dtype = variable.dtype.base_dtype
     value = tf.convert_to_tensor(shared_read(variable))
     sent = tf.bitcast(value, tf.uint8) if dtype in _BYTES else value

@@ -1,80 +1,79 @@
-"""What a user writes: the inputs of a model, its graph, and the optimizer."""
+"""Base classes for a user's model: its inputs, its graph and the optimizer."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..compat import TensorSpec
 from ..compat import tfv1 as tf
 from ..tfutils.tower.context import get_current_tower_context
 from ..utils.argtools import memoized_method
+from ..utils.errors import type_error
+from ..utils.old_names import HasOldInterface, old_name_finder, old_star_names
 
 __all__ = ["ModelDesc", "ModelDescBase"]
 
+if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
+    __getattr__ = old_name_finder(__name__)
+    __all__ += old_star_names(__name__)
 
-class ModelDescBase:
+
+class ModelDescBase(HasOldInterface):
     """
-    A model: what it takes, and how it is built.
-
-    A subclass defines `inputs` and `build_graph`. It has no constructor to call.
-
-    tensorpack: same.
+    Base class for models. Subclasses define `inputs` and `build_graph`, and need not call a constructor.
     """
 
-    def inputs(self) -> list[Any]:
+    def inputs(self) -> list[tf.TensorSpec | tf.Tensor]:
         """
-        Say what the model takes; override it.
+        Return the inputs of the model; subclasses override it.
 
         Returns:
-            A list of `tf.TensorSpec(shape, dtype, name)`, one for each argument of `build_graph`; placeholders made in this
-            method are taken too.
+            A list of `tf.TensorSpec(shape, dtype, name)`, one for each argument of `build_graph`.
+            Placeholders that this method creates are valid, too.
         """
         raise NotImplementedError(
             f"{type(self).__name__}: define inputs(), which returns a list of tf.TensorSpec."
         )
 
-    def build_graph(self, *args: Any) -> Any:
+    def build_graph(self, *args: Any, **kwargs: Any) -> Any:  # type checkers accept any override of this
         """
-        Build the model; override it. It may be called several times and follows the rules of tower functions.
+        Build the model; subclasses override it. It may be called several times, and follows the rules of
+        tower functions.
 
         Args:
-            args: one tensor for each entry of `inputs()`.
+            args: one tensor for each element of `inputs()`.
 
         Returns:
-            What the trainer needs: with a `SingleCostTrainer`, the cost, a scalar tensor.
+            The value that the trainer expects. For a `SingleCostTrainer`, this is the cost, a scalar tensor.
         """
         raise NotImplementedError(
             f"{type(self).__name__}: define build_graph(), which builds the model from its inputs."
         )
 
     @memoized_method
-    def get_input_signature(self) -> list[Any]:
+    def get_input_signature(self) -> list[tf.TensorSpec]:
         """
-        Ask `inputs()` once, in a graph of its own.
-
-        Returns:
-            A list of `TensorSpec`, each with a name.
+        Return the inputs as a list of `TensorSpec` with names. `inputs()` is called once, in a temporary graph.
 
         Raises:
             TypeError: an input is neither a TensorSpec nor a placeholder.
-            ValueError: a placeholder was made outside of `inputs()`.
-
-        tensorpack: same.
+            ValueError: a placeholder was created outside of `inputs()`.
         """
         with tf.Graph().as_default() as graph:
             inputs = self.inputs()
             if not isinstance(inputs, (list, tuple)):
-                raise _wrong_return(self, "inputs", inputs, "a list of tf.TensorSpec")
+                raise _wrong_return(self, "inputs", "a list of tf.TensorSpec", inputs)
             return [self._to_spec(one, graph) for one in inputs]
 
-    def _to_spec(self, one: Any, graph: Any) -> Any:
+    def _to_spec(self, one: object, graph: tf.Graph) -> tf.TensorSpec:
         if isinstance(one, TensorSpec):
             return one
         if not isinstance(one, tf.Tensor):
-            raise _wrong_return(self, "inputs", one, "only tf.TensorSpec (or placeholders) in its list")
+            raise _wrong_return(self, "inputs", "a list of only tf.TensorSpec or placeholders", one)
         if one.graph is not graph:
             raise ValueError(
-                f"{type(self).__name__}.inputs: {one.name} was made elsewhere. Make it inside inputs(), or use TensorSpec."
+                f"{type(self).__name__}.inputs: {one.name} was created outside of this method. Create it inside, or use "
+                "tf.TensorSpec."
             )
         return TensorSpec(shape=one.shape, dtype=one.dtype, name=one.op.name)
 
@@ -85,20 +84,27 @@ class ModelDescBase:
 
     @property
     def training(self) -> bool:
-        """Whether the tower that is being built is trained."""
+        """Whether the current tower is built for training."""
         context = get_current_tower_context()
         if context is None:
             raise AttributeError(
-                f"{type(self).__name__}.training: known only while the model is built under a TowerContext."
+                f"{type(self).__name__}.training: used outside of a tower. It is only known while the model is built."
             )
         return context.is_training
+
+    @training.setter
+    def training(self, value: bool) -> None:
+        raise AttributeError(
+            f"{type(self).__name__}.training: cannot be assigned, because the tower decides whether the model is trained. Use "
+            "another name for a value of your own. An old script runs unchanged with `tensorpack-lite run`."
+        )
 
 
 class ModelDesc(ModelDescBase):
     """
-    A model with a single cost and an optimizer.
+    Base class for models with a single cost, which `build_graph` returns, and an optimizer.
 
-    Besides `inputs` and `build_graph`, which returns the cost, a subclass defines `optimizer`.
+    Subclasses define `inputs`, `build_graph` and `optimizer`.
 
     Example:
         >>> class Model(ModelDesc):
@@ -109,33 +115,27 @@ class ModelDesc(ModelDescBase):
         ...         return tf.reduce_mean((w - x) ** 2, name="cost")
         ...     def optimizer(self):
         ...         return tf.train.GradientDescentOptimizer(0.1)
-
-    tensorpack: same.
     """
 
-    def optimizer(self) -> Any:
-        """Make the optimizer, a `tf.train.Optimizer`; override it. Called once, inside the first tower."""
+    def optimizer(self) -> tf.train.Optimizer:
+        """Return a `tf.train.Optimizer`; subclasses override it. It is called once, inside the first tower."""
         raise NotImplementedError(
             f"{type(self).__name__}: define optimizer(), which returns a tf.train.Optimizer."
         )
 
     @memoized_method
-    def get_optimizer(self) -> Any:
+    def get_optimizer(self) -> tf.train.Optimizer:
         """
-        Ask `optimizer()` once.
+        Return the optimizer. `optimizer()` is called once.
 
         Raises:
-            TypeError: it is no `tf.train.Optimizer` of TF1.
-
-        tensorpack: same.
+            TypeError: `optimizer()` did not return a `tf.train.Optimizer` of TensorFlow 1.
         """
         optimizer = self.optimizer()
         if not isinstance(optimizer, tf.train.Optimizer):
-            raise _wrong_return(
-                self, "optimizer", optimizer, "a tf.train.Optimizer of tfv1, not one of Keras"
-            )
+            raise _wrong_return(self, "optimizer", "a tf.train.Optimizer of tfv1, not of Keras", optimizer)
         return optimizer
 
 
-def _wrong_return(model: ModelDescBase, method: str, got: object, wanted: str) -> TypeError:
-    return TypeError(f"{type(model).__name__}.{method}() returned {type(got).__name__}, wanted {wanted}.")
+def _wrong_return(model: ModelDescBase, method: str, expected: str, got: object) -> TypeError:
+    return type_error(f"{type(model).__name__}.{method}() returned the wrong type", expected, got)

@@ -1,8 +1,8 @@
-"""Many small gradients as few large ones: what crosses between devices should be worth the trip."""
+"""Packing of many small gradients into a few large buffers, which devices exchange faster."""
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Callable, Sequence
 
 from ..compat import tfv1 as tf
 from ..tfutils.scope_utils import cached_name_scope
@@ -10,43 +10,41 @@ from ..utils import logger
 
 __all__ = ["GradientPacker"]
 
-_MIN_ELEMENTS_A_PIECE = 1024
+_MIN_ELEMENTS_PER_BUFFER = 1024
 
 
 class GradientPacker:
     """
-    Concatenate all gradients of a tower into a few buffers of equal size, and take them apart again.
+    Pack the gradients of a tower into a few buffers of equal size, and unpack them again.
 
     Args:
-        num_split: how many buffers, >= 1.
+        num_split: the number of buffers, >= 1.
 
     Example:
         >>> packer = GradientPacker(8)
         >>> if packer.compute_strategy(all_grads[0]):
         ...     packs = packer.pack_all(all_grads, devices)             # K x 8 instead of K x N
         ...     all_grads = packer.unpack_all(reduce(packs), devices)
-
-    tensorpack: same.
     """
 
     def __init__(self, num_split: int = 8) -> None:
         self._num_split = num_split
 
-    def compute_strategy(self, grads: Sequence[Any]) -> bool:
+    def compute_strategy(self, grads: Sequence[tf.Tensor]) -> bool:
         """
-        Decide how the gradients are packed.
+        Decide how to pack the gradients.
 
         Args:
-            grads: the gradients of one tower; those of the others have the same shapes.
+            grads: the gradients of one tower. Those of other towers have the same shapes.
 
         Returns:
-            False if they cannot be packed: an unknown shape, an `IndexedSlices`, several dtypes; or if it is not worth it:
-            fewer than 1024 elements a buffer.
+            False if the gradients should not be packed: some are `IndexedSlices`, shapes are unknown, dtypes
+            differ, or a buffer would have fewer than 1024 elements.
         """
         if not grads or not all(isinstance(grad, tf.Tensor) for grad in grads):
             return False
         if not all(grad.shape.is_fully_defined() for grad in grads):
-            logger.info("Gradients are not packed: the shape of some is not known.")
+            logger.info("Gradients are not packed: some shapes are unknown.")
             return False
         if len({grad.dtype for grad in grads}) > 1:
             logger.info("Gradients are not packed: they have several dtypes.")
@@ -54,35 +52,43 @@ class GradientPacker:
         self._shapes = [grad.shape.as_list() for grad in grads]
         self._sizes = [grad.shape.num_elements() for grad in grads]
         total = sum(self._sizes)
-        if total < self._num_split * _MIN_ELEMENTS_A_PIECE:
+        if total < self._num_split * _MIN_ELEMENTS_PER_BUFFER:
             return False
         quotient, rest = divmod(total, self._num_split)
         self._split_sizes = [quotient + (i < rest) for i in range(self._num_split)]
         logger.info(
-            f"{len(grads)} gradients ({total} elements) are packed into {self._num_split} buffers a device."
+            f"{len(grads)} gradients ({total} elements) are packed into {self._num_split} buffers per device."
         )
         return True
 
-    def pack(self, grads: Sequence[Any]) -> list[Any]:
-        """Make the buffers of one tower, on the current device."""
+    def pack(self, grads: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Pack the gradients of one tower, on the current device."""
         flat = tf.concat([tf.reshape(grad, [-1]) for grad in grads], 0, name="concatenated_grads")
         return [flat] if self._num_split == 1 else tf.split(flat, self._split_sizes)
 
-    def unpack(self, packs: Sequence[Any]) -> list[Any]:
-        """Take the buffers of one tower apart, on the current device."""
+    def unpack(self, packs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Unpack the buffers of one tower, on the current device."""
         flat = packs[0] if self._num_split == 1 else tf.concat(packs, 0, name="concatenated_packs")
         return [tf.reshape(part, shape) for part, shape in zip(tf.split(flat, self._sizes), self._shapes)]
 
-    def pack_all(self, all_grads: Sequence[Sequence[Any]], devices: Sequence[str]) -> list[list[Any]]:
-        """Make the buffers of each tower on its device: K x N gradients -> K x num_split buffers."""
+    def pack_all(
+        self, all_grads: Sequence[Sequence[tf.Tensor]], devices: Sequence[str]
+    ) -> list[list[tf.Tensor]]:
+        """Pack the gradients of each tower on its device: K x N gradients -> K x num_split buffers."""
         return _on_each_device(self.pack, all_grads, devices)
 
-    def unpack_all(self, all_packs: Sequence[Sequence[Any]], devices: Sequence[str]) -> list[list[Any]]:
-        """Take the buffers of each tower apart on its device: K x num_split buffers -> K x N gradients."""
+    def unpack_all(
+        self, all_packs: Sequence[Sequence[tf.Tensor]], devices: Sequence[str]
+    ) -> list[list[tf.Tensor]]:
+        """Unpack the buffers of each tower on its device: K x num_split buffers -> K x N gradients."""
         return _on_each_device(self.unpack, all_packs, devices)
 
 
-def _on_each_device(func: Any, rows: Sequence[Any], devices: Sequence[str]) -> list[list[Any]]:
+def _on_each_device(
+    func: Callable[[Sequence[tf.Tensor]], list[tf.Tensor]],
+    rows: Sequence[Sequence[tf.Tensor]],
+    devices: Sequence[str],
+) -> list[list[tf.Tensor]]:
     results = []
     for row, device in zip(rows, devices):
         with tf.device(device), cached_name_scope("GradientPacker"):

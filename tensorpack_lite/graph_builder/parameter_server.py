@@ -1,12 +1,13 @@
-"""Shared variables; the gradients of all towers are averaged, and applied once."""
+"""Builder with shared variables, updated by the mean gradient of all towers."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Any, Sequence
+from typing import Sequence
 
 from ..compat import tfv1 as tf
 from ..tfutils.gradproc import GradVars
+from ..utils.checks import check_choice
 from .allreduce import aggregate_grads_colocate
 from .data_parallel import SharedVariablesBuilder
 
@@ -15,30 +16,27 @@ __all__ = ["SyncMultiGPUParameterServerBuilder"]
 
 class SyncMultiGPUParameterServerBuilder(SharedVariablesBuilder):
     """
-    Builds towers that share their variables, and one update of these by the mean gradient.
+    Builder of towers that share their variables, with one update by the mean gradient.
 
     Args:
         towers: a list of GPU numbers.
-        ps_device: where the variables live: "cpu", or "gpu" for being spread over the GPUs.
+        ps_device: the device of the variables: "cpu", or "gpu" to spread them over the GPUs.
 
     Attributes:
-        grads: the mean gradients, a list of `(gradient, variable)`; from `build` on.
+        grads: the mean gradients, a list of `(gradient, variable)`, after `build`.
 
     Raises:
-        ValueError: another `ps_device`.
-
-    tensorpack: same; there variables go to the first GPU on TF 2 whatever `ps_device` says.
+        ValueError: `ps_device` is unknown.
     """
 
     grads: GradVars
 
     def __init__(self, towers: Sequence[int], ps_device: str) -> None:
-        if ps_device not in ("cpu", "gpu"):
-            raise ValueError(f"{type(self).__name__}: ps_device is {ps_device!r}, wanted 'cpu' or 'gpu'.")
+        check_choice(f"{type(self).__name__}: ps_device", ps_device, ("cpu", "gpu"))
         super().__init__(towers, ["/cpu:0"] if ps_device == "cpu" else None)
         self.ps_device = ps_device
 
-    def _build_train_op(self, grad_list: Sequence[GradVars], optimizer: Any) -> Any:
+    def _build_train_op(self, grad_list: Sequence[GradVars], optimizer: tf.train.Optimizer) -> tf.Operation:
         self.grads = aggregate_grads_colocate(grad_list, average=True)
         with ExitStack() as stack:
             if self.ps_device == "cpu":

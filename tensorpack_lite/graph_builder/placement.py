@@ -1,27 +1,46 @@
-"""Where variables live: device functions and getters for models on several devices."""
+"""Placement of variables on several devices: device functions and variable getters."""
 
 from __future__ import annotations
 
 from typing import Any, Callable, Sequence
 
+from ..compat import tensorflow
 from ..compat import tfv1 as tf
 from ..utils import logger
+from ..utils.gpu import get_num_gpu
 
-__all__ = ["LeastLoadedDeviceSetter", "OverrideCachingDevice"]
+__all__ = ["LeastLoadedDeviceSetter", "OverrideCachingDevice", "device_of_gpu"]
 
 _VARIABLES = ("Variable", "VariableV2", "VarHandleOp")
 
 
-class LeastLoadedDeviceSetter:
+def device_of_gpu(number: int) -> str:
     """
-    A device function for `tf.device`: spreads variables over devices, everything else goes to one of them.
-
-    A variable goes to the device that has the fewest elements so far; what reads or assigns it goes with it. An operation
-    that has a device keeps it.
+    Return the device of a GPU, or the CPU if the machine has no GPU.
 
     Args:
-        worker_device: the device of everything that is no variable, e.g. "/gpu:0".
-        ps_devices: a list of the devices that hold variables.
+        number: number of the GPU; negative means the CPU.
+
+    Returns:
+        `/gpu:<number>` or `/cpu:0`.
+    """
+    if number < 0:
+        return "/cpu:0"
+    # TensorFlow also knows GPUs that are not NVIDIA's
+    has_gpu = get_num_gpu() > 0 or tensorflow.config.experimental.list_physical_devices("GPU")
+    return f"/gpu:{number}" if has_gpu else "/cpu:0"
+
+
+class LeastLoadedDeviceSetter:
+    """
+    A device function for `tf.device` that spreads variables over several devices.
+
+    A variable is placed on the device with the fewest elements so far, together with the operations that read
+    or assign it. An operation that already has a device keeps it.
+
+    Args:
+        worker_device: the device of all other operations, e.g. "/gpu:0".
+        ps_devices: a list of devices for the variables.
 
     Raises:
         ValueError: `ps_devices` is empty.
@@ -32,21 +51,19 @@ class LeastLoadedDeviceSetter:
         ...     W = tf.get_variable("W", shape=[100, 10])
 
     Note: a variable of unknown shape counts as empty, with a warning.
-
-    tensorpack: same; there resource variables all go to `worker_device`.
     """
 
     def __init__(self, worker_device: str, ps_devices: Sequence[str]) -> None:
         if not ps_devices:
             raise ValueError(
-                "LeastLoadedDeviceSetter: ps_devices is empty, wanted at least one device for the variables."
+                "LeastLoadedDeviceSetter: ps_devices is empty (expected at least one device for the variables)."
             )
         self.worker_device = _canonical(worker_device)
         self.ps_devices = [_canonical(device) for device in ps_devices]
         self.ps_sizes = [0] * len(self.ps_devices)
 
-    def __call__(self, op: Any) -> str:
-        """Say where an operation goes."""
+    def __call__(self, op: tf.Operation) -> str:
+        """Return the device of an operation."""
         if op.device:
             return op.device
         if op.type in _VARIABLES:
@@ -54,7 +71,7 @@ class LeastLoadedDeviceSetter:
         home = next((t.op.device for t in op.inputs if t.op.type == "VarHandleOp"), "")
         return home or self.worker_device
 
-    def _least_loaded_for(self, op: Any) -> str:
+    def _least_loaded_for(self, op: tf.Operation) -> str:
         index = self.ps_sizes.index(min(self.ps_sizes))
         self.ps_sizes[index] += _num_elements(op)
         return self.ps_devices[index]
@@ -65,21 +82,19 @@ class LeastLoadedDeviceSetter:
 
 class OverrideCachingDevice:
     """
-    A custom getter that lets `tf.get_variable` keep a copy of each variable's value, read once a step, on another device.
+    A custom getter that caches the value of each trainable variable on another device, once per step.
 
-    Small variables are all cached on one device; large ones go where the fewest elements are cached so far.
+    Small variables are cached on one device, each large one on the device with the fewest cached elements so far.
 
     Args:
-        devices: a list of the devices that hold the copies of large variables.
-        device_for_small_variables: the device of the others.
+        devices: a list of devices for large variables.
+        device_for_small_variables: the device for small variables.
         small_variable_size_threshold: variables with fewer elements are small.
 
     Example:
         >>> getter = OverrideCachingDevice(["/gpu:0", "/gpu:1"], "/cpu:0", 1024)
         >>> with custom_getter_scope(getter):
         ...     W = tf.get_variable("W", shape=[100, 10])
-
-    tensorpack: same; there it also makes variables that are not trained local.
     """
 
     def __init__(
@@ -90,8 +105,8 @@ class OverrideCachingDevice:
         self.device_for_small_variables = device_for_small_variables
         self.small_variable_size_threshold = small_variable_size_threshold
 
-    def __call__(self, getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Get a variable that is cached."""
+    def __call__(self, getter: Callable[..., tf.Variable], *args: Any, **kwargs: Any) -> tf.Variable:
+        """Return a cached variable."""
         size = tf.TensorShape(kwargs.get("shape")).num_elements()
         if size is None or not kwargs.get("trainable", True):
             return getter(*args, **kwargs)
@@ -110,10 +125,10 @@ def _canonical(device: str) -> str:
     return tf.DeviceSpec.from_string(device).to_string()
 
 
-def _num_elements(op: Any) -> int:
+def _num_elements(op: tf.Operation) -> int:
     size = tf.TensorShape(op.get_attr("shape")).num_elements()
     if size is None:
         logger.warning(
-            f"LeastLoadedDeviceSetter: variable '{op.name}' has no known shape, it counts as empty."
+            f"LeastLoadedDeviceSetter: the shape of variable '{op.name}' is unknown, so it counts as empty."
         )
     return size or 0

@@ -1,18 +1,19 @@
-"""A copy of the variables on each device; gradients are all-reduced, so that the copies stay equal."""
+"""Builder with a copy of the variables on each device; all-reduced gradients keep the copies equal."""
 
 from __future__ import annotations
 
 import re
 from contextlib import nullcontext
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, ContextManager, Sequence
 
 from ..compat import private
 from ..compat import tfv1 as tf
-from ..tfutils.common import value_of
+from ..compat.value_names import value_of
 from ..tfutils.gradproc import GradVars
 from ..tfutils.tower.context import get_current_tower_context
 from ..tfutils.varreplace import custom_getter_scope, override_to_local_variable
 from ..utils import logger
+from ..utils.checks import check_choice
 from .allreduce import (
     Grads,
     allreduce_grads,
@@ -23,6 +24,7 @@ from .allreduce import (
 )
 from .data_parallel import DataParallelBuilder, apply_one_after_another, shared_zeros
 from .packing import GradientPacker
+from .placement import device_of_gpu
 
 __all__ = ["SyncMultiGPUReplicatedBuilder"]
 
@@ -32,23 +34,21 @@ _OF_TOWER = re.compile(r"tower([0-9]+)/(.+)")
 
 class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
     """
-    Builds towers with variables of their own, one update of each by the reduced gradients, and the operation that makes all
-    copies equal to the first.
+    Builder of towers with copies of the variables, an update of each copy by the reduced gradients, and an
+    operation that sets all copies to the values of the first tower.
 
     Args:
         towers: a list of GPU numbers.
-        average: reduce to the mean; else to the sum.
-        mode: "cpu" or "gpu" (one device after another does the sums), "hierarchical" (8 devices), "nccl" or "collective"
-            (operations that all devices take part in).
-        devices: of the towers; None means `/gpu:<number>`.
+        average: whether to reduce gradients to their mean instead of their sum.
+        mode: "cpu" or "gpu" (devices take turns in adding up), "hierarchical" (8 devices), "nccl" or
+            "collective" (collective operations).
+        devices: the devices of the towers. None means `/gpu:<number>`, or `/cpu:0` on a machine without GPUs.
 
     Attributes:
-        grads: the reduced gradients of the first tower, a list of `(gradient, variable)`; from `build` on.
+        grads: the reduced gradients of the first tower, a list of `(gradient, variable)`, after `build`.
 
     Raises:
-        ValueError: another mode, or "hierarchical" with a number of towers that is not 8.
-
-    tensorpack: same; there Adam's beta powers advance once for each tower.
+        ValueError: `mode` is unknown, or "hierarchical" with a number of towers other than 8.
     """
 
     grads: GradVars
@@ -57,49 +57,50 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         self, towers: Sequence[int], average: bool, mode: str, devices: Sequence[str] | None = None
     ) -> None:
         super().__init__(towers)
-        if mode not in _MODES:
-            raise ValueError(f"{type(self).__name__}: mode is {mode!r}, wanted one of {', '.join(_MODES)}.")
+        check_choice(f"{type(self).__name__}: mode", mode, _MODES)
         if mode == "hierarchical" and len(self.towers) != 8:
             raise ValueError(
-                f"{type(self).__name__}: mode 'hierarchical' is for 8 towers, got {len(self.towers)}. Use mode='gpu'."
+                f"{type(self).__name__}: mode 'hierarchical' needs 8 towers (got {len(self.towers)}). Use mode='gpu'."
             )
         self._average = average
         self._mode = mode
-        self.devices = [f"/gpu:{gpu}" for gpu in self.towers] if devices is None else list(devices)
+        self.devices = [device_of_gpu(gpu) for gpu in self.towers] if devices is None else list(devices)
 
-    def call_for_each_tower(self, tower_fn: Callable[[], Any]) -> list[Any]:  # type: ignore[override]
+    def call_for_each_tower(self, tower_fn: Callable[[], GradVars]) -> list[GradVars]:  # type: ignore[override]
         """
         Build the towers.
 
         Args:
-            tower_fn: builds one tower; returns its `(gradient, variable)` pairs.
+            tower_fn: builds one tower and returns its `(gradient, variable)` pairs.
 
         Returns:
             The pairs of each tower.
         """
 
-        def build_tower() -> Any:
+        def build_tower() -> GradVars:
             with _same_initial_values(get_current_tower_context().vs_name):  # type: ignore[union-attr]
                 return tower_fn()
 
         use_vs = [index > 0 for index in range(len(self.towers))]
         return self.build_on_towers(self.towers, build_tower, self.devices, use_vs)
 
-    def build(self, grad_list: Sequence[GradVars], get_opt_fn: Callable[[], Any]) -> tuple[Any, Any]:
+    def build(
+        self, grad_list: Sequence[GradVars], get_opt_fn: Callable[[], tf.train.Optimizer]
+    ) -> tuple[tf.Operation, tf.Operation | None]:
         """
         Build the updates.
 
         Args:
             grad_list: the pairs of each tower.
-            get_opt_fn: gives the optimizer.
+            get_opt_fn: returns the optimizer.
 
         Returns:
-            The operation `train_op`, and the one that gives all copies the values of the first tower's variables: to be run
-            once they are initialized or restored. None for one tower.
+            The operation `train_op`, and the operation that sets all copies to the values of the first tower.
+            Run the latter after variables are initialized or restored. It is None for one tower.
 
         Raises:
-            ValueError: the towers have gradients of different variables; or they have trainable variables that were not made
-                with `tf.get_variable`.
+            ValueError: the towers have gradients of different variables, or trainable variables that were not
+                created with `tf.get_variable`.
         """
         self._check_grad_list(grad_list)
         all_grads, all_vars = split_grad_list(grad_list)
@@ -107,7 +108,7 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         self.grads = grad_list[0]
         optimizer = get_opt_fn()
 
-        def update_tower(index: int) -> Any:
+        def update_tower(index: int) -> tf.Operation:
             tower = f"tower{index}" if index > 0 else ""
             local = override_to_local_variable(enable=index > 0)
             with tf.device(self.devices[index]), local, _same_initial_values(tower):
@@ -127,7 +128,7 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         if num_towers == 1:
             return all_grads
         mode = self._mode
-        if mode == "nccl" and not _nccl_can(all_grads[0]):
+        if mode == "nccl" and not _nccl_supports(all_grads[0]):
             mode = "gpu"
         if mode in ("cpu", "gpu"):
             devices = ["/cpu:0"] if mode == "cpu" else self.devices
@@ -145,11 +146,11 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
             return allreduce_grads_hierarchical(all_grads, self.devices, self._average)
         return allreduce_grads(all_grads, self._average, mode, self.devices)
 
-    def _sync_with_main_tower(self) -> Any:
-        """Make the operation that assigns the main tower's variables to their copies; None if there are no copies."""
+    def _sync_with_main_tower(self) -> tf.Operation | None:
+        """Return the operation that assigns the variables of the main tower to their copies; None without copies."""
         variables = tf.global_variables() + tf.local_variables()
         by_name = {var.op.name: var for var in variables}
-        # each tower counts for itself
+        # the state of tf.metrics, which each tower counts by itself
         metrics = {var.op.name for var in tf.get_collection(tf.GraphKeys.METRIC_VARIABLES)}
         assignments, unknown = [], []
         for var in variables:
@@ -164,35 +165,35 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
             with tf.device(var.device):
                 assignments.append(var.assign(value_of(original.op.outputs[0]), read_value=False))
         if unknown:
-            self._tell_of_raw_variables(unknown)
+            message = self._describe_raw_variables(unknown)
+            trained = tf.trainable_variables()
+            if len(self.towers) > 1 and any(var is one for var in unknown for one in trained):
+                raise ValueError(message)
+            logger.warning(message)
         if not assignments:
             return None
-        logger.info(f"{len(assignments)} variables of later towers are copies of the first tower's.")
+        logger.info(
+            f"{len(assignments)} variables of the other towers are copies of those of the first tower."
+        )
         return tf.group(*assignments, name="sync_variables_from_main_tower")
 
-    def _tell_of_raw_variables(self, variables: Sequence[Any]) -> None:
-        message = self._describe_raw_variables(variables)
-        trained = tf.trainable_variables()
-        if len(self.towers) > 1 and any(var is one for var in variables for one in trained):
-            raise ValueError(message)
-        logger.warning(message)
 
-
-def _nccl_can(grads: Sequence[Any]) -> bool:
+def _nccl_supports(grads: Sequence[tf.Tensor]) -> bool:
     supported = (tf.float16, tf.float32, tf.float64)
     others = sorted({grad.dtype.base_dtype.name for grad in grads if grad.dtype.base_dtype not in supported})
     if others:
         logger.warning(
-            f"NCCL cannot reduce gradients of dtype {', '.join(others)}. Mode 'gpu' is used instead."
+            f"NCCL does not support gradients of dtype {', '.join(others)}. Using mode 'gpu' instead."
         )
     return not others
 
 
-def _same_initial_values(tower: str) -> Any:
+def _same_initial_values(tower: str) -> ContextManager[None]:
     """
-    Let each variable of a tower, slots of optimizers too, begin with the initial value of the main tower's.
+    Let each variable of a tower, including slots of optimizers, start with the initial value of the main
+    tower's variable.
 
-    So the copies are equal from the beginning, and the graph has one initializer for all of them.
+    The copies are then equal from the start, and the graph has one initializer for all of them.
     """
     if not tower:
         return nullcontext()
@@ -200,8 +201,8 @@ def _same_initial_values(tower: str) -> Any:
     prefix = f"{tower}/"
     originals = {var.op.name: var for var in tf.global_variables() + tf.local_variables()}
 
-    def getter(getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        # optimizers name their slots "tower1/fc/W/Momentum/"
+    def getter(getter: Callable[..., tf.Variable], *args: Any, **kwargs: Any) -> tf.Variable:
+        # the names of slots end with a slash: "tower1/fc/W/Momentum/"
         name = (args[0] if args else kwargs["name"]).rstrip("/")
         original = originals.get(name[len(prefix) :]) if name.startswith(prefix) else None
         value = getattr(original, "initial_value", None)

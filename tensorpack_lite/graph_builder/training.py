@@ -1,4 +1,4 @@
-"""Address: the builders live in data_parallel.py, parameter_server.py, replicated.py and asynchronous.py."""
+"""tensorpack's path of the builders, which are defined in other modules of this package."""
 
 from .asynchronous import AsyncMultiGPUBuilder
 from .data_parallel import DataParallelBuilder, GraphBuilder

@@ -1,4 +1,4 @@
-"""Address: the helpers live in allreduce.py, packing.py, placement.py, and in tfutils/varreplace.py."""
+"""tensorpack's path of functions that are defined in other modules of this package and in tfutils/varreplace.py."""
 
 from ..tfutils.varreplace import override_to_local_variable
 from .allreduce import (

@@ -1,8 +1,8 @@
 """
-From datapoints to tensors: placeholders, feeds, queues and tf.data, one word for all of them.
+InputSources: provide datapoints as tensors, through placeholders, feeds, queues or tf.data.
 
 **In:** datapoints from dataflow, and the model's signature.
-**Out:** an `InputSource`: the input tensors of each tower, and the callbacks that keep the data flowing.
+**Out:** an `InputSource`: the input tensors of each tower, and the callbacks that supply the data.
 **Next:** tfutils (the tower), where the model takes the tensors.
 """
 

@@ -1,110 +1,150 @@
 """
-What brings datapoints into the graph: the contract of every InputSource, and those around another one.
+The InputSource interface and its wrappers.
 
 In:  a model's signature (a list of `TensorSpec`), and datapoints.
-Out: for each tower, a list of tensors that match the signature; callbacks that keep the data flowing.
+Out: for each tower, a list of tensors that match the signature; callbacks that supply the data.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterator, Sequence, TypeVar
 
 from ..compat import TensorSpec, ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..dataflow.base import LengthUnknownError
+from ..dataflow.recording import ResumeReport, State
 from ..loop.callback import Callback, CallbackFactory
+from ..tfutils.exact import find_exact
 from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..utils.errors import type_error
+from .used import UsedTickets
 
 __all__ = [
     "FeedfreeInput",
     "InputSource",
     "ProxyInputSource",
     "RemappedInput",
+    "check_num_inputs",
     "get_sublist_by_names",
     "get_tensors_inputs",
     "remap_input_source",
 ]
 
+T = TypeVar("T")
+
 
 class InputSource(ABC):
     """
-    Brings datapoints into the graph.
+    Base class of everything that provides datapoints as tensors.
 
-    Its life: `setup` once, while the graph is built; `get_input_tensors` once for each tower; the callbacks take part in
-    training; `reset_state` where the data is to begin anew. A subclass overrides the methods with an underscore.
+    `setup` is called once, while the graph is built, and `get_input_tensors` once for each tower. The
+    callbacks take part in training. `reset_state` restarts the data. Subclasses override the methods with an
+    underscore.
 
-    Note: the callbacks may use `setup_graph`, `before_train`, `after_train`, `before_run`, `after_run` and
-    `background_error` and `interrupt` only, and not their `trainer`: a FeedfreePredictor has none.
-
-    tensorpack: same.
+    Note: the callbacks may implement only `setup_graph`, `before_train`, `after_train`, `before_run`, `after_run`,
+    `background_error` and `interrupt`, and may not use `self.trainer`, because a FeedfreePredictor has no trainer.
     """
 
     _setup_done = False
     _callbacks: list[Callback] | None = None
     _name_scope: str | None = None
+    _is_inner = False  # whether another input modifies this one
+    _ticket: tf.Tensor | None = None  # of the tensors that `_get_input_tensors` returned last
+    _used: UsedTickets
 
-    # What a subclass overrides ---------------------------------------------------------------------------------------
-    def _setup(self, input_signature: Sequence[Any]) -> None:  # noqa: B027 (may be left as it is)
-        """Create what all towers share."""
+    # Methods for subclasses to override ------------------------------------------------------------------------------
+    def _setup(self, input_signature: Sequence[tf.TensorSpec]) -> None:  # noqa: B027 (optional)
+        """Create the operations that all towers share."""
 
     @abstractmethod
-    def _get_input_tensors(self) -> Sequence[Any]:
-        """Create the input tensors of one tower: a datapoint of its own, unless they are placeholders."""
+    def _get_input_tensors(self) -> Sequence[tf.Tensor]:
+        """Create the input tensors of one tower. Unless they are placeholders, each tower gets a different datapoint."""
 
     def _get_callbacks(self) -> list[Callback]:
-        """Give the callbacks that training with this input needs."""
+        """Return the callbacks that supply the data."""
         return []
 
-    def _reset_state(self) -> None:  # noqa: B027 (may be left as it is)
-        """Begin the data anew; there is a default session."""
+    def _reset_state(self) -> None:  # noqa: B027 (optional)
+        """Restart the data. A default session exists."""
 
     def _size(self) -> int:
-        """Give the number of datapoints in one pass, each as one tower takes it."""
+        """Return the number of datapoints in one pass, as a single tower takes them."""
         raise LengthUnknownError(
-            f"{type(self).__name__}: does not know how many datapoints it has. For training, pass "
+            f"{type(self).__name__}: the number of datapoints is unknown. For training, pass "
             "TrainConfig(steps_per_epoch=...)."
         )
 
-    # What trainers, runners and predictors call ----------------------------------------------------------------------
-    def setup(self, input_signature: Sequence[Any]) -> list[Callback]:
+    def _begin_at(self, state: State | None, is_strict: bool) -> None:  # noqa: B027 (optional)
         """
-        Create what all towers share.
+        Keep the position of the data from `setup` on, and begin at a saved one. Called before `_setup`.
+
+        Args:
+            state: what `_state_after` returned; None begins anew.
+            is_strict: whether a datapoint that differs from the saved checksum is an error.
+        """
+
+    def _state_after(self, ticket: int | None) -> State:
+        """
+        Return the position of the data.
+
+        Args:
+            ticket: that of the last datapoint that was used; None if the tensors have no tickets.
+        """
+        return {}
+
+    def resume_report(self) -> list[ResumeReport]:
+        """
+        Describe how this input is resumed; see `DataFlow.resume_report`.
+
+        Returns:
+            A `ResumeReport` for each part; empty if there is nothing to resume.
+        """
+        return [ResumeReport(type(self).__name__, "none", "it cannot return to a position")]
+
+    # Methods for trainers, runners and predictors to call ------------------------------------------------------------
+    def setup(self, input_signature: Sequence[tf.TensorSpec]) -> list[Callback]:
+        """
+        Create the operations that all towers share.
 
         Args:
             input_signature: the model's inputs, a list of `TensorSpec` with names.
 
         Returns:
-            The callbacks, as `get_callbacks` does.
+            The callbacks of `get_callbacks`.
 
         Raises:
-            RuntimeError: called before.
+            RuntimeError: `setup` was called before.
         """
         if self._setup_done:
             raise RuntimeError(
-                f"{type(self).__name__}.setup: was called before. Make a new one for each use, e.g. one for training and "
-                "one for validation."
+                f"{type(self).__name__}.setup: this input was already set up. Create an input for each use, e.g. one for "
+                "training and one for validation."
             )
         ensure_graph_mode()
+        exact = find_exact()
+        if exact is not None and not self._is_inner:
+            self._used = UsedTickets()
+            state = exact.add_source(type(self).__name__, self)
+            self._begin_at(state, exact.is_required)
         self._setup(input_signature)
         self._setup_done = True
         return self.get_callbacks()
 
     def setup_done(self) -> bool:
-        """Tell whether `setup` has been called."""
+        """Return whether `setup` has been called."""
         return self._setup_done
 
     def get_callbacks(self) -> list[Callback]:
         """
-        Give the callbacks without which this input does not work, the same ones at each call.
+        Return the callbacks that this input needs, the same objects at each call.
 
         Returns:
-            A list of callbacks, none of them only for the chief. The first resets this input in `before_train`.
+            A list of callbacks that run on every rank. The first one resets this input in `before_train`.
 
         Raises:
-            RuntimeError: before `setup`.
+            RuntimeError: called before `setup`.
         """
         if not self._setup_done:
             raise RuntimeError(f"{type(self).__name__}.get_callbacks: call setup(input_signature) first.")
@@ -113,41 +153,59 @@ class InputSource(ABC):
             self._callbacks = [cb.set_chief_only(False) for cb in [reset, *self._get_callbacks()]]
         return self._callbacks
 
-    def get_input_tensors(self) -> Sequence[Any]:
+    def get_input_tensors(self) -> Sequence[tf.Tensor]:
         """
         Create the input tensors of one tower.
 
         Returns:
-            Tensors that match the signature. Another call gives tensors with another datapoint; only an input
-            that is fed gives the same placeholders.
+            Tensors that match the signature. Each call returns tensors of a different datapoint; only inputs
+            that are fed return the same placeholders.
         """
-        return self._get_input_tensors()
+        tensors = self._get_input_tensors()
+        if self._ticket is None or self._is_inner:
+            return tensors
+        with self.cached_name_scope():
+            return self._used.count(tensors, self._ticket)
+
+    def get_state(self, failed_step: int | None = None) -> State:
+        """
+        Return the position of the data: what comes after the last datapoint that was used. Needs a default session.
+
+        Call it between two runs, in a graph with `begin_exact_resume`.
+
+        Args:
+            failed_step: the `global_step` of a run that failed; its datapoints do not count as used.
+
+        Returns:
+            JSON values and NumPy arrays.
+        """
+        return self._state_after(self._used.last(failed_step))
 
     def reset_state(self) -> None:
-        """Begin the data anew, as far as this kind of input can. Needs a default session."""
+        """Restart the data, if this kind of input can. Needs a default session."""
         self._reset_state()
 
     def size(self) -> int:
         """
-        Give the number of datapoints in one pass.
+        Return the number of datapoints in one pass.
 
         Raises:
-            LengthUnknownError: it is not known.
+            LengthUnknownError: the number is unknown.
         """
         return self._size()
 
-    def require_exact_size(self) -> None:  # noqa: B027 (may be left as it is)
+    def require_exact_size(self) -> None:  # noqa: B027 (optional)
         """
-        Make it an error if a pass of the data has fewer datapoints than `size` says.
+        Raise an error in any later pass that has fewer datapoints than `size`.
 
-        An inference runner calls it before `setup`. Only an input that repeats its data has to do something: at the end of
-        the data, others end, and the runner sees that.
+        An inference runner calls it before `setup`. Only inputs that repeat their data need to implement it:
+        other inputs end with their data, which the runner notices.
         """
 
     @contextmanager
     def cached_name_scope(self) -> Iterator[str]:
         """
-        Open the name scope of this input: named after its class (without leading underscores), made where it is first entered, later the same one.
+        Enter the name scope of this input. The first call creates it, and names it after the class.
 
         Yields:
             The scope, e.g. "QueueInput/".
@@ -158,39 +216,50 @@ class InputSource(ABC):
 
 
 class FeedfreeInput(InputSource):
-    """
-    Base of inputs that need no feed: the data is in the graph, each tower has its own.
-
-    tensorpack: same.
-    """
+    """Base class of inputs whose data comes from the graph, without feeds. Each tower gets different datapoints."""
 
 
 class ProxyInputSource(InputSource):
     """
-    An input around another one: it passes everything on. Made to be inherited from.
+    Base class of inputs that modify another input. It forwards everything.
 
     Args:
         input: the inner input.
 
     Raises:
-        TypeError: it is no InputSource.
-
-    tensorpack: same; there the inner input is reset twice in `before_train`.
+        TypeError: `input` is not an InputSource.
     """
 
     def __init__(self, input: InputSource) -> None:
         if not isinstance(input, InputSource):
             raise type_error(type(self).__name__, "an InputSource", input)
         self._input = input
+        input._is_inner = True
 
-    def _setup(self, input_signature: Sequence[Any]) -> None:
+    def _setup(self, input_signature: Sequence[tf.TensorSpec]) -> None:
         self._input.setup(input_signature)
 
-    def _get_input_tensors(self) -> Sequence[Any]:
-        return self._input.get_input_tensors()
+    def _get_input_tensors(self) -> Sequence[tf.Tensor]:
+        return self._take()
+
+    def _take(self) -> Sequence[tf.Tensor]:
+        """Return the tensors of the inner input, and keep their ticket."""
+        tensors = self._input.get_input_tensors()
+        self._ticket = self._input._ticket
+        return tensors
+
+    def _begin_at(self, state: State | None, is_strict: bool) -> None:
+        self._input._begin_at(state, is_strict)
+
+    def _state_after(self, ticket: int | None) -> State:
+        return self._input._state_after(ticket)
+
+    def resume_report(self) -> list[ResumeReport]:
+        """Return the report of the inner input."""
+        return self._input.resume_report()
 
     def _get_callbacks(self) -> list[Callback]:
-        return self._input.get_callbacks()[1:]  # without its reset: resetting this input does it
+        return self._input.get_callbacks()[1:]  # without its reset, which `_reset_state` of this input calls
 
     def _reset_state(self) -> None:
         self._input.reset_state()
@@ -199,104 +268,100 @@ class ProxyInputSource(InputSource):
         return self._input.size()
 
     def require_exact_size(self) -> None:
-        """Pass on to the inner input."""
+        """Call the method of the inner input."""
         self._input.require_exact_size()
 
 
 class RemappedInput(ProxyInputSource):
     """
-    What `remap_input_source` returns: the inner input gives some of the model's inputs, placeholders are the others.
+    Result of `remap_input_source`: some tensors of the inner input, and placeholders for the model's other inputs.
 
-    It says that it is of the inner input's class, because that class tells how it brings its data: `isinstance(x,
-    QueueInput)` is true around a QueueInput. Attributes it has not are the inner input's.
+    Callers choose by class how to use an input, so this object reports the class of the inner input: `isinstance(x,
+    QueueInput)` is true for a remapped QueueInput. Unknown attributes are looked up in the inner input.
     """
 
     def __init__(self, input: InputSource, names: Sequence[str]) -> None:
         ProxyInputSource.__init__(self, input)
         self._names = list(names)
 
-    @property
-    def __class__(self) -> Any:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:  # type: ignore[override]
         return self._input.__class__
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_input":  # not there yet: a copy is being made
+        if name == "_input":  # `copy` asks before it exists
             raise AttributeError(name)
         return getattr(self._input, name)
 
-    def _setup(self, input_signature: Sequence[Any]) -> None:
+    def _setup(self, input_signature: Sequence[tf.TensorSpec]) -> None:
         self._signature = list(input_signature)
         self._input.setup(get_sublist_by_names(self._signature, self._names))
 
-    def _get_input_tensors(self) -> Sequence[Any]:
+    def _get_input_tensors(self) -> Sequence[tf.Tensor]:
         placeholders = [build_or_reuse_placeholder(spec) for spec in self._signature]
-        return get_tensors_inputs(placeholders, self._input.get_input_tensors(), self._names)
+        return get_tensors_inputs(placeholders, self._take(), self._names)
 
 
 def remap_input_source(input: InputSource, names: Sequence[str]) -> InputSource:
     """
-    Let an input give only some of a model's inputs, in an order of its own; the others become placeholders to be fed.
+    Let an input provide only some of a model's inputs, in any order. The others become placeholders, which a
+    callback feeds.
 
     Args:
         input: an input that has not been set up.
-        names: for each component of `input`, the name of the model's input that it is.
+        names: for each component of `input`, the name of the model's input.
 
     Returns:
-        An InputSource around `input`; `isinstance` finds the class of `input`.
+        An InputSource around `input`. `isinstance` sees the class of `input`.
 
     Raises:
-        ValueError: at its `setup`: the model has no input of that name.
+        ValueError: in `setup`: the model has no input of that name.
 
     Example:
         >>> # the model's inputs are image1, label, image2; df yields [label, image1]
         >>> remap_input_source(QueueInput(df), ["label", "image1"])   # image2 is fed by a callback
-
-    tensorpack: same; there the result has no attributes of `input`, such as `queue`.
     """
     return RemappedInput(input, names)
 
 
-def get_sublist_by_names(lst: Sequence[Any], names: Sequence[str]) -> list[Any]:
+def get_sublist_by_names(lst: Sequence[T], names: Sequence[str]) -> list[T]:
     """
-    Pick items by their name.
+    Select items by their name.
 
     Args:
         lst: objects with a `name`, e.g. `TensorSpec` or placeholders.
-        names: the wanted ones, in the wanted order.
+        names: the names to select, in the order of the result.
 
     Returns:
         A list as long as `names`.
 
     Raises:
         ValueError: a name is not in `lst`.
-
-    tensorpack: same.
     """
     return [lst[index] for index in _positions(lst, names)]
 
 
 def get_tensors_inputs(
-    placeholders: Sequence[Any], tensors: Sequence[Any], names: Sequence[str]
-) -> list[Any]:
+    placeholders: Sequence[tf.Tensor], tensors: Sequence[tf.Tensor], names: Sequence[str]
+) -> list[tf.Tensor]:
     """
-    Put tensors in the place of the placeholders of these names.
+    Replace placeholders by tensors.
 
     Args:
-        placeholders: of all inputs.
-        tensors: what replaces some of them.
-        names: for each of `tensors`, the name of the placeholder it replaces.
+        placeholders: the placeholders of all inputs.
+        tensors: the tensors that replace some of them.
+        names: for each of `tensors`, the name of the placeholder.
 
     Returns:
         A list as long as `placeholders`.
 
     Raises:
-        ValueError: not as many `names` as `tensors`, or an unknown name.
-
-    tensorpack: same.
+        ValueError: `names` and `tensors` differ in length, or a name is unknown.
     """
     if len(tensors) != len(names):
         raise ValueError(
-            f"get_tensors_inputs: got {len(tensors)} tensors and {len(names)} names ({list(names)})."
+            f"get_tensors_inputs: tensors and names differ in length (expected a name for each of {len(tensors)} tensors, "
+            f"got {list(names)})."
         )
     inputs = list(placeholders)
     for index, tensor in zip(_positions(placeholders, names), tensors):
@@ -304,11 +369,28 @@ def get_tensors_inputs(
     return inputs
 
 
-def _positions(items: Sequence[Any], names: Sequence[str]) -> list[int]:
+def check_num_inputs(
+    who: str, what: str, items: Sequence[object], signature: Sequence[tf.TensorSpec]
+) -> None:
+    """
+    Raise ValueError unless there is one item for each of the model's inputs.
+
+    Args:
+        who: the class of the input.
+        what: the items in words, e.g. "the number of shapes".
+        items: the items to count.
+        signature: the model's inputs, a list of `TensorSpec`.
+    """
+    if len(items) != len(signature):
+        names = ", ".join(spec.name for spec in signature)
+        raise ValueError(f"{who}: {what} is wrong (expected {len(signature)}: {names}, got {len(items)}).")
+
+
+def _positions(items: Sequence[tf.TensorSpec | tf.Tensor], names: Sequence[str]) -> list[int]:
     known = [item.name if isinstance(item, TensorSpec) else item.op.name for item in items]
     for name in names:
         if name not in known:
             raise ValueError(
-                f"remap_input_source: the model has no input '{name}', it has {', '.join(known)}."
+                f"remap_input_source: the model has no input '{name}' (expected one of {', '.join(known)})."
             )
     return [known.index(name) for name in names]

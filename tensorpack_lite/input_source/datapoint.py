@@ -1,197 +1,107 @@
 """
-What every input does with a datapoint: check it against the model's signature and turn it into arrays.
+Checks and conversions of datapoints that all inputs share.
 
-A datapoint is a list or tuple of components in the order of the signature, or a dict of them keyed by input name.
-Here, and only here, it is decided what fits and what does not.
+A datapoint is a list or tuple of components in the order of the signature, or a dict of components keyed by input name.
 """
 
 from __future__ import annotations
 
-from typing import Any, Iterator, List, Sequence
+from typing import Any, Iterable, Iterator, List, Sequence
 
 import numpy as np
 
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow, DataFlowTerminated
+from ..tfutils.feed import FeedConverter, describe_value
 from ..utils import logger
 from ..utils.errors import rebuild_error
 
-__all__ = ["Arrays", "DatapointConverter", "iterate_named", "raise_named"]
+__all__ = ["Arrays", "DatapointConverter", "iterate_named"]
 
 Arrays = List[np.ndarray]
+
+_ADVICE = "Convert it in the DataFlow, e.g. with MapDataComponent, or change the model's inputs()."
 
 
 class DatapointConverter:
     """
-    Turns datapoints into lists of arrays of exactly the signature's dtypes, or says why that cannot be.
+    Converts datapoints to lists of arrays that match a signature.
 
-    A component of the right dtype is passed as it is. NumPy's "same kind" conversions are made (float64 to float32, int
-    to float, bool to int); integers become narrower integers when all values fit. What would lose more than
-    precision, such as float to int, is an error.
+    Components are converted by a strict `FeedConverter`, which refuses conversions that lose more than
+    precision. It is used from one thread at a time.
 
     Args:
-        who: the input that complains, e.g. "FeedInput".
-        signature: a list of `TensorSpec`; an unknown dimension takes any size.
+        who: the input, for error messages, e.g. "FeedInput".
+        signature: a list of `TensorSpec`.
 
     Example:
         >>> convert = DatapointConverter("FeedInput", [TensorSpec([None], tf.float32, "x")])
         >>> convert([[1, 2]])
         [array([1., 2.], dtype=float32)]
-
-    Note: an array of the right dtype and shape costs half a microsecond. To be used from one thread at a time.
     """
 
-    def __init__(self, who: str, signature: Sequence[Any]) -> None:
+    def __init__(self, who: str, signature: Sequence[tf.TensorSpec]) -> None:
         self._who = who
-        self._components = [_Component(who, index, spec) for index, spec in enumerate(signature)]
-        self._names = [component.name for component in self._components]
+        self._names = [spec.name for spec in signature]
+        self._conversions = [
+            FeedConverter(
+                f"{who}: component {index} '{spec.name}'",
+                spec.dtype,
+                spec.shape,
+                is_strict=True,
+                advice=_ADVICE,
+            ).convert
+            for index, spec in enumerate(signature)
+        ]
 
-    def __call__(self, datapoint: Any) -> Arrays:
+    def __call__(self, datapoint: object) -> Arrays:
         """
         Convert one datapoint.
 
         Raises:
-            TypeError: it is no list, tuple or dict, or a component's dtype cannot become the wanted one.
-            ValueError: a wrong number of components or wrong names, a wrong shape, a value that does not fit.
+            TypeError: the datapoint is not a list, tuple or dict, or a component has the wrong dtype.
+            ValueError: the number of components, their names, a shape or the range of integers is wrong.
         """
         if isinstance(datapoint, dict):
             datapoint = self._by_name(datapoint)
         elif not isinstance(datapoint, (list, tuple)):
             raise TypeError(
-                f"{self._who}: a datapoint is {_describe(datapoint)}, wanted a list, a tuple or a dict of components. "
-                "Let the DataFlow yield [component, ...], also when there is only one."
+                f"{self._who}: a datapoint has the wrong type (expected a list, tuple or dict of components, got "
+                f"{describe_value(datapoint)}). Let the DataFlow yield [component, ...], even if there is only one component."
             )
-        if len(datapoint) != len(self._components):
+        if len(datapoint) != len(self._conversions):
             raise ValueError(
-                f"{self._who}: datapoint has {len(datapoint)} components, the model takes {len(self._names)} "
-                f"({', '.join(self._names)}). Datapoint: [{', '.join(map(_describe, datapoint))}]."
+                f"{self._who}: the number of components in a datapoint is wrong (expected {len(self._names)}: "
+                f"{', '.join(self._names)}, got {len(datapoint)}: {', '.join(map(describe_value, datapoint))})."
             )
-        return [component.convert(value) for component, value in zip(self._components, datapoint)]
+        return [convert(value) for convert, value in zip(self._conversions, datapoint)]
 
-    def _by_name(self, datapoint: dict[str, Any]) -> list[Any]:
+    def _by_name(self, datapoint: dict[str, object]) -> list[object]:
         if set(datapoint) != set(self._names):
             raise ValueError(
-                f"{self._who}: datapoint has the components {', '.join(map(str, datapoint))}; the model takes "
-                f"{', '.join(self._names)}. Name each component of a dict like the input it is for."
+                f"{self._who}: the names of the components in a datapoint are wrong (expected {', '.join(self._names)}, got "
+                f"{', '.join(map(str, datapoint))}). Name each component of a dict like the model's input."
             )
         return [datapoint[name] for name in self._names]
 
 
-def iterate_named(dataflow: DataFlow, who: str, source: DataFlow) -> Iterator[Any]:
+def iterate_named(dataflow: Iterable[Any], who: str, source: DataFlow) -> Iterator[Any]:
     """
-    Iterate over a DataFlow; an error of it is raised again with the names of the input and of the DataFlow.
+    Iterate over a DataFlow, and name the input and the DataFlow in its errors.
 
     Args:
-        dataflow: what to iterate over.
+        dataflow: the DataFlow to iterate over.
         who: the input that reads, e.g. "QueueInput".
-        source: the DataFlow the user gave, for the message.
+        source: the user's DataFlow, for error messages.
     """
-    where = f"{who}: the DataFlow {type(source).__name__} failed"
     try:
-        iterator = iter(dataflow)
-    except Exception as error:  # noqa: BLE001 (a user's code: it may raise anything)
-        raise_named(error, where)
-    while True:
-        try:
-            datapoint = next(iterator)
-        except StopIteration:
-            return
-        except DataFlowTerminated:
+        yield from dataflow
+    except DataFlowTerminated:
+        raise
+    except Exception as error:  # a user's code may raise anything
+        where = f"{who}: the DataFlow {type(source).__name__} failed"
+        named = rebuild_error(error, where)
+        if named is error:  # its constructor takes more than a text, so the log names the stage
+            logger.error(f"{where}: {type(error).__name__}: {error}")
             raise
-        except Exception as error:  # noqa: BLE001 (a user's code: it may raise anything)
-            raise_named(error, where)
-        yield datapoint
-
-
-def raise_named(error: BaseException, where: str) -> None:
-    """Raise an error of another stage with that stage's name, the original as its cause."""
-    named = rebuild_error(error, where)
-    if named is error:  # its type holds more than a text: the stage is in the log
-        logger.error(f"{where}: {type(error).__name__}: {error}")
-        raise error
-    raise named from error
-
-
-class _Component:
-    """One component: its place in the signature, and the last shape that was found good."""
-
-    def __init__(self, who: str, index: int, spec: Any) -> None:
-        self.name = spec.name
-        self._dtype = np.dtype(spec.dtype.as_numpy_dtype)
-        self._shape = tf.TensorShape(spec.shape)
-        self._good_shape: Any = None
-        self._label = f"{who}: component {index} '{spec.name}'"
-        self._wanted = f"{spec.dtype.name} {_text(self._shape)}"
-
-    def convert(self, value: Any) -> np.ndarray:
-        array = value if type(value) is np.ndarray and value.dtype == self._dtype else self._cast(value)
-        if array.shape != self._good_shape:
-            self._check_shape(array)
-        return array
-
-    def _check_shape(self, array: np.ndarray) -> None:
-        if not self._shape.is_compatible_with(array.shape):
-            raise ValueError(
-                f"{self._label} is {_describe(array)}, wanted {self._wanted}. Change its shape in the DataFlow, or the "
-                "model's inputs()."
-            )
-        self._good_shape = array.shape
-
-    def _cast(self, value: Any) -> np.ndarray:
-        array = self._to_array(value)
-        if array.dtype == self._dtype or array.size == 0:
-            return array.astype(self._dtype, copy=False)
-        if self._dtype.kind == "O":
-            return self._cast_strings(value, array)
-        if array.dtype.kind in "iu" and self._dtype.kind in "iu":
-            self._check_range(array)
-        elif not np.can_cast(array.dtype, self._dtype, "same_kind"):
-            self._refuse(array)
-        return array.astype(self._dtype)
-
-    def _to_array(self, value: Any) -> np.ndarray:
-        try:
-            array = np.asarray(value)
-        except ValueError as error:
-            raise ValueError(
-                f"{self._label} is {_describe(value)} that makes no array ({error}), wanted {self._wanted}."
-            ) from error
-        if array.dtype.kind == "O" and self._dtype.kind != "O":
-            self._refuse(array)
-        return array
-
-    def _cast_strings(self, value: Any, array: np.ndarray) -> np.ndarray:
-        if array.dtype.kind not in "SU":
-            self._refuse(array)
-        # From the value itself: a NumPy string drops the zero bytes at its end.
-        return array.astype(object) if isinstance(value, np.ndarray) else np.asarray(value, dtype=object)
-
-    def _check_range(self, array: np.ndarray) -> None:
-        if np.can_cast(array.dtype, self._dtype):
-            return
-        limits = np.iinfo(self._dtype)
-        low, high = int(array.min()), int(array.max())
-        if low < limits.min or high > limits.max:
-            raise ValueError(
-                f"{self._label} is {_describe(array)} with values from {low} to {high}, which do not fit into "
-                f"{self._dtype.name} ({limits.min} to {limits.max})."
-            )
-
-    def _refuse(self, array: np.ndarray) -> None:
-        raise TypeError(
-            f"{self._label} is {_describe(array)}, wanted {self._wanted}. Convert it in the DataFlow, e.g. with "
-            "MapDataComponent, or change the model's inputs()."
-        )
-
-
-def _describe(value: Any) -> str:
-    """Name what came: dtype and shape of an array, else the type."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        return f"{value.dtype.name} {value.shape}"
-    if isinstance(value, (list, tuple)):
-        return f"a {type(value).__name__} of {len(value)}"
-    return type(value).__name__
-
-
-def _text(shape: Any) -> str:
-    return str(shape.as_list()) if shape.dims is not None else "of any shape"
+        raise named from error

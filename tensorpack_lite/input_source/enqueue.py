@@ -1,17 +1,21 @@
 """
-The way of datapoints into a queue of the graph: one thread reads them, another puts them into the queue.
+Two threads that fill a queue of the graph: one reads datapoints from a DataFlow, the other enqueues them.
 
-What costs is the number of calls into TensorFlow's runtime, which share the interpreter's lock with the training loop. So
-the second thread takes whatever waits for it and enqueues up to 16 small datapoints with one call. It never waits for
-more: a DataFlow may give its next datapoint only after training has used the ones before.
+The cost of enqueuing is that of calls into TensorFlow's runtime, which share the interpreter's lock with the training
+loop. So the second thread takes the datapoints that already wait, and enqueues up to 16 small ones with one
+call. It does not wait for more, because a DataFlow may yield its next datapoint only after training has used
+the previous ones.
 """
 
 from __future__ import annotations
 
 import itertools
 import threading
+from functools import partial
 from operator import itemgetter
 from typing import Any, Callable, Deque, Sequence, Tuple
+
+import numpy as np
 
 from ..compat import private
 from ..compat import tfv1 as tf
@@ -22,29 +26,29 @@ from ..utils import logger
 from ..utils.concurrency import ShareSessionThread
 from ..utils.handoff import HandoffQueue
 from .datapoint import Arrays, DatapointConverter, iterate_named
+from .tickets import Tickets
 from .whole_passes import WholePasses
 
 __all__ = ["EnqueueOps", "EnqueueThread", "take_chunk"]
 
 _CHUNKS = (16, 4, 1)
 _SMALL_NBYTES = 1 << 16  # a datapoint up to this size is enqueued together with others
-_MAX_WAITING_NBYTES = (
-    64 * _SMALL_NBYTES
-)  # between the two threads; a smaller datapoint counts as _SMALL_NBYTES
+_MAX_WAITING_NBYTES = 64 * _SMALL_NBYTES  # between the threads; a datapoint counts at least _SMALL_NBYTES
 _JOIN_SECONDS = 2.0
 
 SizedArrays = Tuple[int, Arrays]
 
 
-def take_chunk(waiting: Deque[SizedArrays]) -> list[SizedArrays]:
+def take_chunk(waiting: Deque[SizedArrays], max_length: int = _CHUNKS[0]) -> list[SizedArrays]:
     """
-    Remove from the left the datapoints for one call: 16, 4 or 1 small ones, or a large one.
+    Remove the datapoints for one call from the left: 16, 4 or 1 small ones, or a large one.
 
     Args:
         waiting: datapoints with their sizes; at least one.
+        max_length: maximum number of datapoints to remove.
     """
     num_small = 0
-    for size, _ in itertools.islice(waiting, _CHUNKS[0]):
+    for size, _ in itertools.islice(waiting, max_length):
         if size > _SMALL_NBYTES:
             break
         num_small += 1
@@ -54,27 +58,31 @@ def take_chunk(waiting: Deque[SizedArrays]) -> list[SizedArrays]:
 
 class EnqueueOps:
     """
-    The operations that put 1, 4 or 16 datapoints into a queue, in order, with one call.
+    Operations that enqueue 1, 4 or 16 datapoints, in order, with one call.
 
-    The first datapoint goes through `placeholders`. The others have placeholders of their own, in the current name scope
-    under `chunk/`; each enqueue waits for the one before it. When datapoints are large there are none of these.
+    The first datapoint is fed to `placeholders`, the others to additional placeholders under `chunk/` in the
+    current name scope. Each enqueue waits for the previous one. Large datapoints are enqueued one by one, so
+    they need no additional placeholders.
 
     Args:
         queue: a TensorFlow queue.
-        placeholders: one for each component.
+        placeholders: a placeholder for each component.
     """
 
-    def __init__(self, queue: Any, placeholders: Sequence[Any]) -> None:
+    def __init__(self, queue: tf.QueueBase, placeholders: Sequence[tf.Tensor]) -> None:
         self._placeholders = [list(placeholders)]
         self._ops = [queue.enqueue(placeholders)]
         self.close = queue.close(name="close")
         self.cancel = queue.close(cancel_pending_enqueues=True, name="cancel")
+        # other queues may hold elements back, so that a dequeue blocks
+        self.dequeue = queue.dequeue(name="make_room") if isinstance(queue, tf.FIFOQueue) else None
+        self.size = queue.size(name="num_queued")
         if sum(map(_min_nbytes, placeholders)) <= _SMALL_NBYTES:
             with tf.name_scope("chunk"):
                 for _ in range(1, _CHUNKS[0]):
                     self._add(queue)
 
-    def _add(self, queue: Any) -> None:
+    def _add(self, queue: tf.QueueBase) -> None:
         placeholders = [tf.placeholder(p.dtype, p.shape, name=p.op.name) for p in self._placeholders[0]]
         with tf.control_dependencies([self._ops[-1]]):
             self._ops.append(queue.enqueue(placeholders))
@@ -82,42 +90,44 @@ class EnqueueOps:
 
     @property
     def max_chunk(self) -> int:
-        """How many datapoints one call can take."""
+        """Maximum number of datapoints in one call."""
         return len(self._ops)
 
-    def make_call(self, session: Any, size: int) -> Callable[..., Any]:
-        """Make the function that enqueues `size` datapoints; it takes their arrays one after the other."""
+    def make_call(self, session: tf.Session, size: int) -> Callable[..., object]:
+        """Return a function that enqueues `size` datapoints. Its arguments are the arrays of all datapoints."""
         feeds = [placeholder for one in self._placeholders[:size] for placeholder in one]
         return private.make_callable(session, [], [self._ops[size - 1]], feeds)
 
 
 class EnqueueThread(ShareSessionThread):
     """
-    The thread behind a QueueInput: repeats a DataFlow for ever and puts its datapoints into a queue.
+    Thread of a QueueInput: repeats a DataFlow and puts its datapoints into a queue.
 
-    It reads in a second thread. Both have the session that is the default at `start()` as their default session.
-    An error is kept in `error`; the queue is closed behind the last good datapoint, so that training uses all of them
-    and then meets the error.
+    It reads in a second thread. In both threads, the default session is that of the caller of `start()`. An
+    error is stored in `error`, and the queue is closed after the last good datapoint, so training uses all of
+    them before it raises the error.
 
     Args:
         who: the input, for messages, e.g. "QueueInput".
-        dataflow: the user's DataFlow; reset already when the thread starts.
-        signature: a list of `TensorSpec` of a datapoint.
-        ops: how to enqueue.
+        dataflow: the user's DataFlow, already reset.
+        signature: a list of `TensorSpec`, one for each component.
+        ops: the operations that enqueue.
         needs_whole_passes: whether a pass with fewer datapoints than `len(dataflow)` is an error.
+        tickets: numbers the datapoints of the repeated DataFlow. The number becomes the last component.
 
     Attributes:
-        error: what the DataFlow, the check of a datapoint or the queue raised; None as long as all is well.
-        interruption: the KeyboardInterrupt of a run that `interrupt` made fail, else None.
+        error: the error of the DataFlow, of the check of a datapoint, or of the queue; None if there was none.
+        interruption: the KeyboardInterrupt that `interrupt` caused, or None.
     """
 
     def __init__(
         self,
         who: str,
         dataflow: DataFlow,
-        signature: Sequence[Any],
+        signature: Sequence[tf.TensorSpec],
         ops: EnqueueOps,
         needs_whole_passes: bool = False,
+        tickets: Tickets | None = None,
     ) -> None:
         super().__init__()
         self.name = f"EnqueueThread: {who}"
@@ -126,13 +136,18 @@ class EnqueueThread(ShareSessionThread):
         self.interruption: BaseException | None = None
         self._who = who
         self._dataflow = dataflow
-        self._passes = WholePasses(dataflow) if needs_whole_passes else dataflow
+        passes = WholePasses(dataflow) if needs_whole_passes else dataflow
+        self._tickets = tickets
+        self._datapoints = RepeatedData(passes, -1) if tickets is None else tickets
         self._convert = DatapointConverter(who, signature)
         self._ops = ops
-        self._buffer: HandoffQueue[SizedArrays] = HandoffQueue(_MAX_WAITING_NBYTES, itemgetter(0), take_chunk)
+        self._buffer: HandoffQueue[SizedArrays] = HandoffQueue(
+            _MAX_WAITING_NBYTES, itemgetter(0), partial(take_chunk, max_length=ops.max_chunk)
+        )
         self._reader = threading.Thread(target=self._read, name=f"{self.name}, reading", daemon=True)
         self._leaves_queue_open = False
         self._was_told_to_stop = False
+        self._has_enqueued = threading.Event()
 
     def start(self) -> None:
         """
@@ -143,88 +158,96 @@ class EnqueueThread(ShareSessionThread):
         """
         if tf.get_default_session() is None:
             raise RuntimeError(
-                f"{self._who}: there is no default session to enqueue in. Start it under `with sess.as_default():`."
+                f"{self._who}: there is no default session to enqueue in. Start the thread under `with sess.as_default():`."
             )
         super().start()
 
     def run(self) -> None:
-        """Enqueue until the data ends, fails, or `stop` is called."""
+        """Enqueue until the data ends or fails, or `stop` is called."""
         self._reader.start()
         with self.default_sess() as session:
             try:
                 self._enqueue_all(session)
-            except Exception as error:  # noqa: BLE001 (kept, and raised by the session's next run)
+            except Exception as error:  # noqa: BLE001 (the session's next run raises it)
                 self._on_enqueue_error(error)
             finally:
+                self._has_enqueued.set()
                 self._buffer.stop()
                 if not self._leaves_queue_open:
                     _run_if_open(session, self._ops.close)
                 self._reader.join()
 
     def stop(self) -> None:
-        """End both threads, dropping what is not consumed yet; waits for them, though not for a DataFlow that hangs."""
+        """Stop both threads and drop the remaining datapoints. Wait for the threads, except for a DataFlow that hangs."""
         if self.ident is None:
             return
         self._was_told_to_stop = True
+        self._leaves_queue_open = True  # closed below
         self._buffer.stop()
+        _run_if_open(self._sess, self._let_enqueue_return)
         _run_if_open(self._sess, self._ops.cancel)
-        # After an interruption the DataFlow is known to hang.
+        # After an interruption, the DataFlow hangs: that is why a run waited for it.
         self.join(_JOIN_SECONDS if self.interruption is None else 0)
         if self.is_alive():
             logger.warning(
-                f"{self._who}: the DataFlow {type(self._dataflow).__name__} does not return; its thread is left behind."
+                f"{self._who}: the DataFlow {type(self._dataflow).__name__} hangs. Its thread keeps running."
             )
 
+    def _let_enqueue_return(self, session: tf.Session) -> None:
+        """Dequeue until a blocked enqueue has returned. TensorFlow would log a warning if it were cancelled."""
+        while self.is_alive() and not self._has_enqueued.wait(0.001) and self._ops.dequeue is not None:
+            for _ in range(session.run(self._ops.size)):
+                session.run(self._ops.dequeue)
+
     def interrupt(self) -> None:
-        """Close the queue, so that a run that waits for a datapoint fails. Called in another thread."""
+        """Close the queue from another thread, so that a run that waits for a datapoint fails."""
         self.interruption = interrupted(self._who)
         _run_if_open(self._sess, self._ops.cancel)
 
     def retire(self) -> None:
-        """Make both threads end after what they are doing, and leave the queue open for another thread."""
+        """Stop both threads after their current datapoint, and leave the queue open for another EnqueueThread."""
         self._leaves_queue_open = True
         self._buffer.stop()
 
-    def _enqueue_all(self, session: Any) -> None:
+    def _enqueue_all(self, session: tf.Session) -> None:
         calls: dict[int, Callable[..., Any]] = {}
         while True:
             chunk = self._buffer.take()
             if not chunk:
                 return
-            for part in _split(chunk, self._ops.max_chunk):
-                call = calls.get(len(part))
-                if call is None:
-                    call = calls[len(part)] = self._ops.make_call(session, len(part))
-                call(*[array for _, datapoint in part for array in datapoint])
+            call = calls.get(len(chunk))
+            if call is None:
+                call = calls[len(chunk)] = self._ops.make_call(session, len(chunk))
+            call(*[array for _, datapoint in chunk for array in datapoint])
 
     def _read(self) -> None:
         try:
             with self.default_sess():
-                for datapoint in iterate_named(RepeatedData(self._passes, -1), self._who, self._dataflow):
+                for datapoint in iterate_named(self._datapoints, self._who, self._dataflow):
                     arrays = self._convert(datapoint)
+                    if self._tickets is not None:
+                        arrays.append(np.asarray(self._tickets.stamp(arrays), np.int64))
                     size = max(_SMALL_NBYTES, sum(array.nbytes for array in arrays))
                     if not self._buffer.put([(size, arrays)]):
                         return
         except DataFlowTerminated:
             logger.info(f"{self._who}: the DataFlow {type(self._dataflow).__name__} was terminated.")
-        except BaseException as error:  # noqa: BLE001 (kept, and raised by the session's next run)
+        except BaseException as error:  # noqa: BLE001 (the session's next run raises it)
             self.error = error
         finally:
             self._buffer.end()
 
     def _on_enqueue_error(self, error: Exception) -> None:
-        """A queue or session that was closed is an end; everything else is an error."""
-        if self._was_told_to_stop or isinstance(error, (tf.errors.CancelledError, tf.errors.OutOfRangeError)):
-            return
-        if _is_closed(error):
-            return
-        if self.error is None:
+        """Store an error of the queue, unless it only says that the queue or the session was closed."""
+        is_end = isinstance(error, (tf.errors.CancelledError, tf.errors.OutOfRangeError)) or _is_closed(error)
+        if not self._was_told_to_stop and not is_end and self.error is None:
             self.error = error
 
 
-def _run_if_open(session: Any, op: Any) -> None:
+def _run_if_open(session: tf.Session, what: tf.Operation | Callable[[tf.Session], object]) -> None:
+    """Run an operation, or call a function with the session, unless the session is closed."""
     try:
-        session.run(op)
+        what(session) if callable(what) else session.run(what)
     except tf.errors.CancelledError:
         return  # the session is being closed
     except RuntimeError as error:
@@ -236,14 +259,8 @@ def _is_closed(error: Exception) -> bool:
     return isinstance(error, RuntimeError) and "closed" in str(error).lower()
 
 
-def _split(chunk: list[SizedArrays], size: int) -> list[list[SizedArrays]]:
-    if len(chunk) <= size:
-        return [chunk]
-    return [chunk[i : i + 1] for i in range(len(chunk))]
-
-
-def _min_nbytes(placeholder: Any) -> int:
-    """Give the least size of a component: an unknown dimension counts as one."""
+def _min_nbytes(placeholder: tf.Tensor) -> int:
+    """Return the minimum size of a component in bytes. An unknown dimension counts as one."""
     if placeholder.shape.dims is None:
         return placeholder.dtype.size
     num_elements = 1

@@ -1,17 +1,21 @@
-"""Data through feeds: each run takes the next datapoint, in the main thread."""
+"""Input that feeds a datapoint at each run, in the main thread."""
 
 from __future__ import annotations
 
 from typing import Any, Iterator, Sequence
 
+import numpy as np
+
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow
+from ..dataflow.recording import ResumeReport, State
 from ..dataflow.repeat import RepeatedData
 from ..loop.callback import Callback, CallbackFactory
 from ..tfutils.placeholder import build_or_reuse_placeholder
-from ..utils.errors import type_error
+from ..utils.checks import check_type
 from .base import InputSource
 from .datapoint import DatapointConverter, iterate_named
+from .tickets import Tickets
 from .whole_passes import WholePasses
 
 __all__ = ["FeedInput"]
@@ -19,77 +23,114 @@ __all__ = ["FeedInput"]
 
 class FeedInput(InputSource):
     """
-    Feed the next datapoint of a DataFlow to the placeholders, at every run of the hooked session.
+    Feed the next datapoint of a DataFlow to placeholders at every run of the hooked session.
 
-    Simple, and slow where the data is: the step waits for it. All towers get the same placeholders, so this is for one
-    tower.
+    It is simple, but each step waits for its datapoint. All towers get the same placeholders, so it supports
+    only one tower.
 
     Args:
-        ds: the DataFlow. It must not be used elsewhere; it is reset when the callbacks are set up.
-        infinite: begin anew at its end, True by default. With False, its end is a StopIteration out of the run, which in
+        ds: the DataFlow. It must not be used elsewhere. It is reset in `setup_graph` of the callbacks.
+        infinite: whether to repeat the DataFlow. False: at its end, the run raises StopIteration, which in
             training is an error.
 
     Attributes:
         ds: as given.
 
     Raises:
-        TypeError: `ds` is no DataFlow. In a run: a component's dtype does not fit.
-        ValueError: in a run: the number or shape of components does not fit.
-        Exception: in a run: whatever the DataFlow raises, with its name in the text.
+        TypeError: `ds` is not a DataFlow. In a run: a component has the wrong dtype.
+        ValueError: in a run: the number of components or a shape is wrong.
+        Exception: in a run: the DataFlow raised it. The message names the DataFlow.
 
-    tensorpack: same; there the dtype is whatever NumPy makes of it, so float labels are truncated without a word.
+    Difference from tensorpack: tensorpack feeds floats to an integer input and truncates them. This library raises a
+    TypeError.
     """
 
     def __init__(self, ds: DataFlow, infinite: bool = True) -> None:
-        if not isinstance(ds, DataFlow):
-            raise type_error("FeedInput", "a DataFlow", ds, "Wrap it: FeedInput(DataFromList(data)).")
+        check_type("FeedInput: ds", ds, DataFlow, advice="Wrap it: FeedInput(DataFromList(data)).")
         self.ds = ds
         self._infinite = infinite
         self._flow = RepeatedData(ds, -1) if infinite else ds
+        self._tickets: Tickets | None = None
+        self._was_reset = False
+        self._last_used = 0  # a ticket
         self._datapoints: Iterator[Any] | None = None
 
     def require_exact_size(self) -> None:
-        """If the data is repeated, make a pass with fewer datapoints than `len(ds)` an error."""
+        """Raise an error in a pass with fewer datapoints than `len(ds)`, if the data is repeated."""
         if self._infinite:
             self._flow = RepeatedData(WholePasses(self.ds), -1)
 
-    def _setup(self, input_signature: Sequence[Any]) -> None:
+    def _setup(self, input_signature: Sequence[tf.TensorSpec]) -> None:
         self._placeholders = [build_or_reuse_placeholder(spec) for spec in input_signature]
         self._convert = DatapointConverter("FeedInput", input_signature)
 
-    def _get_input_tensors(self) -> list[Any]:
+    def _get_input_tensors(self) -> list[tf.Tensor]:
         return self._placeholders
 
     def _get_callbacks(self) -> list[Callback]:
-        return [_FeedCallback(self), CallbackFactory(setup_graph=lambda _: self.ds.reset_state())]
+        reset = self.ds.reset_state if self._tickets is None else self._tickets.reset
+        feed = _FeedCallback(self) if self._tickets is None else _CountingFeedCallback(self)
+        return [feed, CallbackFactory(setup_graph=lambda _: reset())]
+
+    def _begin_at(self, state: State | None, is_strict: bool) -> None:
+        self._tickets = Tickets("FeedInput", self._flow, state, is_strict)
+
+    def _state_after(self, ticket: int | None) -> State:
+        assert self._tickets is not None, "bug: _begin_at was not called"
+        if self._last_used == self._tickets.last:  # otherwise a run failed after it had taken its datapoint
+            return self._tickets.state_now()
+        return self._tickets.state(max(self._last_used, self._tickets.start))
+
+    def resume_report(self) -> list[ResumeReport]:
+        """Return the report of the DataFlow."""
+        return self._flow.resume_report()
 
     def _reset_state(self) -> None:
-        self._datapoints = iterate_named(self._flow, "FeedInput", self.ds)
+        if self._tickets is not None and self._was_reset:  # for another round of inference
+            self._datapoints = None
+            self._tickets.leave_pass()
+        self._was_reset = True
+        self._datapoints = iterate_named(self._tickets or self._flow, "FeedInput", self.ds)
 
     def _size(self) -> int:
         return len(self.ds)
 
-    def next_feeds(self) -> dict[Any, Any]:
-        """Take the next datapoint: the array for each placeholder."""
+    def next_feeds(self) -> dict[tf.Tensor, np.ndarray]:
+        """Take the next datapoint. Return the array for each placeholder."""
         if self._datapoints is None:
             self._reset_state()
-        return dict(zip(self._placeholders, self._convert(next(self._datapoints))))  # type: ignore[arg-type]
+        arrays = self._convert(next(self._datapoints))  # type: ignore[arg-type]
+        if self._tickets is not None:
+            self._tickets.stamp(arrays)
+        return dict(zip(self._placeholders, arrays))
+
+    def count_used(self) -> None:
+        """Count the datapoint of a run that succeeded as used."""
+        assert self._tickets is not None, "bug: _begin_at was not called"
+        self._last_used = self._tickets.last
 
     def release(self) -> None:
-        """Let go of the iterator, and with it of whatever the DataFlow holds for it."""
+        """Drop the iterator, which releases the resources of the DataFlow."""
         self._datapoints = None
 
 
 class _FeedCallback(Callback):
-    """Feeds in every run. It hands out one object all the time, and only changes the arrays in it."""
+    """Feeds a datapoint in every run. All runs share one SessionRunArgs object, whose arrays are replaced."""
 
     def __init__(self, source: FeedInput) -> None:
         self._source = source
         self._args = tf.train.SessionRunArgs(fetches=[], feed_dict={})
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
         self._args.feed_dict.update(self._source.next_feeds())
         return self._args
 
     def _after_train(self) -> None:
         self._source.release()
+
+
+class _CountingFeedCallback(_FeedCallback):
+    """Also counts the datapoints of the runs that succeeded."""
+
+    def _after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
+        self._source.count_used()

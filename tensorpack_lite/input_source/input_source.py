@@ -1,4 +1,4 @@
-"""Address: inputs live in `base`, `placeholder`, `feed`, `queueing`, `staging`, `tensor`, `tfdata`, `zmq_input`."""
+"""Address: the inputs live in `base`, `placeholder`, `feed`, `queueing`, `staging`, `tensor`, `tfdata`, `zmq_input`."""
 
 from .base import FeedfreeInput
 from .feed import FeedInput

@@ -1,9 +1,11 @@
-"""Placeholders as input: somebody else feeds them."""
+"""Input of placeholders that the caller feeds."""
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Sequence
 
+from ..compat import tfv1 as tf
+from ..dataflow.recording import ResumeReport
 from ..tfutils.placeholder import build_or_reuse_placeholder
 from .base import InputSource
 
@@ -12,15 +14,17 @@ __all__ = ["PlaceholderInput"]
 
 class PlaceholderInput(InputSource):
     """
-    One placeholder for each input, named like it; nobody feeds them unless you do.
+    One placeholder for each of the model's inputs, with its name. The caller has to feed them.
 
-    Predictors are built on it. All towers get the same placeholders.
-
-    tensorpack: same.
+    All towers get the same placeholders.
     """
 
-    def _setup(self, input_signature: Sequence[Any]) -> None:
+    def _setup(self, input_signature: Sequence[tf.TensorSpec]) -> None:
         self._placeholders = [build_or_reuse_placeholder(spec) for spec in input_signature]
 
-    def _get_input_tensors(self) -> list[Any]:
+    def _get_input_tensors(self) -> list[tf.Tensor]:
         return self._placeholders
+
+    def resume_report(self) -> list[ResumeReport]:
+        """Report that the values come from the caller."""
+        return [ResumeReport("PlaceholderInput", "none", "its caller feeds it")]

@@ -1,4 +1,4 @@
-"""Data through a queue: a thread enqueues, each tower dequeues; training waits only when data is slower than it."""
+"""Inputs that read ahead: a thread fills a queue of the graph, and each tower dequeues from it."""
 
 from __future__ import annotations
 
@@ -7,27 +7,31 @@ from typing import Any, Sequence
 from ..compat import TensorSpec
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow
+from ..dataflow.recording import ResumeReport, State
+from ..dataflow.repeat import RepeatedData
 from ..loop.callback import Callback, CallbackFactory
 from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..tfutils.summary import add_moving_summary
 from ..utils import logger
-from ..utils.errors import type_error
+from ..utils.checks import check_at_least, check_type
 from .base import FeedfreeInput
 from .enqueue import EnqueueOps, EnqueueThread
+from .tickets import Tickets
+from .whole_passes import WholePasses
 
 __all__ = ["BatchQueueInput", "EnqueueThread", "QueueInput"]
 
 
 class QueueInput(FeedfreeInput):
     """
-    Enqueue the datapoints of a DataFlow in a thread; each tower dequeues its own.
+    Enqueue the datapoints of a DataFlow in a thread. Each tower dequeues a different datapoint.
 
-    The DataFlow is repeated without end, also across rounds of inference: there its length must be exact for each round to
-    see the same data. In inference, a pass with fewer datapoints than its length is an error.
+    The DataFlow is repeated without end, also across rounds of inference. There its length must be exact, so
+    that each round sees the same data: a pass with fewer datapoints is an error.
 
     Args:
-        ds: the DataFlow. It must not be used elsewhere; it is reset when the callbacks are set up.
-        queue: a TensorFlow queue with the components' dtypes; None means a `FIFOQueue` of 50.
+        ds: the DataFlow. It must not be used elsewhere. It is reset in `setup_graph` of the callbacks.
+        queue: a TensorFlow queue with the components' dtypes. Default: a `FIFOQueue` of 50 datapoints.
 
     Attributes:
         ds: as given.
@@ -35,27 +39,28 @@ class QueueInput(FeedfreeInput):
         thread: the `EnqueueThread`, from `setup` on; it runs from `before_train` to `after_train`.
 
     Raises:
-        TypeError: `ds` is no DataFlow, `queue` no queue.
+        TypeError: `ds` is not a DataFlow, or `queue` is not a queue.
         ValueError: in `setup`: the model has no inputs, or `queue` has other dtypes.
 
-    Note: an exception of the DataFlow, or a datapoint that does not fit the model, ends training: all datapoints before
-    it are used, then the run raises it. Stat: `QueueInput/queue_size`, averaged with decay 0.5. At 0, training waits for
-    data; near 50, data waits for training. An array that was given away must not be changed any more: TensorFlow may
-    borrow its memory as long as it is queued.
+    Note: if the DataFlow raises an exception, or a datapoint does not match the model, training uses all
+    datapoints before it and then raises the error. Stat: `QueueInput/queue_size`, averaged with decay 0.5.
+    Near 0, training waits for data; near 50, data waits for training. A DataFlow must not change an array
+    after yielding it, because TensorFlow may use its memory until it is dequeued.
 
-    tensorpack: same; there an exception of the DataFlow passes for the end of training. Up to 64 small datapoints
-    wait in front of the queue, so the DataFlow is read that much further ahead.
+    Difference from tensorpack: if the DataFlow raises an exception, tensorpack ends training as if it had
+    succeeded. Here training raises it. Up to 64 small datapoints wait in front of the queue, so the DataFlow
+    is read further ahead.
     """
 
-    def __init__(self, ds: DataFlow, queue: Any = None) -> None:
+    def __init__(self, ds: DataFlow, queue: tf.QueueBase | None = None) -> None:
         name = type(self).__name__
-        if not isinstance(ds, DataFlow):
-            raise type_error(name, "a DataFlow", ds, f"Wrap it: {name}(DataFromList(data)).")
-        if queue is not None and not isinstance(queue, tf.QueueBase):
-            raise type_error(f"{name}: queue", "a TensorFlow queue", queue)
+        check_type(f"{name}: ds", ds, DataFlow, advice=f"Wrap it: {name}(DataFromList(data)).")
+        if queue is not None:
+            check_type(f"{name}: queue", queue, tf.QueueBase, "a TensorFlow queue")
         self.ds = ds
-        self.queue = queue
+        self.queue: Any = queue
         self.thread: EnqueueThread
+        self._tickets: Tickets | None = None
         self._needs_whole_passes = False
 
     def require_exact_size(self) -> None:
@@ -64,16 +69,16 @@ class QueueInput(FeedfreeInput):
 
     def refill_queue(self) -> None:
         """
-        Throw away what is in the queue and begin the DataFlow anew.
+        Empty the queue and restart the DataFlow.
 
-        To be called between steps, with a default session, while training.
+        Call it between steps of training, with a default session.
 
         Raises:
-            RuntimeError: the thread does not run.
+            RuntimeError: the thread is not running.
         """
         if not self.thread.is_alive():
             raise RuntimeError(
-                f"{type(self).__name__}.refill_queue: its thread does not run, there is nothing to refill."
+                f"{type(self).__name__}.refill_queue: the thread is not running. Call refill_queue() during training."
             )
         session = tf.get_default_session()
         self.thread.retire()
@@ -81,28 +86,33 @@ class QueueInput(FeedfreeInput):
             self._drain(session)
             self.thread.join(0.01)
         self._drain(session)
+        if self._tickets is not None:
+            self._tickets.leave_pass()
         self.thread = self._make_thread()
         self.thread.start()
 
-    def has_datapoints(self) -> bool:
-        """Tell whether datapoints wait in the queue, while training."""
-        return bool(self.thread._sess.run(self._queue_size))
-
-    def _drain(self, session: Any) -> None:
+    def _drain(self, session: tf.Session) -> None:
         for _ in range(int(session.run(self._queue_size))):
             session.run(self._dequeue_for_reset)
 
-    def _setup(self, input_signature: Sequence[Any]) -> None:
+    def _setup(self, input_signature: Sequence[tf.TensorSpec]) -> None:
         name = type(self).__name__
         if not input_signature:
-            raise ValueError(f"{name}: the model has no inputs, so there is nothing to enqueue.")
+            raise ValueError(f"{name}: the model has no inputs (expected at least one).")
         self._signature = list(input_signature)
         self._datapoint_signature = self._make_datapoint_signature()
         placeholders = [build_or_reuse_placeholder(spec) for spec in self._datapoint_signature]
         with self.cached_name_scope(), tf.device("/cpu:0"):
+            if self._tickets is not None:
+                placeholders.append(tf.placeholder(tf.int64, [], name="ticket"))
             if self.queue is None:
                 self.queue = self._make_queue()
-            self._check_queue()
+            dtypes = [p.dtype for p in placeholders]
+            if self.queue.dtypes != dtypes:
+                raise ValueError(
+                    f"{name}: queue has the wrong dtypes (expected {[d.name for d in dtypes]}, got "
+                    f"{[d.name for d in self.queue.dtypes]})."
+                )
             self._ops = EnqueueOps(self.queue, placeholders)
             self._dequeue_for_reset = self.queue.dequeue(name="dequeue_for_reset")
             self._queue_size = tf.cast(self.queue.size(), tf.float32, name="queue_size")
@@ -111,30 +121,33 @@ class QueueInput(FeedfreeInput):
 
     def _make_thread(self) -> EnqueueThread:
         return EnqueueThread(
-            type(self).__name__, self.ds, self._datapoint_signature, self._ops, self._needs_whole_passes
+            type(self).__name__,
+            self.ds,
+            self._datapoint_signature,
+            self._ops,
+            self._needs_whole_passes,
+            self._tickets,
         )
 
-    def _make_datapoint_signature(self) -> list[Any]:
+    def _make_datapoint_signature(self) -> list[tf.TensorSpec]:
         return self._signature
 
-    def _make_queue(self) -> Any:
-        return tf.FIFOQueue(50, [spec.dtype for spec in self._signature], name="input_queue")
+    def _make_queue(self) -> tf.QueueBase:
+        dtypes = [spec.dtype for spec in self._signature]
+        return tf.FIFOQueue(50, dtypes + self._ticket_dtype(), name="input_queue")
 
-    def _check_queue(self) -> None:
-        wanted = [spec.dtype for spec in self._signature]
-        if self.queue.dtypes != wanted:
-            raise ValueError(
-                f"{type(self).__name__}: queue holds {[d.name for d in self.queue.dtypes]}, the model takes "
-                f"{[d.name for d in wanted]}."
-            )
+    def _ticket_dtype(self) -> list[tf.DType]:
+        return [] if self._tickets is None else [tf.int64]
 
-    def _dequeue(self) -> Any:
+    def _dequeue(self) -> tf.Tensor | list[tf.Tensor]:
         return self.queue.dequeue(name="input_deque")
 
-    def _get_input_tensors(self) -> list[Any]:
+    def _get_input_tensors(self) -> list[tf.Tensor]:
         with tf.device("/cpu:0"), self.cached_name_scope():
             tensors = self._dequeue()
         tensors = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
+        if self._tickets is not None:
+            self._ticket = tf.reduce_max(tensors.pop(), name="ticket")
         for tensor, spec in zip(tensors, self._signature):
             tensor.set_shape(spec.shape)
         return tensors
@@ -142,8 +155,27 @@ class QueueInput(FeedfreeInput):
     def _get_callbacks(self) -> list[Callback]:
         callbacks: list[Callback] = [_RunThread(self)]
         callbacks += [_UpdateEachStep(update) for update in self._average_size]
-        callbacks.append(CallbackFactory(setup_graph=lambda _: self.ds.reset_state()))
+        reset = self.ds.reset_state if self._tickets is None else self._tickets.reset
+        callbacks.append(CallbackFactory(setup_graph=lambda _: reset()))
         return callbacks
+
+    def _begin_at(self, state: State | None, is_strict: bool) -> None:
+        if self.queue is not None:
+            return  # it has no component for tickets
+        passes = WholePasses(self.ds) if self._needs_whole_passes else self.ds
+        self._tickets = Tickets(type(self).__name__, RepeatedData(passes, -1), state, is_strict)
+
+    def _state_after(self, ticket: int | None) -> State:
+        if self._tickets is None:
+            return {}
+        return self._tickets.state(max(ticket or 0, self._tickets.start))
+
+    def resume_report(self) -> list[ResumeReport]:
+        """Return the report of the DataFlow."""
+        if self._tickets is None:
+            reason = "a queue of the user does not tell which datapoints were used"
+            return [ResumeReport(type(self).__name__, "none", reason)]
+        return self.ds.resume_report()
 
     def _size(self) -> int:
         return len(self.ds)
@@ -151,51 +183,50 @@ class QueueInput(FeedfreeInput):
 
 class BatchQueueInput(QueueInput):
     """
-    Enqueue single samples, dequeue batches: as QueueInput, but the DataFlow need not batch.
+    Enqueue single samples and dequeue batches, so that the DataFlow need not batch. Otherwise like QueueInput.
 
     Args:
-        ds: a DataFlow of datapoints without batch dimension.
+        ds: a DataFlow of datapoints without batch axis.
         batch_size: samples in a batch, >= 1.
-        queue: a TensorFlow queue with the samples' dtypes and fully defined shapes; None means a `FIFOQueue` of 3000.
+        queue: a TensorFlow queue with the samples' dtypes and fully defined shapes. Default: a `FIFOQueue` of
+            3000 samples.
 
     Raises:
-        ValueError: in `setup`: an input has a dimension other than the first that is not known, or a first one that is not
+        ValueError: in `setup`: a dimension of an input other than the first is unknown, or the first is not
             `batch_size`.
 
     Note: when the data ends, the samples that do not fill a batch are dropped.
-
-    tensorpack: same.
     """
 
-    def __init__(self, ds: DataFlow, batch_size: int, queue: Any = None) -> None:
+    def __init__(self, ds: DataFlow, batch_size: int, queue: tf.QueueBase | None = None) -> None:
         super().__init__(ds, queue)
-        if int(batch_size) < 1:
-            raise ValueError(f"BatchQueueInput: batch_size is {batch_size}, wanted at least 1.")
-        self.batch_size = int(batch_size)
+        self.batch_size = check_at_least("BatchQueueInput: batch_size", int(batch_size), 1)
 
-    def _make_datapoint_signature(self) -> list[Any]:
+    def _make_datapoint_signature(self) -> list[tf.TensorSpec]:
         for spec in self._signature:
             self._check_shape(spec)
         return [TensorSpec(spec.shape[1:], spec.dtype, f"{spec.name}-nobatch") for spec in self._signature]
 
-    def _check_shape(self, spec: Any) -> None:
+    def _check_shape(self, spec: tf.TensorSpec) -> None:
         shape = tf.TensorShape(spec.shape)
         if not shape.rank or not shape[1:].is_fully_defined():
             raise ValueError(
-                f"BatchQueueInput: input '{spec.name}' has shape {shape}; all dimensions but the first must be known. "
-                "Resize in the DataFlow and say so in inputs(), or batch in the DataFlow and use QueueInput."
+                f"BatchQueueInput: input '{spec.name}' has shape {shape} (expected all dimensions but the first to be known). "
+                "Set them in inputs(), or batch in the DataFlow and use QueueInput."
             )
         if not shape[:1].is_compatible_with([self.batch_size]):
             raise ValueError(
-                f"BatchQueueInput: input '{spec.name}' has shape {shape}, and batch_size is {self.batch_size}."
+                f"BatchQueueInput: input '{spec.name}' has the wrong first dimension (expected batch_size {self.batch_size}, "
+                f"got {shape})."
             )
 
-    def _make_queue(self) -> Any:
+    def _make_queue(self) -> tf.QueueBase:
         dtypes = [spec.dtype for spec in self._datapoint_signature]
-        shapes = [spec.shape for spec in self._datapoint_signature]
-        return tf.FIFOQueue(3000, dtypes, shapes, name="input_queue")
+        shapes: list[Any] = [spec.shape for spec in self._datapoint_signature]
+        shapes += [[]] * len(self._ticket_dtype())
+        return tf.FIFOQueue(3000, dtypes + self._ticket_dtype(), shapes, name="input_queue")
 
-    def _dequeue(self) -> Any:
+    def _dequeue(self) -> tf.Tensor | list[tf.Tensor]:
         return self.queue.dequeue_many(self.batch_size, name="input_deque")
 
     def _size(self) -> int:
@@ -203,7 +234,7 @@ class BatchQueueInput(QueueInput):
 
 
 class _RunThread(Callback):
-    """Starts the input's thread, ends it, and knows what went wrong in it."""
+    """Starts and stops the thread of an input, and reports its error."""
 
     def __init__(self, source: QueueInput) -> None:
         self._source = source
@@ -217,7 +248,7 @@ class _RunThread(Callback):
         error = self._source.thread.error
         if error is not None and not self._error_was_seen:
             logger.warning(
-                f"The data failed after the last step that used it: {type(error).__name__}: {error}"
+                f"Training ended before it reached an error of the data: {type(error).__name__}: {error}"
             )
 
     def background_error(self) -> BaseException | None:
@@ -225,15 +256,16 @@ class _RunThread(Callback):
         return self._source.thread.error or self._source.thread.interruption
 
     def interrupt(self) -> None:
-        if self._source.thread.is_alive() and not self._source.has_datapoints():
-            self._source.thread.interrupt()
+        thread = self._source.thread
+        if thread.is_alive() and not thread._sess.run(self._source._queue_size):
+            thread.interrupt()
 
 
 class _UpdateEachStep(Callback):
-    """Evaluates one tensor at every run."""
+    """Evaluates one tensor in every run."""
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: tf.Tensor) -> None:
         self._args = tf.train.SessionRunArgs(tensor.op)
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
         return self._args

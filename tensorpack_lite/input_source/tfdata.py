@@ -1,142 +1,160 @@
-"""Data through tf.data: a Dataset, or a DataFlow made into one."""
+"""Input that reads a tf.data pipeline, or a DataFlow converted to one."""
 
 from __future__ import annotations
 
 import threading
-from queue import SimpleQueue
-from typing import Any, Iterator, Sequence
+from typing import Any, Callable, Iterator, Sequence
+
+import numpy as np
 
 from ..compat import TF_VERSION, ensure_graph_mode, tensorflow
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow, DataFlowTerminated
+from ..dataflow.recording import ResumeReport, State
 from ..loop.callback import Callback
 from ..loop.interrupt import interrupted
-from ..utils.errors import type_error
-from .base import FeedfreeInput
+from ..utils import logger
+from ..utils.checks import check_type
+from ..utils.handoff import HandoffQueue
+from .base import FeedfreeInput, check_num_inputs
 from .datapoint import DatapointConverter, iterate_named
+from .tickets import Tickets
 
 __all__ = ["TFDatasetInput"]
+
+_NUM_AHEAD = 2
 
 
 class TFDatasetInput(FeedfreeInput):
     """
     Take the datapoints from a tf.data pipeline.
 
-    Each tower takes its own element of one iterator. `reset_state` begins the data anew. For training the data should
-    not end; when it does, training ends. The size is that of the DataFlow; the size of a Dataset is not known, so inference
-    runs until the Dataset ends.
+    Each tower takes a different element of one iterator. `reset_state` restarts the data. When the data ends,
+    training ends, so repeat it for training. The size is that of the DataFlow. The size of a Dataset is
+    unknown, so inference runs until the Dataset ends.
 
     Args:
-        dataset: a `tf.data.Dataset` whose elements are a tensor, a tuple, or a dict keyed by input name; or a DataFlow, which
-            is reset in `setup` and not repeated.
+        dataset: a `tf.data.Dataset` whose elements are a tensor, a tuple, or a dict keyed by input name; or a
+            DataFlow, which is reset in `setup` and not repeated.
 
     Raises:
-        TypeError: `dataset` is neither; in `setup`: a component has another dtype than the model's input.
-        ValueError: in `setup`: another number of components, or a shape that cannot be the input's.
-        Exception: in a run: whatever the DataFlow raises, with its name in the text.
+        TypeError: `dataset` is neither. In `setup`: a component has another dtype than the model's input.
+        ValueError: in `setup`: the number of components or a shape is wrong.
+        Exception: in a run: the DataFlow raised it. The message names the DataFlow.
 
-    Note: a DataFlow is read in a thread of its own, so that Ctrl-C ends a training that waits for it. TensorFlow cannot cancel
-    a run that waits for a `tf.data.Dataset`, least of all for Python code in one: there Ctrl-C takes effect when the next element
-    comes, and a second Ctrl-C closes the session.
-
-    tensorpack: same; there one-component datasets do not work, and none on TF 2.
+    Note: a DataFlow is read in a thread, so Ctrl-C ends training that waits for it. TensorFlow cannot cancel
+    a run that waits for a `tf.data.Dataset`: Ctrl-C takes effect when the next element arrives. A second
+    Ctrl-C closes the session; on TF 2.15 it aborts the process.
     """
 
-    def __init__(self, dataset: Any) -> None:
-        if not isinstance(dataset, (DataFlow, tensorflow.compat.v2.data.Dataset)):
-            raise type_error("TFDatasetInput", "a tf.data.Dataset or a DataFlow", dataset)
+    def __init__(self, dataset: tf.data.Dataset | DataFlow) -> None:
+        types = (DataFlow, tensorflow.compat.v2.data.Dataset)
+        check_type("TFDatasetInput: dataset", dataset, types, "a tf.data.Dataset or a DataFlow")
         self._source = dataset
         self._error: BaseException | None = None
         self._reader: _Reader | None = None
+        self._is_exact = False
+        self._tickets: Tickets | None = None
+        self._num_to_skip = 0  # elements of a Dataset
+        self._was_reset = False
 
     @property
     def error(self) -> BaseException | None:
-        """What the DataFlow raised since the last `reset_state`."""
+        """The error of the DataFlow since the last `reset_state`, or None."""
         return self._error
 
-    def _setup(self, input_signature: Sequence[Any]) -> None:
+    def _setup(self, input_signature: Sequence[tf.TensorSpec]) -> None:
         self._signature = list(input_signature)
         with self.cached_name_scope(), tf.device("/cpu:0"):
             dataset = self._source
             if isinstance(dataset, DataFlow):
-                dataset.reset_state()
+                dataset.reset_state() if self._tickets is None else self._tickets.reset()
                 dataset = self._dataset_of(dataset)
-            self._check(dataset)
+            else:
+                self._check(dataset)
+                dataset = self._numbered(dataset) if self._is_exact else dataset
             self._iterator = tf.data.make_initializable_iterator(dataset)
 
-    def _dataset_of(self, dataflow: DataFlow) -> Any:
-        convert = DatapointConverter("TFDatasetInput", self._signature)
+    def _dataset_of(self, dataflow: DataFlow) -> tf.data.Dataset:
+        convert, tickets = DatapointConverter("TFDatasetInput", self._signature), self._tickets
 
-        def generate() -> Iterator[Any]:  # pragma: no cover (TensorFlow's threads run it, unseen by coverage)
+        def to_element(datapoint: Any) -> tuple:
+            arrays = convert(datapoint)
+            return tuple(arrays) if tickets is None else (np.int64(tickets.stamp(arrays)), tuple(arrays))
+
+        def generate() -> Iterator[tuple]:  # pragma: no cover (runs in threads of TensorFlow)
             self._stop_reading()
-            self._reader = _Reader(map(convert, iterate_named(dataflow, "TFDatasetInput", dataflow)))
+            datapoints = iterate_named(tickets or dataflow, "TFDatasetInput", dataflow)
+            self._reader = _Reader(map(to_element, datapoints))
             try:
-                yield from map(tuple, self._reader)
+                yield from self._reader
             except DataFlowTerminated:
                 return
-            except GeneratorExit:  # the dataset lets go of this generator
+            except GeneratorExit:  # the dataset drops this generator
                 raise
-            except BaseException as error:  # kept, and raised by the session's next run
+            except BaseException as error:  # the session's next run raises it
                 self._error = error
                 raise
 
-        return _from_generator(generate, self._signature)
+        return _from_generator(generate, self._signature, tickets is not None)
 
-    def _stop_reading(self) -> None:
+    def _numbered(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
+        """Return the elements with their tickets, from the saved position on."""
+        self._skip = tf.placeholder_with_default(np.int64(0), [], name="num_to_skip")
+        return dataset.enumerate(start=1).skip(self._skip)
+
+    def _stop_reading(self, wait: bool = False) -> None:
         if self._reader is not None:
-            self._reader.stop()
+            self._reader.stop(wait)
             self._reader = None
 
     @staticmethod
-    def dataflow_to_dataset(df: DataFlow, types: Sequence[Any]) -> Any:
+    def dataflow_to_dataset(df: DataFlow, types: Sequence[tf.DType]) -> tf.data.Dataset:
         """
-        Make a `tf.data.Dataset` of a DataFlow, and reset the DataFlow.
+        Reset a DataFlow and convert it to a `tf.data.Dataset`.
 
         Args:
-            df: yields lists or tuples.
+            df: a DataFlow of lists or tuples.
             types: a list of `tf.DType`, one for each component.
 
         Returns:
-            A dataset of tuples with unknown shapes; to be used in the same process.
-
-        tensorpack: same.
+            A dataset of tuples with unknown shapes. It works only in the same process.
         """
         ensure_graph_mode()
         df.reset_state()
         specs = [tensorflow.TensorSpec(None, dtype, f"component{i}") for i, dtype in enumerate(types)]
         return _from_generator(lambda: (tuple(datapoint) for datapoint in df), specs)
 
-    def _check(self, dataset: Any) -> None:
+    def _check(self, dataset: tf.data.Dataset) -> None:
         dtypes = self._in_order(tf.data.get_output_types(dataset))
         shapes = self._in_order(tf.data.get_output_shapes(dataset))
-        names = [spec.name for spec in self._signature]
-        if len(dtypes) != len(names):
-            raise ValueError(
-                f"TFDatasetInput: the dataset has {len(dtypes)} components, the model takes {len(names)} "
-                f"({', '.join(names)})."
-            )
+        check_num_inputs("TFDatasetInput", "the number of components in the dataset", dtypes, self._signature)
         for index, (spec, dtype, shape) in enumerate(zip(self._signature, dtypes, shapes)):
-            message = (
-                f"TFDatasetInput: component {index} '{spec.name}' is {dtype.name} {shape}, wanted "
-                f"{spec.dtype.name} {tf.TensorShape(spec.shape)}."
-            )
+            where = f"TFDatasetInput: component {index} '{spec.name}'"
             if dtype != spec.dtype:
                 raise TypeError(
-                    f"{message} Convert it: dataset.map(... tf.cast(x, tf.{spec.dtype.name}) ...)."
+                    f"{where} has the wrong dtype (expected {spec.dtype.name}, got {dtype.name}). Convert it: "
+                    f"dataset.map(... tf.cast(x, tf.{spec.dtype.name}) ...)."
                 )
             if not tf.TensorShape(shape).is_compatible_with(spec.shape):
-                raise ValueError(f"{message} Is the dataset batched as the model wants it?")
+                raise ValueError(
+                    f"{where} has the wrong shape (expected {tf.TensorShape(spec.shape)}, got {shape}). Check how the "
+                    "dataset is batched."
+                )
 
-    def _in_order(self, element: Any) -> list[Any]:
-        """Bring what a dataset has for each component into the order of the signature."""
+    def _in_order(self, element: object) -> list[Any]:
+        """Return the components of a dataset's element, or of its dtypes or shapes, in the order of the signature."""
         names = [spec.name for spec in self._signature]
         if isinstance(element, dict) and set(element) == set(names):
             return [element[name] for name in names]
         return tf.nest.flatten(element)
 
-    def _get_input_tensors(self) -> list[Any]:
+    def _get_input_tensors(self) -> list[tf.Tensor]:
         with self.cached_name_scope(), tf.device("/cpu:0"):
-            tensors = self._in_order(self._iterator.get_next())
+            element = self._iterator.get_next()
+        if self._is_exact:
+            self._ticket, element = element
+        tensors = self._in_order(element)
         for tensor, spec in zip(tensors, self._signature):
             tensor.set_shape(spec.shape)
         return tensors
@@ -148,7 +166,39 @@ class TFDatasetInput(FeedfreeInput):
                 "TFDatasetInput.reset_state: there is no default session. Call it under `with sess.as_default():`."
             )
         self._error = None
-        session.run(self._iterator.initializer)
+        if self._is_exact and self._was_reset:  # for another round of inference
+            self._leave_pass()
+        self._was_reset = True
+        feeds = {self._skip: self._num_to_skip} if self._num_to_skip else None
+        session.run(self._iterator.initializer, feeds)
+
+    def _leave_pass(self) -> None:
+        self._num_to_skip = 0
+        if self._tickets is not None:
+            self._stop_reading(wait=True)
+            self._tickets.leave_pass()
+
+    def _begin_at(self, state: State | None, is_strict: bool) -> None:
+        self._is_exact = True
+        if isinstance(self._source, DataFlow):
+            self._tickets = Tickets("TFDatasetInput", self._source, state, is_strict)
+        elif state is not None:
+            self._num_to_skip = state["used"]
+            logger.info(
+                f"TFDatasetInput: {self._num_to_skip} elements of the tf.data.Dataset are made again."
+            )
+
+    def _state_after(self, ticket: int | None) -> State:
+        if self._tickets is None:
+            return {"used": ticket or self._num_to_skip}
+        return self._tickets.state(max(ticket or 0, self._tickets.start))
+
+    def resume_report(self) -> list[ResumeReport]:
+        """Return the report of the DataFlow. The elements of a Dataset are made again, all of them since the iterator began."""
+        if isinstance(self._source, DataFlow):
+            return self._source.resume_report()
+        reason = "all its elements up to the position are made again, and not compared"
+        return [ResumeReport("tf.data.Dataset", "replay", reason)]
 
     def _size(self) -> int:
         return len(self._source) if isinstance(self._source, DataFlow) else super()._size()
@@ -158,7 +208,7 @@ class TFDatasetInput(FeedfreeInput):
 
 
 class _DatasetCallback(Callback):
-    """Knows what went wrong in the DataFlow, and stops reading it."""
+    """Reports the error of the DataFlow, and stops reading it."""
 
     def __init__(self, source: TFDatasetInput) -> None:
         self._source = source
@@ -174,57 +224,57 @@ class _DatasetCallback(Callback):
         self._source._stop_reading()
 
 
-_STOPPED = StopIteration()  # the answer of a reader that was stopped
-
-
 class _Reader(Iterator[Any]):
     """
-    An iterator whose items are read in a thread of its own, each when it is asked for.
+    Iterator that reads a few items ahead in a thread.
 
-    TensorFlow cannot cancel a run that waits for a Python generator. The generator waits here instead, where `interrupt`
-    reaches it.
+    TensorFlow cannot cancel a run that waits for a Python generator, but the generator waits for this iterator, and
+    `interrupt` ends that wait.
     """
 
     def __init__(self, items: Iterator[Any]) -> None:
-        self._requests: SimpleQueue[bool] = SimpleQueue()
-        self._answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+        self._items: HandoffQueue[Any] = HandoffQueue(_NUM_AHEAD)
         self._is_asked = False
-        threading.Thread(target=self._read, args=(items,), name="TFDatasetInput", daemon=True).start()
+        self._thread = threading.Thread(target=self._read, args=(items,), name="TFDatasetInput", daemon=True)
+        self._thread.start()
 
     def __next__(self) -> Any:
         self._is_asked = True
-        self._requests.put(True)
-        item, error = self._answers.get()
+        taken = self._items.take()
         self._is_asked = False
-        if error is _STOPPED:
-            self._answers.put((None, _STOPPED))  # for the next request
-            raise StopIteration
-        if error is not None:
-            raise error
-        return item
+        if taken:
+            return taken[0]
+        raise self._items.error or StopIteration
 
-    def stop(self) -> None:
-        """End the items, also for a request that waits or comes later: TensorFlow prefetches. The thread ends after its present item."""
-        self._requests.put(False)
-        self._answers.put((None, _STOPPED))
+    def stop(self, wait: bool = False) -> None:
+        """End the iteration for waiting and later requests. TensorFlow may still prefetch."""
+        self._items.stop()
+        if wait:
+            self._thread.join()
 
     def interrupt(self) -> None:
-        """Make a request that waits fail; called in another thread."""
+        """Make a waiting request fail, from another thread."""
         if self._is_asked:
-            self._answers.put((None, interrupted("TFDatasetInput")))
+            self._items.stop(interrupted("TFDatasetInput"))
 
     def _read(self, items: Iterator[Any]) -> None:
-        while self._requests.get():
-            try:
-                self._answers.put((next(items), None))
-            except BaseException as error:  # noqa: BLE001 (raised where the item was asked for)
-                self._answers.put((None, error))
+        try:
+            for item in items:
+                if not self._items.put([item]):
+                    return
+            self._items.end()
+        except BaseException as error:  # noqa: BLE001 (`__next__` raises it)
+            self._items.end(error)
 
 
-def _from_generator(generate: Any, signature: Sequence[Any]) -> Any:
-    if TF_VERSION >= (2, 4):  # where the two separate arguments are deprecated
-        specs = tuple(tensorflow.TensorSpec(spec.shape, spec.dtype) for spec in signature)
+def _from_generator(
+    generate: Callable[[], Iterator[tuple]], signature: Sequence[tf.TensorSpec], has_tickets: bool = False
+) -> tf.data.Dataset:
+    specs: Any = tuple(tensorflow.TensorSpec(spec.shape, spec.dtype) for spec in signature)
+    if has_tickets:
+        specs = (tensorflow.TensorSpec([], tf.int64), specs)
+    if TF_VERSION >= (2, 4):  # which deprecated separate dtypes and shapes
         return tf.data.Dataset.from_generator(generate, output_signature=specs)
-    dtypes = tuple(spec.dtype for spec in signature)
-    shapes = tuple(tf.TensorShape(spec.shape) for spec in signature)
+    dtypes = tf.nest.map_structure(lambda spec: spec.dtype, specs)
+    shapes = tf.nest.map_structure(lambda spec: spec.shape, specs)
     return tf.data.Dataset.from_generator(generate, dtypes, shapes)

@@ -1,36 +1,36 @@
-"""A DataFlow whose passes must be as long as it says."""
+"""DataFlow that checks the length of each pass."""
 
 from __future__ import annotations
 
 from typing import Iterator
 
-from ..dataflow.base import Datapoint, ProxyDataFlow
+from ..dataflow.base import Datapoint, ProxyDataFlow, length_or_none
 
 __all__ = ["WholePasses"]
 
 
 class WholePasses(ProxyDataFlow):
     """
-    The datapoints of a DataFlow, and an error at the end of a pass that has fewer of them than `len()` says.
+    Yield the datapoints of a DataFlow, and raise an error if a pass has fewer datapoints than `len()`.
 
     Args:
-        ds: the DataFlow; without a length, every pass is whole.
+        ds: the DataFlow. Without a length, no pass is too short.
 
     Raises:
         RuntimeError: a pass ended early.
     """
 
     def __iter__(self) -> Iterator[Datapoint]:
-        num_seen = 0
+        return self._iterate_from(0)
+
+    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+        num_seen = start
         for datapoint in self.ds:
             num_seen += 1
             yield datapoint
-        try:
-            size = len(self.ds)
-        except NotImplementedError:
-            return
-        if num_seen < size:
+        size = length_or_none(self.ds)
+        if size is not None and num_seen < size:
             raise RuntimeError(
-                f"its pass ended after {num_seen} datapoints, but its size is {size}. Make len() of the DataFlow the number of "
-                "datapoints it gives."
+                f"its pass ended after {num_seen} datapoints, but its size is {size}. Make len() of the DataFlow equal the "
+                "number of datapoints that it yields."
             )

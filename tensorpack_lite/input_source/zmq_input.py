@@ -1,9 +1,11 @@
-"""Input that takes datapoints of other processes or machines into the queue of the graph."""
+"""Input that receives datapoints from other processes or machines."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import TYPE_CHECKING, Sequence
 
+from ..compat import tfv1 as tf
+from ..dataflow.recording import ResumeReport, State
 from ..dataflow.remote import RemoteDataZMQ
 from ..loop.callback import Callback, CallbackFactory
 from .queueing import QueueInput
@@ -18,25 +20,24 @@ __all__ = ["ZMQInput"]
 
 class ZMQInput(QueueInput):
     """
-    Take the datapoints that `send_dataflow_zmq` sends from other processes or machines.
+    Receive the datapoints that `send_dataflow_zmq` sends from other processes or machines.
 
-    A QueueInput over `RemoteDataZMQ(end_point, hwm=hwm, bind=bind, secret=secret, max_bytes=max_bytes)`. Its documentation says what
-    happens when senders fail or vanish, and when strangers connect. The address is opened in `before_train` and closed in
-    `after_train`.
+    A QueueInput over a `RemoteDataZMQ`, whose documentation describes failing senders and unknown peers. The address is
+    opened in `before_train` and closed in `after_train`.
 
     Args:
-        end_point: where datapoints come to, e.g. "tcp://10.0.0.1:5000" or "ipc:///tmp/data".
-        hwm: datapoints that wait for this end, at most, for each sender.
-        bind: wait for senders to connect, instead of connecting to one that binds.
-        secret: text that senders have to know, or the `pathlib.Path` of a file with it; default: `$TENSORPACK_LITE_SECRET`, if set.
-            Without a secret, whoever can reach the address can send data.
-        max_bytes: size of a datapoint, at most.
+        end_point: address that receives, e.g. "tcp://10.0.0.1:5000" or "ipc:///tmp/data".
+        hwm: high-water mark: at most this number of datapoints of each sender wait at this end.
+        bind: whether to bind the address and wait for senders, instead of connecting to a sender that binds.
+        secret: text that senders must know, or the `pathlib.Path` of a file that contains it. Default:
+            `$TENSORPACK_LITE_SECRET`, if set. Without a secret, anyone who can reach the address can send data.
+        max_bytes: maximum size of a datapoint.
 
     Raises:
         TypeError, ValueError, OSError, ImportError: as `RemoteDataZMQ`.
 
     Attributes:
-        ds: the RemoteDataZMQ; it counts what came.
+        ds: the RemoteDataZMQ, which counts the received datapoints.
 
     Example:
         >>> send_dataflow_zmq(df, "tcp://10.0.0.1:5000")       # on the machine with the data
@@ -44,7 +45,8 @@ class ZMQInput(QueueInput):
 
     Note: its size is unknown, so set `TrainConfig(steps_per_epoch=...)`.
 
-    Difference from tensorpack: it needs no custom operation. Senders leave `format` out; training raises the error of a sender.
+    Difference from tensorpack: tensorpack needs a compiled operation and senders with `format="zmq_op"`. Here
+    senders use the default format, and training raises the error of a sender.
     """
 
     def __init__(
@@ -61,20 +63,29 @@ class ZMQInput(QueueInput):
         super().__init__(receive())
         self._receive = receive
 
-    def to_dataset(self, input_signature: Sequence[Any]) -> Any:
+    def to_dataset(self, input_signature: Sequence[tf.TensorSpec]) -> tf.data.Dataset:
         """
-        Give the same data as a `tf.data.Dataset`, for an input of your own; this input must then not be used too.
+        Return the same data as a `tf.data.Dataset`. Do not use this input as well.
 
         Args:
-            input_signature: a list of `TensorSpec`, one for each component; only the dtypes are used.
+            input_signature: a list of `TensorSpec`, one for each component. Only the dtypes are used.
 
         Returns:
-            A dataset of tuples with unknown shapes. It opens the address when it is iterated over.
+            A dataset of tuples with unknown shapes. Iterating over it opens the address.
 
-        Difference from tensorpack: the shapes are unknown.
+        Difference from tensorpack: tensorpack sets the shapes of the signature. Here they are unknown.
         """
         return TFDatasetInput.dataflow_to_dataset(self._receive(), [spec.dtype for spec in input_signature])
 
+    def _begin_at(self, state: State | None, is_strict: bool) -> None:
+        super()._begin_at(None, is_strict)  # the datapoints up to the saved position do not come again
+
+    def resume_report(self) -> list[ResumeReport]:
+        """Report that the senders do not return to a position."""
+        return [ResumeReport("ZMQInput", "none", "its senders go on without it")]
+
     def _get_callbacks(self) -> list[Callback]:
-        # Before QueueInput's own: its thread may wait for a datapoint that does not come.
-        return [CallbackFactory(after_train=lambda _: self.ds.stop()), *super()._get_callbacks()]
+        # Before the callback of QueueInput, which waits for its thread: that may wait for a datapoint that
+        # never arrives.
+        stop = self.ds.stop  # type: ignore[attr-defined]
+        return [CallbackFactory(after_train=lambda _: stop()), *super()._get_callbacks()]

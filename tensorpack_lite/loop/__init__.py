@@ -1,25 +1,31 @@
 """
-What a loop and its guests agree on: the moments of a training, the counters, the session with hooks.
+The interfaces between the training loop and its callbacks: moments, counters, the session with hooks.
 
 **In:** a session on a finished graph, from train.
-**Out:** `Callback` and its moments, `TrainLoop`, `Outcome`, `StopTraining`, `HookedSession`.
-**Next:** callbacks, the stock of guests; train, the loop that calls them.
+**Out:** `Callback` and its moments, `LoopTrainer`, `TrainLoop`, `Outcome`, `StopTraining`, `Preempted`,
+`HookedSession`. **Next:** callbacks, for the library's callbacks; train, for the loop that calls them.
 """
 
-from .callback import Callback, CallbackFactory, ProxyCallback
+from .callback import Call, Callback, CallbackFactory, ProxyCallback
 from .group import Callbacks
 from .hooks import CallbackToHook, HookToCallback
+from .preemption import Preempted
 from .session import HookedSession
 from .state import Outcome, StopTraining, TrainLoop
+from .trainer import LoopMonitors, LoopTrainer
 
 __all__ = [
+    "Call",
     "Callback",
     "CallbackFactory",
     "CallbackToHook",
     "Callbacks",
     "HookToCallback",
     "HookedSession",
+    "LoopMonitors",
+    "LoopTrainer",
     "Outcome",
+    "Preempted",
     "ProxyCallback",
     "StopTraining",
     "TrainLoop",

@@ -1,58 +1,59 @@
 """
-The protocol between the loop and its guests: what a callback can do, and when.
+The interface of callbacks.
 
-The moments, in the order of a training:
+The moments of a training, in order:
 
-    trainer.setup_graph(...)                 the user's graph, towers, train_op
+    trainer.setup_graph(...)                 the user's graph: towers, train_op
     trainer.setup_callbacks(...)             _setup_graph      the graph may still grow
-    trainer.initialize(...)                  ------------------ graph final, session made, variables set
+    trainer.initialize(...)                  ------------------ graph finalized, session made, variables set
     trainer.main_loop(...)                   _before_train
         for epoch in ...:                    _before_epoch
             for step in ...:                 _before_run -> session.run(train_op + your fetches) -> _after_run
                                              _trigger_step
-                                             _after_epoch      (cheap things only: the epoch is timed to here)
+                                             _after_epoch      (only fast work: the epoch's time includes it)
                                              _trigger_epoch -> _trigger
-                                             _after_train      always, after an error too
+                                             _after_train      always, also after an error
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Sequence
+from typing import Any, Callable, NamedTuple, Sequence
 
 from ..compat import tfv1 as tf
+from ..compat.value_names import explain_handles
 from ..tfutils.common import get_op_or_tensor_by_name
+from ..utils.errors import type_error
+from .trainer import LoopTrainer
 
-if TYPE_CHECKING:
-    from ..train.base import Trainer
-
-__all__ = ["Callback", "CallbackFactory", "ProxyCallback", "is_overridden", "to_run_args"]
+__all__ = ["Call", "Callback", "CallbackFactory", "ProxyCallback", "is_overridden", "to_run_args"]
 
 
 class Callback:
     """
-    Something that is called at the moments of a training; override the methods with an underscore.
+    Base class of callbacks. Override the methods with an underscore; each is called at its moment of the training.
 
-    A callback has no constructor of its own to call, so that it can be mixed with other base classes.
+    The class has no constructor, so a subclass need not call one and can have other base classes.
 
     Attributes:
-        chief_only: whether only the chief process of a distributed training has it; True by default.
-        name_scope: the name scope of what `_setup_graph` creates; "" means the class name without underscores.
-        trainer: the trainer, from `_setup_graph` on (a weak reference).
-        graph: the graph, from `_setup_graph` on.
+        chief_only: whether only the chief process of a distributed training has this callback; True by default.
+        works_alone: whether the other ranks have nothing to do while this callback is called, as if it were
+            `chief_only`. They then wait for it without a time limit.
+        name_scope: the name scope of the operations that `_setup_graph` creates; "" means the class name without underscores.
+        trainer: the trainer, from `_setup_graph` on. It is a weak reference, which ends with the trainer.
+        graph: the `tf.Graph`, from `_setup_graph` on.
 
-    Runs at: all moments, see the top of this module.
-
-    tensorpack: same.
+    Runs at: all moments; see the top of this module.
     """
 
     _chief_only = True
+    works_alone = False
     name_scope = ""
-    trainer: Any
-    graph: Any
+    trainer: LoopTrainer
+    graph: tf.Graph
 
-    # What a subclass overrides ---------------------------------------------------------------------------------------
+    # For subclasses to override --------------------------------------------------------------------------------------
     def _setup_graph(self) -> None:
-        """Create what is needed in the graph, in this callback's name scope. Nothing may be created later."""
+        """Create operations in the graph, in this callback's name scope. Later, the graph is finalized."""
 
     def _before_train(self) -> None:
         """Called once, when the session is ready and its variables are initialized or restored."""
@@ -60,12 +61,14 @@ class Callback:
     def _before_epoch(self) -> None:
         """Called right before the first step of each epoch."""
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(
+        self, ctx: tf.train.SessionRunContext
+    ) -> tf.train.SessionRunArgs | Sequence[tf.Tensor | tf.Operation | str] | None:
         """
-        Say what to evaluate along with this run of the hooked session.
+        Return fetches to evaluate together with this run of the hooked session.
 
         Args:
-            ctx: a `SessionRunContext`; `ctx.session` is the raw session, `ctx.request_stop()` ends the loop after this run.
+            ctx: a `SessionRunContext`. `ctx.session` is the raw session; `ctx.request_stop()` ends training after this run.
 
         Returns:
             None, a list of tensors, operations or names, or a `SessionRunArgs`. Returning the same object each time is
@@ -73,8 +76,8 @@ class Callback:
         """
         return None
 
-    def _after_run(self, ctx: Any, run_values: Any) -> None:
-        """Receive what `_before_run` asked for, as `run_values.results`; called after every run."""
+    def _after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
+        """Called after every run, with the values that `_before_run` requested in `run_values.results`."""
 
     def _trigger_step(self) -> None:
         """Called after each `run_step()`."""
@@ -87,18 +90,18 @@ class Callback:
         self.trigger()
 
     def _trigger(self) -> None:
-        """Called at each epoch, or whenever a scheduler such as `PeriodicTrigger` says so."""
+        """Called at each epoch, or when a wrapper such as `PeriodicTrigger` calls it."""
 
     def _after_train(self) -> None:
         """Called once at the end of training, also after an error."""
 
-    # What the loop calls ---------------------------------------------------------------------------------------------
-    def setup_graph(self, trainer: Trainer) -> None:
-        """Receive the trainer, then create graph in this callback's name scope."""
+    # For the loop to call --------------------------------------------------------------------------------------------
+    def setup_graph(self, trainer: LoopTrainer) -> None:
+        """Set `trainer` and `graph`, then call `_setup_graph` in this callback's name scope."""
         self.trainer = trainer
         self.graph = tf.get_default_graph()
         scope = self.name_scope or type(self).__name__.replace("_", "")
-        with tf.name_scope(scope):
+        with tf.name_scope(scope), explain_handles(f"{type(self).__name__}._setup_graph"):
             self._setup_graph()
 
     def before_train(self) -> None:
@@ -109,12 +112,12 @@ class Callback:
         """See `_before_epoch`."""
         self._before_epoch()
 
-    def before_run(self, ctx: Any) -> Any:
-        """See `_before_run`; turns a list of names, tensors and operations into a `SessionRunArgs`."""
+    def before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
+        """Return the result of `_before_run`, with a list converted to a `SessionRunArgs`."""
         fetches = self._before_run(ctx)
         return fetches if fetches is None else to_run_args(fetches, str(self))
 
-    def after_run(self, ctx: Any, run_values: Any) -> None:
+    def after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         """See `_after_run`."""
         self._after_run(ctx, run_values)
 
@@ -140,7 +143,7 @@ class Callback:
 
     def background_error(self) -> BaseException | None:
         """
-        Say what went wrong behind this callback, in a thread or in data, when a run of the session has failed.
+        Return the error of a background thread or of the data that made a run of the session fail.
 
         Returns:
             The error to raise instead of the session's, or None.
@@ -149,30 +152,35 @@ class Callback:
 
     def state_dict(self) -> dict[str, Any] | None:
         """
-        Return what this callback must keep for a training that continues from a checkpoint; see `ModelSaver`.
+        Return the state that this callback needs to continue from a checkpoint; see `ModelSaver`.
 
         Returns:
-            None, the default, if there is nothing to keep. Otherwise a dict with strings as keys, of None, booleans, numbers,
-            strings, lists and dicts.
+            None, the default, if it needs no state. Otherwise a dict; see `pack_state` for what it may contain.
         """
         return None
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """
-        Continue from what `state_dict` returned. Called right after this callback's `before_train`, in a resumed training only.
+        Restore the result of `state_dict`. Called right after this callback's `before_train`, only in a resumed training.
 
         Args:
-            state: what `state_dict` returned when the checkpoint was saved; never None.
+            state: the result of `state_dict` when the checkpoint was saved; never None.
         """
+
+    @property
+    def state_name(self) -> str:
+        """The name of this callback's state in a checkpoint, by default `str(self)`. Equal names are numbered."""
+        return str(self)
 
     def interrupt(self) -> None:
         """
-        Make a run of the session that waits for this callback's data fail: Ctrl-C has come.
+        Handle Ctrl-C: if a run of the session waits for this callback's data, make the run fail.
 
-        Called in another thread, only while the main thread waits. `background_error` then returns a KeyboardInterrupt.
+        Called in another thread, only while the main thread waits. Afterwards `background_error` returns a
+        KeyboardInterrupt.
         """
 
-    # What everybody may ask ------------------------------------------------------------------------------------------
+    # For everyone ----------------------------------------------------------------------------------------------------
     @property
     def chief_only(self) -> bool:
         """Whether only the chief process of a distributed training has this callback."""
@@ -183,28 +191,28 @@ class Callback:
         self._chief_only = value
 
     def set_chief_only(self, v: bool = True) -> Callback:
-        """Set `chief_only`; returns this callback, to be used inside an argument list."""
+        """Set `chief_only`, and return this callback, so that the call fits into an argument list."""
         self._chief_only = v
         return self
 
     @property
     def epoch_num(self) -> int:
-        """The loop's `epoch_num`."""
+        """The trainer's `epoch_num`."""
         return self.trainer.epoch_num
 
     @property
     def global_step(self) -> int:
-        """The loop's `global_step`."""
+        """The trainer's `global_step`."""
         return self.trainer.global_step
 
     @property
     def local_step(self) -> int:
-        """The loop's `local_step`."""
+        """The trainer's `local_step`."""
         return self.trainer.local_step
 
-    def get_tensors_maybe_in_tower(self, names: Sequence[str]) -> list[Any]:
+    def get_tensors_maybe_in_tower(self, names: Sequence[str]) -> list[tf.Tensor | tf.Operation]:
         """
-        Find tensors by name in the graph, or else in the first training tower.
+        Find tensors by name in the graph or, failing that, in the first training tower.
 
         Args:
             names: names of tensors or operations, without the tower's prefix. The name of an operation means its first
@@ -214,10 +222,7 @@ class Callback:
             A list of tensors (and operations).
 
         Raises:
-            KeyError: no such name; names the nearest ones.
-
-        tensorpack: same; there the name of an operation means the operation when there is one tower, and its tensor
-        when there are more.
+            KeyError: no such name; the message names the nearest ones.
         """
         return [self.trainer.find_tensor(name) for name in names]
 
@@ -225,29 +230,45 @@ class Callback:
         return type(self).__name__
 
 
+class Call(NamedTuple):
+    """
+    A call of a callback that is in progress.
+
+    Attributes:
+        callback: the callback in the trainer's list, not one that it wraps.
+        moment: the name of the method, with an underscore.
+    """
+
+    callback: Callback
+    moment: str
+
+
 class ProxyCallback(Callback):
     """
-    A callback around another one: it passes every moment on. Made to be inherited from.
+    Base class of callbacks that wrap another callback. It forwards every moment.
 
     Args:
         cb: the inner callback; `chief_only` is copied from it.
 
-    Runs at: whatever the inner one does.
+    Runs at: the moments of the inner callback.
 
     Raises:
-        TypeError: `cb` is no callback.
-
-    tensorpack: same.
+        TypeError: `cb` is not a Callback.
     """
 
     def __init__(self, cb: Callback) -> None:
         if not isinstance(cb, Callback):
-            raise TypeError(f"{type(self).__name__}: takes a Callback, got {type(cb).__name__}.")
+            raise type_error(type(self).__name__, "a Callback", cb)
         self.chief_only = cb.chief_only
         self.cb = cb
 
-    def setup_graph(self, trainer: Trainer) -> None:
-        """Pass on; the inner callback opens its own name scope."""
+    @property
+    def works_alone(self) -> bool:  # type: ignore[override]
+        """The inner callback's `works_alone`."""
+        return self.cb.works_alone
+
+    def setup_graph(self, trainer: LoopTrainer) -> None:
+        """Set up the inner callback, which opens its own name scope."""
         self.trainer = trainer
         self.graph = tf.get_default_graph()
         with tf.name_scope(None):
@@ -262,10 +283,12 @@ class ProxyCallback(Callback):
     def _before_epoch(self) -> None:
         self.cb.before_epoch()
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(
+        self, ctx: tf.train.SessionRunContext
+    ) -> tf.train.SessionRunArgs | Sequence[tf.Tensor | tf.Operation | str] | None:
         return self.cb.before_run(ctx)
 
-    def _after_run(self, ctx: Any, run_values: Any) -> None:
+    def _after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         self.cb.after_run(ctx, run_values)
 
     def _trigger_step(self) -> None:
@@ -284,7 +307,7 @@ class ProxyCallback(Callback):
         self.cb.after_train()
 
     def background_error(self) -> BaseException | None:
-        """Ask the inner callback."""
+        """Return the inner callback's error."""
         return self.cb.background_error()
 
     def state_dict(self) -> dict[str, Any] | None:
@@ -292,11 +315,16 @@ class ProxyCallback(Callback):
         return self.cb.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Hand the state to the inner callback."""
+        """Restore the inner callback's state."""
         self.cb.load_state_dict(state)
 
+    @property
+    def state_name(self) -> str:
+        """The name of this class, and the inner callback's."""
+        return f"{type(self).__name__}-{self.cb.state_name}"
+
     def interrupt(self) -> None:
-        """Pass on."""
+        """Interrupt the inner callback."""
         self.cb.interrupt()
 
     def __str__(self) -> str:
@@ -308,22 +336,20 @@ class CallbackFactory(Callback):
     A callback made of functions.
 
     Args:
-        setup_graph, before_train, trigger, after_train: functions of one argument, this callback; None does nothing.
+        setup_graph, before_train, trigger, after_train: functions that take this callback; None does nothing.
 
-    Runs at: the moments that were given.
+    Runs at: the moments of the functions given.
 
     Example:
         >>> CallbackFactory(trigger=lambda self: print(self.trainer.monitors.get_latest("cost")))
-
-    tensorpack: same.
     """
 
     def __init__(
         self,
-        setup_graph: Callable[[Any], None] | None = None,
-        before_train: Callable[[Any], None] | None = None,
-        trigger: Callable[[Any], None] | None = None,
-        after_train: Callable[[Any], None] | None = None,
+        setup_graph: Callable[[CallbackFactory], object] | None = None,
+        before_train: Callable[[CallbackFactory], object] | None = None,
+        trigger: Callable[[CallbackFactory], object] | None = None,
+        after_train: Callable[[CallbackFactory], object] | None = None,
     ) -> None:
         self._functions = (setup_graph, before_train, trigger, after_train)
 
@@ -344,27 +370,24 @@ class CallbackFactory(Callback):
     def _after_train(self) -> None:
         self._call(3)
 
-    def __str__(self) -> str:
-        return "CallbackFactory"
 
-
-def to_run_args(fetches: Any, who: str = "A callback") -> Any:
+def to_run_args(fetches: object, who: str = "A callback") -> tf.train.SessionRunArgs:
     """
-    Turn what `_before_run` returned into a `SessionRunArgs`.
+    Convert the result of `_before_run` to a `SessionRunArgs`.
 
     Args:
-        fetches: a list of tensors, operations and names, or a `SessionRunArgs`, which is returned.
-        who: whose it is, for the error.
+        fetches: a list of tensors, operations and names, or a `SessionRunArgs`, which is returned unchanged.
+        who: the callback's name, for the error message.
 
     Raises:
-        TypeError: something else.
+        TypeError: `fetches` is something else.
         KeyError: a name is not in the graph.
     """
     if isinstance(fetches, tf.train.SessionRunArgs):
         return fetches
     if not isinstance(fetches, list):
         raise TypeError(
-            f"{who}: _before_run returned {type(fetches).__name__}, wanted None, a list of tensors, operations or "
+            f"{who}: _before_run returned {type(fetches).__name__}, expected None, a list of tensors, operations or "
             "names, or a SessionRunArgs."
         )
     return tf.train.SessionRunArgs(
@@ -373,5 +396,5 @@ def to_run_args(fetches: Any, who: str = "A callback") -> Any:
 
 
 def is_overridden(callback: Callback, method: str) -> bool:
-    """Tell whether a method is another than Callback's own, by class or on the instance."""
+    """Return whether a callback overrides a method of `Callback`, in its class or on the instance."""
     return getattr(type(callback), method) is not getattr(Callback, method) or method in vars(callback)

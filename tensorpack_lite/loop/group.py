@@ -1,59 +1,71 @@
-"""A list of callbacks as one callback: each moment in order, the place within a moment, and errors."""
+"""The list of a trainer's callbacks, which the loop calls as one callback."""
 
 from __future__ import annotations
 
 import time
-from collections import Counter
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
 from ..compat import tfv1 as tf
 from ..utils import logger
 from ..utils.utils import humanize_time_delta
-from .callback import Callback, is_overridden
+from .callback import Call, Callback, ProxyCallback, is_overridden
 from .hooks import CallbackToHook
 from .state import QUIET_ENDS
+from .trainer import LoopTrainer
 
-if TYPE_CHECKING:
-    from ..train.base import Trainer
-
-__all__ = ["Callbacks"]
+__all__ = ["Callbacks", "innermost"]
 
 _SLOW_TOTAL_SECS = 2.0
 _SLOW_SECS = 1.0
 _SLOW_SHARE = 0.3
 
+_CHECKED = ("_before_epoch", "_trigger_epoch")
+
+_Triggers = List[Tuple[int, Optional[Call], Callable[[], None]]]
+
 
 class Callbacks(Callback):
     """
-    A list of callbacks, called one after the other at each moment.
+    A list of callbacks, which are called one after the other at each moment.
 
-    An error goes to the caller at once, except in `after_train`: there all callbacks are called, and the first error is
-    raised at the end; the others are logged.
+    An error is raised at once, except in `after_train`: there all callbacks are called, the first error is
+    raised at the end, and the others are logged.
 
     Args:
         cbs: the callbacks, in the order in which they are called.
 
     Attributes:
         cbs: the same list.
-        phase: the moment that came last: "before_train", "before_epoch", "trigger_step" or "trigger_epoch". Together with
-            `num_called`, it is where a checkpoint is taken.
-        num_called: how many callbacks of the list this moment has reached, the one that runs included.
+        phase: the latest moment: "before_train", "before_epoch", "trigger_step" or "trigger_epoch". Together with
+            `num_called`, it locates a checkpoint.
+        num_called: the number of callbacks that this moment has reached, the running one included.
+        current_call: the call in progress, None if there is none. Any thread may read it.
+        check: called before each call of `before_epoch`, `trigger_step` and `trigger_epoch`, and after the
+            last one of the latter two; it may raise an error. None calls nothing. Set it before
+            `before_train`.
 
     Raises:
-        TypeError: one of them is not a Callback.
+        TypeError: an element is not a Callback.
     """
 
     def __init__(self, cbs: Sequence[Callback]) -> None:
         for cb in cbs:
             if not isinstance(cb, Callback):
-                raise TypeError(f"Callbacks: takes a list of Callback, got {type(cb).__name__} in it.")
+                raise TypeError(f"Callbacks: expected a list of Callback, got {type(cb).__name__} in it.")
         self.cbs = list(cbs)
         self.phase, self.num_called = "before_train", len(self.cbs)
-        self._trigger_steps: list[tuple[int, Callable[[], None]]] = []
+        self.current_call: Call | None = None
+        self.check: Callable[[], None] | None = None
+        self._trigger_steps: _Triggers = []
         self._resumed: tuple[str, int] | None = None
         self._states: dict[str, Any] = {}
 
-    def setup_graph(self, trainer: Trainer) -> None:
+    def append(self, cb: Callback) -> None:
+        """Add a callback at the end. Call it before `setup_graph`."""
+        self.cbs.append(cb)
+        self.num_called = len(self.cbs)
+
+    def setup_graph(self, trainer: LoopTrainer) -> None:
         """Set up each callback, from the root name scope."""
         with tf.name_scope(None):
             for cb in self.cbs:
@@ -61,98 +73,115 @@ class Callbacks(Callback):
 
     def resume_at(self, phase: str, num_called: int, states: dict[str, Any]) -> None:
         """
-        Continue a training that was saved inside a phase; to be called before `before_train`.
+        Continue a training that was saved inside a phase. Call it before `before_train`.
 
-        The first "trigger_step" or "trigger_epoch" leaves out the callbacks that were called before the checkpoint was saved. The
-        rest of a "trigger_step" follows `before_epoch`.
+        The first "trigger_step" or "trigger_epoch" skips the callbacks that had been called when the
+        checkpoint was saved. The rest of a "trigger_step" follows `before_epoch`.
 
         Args:
-            phase: as the attribute.
-            num_called: how many callbacks of this list the phase had reached.
-            states: what `state_dict` returned.
+            phase: see the attribute.
+            num_called: the number of callbacks of this list that the phase had reached.
+            states: the result of `state_dict`.
         """
         self._resumed = (phase, num_called)
         self._states = dict(states)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the states of the callbacks that have one, by name; equal names are numbered."""
-        states = ((name, cb.state_dict()) for name, cb in _with_names(self.cbs))
+        states = ((name, cb.state_dict()) for name, cb in zip(_unique_names(self.cbs), self.cbs))
         return {name: state for name, state in states if state is not None}
 
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the states of the callbacks, for a group that is itself in a list of callbacks."""
+        for name, cb in zip(_unique_names(self.cbs), self.cbs):
+            if name in state:
+                cb.load_state_dict(state[name])
+
     def _before_train(self) -> None:
-        for name, cb in _with_names(self.cbs):
+        for cb, name in zip(self._calling("_before_train"), _unique_names(self.cbs)):
             cb.before_train()
             if name in self._states:
                 cb.load_state_dict(self._states.pop(name))
         if self._states:
             logger.info(
-                f"The checkpoint has states of callbacks that are not used now: {', '.join(self._states)}."
+                f"The checkpoint has states of callbacks that this training does not have: {', '.join(self._states)}."
             )
-        self._find_trigger_steps()
+        self._trigger_steps = _find_triggers(self.cbs)
+        if self.check is not None:
+            self._trigger_steps = _with_checks(self._trigger_steps, self.check, len(self.cbs))
         if self._resumed is not None:
             self.phase, self.num_called = self._resumed
 
     def _before_epoch(self) -> None:
         if self._resumed is None:
             self.phase, self.num_called = "before_epoch", len(self.cbs)
-        for cb in self.cbs:
+        for cb in self._calling("_before_epoch"):
             cb.before_epoch()
         if self._resumed is not None and self.phase != "trigger_epoch":
             if self.phase == "trigger_step":
-                self._call_in_step([pair for pair in self._trigger_steps if pair[0] > self.num_called])
+                self._call_in_step([one for one in self._trigger_steps if one[0] > self.num_called])
             self._resumed = None
 
     def trigger_step(self) -> None:
-        """Call those callbacks that do something at each step."""
+        """Call the callbacks that do something at each step."""
         self.phase = "trigger_step"
-        self._call_in_step(self._trigger_steps or self._find_trigger_steps())
+        self._call_in_step(self._trigger_steps)
 
-    def _call_in_step(self, triggers: list[tuple[int, Callable[[], None]]]) -> None:
-        for self.num_called, trigger_step in triggers:
+    def _call_in_step(self, triggers: _Triggers) -> None:
+        for self.num_called, self.current_call, trigger_step in triggers:
             trigger_step()
-        self.num_called = len(self.cbs)
-
-    def _find_trigger_steps(self) -> list[tuple[int, Callable[[], None]]]:
-        """Find the methods to call at each step, with their numbers in the list; callbacks that do nothing there are left out."""
-        self._trigger_steps = [
-            (number, cb.trigger_step if is_overridden(cb, "trigger_step") else cb._trigger_step)
-            for number, cb in enumerate(self.cbs, 1)
-            if is_overridden(cb, "trigger_step") or is_overridden(cb, "_trigger_step")
-        ]
-        return self._trigger_steps
+        self.num_called, self.current_call = len(self.cbs), None
 
     def _after_epoch(self) -> None:
-        for cb in self.cbs:
+        for cb in self._calling("_after_epoch"):
             cb.after_epoch()
 
     def _trigger_epoch(self) -> None:
-        """Call each callback, and log which ones took long."""
+        """Call each callback, and log the slow ones."""
         first = 0 if self._resumed is None else self.num_called
         self._resumed = None
-        self.phase = "trigger_epoch"
+        self.phase, self.num_called = "trigger_epoch", first
         seconds = []
-        for number, cb in enumerate(self.cbs[first:], first + 1):
+        for number, cb in enumerate(self._calling("_trigger_epoch", first), first + 1):
             self.num_called = number
             start = time.perf_counter()
             cb.trigger_epoch()
             seconds.append((str(cb), time.perf_counter() - start))
         _log_slow(seconds)
+        if self.check is not None:
+            self.check()
 
     def _after_train(self) -> None:
         first_error = None
-        for cb in self.cbs:
+        for cb in self._calling("_after_train"):
             try:
                 cb.after_train()
             except QUIET_ENDS:
-                logger.info(f"{cb} asked for the end in after_train, where it has come.")
-            except BaseException as error:  # noqa: BLE001 (Ctrl-C too: raised below, when every callback had its turn)
+                logger.info(f"{cb} asked to end training in after_train, but training has already ended.")
+            except BaseException as error:  # noqa: BLE001 (Ctrl-C too; it is raised after all callbacks are called)
                 logger.exception(f"{cb} failed in after_train.")
                 first_error = first_error or error
         if first_error is not None:
             raise first_error
 
+    def _calling(self, moment: str, first: int = 0) -> Iterator[Callback]:
+        """Iterate over the callbacks from the given position on, and set `current_call` for each."""
+        for cb in self.cbs[first:]:
+            if self.check is not None and moment in _CHECKED:
+                self.current_call = None
+                self.check()
+            self.current_call = Call(cb, moment)
+            yield cb
+        self.current_call = None  # after an error, `after_train` comes here
+
+    def undo_call(self) -> None:
+        """Count the callback whose call was interrupted as not called. Call it after an error, before `after_train`."""
+        call, self.current_call = self.current_call, None
+        if call is not None and call.moment == f"_{self.phase}":
+            self.num_called -= 1
+
     def background_error(self) -> BaseException | None:
-        """Give the first error behind one of the callbacks."""
+        """Return the first background error of the callbacks."""
         errors = (cb.background_error() for cb in self.cbs)
         return next((error for error in errors if error is not None), None)
 
@@ -161,18 +190,45 @@ class Callbacks(Callback):
         for cb in self.cbs:
             cb.interrupt()
 
-    def get_hooks(self) -> list[Any]:
-        """Make one `SessionRunHook` for each callback, in order."""
+    def get_hooks(self) -> list[tf.train.SessionRunHook]:
+        """Return one `SessionRunHook` for each callback, in order."""
         return [CallbackToHook(cb) for cb in self.cbs]
 
 
-def _with_names(cbs: list[Callback]) -> Iterator[tuple[str, Callback]]:
-    """Give each callback a name of its own that does not change when other callbacks are added."""
-    counts: Counter[str] = Counter()
-    for cb in cbs:
-        name = str(cb)
-        counts[name] += 1
-        yield (name if counts[name] == 1 else f"{name}#{counts[name]}"), cb
+def innermost(callback: Callback) -> Callback:
+    """Return the callback inside all proxies."""
+    while isinstance(callback, ProxyCallback):
+        callback = callback.cb
+    return callback
+
+
+def _find_triggers(cbs: list[Callback]) -> _Triggers:
+    """Find the methods to call at each step, with their callbacks' numbers from 1; those that do nothing are left out."""
+    return [
+        (
+            number,
+            Call(cb, "_trigger_step"),
+            cb.trigger_step if is_overridden(cb, "trigger_step") else cb._trigger_step,
+        )
+        for number, cb in enumerate(cbs, 1)
+        if is_overridden(cb, "trigger_step") or is_overridden(cb, "_trigger_step")
+    ]
+
+
+def _with_checks(triggers: _Triggers, check: Callable[[], None], num_cbs: int) -> _Triggers:
+    """Add a check before each trigger, with the number of callbacks that have been called by then, and one after the last."""
+    checked: _Triggers = [(0, None, check)]
+    for trigger in triggers:
+        checked += [trigger, (trigger[0], None, check)]
+    checked[-1] = (num_cbs, None, check)
+    return checked
+
+
+def _unique_names(cbs: list[Callback]) -> list[str]:
+    """Give each callback a unique name that does not change when other callbacks are added."""
+    names = [cb.state_name for cb in cbs]
+    counts = (names[: i + 1].count(name) for i, name in enumerate(names))
+    return [name if count == 1 else f"{name}#{count}" for name, count in zip(names, counts)]
 
 
 def _log_slow(seconds: list[tuple[str, float]]) -> None:

@@ -1,10 +1,9 @@
-"""Callbacks as TensorFlow's session hooks, and hooks as callbacks."""
+"""Adapters between callbacks and TensorFlow's session hooks."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..compat import tfv1 as tf
+from ..utils.errors import type_error
 from .callback import Callback
 
 __all__ = ["CallbackToHook", "HookToCallback"]
@@ -12,46 +11,45 @@ __all__ = ["CallbackToHook", "HookToCallback"]
 
 class CallbackToHook(tf.train.SessionRunHook):
     """
-    A callback seen as a `SessionRunHook`: only `before_run` and `after_run` are passed on.
+    A `SessionRunHook` that forwards `before_run` and `after_run` to a callback.
 
     Args:
         cb: the callback.
-
-    tensorpack: same.
     """
 
     def __init__(self, cb: Callback) -> None:
         self.callback = cb
 
-    def before_run(self, run_context: Any) -> Any:
-        """Ask the callback."""
+    def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
+        """Call the callback's `before_run`."""
         return self.callback.before_run(run_context)
 
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Hand the values to the callback."""
+    def after_run(
+        self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues
+    ) -> None:
+        """Call the callback's `after_run`."""
         self.callback.after_run(run_context, run_values)
 
 
 class HookToCallback(Callback):
     """
-    A `SessionRunHook` seen as a callback, to be used with a trainer.
+    A callback that runs a `SessionRunHook` in a trainer.
 
     Args:
         hook: any `SessionRunHook`.
 
-    Runs at: setup_graph (`begin`), before_train (`after_create_session`, with `coord` None), every run, after_train (`end`).
+    Runs at: setup_graph (`begin`), before_train (`after_create_session`, with `coord` None), every run,
+        after_train (`end`).
 
     Raises:
-        TypeError: `hook` is no `SessionRunHook`.
-
-    tensorpack: same; there it fails on TF 2.
+        TypeError: `hook` is not a `SessionRunHook`.
     """
 
     _chief_only = False
 
-    def __init__(self, hook: Any) -> None:
+    def __init__(self, hook: tf.train.SessionRunHook) -> None:
         if not isinstance(hook, tf.train.SessionRunHook):
-            raise TypeError(f"HookToCallback: takes a tf.train.SessionRunHook, got {type(hook).__name__}.")
+            raise type_error("HookToCallback", "a tf.train.SessionRunHook", hook)
         self._hook = hook
 
     def _setup_graph(self) -> None:
@@ -61,10 +59,10 @@ class HookToCallback(Callback):
     def _before_train(self) -> None:
         self._hook.after_create_session(tf.get_default_session(), None)
 
-    def _before_run(self, ctx: Any) -> Any:
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         return self._hook.before_run(ctx)
 
-    def _after_run(self, ctx: Any, run_values: Any) -> None:
+    def _after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         self._hook.after_run(ctx, run_values)
 
     def _after_train(self) -> None:

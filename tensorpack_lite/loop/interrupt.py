@@ -1,4 +1,4 @@
-"""Ctrl-C while the main thread waits inside TensorFlow."""
+"""Handling of signals while the main thread waits inside TensorFlow."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import signal
 import socket
 import sys
 import threading
+import weakref
 from contextlib import suppress
+from functools import partial
+from types import FrameType, TracebackType
 from typing import Any, Callable
 
 from ..compat import tfv1 as tf
 from ..utils import logger
 from ..utils.concurrency import is_main_thread
 from ..utils.frames import frame_of_thread
+from .preemption import Preemption
 
 __all__ = ["InterruptWatch", "interrupted"]
 
@@ -24,60 +28,94 @@ class InterruptWatch:
     """
     Context manager that lets Ctrl-C end a run of the session that waits for data.
 
-    Python runs the handler of a signal in the main thread, between two instructions. While the main thread waits inside
-    TensorFlow for data that does not come, no handler runs. So another thread learns of SIGINT through
-    `signal.set_wakeup_fd`. If the main thread then stays at the same instruction for half a second, the thread makes the
-    run fail, and Python calls the handler: its own, which raises KeyboardInterrupt, or the user's.
+    Python calls signal handlers in the main thread, between two instructions. While the main thread waits inside
+    TensorFlow for missing data, no handler is called. So another thread is notified of SIGINT by
+    `signal.set_wakeup_fd`. If the main thread then stays at the same instruction for half a second, that
+    thread makes the run fail, and Python calls the handler: its own, which raises KeyboardInterrupt, or the
+    user's.
 
-    TensorFlow loses what a handler raises while TensorFlow makes the error of the run. So the handler is called through
-    this object, which waits in that case until the error has left the context.
+    TensorFlow discards an exception that a handler raises while TensorFlow constructs the error of the run.
+    In that case this object delays the handler until the error has left the context.
 
-    Signals are passed on to the wakeup file descriptor that was set before. Outside of the main thread, or where SIGINT
-    has no handler in Python, the context does nothing.
+    Signals are also written to the wakeup file descriptor that was set before. Outside the main thread, or if
+    no signal has a Python handler, the context manager does nothing.
 
     Args:
         interrupt: called in the other thread at the first Ctrl-C; makes the run fail without closing the session.
-        close: called in the other thread if the main thread still does not move at the next Ctrl-C.
+        close: called in the other thread at the next Ctrl-C if the main thread still does not move.
+        preemption: its signals are handled too; None if the training has none.
+        wake: called in the other thread after a signal of `preemption`, again and again, while the main thread does not
+            move; makes the run fail if it waits for data, and returns whether it may have.
+
+    Attributes:
+        has_woken: whether `wake` may have made a run fail.
     """
 
-    def __init__(self, interrupt: Callable[[], None], close: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        interrupt: Callable[[], None],
+        close: Callable[[], None],
+        preemption: Preemption | None = None,
+        wake: Callable[[], bool] | None = None,
+    ) -> None:
+        self.has_woken = False
         self._interrupt = interrupt
         self._close = close
-        self._handler: Any = None
-        self._is_deferred = False
+        self._preemption = preemption
+        self._wake = wake
+        self._handlers: dict[int, Any] = {}
+        self._deferred: list[int] = []
         self._left = threading.Event()
+        self._waking: threading.Thread | None = None
 
     def __enter__(self) -> None:
-        handler = signal.getsignal(signal.SIGINT)
-        if not is_main_thread() or not callable(handler):
+        if not is_main_thread():
+            return
+        numbers = [signal.SIGINT, *(self._preemption.SIGNALS if self._preemption is not None else ())]
+        handlers = {number: signal.getsignal(number) for number in numbers}
+        self._handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
+        if not self._handlers:
             return
         self._receiver, self._sender = socket.socketpair()
-        self._sender.setblocking(False)  # set_wakeup_fd asks for it
+        self._sender.setblocking(False)  # set_wakeup_fd requires it
         self._thread = threading.Thread(target=self._watch, name="InterruptWatch", daemon=True)
         self._previous_fd = signal.set_wakeup_fd(self._sender.fileno(), warn_on_full_buffer=False)
+        os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
         self._thread.start()
-        self._handler = handler
-        signal.signal(signal.SIGINT, self._handle)
+        for number in self._handlers:
+            signal.signal(number, self._handle)
 
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        if self._handler is None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not self._handlers:
             return
-        if signal.getsignal(signal.SIGINT) == self._handle:  # otherwise a callback has set another handler
-            signal.signal(signal.SIGINT, self._handler)
+        for number, handler in self._handlers.items():
+            if signal.getsignal(number) == self._handle:  # otherwise a callback has set another handler
+                signal.signal(number, handler)
         signal.set_wakeup_fd(self._previous_fd)
         self._left.set()
+        self._sender.shutdown(socket.SHUT_WR)  # not only close: forks of this process have copies
         self._sender.close()
         self._thread.join()
+        if self._waking is not None:
+            self._waking.join()
         self._receiver.close()
-        raises_again = isinstance(error, KeyboardInterrupt) and self._handler is signal.default_int_handler
-        if self._is_deferred and not raises_again:
-            self._handler(signal.SIGINT, sys._getframe())
+        for number in self._deferred:
+            handler = self._handlers[number]
+            if not (isinstance(error, KeyboardInterrupt) and handler is signal.default_int_handler):
+                handler(number, sys._getframe())
 
-    def _handle(self, number: int, frame: Any) -> None:
+    @property
+    def is_active(self) -> bool:
+        """Whether the context has not been left."""
+        return not self._left.is_set()
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         if _makes_error(frame):
-            self._is_deferred = True
+            self._deferred.append(number)
         else:
-            self._handler(number, frame)
+            self._handlers[number](number, frame)
 
     def _watch(self) -> None:
         actions = [self._close, self._interrupt]
@@ -86,21 +124,29 @@ class InterruptWatch:
             if not numbers:
                 return
             self._pass_on(numbers)
+            if self._preemption is not None and self._preemption.notice(numbers) and self._waking is None:
+                self._waking = threading.Thread(target=self._wake_until_left, name="wake", daemon=True)
+                self._waking.start()
             if signal.SIGINT not in numbers or not actions or not self._main_thread_stays():
                 continue
             actions.pop()()
             if actions and self._main_thread_stays():
                 logger.warning(
-                    "Ctrl-C: TensorFlow waits for something that cannot be interrupted. Press Ctrl-C again to close the session."
+                    "Ctrl-C: TensorFlow is in a call that cannot be interrupted. Press Ctrl-C again to close the session."
                 )
+
+    def _wake_until_left(self) -> None:
+        while not self._left.is_set():
+            if self._main_thread_stays() and self._wake is not None:
+                self.has_woken = self._wake() or self.has_woken
 
     def _pass_on(self, numbers: bytes) -> None:
         if self._previous_fd != -1:
-            with suppress(BlockingIOError):  # its buffer is full: Python drops signals then, too
+            with suppress(BlockingIOError):  # its buffer is full; Python drops signals in that case too
                 os.write(self._previous_fd, numbers)
 
     def _main_thread_stays(self) -> bool:
-        """Wait, and tell whether the main thread has been at the same instruction all the time."""
+        """Wait, and return whether the main thread has stayed at the same instruction."""
         frame, instruction = _place_of_main_thread()
         if self._left.wait(_PATIENCE_SECONDS):
             return False
@@ -108,16 +154,25 @@ class InterruptWatch:
         return frame is now and instruction == instruction_now
 
 
-def _makes_error(frame: Any) -> bool:
-    """Tell whether a frame is the constructor of one of TensorFlow's errors."""
+def _makes_error(frame: FrameType | None) -> bool:
+    """Return whether a frame is the constructor of one of TensorFlow's errors."""
+    if frame is None:
+        return False
     return frame.f_code.co_name == "__init__" and isinstance(frame.f_locals.get("self"), tf.errors.OpError)
 
 
-def _place_of_main_thread() -> tuple[Any, int]:
+def _leave_to_parent(reference: Callable[[], InterruptWatch | None]) -> None:
+    """In a fork: do not report its signals to the parent."""
+    watch = reference()
+    if watch is not None and watch.is_active:
+        signal.set_wakeup_fd(-1)
+
+
+def _place_of_main_thread() -> tuple[FrameType | None, int]:
     frame = frame_of_thread(threading.main_thread().ident or 0)
     return frame, -1 if frame is None else frame.f_lasti
 
 
 def interrupted(who: str) -> KeyboardInterrupt:
-    """Return the error of a run that an InterruptWatch made fail, for a SIGINT handler that does not raise one itself."""
-    return KeyboardInterrupt(f"{who}: Ctrl-C came while a run waited for data.")
+    """Return the error for a run that InterruptWatch made fail, in case the SIGINT handler does not raise one."""
+    return KeyboardInterrupt(f"{who}: Ctrl-C interrupted a run that waited for data.")

@@ -14,17 +14,17 @@ class Place(NamedTuple):
     """
     A point between two callbacks of a training.
 
-    A checkpoint is saved by a callback, while its list of callbacks is being called. So the place names the step and also how far
-    the list has been called; the one that saves counts as called.
+    A callback saves the checkpoint, while the list of callbacks is being called. So the place contains the
+    step and also the position in that list; the callback that saves counts as called.
 
     Attributes:
         epoch_num: the epoch, from 1.
-        num_steps: how many of its steps are done.
-        steps_per_epoch: steps in an epoch; 0 if not known.
-        global_step: how many times the hooked session has run.
-        phase: the moment of the callbacks that is going on or came last, as in `Callbacks`.
+        num_steps: the number of its steps that are done.
+        steps_per_epoch: the number of steps in an epoch; 0 if unknown.
+        global_step: the number of runs of the hooked session.
+        phase: the latest moment of the callbacks, as in `Callbacks`.
         callbacks: the names of all callbacks.
-        num_called: how many of them the phase has reached.
+        num_called: the number of callbacks that the phase has reached.
     """
 
     epoch_num: int
@@ -38,11 +38,11 @@ class Place(NamedTuple):
     @classmethod
     def from_dict(cls, record: Any, source: str) -> Place:
         """
-        Build a place from what `_asdict()` gave, which has been in a file or came from another process.
+        Build a place from the dict that `_asdict()` returned, read from a file or received from another process.
 
         Args:
             record: a dict of the attributes.
-            source: where it comes from, for the error.
+            source: where it comes from, for the error message.
 
         Raises:
             ValueError: an attribute is missing or out of range.
@@ -58,17 +58,17 @@ class Place(NamedTuple):
         )
         if not is_whole:
             raise ValueError(
-                f"{source} holds no valid place of a training (expected {', '.join(cls._fields)}, got {record!r})."
+                f"{source}: the place of the training is not valid (expected {', '.join(cls._fields)}, got {record!r})."
             )
         return cls(**{name: record[name] for name in cls._fields})
 
     @property
     def starting_epoch(self) -> int:
-        """The first epoch with steps that are not done, or with callbacks that wait for its end."""
+        """The first epoch with steps left to do, or with callbacks left to call at its end."""
         return self.epoch_num + 1 if self.phase == "trigger_epoch" else self.epoch_num
 
     def with_steps_per_epoch(self, steps_per_epoch: int) -> Place:
-        """Return the place of the same number of steps in epochs of another length, with all callbacks called."""
+        """Return the place after the same number of steps in epochs of another length, with all callbacks called."""
         if steps_per_epoch == self.steps_per_epoch:
             return self
         epoch_num, num_steps = self.starting_epoch, 0
@@ -84,7 +84,7 @@ class Place(NamedTuple):
         )
 
     def with_phase_finished(self) -> Place:
-        """Return the place behind this one at which all callbacks have been called."""
+        """Return the next place at which all callbacks have been called."""
         if self.phase == "trigger_epoch":
             return self._replace(
                 epoch_num=self.starting_epoch,
@@ -96,14 +96,14 @@ class Place(NamedTuple):
 
     def num_called_of(self, names: Sequence[str]) -> int | None:
         """
-        Tell how many callbacks of another list have been called.
+        Return how many callbacks of another list have been called; they are the first ones of that list.
 
         Args:
             names: the names of that list's callbacks.
 
         Returns:
-            A number of callbacks, which come first in that list. None if it is not known: the list has a callback, or an order, that
-            this place does not know. A list that only lacks some callbacks is known.
+            A number; None if it is unknown, because a callback was added or the order changed. Callbacks may have been
+            removed.
         """
         if self.num_called == len(self.callbacks):
             return len(names)

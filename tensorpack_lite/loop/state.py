@@ -1,4 +1,4 @@
-"""The state of the loop: its ranges and counters, how it ended, and the exception that ends it from inside."""
+"""The state of the loop: its ranges and counters, its outcome, and the exception that ends it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ __all__ = ["QUIET_ENDS", "Outcome", "StopTraining", "TrainLoop"]
 
 
 class StopTraining(Exception):
-    """
-    Raise it anywhere inside training to end it as if it were done: in a callback, a hook or `run_step`.
-    """
+    """Exception that ends training without an error. Raise it in a callback, a hook or `run_step`."""
 
 
 QUIET_ENDS = (StopTraining, tf.errors.OutOfRangeError)  # exceptions that end training without being errors
@@ -25,26 +23,28 @@ class Outcome(Enum):
     FINISHED = "finished"
     """All epochs are done."""
     STOPPED = "stopped"
-    """Training ended early without an error: by `StopTraining`, `request_stop` or the end of the data."""
+    """`StopTraining`, `request_stop` or the end of the data ended training early, without an error."""
     INTERRUPTED = "interrupted"
-    """Somebody ended the process: by Ctrl-C (KeyboardInterrupt) or `sys.exit` (SystemExit)."""
+    """Ctrl-C (KeyboardInterrupt), `sys.exit` (SystemExit), or SIGTERM with `exact` (Preempted) ended training."""
     FAILED = "failed"
     """An error ended training."""
 
 
 class TrainLoop:
     """
-    The double loop's ranges and counters.
+    The ranges and counters of the loop over epochs and steps.
 
     Epochs run from `starting_epoch` to `max_epoch`, both included; each has `steps_per_epoch` steps. An epoch is the
     period of callbacks, not a pass over the data.
 
     Attributes:
-        epoch_num: the epoch that runs, from 1; before training, the one before the first; 0 before `config`.
-        global_step: how many times the hooked session has run, restored values included.
-        local_step: the number of the step within its epoch, from 0; -1 before the first.
-        outcome: how training ended, an `Outcome`; None until then. It is set before `after_train` is called, so a
-            callback reads `self.trainer.loop.outcome` there. An error in `after_train` does not change it.
+        epoch_num: the current epoch, from 1; before training, `starting_epoch - 1`; before `config`, 0.
+        global_step: the number of runs of the hooked session, including those before a restored checkpoint.
+        local_step: the number of the step within its epoch, from 0; -1 before the first step.
+        has_calls_left: whether the checkpoint that training resumes from was saved while callbacks were being
+            triggered, so that some of them are triggered before the next step.
+        outcome: how training ended, an `Outcome`; None until then. It is set before `after_train`, where a callback
+            reads `self.trainer.loop.outcome`. An error in `after_train` does not change it.
         error: the exception that ended training, `StopTraining` included; None if all epochs are done.
     """
 
@@ -56,53 +56,58 @@ class TrainLoop:
         self.error: BaseException | None = None
         self._ranges: tuple[int, int, int] | None = None
         self._resumed: tuple[int, int] | None = None
+        self.has_calls_left = False
+        self._first_global_step: int | None = None
+        self._step_began_at = 0
 
     def config(self, steps_per_epoch: int, starting_epoch: int, max_epoch: int) -> None:
         """
         Set the ranges; the loop calls it once.
 
         Args:
-            steps_per_epoch: steps in an epoch, >= 0.
+            steps_per_epoch: the number of steps in an epoch, >= 0.
             starting_epoch: the first epoch, from 1.
             max_epoch: the last epoch, >= 0.
 
         Raises:
-            ValueError: one of them is out of range.
+            ValueError: `steps_per_epoch` or `max_epoch` is negative.
         """
         steps_per_epoch, starting_epoch, max_epoch = int(steps_per_epoch), int(starting_epoch), int(max_epoch)
         if steps_per_epoch < 0 or max_epoch < 0:
             raise ValueError(
-                f"Trainer: steps_per_epoch is {steps_per_epoch} and max_epoch is {max_epoch}, wanted both >= 0."
+                f"Trainer: expected steps_per_epoch and max_epoch >= 0, got {steps_per_epoch} and {max_epoch}."
             )
         self._ranges = (steps_per_epoch, starting_epoch, max_epoch)
         self.epoch_num = starting_epoch - 1
 
-    def resume_at(self, epoch_num: int, num_steps: int) -> None:
+    def resume_at(self, epoch_num: int, num_steps: int, has_calls_left: bool = False) -> None:
         """
-        Continue an epoch behind its first steps; the trainer calls it between `config` and `before_train`.
+        Continue inside an epoch; the trainer calls it between `config` and `before_train`.
 
-        `epochs()` then begins with this epoch, also if it is the one before `starting_epoch`, of which only callbacks are left.
+        `epochs()` then starts with this epoch. It may precede `starting_epoch`, if only its callbacks are left.
 
         Args:
             epoch_num: the epoch.
-            num_steps: how many of its steps are done.
+            num_steps: the number of its steps that are done.
+            has_calls_left: see the attribute.
         """
         self._resumed = (epoch_num, num_steps)
+        self.has_calls_left = has_calls_left
         self.local_step = num_steps - 1
 
     @property
     def is_resumed(self) -> bool:
-        """Whether the loop continues a training that a checkpoint describes; known from `before_train` on."""
+        """Whether the training resumes at the place in a checkpoint; known from `before_train` on."""
         return self._resumed is not None
 
     @property
     def starting_step(self) -> int:
-        """Number of the current epoch's first step: 0, except in an epoch that is resumed behind some of its steps."""
+        """The number of the first step of the current epoch: 0, unless the training resumes inside that epoch."""
         return self._resumed[1] if self._resumed is not None and self._resumed[0] == self.epoch_num else 0
 
     def end(self, error: BaseException | None) -> Outcome:
         """
-        Note how training ended; the loop calls it once, before `after_train`.
+        Set the outcome of training; the loop calls it once, before `after_train`.
 
         Args:
             error: the exception that ended it; None if all epochs are done.
@@ -123,7 +128,7 @@ class TrainLoop:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Steps in an epoch."""
+        """The number of steps in an epoch."""
         return self._configured()[0]
 
     @property
@@ -139,19 +144,39 @@ class TrainLoop:
     def _configured(self) -> tuple[int, int, int]:
         if self._ranges is None:
             raise AttributeError(
-                "The loop's ranges are known from before_train on, not while the graph is being built."
+                "TrainLoop: steps_per_epoch, starting_epoch and max_epoch are known from before_train on, not while the graph is built."
             )
         return self._ranges
 
     def epochs(self) -> Iterator[int]:
-        """Go through the epochs; `epoch_num` follows."""
+        """Iterate over the epochs, and set `epoch_num`."""
         first = self.starting_epoch if self._resumed is None else self._resumed[0]
         for epoch in range(first, self.max_epoch + 1):
             self.epoch_num = epoch
             yield epoch
 
     def steps(self) -> Iterator[int]:
-        """Go through the steps of an epoch; `local_step` follows."""
+        """Iterate over the steps of the current epoch, and set `local_step`."""
+        if self._first_global_step is None:
+            self._first_global_step = self.global_step
         for step in range(self.starting_step, self.steps_per_epoch):
             self.local_step = step
+            self._step_began_at = self.global_step
             yield step
+
+    @property
+    def has_stepped(self) -> bool:
+        """Whether this process has run the hooked session."""
+        return self._first_global_step is not None and self.global_step > self._first_global_step
+
+    def undo_step(self) -> bool:
+        """
+        Count the current step, whose run was interrupted, as not done.
+
+        Returns:
+            Whether that is possible: False if the step consists of several runs, and some of them were done.
+        """
+        if self.global_step != self._step_began_at:
+            return False
+        self.local_step -= 1
+        return True

@@ -1,46 +1,56 @@
 """
-One combination of fetches, feeds and options, prepared so that running it again costs next to nothing.
+Prepared combinations of fetches, feeds and options, which are fast to run again.
 
-What the caller and all hooks ask for is flattened into tensors and operations, each once; these become one callable of
-TensorFlow's runtime; its values are put back into the structures that were asked for.
+The fetches of the caller and of all hooks are flattened into a list of distinct tensors and operations, which
+becomes one callable of TensorFlow's runtime. Its values are put back into the structures of the fetches.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, Hashable, Mapping, Optional, Sequence
 
 import numpy as np
 
 from ..compat import private
 from ..compat import tfv1 as tf
-from ..tfutils.common import find_name, value_of
+from ..compat.value_names import refuse_feed, value_of
+from ..tfutils.common import find_name
+from ..tfutils.feed import FeedConverter
 
 __all__ = ["NOTHING", "Step", "StepCache"]
 
+Request = Optional[tf.train.SessionRunArgs]
+"""The request of a hook for a run; None if it requests nothing."""
+
 _MAX_STEPS = 128
-# on TF 1.15 each look-up in a module of TensorFlow costs a microsecond
+# on TF 1.15 each attribute of a TensorFlow module costs a microsecond
 _SessionRunValues = tf.train.SessionRunValues
 
 NOTHING = _SessionRunValues(results=None, options=None, run_metadata=None)
-"""What a hook gets that asked for nothing."""
+"""The values for a hook that has requested nothing."""
 
 
 class StepCache:
     """
-    The steps of one session, each prepared when it is first asked for.
+    The prepared steps of one session.
 
     Args:
         session: an open `tf.Session`.
     """
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: tf.Session) -> None:
         self._session = session
-        self._steps: dict[Any, Step] = {}
+        self._steps: dict[Hashable, Step] = {}
 
     def find(
-        self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any, requests: list[Any]
+        self,
+        fetches: object,
+        feed_dict: Mapping | None,
+        options: tf.RunOptions | None,
+        run_metadata: tf.RunMetadata | None,
+        requests: list[Request],
     ) -> Step:
-        """Find the prepared step for this combination, or prepare it; the arguments are those of `HookedSession.run`."""
+        """Return the step for these arguments of `HookedSession.run`. It is prepared at the first call."""
         feed_keys = [key for source in _feed_sources(feed_dict, requests) for key in source]
         merged = _merge_options(options, requests)
         key = (
@@ -60,24 +70,29 @@ class StepCache:
 
 
 class Step:
-    """One combination of fetches, feeds and options, ready to run."""
+    """A combination of fetches, feeds and options that is ready to run."""
 
     def __init__(
         self,
-        session: Any,
-        fetches: Any,
-        feed_keys: list[Any],
-        options: Any,
+        session: tf.Session,
+        fetches: object,
+        feed_keys: list[tf.Tensor | str],
+        options: tf.RunOptions | None,
         wants_metadata: bool,
-        requests: list[Any],
+        requests: list[Request],
     ) -> None:
         graph = session.graph
-        # The ids of these objects are in the cache's key, so they must live as long as the step does.
+        # The key of the cache contains the ids of these objects, so they must live as long as the step.
         self._kept = (fetches, feed_keys, [request and request.fetches for request in requests])
         self._options = options
         self._traced = options is not None or wants_metadata
         feeds = _resolve_feeds(graph, feed_keys)
-        self._feed_specs = [_Feed(tensor) for tensor in feeds]
+        self._conversions = [
+            FeedConverter(
+                f"HookedSession.run: the value for {tensor.name}", tensor.dtype, tensor.shape
+            ).convert
+            for tensor in feeds
+        ]
         leaves = _Leaves(graph)
         self._build_result = leaves.add(fetches)
         self._builders = [
@@ -86,7 +101,7 @@ class Step:
         ]
         self._positions = [(i, build) for i, build in enumerate(self._builders) if build is not None]
         self._nothing = [NOTHING] * (len(requests) + 1)
-        # A tensor that is fed is not computed: its value is put among the results.
+        # A tensor that is fed is not computed; its value is copied to the results.
         position_of_feed = {feed.name: position for position, feed in enumerate(feeds)}
         self._fed = [
             (i, position_of_feed[t.name]) for i, t in enumerate(leaves.tensors) if t.name in position_of_feed
@@ -96,9 +111,11 @@ class Step:
         if computed or leaves.operations:
             self._call = private.make_callable(session, computed, leaves.operations, feeds, options)
 
-    def run(self, feed_dict: Any, requests: list[Any], run_metadata: Any) -> tuple[Any, list[Any]]:
-        """Run once; returns the caller's results and each hook's `SessionRunValues`, with one for no hook at the end."""
-        feeds = self._collect_feeds(feed_dict, requests) if self._feed_specs else ()
+    def run(
+        self, feed_dict: Mapping | None, requests: list[Request], run_metadata: tf.RunMetadata | None
+    ) -> tuple[Any, list[tf.train.SessionRunValues]]:
+        """Run once. Return the caller's results, and a `SessionRunValues` for each hook followed by an empty one."""
+        feeds = self._collect_feeds(feed_dict, requests) if self._conversions else ()
         values: Any = ()
         if self._traced:
             run_metadata = run_metadata if run_metadata is not None else tf.RunMetadata()
@@ -112,7 +129,9 @@ class Step:
         results = None if self._build_result is None else self._build_result(values)
         return results, self._values_of_hooks(values, run_metadata)
 
-    def _values_of_hooks(self, values: Any, run_metadata: Any) -> list[Any]:
+    def _values_of_hooks(
+        self, values: Sequence[np.ndarray], run_metadata: tf.RunMetadata | None
+    ) -> list[tf.train.SessionRunValues]:
         if self._traced:
             return [
                 _SessionRunValues(build and build(values), self._options, run_metadata)
@@ -125,23 +144,23 @@ class Step:
             hook_values[position] = _SessionRunValues(build(values), None, None)
         return hook_values
 
-    def _collect_feeds(self, feed_dict: Any, requests: list[Any]) -> list[Any]:
-        """Convert what is fed this time to arrays, in the order of the prepared feeds."""
+    def _collect_feeds(self, feed_dict: Mapping | None, requests: list[Request]) -> list[np.ndarray]:
+        """Convert the values of this run to arrays, in the order of the prepared feeds."""
         values = [value for source in _feed_sources(feed_dict, requests) for value in source.values()]
-        return [spec.convert(value) for spec, value in zip(self._feed_specs, values)]
+        return [convert(value) for convert, value in zip(self._conversions, values)]
 
 
 class _Leaves:
-    """The tensors and operations inside structures of fetches, each once, and how to build the structures again."""
+    """The distinct tensors and operations in structures of fetches, and functions that rebuild the structures."""
 
-    def __init__(self, graph: Any) -> None:
+    def __init__(self, graph: tf.Graph) -> None:
         self._graph = graph
         self._index: dict[str, int] = {}
-        self.tensors: list[Any] = []
-        self.operations: list[Any] = []
+        self.tensors: list[tf.Tensor] = []
+        self.operations: list[tf.Operation] = []
 
-    def add(self, fetches: Any) -> Callable[[Any], Any] | None:
-        """Take in a structure; returns a function from the list of values to the structure, None for a constant None."""
+    def add(self, fetches: object) -> Callable[[Any], Any] | None:
+        """Add a structure. Return a function that builds it from the list of values; None if the result is always None."""
         if isinstance(fetches, dict):
             builders = {key: self.add(value) for key, value in fetches.items()}
             return lambda values: type(fetches)((key, b and b(values)) for key, b in builders.items())
@@ -160,15 +179,18 @@ class _Leaves:
             return lambda values: type(fetches)([b and b(values) for b in builders_list])
         return self._add_leaf(fetches)
 
-    def _add_leaf(self, leaf: Any) -> Callable[[Any], Any] | None:
+    def _add_leaf(self, leaf: object) -> Callable[[Any], Any] | None:
         try:
-            graph, is_name = self._graph, isinstance(leaf, str)
-            element = value_of(find_name(graph, leaf)) if is_name else graph.as_graph_element(leaf)
+            if isinstance(leaf, str):
+                element = find_name(self._graph, leaf)
+            else:
+                element = self._graph.as_graph_element(leaf)
         except TypeError as error:
             raise TypeError(
-                f"HookedSession.run: cannot fetch {leaf!r} of type {type(leaf).__name__}, wanted tensors, operations, "
-                "variables or names."
+                f"HookedSession.run: cannot fetch {leaf!r} (expected tensors, operations, variables or names, got "
+                f"{type(leaf).__name__})."
             ) from error
+        element = value_of(element)
         if isinstance(element, tf.Operation):
             if all(op is not element for op in self.operations):
                 self.operations.append(element)
@@ -180,40 +202,11 @@ class _Leaves:
         return lambda values: values[index]
 
 
-class _Feed:
-    """A tensor that is fed: turns values into arrays the runtime takes."""
-
-    def __init__(self, tensor: Any) -> None:
-        self._tensor = tensor
-        self._dtype = tensor.dtype.as_numpy_dtype
-        self._good_shape: Any = (
-            None  # the last one that fitted: comparing tuples is cheaper than asking TensorFlow
-        )
-
-    def convert(self, value: Any) -> np.ndarray:
-        """Make an array of the tensor's dtype and check its shape."""
-        if isinstance(value, tf.Tensor):
-            raise TypeError(
-                f"HookedSession.run: a tensor ({value.name}) was fed to {self._tensor.name}. Feed an array."
-            )
-        array = np.asarray(value, dtype=self._dtype)
-        if array.shape != self._good_shape:
-            self._check_shape(array)
-        return array
-
-    def _check_shape(self, array: np.ndarray) -> None:
-        if not self._tensor.shape.is_compatible_with(array.shape):
-            raise ValueError(
-                f"HookedSession.run: cannot feed an array of shape {array.shape} to {self._tensor.name}, which has shape "
-                f"{self._tensor.shape}."
-            )
-        self._good_shape = array.shape
-
-
-def _resolve_feeds(graph: Any, keys: list[Any]) -> list[Any]:
-    feeds: list[Any] = []
+def _resolve_feeds(graph: tf.Graph, keys: list[tf.Tensor | str]) -> list[tf.Tensor]:
+    feeds: list[tf.Tensor] = []
     for key in keys:
         tensor = graph.as_graph_element(key, allow_operation=False)
+        refuse_feed(tensor, "HookedSession.run")
         if any(tensor is other for other in feeds):
             raise RuntimeError(
                 f"HookedSession.run: {tensor.name} is fed twice, by run() and a hook or by two hooks."
@@ -222,8 +215,8 @@ def _resolve_feeds(graph: Any, keys: list[Any]) -> list[Any]:
     return feeds
 
 
-def _merge_options(options: Any, requests: list[Any]) -> Any:
-    """Combine run options: the longest time limit and the highest trace level win, debug watches add up."""
+def _merge_options(options: tf.RunOptions | None, requests: list[Request]) -> tf.RunOptions | None:
+    """Merge run options: use the longest timeout, the highest trace level, and all debug watches."""
     asked = [o for o in [options, *[request and request.options for request in requests]] if o is not None]
     if not asked:
         return None
@@ -239,7 +232,7 @@ def _merge_options(options: Any, requests: list[Any]) -> Any:
     return merged
 
 
-def _structure_key(fetches: Any) -> Any:
+def _structure_key(fetches: object) -> Hashable:
     if isinstance(fetches, (list, tuple)):
         return (type(fetches), *map(_structure_key, fetches))
     if isinstance(fetches, dict):
@@ -247,6 +240,6 @@ def _structure_key(fetches: Any) -> Any:
     return fetches if isinstance(fetches, str) else id(fetches)
 
 
-def _feed_sources(feed_dict: Any, requests: list[Any]) -> list[Any]:
+def _feed_sources(feed_dict: Mapping | None, requests: list[Request]) -> list[Mapping]:
     sources = [feed_dict, *[request.feed_dict for request in requests if request is not None]]
     return [source for source in sources if source]

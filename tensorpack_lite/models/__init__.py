@@ -1,13 +1,16 @@
 """
-Layers: functions from tensors to tensors that make their variables in a scope named after them.
+Layers: functions from tensors to tensors that create their variables in a scope named after the layer.
 
 **In:** the input tensors of one tower, and from tfutils the tower context and argscope.
-**Out:** the outputs of the model, and variables with names that tensorpack's checkpoints have too.
-**Next:** graph_builder, which turns the model's cost into gradients.
+**Out:** the outputs of the model, and variables with the names that tensorpack's checkpoints use.
+**Next:** graph_builder, which computes gradients of the model's cost.
 
-All are written with `tf.nn` and `tf.get_variable`; nothing needs Keras or `tf.layers`.
+The layers use `tf.nn` and `tf.get_variable`. None needs Keras or `tf.layers`.
 """
 
+from typing import TYPE_CHECKING
+
+from ..utils.old_names import old_name_finder, old_star_names
 from .batch_norm import BatchNorm, BatchRenorm
 from .conv2d import Conv2D, Conv2DTranspose, Deconv2D
 from .fc import FullyConnected
@@ -57,3 +60,7 @@ __all__ = [
     "regularize_cost_from_collection",
     "rename_tflayer_get_variable",
 ]
+
+if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
+    __getattr__ = old_name_finder(__name__)
+    __all__ += old_star_names(__name__)

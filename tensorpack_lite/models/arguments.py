@@ -1,15 +1,18 @@
-"""Two spellings of one argument: tensorpack's first names (`nl`, `out_channel`) and those of TensorFlow's layers."""
+"""Old and new names of arguments: tensorpack's first names (`nl`, `out_channel`), and those of TensorFlow's layers."""
 
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence, TypeVar
 
 from ..compat import tfv1 as tf
 from ..utils.argtools import get_data_format
+from ..utils.checks import check_callable, check_choice
 from .checks import layer_title
 
 __all__ = ["convert_to_tflayer_args", "get_activation"]
+
+T = TypeVar("T")
 
 _COMMON_NAMES = {"nl": "activation", "W_init": "kernel_initializer", "b_init": "bias_initializer"}
 
@@ -21,33 +24,33 @@ _ACTIVATIONS = (
 
 def convert_to_tflayer_args(
     args_names: Sequence[str], name_mapping: Mapping[str, str]
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+) -> Callable[[Callable[..., T]], Callable[..., T]]:
     """
-    Decorator: let a layer take old names of its arguments, and only some of them by position.
+    Decorator: accept old names of a layer's arguments, and only some arguments by position.
 
-    Old names that every such layer knows: `nl` (for `activation`; the function is called with `name=None`), `W_init`
-    (`kernel_initializer`), `b_init` (`bias_initializer`). `data_format` arrives as "channels_last" or "channels_first".
+    All such layers accept `nl` (for `activation`, a function that is called with `name=None`), `W_init` (for
+    `kernel_initializer`) and `b_init` (for `bias_initializer`). The layer receives `data_format` as "channels_last" or
+    "channels_first".
 
     Args:
-        args_names: the arguments that may come by position after the inputs, in order. One by position wins over the
-            same one by keyword or from argscope.
-        name_mapping: old name -> new name, of this layer.
+        args_names: the positional arguments after the inputs, in order. A positional argument takes
+            precedence over the same argument by keyword or from argscope.
+        name_mapping: old name -> new name, for this layer.
 
     Raises:
-        TypeError: (when the layer is called) too many positional arguments; an old name and its new one together.
-        ValueError: (when the layer is called) an unknown `data_format`.
+        TypeError: (when the layer is called) there are too many positional arguments, or an old name and its
+            new name are combined.
+        ValueError: (when the layer is called) `data_format` is unknown.
 
     Example:
         >>> @convert_to_tflayer_args(args_names=["units"], name_mapping={"out_dim": "units"})
         ... def FullyConnected(inputs, units, activation=None): ...
-
-    tensorpack: same; there wrong calls are assertions.
     """
     names = {**_COMMON_NAMES, **name_mapping}
 
-    def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(func: Callable[..., T]) -> Callable[..., T]:
         @functools.wraps(func)
-        def layer(inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        def layer(inputs: tf.Tensor, *args: object, **kwargs: Any) -> T:
             arguments = _rename(func.__name__, kwargs, names)
             arguments.update(_name_positional(func.__name__, args, args_names))
             if "data_format" in arguments:
@@ -59,29 +62,25 @@ def convert_to_tflayer_args(
     return decorate
 
 
-def get_activation(activation: Callable[[Any], Any] | str | None) -> Callable[[Any], Any]:
+def get_activation(
+    activation: Callable[[tf.Tensor], tf.Tensor] | str | None,
+) -> Callable[[tf.Tensor], tf.Tensor]:
     """
-    Find an activation function.
+    Return an activation function.
 
     Args:
-        activation: a function of one tensor, which may create variables; or the name of one in `tf.nn`, e.g. "relu";
-            None or "linear" for the identity.
+        activation: a function of one tensor, which may create variables; the name of a function in `tf.nn`,
+            e.g. "relu"; or None or "linear" for the identity.
 
     Raises:
-        ValueError: an unknown name.
-        TypeError: something that cannot be called.
+        ValueError: the name is unknown.
+        TypeError: `activation` is neither a function nor a name.
     """
     if activation is None or activation == "linear":
         return lambda x: x
-    if callable(activation):
-        return activation
-    if not isinstance(activation, str):
-        raise TypeError(
-            f"activation: takes a function of one tensor, a name, or None, got {type(activation).__name__}."
-        )
-    if activation not in _ACTIVATIONS:
-        raise ValueError(f"activation: there is no '{activation}'. Names: linear, {', '.join(_ACTIVATIONS)}.")
-    return getattr(tf.nn, activation)
+    if isinstance(activation, str):
+        return getattr(tf.nn, check_choice("activation", activation, ("linear", *_ACTIVATIONS)))
+    return check_callable("activation", activation, "a function of one tensor, a name or None")
 
 
 def _rename(layer: str, arguments: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
@@ -90,15 +89,14 @@ def _rename(layer: str, arguments: Mapping[str, Any], names: Mapping[str, str]) 
         new = names.get(name, name)
         if new != name and new in arguments:
             raise TypeError(
-                f"{layer_title(layer)}: '{name}' is the old name of '{new}', and both were given (some may come from "
-                f"argscope). Keep '{new}'."
+                f"{layer_title(layer)}: '{name}' and '{new}' are the same argument (one may come from argscope). Keep '{new}'."
             )
         renamed[new] = _with_name(value) if name == "nl" else value
     return renamed
 
 
-def _with_name(nonlinearity: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """Call an old-style activation the way it expects: with a name."""
+def _with_name(nonlinearity: object) -> object:
+    """Call an old-style activation with a name, as it expects."""
     if not callable(nonlinearity):
         return nonlinearity
     return lambda x, name=None: nonlinearity(x, name=name)
@@ -108,7 +106,7 @@ def _name_positional(layer: str, args: tuple, names: Sequence[str]) -> dict[str,
     if len(args) > len(names):
         known = ", ".join(["inputs", *names])
         raise TypeError(
-            f"{layer_title(layer)}: takes {len(names) + 1} positional arguments after its name ({known}), got "
-            f"{len(args) + 1}. Pass the others by keyword."
+            f"{layer_title(layer)}: too many positional arguments after the name (expected {len(names) + 1}: {known}, got "
+            f"{len(args) + 1}). Pass the others by keyword."
         )
     return dict(zip(names, args))

@@ -1,16 +1,21 @@
-"""The questions that layers ask about their inputs, and the sentences when the answer is no."""
+"""Checks of the inputs and arguments of layers."""
 
 from __future__ import annotations
 
-from typing import Any
+from numbers import Real
+from typing import Any, Sequence
 
 from ..compat import tfv1 as tf
 from ..tfutils.tower.context import BaseTowerContext, get_current_tower_context
+from ..utils.checks import check_type
 
 __all__ = [
+    "find_training",
     "layer_title",
+    "require_integer",
     "require_known_channels",
     "require_padding",
+    "require_pair",
     "require_rank",
     "require_tower_context",
 ]
@@ -21,91 +26,150 @@ _LAYOUTS = {("channels_last", 2): "[N, C]", ("channels_first", 2): "[N, C]",
 
 def layer_title(layer: str) -> str:
     """
-    Name the layer being built in an error.
+    Return the name of the layer that is being built, for error messages.
 
     Example:
-        >>> layer_title("Conv2D")                       # inside tf.variable_scope("conv0")
+        >>> with tf.variable_scope("conv0"):
+        ...     layer_title("Conv2D")
         "Conv2D 'conv0'"
     """
     scope = tf.get_variable_scope().name
     return f"{layer} '{scope}'" if scope else layer
 
 
-def require_rank(layer: str, inputs: Any, ranks: tuple[int, ...], data_format: str = "channels_last") -> Any:
+def require_rank(
+    layer: str, inputs: tf.Tensor, ranks: tuple[int, ...], data_format: str = "channels_last"
+) -> tf.Tensor:
     """
-    Refuse inputs of another rank.
-
-    Returns:
-        The inputs as a tensor, should they be a variable.
+    Return the inputs as a tensor of one of the given ranks.
 
     Raises:
-        ValueError: their rank is unknown, or not among `ranks`.
+        ValueError: the rank is unknown, or not in `ranks`.
     """
     inputs = tf.convert_to_tensor(inputs)
     rank = inputs.shape.ndims
-    wanted = " or ".join(f"{r} ({_LAYOUTS[data_format, r]})" for r in ranks)
+    expected = " or ".join(f"{r}: {_LAYOUTS[data_format, r]}" for r in ranks)
     if rank is None:
         raise ValueError(
-            f"{layer_title(layer)}: input has unknown rank, wanted {wanted}. Use x.set_shape(...)."
+            f"{layer_title(layer)}: the input has an unknown rank (expected {expected}). Use x.set_shape(...)."
         )
     if rank in ranks:
         return inputs
     advice = ""
     if rank == 3 and 4 in ranks:
         axis = 3 if data_format == "channels_last" else 1
-        advice = f" Use tf.expand_dims(x, {axis}) for one channel."
-    elif rank > 2 and ranks == (2,):
-        advice = " Use tensorpack_lite.models.fc.batch_flatten(x)."
+        advice = f" Use tf.expand_dims(x, {axis}) for images with one channel."
     shape = inputs.shape.as_list()
-    raise ValueError(f"{layer_title(layer)}: input {shape} has rank {rank}, wanted {wanted}.{advice}")
+    raise ValueError(
+        f"{layer_title(layer)}: the input has the wrong rank (expected {expected}, got {rank}: {shape}).{advice}"
+    )
 
 
-def require_known_channels(layer: str, inputs: Any, axis: int) -> int:
+def require_known_channels(layer: str, inputs: tf.Tensor, axis: int) -> int:
     """
-    Get the number of channels, which decides the shapes of variables.
+    Return the number of channels, which determines the shapes of variables.
 
     Raises:
-        ValueError: it is not known statically.
+        ValueError: the number is not known statically.
     """
     channels = inputs.shape.as_list()[axis]
     if channels is None:
         raise ValueError(
-            f"{layer_title(layer)}: input {inputs.shape.as_list()} has an unknown number of channels (axis {axis}), so "
-            "the shapes of its variables are not known. Use x.set_shape(...)."
+            f"{layer_title(layer)}: the number of channels is unknown (axis {axis} of {inputs.shape.as_list()}), but the "
+            "shapes of variables depend on it. Use x.set_shape(...)."
         )
     return channels
 
 
-def require_padding(layer: str, padding: str) -> str:
+def require_integer(layer: str, name: str, value: Any) -> int:
     """
-    Get the padding in TensorFlow's spelling.
+    Return a positive integer for any integral number: a size, a stride, a number of filters.
 
-    Returns:
-        "SAME" or "VALID".
+    Args:
+        layer, name: the layer and its argument, for the error.
+        value: an integer of Python or NumPy, a float such as 8.0, or a `tf.Dimension`, which `x.shape[3]` is on
+            TensorFlow 1.15.
 
     Raises:
-        ValueError: something else.
+        TypeError: `value` is not a number.
+        ValueError: `value` is not integral or not positive, or it is an unknown dimension (None on TensorFlow 2).
+    """
+    number = value.value if isinstance(value, tf.Dimension) else value
+    if number is None:
+        raise ValueError(
+            f"{layer_title(layer)}: {name} is unknown (expected a positive integer, got {value!r}). Use x.set_shape(...)."
+        )
+    check_type(f"{layer_title(layer)}: {name}", number, Real, "a positive integer")
+    if number != number // 1 or number < 1:
+        raise ValueError(
+            f"{layer_title(layer)}: {name} is invalid (expected a positive integer, got {number})."
+        )
+    return int(number)
+
+
+def require_pair(layer: str, name: str, value: int | Sequence[int]) -> list[int]:
+    """
+    Return `[height, width]` for one integral number or a list or tuple of two.
+
+    Raises:
+        TypeError, ValueError: as `require_integer`; ValueError also for another number of values.
+    """
+    pair = value if isinstance(value, (list, tuple)) else [value, value]
+    if len(pair) != 2:
+        raise ValueError(
+            f"{layer_title(layer)}: {name} has the wrong length (expected an integer or (height, width), got {value!r})."
+        )
+    return [require_integer(layer, name, number) for number in pair]
+
+
+def require_padding(layer: str, padding: str) -> str:
+    """
+    Return "SAME" or "VALID", TensorFlow's spelling of a padding.
+
+    Raises:
+        ValueError: the padding is neither.
     """
     if not isinstance(padding, str) or padding.upper() not in ("SAME", "VALID"):
-        raise ValueError(f"{layer_title(layer)}: padding is {padding!r}, wanted 'same' or 'valid'.")
+        raise ValueError(
+            f"{layer_title(layer)}: padding is unknown (expected 'same' or 'valid', got {padding!r})."
+        )
     return padding.upper()
 
 
 def require_tower_context(who: str, advice: str = "") -> BaseTowerContext:
     """
-    Get the current tower context.
+    Return the current tower context.
 
     Args:
-        who: the beginning of the error.
-        advice: what else can be done than entering a tower.
+        who: the caller, for the error.
+        advice: a sentence with an alternative to entering a tower.
 
     Raises:
-        RuntimeError: there is none.
+        RuntimeError: the call is outside of a tower.
     """
     context = get_current_tower_context()
     if context is None:
         raise RuntimeError(
-            f"{who}: called outside of a tower, so it cannot know whether this is training. Build the graph inside "
+            f"{who}: called outside of a tower, so it is unknown whether this is training. Build the graph inside "
             f"`with TowerContext('', is_training=...):`. {advice}".rstrip()
         )
     return context
+
+
+def find_training(layer: str, training: bool | None) -> bool:
+    """
+    Return whether a layer is built for training: its argument `training`, or what the tower context says if
+    that is None.
+
+    Raises:
+        TypeError: `training` is a tensor.
+        RuntimeError: `training` is None, and the call is outside of a tower.
+    """
+    if training is None:
+        return require_tower_context(layer_title(layer), "Or pass training=True or False.").is_training
+    if isinstance(training, tf.Tensor):
+        raise TypeError(
+            f"{layer_title(layer)}: training has the wrong type (expected True or False, got a tensor). Build one tower for "
+            "each value."
+        )
+    return bool(training)

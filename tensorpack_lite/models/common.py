@@ -1,4 +1,4 @@
-"""An address: these live in `models/registry.py` and `models/variables.py`."""
+"""tensorpack's path of names that are defined in `models/registry.py` and `models/variables.py`."""
 
 from __future__ import annotations
 

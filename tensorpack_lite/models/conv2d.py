@@ -1,20 +1,27 @@
-"""Convolution of images, and its transpose."""
+"""Convolution of images, and transposed convolution."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from typing import Callable, Sequence
 
 from ..compat import tfv1 as tf
 from ..tfutils.reads import shared_read
-from ..utils.argtools import shape2d, shape4d
+from ..utils.argtools import shape4d
 from ..utils.gpu import get_num_gpu
 from .arguments import convert_to_tflayer_args
-from .checks import layer_title, require_known_channels, require_padding, require_rank
+from .checks import (
+    layer_title,
+    require_integer,
+    require_known_channels,
+    require_padding,
+    require_pair,
+    require_rank,
+)
 from .layout import convert_layout, get_kernel_format
 from .outputs import bias_and_activate
 from .registry import layer_register, register_alias
 from .shape_utils import StaticDynamicShape
-from .variables import default_kernel_initializer
+from .variables import create_kernel
 
 __all__ = ["Conv2D", "Conv2DTranspose", "Deconv2D"]
 
@@ -24,22 +31,22 @@ _OLD_NAMES = {"out_channel": "filters", "kernel_shape": "kernel_size", "stride":
 @layer_register(log_shape=True)
 @convert_to_tflayer_args(args_names=["filters", "kernel_size"], name_mapping=_OLD_NAMES)
 def Conv2D(
-    inputs: Any,
+    inputs: tf.Tensor,
     filters: int,
     kernel_size: int | Sequence[int],
     strides: int | Sequence[int] = (1, 1),
     padding: str = "same",
     data_format: str = "channels_last",
     dilation_rate: int | Sequence[int] = (1, 1),
-    activation: Callable[[Any], Any] | str | None = None,
+    activation: Callable[[tf.Tensor], tf.Tensor] | str | None = None,
     use_bias: bool = True,
-    kernel_initializer: Any = None,
-    bias_initializer: Any = None,
-    kernel_regularizer: Any = None,
-    bias_regularizer: Any = None,
-    activity_regularizer: Any = None,
+    kernel_initializer: Callable[..., tf.Tensor] | None = None,
+    bias_initializer: Callable[..., tf.Tensor] | None = None,
+    kernel_regularizer: Callable[[tf.Tensor], tf.Tensor] | None = None,
+    bias_regularizer: Callable[[tf.Tensor], tf.Tensor] | None = None,
+    activity_regularizer: Callable[[tf.Tensor], tf.Tensor] | None = None,
     split: int = 1,
-) -> Any:
+) -> tf.Tensor:
     """
     Convolve images, called `Conv2D(name, inputs, filters, kernel_size, ...)`.
 
@@ -49,52 +56,62 @@ def Conv2D(
     Args:
         inputs: [N, H, W, C] or [N, C, H, W] of any floating dtype; C must be known. Variables have its dtype.
         filters: the number of output channels.
-        kernel_size, strides, dilation_rate: an integer, or (height, width).
+        kernel_size, strides, dilation_rate: an integer, or (height, width). Any integral number is valid, here and in
+            `filters`: 8.0, a NumPy integer, or `x.shape[3]`.
         padding: "same" or "valid", in any case.
-        data_format: "channels_last" ("NHWC") or "channels_first" ("NCHW"; without a GPU it is computed in the other order).
-        activation: a function of one tensor, called inside the layer's scope; or the name of one in `tf.nn`.
-        use_bias: whether there is a `b`.
+        data_format: "channels_last" ("NHWC") or "channels_first" ("NCHW"). Without a GPU, the kernels run in "NHWC".
+        activation: a function of one tensor, called inside the layer's scope, or the name of a function in `tf.nn`.
+        use_bias: whether to add `b`.
         kernel_initializer: None means normal with standard deviation sqrt(2 / fan_in), not truncated.
         bias_initializer: None means zeros.
-        kernel_regularizer, bias_regularizer: variable -> scalar, put into REGULARIZATION_LOSSES when the variable is made.
-        activity_regularizer: output -> scalar, put there divided by N, at each call.
-        split: G > 1 makes G groups: group g of the output sees only group g of the input channels.
+        kernel_regularizer, bias_regularizer: variable -> scalar, collected in REGULARIZATION_LOSSES when a
+            variable is created.
+        activity_regularizer: output -> scalar, collected there divided by N, at each call.
+        split: the number of groups. Each group of output channels depends on one group of input channels.
 
     Returns:
         A tensor named `<name>/output`, with `.variables.W` and `.variables.b`.
 
     Raises:
-        ValueError: wrong rank, unknown C, C or filters no multiple of split, strides and dilation both above 1.
+        ValueError: the rank is wrong, C is unknown, C or filters is not a multiple of split, strides and
+            dilation are combined, or a number is not a positive integer.
+        TypeError: a number has another type.
 
     Variables: `W` [kh, kw, C / split, filters] and `b` [filters], trained.
 
     Example:
         >>> x = Conv2D("conv0", image, 32, 3, activation=BNReLU)
 
-    Note: without a GPU, groups are computed one after the other: TensorFlow has no gradient for all of them at once there.
+    Note: without a GPU, the groups are computed one after the other, because TensorFlow's grouped convolution
+    has no gradient on a CPU.
 
-    tensorpack: same; there regularizers are refused when split or dilation_rate is not 1. Old names of arguments:
-    out_channel, kernel_shape, stride, nl, W_init, b_init.
+    Old names of arguments: out_channel, kernel_shape, stride, nl, W_init, b_init.
     """
     inputs = require_rank("Conv2D", inputs, (4,), data_format)
     channel_axis = 3 if data_format == "channels_last" else 1
     channels = require_known_channels("Conv2D", inputs, channel_axis)
-    strides, dilation = shape2d(strides), shape2d(dilation_rate)
-    _check_groups(channels, filters, split)
-    _check_dilation(strides, dilation)
+    filters = require_integer("Conv2D", "filters", filters)
+    kernel_size = require_pair("Conv2D", "kernel_size", kernel_size)
+    strides = require_pair("Conv2D", "strides", strides)
+    dilation = require_pair("Conv2D", "dilation_rate", dilation_rate)
+    split = require_integer("Conv2D", "split", split)
     padding = require_padding("Conv2D", padding)
+    if channels % split or filters % split:
+        raise ValueError(
+            f"{layer_title('Conv2D')}: split is invalid (expected a divisor of both the {channels} input channels and the "
+            f"{filters} filters, got {split})."
+        )
+    if dilation != [1, 1] and strides != [1, 1]:
+        raise ValueError(
+            f"{layer_title('Conv2D')}: strides and dilation_rate cannot be combined (got {strides} and {dilation}). Leave one "
+            "of them at 1."
+        )
 
-    kernel = tf.get_variable(
-        "W",
-        shape2d(kernel_size) + [channels // split, filters],
-        dtype=inputs.dtype.base_dtype,
-        initializer=kernel_initializer or default_kernel_initializer(),
-        regularizer=kernel_regularizer,
-    )
-
+    kernel_shape = [*kernel_size, channels // split, filters]
+    kernel = create_kernel(kernel_shape, inputs, kernel_initializer, kernel_regularizer)
     kernel_format = get_kernel_format(data_format)
 
-    def convolve(images: Any, weights: Any) -> Any:
+    def convolve(images: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         return _convolve(images, weights, strides, padding, dilation, kernel_format)
 
     images = convert_layout(inputs, data_format, kernel_format)
@@ -120,25 +137,25 @@ def Conv2D(
 @layer_register(log_shape=True)
 @convert_to_tflayer_args(args_names=["filters", "kernel_size", "strides"], name_mapping=_OLD_NAMES)
 def Conv2DTranspose(
-    inputs: Any,
+    inputs: tf.Tensor,
     filters: int,
     kernel_size: int | Sequence[int],
     strides: int | Sequence[int] = (1, 1),
     padding: str = "same",
     data_format: str = "channels_last",
-    activation: Callable[[Any], Any] | str | None = None,
+    activation: Callable[[tf.Tensor], tf.Tensor] | str | None = None,
     use_bias: bool = True,
-    kernel_initializer: Any = None,
-    bias_initializer: Any = None,
-    kernel_regularizer: Any = None,
-    bias_regularizer: Any = None,
-    activity_regularizer: Any = None,
-) -> Any:
+    kernel_initializer: Callable[..., tf.Tensor] | None = None,
+    bias_initializer: Callable[..., tf.Tensor] | None = None,
+    kernel_regularizer: Callable[[tf.Tensor], tf.Tensor] | None = None,
+    bias_regularizer: Callable[[tf.Tensor], tf.Tensor] | None = None,
+    activity_regularizer: Callable[[tf.Tensor], tf.Tensor] | None = None,
+) -> tf.Tensor:
     """
-    Convolve backwards: the gradient of a convolution, used to enlarge images. `Deconv2D` is the same function.
+    Apply the gradient of a convolution, e.g. to enlarge images. `Deconv2D` is the same function.
 
-    Shapes: [N, H, W, C] -> [N, H', W', filters]; H' = H * stride with padding "same", H * stride + max(kernel - stride, 0)
-    with "valid". A size that is unknown stays unknown.
+    Shapes: [N, H, W, C] -> [N, H', W', filters]; H' = H * stride with padding "same", H * stride + max(kernel
+    - stride, 0) with "valid". An unknown size stays unknown.
 
     Args:
         inputs, filters, kernel_size, strides, padding, data_format, activation: as in Conv2D.
@@ -149,28 +166,22 @@ def Conv2DTranspose(
         A tensor named `<name>/output`, with `.variables.W` and `.variables.b`.
 
     Raises:
-        ValueError: wrong rank, unknown C.
+        ValueError, TypeError: as in Conv2D.
 
     Variables: `W` [kh, kw, filters, C] (output channels before input channels) and `b` [filters], trained.
 
     Example:
         >>> x = Conv2DTranspose("up0", x, 64, 4, strides=2)         # [N, 7, 7, C] -> [N, 14, 14, 64]
-
-    tensorpack: same; there regularizers are refused.
     """
     inputs = require_rank("Conv2DTranspose", inputs, (4,), data_format)
     channel_axis = 3 if data_format == "channels_last" else 1
     channels = require_known_channels("Conv2DTranspose", inputs, channel_axis)
-    kernel_size, strides = shape2d(kernel_size), shape2d(strides)
+    filters = require_integer("Conv2DTranspose", "filters", filters)
+    kernel_size = require_pair("Conv2DTranspose", "kernel_size", kernel_size)
+    strides = require_pair("Conv2DTranspose", "strides", strides)
     padding = require_padding("Conv2DTranspose", padding)
 
-    kernel = tf.get_variable(
-        "W",
-        kernel_size + [filters, channels],
-        dtype=inputs.dtype.base_dtype,
-        initializer=kernel_initializer or default_kernel_initializer(),
-        regularizer=kernel_regularizer,
-    )
+    kernel = create_kernel([*kernel_size, filters, channels], inputs, kernel_initializer, kernel_regularizer)
     kernel_format = get_kernel_format(data_format)
     images = convert_layout(inputs, data_format, kernel_format)
     shape = _transposed_shape(images, filters, kernel_size, strides, padding, kernel_format)
@@ -200,38 +211,32 @@ register_alias("Deconv2D", Conv2DTranspose)
 
 
 def _convolve(
-    images: Any, kernel: Any, strides: list[int], padding: str, dilation: list[int], kernel_format: str
-) -> Any:
+    images: tf.Tensor,
+    kernel: tf.Tensor,
+    strides: list[int],
+    padding: str,
+    dilation: list[int],
+    kernel_format: str,
+) -> tf.Tensor:
     if dilation == [1, 1]:
         strides = shape4d(strides, kernel_format)
         return tf.nn.conv2d(images, kernel, strides=strides, padding=padding, data_format=kernel_format)
-    # Not `tf.nn.conv2d(dilations=...)`: on CPUs TensorFlow 1.15 has no gradient for it.
+    # On a CPU, TensorFlow 1.15 has no gradient of `tf.nn.conv2d(dilations=...)`.
     return tf.nn.convolution(images, kernel, padding, dilation_rate=dilation, data_format=kernel_format)
 
 
 def _transposed_shape(
-    images: Any, filters: int, kernel_size: list[int], strides: list[int], padding: str, kernel_format: str
+    images: tf.Tensor,
+    filters: int,
+    kernel_size: list[int],
+    strides: list[int],
+    padding: str,
+    kernel_format: str,
 ) -> StaticDynamicShape:
-    """Compute the shape of which a convolution with these arguments makes that of `images`."""
+    """Return the shape of the images that a convolution with these arguments would turn into the shape of `images`."""
     shape = StaticDynamicShape(images)
     for axis, kernel, stride in zip("HW", kernel_size, strides):
         border = max(kernel - stride, 0) if padding == "VALID" else 0
-        shape.apply(kernel_format.index(axis), lambda size, s=stride, b=border: size * s + b)
+        shape.apply(kernel_format.index(axis), lambda size, s=stride, b=border: size * s + b)  # type: ignore[misc]
     shape.apply(kernel_format.index("C"), lambda _: filters)
     return shape
-
-
-def _check_groups(channels: int, filters: int, split: int) -> None:
-    if split < 1 or channels % split or filters % split:
-        raise ValueError(
-            f"{layer_title('Conv2D')}: split is {split}, wanted a divisor of both the {channels} input channels and the "
-            f"{filters} filters."
-        )
-
-
-def _check_dilation(strides: list[int], dilation: list[int]) -> None:
-    if dilation != [1, 1] and strides != [1, 1]:
-        raise ValueError(
-            f"{layer_title('Conv2D')}: strides is {strides} and dilation_rate {dilation}, but only one of them can differ "
-            "from 1."
-        )

@@ -1,31 +1,29 @@
-"""The fully connected layer."""
+"""Fully connected layer."""
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Callable
 
 from ..compat import tfv1 as tf
 from ..tfutils.reads import shared_read
 from .arguments import convert_to_tflayer_args
-from .checks import layer_title
+from .checks import layer_title, require_integer
 from .outputs import bias_and_activate
 from .registry import layer_register
-from .variables import default_kernel_initializer
+from .variables import create_kernel
 
 __all__ = ["FullyConnected", "batch_flatten"]
 
 
-def batch_flatten(x: Any) -> Any:
+def batch_flatten(x: tf.Tensor) -> tf.Tensor:
     """
-    Make a matrix of a batch: all axes but the first become one.
+    Reshape a batch to a matrix: all axes but the first become one.
 
     Args:
         x: [N, ...].
 
     Returns:
-        [N, D], row by row in the order of memory; D is known statically if all sizes but N are.
-
-    tensorpack: same.
+        [N, D], in row-major order. D is known statically if all sizes but N are.
     """
     size = tf.TensorShape(x.shape[1:]).num_elements()
     if size is not None:
@@ -36,26 +34,27 @@ def batch_flatten(x: Any) -> Any:
 @layer_register(log_shape=True)
 @convert_to_tflayer_args(args_names=["units"], name_mapping={"out_dim": "units"})
 def FullyConnected(
-    inputs: Any,
+    inputs: tf.Tensor,
     units: int,
-    activation: Callable[[Any], Any] | str | None = None,
+    activation: Callable[[tf.Tensor], tf.Tensor] | str | None = None,
     use_bias: bool = True,
-    kernel_initializer: Any = None,
-    bias_initializer: Any = None,
-    kernel_regularizer: Any = None,
-    bias_regularizer: Any = None,
-    activity_regularizer: Any = None,
-) -> Any:
+    kernel_initializer: Callable[..., tf.Tensor] | None = None,
+    bias_initializer: Callable[..., tf.Tensor] | None = None,
+    kernel_regularizer: Callable[[tf.Tensor], tf.Tensor] | None = None,
+    bias_regularizer: Callable[[tf.Tensor], tf.Tensor] | None = None,
+    activity_regularizer: Callable[[tf.Tensor], tf.Tensor] | None = None,
+) -> tf.Tensor:
     """
-    Multiply each datapoint with a matrix, called `FullyConnected(name, inputs, units, ...)`.
+    Multiply each datapoint by a matrix, called `FullyConnected(name, inputs, units, ...)`.
 
-    y = activation(x W + b), with the inputs flattened to [N, D] first.
+    y = activation(x W + b), where x is the inputs, flattened to [N, D].
 
     Shapes: [N, ...] -> [N, units].
 
     Args:
-        inputs: [N, ...] of any floating dtype; the product D of all sizes but N must be known. Variables have its dtype.
-        units: the number of outputs of a datapoint.
+        inputs: [N, ...] of any floating dtype; the product D of all sizes but N must be known. Variables have
+            its dtype.
+        units: the number of outputs per datapoint; any integral number.
         activation, use_bias, kernel_initializer, bias_initializer: as in Conv2D.
         kernel_regularizer, bias_regularizer, activity_regularizer: as in Conv2D.
 
@@ -63,30 +62,26 @@ def FullyConnected(
         A tensor named `<name>/output`, with `.variables.W` and `.variables.b`.
 
     Raises:
-        ValueError: D is unknown.
+        ValueError: D is unknown, or `units` is not a positive integer.
+        TypeError: `units` has another type.
 
     Variables: `W` [D, units] and `b` [units], trained.
 
     Example:
         >>> logits = FullyConnected("linear", x, 10)
 
-    tensorpack: same. Old names of arguments: out_dim, nl, W_init, b_init.
+    Old names of arguments: out_dim, nl, W_init, b_init.
     """
+    units = require_integer("FullyConnected", "units", units)
     inputs = tf.convert_to_tensor(inputs)
     matrix = batch_flatten(inputs)
     size = matrix.shape.as_list()[1]
     if size is None:
         raise ValueError(
-            f"{layer_title('FullyConnected')}: input has shape {inputs.shape}, of which only the first size may be unknown. "
-            "Use x.set_shape(...)."
+            f"{layer_title('FullyConnected')}: the shape of the input is unknown (expected all sizes but the first, got "
+            f"{inputs.shape}). Use x.set_shape(...)."
         )
-    kernel = tf.get_variable(
-        "W",
-        [size, units],
-        dtype=inputs.dtype.base_dtype,
-        initializer=kernel_initializer or default_kernel_initializer(),
-        regularizer=kernel_regularizer,
-    )
+    kernel = create_kernel([size, units], inputs, kernel_initializer, kernel_regularizer)
     return bias_and_activate(
         tf.matmul(matrix, shared_read(kernel)),
         kernel,

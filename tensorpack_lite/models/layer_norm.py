@@ -1,14 +1,14 @@
-"""Normalisation of each datapoint by its own moments."""
+"""Normalization of each datapoint by its own moments."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Callable
 
 from ..compat import tfv1 as tf
 from ..tfutils.reads import shared_read
 from .arguments import convert_to_tflayer_args
 from .checks import require_known_channels, require_rank
-from .moments import affine_parameters, along, batch_moments, normalize, statistics_dtype
+from .normalization import affine_parameters, along, compute_moments, normalize, statistics_dtype
 from .registry import layer_register
 from .variables import VariableHolder
 
@@ -21,26 +21,26 @@ __all__ = ["InstanceNorm", "LayerNorm"]
     name_mapping={"use_bias": "center", "use_scale": "scale", "gamma_init": "gamma_initializer"},
 )
 def LayerNorm(
-    inputs: Any,
+    inputs: tf.Tensor,
     epsilon: float = 1e-5,
     *,
     center: bool = True,
     scale: bool = True,
-    gamma_initializer: Any = None,
+    gamma_initializer: Callable[..., tf.Tensor] | None = None,
     data_format: str = "channels_last",
-) -> Any:
+) -> tf.Tensor:
     """
-    Normalise each datapoint by the mean and variance of all its values, called `LayerNorm(name, inputs)`.
+    Normalize each datapoint by the mean and variance of all its values, called `LayerNorm(name, inputs)`.
 
-    y = (x - mean) / sqrt(variance + epsilon) * gamma + beta, with a gamma and a beta for each channel.
+    y = (x - mean) / sqrt(variance + epsilon) * gamma + beta, with one gamma and beta per channel.
 
     Shapes: [N, C] -> [N, C]; [N, H, W, C] -> [N, H, W, C].
 
     Args:
-        inputs: [N, C], [N, H, W, C] or [N, C, H, W] of any floating dtype; C must be known. 16-bit inputs are normalised
-            in float32.
+        inputs: [N, C], [N, H, W, C] or [N, C, H, W] of any floating dtype; C must be known. 16-bit inputs are
+            normalized in float32.
         epsilon: added to the variance.
-        center, scale: whether there is a beta, a gamma.
+        center, scale: whether to add beta, and to multiply by gamma.
         gamma_initializer: None means ones.
         data_format: as in Conv2D.
 
@@ -48,12 +48,11 @@ def LayerNorm(
         A tensor named `<name>/output`, with `.variables.gamma` and `.variables.beta`.
 
     Raises:
-        ValueError: wrong rank, unknown C.
+        ValueError: the rank is wrong, or C is unknown.
 
     Variables: `beta` and `gamma` [C], trained, float32 for 16-bit inputs.
 
     Source: Ba, Kiros, Hinton 2016, "Layer normalization".
-    tensorpack: same; there the output is named `output/add_1`, `.variables` holds reshaped tensors, and float16 fails.
     """
     inputs = require_rank("LayerNorm", inputs, (2, 4), data_format)
     axes = list(range(1, inputs.shape.ndims))
@@ -65,35 +64,35 @@ def LayerNorm(
 @layer_register()
 @convert_to_tflayer_args(args_names=[], name_mapping={"gamma_init": "gamma_initializer"})
 def InstanceNorm(
-    inputs: Any,
+    inputs: tf.Tensor,
     epsilon: float = 1e-5,
     *,
     center: bool = True,
     scale: bool = True,
-    gamma_initializer: Any = None,
+    gamma_initializer: Callable[..., tf.Tensor] | None = None,
     data_format: str = "channels_last",
-) -> Any:
+) -> tf.Tensor:
     """
-    Normalise each channel of each image by its own mean and variance, called `InstanceNorm(name, inputs)`.
+    Normalize each channel of each image by its own mean and variance, called `InstanceNorm(name, inputs)`.
 
     y = (x - mean) / sqrt(variance + epsilon) * gamma + beta.
 
     Shapes: [N, H, W, C] -> [N, H, W, C].
 
     Args:
-        inputs: [N, H, W, C] or [N, C, H, W] of any floating dtype; C must be known. 16-bit inputs are normalised in float32.
+        inputs: [N, H, W, C] or [N, C, H, W] of any floating dtype; C must be known. 16-bit inputs are
+            normalized in float32.
         epsilon, center, scale, gamma_initializer, data_format: as in LayerNorm.
 
     Returns:
         A tensor named `<name>/output`, with `.variables.gamma` and `.variables.beta`.
 
     Raises:
-        ValueError: wrong rank, unknown C.
+        ValueError: the rank is wrong, or C is unknown.
 
     Variables: `beta` and `gamma` [C], trained, float32 for 16-bit inputs.
 
     Source: Ulyanov, Vedaldi, Lempitsky 2016, "Instance normalization".
-    tensorpack: same; there the output is named `output/add_1`, and float16 fails.
     """
     inputs = require_rank("InstanceNorm", inputs, (4,), data_format)
     axes = [1, 2] if data_format == "channels_last" else [2, 3]
@@ -104,28 +103,25 @@ def InstanceNorm(
 
 def _normalize_datapoints(
     layer: str,
-    inputs: Any,
+    inputs: tf.Tensor,
     axes: list[int],
     epsilon: float,
     data_format: str,
     center: bool,
     scale: bool,
-    gamma_initializer: Any,
-) -> Any:
+    gamma_initializer: Callable[..., tf.Tensor] | None,
+) -> tf.Tensor:
     rank = inputs.shape.ndims
     channel_axis = rank - 1 if data_format == "channels_last" else 1
     channels = require_known_channels(layer, inputs, channel_axis)
     gamma, beta = affine_parameters(
         channels, statistics_dtype(inputs), center, scale, None, gamma_initializer
     )
-    holder = VariableHolder()
-    if scale:
-        holder.gamma = gamma
-        gamma = along(shared_read(gamma), channel_axis, rank)
-    if center:
-        holder.beta = beta
-        beta = along(shared_read(beta), channel_axis, rank)
-    mean, variance = batch_moments(inputs, axes)
+    holder = VariableHolder(
+        **{name: var for name, var in (("gamma", gamma), ("beta", beta)) if var is not None}
+    )
+    gamma, beta = (along(shared_read(var), channel_axis, rank) for var in (gamma, beta))
+    mean, variance = compute_moments(inputs, axes)
     outputs = tf.identity(normalize(inputs, mean, variance, beta, gamma, epsilon), name="output")
     outputs.variables = holder
     return outputs

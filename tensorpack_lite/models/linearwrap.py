@@ -1,4 +1,4 @@
-"""A chain of layers, written as one."""
+"""Chains of layers as one expression."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ __all__ = ["LinearWrap"]
 
 class LinearWrap:
     """
-    Hold a tensor and apply layers to it one after the other; each call gives a new LinearWrap.
+    A tensor with layers as methods; each call returns a new LinearWrap.
 
-    `.<Layer>(name, ...)` applies a registered layer, `.tf.<path>(...)` a function of TensorFlow (first looked for in
-    `tensorflow`, then in `tf.compat.v1`), `.apply(f, ...)` anything else. `()` gives the tensor.
+    `.<Layer>(name, ...)` applies a registered layer, `.tf.<path>(...)` a function of TensorFlow (from
+    `tensorflow`, or else from `tf.compat.v1`), and `.apply(f, ...)` any other function. `()` returns the
+    tensor.
 
     Args:
-        tensor: where to begin.
+        tensor: the first tensor.
 
     Raises:
-        AttributeError: no layer, or no function of TensorFlow, has this name.
+        AttributeError: the name is neither a layer nor, after `.tf`, in TensorFlow.
         KeyError: two layers have this name.
 
     Example:
@@ -33,26 +34,24 @@ class LinearWrap:
         ...           .MaxPooling("pool0", 2)
         ...           .tf.multiply(0.5)
         ...           .FullyConnected("fc", 10)())
-
-    tensorpack: same; there an unknown name is an AssertionError, so that `hasattr` and `copy` fail.
     """
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: tensorflow.Tensor) -> None:
         self._tensor = tensor
 
     def __getattr__(self, layer_name: str) -> Callable[..., LinearWrap]:
         layer = None if layer_name.startswith("_") else get_registered_layer(layer_name)
         if layer is None:
             raise AttributeError(
-                f"LinearWrap: there is no layer '{layer_name}'. Register a function with layer_register, or use .apply(f)."
+                f"LinearWrap: '{layer_name}' is not a layer. Register a function with layer_register, or use .apply(f)."
             )
 
-        def call(*args: Any, **kwargs: Any) -> LinearWrap:
+        def call(*args: object, **kwargs: object) -> LinearWrap:
             if args and isinstance(args[0], str):
                 return LinearWrap(layer(args[0], self._tensor, *args[1:], **kwargs))
-            if layer.use_scope is True:
+            if layer.use_scope is True:  # type: ignore[attr-defined]
                 raise TypeError(
-                    f"LinearWrap: .{layer_name} takes a name first: .{layer_name}('{layer_name.lower()}0', ...)."
+                    f"LinearWrap: .{layer_name} needs a name. Write .{layer_name}('{layer_name.lower()}0', ...)."
                 )
             return LinearWrap(layer(self._tensor, *args, **kwargs))
 
@@ -60,43 +59,43 @@ class LinearWrap:
 
     @property
     def tf(self) -> _FunctionFinder:
-        """TensorFlow, whose functions are called with the tensor as first argument: `.tf.nn.relu(name="relu")`."""
+        """TensorFlow's functions, called with the tensor as first argument: `.tf.nn.relu(name="relu")`."""
         return _FunctionFinder(self, [tensorflow, tf], "tf")
 
-    def apply(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> LinearWrap:
+    def apply(self, func: Callable[..., tensorflow.Tensor], *args: object, **kwargs: object) -> LinearWrap:
         """
-        Apply any function.
+        Apply a function.
 
         Returns:
             `LinearWrap(func(tensor, *args, **kwargs))`.
         """
         return LinearWrap(func(self._tensor, *args, **kwargs))
 
-    def apply2(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> LinearWrap:
+    def apply2(self, func: Callable[..., tensorflow.Tensor], *args: object, **kwargs: object) -> LinearWrap:
         """
-        Apply a function that takes the tensor second.
+        Apply a function that takes the tensor as its second argument.
 
         Returns:
             `LinearWrap(func(args[0], tensor, *args[1:], **kwargs))`.
         """
         return LinearWrap(func(args[0], self._tensor, *args[1:], **kwargs))
 
-    def __call__(self) -> Any:
-        """Get the tensor."""
+    def __call__(self) -> tensorflow.Tensor:
+        """Return the tensor."""
         return self._tensor
 
-    def tensor(self) -> Any:
-        """Get the tensor, as `()` does."""
+    def tensor(self) -> tensorflow.Tensor:
+        """Return the tensor, like `()`."""
         return self._tensor
 
     def print_tensor(self) -> LinearWrap:
-        """Log the tensor's name, shape and dtype, and go on."""
+        """Log the name, shape and dtype of the tensor, and return this LinearWrap."""
         logger.info(str(self._tensor))
         return self
 
 
 class _FunctionFinder:
-    """A path through modules of TensorFlow, followed in several of them at once."""
+    """A path such as `tf.nn`, looked up in several modules at once."""
 
     def __init__(self, wrap: LinearWrap, modules: list[ModuleType], path: str) -> None:
         self._wrap = wrap
@@ -107,7 +106,7 @@ class _FunctionFinder:
         path = f"{self._path}.{name}"
         found = [getattr(module, name) for module in self._modules if hasattr(module, name)]
         if not found:
-            raise AttributeError(f"LinearWrap: there is no '{path}' in TensorFlow {tensorflow.__version__}.")
+            raise AttributeError(f"LinearWrap: TensorFlow {tensorflow.__version__} has no '{path}'.")
         if not isinstance(found[0], ModuleType):
             return lambda *args, **kwargs: self._wrap.apply(found[0], *args, **kwargs)
-        return _FunctionFinder(self._wrap, [thing for thing in found if isinstance(thing, ModuleType)], path)
+        return _FunctionFinder(self._wrap, [one for one in found if isinstance(one, ModuleType)], path)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..compat import tfv1 as tf
 from ..tfutils.reads import shared_read
+from ..utils.old_names import old_arguments
 from .batch_norm import BatchNorm
-from .checks import layer_title, require_known_channels, require_rank
+from .checks import layer_title, require_integer, require_known_channels, require_rank
 from .registry import layer_register
 from .variables import VariableHolder
 
@@ -15,30 +14,31 @@ __all__ = ["BNReLU", "Maxout", "PReLU"]
 
 
 @layer_register(use_scope=None)
-def Maxout(x: Any, num_unit: int) -> Any:
+@old_arguments(nr_unit="num_unit")
+def Maxout(x: tf.Tensor, num_unit: int) -> tf.Tensor:
     """
-    Take the largest of each `num_unit` neighbouring channels, called `Maxout(x, num_unit)`.
+    Return the maximum of each `num_unit` neighboring channels, called `Maxout(x, num_unit)`.
 
     Shapes: [N, C] -> [N, C / num_unit]; [N, H, W, C] -> [N, H, W, C / num_unit].
 
     Args:
         x: [N, C] or [N, H, W, C]; C must be known and a multiple of num_unit.
-        num_unit: how many channels become one.
+        num_unit: the number of channels that become one.
 
     Returns:
         A tensor named `output` in the current scope.
 
     Raises:
-        ValueError: wrong rank, C unknown or no multiple.
+        ValueError: the rank is wrong, or C is unknown or not a multiple.
 
     Source: Goodfellow et al. 2013, "Maxout networks".
-    tensorpack: same; there it fails on Python 3.
     """
     x = require_rank("Maxout", x, (2, 4))
     channels = require_known_channels("Maxout", x, -1)
+    num_unit = require_integer("Maxout", "num_unit", num_unit)
     if channels % num_unit:
         raise ValueError(
-            f"{layer_title('Maxout')}: the {channels} channels are no multiple of num_unit, which is {num_unit}."
+            f"{layer_title('Maxout')}: num_unit is invalid (expected a divisor of the {channels} channels, got {num_unit})."
         )
     shape = tf.concat([tf.shape(x)[:-1], [channels // num_unit, num_unit]], 0)
     outputs = tf.reduce_max(tf.reshape(x, shape), -1, name="output")
@@ -47,18 +47,18 @@ def Maxout(x: Any, num_unit: int) -> Any:
 
 
 @layer_register()
-def PReLU(x: Any, init: float = 0.001, name: str | None = None) -> Any:
+def PReLU(x: tf.Tensor, init: float = 0.001, name: str | None = None) -> tf.Tensor:
     """
-    Rectify with a slope that is trained, called `PReLU(name, x)`.
+    Apply a rectified linear unit with a trained slope, called `PReLU(name, x)`.
 
-    y = ((1 + alpha) x + (1 - alpha) |x|) / 2: x where it is positive, alpha x elsewhere.
+    y = ((1 + alpha) x + (1 - alpha) |x|) / 2: x where x is positive, otherwise alpha x.
 
     Shapes: any -> the same.
 
     Args:
         x: a tensor of any shape and floating dtype.
-        init: the first value of alpha.
-        name: not used any more.
+        init: the initial value of alpha.
+        name: ignored.
 
     Returns:
         A tensor named `<name>/output`, with `.variables.alpha`.
@@ -66,7 +66,6 @@ def PReLU(x: Any, init: float = 0.001, name: str | None = None) -> Any:
     Variables: `alpha`, a scalar of the dtype of x, trained.
 
     Source: He, Zhang, Ren, Sun 2015, "Delving deep into rectifiers".
-    tensorpack: same; there the output is named `Mul_<k>`.
     """
     x = tf.convert_to_tensor(x)
     alpha = tf.get_variable("alpha", [], x.dtype.base_dtype, tf.constant_initializer(init))
@@ -77,24 +76,22 @@ def PReLU(x: Any, init: float = 0.001, name: str | None = None) -> Any:
 
 
 @layer_register(use_scope=None)
-def BNReLU(x: Any, name: str | None = None) -> Any:
+def BNReLU(x: tf.Tensor, name: str | None = None) -> tf.Tensor:
     """
     Apply BatchNorm named `bn`, then ReLU: `BNReLU(x)`, or `Conv2D(..., activation=BNReLU)`.
 
-    Shapes: as BatchNorm.
+    Shapes: as in BatchNorm.
 
     Args:
-        x: as the inputs of BatchNorm, which takes its other arguments from argscope.
-        name: not used any more.
+        x: as in BatchNorm, whose other arguments come from argscope.
+        name: ignored.
 
     Returns:
         A tensor named `Relu` in the current scope.
 
-    Variables: those of BatchNorm, in `bn/`.
+    Variables: those of BatchNorm, with prefix `bn/`.
 
     Example:
         >>> x = Conv2D("conv0", x, 64, 3, activation=BNReLU)        # conv0/W, conv0/bn/gamma ...
-
-    tensorpack: same.
     """
     return tf.nn.relu(BatchNorm("bn", x))

@@ -1,122 +1,157 @@
 """
-Normalisation of each channel: by the moments of the batch, of groups of it, of several batches, or by their moving averages.
+Arithmetic of BatchNorm, BatchRenorm, LayerNorm and InstanceNorm: moments, and normalization by them.
 
-`axis` is that of the channels; all vectors are [C].
+`axis` is the channel axis, and vectors are [C].
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple
+from typing import Callable, NamedTuple
 
 from ..compat import tensorflow
 from ..compat import tfv1 as tf
 from ..tfutils.reads import shared_read
 from .checks import layer_title
 from .layout import convert_layout, get_kernel_format
-from .moments import along, batch_moments, joint_moments, normalize
-from .variables import VariableHolder, shared_constant
+from .variables import shared_constant
 
 __all__ = [
     "NormWeights",
-    "batch_statistics",
+    "affine_parameters",
+    "along",
+    "combine_moments",
+    "compute_batch_moments",
+    "compute_moments",
+    "normalize",
     "normalize_by_averages",
     "normalize_by_batch",
-    "normalize_by_joint_batch",
+    "normalize_channels",
     "normalize_groups",
-    "normalize_with_correction",
+    "statistics_dtype",
 ]
 
-
-_MIN_EPSILON = 1.001e-5  # cuDNN takes no less, and the same numbers everywhere are worth more
+_MIN_EPSILON = 1.001e-5  # the smallest value that cuDNN accepts, used on every device for equal results
 
 
 class NormWeights(NamedTuple):
-    """The variables of a layer, each [C]; gamma and beta may be None."""
+    """The variables of a BatchNorm layer, each [C]; gamma and beta may be None."""
 
-    gamma: Any
-    beta: Any
-    mean: Any
-    variance: Any
-
-    def holder(self) -> VariableHolder:
-        """Hold them under the names that scripts use."""
-        holder = VariableHolder(
-            moving_mean=self.mean, mean=self.mean, moving_variance=self.variance, variance=self.variance
-        )
-        if self.gamma is not None:
-            holder.gamma = self.gamma
-        if self.beta is not None:
-            holder.beta = self.beta
-        return holder
+    gamma: tf.Variable | None
+    beta: tf.Variable | None
+    mean: tf.Variable
+    variance: tf.Variable
 
 
-def batch_statistics(inputs: Any, axis: int) -> tuple[Any, Any]:
-    """Mean and biased variance of each channel, both [C]."""
-    mean, variance = batch_moments(inputs, [i for i in range(inputs.shape.ndims) if i != axis])
+def statistics_dtype(inputs: tf.Tensor) -> tf.DType:
+    """Return the dtype of statistics and affine parameters: float32 for 16-bit inputs, otherwise that of the inputs."""
+    dtype = inputs.dtype.base_dtype
+    return tf.float32 if dtype.size < 4 else dtype
+
+
+def affine_parameters(
+    channels: int,
+    dtype: tf.DType,
+    center: bool,
+    scale: bool,
+    beta_initializer: Callable[..., tf.Tensor] | None,
+    gamma_initializer: Callable[..., tf.Tensor] | None,
+) -> tuple[tf.Variable | None, tf.Variable | None]:
+    """
+    Return the trained variables `gamma` (None unless `scale`) and `beta` (None unless `center`), each [channels].
+
+    An initializer of None means ones for gamma and zeros for beta.
+    """
+    gamma = beta = None
+    if scale:
+        gamma = tf.get_variable("gamma", [channels], dtype, gamma_initializer or tf.ones_initializer())
+    if center:
+        beta = tf.get_variable("beta", [channels], dtype, beta_initializer or tf.zeros_initializer())
+    return gamma, beta
+
+
+# Moments --------------------------------------------------------------------------------------------------------
+
+
+def compute_moments(inputs: tf.Tensor, axes: list[int]) -> tuple[tf.Tensor, tf.Tensor]:
+    """
+    Compute the mean and biased variance over `axes`, in `statistics_dtype`.
+
+    `tf.nn.moments` treats the mean as a constant in the variance. This is right for the gradient, but loses half of the
+    second derivative, which gradient penalties need.
+
+    Returns:
+        Two tensors of the rank of the inputs, with size 1 along `axes`.
+    """
+    wide = tf.cast(inputs, statistics_dtype(inputs))
+    mean = tf.reduce_mean(wide, axes, keepdims=True)
+    return mean, tf.reduce_mean(tf.squared_difference(wide, mean), axes, keepdims=True)
+
+
+def compute_batch_moments(inputs: tf.Tensor, axis: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Compute the mean and biased variance of each channel, both [C]."""
+    mean, variance = compute_moments(inputs, [i for i in range(inputs.shape.ndims) if i != axis])
     return tf.reshape(mean, [-1]), tf.reshape(variance, [-1])
 
 
-def normalize_by_batch(inputs: Any, weights: NormWeights, axis: int, epsilon: float) -> tuple[Any, Any, Any]:
-    """Normalise by the batch; returns the outputs, and the mean and variance that the averages follow."""
-    if _has_fused_kernel(inputs):
-        return _fused_kernel(inputs, weights, axis, epsilon, is_training=True)
-    mean, variance = batch_statistics(inputs, axis)
-    outputs = _normalize_with(inputs, weights, axis, epsilon, mean, variance)
-    if inputs.shape.ndims == 4:  # as the fused kernel does
-        count = tf.cast(tf.size(inputs) // tf.size(mean), variance.dtype)
-        variance *= count / tf.maximum(count - 1, 1)
-    return outputs, mean, variance
+def combine_moments(
+    mean: tf.Tensor, variance: tf.Tensor, mean_over_all: Callable[[tf.Tensor], tf.Tensor]
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """
+    Compute the mean and biased variance of several batches from those of each, as if all had the same size.
+
+    The variance is a difference of squares. It is exact because the squares are float64.
+
+    Args:
+        mean, variance: those of this batch.
+        mean_over_all: returns the mean of a vector over all batches. It is called once, because each call is a message
+            between devices or processes.
+    """
+    dtype = mean.dtype
+    mean = tf.cast(mean, tf.float64)
+    mean_square = tf.cast(variance, tf.float64) + tf.square(mean)
+    mean, mean_square = tf.split(mean_over_all(tf.concat([mean, mean_square], 0)), 2)
+    variance = tf.maximum(mean_square - tf.square(mean), 0)
+    return tf.cast(mean, dtype), tf.cast(variance, dtype)
 
 
-def normalize_by_averages(inputs: Any, weights: NormWeights, axis: int, epsilon: float) -> Any:
-    """Normalise by the moving averages."""
-    if _has_fused_kernel(inputs):
-        return _fused_kernel(inputs, weights, axis, epsilon, is_training=False)[0]
-    return _normalize_with(inputs, weights, axis, epsilon, weights.mean, weights.variance)
+# Normalization --------------------------------------------------------------------------------------------------
 
 
-def normalize_by_joint_batch(
-    inputs: Any, weights: NormWeights, axis: int, epsilon: float, mean_over_all: Callable[[Any], Any]
-) -> tuple[Any, Any, Any]:
-    """Normalise by this batch and others, over which a function takes means; returns as above, the biased variance."""
-    mean, variance = joint_moments(*batch_statistics(inputs, axis), mean_over_all)
-    return _normalize_with(inputs, weights, axis, epsilon, mean, variance), mean, variance
+def normalize(
+    inputs: tf.Tensor,
+    mean: tf.Tensor,
+    variance: tf.Tensor,
+    beta: tf.Tensor | None,
+    gamma: tf.Tensor | None,
+    epsilon: float,
+) -> tf.Tensor:
+    """
+    Compute (inputs - mean) / sqrt(variance + epsilon) * gamma + beta in `statistics_dtype`.
+
+    Args:
+        inputs: a tensor.
+        mean, variance: tensors that broadcast with the inputs.
+        beta, gamma: the same, or None.
+        epsilon: added to the variance.
+
+    Returns:
+        A tensor of the dtype of the inputs.
+    """
+    wide = tf.cast(inputs, statistics_dtype(inputs))
+    return tf.cast(tf.nn.batch_normalization(wide, mean, variance, beta, gamma, epsilon), inputs.dtype)
 
 
-def normalize_groups(
-    inputs: Any, weights: NormWeights, axis: int, epsilon: float, group_size: int
-) -> tuple[Any, Any, Any]:
-    """Normalise each group of datapoints by itself; the mean and variance returned are those of the first group."""
-    batch_size = inputs.shape.as_list()[0]
-    if batch_size is not None and batch_size % group_size:
-        raise ValueError(
-            f"{layer_title('BatchNorm')}: virtual_batch_size is {group_size}, wanted a divisor of the batch size {batch_size}."
-        )
-    shape = tf.shape(inputs)
-    groups = tf.reshape(inputs, tf.concat([[-1, group_size], shape[1:]], 0))
-    groups.set_shape([None, group_size] + inputs.shape.as_list()[1:])
-    rank = groups.shape.ndims
-    mean, variance = batch_moments(groups, [i for i in range(1, rank) if i != axis + 1])
-    gamma, beta = (along(shared_read(var), axis + 1, rank) for var in (weights.gamma, weights.beta))
-    outputs = tf.reshape(normalize(groups, mean, variance, beta, gamma, epsilon), shape)
-    outputs.set_shape(inputs.shape)
-    return outputs, tf.reshape(mean[0], [-1]), tf.reshape(variance[0], [-1])
+def along(vector: tf.Tensor | None, axis: int, rank: int) -> tf.Tensor | None:
+    """Reshape a vector (or None) so that it broadcasts along one axis of a tensor of the given rank."""
+    if vector is None or axis == rank - 1:
+        return vector
+    return tf.reshape(vector, [-1] + [1] * (rank - 1 - axis))
 
 
-def normalize_with_correction(
-    inputs: Any, weights: NormWeights, axis: int, epsilon: float, mean: Any, variance: Any, r: Any, d: Any
-) -> Any:
-    """Compute (normalized * r + d) * gamma + beta as one scale and one offset."""
-    gamma = r if weights.gamma is None else r * weights.gamma
-    offset = d if weights.gamma is None else d * weights.gamma
-    beta = offset if weights.beta is None else offset + weights.beta
-    corrected = weights._replace(gamma=gamma, beta=beta)
-    return _normalize_with(inputs, corrected, axis, epsilon, mean, variance)
-
-
-def _normalize_with(
-    inputs: Any, weights: NormWeights, axis: int, epsilon: float, mean: Any, variance: Any
-) -> Any:
+def normalize_channels(
+    inputs: tf.Tensor, weights: NormWeights, axis: int, epsilon: float, mean: tf.Tensor, variance: tf.Tensor
+) -> tf.Tensor:
+    """Normalize each channel by the given mean and variance."""
     mean, variance, beta, gamma = (
         along(shared_read(vector), axis, inputs.shape.ndims)
         for vector in (mean, variance, weights.beta, weights.gamma)
@@ -124,18 +159,60 @@ def _normalize_with(
     return normalize(inputs, mean, variance, beta, gamma, epsilon)
 
 
-def _has_fused_kernel(inputs: Any) -> bool:
+def normalize_by_averages(inputs: tf.Tensor, weights: NormWeights, axis: int, epsilon: float) -> tf.Tensor:
+    """Normalize each channel by the moving averages."""
+    if _has_fused_kernel(inputs):
+        return _fused_kernel(inputs, weights, axis, epsilon, is_training=False)[0]
+    return normalize_channels(inputs, weights, axis, epsilon, weights.mean, weights.variance)
+
+
+def normalize_by_batch(
+    inputs: tf.Tensor, weights: NormWeights, axis: int, epsilon: float
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Normalize by the moments of the batch. Return the outputs, and the mean and variance that the averages follow."""
+    if _has_fused_kernel(inputs):
+        return _fused_kernel(inputs, weights, axis, epsilon, is_training=True)
+    mean, variance = compute_batch_moments(inputs, axis)
+    outputs = normalize_channels(inputs, weights, axis, epsilon, mean, variance)
+    if inputs.shape.ndims == 4:  # unbiased, like the variance of the fused kernel
+        count = tf.cast(tf.size(inputs) // tf.size(mean), variance.dtype)
+        variance *= count / tf.maximum(count - 1, 1)
+    return outputs, mean, variance
+
+
+def normalize_groups(
+    inputs: tf.Tensor, weights: NormWeights, axis: int, epsilon: float, group_size: int
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Normalize each group of datapoints by its own moments. Return the outputs, and the moments of the first group."""
+    batch_size = inputs.shape.as_list()[0]
+    if batch_size is not None and batch_size % group_size:
+        raise ValueError(
+            f"{layer_title('BatchNorm')}: virtual_batch_size is invalid (expected a divisor of the batch size {batch_size}, "
+            f"got {group_size})."
+        )
+    shape = tf.shape(inputs)
+    groups = tf.reshape(inputs, tf.concat([[-1, group_size], shape[1:]], 0))
+    groups.set_shape([None, group_size] + inputs.shape.as_list()[1:])
+    rank = groups.shape.ndims
+    mean, variance = compute_moments(groups, [i for i in range(1, rank) if i != axis + 1])
+    gamma, beta = (along(shared_read(var), axis + 1, rank) for var in (weights.gamma, weights.beta))
+    outputs = tf.reshape(normalize(groups, mean, variance, beta, gamma, epsilon), shape)
+    outputs.set_shape(inputs.shape)
+    return outputs, tf.reshape(mean[0], [-1]), tf.reshape(variance[0], [-1])
+
+
+def _has_fused_kernel(inputs: tf.Tensor) -> bool:
     return inputs.shape.ndims == 4 and inputs.dtype.base_dtype in (tf.float16, tf.float32)
 
 
 def _fused_kernel(
-    inputs: Any, weights: NormWeights, axis: int, epsilon: float, is_training: bool
-) -> tuple[Any, Any, Any]:
-    """Normalise with TensorFlow's kernel for images; in training its variance is the unbiased one."""
+    inputs: tf.Tensor, weights: NormWeights, axis: int, epsilon: float, is_training: bool
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Normalize images with TensorFlow's kernel, whose variance is unbiased in training."""
     channels = inputs.shape.as_list()[axis]
     data_format = "NCHW" if axis == 1 else "NHWC"
     kernel_format = get_kernel_format(data_format)
-    # Not `tf.nn.fused_batch_norm`: in training it makes two empty constants for each layer.
+    # `tf.nn.fused_batch_norm` would create two empty constants per layer in training.
     results = tensorflow.raw_ops.FusedBatchNormV3(
         x=convert_layout(inputs, data_format, kernel_format),
         scale=tf.ones([channels]) if weights.gamma is None else shared_read(weights.gamma),

@@ -1,8 +1,8 @@
-"""The second half that Conv2D, Conv2DTranspose and FullyConnected share: bias, activation, a name for the output."""
+"""The last steps of Conv2D, Conv2DTranspose and FullyConnected: bias, activation, regularizer, name."""
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Callable
 
 from ..compat import tfv1 as tf
 from ..tfutils.reads import shared_read
@@ -14,21 +14,21 @@ __all__ = ["bias_and_activate"]
 
 
 def bias_and_activate(
-    outputs: Any,
-    kernel: Any,
+    outputs: tf.Tensor,
+    kernel: tf.Variable,
     data_format: str = "channels_last",
-    activation: Callable[[Any], Any] | str | None = None,
+    activation: Callable[[tf.Tensor], tf.Tensor] | str | None = None,
     use_bias: bool = True,
-    bias_initializer: Any = None,
-    bias_regularizer: Any = None,
-    activity_regularizer: Any = None,
-) -> Any:
+    bias_initializer: Callable[..., tf.Tensor] | None = None,
+    bias_regularizer: Callable[[tf.Tensor], tf.Tensor] | None = None,
+    activity_regularizer: Callable[[tf.Tensor], tf.Tensor] | None = None,
+) -> tf.Tensor:
     """
     Add `b`, apply the activation inside the layer's scope, and name the result `output`.
 
     Args:
-        outputs: what the layer computed, its channels where `data_format` says.
-        kernel: the layer's `W`, for the VariableHolder.
+        outputs: the result of the layer so far.
+        kernel: the variable `W` of the layer, for the VariableHolder.
         data_format: "channels_last" or "channels_first".
         activation, use_bias, bias_initializer, bias_regularizer, activity_regularizer: as in Conv2D.
 
@@ -49,14 +49,9 @@ def bias_and_activate(
         outputs = tf.nn.bias_add(outputs, shared_read(holder.b), data_format=tensorflow_format)
     outputs = get_activation(activation)(outputs)
     if activity_regularizer is not None:
-        _regularize_activity(outputs, activity_regularizer)
+        with tf.name_scope("ActivityRegularizer"):  # per datapoint, as in TensorFlow's layers
+            cost = activity_regularizer(outputs) / tf.cast(tf.shape(outputs)[0], outputs.dtype)
+        tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, cost)
     outputs = tf.identity(outputs, name="output")
     outputs.variables = holder
     return outputs
-
-
-def _regularize_activity(outputs: Any, regularizer: Callable[[Any], Any]) -> None:
-    """Penalise the outputs, per datapoint of the batch as TensorFlow's layers do."""
-    with tf.name_scope("ActivityRegularizer"):
-        batch_size = tf.cast(tf.shape(outputs)[0], outputs.dtype)
-        tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, regularizer(outputs) / batch_size)

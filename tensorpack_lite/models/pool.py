@@ -1,4 +1,4 @@
-"""Pooling of images, and its opposite."""
+"""Pooling and unpooling of images."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from ..compat import tfv1 as tf
-from ..utils.argtools import get_data_format, shape2d, shape4d
+from ..utils.argtools import get_data_format, shape4d
 from .arguments import convert_to_tflayer_args
-from .checks import layer_title, require_padding, require_rank
+from .checks import layer_title, require_padding, require_pair, require_rank
 from .layout import convert_layout, get_kernel_format
 from .registry import layer_register
 from .shape_utils import StaticDynamicShape
@@ -22,32 +22,33 @@ _OLD_NAMES = {"shape": "pool_size", "stride": "strides"}
 @layer_register(log_shape=True)
 @convert_to_tflayer_args(args_names=["pool_size", "strides"], name_mapping=_OLD_NAMES)
 def MaxPooling(
-    inputs: Any,
+    inputs: tf.Tensor,
     pool_size: int | Sequence[int],
     strides: int | Sequence[int] | None = None,
     padding: str = "valid",
     data_format: str = "channels_last",
-) -> Any:
+) -> tf.Tensor:
     """
-    Take the largest value of each window, called `MaxPooling(name, inputs, pool_size, ...)`.
+    Return the maximum of each window, called `MaxPooling(name, inputs, pool_size, ...)`.
 
-    Shapes: [N, H, W, C] -> [N, H', W', C]; H' = ceil((H - pool + 1) / stride) with padding "valid", ceil(H / stride) with
-    "same".
+    Shapes: [N, H, W, C] -> [N, H', W', C]; H' = ceil((H - pool + 1) / stride) with padding "valid", ceil(H /
+    stride) with "same".
 
     Args:
         inputs: [N, H, W, C] or [N, C, H, W].
-        pool_size: an integer, or (height, width).
-        strides: the same; None means `pool_size`.
-        padding: "valid" or "same", in any case. Note that Conv2D has the other default.
+        pool_size: an integer, or (height, width); any integral number.
+        strides: the same. None means `pool_size`.
+        padding: "valid" or "same", in any case. The default differs from that of Conv2D.
         data_format: as in Conv2D.
 
     Returns:
         A tensor named `<name>/output`.
 
     Raises:
-        ValueError: wrong rank.
+        ValueError: the rank is wrong, or a number is not a positive integer.
+        TypeError: a number has another type.
 
-    tensorpack: same. Old names of arguments: shape, stride.
+    Old names of arguments: shape, stride.
     """
     return _pool(tf.nn.max_pool, "MaxPooling", inputs, pool_size, strides, padding, data_format)
 
@@ -55,18 +56,18 @@ def MaxPooling(
 @layer_register(log_shape=True)
 @convert_to_tflayer_args(args_names=["pool_size", "strides"], name_mapping=_OLD_NAMES)
 def AvgPooling(
-    inputs: Any,
+    inputs: tf.Tensor,
     pool_size: int | Sequence[int],
     strides: int | Sequence[int] | None = None,
     padding: str = "valid",
     data_format: str = "channels_last",
-) -> Any:
+) -> tf.Tensor:
     """
-    Take the mean of each window, called `AvgPooling(name, inputs, pool_size, ...)`.
+    Return the mean of each window, called `AvgPooling(name, inputs, pool_size, ...)`.
 
-    With padding "same", values outside of the image do not count.
+    With padding "same", pixels outside of the image do not count.
 
-    Shapes: as MaxPooling.
+    Shapes: as in MaxPooling.
 
     Args:
         inputs, pool_size, strides, padding, data_format: as in MaxPooling.
@@ -75,17 +76,18 @@ def AvgPooling(
         A tensor named `<name>/output`.
 
     Raises:
-        ValueError: wrong rank.
+        ValueError: the rank is wrong, or a number is not a positive integer.
+        TypeError: a number has another type.
 
-    tensorpack: same. Old names of arguments: shape, stride.
+    Old names of arguments: shape, stride.
     """
     return _pool(tf.nn.avg_pool, "AvgPooling", inputs, pool_size, strides, padding, data_format)
 
 
 @layer_register(log_shape=True)
-def GlobalAvgPooling(x: Any, data_format: str = "channels_last") -> Any:
+def GlobalAvgPooling(x: tf.Tensor, data_format: str = "channels_last") -> tf.Tensor:
     """
-    Take the mean of each channel over the whole image, called `GlobalAvgPooling(name, x)`.
+    Return the mean of each channel over the whole image, called `GlobalAvgPooling(name, x)`.
 
     Shapes: [N, H, W, C] -> [N, C].
 
@@ -97,10 +99,9 @@ def GlobalAvgPooling(x: Any, data_format: str = "channels_last") -> Any:
         A tensor named `<name>/output`.
 
     Raises:
-        ValueError: wrong rank.
+        ValueError: the rank is wrong.
 
     Source: Lin, Chen, Yan 2013, "Network in network", section 3.2.
-    tensorpack: same.
     """
     data_format = get_data_format(data_format)
     x = require_rank("GlobalAvgPooling", x, (4,), data_format)
@@ -109,37 +110,38 @@ def GlobalAvgPooling(x: Any, data_format: str = "channels_last") -> Any:
 
 @layer_register(log_shape=True)
 def FixedUnPooling(
-    x: Any, shape: int | Sequence[int], unpool_mat: Any = None, data_format: str = "channels_last"
-) -> Any:
+    x: tf.Tensor,
+    shape: int | Sequence[int],
+    unpool_mat: np.ndarray | tf.Tensor | None = None,
+    data_format: str = "channels_last",
+) -> tf.Tensor:
     """
-    Put a multiple of one matrix in the place of each pixel, called `FixedUnPooling(name, x, shape, ...)`.
+    Replace each pixel by a multiple of one matrix, called `FixedUnPooling(name, x, shape, ...)`.
 
-    Each channel of each image becomes its Kronecker product with the matrix.
+    The output is the Kronecker product of each channel with the matrix.
 
     Shapes: [N, H, W, C] -> [N, H * shape[0], W * shape[1], C].
 
     Args:
         x: [N, H, W, C] or [N, C, H, W].
-        shape: of the matrix: an integer, or (height, width).
-        unpool_mat: the matrix, an array or tensor of this shape; None means 1 at the upper left and 0 elsewhere.
+        shape: the shape of the matrix, an integer or (height, width).
+        unpool_mat: the matrix, an array or tensor of this shape. None means 1 at the upper left and 0 elsewhere.
         data_format: as in Conv2D.
 
     Returns:
         A tensor named `<name>/output`.
 
     Raises:
-        ValueError: wrong rank, or a matrix of another shape.
-
-    tensorpack: same; there the output is named `Reshape`, or nothing, with the data format and the sizes.
+        ValueError: the rank is wrong, or the matrix has another shape.
     """
     data_format = get_data_format(data_format)
     x = require_rank("FixedUnPooling", x, (4,), data_format)
-    height, width = shape2d(shape)
+    height, width = require_pair("FixedUnPooling", "shape", shape)
     matrix = _unpool_matrix(unpool_mat, height, width, x.dtype.base_dtype)
 
     sizes = StaticDynamicShape(x)
     height_axis = 1 if data_format == "channels_last" else 2
-    # One axis before each axis of the matrix and one after: five in all, the most that broadcasting has on TensorFlow 1.15.
+    # Each axis of the matrix between two axes of the images: five axes, the limit of broadcasting on TensorFlow 1.15.
     columns = sizes.get_dynamic(height_axis + 1)
     channels = sizes.get_dynamic(3) if data_format == "channels_last" else 1
     pixels = tf.reshape(x, tf.stack([-1, 1, columns, 1, channels]))
@@ -152,27 +154,29 @@ def FixedUnPooling(
 
 
 def _pool(
-    function: Callable[..., Any],
+    function: Callable[..., tf.Tensor],
     layer: str,
-    inputs: Any,
+    inputs: tf.Tensor,
     pool_size: int | Sequence[int],
     strides: int | Sequence[int] | None,
     padding: str,
     data_format: str,
-) -> Any:
+) -> tf.Tensor:
     inputs = require_rank(layer, inputs, (4,), data_format)
+    pool_size = require_pair(layer, "pool_size", pool_size)
+    strides = pool_size if strides is None else require_pair(layer, "strides", strides)
     kernel_format = get_kernel_format(data_format)
     pooled = function(
         convert_layout(inputs, data_format, kernel_format),
         shape4d(pool_size, kernel_format),
-        shape4d(pool_size if strides is None else strides, kernel_format),
+        shape4d(strides, kernel_format),
         require_padding(layer, padding),
         data_format=kernel_format,
     )
     return tf.identity(convert_layout(pooled, kernel_format, data_format), name="output")
 
 
-def _unpool_matrix(matrix: Any, height: int, width: int, dtype: Any) -> Any:
+def _unpool_matrix(matrix: Any, height: int, width: int, dtype: tf.DType) -> tf.Tensor:
     if matrix is None:
         matrix = np.zeros([height, width])
         matrix[0, 0] = 1
@@ -180,7 +184,7 @@ def _unpool_matrix(matrix: Any, height: int, width: int, dtype: Any) -> Any:
         matrix = tf.constant(matrix, dtype=dtype, name="unpool_mat")
     if matrix.shape.as_list() != [height, width]:
         raise ValueError(
-            f"{layer_title('FixedUnPooling')}: unpool_mat has shape {matrix.shape.as_list()}, wanted that of shape: "
-            f"{[height, width]}."
+            f"{layer_title('FixedUnPooling')}: unpool_mat has the wrong shape (expected {[height, width]}, got "
+            f"{matrix.shape.as_list()})."
         )
     return matrix

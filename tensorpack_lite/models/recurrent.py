@@ -1,7 +1,8 @@
 """
-Recurrent layers, with the variables and results of `tf.nn.dynamic_rnn` and its relatives, which TensorFlow 2.16 removed.
+Recurrent layers with the variables and results of `tf.nn.dynamic_rnn` and similar functions, which TensorFlow
+2.16 removed.
 
-The layers read their variables and multiply the inputs with the kernel before the loop over time, for all steps at once.
+The layers read their variables, and multiply the inputs of all steps by the kernel, before the loop over time.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any, Callable
 
 from ..compat import tfv1 as tf
 from .arguments import convert_to_tflayer_args
-from .checks import layer_title
+from .checks import layer_title, require_integer
 from .recurrent_cells import GRUCell, LSTMCell, LSTMStateTuple, RecurrentCell
 from .registry import layer_register
 from .shape_utils import StaticDynamicShape
@@ -24,19 +25,19 @@ _ARGUMENTS = ["units", "num_layers", "bidirectional"]
 @layer_register(log_shape=True)
 @convert_to_tflayer_args(args_names=_ARGUMENTS, name_mapping={"num_units": "units"})
 def LSTM(
-    inputs: Any,
+    inputs: tf.Tensor,
     units: int,
     num_layers: int = 1,
     bidirectional: bool = False,
     *,
-    sequence_length: Any = None,
-    mask: Any = None,
+    sequence_length: tf.Tensor | None = None,
+    mask: tf.Tensor | None = None,
     initial_state: Any = None,
     time_major: bool = False,
     forget_bias: float = 1.0,
-    kernel_initializer: Any = None,
-    kernel_regularizer: Any = None,
-) -> tuple[Any, Any]:
+    kernel_initializer: Callable[..., tf.Tensor] | None = None,
+    kernel_regularizer: Callable[[tf.Tensor], tf.Tensor] | None = None,
+) -> tuple[tf.Tensor, Any]:
     """
     Run long short-term memory over sequences, called `LSTM(name, inputs, units, ...)`.
 
@@ -47,34 +48,37 @@ def LSTM(
 
     Args:
         inputs: [N, T, D] of any floating dtype; N and T may be unknown. Variables have its dtype.
-        units: size of the output and of the memory. `num_units` is another name for it.
-        num_layers: how many layers to stack: each takes the outputs of the one before it.
-        bidirectional: run a second cell from the end of the sequences to their beginning in each layer, and concatenate the
-            outputs of both, those of the forward cell first.
-        sequence_length: [N] integers, the number of steps before the padding. None: there is no padding.
-        mask: [N, T], false or 0 where a step is padding. With `sequence_length` as well, padding is what either of them says.
-        initial_state: a state in the form that the layer returns, made of tensors or arrays; a list or tuple may stand for each
-            tuple in it. None means zeros.
-        time_major: inputs, mask and outputs are [T, N, ...]. This saves the layer two transpositions.
-        forget_bias: added to f. It is not part of the variable `bias`.
+        units: the size of the output and of the memory; any integral number. Another name is `num_units`.
+        num_layers: the number of stacked layers. Each one takes the outputs of the one below.
+        bidirectional: whether each layer also runs a second cell from the end of the sequences to their
+            beginning. The outputs of both cells are concatenated, those of the forward cell first.
+        sequence_length: [N] integers, the number of steps before the padding. None: the sequences have no padding.
+        mask: [N, T], false or 0 where a step is padding. With `sequence_length`, a step is valid if both say so.
+        initial_state: a state in the form that the layer returns, with tensors or arrays, and with tuples or
+            lists. None means zeros.
+        time_major: whether inputs, mask and outputs are [T, N, ...], which saves two transpositions.
+        forget_bias: added to f, in addition to the variable `bias`.
         kernel_initializer: None means the initializer of the variable scope, or Glorot's uniform distribution.
         kernel_regularizer: kernel -> scalar, collected in REGULARIZATION_LOSSES.
 
     Returns:
-        A pair `outputs, state`. `outputs` is a tensor named `<name>/output`, with `.variables`. It is 0 at padding, where the
-        state stays as it was. `state` is an `LSTMStateTuple` with `.c` and `.h`, each [N, units]. With more than one layer it
-        is a tuple of them, one per layer. If bidirectional, it is a pair (forward, backward) of these.
+        A pair `outputs, state`. `outputs` is a tensor named `<name>/output`, with `.variables`. Padding has
+        output 0 and does not change the state. `state` is an `LSTMStateTuple` with `.c` and `.h`, each [N,
+        units]; with several layers, a tuple with one such tuple per layer; if bidirectional, a pair (forward,
+        backward) of these.
 
     Raises:
-        ValueError: the inputs have the wrong rank or dtype or an unknown D; `units` or `num_layers` is not positive;
-            `sequence_length`, `mask` or `initial_state` does not fit the inputs.
+        ValueError: the inputs have the wrong rank or dtype or an unknown D; `units` or `num_layers` is not a
+            positive integer; `sequence_length`, `mask` or `initial_state` does not fit the inputs.
+        TypeError: `units` or `num_layers` is not a number.
 
-    Variables: `lstm_cell/kernel` [D + units, 4 * units] and `lstm_cell/bias` [4 * units], trained. Their prefix is that of the
-        function in TensorFlow 1 which does the same, with the name of the layer as its `scope`. With several layers it is
-        `multi_rnn_cell/cell_<i>/`, as of `dynamic_rnn` over a `MultiRNNCell`; if bidirectional `fw/` and `bw/`, as of
-        `bidirectional_dynamic_rnn`; for both `cell_<i>/bidirectional_rnn/fw/` and `bw/`, as of
-        `stack_bidirectional_dynamic_rnn`. So `LSTM("rnn", ...)` loads the checkpoint of a `tf.nn.dynamic_rnn` with an
-        `LSTMCell` and without `scope`. `outputs.variables` has `kernel` and `bias`, with prefixes such as `cell_0_fw_`.
+    Variables: `lstm_cell/kernel` [D + units, 4 * units] and `lstm_cell/bias` [4 * units], trained. The prefix
+        is that of the equivalent function of TensorFlow 1, with the name of the layer as `scope`: for several
+        layers `multi_rnn_cell/cell_<i>/`, as in `dynamic_rnn` with a `MultiRNNCell`; if bidirectional `fw/`
+        and `bw/`, as in `bidirectional_dynamic_rnn`; for both `cell_<i>/bidirectional_rnn/fw/` and `bw/`, as
+        in `stack_bidirectional_dynamic_rnn`. So `LSTM("rnn", ...)` loads the checkpoint of a
+        `tf.nn.dynamic_rnn` with an `LSTMCell` and without `scope`. `outputs.variables` has `kernel` and
+        `bias`, with prefixes such as `cell_0_fw_`.
 
     Example:
         >>> outputs, state = LSTM("rnn", embedded, 128, sequence_length=length)
@@ -83,7 +87,10 @@ def LSTM(
     Source: Hochreiter, Schmidhuber 1997, "Long short-term memory"; Gers et al. 2000 for the forget gate.
     """
     cell = LSTMCell(
-        units, forget_bias, kernel_initializer=kernel_initializer, kernel_regularizer=kernel_regularizer
+        require_integer("LSTM", "units", units),
+        forget_bias,
+        kernel_initializer=kernel_initializer,
+        kernel_regularizer=kernel_regularizer,
     )
     return _run_layers(
         "LSTM", cell, inputs, num_layers, bidirectional, sequence_length, mask, initial_state, time_major
@@ -93,18 +100,18 @@ def LSTM(
 @layer_register(log_shape=True)
 @convert_to_tflayer_args(args_names=_ARGUMENTS, name_mapping={"num_units": "units"})
 def GRU(
-    inputs: Any,
+    inputs: tf.Tensor,
     units: int,
     num_layers: int = 1,
     bidirectional: bool = False,
     *,
-    sequence_length: Any = None,
-    mask: Any = None,
+    sequence_length: tf.Tensor | None = None,
+    mask: tf.Tensor | None = None,
     initial_state: Any = None,
     time_major: bool = False,
-    kernel_initializer: Any = None,
-    kernel_regularizer: Any = None,
-) -> tuple[Any, Any]:
+    kernel_initializer: Callable[..., tf.Tensor] | None = None,
+    kernel_regularizer: Callable[[tf.Tensor], tf.Tensor] | None = None,
+) -> tuple[tf.Tensor, Any]:
     """
     Run gated recurrent units over sequences, called `GRU(name, inputs, units, ...)`.
 
@@ -118,20 +125,25 @@ def GRU(
         kernel_initializer, kernel_regularizer: as in LSTM, for both kernels.
 
     Returns:
-        A pair `outputs, state` as of LSTM, where the state of a cell is a tensor [N, units].
+        A pair `outputs, state` as in LSTM, where the state of a cell is a tensor [N, units].
 
     Raises:
-        ValueError: as in LSTM.
+        ValueError, TypeError: as in LSTM.
 
     Variables: `gru_cell/gates/kernel` [D + units, 2 * units] and `gru_cell/gates/bias`, which starts at 1;
-        `gru_cell/candidate/kernel` [D + units, units] and `gru_cell/candidate/bias`. All are trained. Prefixes are those of
-        LSTM. `outputs.variables` has `gates_kernel`, `gates_bias`, `candidate_kernel` and `candidate_bias`.
+        `gru_cell/candidate/kernel` [D + units, units] and `gru_cell/candidate/bias`. All are trained, and have the
+        same prefixes as in LSTM. `outputs.variables` has `gates_kernel`, `gates_bias`, `candidate_kernel` and
+        `candidate_bias`.
 
-    Note: cuDNN and PyTorch apply r after the matrix of the candidate, so their weights do not fit.
+    Note: cuDNN and PyTorch apply r after the matrix of the candidate, so their weights are not compatible.
 
     Source: Cho et al. 2014, "Learning phrase representations using RNN encoder-decoder".
     """
-    cell = GRUCell(units, kernel_initializer=kernel_initializer, kernel_regularizer=kernel_regularizer)
+    cell = GRUCell(
+        require_integer("GRU", "units", units),
+        kernel_initializer=kernel_initializer,
+        kernel_regularizer=kernel_regularizer,
+    )
     return _run_layers(
         "GRU", cell, inputs, num_layers, bidirectional, sequence_length, mask, initial_state, time_major
     )
@@ -140,24 +152,21 @@ def GRU(
 def _run_layers(
     layer: str,
     cell: RecurrentCell,
-    inputs: Any,
+    inputs: tf.Tensor,
     num_layers: int,
     bidirectional: bool,
-    sequence_length: Any,
-    mask: Any,
+    sequence_length: tf.Tensor | None,
+    mask: tf.Tensor | None,
     initial_state: Any,
     time_major: bool,
-) -> tuple[Any, Any]:
-    """Run all cells of a layer, one loop over time for each; arguments as in LSTM."""
+) -> tuple[tf.Tensor, Any]:
+    """Run all cells of a layer, each in its own loop over time; arguments as in LSTM."""
     x = _require_sequences(layer, inputs)
-    if not cell.units >= 1 or cell.units != int(cell.units):
-        raise ValueError(f"{layer_title(layer)}: units is {cell.units} (expected a positive integer).")
-    if num_layers < 1:
-        raise ValueError(f"{layer_title(layer)}: num_layers is {num_layers} (expected at least 1).")
+    num_layers = require_integer(layer, "num_layers", num_layers)
     valid = _find_valid_steps(layer, x, sequence_length, mask, time_major)
     x = x if time_major else tf.transpose(x, [1, 0, 2])
     x, states = _make_initial_states(layer, cell, x, 1 + bool(bidirectional), num_layers, initial_state)
-    variables = {}
+    variables: dict[str, Any] = {}
     for number in range(num_layers):
         outputs = []
         for backward, of_direction in enumerate(states):
@@ -176,7 +185,7 @@ def _run_layers(
 
 
 def _scope_of_cell(number: int, num_layers: int, bidirectional: bool, backward: int) -> list[str]:
-    """Name the scopes around a cell as TensorFlow 1 does."""
+    """Return the scopes around a cell, named as in TensorFlow 1."""
     scope = []
     if num_layers > 1:
         cell = f"cell_{number}"
@@ -185,14 +194,14 @@ def _scope_of_cell(number: int, num_layers: int, bidirectional: bool, backward: 
 
 
 def _run_cell(
-    cell: RecurrentCell, inputs: Any, state: Any, valid: Any, backward: bool
-) -> tuple[Any, Any, dict[str, Any]]:
+    cell: RecurrentCell, inputs: tf.Tensor, state: Any, valid: tf.Tensor | None, backward: bool
+) -> tuple[tf.Tensor, Any, dict[str, tf.Variable]]:
     """
     Run one cell along the first axis of its inputs.
 
     Args:
         inputs: [T, N, D].
-        state: the first state.
+        state: the initial state.
         valid: [T, N] bool, false at padding, or None.
         backward: whether to start at the last step.
 
@@ -201,7 +210,7 @@ def _run_cell(
     """
     inputs, step, variables = cell.build(inputs)
 
-    def step_or_keep(state: Any, inputs_and_valid: Any) -> Any:
+    def step_or_keep(state: Any, inputs_and_valid: tuple[tf.Tensor, tf.Tensor]) -> Any:
         inputs, valid = inputs_and_valid
         following = step(state, inputs)
         return tf.nest.map_structure(lambda new, old: tf.where(valid, new, old), following, state)
@@ -217,22 +226,24 @@ def _run_cell(
     return outputs, tf.nest.map_structure(lambda part: part[last], states), variables
 
 
-def _require_sequences(layer: str, inputs: Any) -> Any:
+def _require_sequences(layer: str, inputs: tf.Tensor) -> tf.Tensor:
     inputs = tf.convert_to_tensor(inputs)
     if inputs.shape.ndims != 3 or inputs.shape.as_list()[2] is None:
         raise ValueError(
-            f"{layer_title(layer)}: input has shape {inputs.shape} (expected three axes: datapoints, steps, and features of "
-            "known size). Use x.set_shape(...) if the size is only unknown to TensorFlow."
+            f"{layer_title(layer)}: the input has the wrong shape (expected 3 axes: datapoints, steps, and features of known "
+            f"size, got {inputs.shape}). If TensorFlow does not know the size, use x.set_shape(...)."
         )
     if not inputs.dtype.is_floating:
         raise ValueError(
-            f"{layer_title(layer)}: input has dtype {inputs.dtype.name} (expected a floating dtype). Look up an embedding of "
-            "integers with tf.nn.embedding_lookup, or use tf.cast."
+            f"{layer_title(layer)}: the input has the wrong dtype (expected a floating dtype, got {inputs.dtype.name}). Turn "
+            "integers into embeddings with tf.nn.embedding_lookup, or use tf.cast."
         )
     return inputs
 
 
-def _find_valid_steps(layer: str, inputs: Any, sequence_length: Any, mask: Any, time_major: bool) -> Any:
+def _find_valid_steps(
+    layer: str, inputs: tf.Tensor, sequence_length: tf.Tensor | None, mask: tf.Tensor | None, time_major: bool
+) -> tf.Tensor | None:
     """Return a mask of the steps before the padding, [T, N] bool, or None if all sequences are complete."""
     valid = []
     if sequence_length is not None:
@@ -241,7 +252,8 @@ def _find_valid_steps(layer: str, inputs: Any, sequence_length: Any, mask: Any, 
         _require_shape(layer, "sequence_length", sequence_length, batch)
         if not sequence_length.dtype.is_integer:
             raise ValueError(
-                f"{layer_title(layer)}: sequence_length has dtype {sequence_length.dtype.name} (expected integers)."
+                f"{layer_title(layer)}: sequence_length has the wrong dtype (expected integers, got "
+                f"{sequence_length.dtype.name})."
             )
         count = StaticDynamicShape(inputs).get_dynamic(0 if time_major else 1)
         valid.append(tf.transpose(tf.sequence_mask(sequence_length, count)))
@@ -253,11 +265,11 @@ def _find_valid_steps(layer: str, inputs: Any, sequence_length: Any, mask: Any, 
 
 
 def _make_initial_states(
-    layer: str, cell: RecurrentCell, inputs: Any, directions: int, num_layers: int, given: Any
-) -> tuple[Any, list[list[Any]]]:
-    """Return the inputs [T, N, D], and `states[direction][layer]`; all of them agree on what is known of N."""
+    layer: str, cell: RecurrentCell, inputs: tf.Tensor, directions: int, num_layers: int, given: Any
+) -> tuple[tf.Tensor, list[list[Any]]]:
+    """Return the inputs [T, N, D] and `states[direction][layer]`. If N is known for one of them, it is known for all."""
 
-    def make_states(make_part: Callable[[], Any]) -> list[list[Any]]:
+    def make_states(make_part: Callable[[], object]) -> list[list[Any]]:
         return [[cell.make_state(make_part) for _ in range(num_layers)] for _ in range(directions)]
 
     if given is None:
@@ -268,8 +280,8 @@ def _make_initial_states(
         tf.nest.assert_same_structure(form, given, check_types=False)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{layer_title(layer)}: initial_state is {given!r} (expected the form of the state that the layer returns, "
-            f"{form!r})."
+            f"{layer_title(layer)}: initial_state has the wrong form (expected that of the returned state, {form!r}, got "
+            f"{given!r})."
         ) from error
     parts = [tf.cast(part, inputs.dtype) for part in tf.nest.flatten(given)]
     batch = inputs.shape[1:2]
@@ -281,12 +293,14 @@ def _make_initial_states(
     return inputs, make_states(lambda: next(shaped))
 
 
-def _require_shape(layer: str, what: str, tensor: Any, shape: Any) -> None:
+def _require_shape(layer: str, what: str, tensor: tf.Tensor, shape: tf.TensorShape) -> None:
     if not tensor.shape.is_compatible_with(shape):
-        raise ValueError(f"{layer_title(layer)}: {what} has shape {tensor.shape} (expected {shape}).")
+        raise ValueError(
+            f"{layer_title(layer)}: {what} has the wrong shape (expected {shape}, got {tensor.shape})."
+        )
 
 
 def _pack(states: list[list[Any]]) -> Any:
-    """Give the states of all cells, `states[direction][layer]`, the form that users see."""
+    """Return the states of all cells, `states[direction][layer]`, in the form that users see."""
     by_direction = [layers[0] if len(layers) == 1 else tuple(layers) for layers in states]
     return by_direction[0] if len(by_direction) == 1 else tuple(by_direction)

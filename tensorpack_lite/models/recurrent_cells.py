@@ -15,8 +15,8 @@ Step = Callable[[Any, Any], Any]
 class LSTMStateTuple(NamedTuple):
     """State of an LSTM: the memory `c` [N, units] and the output `h` [N, units], in this order as in TensorFlow 1."""
 
-    c: Any
-    h: Any
+    c: tf.Tensor
+    h: tf.Tensor
 
 
 class RecurrentCell:
@@ -25,7 +25,7 @@ class RecurrentCell:
 
     Args:
         units: size of the output.
-        kernel_initializer: None means that of the variable scope, or Glorot's uniform distribution.
+        kernel_initializer: None means the initializer of the variable scope, or Glorot's uniform distribution.
         kernel_regularizer: kernel -> scalar, collected in REGULARIZATION_LOSSES.
 
     Attributes:
@@ -34,34 +34,41 @@ class RecurrentCell:
 
     scope = ""
 
-    def __init__(self, units: int, kernel_initializer: Any = None, kernel_regularizer: Any = None) -> None:
+    def __init__(
+        self,
+        units: int,
+        kernel_initializer: Callable[..., tf.Tensor] | None = None,
+        kernel_regularizer: Callable[[tf.Tensor], tf.Tensor] | None = None,
+    ) -> None:
         self.units = units
         self._kernel_initializer = kernel_initializer
         self._kernel_regularizer = kernel_regularizer
 
     def make_state(self, make_part: Callable[[], Any]) -> Any:
-        """Return a state, each part of which `make_part` returned."""
+        """Return a state, calling `make_part` for each part."""
         raise NotImplementedError
 
-    def output_of(self, state: Any) -> Any:
-        """Return the part of a state that is the output."""
+    def output_of(self, state: Any) -> tf.Tensor:
+        """Return the output, which is part of a state."""
         raise NotImplementedError
 
-    def build(self, inputs: Any) -> tuple[Any, Step, dict[str, Any]]:
+    def build(self, inputs: tf.Tensor) -> tuple[tf.Tensor, Step, dict[str, tf.Variable]]:
         """
-        Create the variables, and do all work that does not depend on the state for all steps at once.
+        Create the variables, and compute what does not depend on the state for all steps at once.
 
         Args:
             inputs: [T, N, D].
 
         Returns:
-            The part of the work done, [T, N, C]; the step, a function (state, [N, C]) -> next state, which
-            creates no variable; and the variables by name.
+            The inputs of the steps, [T, N, C]; the step, a function (state, [N, C]) -> next state that
+            creates no variables; and the variables by name.
         """
         raise NotImplementedError
 
-    def _make_layer(self, inputs: Any, size: int, bias: float, prefix: str = "") -> tuple[Any, Any]:
-        """Create the kernel [D + units, size] and bias [size] of a linear map of the inputs and the last output."""
+    def _make_layer(
+        self, inputs: tf.Tensor, size: int, bias: float, prefix: str = ""
+    ) -> tuple[tf.Variable, tf.Variable]:
+        """Create the kernel [D + units, size] and bias [size] of a linear map of the inputs and the previous output."""
         dtype = inputs.dtype.base_dtype
         kernel = tf.get_variable(
             f"{prefix}kernel",
@@ -73,8 +80,8 @@ class RecurrentCell:
         initializer = tf.constant_initializer(bias)
         return kernel, tf.get_variable(f"{prefix}bias", [size], dtype=dtype, initializer=initializer)
 
-    def _split(self, kernel: Any) -> list[Any]:
-        """Split a kernel into the rows that multiply the inputs and those that multiply the last output."""
+    def _split(self, kernel: tf.Variable) -> list[tf.Tensor]:
+        """Split a kernel into the rows for the inputs and those for the previous output."""
         kernel = shared_read(kernel)
         return tf.split(kernel, [kernel.shape.as_list()[0] - self.units, self.units])
 
@@ -85,7 +92,7 @@ class LSTMCell(RecurrentCell):
 
     Args:
         units, kernel_initializer, kernel_regularizer: as in RecurrentCell.
-        forget_bias: added to the input of the forget gate; it is not part of the variable `bias`.
+        forget_bias: added to the input of the forget gate, in addition to the variable `bias`.
     """
 
     scope = "lstm_cell"
@@ -95,22 +102,22 @@ class LSTMCell(RecurrentCell):
         self._forget_bias = forget_bias
 
     def make_state(self, make_part: Callable[[], Any]) -> LSTMStateTuple:
-        """Return a memory and an output, each of which `make_part` returned."""
+        """Return a memory and an output."""
         return LSTMStateTuple(make_part(), make_part())
 
-    def output_of(self, state: LSTMStateTuple) -> Any:
-        """Return the part `h`."""
+    def output_of(self, state: LSTMStateTuple) -> tf.Tensor:
+        """Return `h`."""
         return state.h
 
-    def build(self, inputs: Any) -> tuple[Any, Step, dict[str, Any]]:
-        """Create `kernel` and `bias`; what the steps take are the inputs of the gates i, j, f and o."""
+    def build(self, inputs: tf.Tensor) -> tuple[tf.Tensor, Step, dict[str, tf.Variable]]:
+        """Create `kernel` and `bias`. The inputs of the steps are those of the gates i, j, f and o."""
         kernel, bias = self._make_layer(inputs, 4 * self.units, 0.0)
         from_input, from_output = self._split(kernel)
         ones = [1.0] * self.units
         offset = [gate * one for gate in (0.0, 0.0, self._forget_bias, 0.0) for one in ones]
         gates = tf.tensordot(inputs, from_input, 1) + (shared_read(bias) + tf.constant(offset, inputs.dtype))
 
-        def step(state: LSTMStateTuple, gates: Any) -> LSTMStateTuple:
+        def step(state: LSTMStateTuple, gates: tf.Tensor) -> LSTMStateTuple:
             gates += tf.matmul(state.h, from_output)
             i, j, f, o = tf.split(gates, 4, axis=1)
             c = tf.sigmoid(f) * state.c + tf.sigmoid(i) * tf.tanh(j)
@@ -125,15 +132,15 @@ class GRUCell(RecurrentCell):
     scope = "gru_cell"
 
     def make_state(self, make_part: Callable[[], Any]) -> Any:
-        """Return what `make_part` returned."""
+        """Return a single part."""
         return make_part()
 
-    def output_of(self, state: Any) -> Any:
-        """Return the state, which is the output."""
+    def output_of(self, state: Any) -> tf.Tensor:
+        """Return the state."""
         return state
 
-    def build(self, inputs: Any) -> tuple[Any, Step, dict[str, Any]]:
-        """Create two kernels and biases; what the steps take are the inputs of the gates r and u and of the candidate."""
+    def build(self, inputs: tf.Tensor) -> tuple[tf.Tensor, Step, dict[str, tf.Variable]]:
+        """Create two kernels and biases. The inputs of the steps are those of the gates r and u and of the candidate."""
         units = self.units
         gates_kernel, gates_bias = self._make_layer(inputs, 2 * units, 1.0, "gates/")
         candidate_kernel, candidate_bias = self._make_layer(inputs, units, 0.0, "candidate/")
@@ -142,7 +149,7 @@ class GRUCell(RecurrentCell):
         kernel = tf.concat([gates_from_input, candidate_from_input], 1)
         bias = tf.concat([shared_read(gates_bias), shared_read(candidate_bias)], 0)
 
-        def step(state: Any, inputs: Any) -> Any:
+        def step(state: Any, inputs: tf.Tensor) -> tf.Tensor:
             gates, candidate = tf.split(inputs, [2 * units, units], axis=1)
             reset, update = tf.split(tf.sigmoid(gates + tf.matmul(state, gates_from_output)), 2, axis=1)
             candidate = tf.tanh(candidate + tf.matmul(reset * state, candidate_from_output))

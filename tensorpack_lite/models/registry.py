@@ -1,4 +1,4 @@
-"""What makes a function a layer: a name that is its variable scope, defaults from argscope, a line in the log."""
+"""Registration of layers: a variable scope, defaults from argscope, and a log line with the shapes."""
 
 from __future__ import annotations
 
@@ -7,60 +7,61 @@ import inspect
 import re
 import threading
 from contextlib import contextmanager, nullcontext
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Sequence, TypeVar
 
-from ..compat import ensure_graph_mode, tensorflow
+from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..tfutils.argscope import get_arg_scope
 from ..tfutils.model_utils import get_shape_str
 from ..utils import logger
+from .variables import is_variable
 
 __all__ = ["disable_layer_logging", "get_registered_layer", "layer_register", "register_alias"]
+
+T = TypeVar("T")
 
 
 def layer_register(
     log_shape: bool = False, use_scope: bool | None = True
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+) -> Callable[[Callable[..., T]], Callable[..., T]]:
     """
-    Decorator: make a function `f(inputs, *args, **kwargs)` a layer that is called `f(name, inputs, *args, **kwargs)`.
+    Turn a function `f(inputs, *args, **kwargs)` into a layer, called `f(name, inputs, *args, **kwargs)`.
 
-    The layer runs inside `tf.variable_scope(name)`, takes missing arguments from `argscope` (those of the call win,
-    by keyword or by position), and is known to `LinearWrap` under the function's name.
+    The layer runs inside `tf.variable_scope(name)`, and takes arguments that the call does not have from `argscope`.
+    `LinearWrap` finds it under the name of the function.
 
     Args:
-        log_shape: log `'name': [?, 28, 28, 1] --> [?, 28, 28, 32]` when the layer is built for the first time in this
-            process; towers that repeat it are quiet.
-        use_scope: True: the layer must get a name. None: it may get one. False: it should not; a name is used all the
-            same, with a warning.
+        log_shape: whether to log a line such as `'name': [?, 28, 28, 1] --> [?, 28, 28, 32]` the first time
+            that the layer is built in this process. Later towers log nothing.
+        use_scope: True: the layer needs a name. None: the name is optional. False: the layer takes no name; a
+            given name is used, with a warning.
 
     Returns:
-        A decorator. The layer has the attributes `use_scope` and `__argscope_enabled__`.
+        A decorator. The layer has the attributes `use_scope`, `symbolic_function` (the function without name
+        and argscope) and `__argscope_enabled__`.
 
     Raises:
-        ValueError: the function is called `tf` (LinearWrap needs the name), or shapes are to be logged of a layer
-            that may have no name.
-        TypeError: (when the layer is called) no name although it needs one, no inputs.
-        ValueError: (when the layer is called) the inputs are not a tensor or a list or tuple of tensors.
+        ValueError: the function is named `tf`, which LinearWrap reserves, or `log_shape` is True although the
+            name is optional.
+        TypeError: (when the layer is called) the name or the inputs are missing.
+        ValueError: (when the layer is called) the inputs are not a tensor, or a list or tuple of tensors.
 
     Example:
         >>> @layer_register()
         ... def Scale(x, init=1.0):
         ...     return x * tf.get_variable("scale", initializer=init)
-        >>> y = Scale("scale0", x, init=2.0)            # makes the variable scale0/scale
-
-    tensorpack: same; there wrong calls are assertions or an IndexError, a positional argument does not win over
-    argscope, and a contradiction in the arguments shows at the first call.
+        >>> y = Scale("scale0", x, init=2.0)            # creates the variable scale0/scale
     """
     if log_shape and use_scope is not True:
         raise ValueError(
-            "layer_register: log_shape=True needs use_scope=True: a line in the log begins with a name."
+            "layer_register: log_shape=True needs use_scope=True, because the log line starts with the name."
         )
 
-    def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(func: Callable[..., T]) -> Callable[..., T]:
         positional = _positional_names(func)
 
         @functools.wraps(func)
-        def layer(*args: Any, **kwargs: Any) -> Any:
+        def layer(*args: object, **kwargs: object) -> T:
             ensure_graph_mode()
             name, inputs, rest = _split_call(func.__name__, use_scope, args)
             arguments = dict(get_arg_scope()[func.__name__])
@@ -75,6 +76,7 @@ def layer_register(
                 return entry.outputs
 
         layer.use_scope = use_scope  # type: ignore[attr-defined]
+        layer.symbolic_function = func  # type: ignore[attr-defined]
         layer.__argscope_enabled__ = True  # type: ignore[attr-defined]
         _registry.add(func.__name__, layer)
         return layer
@@ -82,66 +84,59 @@ def layer_register(
     return decorate
 
 
-def get_registered_layer(name: str) -> Callable[..., Any] | None:
+def get_registered_layer(name: str) -> Callable[..., tf.Tensor] | None:
     """
-    Find a layer by its name.
-
-    Returns:
-        The layer, or None if no layer has this name.
+    Return the layer with this name, or None.
 
     Raises:
-        KeyError: two functions of this name were registered, so that the name alone does not tell which.
-
-    tensorpack: same.
+        KeyError: several layers have this name.
     """
     return _registry.find(name)
 
 
-def register_alias(name: str, layer: Callable[..., Any]) -> None:
+def register_alias(name: str, layer: Callable[..., tf.Tensor]) -> None:
     """
-    Let `get_registered_layer` and LinearWrap find a layer under a second name; in argscope it keeps its own.
+    Let `get_registered_layer` and LinearWrap find a layer under a second name. Argscope only knows the first name.
 
     Raises:
-        ValueError: the name `tf`.
+        ValueError: the name is `tf`.
     """
     _registry.add(name, layer)
 
 
 def disable_layer_logging() -> None:
-    """
-    Log no more shapes of layers in this process.
-
-    tensorpack: same.
-    """
+    """Stop logging the shapes of layers, for the rest of this process."""
     _shape_log.enabled = False
 
 
 class _Registry:
-    """Layers by name: one of the library's five ambient states."""
+    """The layers of this process by name."""
 
     def __init__(self) -> None:
         self._layers: dict[str, list[Callable[..., Any]]] = {}
 
-    def add(self, name: str, layer: Callable[..., Any]) -> None:
+    def add(self, name: str, layer: Callable[..., tf.Tensor]) -> None:
         if name == "tf":
-            raise ValueError("layer_register: a layer cannot be called 'tf': LinearWrap(x).tf is TensorFlow.")
+            raise ValueError(
+                "layer_register: a layer cannot be named 'tf', because LinearWrap(x).tf is TensorFlow. Rename it."
+            )
         self._layers.setdefault(name, []).append(layer)
 
-    def find(self, name: str) -> Callable[..., Any] | None:
+    def find(self, name: str) -> Callable[..., tf.Tensor] | None:
         found = self._layers.get(name, [])
         if len(found) > 1:
             places = ", ".join(layer.__module__ for layer in found)
             raise KeyError(
-                f"{len(found)} layers are registered as '{name}' (in {places}). Call the one you mean as a function, "
-                "or with LinearWrap(x).apply(...)."
+                f"get_registered_layer: {len(found)} layers are named '{name}' (in {places}). Call the function itself, or "
+                "LinearWrap(x).apply(...)."
             )
         return found[0] if found else None
 
 
 class _LogEntry:
-    """A layer being built whose shapes will be logged; `opened` once a layer inside of it had to be shown."""
+    """A layer in construction whose shapes will be logged; `opened` after a layer inside of it was logged."""
 
-    def __init__(self, name: str, inputs: Any) -> None:
+    def __init__(self, name: str, inputs: tf.Tensor | Sequence[tf.Tensor]) -> None:
         self.name = name
         self.inputs = inputs
         self.outputs: Any = None
@@ -149,14 +144,14 @@ class _LogEntry:
 
 
 class _OpenEntries(threading.local):
-    """The layers being built in this thread, innermost last."""
+    """The layers in construction in this thread, innermost last."""
 
     def __init__(self) -> None:
         self.entries: list[_LogEntry] = []
 
 
 class _ShapeLog:
-    """Which layers were logged in this process, and which are being built; part of the registry."""
+    """The layers that were logged in this process, and those in construction."""
 
     def __init__(self) -> None:
         self.enabled = True
@@ -168,7 +163,7 @@ class _ShapeLog:
         return self._threads.entries
 
     @contextmanager
-    def layer(self, scope_name: str, inputs: Any) -> Iterator[_LogEntry]:
+    def layer(self, scope_name: str, inputs: tf.Tensor | Sequence[tf.Tensor]) -> Iterator[_LogEntry]:
         name = re.sub(r"tower\d+/", "", scope_name)
         entry = _LogEntry(name, inputs)
         if not self.enabled or name in self._names:
@@ -202,40 +197,41 @@ _registry = _Registry()
 _shape_log = _ShapeLog()
 
 
-def _shapes(tensors: Any) -> str:
-    """Write the shapes of what a layer took or returned, which need not be tensors."""
+def _shapes(tensors: object) -> str:
+    """Return the shapes of a layer's inputs or outputs as text, and the types of those that are not tensors."""
     items = tensors if isinstance(tensors, (list, tuple)) else [tensors]
     return ", ".join(get_shape_str(x) if hasattr(x, "shape") else type(x).__name__ for x in items)
 
 
-def _positional_names(func: Callable[..., Any]) -> list[str]:
+def _positional_names(func: Callable[..., object]) -> list[str]:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return [p.name for p in inspect.signature(func).parameters.values() if p.kind in kinds]
 
 
-def _split_call(layer: str, use_scope: bool | None, args: tuple) -> tuple[str | None, Any, tuple]:
-    """Take apart (name?, inputs, *rest)."""
+def _split_call(
+    layer: str, use_scope: bool | None, args: tuple
+) -> tuple[str | None, tf.Tensor | Sequence[tf.Tensor], tuple]:
+    """Split the positional arguments into name (or None), inputs and the rest."""
     name = args[0] if args and isinstance(args[0], str) else None
     rest = args if name is None else args[1:]
     if use_scope is True and name is None:
         got = type(args[0]).__name__ if args else "nothing"
         raise TypeError(
-            f"{layer}: its first argument is a name, got {got}. Write {layer}('{layer.lower()}0', x, ...)."
+            f"{layer}: the name is missing (expected a str as first argument, got {got}). Write "
+            f"{layer}('{layer.lower()}0', x, ...)."
         )
     if use_scope is False and name is not None:
-        logger.warning(f"{layer}: takes no name, got '{name}'. It is used as a variable scope all the same.")
+        logger.warning(f"{layer}: the layer takes no name. '{name}' is used as its variable scope.")
     if not rest:
         raise TypeError(
-            f"{layer}: got no inputs. They come by position: {layer}({'' if name is None else 'name, '}x, ...)."
+            f"{layer}: the inputs are missing. Pass them by position: {layer}({'' if name is None else 'name, '}x, ...)."
         )
-    _check_inputs(layer if name is None else f"{layer} '{name}'", rest[0])
-    return name, rest[0], rest[1:]
-
-
-def _check_inputs(who: str, inputs: Any) -> None:
+    inputs = rest[0]
     first = inputs[0] if isinstance(inputs, (list, tuple)) and inputs else inputs
-    if not isinstance(first, (tf.Tensor, tf.Variable, tensorflow.Variable)):
+    if not isinstance(first, tf.Tensor) and not is_variable(first):
+        who = layer if name is None else f"{layer} '{name}'"
         raise ValueError(
-            f"{who}: takes a tensor, or a list or tuple of tensors, got {type(first).__name__}. "
-            "Convert it with tf.convert_to_tensor(x)."
+            f"{who}: the inputs have the wrong type (expected a tensor, or a list or tuple of tensors, got "
+            f"{type(first).__name__}). Use tf.convert_to_tensor(x)."
         )
+    return name, inputs, rest[1:]

@@ -1,15 +1,17 @@
-"""Costs on weights, and dropout."""
+"""Regularization: costs on weights, and dropout."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Sequence
+from typing import Callable, Sequence
 
 from ..compat import tfv1 as tf
+from ..tfutils.random import dropout
 from ..tfutils.reads import shared_read
 from ..utils import logger
 from ..utils.argtools import graph_memoized, log_once
-from .checks import layer_title, require_tower_context
+from ..utils.checks import check_fraction
+from .checks import find_training, layer_title, require_tower_context
 from .registry import layer_register
 
 __all__ = [
@@ -21,72 +23,69 @@ __all__ = [
 ]
 
 
-def l2_regularizer(scale: float) -> Callable[[Any], Any]:
+def l2_regularizer(scale: float) -> Callable[[tf.Tensor], tf.Tensor]:
     """
-    Make a regularizer: variable -> scale / 2 * sum of squares.
+    Return the regularizer: variable -> scale / 2 * sum of squares.
 
     Args:
-        scale: its weight.
+        scale: the weight of the cost.
 
     Returns:
         A function of one tensor.
 
     Example:
-        >>> wd_cost = regularize_cost("fc.*/W", l2_regularizer(1e-4))
-
-    tensorpack: same (it is tf.contrib's); like there, the half is part of it.
+        >>> wd_cost = regularize_cost("fc.*/W", l2_regularizer(1e-4))  # doctest: +SKIP
     """
     return _Regularizer("l2", scale, tf.nn.l2_loss)
 
 
-def l1_regularizer(scale: float) -> Callable[[Any], Any]:
+def l1_regularizer(scale: float) -> Callable[[tf.Tensor], tf.Tensor]:
     """
-    Make a regularizer: variable -> scale * sum of absolute values.
+    Return the regularizer: variable -> scale * sum of absolute values.
 
     Args:
-        scale: its weight.
+        scale: the weight of the cost.
 
     Returns:
         A function of one tensor.
-
-    tensorpack: same.
     """
     return _Regularizer("l1", scale, lambda tensor: tf.reduce_sum(tf.abs(tensor)))
 
 
-def regularize_cost(regex: str, func: Callable[[Any], Any], name: str = "regularize_cost") -> Any:
+def regularize_cost(
+    regex: str, func: Callable[[tf.Tensor], tf.Tensor], name: str = "regularize_cost"
+) -> tf.Tensor:
     """
-    Sum a cost over the trained variables whose name matches.
+    Return the sum of a cost over the trainable variables whose name matches.
 
-    In a tower with variables of its own only those count. The variables found are logged once a graph.
+    A tower of replicated training only counts its copies of the variables. The matching variables are logged once per
+    graph.
 
     Args:
-        regex: looked for anywhere in the name of a variable, e.g. "conv.*/W". In replicated towers names begin with
-            `tower<i>/`, so do not anchor it with "^".
+        regex: a regular expression that is searched anywhere in the name of a variable, e.g. "conv.*/W". Do
+            not anchor it with "^": in replicated training, names start with `tower<i>/`.
         func: variable -> scalar.
-        name: of the resulting tensor.
+        name: the name of the resulting tensor.
 
     Returns:
-        A float32 scalar; the constant 0, named `empty_<name>`, in a tower that is not trained or where nothing matches.
+        A float32 scalar. It is the constant 0, named `empty_<name>`, in inference or if no variable matches.
 
     Raises:
         ValueError: `regex` is empty.
-        TypeError: `func` returned something that is no floating-point tensor.
-        RuntimeError: called outside of a TowerContext.
+        TypeError: `func` did not return a floating-point tensor.
+        RuntimeError: the call is outside of a TowerContext.
 
     Example:
         >>> cost = tf.add(loss, regularize_cost("fc.*/W", l2_regularizer(1e-5)), name="cost")
-
-    tensorpack: same.
     """
     if not regex:
-        raise ValueError("regularize_cost: regex is empty. Use '.*' for all trained variables.")
+        raise ValueError("regularize_cost: regex is empty. Use '.*' for all trainable variables.")
     variables = _collected_in_tower("regularize_cost", tf.GraphKeys.TRAINABLE_VARIABLES)
     if variables is None:
         return _no_cost(name)
     matching = [var for var in variables if re.search(regex, var.op.name)]
     if not matching:
-        logger.warning(f"regularize_cost: no trained variable matches '{regex}', so the cost is 0.")
+        logger.warning(f"regularize_cost: no trainable variable matches '{regex}', so the cost is 0.")
         return _no_cost(name)
     names = ", ".join(var.op.name for var in matching)
     _log_once_in_graph(f"regularize_cost: found {len(matching)} variables to regularize: {names}")
@@ -97,22 +96,21 @@ def regularize_cost(regex: str, func: Callable[[Any], Any], name: str = "regular
     return tf.add_n(costs, name=name)
 
 
-def regularize_cost_from_collection(name: str = "regularize_cost") -> Any:
+def regularize_cost_from_collection(name: str = "regularize_cost") -> tf.Tensor:
     """
-    Sum the costs in REGULARIZATION_LOSSES, where layers put theirs for `kernel_regularizer` and the like.
+    Return the sum of REGULARIZATION_LOSSES, where layers collect the costs of `kernel_regularizer` and
+    similar arguments.
 
-    In a tower with variables of its own only what the tower added counts.
+    A tower of replicated training only counts the costs that it added.
 
     Args:
-        name: of the resulting tensor.
+        name: the name of the resulting tensor.
 
     Returns:
-        A float32 scalar; the constant 0, named `empty_<name>`, in a tower that is not trained or where there are none.
+        A float32 scalar. It is the constant 0, named `empty_<name>`, in inference or if the collection is empty.
 
     Raises:
-        RuntimeError: called outside of a TowerContext.
-
-    tensorpack: same.
+        RuntimeError: the call is outside of a TowerContext.
     """
     costs = _collected_in_tower("regularize_cost_from_collection", tf.GraphKeys.REGULARIZATION_LOSSES)
     if not costs:
@@ -120,73 +118,80 @@ def regularize_cost_from_collection(name: str = "regularize_cost") -> Any:
     _log_once_in_graph(
         f"regularize_cost_from_collection: found {len(costs)} losses in REGULARIZATION_LOSSES."
     )
-    # TensorFlow 2 collects objects that compute the cost again at each use; their names are those of the plain tensors.
+    # TensorFlow 2 collects objects that compute the cost again at each use. Their names lead to the existing tensors.
     tensors = [cost.graph.get_tensor_by_name(cost.name) for cost in costs]
     return tf.add_n([_as_cost(tensor, tensor.op.name) for tensor in tensors], name=name)
 
 
 @layer_register(use_scope=None)
 def Dropout(
-    x: Any,
-    *args: Any,
+    x: tf.Tensor,
+    *args: float,
     keep_prob: float | None = None,
-    rate: Any = None,
+    rate: float | tf.Tensor | None = None,
     is_training: bool | None = None,
     training: bool | None = None,
-    noise_shape: Any = None,
+    noise_shape: Sequence[int | None] | tf.Tensor | None = None,
     seed: int | None = None,
     name: str | None = None,
-) -> Any:
+    counter: int | tf.Tensor | None = None,
+) -> tf.Tensor:
     """
-    Set values to zero at random in training, and scale up the others so that the mean stays.
+    In training, set random values to zero, and scale up the others so that the mean stays the same.
 
     Shapes: any -> the same.
 
     Args:
         x: a tensor of any floating dtype.
-        *args: one value, the probability to **keep**: an old habit, with a warning unless it is 0.5.
+        *args: one number, the probability to **keep** a value, as in old scripts. It is a warning unless it is 0.5.
         keep_prob: the same by keyword.
-        rate: the probability to drop, in [0, 1), or a scalar tensor of it; without it and keep_prob it is 0.5.
-        is_training, training: whether to drop (two names of one argument); None asks the TowerContext.
-        noise_shape: a shape that broadcasts to that of x: what is 1 in it is dropped together.
-        seed: of the random numbers.
-        name: of the operation.
+        rate: the probability to drop a value, in [0, 1), a number or a scalar tensor. Without `rate` and
+            `keep_prob`, 0.5.
+        is_training, training: whether to drop values (two names of one argument). None: given by the TowerContext.
+        noise_shape: a shape that broadcasts with that of x. Values along an axis of size 1 are dropped together.
+        seed: the seed of the random numbers.
+        name: the name of the operation.
+        counter: in a loop, a scalar integer that differs between iterations, so that exact resume covers the layer; see
+            `tfutils.random.uniform`.
 
     Returns:
-        x itself where nothing is trained.
+        A tensor like x; in inference, x itself.
 
     Raises:
-        TypeError: more than one positional value; `training` is a tensor.
-        ValueError: both keep_prob and rate, both is_training and training, or a rate outside of [0, 1).
-        RuntimeError: outside of a TowerContext, and `training` was not given.
+        TypeError: there are several positional numbers, or `training` is a tensor.
+        ValueError: both names of an argument are given, or the rate is outside of [0, 1).
+        RuntimeError: the call is outside of a TowerContext, and `training` is None.
 
     Source: Srivastava et al. 2014, "Dropout: a simple way to prevent neural networks from overfitting".
-    tensorpack: same; there noise_shape, seed and name are ignored.
     """
     rate = _drop_rate(args, keep_prob, rate)
-    if not _is_training(is_training, training):
+    if is_training is not None and training is not None:
+        raise ValueError(
+            f"{layer_title('Dropout')}: is_training and training are the same argument. Keep training."
+        )
+    if not find_training("Dropout", training if is_training is None else is_training):
         return x
     if isinstance(rate, tf.Tensor):
         rate = tf.cast(rate, x.dtype.base_dtype)
-    return tf.nn.dropout(x, rate=rate, noise_shape=noise_shape, seed=seed, name=name)
+    return dropout(x, rate=rate, noise_shape=noise_shape, seed=seed, name=name, counter=counter)
 
 
 class _Regularizer:
-    """A norm of a tensor times a weight. For many tensors it is multiplied once, in a scope of few letters: large graphs stay small."""
+    """A norm of a tensor times a weight. The sum over many tensors needs one multiplication and short names: a small graph."""
 
-    def __init__(self, name: str, scale: float, norm: Callable[[Any], Any]) -> None:
+    def __init__(self, name: str, scale: float, norm: Callable[[tf.Tensor], tf.Tensor]) -> None:
         self._name = name
         self._scale = scale
         self._norm = norm
 
-    def __call__(self, tensor: Any) -> Any:
-        """Give the cost of one tensor, in its dtype."""
+    def __call__(self, tensor: tf.Tensor) -> tf.Tensor:
+        """Return the cost of one tensor, in its dtype."""
         with tf.name_scope(f"{self._name}_regularizer"):
             norm = self._norm(shared_read(tensor))
             return tf.multiply(tf.constant(self._scale, norm.dtype), norm)
 
-    def of_all(self, tensors: Sequence[Any], name: str) -> Any:
-        """Give the cost of all tensors together, in float32."""
+    def of_all(self, tensors: Sequence[tf.Tensor], name: str) -> tf.Tensor:
+        """Return the cost of all tensors together, in float32."""
         with tf.name_scope(self._name):
             norms = [tf.cast(self._norm(shared_read(tensor)), tf.float32) for tensor in tensors]
             total = tf.add_n(norms)
@@ -194,63 +199,52 @@ class _Regularizer:
         return tf.multiply(scale, total, name=name)
 
 
-def _drop_rate(args: tuple, keep_prob: Any, rate: Any) -> Any:
+def _drop_rate(args: tuple, keep_prob: float | None, rate: float | tf.Tensor | None) -> float | tf.Tensor:
     who = layer_title("Dropout")
     if len(args) > 1:
         raise TypeError(
-            f"{who}: takes one positional value, keep_prob, got {len(args)}. Pass the others by keyword."
+            f"{who}: too many positional arguments (expected 1: keep_prob, got {len(args)}). Pass the others by keyword."
         )
     if args:
         if keep_prob is not None:
             raise ValueError(
-                f"{who}: keep_prob was given twice, {args[0]} by position and {keep_prob} by keyword."
+                f"{who}: keep_prob is given twice, {args[0]} by position and {keep_prob} by keyword. Keep one."
             )
         if not isinstance(args[0], float) or args[0] != 0.5:
             log_once(
-                f"{who}: the positional argument is the probability to keep. Write rate=... for the probability to drop.",
+                f"{who}: the positional argument is the probability to keep a value. Pass rate=..., that to drop it.",
                 func="warning",
             )
         keep_prob = args[0]
     if keep_prob is not None:
         if rate is not None:
-            raise ValueError(f"{who}: got both keep_prob and rate. Keep rate, the probability to drop.")
+            raise ValueError(
+                f"{who}: keep_prob and rate cannot be combined. Keep rate, the probability to drop."
+            )
         rate = 1 - keep_prob
     if rate is None:
         return 0.5
-    if isinstance(rate, (int, float)) and not 0 <= rate < 1:
-        raise ValueError(f"{who}: rate is {rate}, the probability to drop, wanted 0 <= rate < 1.")
-    return rate
+    return check_fraction(f"{who}: rate", rate) if isinstance(rate, (int, float)) else rate
 
 
-def _is_training(is_training: Any, training: Any) -> bool:
-    if is_training is not None and training is not None:
-        raise ValueError(f"{layer_title('Dropout')}: got both is_training and training. Keep training.")
-    wanted = training if is_training is None else is_training
-    if wanted is None:
-        return require_tower_context(layer_title("Dropout"), "Or pass training=True or False.").is_training
-    if isinstance(wanted, tf.Tensor):
-        raise TypeError(
-            f"{layer_title('Dropout')}: training takes True or False, got a tensor. Build one tower for each."
-        )
-    return bool(wanted)
-
-
-def _collected_in_tower(who: str, key: str) -> list[Any] | None:
-    """Get the members of a collection that concern the current tower; None if it is not trained."""
+def _collected_in_tower(who: str, key: str) -> list[tf.Tensor] | None:
+    """Return the members of a collection that belong to the current tower; None in inference."""
     context = require_tower_context(who)
     if not context.is_training:
         return None
     return context.get_collection_in_tower(key) if context.has_own_variables else tf.get_collection(key)
 
 
-def _as_cost(value: Any, var_name: str) -> Any:
+def _as_cost(value: object, var_name: str) -> tf.Tensor:
     if not isinstance(value, tf.Tensor) or not value.dtype.is_floating:
         got = value.dtype.name if isinstance(value, tf.Tensor) else type(value).__name__
-        raise TypeError(f"regularize_cost: the cost of '{var_name}' is a floating-point tensor, got {got}.")
+        raise TypeError(
+            f"regularize_cost: the cost of '{var_name}' has the wrong type (expected a floating-point tensor, got {got})."
+        )
     return tf.cast(value, tf.float32)
 
 
-def _no_cost(name: str) -> Any:
+def _no_cost(name: str) -> tf.Tensor:
     return tf.constant(0, dtype=tf.float32, name=f"empty_{name}")
 
 

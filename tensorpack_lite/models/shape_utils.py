@@ -1,4 +1,4 @@
-"""Shapes that are partly known while the graph is built and wholly known when it runs."""
+"""Shapes that are only partly known while the graph is built."""
 
 from __future__ import annotations
 
@@ -9,18 +9,53 @@ from ..compat import tfv1 as tf
 __all__ = ["StaticDynamicShape"]
 
 
+class StaticDynamicAxis:
+    """
+    The static and the dynamic size of one axis, and calculations on both. Scripts import it; see also
+    `StaticDynamicShape`.
+
+    Args:
+        static: the size, or None if it is unknown.
+        dynamic: the size, an integer or a scalar tensor.
+
+    Attributes:
+        static, dynamic: as given.
+    """
+
+    def __init__(self, static: int | None, dynamic: int | tf.Tensor) -> None:
+        self.static, self.dynamic = static, dynamic
+
+    def apply(self, f: Callable[[Any], Any]) -> StaticDynamicAxis:
+        """
+        Return the axis whose size is a function of this one's.
+
+        Args:
+            f: size -> size, called with an integer if the size is known, and with a scalar tensor otherwise.
+        """
+        if self.static is None:
+            return StaticDynamicAxis(None, f(self.dynamic))
+        size = f(self.static)
+        return StaticDynamicAxis(size, size)
+
+    def is_static(self) -> bool:
+        """Return whether the size is known."""
+        return self.static is not None
+
+    def __str__(self) -> str:
+        return f"S={self.static}, D={self.dynamic}"
+
+
 class StaticDynamicShape:
     """
-    The shape of a tensor, both ways, and calculations on it.
+    The static and the dynamic shape of a tensor, and calculations on both.
 
-    A size is an integer as long as it is known statically, and a scalar tensor of the graph only where it must be: what
-    is known makes no operations.
+    A size that is known statically is an integer and creates no operations. Other sizes are scalar tensors.
 
     Args:
         tensor: a tensor of known rank.
 
     Raises:
-        ValueError: its rank is unknown.
+        ValueError: the rank is unknown.
 
     Example:
         >>> shape = StaticDynamicShape(x)               # x: [?, 7, 7, 64]
@@ -28,11 +63,9 @@ class StaticDynamicShape:
         >>> shape.get_static()
         [None, 14, 7, 64]
         >>> tf.reshape(y, shape.get_dynamic())          # [<tensor>, 14, 7, 64]
-
-    tensorpack: same.
     """
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: tf.Tensor) -> None:
         if tensor.shape.ndims is None:
             raise ValueError(
                 f"StaticDynamicShape: the rank of {tensor.name} is unknown. Use x.set_shape(...)."
@@ -42,14 +75,14 @@ class StaticDynamicShape:
         self._changes: list[list[Callable[[Any], Any]]] = [[] for _ in self._static]
         self._shape: Any = None
 
-    def apply(self, axis: int, fn: Callable[[Any], Any]) -> None:
+    def apply(self, axis: int, fn: Callable[[int | tf.Tensor], int | tf.Tensor]) -> None:
         """
         Change the size of an axis.
 
         Args:
-            axis: from 0.
-            fn: size -> size; called with an integer, or with a scalar int32 tensor where the size is unknown. It may be
-                called for the tensor later, or never.
+            axis: the axis, from 0.
+            fn: size -> size, called with an integer, or with a scalar int32 tensor if the size is unknown.
+                The call with a tensor happens in `get_dynamic`.
         """
         size = self._static[axis]
         if size is not None:
@@ -58,13 +91,13 @@ class StaticDynamicShape:
             self._changes[axis].append(fn)
 
     def get_static(self, axis: int | None = None) -> Any:
-        """Get the size of an axis, None where it is unknown; or the list of all sizes."""
+        """Return the size of an axis, None if it is unknown; without an axis, the list of all sizes."""
         if axis is None:
             return [self.get_static(i) for i in range(len(self._static))]
         return self._static[axis]
 
     def get_dynamic(self, axis: int | None = None) -> Any:
-        """Get the size of an axis, a scalar int32 tensor where it is unknown; or the list of all sizes."""
+        """Return the size of an axis, a scalar int32 tensor if it is unknown; without an axis, the list of all sizes."""
         if axis is None:
             return [self.get_dynamic(i) for i in range(len(self._static))]
         size = self._static[axis]

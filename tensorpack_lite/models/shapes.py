@@ -1,8 +1,8 @@
-"""Layers that only move values."""
+"""Layers without arithmetic."""
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Sequence
 
 from ..compat import tfv1 as tf
 from .registry import layer_register
@@ -11,22 +11,20 @@ __all__ = ["ConcatWith"]
 
 
 @layer_register(use_scope=None)
-def ConcatWith(x: Any, tensor: Any | Sequence[Any], dim: int) -> Any:
+def ConcatWith(x: tf.Tensor, tensor: tf.Tensor | Sequence[tf.Tensor], dim: int) -> tf.Tensor:
     """
-    Concatenate x with other tensors; for use in a `LinearWrap`.
+    Concatenate x and other tensors, for use in a `LinearWrap`.
 
     Args:
-        x: the first part.
-        tensor: what follows: a tensor, or a list or tuple of tensors.
-        dim: along which axis.
+        x: the first tensor.
+        tensor: a tensor, or a list or tuple of tensors, to append.
+        dim: the axis.
 
     Returns:
         `tf.concat([x, *tensor], dim)`.
 
     Example:
         >>> y = LinearWrap(x).Conv2D("conv0", 32, 3).ConcatWith(x, 3)()
-
-    tensorpack: same.
     """
     others = list(tensor) if isinstance(tensor, (list, tuple)) else [tensor]
     return tf.concat([x] + others, dim)

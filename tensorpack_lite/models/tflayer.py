@@ -1,4 +1,4 @@
-"""An address: these live in `models/arguments.py` and `models/variables.py`."""
+"""tensorpack's path of names that are defined in `models/arguments.py` and `models/variables.py`."""
 
 from __future__ import annotations
 

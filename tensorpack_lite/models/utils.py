@@ -1,4 +1,4 @@
-"""An address: this lives in `models/variables.py`."""
+"""tensorpack's path of a name that is defined in `models/variables.py`."""
 
 from __future__ import annotations
 

@@ -1,11 +1,14 @@
 """
-The tower function without the loop: from a checkpoint, or from a trainer's session, to outputs.
+Predictors: call the tower function with datapoints, without a training loop; and export of models.
 
 **In:** a tower function from tfutils or a ModelDesc, variables of a checkpoint, datapoints.
-**Out:** predictors: functions from a datapoint to a list of arrays.
+**Out:** predictors, which take a datapoint and return a list of arrays; files with a model to serve.
 **Next:** the user's script.
 """
 
+from typing import TYPE_CHECKING
+
+from ..utils.old_names import old_name_finder
 from .base import OfflinePredictor, OnlinePredictor, PredictorBase
 from .concurrency import MultiThreadAsyncPredictor
 from .config import PredictConfig
@@ -26,3 +29,6 @@ __all__ = [
     "PredictorBase",
     "SimpleDatasetPredictor",
 ]
+
+if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
+    __getattr__ = old_name_finder(__name__)

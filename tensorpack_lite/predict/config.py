@@ -1,61 +1,68 @@
-"""What a predictor is made of: a model, variables, names of inputs and outputs."""
+"""Configuration of predictors: a model, its variables, and the names of inputs and outputs."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator, Sequence
+from typing import Callable, Iterator, Sequence
 
 from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..graph_builder.model_desc import ModelDescBase
+from ..tfutils.common import get_tensors_by_names
+from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import JustCurrentSession, SessionInit
+from ..tfutils.tower.context import PredictTowerContext
 from ..tfutils.tower.func import TowerFunc
 from ..utils import logger
+from ..utils.checks import check_callable, check_type
 from ..utils.errors import type_error
+from ..utils.old_names import old_arguments
 
 __all__ = ["PredictConfig"]
 
 
 class PredictConfig:
     """
-    Say what a predictor is to be made of.
+    Configuration of a predictor.
 
-    Either `model`, or `tower_func` and its `input_signature` (a TowerFunc has one already).
+    Pass either `model`, or `tower_func` and `input_signature` (a TowerFunc already has a signature).
 
     Args:
         model: a `ModelDescBase`.
         tower_func: a function of the input tensors, or a `TowerFunc`, e.g. a trainer's.
         input_signature: a list of `TensorSpec`.
-        input_names: names of the tensors to feed; None means all inputs of the signature.
+        input_names: names of the tensors to feed. Default: all inputs of the signature.
         output_names: names of the tensors to evaluate; at least one.
-        session_creator: makes the session; None means `NewSessionCreator()`.
-        session_init: loads the variables; None means that they keep their initial values.
-        return_input: with True, predictors return `(datapoint, outputs)`.
-        create_graph: with True, each predictor has a graph of its own; with False it uses the default graph.
+        session_creator: creates the session. Default: `NewSessionCreator()`.
+        session_init: loads the variables. Default: variables keep their initial values.
+        return_input: if True, predictors return `(datapoint, outputs)`.
+        create_graph: whether each predictor creates a graph. False: predictors use the default graph.
 
     Attributes:
-        input_signature, tower_func, input_names, output_names, session_creator, session_init, return_input, create_graph:
-            as in effect; `tower_func` is always a `TowerFunc`.
+        tower_func: always a `TowerFunc`.
+        input_signature, input_names, output_names: the values in effect.
+        session_creator, session_init, return_input, create_graph: the values in effect.
 
     Raises:
-        TypeError: an argument of another kind.
-        ValueError: both or neither of `model` and `tower_func`, or no `output_names`.
+        TypeError: an argument has the wrong type.
+        ValueError: both or neither of `model` and `tower_func` are given, or `output_names` is empty.
 
     Example:
         >>> PredictConfig(model=Model(), session_init=SmartInit("train_log/checkpoint"), output_names=["probability"])
-
-    tensorpack: same; there a TowerFunc as `tower_func` is broken.
     """
 
-    def __init__(  # noqa: PLR0913 (tensorpack's)
+    @old_arguments(
+        inputs_desc="input_signature", input_var_names="input_names", output_var_names="output_names"
+    )
+    def __init__(  # noqa: PLR0913 (tensorpack's arguments)
         self,
         model: ModelDescBase | None = None,
-        tower_func: TowerFunc | Callable[..., Any] | None = None,
-        input_signature: Sequence[Any] | None = None,
+        tower_func: TowerFunc | Callable[..., object] | None = None,
+        input_signature: Sequence[tf.TensorSpec] | None = None,
         input_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
-        session_creator: Any = None,
+        session_creator: tf.train.SessionCreator | None = None,
         session_init: SessionInit | None = None,
         return_input: bool = False,
         create_graph: bool = True,
@@ -65,46 +72,53 @@ class PredictConfig:
         self.input_signature = self.tower_func.input_signature
         self.session_creator = session_creator if session_creator is not None else NewSessionCreator()
         self.session_init = session_init if session_init is not None else JustCurrentSession()
-        if not isinstance(self.session_creator, tf.train.SessionCreator):
-            raise type_error("PredictConfig: session_creator", "a tf.train.SessionCreator", session_creator)
-        if not isinstance(self.session_init, SessionInit):
-            raise type_error(
-                "PredictConfig: session_init", "a SessionInit", session_init, "Use SmartInit(path)."
-            )
-        self.input_names = _check_names(
-            "input_names", input_names, [spec.name for spec in self.input_signature]
+        check_type("PredictConfig: session_creator", self.session_creator, tf.train.SessionCreator)
+        check_type(
+            "PredictConfig: session_init", self.session_init, SessionInit, advice="Use SmartInit(path)."
         )
+        all_inputs = [spec.name for spec in self.input_signature]
+        self.input_names = _check_names("input_names", input_names, all_inputs)
         self.output_names = _check_names("output_names", output_names, [])
         if not self.output_names:
             raise ValueError("PredictConfig: output_names is empty. Name the tensors to evaluate.")
         if not self.input_names:
-            logger.warning("PredictConfig: there are no input_names, so predictors take no input.")
+            logger.warning("PredictConfig: input_names is empty, so predictors take no input.")
         self.return_input = bool(return_input)
         self.create_graph = bool(create_graph)
 
-    def _maybe_create_graph(self) -> Any:
+    def _maybe_create_graph(self) -> tf.Graph:
         return tf.Graph() if self.create_graph else tf.get_default_graph()
 
+    def _build_model(self) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+        """Build the model in the default graph, in a prediction tower without a name. Return inputs and outputs."""
+        placeholders = [build_or_reuse_placeholder(spec) for spec in self.input_signature]
+        with PredictTowerContext(""):
+            self.tower_func(*placeholders)
+        return get_tensors_by_names(self.input_names), get_tensors_by_names(self.output_names)
+
     @contextmanager
-    def _new_session(self) -> Iterator[Any]:
-        """Make a session and load the variables; close the session if that fails, or if the block does."""
+    def _new_session(self) -> Iterator[tf.Session]:
+        """Create a session and load the variables. Close the session if loading or the block fails."""
         self.session_init._setup_graph()
         sess = self.session_creator.create_session()
         try:
             self.session_init._run_init(sess)
             yield sess
-        except BaseException:  # whatever it is, the session does not stay open
+        except BaseException:  # also KeyboardInterrupt: the session must not stay open
             sess.close()
             raise
 
 
-def _make_tower_func(model: Any, tower_func: Any, input_signature: Any) -> TowerFunc:
+def _make_tower_func(
+    model: ModelDescBase | None,
+    tower_func: TowerFunc | Callable[..., object] | None,
+    input_signature: Sequence[tf.TensorSpec] | None,
+) -> TowerFunc:
     if model is not None:
-        if not isinstance(model, ModelDescBase):
-            raise type_error("PredictConfig: model", "a ModelDescBase", model)
+        check_type("PredictConfig: model", model, ModelDescBase)
         if tower_func is not None or input_signature is not None:
             raise ValueError(
-                "PredictConfig: model has its own tower_func and input_signature. Leave these out."
+                "PredictConfig: model already defines tower_func and input_signature. Remove these arguments."
             )
         return TowerFunc(model.build_graph, model.get_input_signature())
     if isinstance(tower_func, TowerFunc):
@@ -113,14 +127,13 @@ def _make_tower_func(model: Any, tower_func: Any, input_signature: Any) -> Tower
         )
     if tower_func is None or input_signature is None:
         raise ValueError(
-            "PredictConfig: has no model. Pass model=..., or tower_func=... together with input_signature=..."
+            "PredictConfig: there is no model. Pass model=..., or tower_func=... with input_signature=..."
         )
-    if not callable(tower_func):
-        raise type_error("PredictConfig: tower_func", "a function of the input tensors", tower_func)
+    check_callable("PredictConfig: tower_func", tower_func, "a function of the input tensors")
     return TowerFunc(tower_func, input_signature)
 
 
-def _check_names(argument: str, names: Any, default: list[str]) -> list[str]:
+def _check_names(argument: str, names: object, default: list[str]) -> list[str]:
     if names is None:
         return default
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):

@@ -1,4 +1,4 @@
-"""Predicting a whole DataFlow, in this process or in several."""
+"""Prediction of a whole DataFlow, in this process or in several processes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import os
 import traceback
 from abc import ABC, abstractmethod
 from multiprocessing import connection, get_all_start_methods, get_context
-from typing import Any, Iterator
+from typing import Any, Iterator, TypeVar
 
-from ..dataflow.base import DataFlow
+from ..dataflow.base import DataFlow, length_or_none
+from ..utils.checks import check_at_least, check_type
 from ..utils.concurrency import enable_death_signal, ensure_proc_terminate, start_proc_mask_signal
-from ..utils.errors import rebuild_error, type_error
+from ..utils.errors import rebuild_error
 from ..utils.gpu import get_num_gpu
 from ..utils.ordering import OrderedContainer
 from ..utils.utils import get_tqdm
@@ -19,29 +20,28 @@ from .config import PredictConfig
 
 __all__ = ["DatasetPredictorBase", "MultiProcessDatasetPredictor", "SimpleDatasetPredictor"]
 
+T = TypeVar("T")
+
 
 class DatasetPredictorBase(ABC):
     """
-    Predicts all datapoints of a DataFlow.
+    Interface of predictors that predict all datapoints of a DataFlow.
 
     Args:
-        config: what the predictor is made of.
-        dataset: the DataFlow, with the components that `config.input_names` asks for.
+        config: configuration of the predictor.
+        dataset: the DataFlow; its components are those of `config.input_names`.
 
     Attributes:
         config, dataset: as given.
 
     Raises:
-        TypeError: of another kind.
-
-    tensorpack: same.
+        TypeError: an argument has the wrong type.
     """
 
     def __init__(self, config: PredictConfig, dataset: DataFlow) -> None:
-        if not isinstance(config, PredictConfig):
-            raise type_error(type(self).__name__, "a PredictConfig", config)
-        if not isinstance(dataset, DataFlow):
-            raise type_error(type(self).__name__, "a DataFlow", dataset, "Wrap it: DataFromList(data).")
+        name = type(self).__name__
+        check_type(f"{name}: config", config, PredictConfig)
+        check_type(f"{name}: dataset", dataset, DataFlow, advice="Wrap it: DataFromList(data).")
         self.config = config
         self.dataset = dataset
         self._is_reset = False
@@ -52,25 +52,22 @@ class DatasetPredictorBase(ABC):
         Predict one pass over the DataFlow.
 
         Yields:
-            For each datapoint what a predictor returns: a list of outputs; `(datapoint, outputs)` if `config.return_input`.
+            For each datapoint, a list of outputs; `(datapoint, outputs)` if `config.return_input`.
         """
 
     def get_all_result(self) -> list[Any]:
-        """Give all of `get_result` as a list."""
+        """Return all results of `get_result` as a list."""
         return list(self.get_result())
 
     def _datapoints(self) -> Iterator[Any]:
-        """Iterate over the DataFlow once; it is reset before the first time."""
+        """Return an iterator over the DataFlow, which is reset before its first pass."""
         if not self._is_reset:
             self.dataset.reset_state()
             self._is_reset = True
         return iter(self.dataset)
 
-    def _size(self) -> int | None:
-        try:
-            return len(self.dataset)
-        except NotImplementedError:
-            return None
+    def _progress_bar(self) -> Any:
+        return get_tqdm(total=length_or_none(self.dataset), desc=type(self).__name__)
 
 
 class SimpleDatasetPredictor(DatasetPredictorBase):
@@ -78,17 +75,15 @@ class SimpleDatasetPredictor(DatasetPredictorBase):
     Predict all datapoints of a DataFlow, one after the other, in this process.
 
     Args:
-        config: what the predictor is made of.
-        dataset: the DataFlow, with the components that `config.input_names` asks for.
+        config: configuration of the predictor.
+        dataset: the DataFlow; its components are those of `config.input_names`.
 
     Attributes:
-        predictor: the `OfflinePredictor` that does the work.
+        predictor: the `OfflinePredictor`.
 
     Example:
         >>> for (probability,) in SimpleDatasetPredictor(config, df).get_result():
         ...     ...
-
-    tensorpack: same.
     """
 
     def __init__(self, config: PredictConfig, dataset: DataFlow) -> None:
@@ -96,8 +91,8 @@ class SimpleDatasetPredictor(DatasetPredictorBase):
         self.predictor = OfflinePredictor(config)
 
     def get_result(self) -> Iterator[Any]:
-        """Predict one pass over the DataFlow; with a progress bar."""
-        with get_tqdm(total=self._size(), desc=type(self).__name__) as bar:
+        """Predict one pass over the DataFlow. Shows a progress bar."""
+        with self._progress_bar() as bar:
             for dp in self._datapoints():
                 yield self.predictor(*dp)
                 bar.update()
@@ -105,28 +100,25 @@ class SimpleDatasetPredictor(DatasetPredictorBase):
 
 class MultiProcessDatasetPredictor(DatasetPredictorBase):
     """
-    Predict all datapoints of a DataFlow in several processes, each with a predictor of its own.
+    Predict all datapoints of a DataFlow in several processes, each with an OfflinePredictor.
 
-    The DataFlow is read in this process. A process gets its next datapoint when it has returned the last.
+    The DataFlow is read in this process. A process gets its next datapoint after it has returned the previous one.
 
     Args:
-        config: what the predictors are made of.
-        dataset: the DataFlow, with the components that `config.input_names` asks for.
+        config: configuration of the predictors.
+        dataset: the DataFlow; its components are those of `config.input_names`.
         nr_proc: the number of processes, >= 1.
-        use_gpu: give each process a GPU of its own, one of `$CUDA_VISIBLE_DEVICES` if that is set; with False they see none.
-        ordered: yield in the order of the DataFlow, instead of the order in which the outputs come.
+        use_gpu: whether each process uses one GPU, out of `$CUDA_VISIBLE_DEVICES` if set. False hides all GPUs.
+        ordered: yield in the order of the DataFlow, not in the order in which outputs arrive.
 
     Raises:
         ValueError: `nr_proc` is below 1, or above the number of GPUs.
-        RuntimeError: this system cannot fork; in `get_result`: a process has died; names its pid and exit code.
-        Exception: in `get_result`, whatever prediction raised in a process.
+        RuntimeError: this system cannot fork. In `get_result`: a process died; the message has its pid and exit code.
+        Exception: in `get_result`: prediction failed in a process.
 
-    Process: forks `nr_proc` processes in `get_result`; they end with it.
-
-    Note: they are forked, because models are functions and cannot be sent. A TensorFlow that has run a session does not
-    survive that: use it in a script that only predicts.
-
-    tensorpack: same; there the processes are started by the constructor, there is one pass, and an error hangs.
+    Note: processes are forked in `get_result`, because models are functions, which cannot be pickled, and end with the
+    iteration. TensorFlow does not work in processes that are forked after a session has run, so use this
+    class in scripts that only predict.
     """
 
     def __init__(
@@ -138,22 +130,21 @@ class MultiProcessDatasetPredictor(DatasetPredictorBase):
         ordered: bool = True,
     ) -> None:
         super().__init__(config, dataset)
-        if nr_proc < 1:
-            raise ValueError(f"MultiProcessDatasetPredictor: nr_proc is {nr_proc}, wanted >= 1.")
+        check_at_least("MultiProcessDatasetPredictor: nr_proc", nr_proc, 1)
         if "fork" not in get_all_start_methods():
             raise RuntimeError(
-                "MultiProcessDatasetPredictor: this system cannot fork. Use SimpleDatasetPredictor."
+                "MultiProcessDatasetPredictor: this system cannot fork processes. Use SimpleDatasetPredictor."
             )
         self._gpus = _choose_gpus(nr_proc) if use_gpu else [""] * nr_proc
         self._ordered = ordered
 
     def get_result(self) -> Iterator[Any]:
-        """Predict one pass over the DataFlow; with a progress bar. The processes end when the iteration does."""
+        """Predict one pass over the DataFlow. Shows a progress bar. The processes end with the iteration."""
         workers: list[_Worker] = []
         try:
             workers += [_Worker(self.config, gpu) for gpu in self._gpus]
             results = self._unordered(workers)
-            with get_tqdm(total=self._size(), desc=type(self).__name__) as bar:
+            with self._progress_bar() as bar:
                 for result in _in_order(results) if self._ordered else (value for _, value in results):
                     yield result
                     bar.update()
@@ -180,7 +171,7 @@ class MultiProcessDatasetPredictor(DatasetPredictorBase):
 
 
 class _Worker:
-    """One process, seen from this one. It has one task at a time, so that neither side ever waits with a full pipe."""
+    """A child process. It has one task at a time, so that neither end waits for the other with a full pipe."""
 
     def __init__(self, config: PredictConfig, gpu: str) -> None:
         context = get_context("fork")
@@ -188,9 +179,9 @@ class _Worker:
         self.process = context.Process(target=_predict_all, args=(config, gpu, theirs), daemon=True)
         ensure_proc_terminate(self.process)
         start_proc_mask_signal(self.process)
-        theirs.close()  # so that only the process has it, and its death is seen at this end
+        theirs.close()  # so that the death of the process closes the pipe
 
-    def give(self, task: tuple[int, Any]) -> None:
+    def give(self, task: tuple[int, object]) -> None:
         try:
             self.connection.send(task)
         except (BrokenPipeError, ConnectionResetError) as error:
@@ -210,7 +201,7 @@ class _Worker:
 
     def end(self) -> None:
         if self.process.is_alive():
-            self.process.kill()  # it holds nothing that could be lost
+            self.process.kill()  # nothing can be lost
         self.process.join()
         self.connection.close()
 
@@ -218,18 +209,18 @@ class _Worker:
         self.process.join(5)
         return RuntimeError(
             f"MultiProcessDatasetPredictor: process {self.process.pid} died with exit code {self.process.exitcode} "
-            "(negative: killed by that signal). Was there too little memory?"
+            "(negative: killed by that signal). Check whether it ran out of memory."
         )
 
 
 def _wait(workers: list[_Worker]) -> list[_Worker]:
-    """Wait until some of the workers have a result, or have died."""
+    """Wait until at least one worker has a result or has died. Return these workers."""
     ready = connection.wait([worker.connection for worker in workers])
     return [worker for worker in workers if worker.connection in ready]
 
 
-def _predict_all(config: PredictConfig, gpu: str, pipe: Any) -> None:
-    """Answer each (index, datapoint) with (index, result, error, traceback); what the processes run."""
+def _predict_all(config: PredictConfig, gpu: str, pipe: connection.Connection) -> None:
+    """Run in a child process: answer each (index, datapoint) with (index, result, error, traceback)."""
     enable_death_signal(_warn=False)
     os.environ["CUDA_VISIBLE_DEVICES"] = gpu
     predictor = None
@@ -238,19 +229,19 @@ def _predict_all(config: PredictConfig, gpu: str, pipe: Any) -> None:
         try:
             predictor = predictor or OfflinePredictor(config)
             answer: tuple[Any, ...] = (index, predictor(*dp), None, "")
-        except Exception as error:  # noqa: BLE001 (sent to the process that asked, and raised there)
+        except Exception as error:  # noqa: BLE001 (the parent raises it)
             answer = (index, None, _sendable(error), traceback.format_exc())
         pipe.send(answer)
 
 
 def _sendable(error: Exception) -> Exception:
-    """Errors of TensorFlow hold operations, which cannot be sent: only their text is."""
+    """Return an error that can be pickled. Errors of TensorFlow contain operations, so only their text is sent."""
     if type(error).__module__ == "builtins":
         return error
     return RuntimeError(f"{type(error).__name__}: {error}")
 
 
-def _in_order(results: Iterator[tuple[int, Any]]) -> Iterator[Any]:
+def _in_order(results: Iterator[tuple[int, T]]) -> Iterator[T]:
     waiting = OrderedContainer()
     for index, value in results:
         waiting.put(index, value)
@@ -263,7 +254,7 @@ def _choose_gpus(number: int) -> list[str]:
     gpus = [str(i) for i in range(get_num_gpu())] if visible is None else [x for x in visible.split(",") if x]
     if len(gpus) < number:
         raise ValueError(
-            f"MultiProcessDatasetPredictor: nr_proc is {number}, but there are {len(gpus)} GPUs. Use fewer processes, or "
-            "use_gpu=False."
+            f"MultiProcessDatasetPredictor: nr_proc is too large (expected at most {len(gpus)}, the number of GPUs, got "
+            f"{number}). Use fewer processes or use_gpu=False."
         )
     return gpus[:number]

@@ -1,4 +1,4 @@
-"""Predictors on several devices: several that share their variables, or one that predicts several datapoints at once."""
+"""Predictors on several devices: predictors that share their variables, or one that predicts several datapoints per call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any, Sequence
 
 from ..compat import TensorSpec
 from ..compat import tfv1 as tf
-from ..input_source.placeholder import PlaceholderInput
+from ..graph_builder.placement import device_of_gpu
+from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..tfutils.tower.context import PredictTowerContext
 from ..tfutils.tower.handle import TowerTensorHandle
 from ..utils import logger
@@ -19,35 +20,32 @@ __all__ = ["DataParallelOfflinePredictor", "MultiTowerOfflinePredictor"]
 
 class MultiTowerOfflinePredictor(OnlinePredictor):
     """
-    A predictor for each of several GPUs, all with the same variables, made from a config.
+    Predictors on several GPUs that share their variables.
 
-    It is a predictor itself: the first one. The others are for threads, e.g. in a MultiThreadAsyncPredictor.
+    The object itself is the first predictor. The others are for threads, e.g. of a MultiThreadAsyncPredictor.
 
     Args:
-        config: what the predictors are made of.
+        config: configuration of the predictors.
         towers: a list of GPU numbers; negative means the CPU.
 
     Attributes:
         predictors: an `OnlinePredictor` for each tower.
-        graph, sess: of all predictors.
+        graph, sess: the graph and session of all predictors.
 
     Raises:
-        TypeError, ValueError: `towers` is no list of distinct numbers.
-        KeyError: a name is not in the graph; names the nearest ones.
+        TypeError, ValueError: `towers` is not a list of distinct numbers.
+        KeyError: a name is not in the graph. The message lists the nearest names.
 
     Example:
         >>> predictors = MultiTowerOfflinePredictor(config, [0, 1]).get_predictors()
         >>> predict = MultiThreadAsyncPredictor(predictors, batch_size=8)
-
-    tensorpack: same; there it fails on TF 2.
     """
 
     def __init__(self, config: PredictConfig, towers: Sequence[int]) -> None:
         _check_towers(type(self).__name__, towers)
         self.graph = config._maybe_create_graph()
         with self.graph.as_default():
-            inputs = PlaceholderInput()
-            inputs.setup(config.input_signature)
+            inputs = [build_or_reuse_placeholder(spec) for spec in config.input_signature]
             handles = [
                 _build_tower(config, inputs, tower, is_first=index == 0) for index, tower in enumerate(towers)
             ]
@@ -66,47 +64,43 @@ class MultiTowerOfflinePredictor(OnlinePredictor):
 
     def get_predictor(self, n: int) -> list[OnlinePredictor]:
         """
-        Give n predictors, taking the towers in turn.
+        Return a list of n predictors.
 
         Args:
-            n: how many; more than there are towers share towers, with a warning.
-
-        tensorpack: same, the name too.
+            n: how many. If there are fewer towers, the list repeats them, and a warning is logged.
         """
         if n > len(self.predictors):
             logger.warning(
-                f"{n} predictors were asked for, there are {len(self.predictors)} towers: some share one."
+                f"MultiTowerOfflinePredictor: {n} predictors share {len(self.predictors)} towers, because there are no more."
             )
         return [self.predictors[index % len(self.predictors)] for index in range(n)]
 
     def get_predictors(self) -> list[OnlinePredictor]:
-        """Give all predictors, one for each tower."""
+        """Return all predictors, one for each tower."""
         return self.predictors
 
 
 class DataParallelOfflinePredictor(OnlinePredictor):
     """
-    A predictor that takes a datapoint for each of several GPUs, and predicts them in one run.
+    Predictor that takes a datapoint for each of several GPUs and predicts all of them in one run.
 
-    A call takes the inputs of the first tower, then those of the second, and so on, and gives the outputs in the same order.
-    The placeholders are named `tower<number>_<input>`.
+    A call takes the inputs of the first tower, then those of the second, and so on. It returns the outputs in the same
+    order. The placeholders are named `tower<number>_<input>`.
 
     Args:
-        config: what the predictor is made of.
+        config: configuration of the predictor.
         towers: a list of GPU numbers; negative means the CPU.
 
     Attributes:
         graph, sess: its graph and session.
 
     Raises:
-        TypeError, ValueError: `towers` is no list of distinct numbers.
-        KeyError: a name is not in the graph; names the nearest ones.
+        TypeError, ValueError: `towers` is not a list of distinct numbers.
+        KeyError: a name is not in the graph. The message lists the nearest names.
 
     Example:
         >>> predict = DataParallelOfflinePredictor(config, [0, 1])
         >>> probability0, probability1 = predict(image0, image1)
-
-    tensorpack: same; there it fails on TF 2.
     """
 
     def __init__(self, config: PredictConfig, towers: Sequence[int]) -> None:
@@ -116,13 +110,12 @@ class DataParallelOfflinePredictor(OnlinePredictor):
             input_tensors: list[Any] = []
             output_tensors: list[Any] = []
             for index, tower in enumerate(towers):
-                inputs = PlaceholderInput()
-                inputs.setup(
-                    [
+                inputs = [
+                    build_or_reuse_placeholder(
                         TensorSpec(spec.shape, spec.dtype, f"tower{_label(tower)}_{spec.name}")
-                        for spec in config.input_signature
-                    ]
-                )
+                    )
+                    for spec in config.input_signature
+                ]
                 handle = _build_tower(config, inputs, tower, is_first=index == 0)
                 input_tensors += handle.get_tensors(config.input_names)
                 output_tensors += handle.get_tensors(config.output_names)
@@ -131,15 +124,15 @@ class DataParallelOfflinePredictor(OnlinePredictor):
 
 
 def _build_tower(
-    config: PredictConfig, inputs: PlaceholderInput, tower: int, is_first: bool
+    config: PredictConfig, inputs: Sequence[tf.Tensor], tower: int, is_first: bool
 ) -> TowerTensorHandle:
-    """Build one tower on its device; all but the first reuse the variables."""
-    device = f"/gpu:{tower}" if tower >= 0 else "/cpu:0"
-    logger.info(f"Building the graph of predict tower 'tower{_label(tower)}' on device {device} ...")
+    """Build one tower on its device. All but the first reuse the variables."""
+    device = device_of_gpu(tower)
+    logger.info(f"Building the prediction tower 'tower{_label(tower)}' on device {device} ...")
     reuse = None if is_first else True
     scope = tf.variable_scope(tf.get_variable_scope(), reuse=reuse, auxiliary_name_scope=False)
     with scope, tf.device(device), PredictTowerContext(f"tower{_label(tower)}"):
-        config.tower_func(*inputs.get_input_tensors())
+        config.tower_func(*inputs)
     return config.tower_func.towers[-1]
 
 
@@ -147,8 +140,8 @@ def _label(tower: int) -> str:
     return str(tower) if tower >= 0 else "-cpu"
 
 
-def _check_towers(name: str, towers: Any) -> None:
+def _check_towers(name: str, towers: object) -> None:
     if not isinstance(towers, (list, tuple, range)) or not all(isinstance(tower, int) for tower in towers):
         raise type_error(name, "a list of GPU numbers", towers)
     if not towers or len(set(towers)) < len(towers):
-        raise ValueError(f"{name}: towers is {list(towers)}, wanted distinct numbers of GPUs, at least one.")
+        raise ValueError(f"{name}: towers is invalid (expected distinct GPU numbers, got {list(towers)}).")

@@ -1,11 +1,14 @@
 """
-Helpers on one graph: towers, variables, sessions, summaries, gradients. They know nothing of trainers.
+Helpers for one graph: towers, variables, sessions, summaries and gradients. They do not depend on trainers.
 
-**In:** a graph that is being built, and names from utils.
+**In:** a graph under construction, and names from utils.
 **Out:** towers and tensors by name, optimizers and gradient processors, checkpoints, sessions.
-**Next:** loop, models and graph_builder, which are written with these.
+**Next:** loop, models and graph_builder, which use these helpers.
 """
 
+from typing import TYPE_CHECKING
+
+from ..utils.old_names import old_name_finder, old_star_names
 from . import gradproc, optimizer, sesscreate, sessinit, summary, tower, varreplace
 from .argscope import (
     argscope,
@@ -60,3 +63,7 @@ __all__ = [
     "tower",
     "varreplace",
 ]
+
+if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
+    __getattr__ = old_name_finder(__name__)
+    __all__ += old_star_names(__name__)

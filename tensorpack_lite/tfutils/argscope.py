@@ -7,18 +7,21 @@ import inspect
 import threading
 from collections import defaultdict
 from contextlib import contextmanager
-from types import FunctionType, ModuleType
-from typing import Any, Callable, Iterator
+from types import ModuleType
+from typing import Callable, Iterator, TypeVar
 
 from ..utils import logger
+from ..utils.checks import check_callable, check_type
 from .model_utils import get_shape_str
 from .tower.context import get_current_tower_context
 
 __all__ = ["argscope", "enable_argscope_for_function", "enable_argscope_for_module", "get_arg_scope"]
 
+T = TypeVar("T")
+
 
 class _Stack(threading.local):
-    """The scopes open in this thread, innermost last: one of the library's five ambient states."""
+    """The scopes open in this thread, innermost last."""
 
     def __init__(self) -> None:
         self.scopes: list[defaultdict] = []
@@ -28,33 +31,35 @@ _stack = _Stack()
 
 
 @contextmanager
-def argscope(layers: Any, **kwargs: Any) -> Iterator[None]:
+def argscope(layers: Callable[..., object] | list[Callable[..., object]], **kwargs: object) -> Iterator[None]:
     """
-    Give layers other default arguments inside the context.
+    Override the default arguments of layers inside the context.
 
-    Inner scopes win over outer ones, and arguments of the call itself over every scope.
+    Inner scopes override outer scopes, and arguments of a call override all scopes. Each thread has separate scopes.
 
     Args:
-        layers: a layer, or a list or tuple of layers: registered ones, and what `enable_argscope_for_function` returned.
+        layers: a layer or a list of layers: registered layers, or functions from `enable_argscope_for_function`.
         **kwargs: arguments of the layers, and their values.
 
     Raises:
-        TypeError: something that is no function.
-        ValueError: a function that does not take part in argscope.
+        TypeError: a layer is not a function.
+        ValueError: a function does not support argscope.
 
     Example:
         >>> with argscope([Conv2D, FullyConnected], activation=tf.nn.relu):
         ...     x = Conv2D("conv0", image, 32, 3)
-
-    Note: each thread has its own scopes.
-
-    tensorpack: same; there values are deep-copied, a tuple is refused, and an exception leaves the scope open.
     """
     layers = list(layers) if isinstance(layers, (list, tuple)) else [layers]
+    scope: defaultdict = defaultdict(dict)
+    for name, arguments in get_arg_scope().items():
+        scope[name] = dict(arguments)
     for layer in layers:
-        _check_enabled(layer)
-    scope = _copy(get_arg_scope())
-    for layer in layers:
+        check_callable("argscope: layers", layer, "a layer or a list of layers")
+        if not _is_enabled(layer):
+            raise ValueError(
+                f"argscope: '{getattr(layer, '__name__', layer)}' does not support argscope. Register it with "
+                "layer_register, or wrap it with enable_argscope_for_function."
+            )
         scope[layer.__name__].update(kwargs)
     _stack.scopes.append(scope)
     try:
@@ -65,43 +70,39 @@ def argscope(layers: Any, **kwargs: Any) -> Iterator[None]:
 
 def get_arg_scope() -> defaultdict:
     """
-    Get the default arguments in effect.
+    Return the default arguments in effect.
 
     Returns:
-        `{layer name: {argument: value}}`, a defaultdict of dictionaries; empty outside of every `argscope`.
-
-    tensorpack: same.
+        `{layer name: {argument: value}}`, a defaultdict of dictionaries. It is empty outside of all `argscope`s.
     """
     return _stack.scopes[-1] if _stack.scopes else defaultdict(dict)
 
 
-def enable_argscope_for_function(func: Callable[..., Any], log_shape: bool = True) -> Callable[..., Any]:
+def enable_argscope_for_function(func: Callable[..., T], log_shape: bool = True) -> Callable[..., T]:
     """
-    Let a function take part in `argscope`, under its `__name__`.
+    Make a function support `argscope`, under its `__name__`.
 
     Args:
-        func: any function; its first argument should be a tensor if shapes are to be logged.
-        log_shape: log the shapes of the first input and output of each call, except in towers that repeat the first one.
+        func: any function. Shapes are logged only if its first argument and its first output are tensors.
+        log_shape: log the shapes of the first input and output of each call, except in towers that repeat the
+            first one.
 
     Returns:
         A function with the same signature.
 
     Raises:
-        TypeError: `func` cannot be called.
-
-    tensorpack: same; there a call outside of a tower fails when shapes are logged.
+        TypeError: `func` is not callable.
     """
-    if not callable(func):
-        raise TypeError(f"enable_argscope_for_function: takes a function, got {type(func).__name__}.")
+    check_callable("enable_argscope_for_function: func", func)
     try:
         signature: inspect.Signature | None = inspect.signature(func)
-    except ValueError:  # written in C, without a signature
+    except ValueError:  # a C function without a signature
         signature = None
 
     @functools.wraps(func)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: object, **kwargs: object) -> T:
         arguments = dict(get_arg_scope()[func.__name__])
-        for given in _given_by_position(signature, args):
+        for given in _names_of_positional(signature, args):
             arguments.pop(given, None)
         arguments.update(kwargs)
         outputs = func(*args, **arguments)
@@ -115,53 +116,32 @@ def enable_argscope_for_function(func: Callable[..., Any], log_shape: bool = Tru
 
 def enable_argscope_for_module(module: ModuleType, log_shape: bool = True) -> None:
     """
-    Let every plain function of a module take part in `argscope`; the module's functions are replaced in place.
+    Make all plain functions of a module support `argscope`, by replacing them in the module.
+
+    This changes the module for the whole process. Classes are not replaced.
 
     Args:
-        module: e.g. a module with functions `def dense(inputs, units, ...)`.
+        module: a module with functions such as `def dense(inputs, units, ...)`. It may be one that TensorFlow
+            loads on first use, such as `tf.layers`, which exists up to TensorFlow 2.15, and later with
+            `tf_keras` and `TF_USE_LEGACY_KERAS=1`.
         log_shape: as in `enable_argscope_for_function`.
 
     Raises:
-        TypeError: not a module.
-
-    Note: this changes the module for the whole process, which is what it is for. `tf.layers` exists up to TensorFlow
-    2.15 only.
-
-    tensorpack: same.
+        TypeError: `module` is not a module.
     """
-    if not isinstance(module, ModuleType):
-        raise TypeError(f"enable_argscope_for_module: takes a module, got {type(module).__name__}.")
-    functions = {name: value for name, value in vars(module).items() if isinstance(value, FunctionType)}
-    for name, function in functions.items():
+    check_type("enable_argscope_for_module: module", module, ModuleType, "a module")
+    # not vars(module), which is nearly empty in a module that is loaded on first use
+    for name, function in inspect.getmembers(module, inspect.isfunction):
         if not _is_enabled(function):
             setattr(module, name, enable_argscope_for_function(function, log_shape=log_shape))
 
 
-def _is_enabled(layer: Any) -> bool:
+def _is_enabled(layer: object) -> bool:
     return getattr(layer, "__argscope_enabled__", False) is True
 
 
-def _check_enabled(layer: Any) -> None:
-    if not callable(layer):
-        raise TypeError(f"argscope: takes a layer or a list of layers, got {type(layer).__name__}.")
-    if not _is_enabled(layer):
-        name = getattr(layer, "__name__", repr(layer))
-        raise ValueError(
-            f"argscope: '{name}' takes no arguments from argscope. Register it with layer_register, or wrap it with "
-            "enable_argscope_for_function."
-        )
-
-
-def _copy(scope: defaultdict) -> defaultdict:
-    """Copy both levels of dictionaries, and share the values."""
-    copied: defaultdict = defaultdict(dict)
-    for name, arguments in scope.items():
-        copied[name] = dict(arguments)
-    return copied
-
-
-def _given_by_position(signature: inspect.Signature | None, args: tuple) -> list[str]:
-    """Name the parameters that positional arguments fill; they beat the scope like keywords do."""
+def _names_of_positional(signature: inspect.Signature | None, args: tuple) -> list[str]:
+    """Return the names of the parameters that are passed by position; they override the scope like keywords."""
     if signature is None:
         return []
     return [
@@ -171,7 +151,7 @@ def _given_by_position(signature: inspect.Signature | None, args: tuple) -> list
     ]
 
 
-def _log_shapes(name: str, inputs: tuple, outputs: Any) -> None:
+def _log_shapes(name: str, inputs: tuple, outputs: object) -> None:
     context = get_current_tower_context()
     if context is not None and "tower" in context.name.lower() and not context.is_main_training_tower:
         return

@@ -1,4 +1,4 @@
-"""Reading of checkpoints and of the file `checkpoint`, with one error type for damaged ones."""
+"""Readers of checkpoints and of the file `checkpoint`, with one error type for damaged files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ from ..compat import tfv1 as tf
 from ..utils.errors import DamagedFileError, parsing
 from .common import get_op_tensor_name
 
-__all__ = ["STATE_FILE", "CheckpointReader", "read_checkpoint_state", "restoring", "told_reason"]
+__all__ = [
+    "STATE_FILE",
+    "CheckpointReader",
+    "CheckpointReaderAdapter",
+    "read_checkpoint_state",
+    "reason_of",
+    "restoring",
+]
 
 STATE_FILE = "checkpoint"
 
@@ -23,17 +30,18 @@ _DAMAGED = (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.NotFou
 
 class CheckpointReader:
     """
-    A checkpoint for reading: its keys, whether or not they end in `:0`. Checksums are compared.
+    Reader of one checkpoint. It verifies checksums.
 
     Args:
-        path: of the checkpoint, without suffix.
+        path: the checkpoint, without suffix.
 
     Attributes:
         shapes: `{key: shape}`.
+        dtypes: `{key: tf.DType}`.
 
     Raises:
-        DamagedFileError: here and in `read`, the checkpoint is damaged, or a file of it is missing.
-        PermissionError: its index may not be read.
+        DamagedFileError: the checkpoint is damaged or one of its files is missing. `read` raises it too.
+        PermissionError: the index is not readable.
     """
 
     def __init__(self, path: str) -> None:
@@ -43,9 +51,10 @@ class CheckpointReader:
             self._reader = tf.train.NewCheckpointReader(path)
             shapes = self._reader.get_variable_to_shape_map()
             self.shapes = {key: tuple(shape) for key, shape in shapes.items()}
+            self.dtypes = dict(self._reader.get_variable_to_dtype_map())
 
     def key_of(self, name: str) -> str | None:
-        """Find a variable, by its name with or without `:0`; None if it is not there."""
+        """Return the key of a variable, given its name with or without `:0`, or None if the checkpoint does not have it."""
         return next((key for key in get_op_tensor_name(name) if key in self.shapes), None)
 
     def read(self, key: str) -> np.ndarray:
@@ -54,34 +63,79 @@ class CheckpointReader:
             return self._reader.get_tensor(key)
 
 
+class CheckpointReaderAdapter:
+    """
+    Reader of a checkpoint that accepts names with and without `:0`. Scripts import it from `tfutils.sessinit`.
+
+    Args:
+        reader: the result of `tf.train.NewCheckpointReader(path)`.
+    """
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+        shapes = reader.get_variable_to_shape_map()
+        self._keys = {get_op_tensor_name(key)[1]: key for key in shapes}
+        self._shapes = {name: shapes[key] for name, key in self._keys.items()}
+
+    def get_variable_to_shape_map(self) -> dict[str, list[int]]:
+        """Return `{name with ":0": shape}`."""
+        return self._shapes
+
+    def get_tensor(self, name: str) -> np.ndarray:
+        """
+        Read one array.
+
+        Raises:
+            KeyError: the checkpoint does not have it.
+        """
+        return self._reader.get_tensor(self.get_real_name(name))
+
+    def has_tensor(self, name: str) -> bool:
+        """Return whether the checkpoint has an array, given its name with or without `:0`."""
+        return get_op_tensor_name(name)[1] in self._keys
+
+    def get_real_name(self, name: str) -> str:
+        """
+        Return the name as it is in the checkpoint.
+
+        Raises:
+            KeyError: the checkpoint does not have it.
+        """
+        if not self.has_tensor(name):
+            raise KeyError(
+                f"CheckpointReaderAdapter: the checkpoint has no '{name}'. It has: {', '.join(sorted(self._keys))}."
+            )
+        return self._keys[get_op_tensor_name(name)[1]]
+
+
 @contextmanager
 def restoring(path: str) -> Iterator[None]:
     """
-    Turn TensorFlow's errors for a damaged checkpoint, raised while a session restores it, into a DamagedFileError.
+    Turn TensorFlow's errors about a damaged checkpoint into a DamagedFileError, while a session restores it.
 
     Args:
-        path: of the checkpoint, without suffix.
+        path: the checkpoint, without suffix.
 
     Raises:
-        DamagedFileError: the checkpoint is damaged, or a file of it is missing. Other errors pass through.
+        DamagedFileError: the checkpoint is damaged or one of its files is missing. Other errors are not changed.
     """
     try:
         yield
     except _DAMAGED as error:
         raise DamagedFileError(
-            f"{path} cannot be read as a checkpoint: {told_reason(error)}. {_ADVICE}"
+            f"{path} cannot be read as a checkpoint: {reason_of(error)}. {_ADVICE}"
         ) from error
 
 
 def read_checkpoint_state(directory: str) -> Any:
     """
-    Read the file `checkpoint` of a directory, TensorFlow's list of its checkpoints.
+    Read the file `checkpoint`, TensorFlow's list of the checkpoints in a directory.
 
     Args:
-        directory: of the checkpoints.
+        directory: the directory.
 
     Returns:
-        A `CheckpointState`, with `model_checkpoint_path`; None if there is no such file.
+        A `CheckpointState` with `model_checkpoint_path`, or None if the file does not exist.
 
     Raises:
         DamagedFileError: the file is damaged.
@@ -92,22 +146,22 @@ def read_checkpoint_state(directory: str) -> Any:
     _require_readable(path)
     with parsing(path, "a list of checkpoints", "Name the checkpoint itself, or delete this file."):
         state = tf.train.get_checkpoint_state(directory)
-        if state is None:  # after a warning of TensorFlow's
+        if state is None:  # TensorFlow only logs a warning
             raise ValueError("it is not in the text format of CheckpointState")
     return state
 
 
-def told_reason(error: Any) -> str:
-    """Find the one line of TensorFlow's message that is not about where in the graph it happened."""
+def reason_of(error: tf.errors.OpError) -> str:
+    """Return the first line of a TensorFlow error's message that is not about the place in the graph."""
     lines = str(error.message).splitlines()
-    told = [
+    reasons = [
         line for line in lines if line.strip() and not re.match(r"\s|Graph execution|Detected at|Node:", line)
     ]
-    return told[0] if told else str(error.message)
+    return reasons[0] if reasons else str(error.message)
 
 
 def _require_readable(path: str) -> None:
-    """Raise PermissionError for a file that may not be read, which TensorFlow reports as damaged."""
+    """Raise PermissionError if a file is not readable. TensorFlow would report it as damaged."""
     try:
         if tf.gfile.Exists(path):
             with tf.gfile.GFile(path, "rb") as file:

@@ -1,4 +1,4 @@
-"""Backing up, restoring and watching the collections of the default graph."""
+"""Functions that back up, restore and watch the collections of the default graph."""
 
 from __future__ import annotations
 
@@ -10,25 +10,33 @@ from ..utils import logger
 
 __all__ = ["CollectionGuard", "backup_collection", "freeze_collection", "restore_collection"]
 
+_NOT_LOGGED = (
+    tf.GraphKeys.TRAINABLE_VARIABLES,
+    tf.GraphKeys.GLOBAL_VARIABLES,
+    tf.GraphKeys.LOCAL_VARIABLES,
+    tf.GraphKeys.QUEUE_RUNNERS,
+    tf.GraphKeys.COND_CONTEXT,
+    tf.GraphKeys.WHILE_CONTEXT,
+    tf.GraphKeys.LOSSES,
+)
+
 
 def backup_collection(keys: Iterable[str] | None = None) -> dict[str, list[Any]]:
     """
     Copy collections of the default graph.
 
     Args:
-        keys: their names, a list, tuple or set; None means all.
+        keys: a list, tuple or set of their names. None means all collections.
 
     Returns:
         `{name: list of members}`.
 
     Raises:
         TypeError: `keys` is a single string.
-
-    tensorpack: same.
     """
     if isinstance(keys, str):
         raise TypeError(
-            f"backup_collection: takes a list of collection names, got the string '{keys}'. Write ['{keys}']."
+            f"backup_collection: expected a list of collection names, got the string '{keys}'. Write ['{keys}']."
         )
     graph = tf.get_default_graph()
     return {
@@ -37,14 +45,12 @@ def backup_collection(keys: Iterable[str] | None = None) -> dict[str, list[Any]]
     }
 
 
-def restore_collection(backup: dict[str, list[Any]]) -> None:
+def restore_collection(backup: dict[str, list[object]]) -> None:
     """
-    Make the collections named in `backup` hold what they held; others are not touched.
+    Restore the collections in a backup. Other collections are not changed.
 
     Args:
-        backup: what `backup_collection` returned.
-
-    tensorpack: same.
+        backup: a result of `backup_collection`.
     """
     for key, members in backup.items():
         tf.get_collection_ref(key)[:] = members
@@ -53,12 +59,10 @@ def restore_collection(backup: dict[str, list[Any]]) -> None:
 @contextmanager
 def freeze_collection(keys: Iterable[str]) -> Iterator[None]:
     """
-    Undo at the end of the block, also after an error, whatever was added to these collections.
+    Context that restores collections at its end, also after an error.
 
     Args:
-        keys: names of collections, a list, tuple or set.
-
-    tensorpack: same; there nothing is restored after an error.
+        keys: a list, tuple or set of names of collections.
     """
     backup = backup_collection(keys)
     try:
@@ -69,24 +73,12 @@ def freeze_collection(keys: Iterable[str]) -> Iterator[None]:
 
 class CollectionGuard:
     """
-    Watch what a tower adds to collections; take some of it back at the end.
+    Record of what a tower adds to collections.
 
     Args:
         name: the tower, for the log.
-        freeze_keys: collections that `close` restores.
+        freeze_keys: names of collections that `close` restores.
     """
-
-    _NOT_LOGGED = frozenset(
-        [
-            tf.GraphKeys.TRAINABLE_VARIABLES,
-            tf.GraphKeys.GLOBAL_VARIABLES,
-            tf.GraphKeys.LOCAL_VARIABLES,
-            tf.GraphKeys.QUEUE_RUNNERS,
-            tf.GraphKeys.COND_CONTEXT,
-            tf.GraphKeys.WHILE_CONTEXT,
-            tf.GraphKeys.LOSSES,
-        ]
-    )
 
     def __init__(self, name: str, freeze_keys: Iterable[str]) -> None:
         self._name = name
@@ -96,26 +88,19 @@ class CollectionGuard:
         self._added_at_close: dict[str, list[Any]] | None = None
 
     def added(self, key: str) -> list[Any]:
-        """Give the members of a collection that came since the start, in order; up to `close` if that has happened."""
+        """Return the members that were added to a collection, in order, until now or until `close`."""
         if self._added_at_close is not None:
             return list(self._added_at_close.get(key, []))
         known = {id(member) for member in self._before.get(key, [])}
         return [member for member in self._graph.get_collection(key) if id(member) not in known]
 
     def close(self, log_changes: bool) -> None:
-        """Remember what was added, log it if asked to, and restore the frozen collections."""
+        """Record what was added, optionally log it, and restore the frozen collections."""
         added = {key: self.added(key) for key in self._graph.get_all_collection_keys()}
         self._added_at_close = added
         if log_changes:
-            self._log(added)
+            not_logged = (*_NOT_LOGGED, *self._freeze_keys)
+            changes = [f"{key} (+{len(new)})" for key, new in added.items() if new and key not in not_logged]
+            if changes:
+                logger.info("Collections that grew in '%s': %s", self._name, ", ".join(sorted(changes)))
         restore_collection({key: self._before.get(key, []) for key in self._freeze_keys})
-
-    def _log(self, added: dict[str, list[Any]]) -> None:
-        kept = {
-            k: len(v)
-            for k, v in added.items()
-            if v and k not in self._NOT_LOGGED and k not in self._freeze_keys
-        }
-        if kept:
-            changes = ", ".join(f"{key} (+{count})" for key, count in sorted(kept.items(), key=str))
-            logger.info(f"Collections that grew in '{self._name}': {changes}")

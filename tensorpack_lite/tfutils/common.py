@@ -1,12 +1,14 @@
-"""Small questions to a graph or a session: its configuration, its global step, its tensors by name."""
+"""Session configuration, global step, and lookup of tensors by name."""
 
 from __future__ import annotations
 
 import difflib
-from typing import Any
+from typing import TYPE_CHECKING, Any, ContextManager, Sequence
 
 from ..compat import TF_VERSION, ensure_graph_mode
 from ..compat import tfv1 as tf
+from ..compat.value_names import value_of
+from ..utils.old_names import old_name_finder, old_star_names
 from .environment import collect_env_info
 
 __all__ = [
@@ -20,36 +22,39 @@ __all__ = [
     "get_tensors_by_names",
     "get_tf_version_tuple",
     "gpu_available_in_session",
-    "value_of",
+    "require_default_session",
+    "root_variable_scope",
 ]
+
+if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
+    __getattr__ = old_name_finder(__name__)
+    __all__ += old_star_names(__name__)
+
+tfv1 = tf  # scripts import it from here
 
 
 def get_tf_version_tuple() -> tuple[int, int]:
     """
-    Give the version of the installed TensorFlow.
+    Return the version of the installed TensorFlow.
 
     Returns:
         `(major, minor)`, e.g. `(2, 21)`.
-
-    tensorpack: same.
     """
     return TF_VERSION
 
 
-def get_default_sess_config(mem_fraction: float = 0.99) -> Any:
+def get_default_sess_config(mem_fraction: float = 0.99) -> tf.ConfigProto:
     """
-    Make the session configuration that trainers and predictors use when the user gives none.
+    Return the default session configuration of trainers and predictors.
 
-    Operations whose device does not exist fall back to one that does (soft placement); GPU memory is taken
-    as needed; one thread runs inside an operation and as many as there are cores run operations.
+    Operations whose device does not exist fall back to an existing one (soft placement). GPU memory is allocated as
+    needed. Each operation runs on one thread, and as many operations run in parallel as the machine has cores.
 
     Args:
-        mem_fraction: the share of each GPU's memory that may be taken, 0 to 1.
+        mem_fraction: the maximum share of each GPU's memory, 0 to 1.
 
     Returns:
         A new `ConfigProto`.
-
-    tensorpack: same.
     """
     config = tf.ConfigProto()
     config.allow_soft_placement = True
@@ -60,81 +65,81 @@ def get_default_sess_config(mem_fraction: float = 0.99) -> Any:
     return config
 
 
-def get_global_step_var() -> Any:
+def get_global_step_var() -> tf.Variable:
     """
-    Get the step counter of the default graph; create it if there is none.
+    Return the step counter of the default graph. Create it if it does not exist.
 
     Returns:
-        The variable `global_step`: int64, scalar, not trained, in `GLOBAL_VARIABLES` and `GLOBAL_STEP`, at the
-        root of the graph wherever this is called.
+        The variable `global_step`: int64, scalar, not trained, in `GLOBAL_VARIABLES` and `GLOBAL_STEP`. It is at the
+        root of the graph, whatever scope the caller is in.
 
     Note: a tensor that reads it in a training step sees the value from before that step's increment.
 
-    tensorpack: same; there the order of reading and increment is left to chance.
+    Difference from tensorpack: tensorpack 0.11 does not order the increment and the reads of a step, so a
+    reader may see either value. In this library, a reader always sees the value from before the increment.
     """
     ensure_graph_mode()
     existing = tf.train.get_global_step()
     if existing is not None:
         return existing
-    with tf.name_scope(None), tf.variable_scope(
-        _root_variable_scope(), reuse=False, auxiliary_name_scope=False
-    ):
+    with tf.name_scope(None), root_variable_scope():
         return tf.get_variable(
             tf.GraphKeys.GLOBAL_STEP,
             shape=[],
             dtype=tf.int64,
             initializer=tf.zeros_initializer(),
             trainable=False,
-            use_resource=True,
             aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
             collections=[tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.GLOBAL_STEP],
         )
 
 
-def _root_variable_scope() -> Any:
-    """Give a variable scope without name, getter, device or reuse: what the code outside every scope has."""
-    return tf.VariableScope(reuse=False, name="", use_resource=True)
+def root_variable_scope() -> ContextManager[tf.VariableScope]:
+    """Return a context with the root's variable scope: no name, custom getter, device or reuse; resource variables."""
+    root = tf.VariableScope(reuse=False, name="", use_resource=True)
+    return tf.variable_scope(root, reuse=False, auxiliary_name_scope=False)
 
 
 def get_global_step_value() -> int:
     """
-    Read the step counter in the default session.
-
-    Returns:
-        The number of steps done.
+    Return the value of the step counter in the default session, the number of completed steps.
 
     Raises:
         RuntimeError: there is no default session.
-
-    tensorpack: same.
     """
-    session = tf.get_default_session()
-    if session is None:
-        raise RuntimeError(
-            "get_global_step_value: there is no default session. Call it under `with sess.as_default():`."
-        )
+    session = require_default_session("get_global_step_value")
     with session.graph.as_default():
         return int(session.run(get_global_step_var()))
 
 
 def gpu_available_in_session() -> bool:
-    """Tell whether the default session can place operations on a GPU."""
+    """Return whether the default session can place operations on a GPU."""
+    devices = require_default_session("gpu_available_in_session").list_devices()
+    return any(device.device_type.lower() == "gpu" for device in devices)
+
+
+def require_default_session(who: str) -> tf.Session:
+    """
+    Return the default session.
+
+    Args:
+        who: the class or function that needs it, for the message.
+
+    Raises:
+        RuntimeError: there is no default session.
+    """
     session = tf.get_default_session()
     if session is None:
-        raise RuntimeError(
-            "gpu_available_in_session: there is no default session. Call it under `with sess.as_default():`."
-        )
-    return any(device.device_type.lower() == "gpu" for device in session.list_devices())
+        raise RuntimeError(f"{who}: there is no default session. Call it under `with sess.as_default():`.")
+    return session
 
 
 def get_op_tensor_name(name: str) -> tuple[str, str]:
     """
-    Split a name that may be an operation's or a tensor's.
+    Return the names of the operation and the tensor for the name of either.
 
     Returns:
-        The operation's name and the tensor's: `"x"` and `"x:0"` for both `"x"` and `"x:0"`.
-
-    tensorpack: same; there an index of two digits is not understood.
+        `(name of the operation, name of the tensor)`: `("x", "x:0")` for both `"x"` and `"x:0"`.
     """
     op_name, colon, index = name.rpartition(":")
     if colon and op_name and index.isdigit():
@@ -142,27 +147,25 @@ def get_op_tensor_name(name: str) -> tuple[str, str]:
     return name, f"{name}:0"
 
 
-def get_tensors_by_names(names: list[str]) -> list[Any]:
+def get_tensors_by_names(names: list[str]) -> list[tf.Tensor]:
     """
-    Look tensors up in the default graph.
+    Look up tensors in the default graph.
 
     Args:
-        names: names of tensors, or of operations, which mean their first output. The name of a variable means
-            its value, whichever kind of variable it is.
+        names: names of tensors or operations. An operation means its first output, and a variable of any kind means its
+            value.
 
     Returns:
         A list of tensors.
 
     Raises:
-        KeyError: no such tensor; names the nearest ones.
-
-    tensorpack: same.
+        KeyError: a tensor does not exist. The message lists similar names.
     """
     graph = tf.get_default_graph()
     return [value_of(find_name(graph, get_op_tensor_name(name)[1])) for name in names]
 
 
-def get_op_or_tensor_by_name(name: Any) -> Any:
+def get_op_or_tensor_by_name(name: str | Sequence[str]) -> Any:
     """
     Look up operations (`"x"`) and tensors (`"x:0"`) in the default graph.
 
@@ -170,12 +173,10 @@ def get_op_or_tensor_by_name(name: Any) -> Any:
         name: a name or a list of names.
 
     Returns:
-        An `Operation` or a `Tensor` (for a variable's `name:0`, its value); a list for a list.
+        An `Operation` or a `Tensor` (for a variable's `name:0`, its value), or a list of them for a list of names.
 
     Raises:
-        KeyError: no such name; names the nearest ones.
-
-    tensorpack: same.
+        KeyError: a name does not exist. The message lists similar names.
     """
     if not isinstance(name, str):
         return [get_op_or_tensor_by_name(n) for n in name]
@@ -185,12 +186,12 @@ def get_op_or_tensor_by_name(name: Any) -> Any:
     return find_name(tf.get_default_graph(), op_name)
 
 
-def find_name(graph: Any, name: str) -> Any:
+def find_name(graph: tf.Graph, name: str) -> tf.Tensor | tf.Operation:
     """
-    Get the operation or tensor of that exact name.
+    Return the operation or tensor with exactly the given name.
 
     Raises:
-        KeyError: it is not in the graph; names the three nearest.
+        KeyError: the name is not in the graph. The message lists the three most similar names.
     """
     try:
         return graph.as_graph_element(name)
@@ -202,15 +203,3 @@ def find_name(graph: Any, name: str) -> Any:
         raise KeyError(
             f"'{name}' is not in the graph. The nearest names are: {', '.join(nearest) or 'none'}."
         ) from error
-
-
-def value_of(tensor: Any) -> Any:
-    """
-    Turn the handle of a resource variable into the tensor of its value; leave every other tensor as it is.
-
-    A resource variable's `name:0` is a handle. Scripts that name a variable mean what it holds.
-    """
-    op = getattr(tensor, "op", None)  # an Operation has none: it stays as it is
-    if op is None or op.type != "VarHandleOp":
-        return tensor
-    return tensor.graph.get_tensor_by_name(f"{op.name}/Read/ReadVariableOp:0")

@@ -1,59 +1,83 @@
-"""Which operations a run of the session needs."""
+"""Functions that find the operations a session run executes."""
 
 from __future__ import annotations
 
+import re
 from typing import Any, Iterable, Mapping
 
 from ..compat import tfv1 as tf
 from ..utils.argtools import graph_memoized
 
-__all__ = ["dependency_of_fetches", "dependency_of_targets", "operations_needed"]
+__all__ = [
+    "dependency_of_fetches",
+    "dependency_of_targets",
+    "operations_needed",
+    "operations_of_fetches",
+    "updates_wait_for_data",
+]
+
+_UPDATE = re.compile(r"Assign|Apply|Scatter|PartitionedCall|While|^If|^StatelessIf|Case")
+_TAKES_DATA = re.compile(r"QueueDequeue|IteratorGetNext")
 
 
-def dependency_of_targets(targets: Iterable[Any], op: Any) -> bool:
+def dependency_of_targets(
+    targets: Iterable[tf.Tensor | tf.Operation | tf.Variable | str], op: tf.Tensor | tf.Operation | str
+) -> bool:
     """
-    Tell whether running the targets runs an operation.
+    Return whether a run of the targets also runs an operation.
 
     Args:
-        targets: tensors, operations, variables, or their names. Names alone are looked up in the default graph.
+        targets: tensors, operations, variables, or their names. If all are names, they are looked up in the
+            default graph.
         op: an operation or tensor, or its name.
 
     Returns:
-        True if `op` is one of the targets or is needed by one, through inputs or control inputs.
+        True if `op` is a target or a target depends on it, through inputs or control inputs.
 
-    Note: the answer for the same names is remembered; edges that are added to old operations later are not seen.
-
-    tensorpack: same.
+    Note: results are cached by name, so edges that are added to existing operations later are not seen.
     """
     targets = list(targets)
     with _graph_of([op, *targets]).as_default():
         names = tuple(sorted({_operation(target).name for target in targets}))
-        return _depends(names, _operation(op).name)
+        return _operation(op).name in _names_needed(names)
 
 
-def dependency_of_fetches(fetches: Any, op: Any) -> bool:
+def dependency_of_fetches(fetches: object, op: tf.Tensor | tf.Operation | str) -> bool:
     """
-    Tell whether `sess.run(fetches)` runs an operation.
+    Return whether `sess.run(fetches)` runs an operation.
 
     Args:
-        fetches: anything that `sess.run` takes: nested lists, tuples and dictionaries of tensors, operations,
-            variables, sparse tensors, names.
+        fetches: anything that `sess.run` accepts: nested lists, tuples and dictionaries of tensors, operations,
+            variables, sparse tensors and names.
         op: an operation or tensor, or its name.
-
-    tensorpack: same.
     """
     return dependency_of_targets(_leaves(fetches), op)
 
 
-def operations_needed(targets: Iterable[Any]) -> list[Any]:
+def operations_of_fetches(fetches: object) -> list[tf.Operation]:
     """
-    List the operations that a run of the targets runs.
+    List the operations that `sess.run(fetches)` runs.
+
+    Args:
+        fetches: as in `dependency_of_fetches`.
+
+    Returns:
+        Operations without duplicates, nearest first.
+    """
+    leaves = _leaves(fetches)
+    with _graph_of(leaves).as_default():
+        return operations_needed(map(_operation, leaves))
+
+
+def operations_needed(targets: Iterable[tf.Operation]) -> list[tf.Operation]:
+    """
+    List the operations that a run of the targets executes.
 
     Args:
         targets: operations of one graph.
 
     Returns:
-        The targets and all they need, each once, nearest first.
+        The targets and everything they depend on, without duplicates, nearest first.
     """
     found: dict[str, Any] = {}
     waiting = list(targets)
@@ -67,9 +91,48 @@ def operations_needed(targets: Iterable[Any]) -> list[Any]:
     return list(found.values())
 
 
-@graph_memoized
-def _depends(target_names: tuple[str, ...], op_name: str) -> bool:
-    return op_name in _names_needed(target_names)
+def updates_wait_for_data(train_op: tf.Operation | tf.Tensor) -> bool:
+    """
+    Return whether a run of a training operation that fails because data is missing has not updated any global variable.
+
+    This is false if several towers take data, and one updates something before another one has its data; and with
+    StagingInput, whose runs update variables while they take the data of a later step.
+
+    Args:
+        train_op: the operation that a step runs.
+    """
+    op = train_op if isinstance(train_op, tf.Operation) else train_op.op
+    needed = operations_needed([op])
+    sources = [one for one in needed if _TAKES_DATA.search(one.type)]
+    if not sources or any("Unstage" in one.type for one in needed):
+        return False
+    after = [_names_after(source) for source in sources]
+    counters = {variable.op.name for variable in tf.local_variables()} | {"global_step"}
+    updates = {one.name for one in needed if _updates(one, counters)}
+    updates |= {
+        one.name for one in op.graph.get_operations() if one.name in after[0] and _updates(one, counters)
+    }
+    return all(updates <= names for names in after)
+
+
+def _updates(op: tf.Operation, excluded: set[str]) -> bool:
+    return bool(_UPDATE.search(op.type) and op.inputs and op.inputs[0].op.name not in excluded)
+
+
+def _names_after(source: tf.Operation) -> set[str]:
+    """Return the names of all operations that depend on one."""
+    children: dict[str, list[tf.Operation]] = {}
+    for op in source.graph.get_operations():
+        for parent in [*(tensor.op for tensor in op.inputs), *op.control_inputs]:
+            children.setdefault(parent.name, []).append(op)
+    found: set[str] = set()
+    waiting = [source]
+    while waiting:
+        for child in children.get(waiting.pop().name, ()):
+            if child.name not in found:
+                found.add(child.name)
+                waiting.append(child)
+    return found
 
 
 @graph_memoized
@@ -80,17 +143,17 @@ def _names_needed(target_names: tuple[str, ...]) -> frozenset[str]:
     )
 
 
-def _graph_of(elements: Iterable[Any]) -> Any:
-    """Return the graph of the elements; the default graph if all of them are names."""
+def _graph_of(elements: Iterable[tf.Tensor | tf.Operation | tf.Variable | str]) -> tf.Graph:
+    """Return the graph of the elements, or the default graph if all of them are names."""
     return next((e.graph for e in elements if hasattr(e, "graph")), None) or tf.get_default_graph()
 
 
-def _operation(element: Any) -> Any:
+def _operation(element: tf.Tensor | tf.Operation | tf.Variable | str) -> tf.Operation:
     found = tf.get_default_graph().as_graph_element(element)
     return found if isinstance(found, tf.Operation) else found.op
 
 
-def _leaves(fetches: Any) -> list[Any]:
+def _leaves(fetches: object) -> list[tf.Tensor | tf.Operation | tf.Variable | str]:
     if isinstance(fetches, Mapping):
         return [leaf for value in fetches.values() for leaf in _leaves(value)]
     if isinstance(fetches, (list, tuple)):

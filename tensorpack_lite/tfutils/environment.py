@@ -1,13 +1,15 @@
-"""What machine this is, which versions it has, and what its TensorFlow can do."""
+"""Description of the machine, the installed versions, and the capabilities of the installed TensorFlow."""
 
 from __future__ import annotations
 
 import ctypes.util
+import functools
 import importlib
 import importlib.util
 import operator
 import os
 import platform
+import shutil
 import sys
 from typing import Any, Callable
 
@@ -25,7 +27,7 @@ __all__ = ["collect_env_info", "tensorflow_capabilities"]
 _OPTIONAL_PACKAGES = ("horovod", "cv2", "msgpack", "zmq", "lmdb", "h5py", "scipy", "sklearn", "prctl")
 _NVIDIA_LIBRARIES = ("cuda", "cudart", "cudnn", "nccl")
 
-# What parts of the library, or scripts, stand on: name in tf.compat.v1 -> who needs it.
+# name in tf.compat.v1 -> the part of the library, or the scripts, that need it
 _CAPABILITIES = {
     "Session": "everything",
     "train.Saver": "checkpoints",
@@ -48,44 +50,42 @@ _CAPABILITIES = {
 
 def collect_env_info() -> str:
     """
-    Describe the environment for a bug report: system, versions, GPUs, and what the installed TensorFlow has.
+    Describe the environment for a bug report: system, versions, GPUs, and the capabilities of the installed TensorFlow.
 
-    What cannot be found out is said so in its row; this never raises.
+    This function never raises. A row that cannot be determined contains the error.
 
     Returns:
         Two tables, as text.
 
     Example:
         $ python -m tensorpack_lite.tfutils.collect_env
-
-    tensorpack: same, without the second table.
     """
     facts = [(name, _ask(question)) for name, question in _QUESTIONS]
-    facts += [
-        (package, _ask(lambda package=package: _package_version(package))) for package in _OPTIONAL_PACKAGES
-    ]
+    facts += [(package, _ask(functools.partial(_package_version, package))) for package in _OPTIONAL_PACKAGES]
     facts += [(f"GPU {index}", name) for index, name in enumerate(_gpu_names())]
     capabilities = [
-        (name, "yes" if there else "no", _CAPABILITIES[name])
-        for name, there in tensorflow_capabilities().items()
+        (name, "yes" if available else "no", _CAPABILITIES[name])
+        for name, available in tensorflow_capabilities().items()
     ]
     return "\n\n".join(
         [
             tabulate(facts, tablefmt="plain", disable_numparse=True),
-            tabulate(capabilities, headers=["TensorFlow has", "there", "needed for"], disable_numparse=True),
+            tabulate(
+                capabilities, headers=["TensorFlow has", "available", "needed for"], disable_numparse=True
+            ),
         ]
     )
 
 
 def tensorflow_capabilities() -> dict[str, bool]:
     """
-    Try out which parts of `tf.compat.v1`, or else of `tf`, the installed TensorFlow really has.
+    Check which parts of `tf.compat.v1`, or else of `tf`, the installed TensorFlow has.
 
     Returns:
-        `{name: whether it is there}`. A name that exists and raises when it is touched, as `layers` does since TensorFlow
-        2.16, is not there.
+        `{name: whether it is available}`. A name that raises when it is accessed, such as `layers` since
+        TensorFlow 2.16, is not available.
 
-    Note: touching `layers` imports Keras where there is one; the library itself never does.
+    Note: accessing `layers` imports Keras if it is installed. The rest of the library never imports it.
     """
     return {name: _can_get(name) for name in _CAPABILITIES}
 
@@ -94,18 +94,18 @@ def _can_get(name: str) -> bool:
     return _has(tf, name) or _has(tensorflow, name)
 
 
-def _has(module: Any, name: str) -> bool:
+def _has(module: object, name: str) -> bool:
     try:
         operator.attrgetter(name)(module)
-    except Exception:  # noqa: BLE001 (lazy modules of TensorFlow raise what they like when a part is missing)
+    except Exception:  # noqa: BLE001 (TensorFlow's lazy modules raise any type of error if a part is missing)
         return False
     return True
 
 
-def _ask(question: Callable[[], Any]) -> str:
+def _ask(question: Callable[[], object]) -> str:
     try:
         return str(question())
-    except Exception as error:  # noqa: BLE001 (a report of a broken installation must not break)
+    except Exception as error:  # noqa: BLE001 (the report must also work for a broken installation)
         return f"unknown ({type(error).__name__}: {error})"
 
 
@@ -128,8 +128,8 @@ def _tensorflow_mode() -> str:
 def _keras() -> str:
     for package in ("keras", "tf_keras"):
         if importlib.util.find_spec(package) is not None:
-            return f"{package} {_package_version(package)} (never imported by tensorpack_lite itself)"
-    return "no package of its own"
+            return f"{package} {_package_version(package)} (tensorpack_lite does not import it)"
+    return "not installed"
 
 
 def _nvidia_libraries() -> str:
@@ -148,7 +148,9 @@ def _gpu_names() -> list[str]:
             return [device.name() for device in nvml.devices()]
     except NvmlException:
         return []
-    except Exception as error:  # noqa: BLE001 (a driver that fails in another way belongs into the report)
+    except ImportError as error:
+        return [f"unknown ({error})"] if shutil.which("nvidia-smi") else []
+    except Exception as error:  # noqa: BLE001 (the report includes any other failure of the driver)
         return [f"unknown ({type(error).__name__}: {error})"]
 
 

@@ -1,8 +1,6 @@
-"""An array in the shape and dtype of a variable."""
+"""Conversion of an array to the shape and dtype of a variable."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
@@ -12,18 +10,20 @@ from ..utils import logger
 __all__ = ["fit_to_variable"]
 
 
-def fit_to_variable(value: Any, var: Any, ignore_mismatch: bool = False) -> np.ndarray | None:
+def fit_to_variable(
+    value: np.ndarray | float, var: tf.Variable, ignore_mismatch: bool = False
+) -> np.ndarray | None:
     """
-    Fit an array to a variable; what `SessionUpdate.relaxed_value_for_var` promises.
+    Convert an array to the shape and dtype of a variable; see `SessionUpdate.relaxed_value_for_var`.
 
     Args:
-        value, var, ignore_mismatch: as there.
+        value, var, ignore_mismatch: as in `relaxed_value_for_var`.
 
     Returns:
-        The array in the variable's shape and dtype, or None.
+        The converted array, or None.
 
     Raises:
-        ValueError, TypeError: as there.
+        ValueError, TypeError: as in `relaxed_value_for_var`.
     """
     value = np.asarray(value)
     wrong_shape = _shape_misfit(value, var)
@@ -37,28 +37,25 @@ def fit_to_variable(value: Any, var: Any, ignore_mismatch: bool = False) -> np.n
     return _cast(_reshape(value, var), var)
 
 
-def _shape_misfit(value: np.ndarray, var: Any) -> str:
-    wanted = tf.TensorShape(var.shape)
-    if wanted.is_compatible_with(value.shape) or wanted.num_elements() == value.size:
+def _shape_misfit(value: np.ndarray, var: tf.Variable) -> str:
+    expected = tf.TensorShape(var.shape)
+    if expected.is_compatible_with(value.shape) or expected.num_elements() == value.size:
         return ""
-    return f"Variable {var.op.name} has shape {wanted}, but its new value has shape {value.shape}."
+    return f"Variable {var.op.name} has shape {expected}, but its new value has shape {value.shape}."
 
 
-def _dtype_misfit(value: np.ndarray, var: Any) -> str:
-    wanted, got = var.dtype.base_dtype, tf.as_dtype(value.dtype)
-    if wanted == got or (wanted.is_floating and got.is_floating):
+def _dtype_misfit(value: np.ndarray, var: tf.Variable) -> str:
+    expected, got = var.dtype.base_dtype, tf.as_dtype(value.dtype)
+    if expected == got or (expected.is_floating and got.is_floating):
         return ""
-    if wanted.is_integer and got.is_integer and _all_fit(value, wanted):
-        return ""
-    return f"Variable {var.op.name} has dtype {wanted.name}, but its new value has dtype {got.name}."
+    if expected.is_integer and got.is_integer:
+        limits = np.iinfo(expected.as_numpy_dtype)
+        if value.size == 0 or limits.min <= int(value.min()) <= int(value.max()) <= limits.max:
+            return ""
+    return f"Variable {var.op.name} has dtype {expected.name}, but its new value has dtype {got.name}."
 
 
-def _all_fit(value: np.ndarray, dtype: Any) -> bool:
-    limits = np.iinfo(dtype.as_numpy_dtype)
-    return value.size == 0 or (int(value.min()) >= limits.min and int(value.max()) <= limits.max)
-
-
-def _reshape(value: np.ndarray, var: Any) -> np.ndarray:
+def _reshape(value: np.ndarray, var: tf.Variable) -> np.ndarray:
     shape = tf.TensorShape(var.shape)
     if shape.is_compatible_with(value.shape):
         return value
@@ -68,9 +65,9 @@ def _reshape(value: np.ndarray, var: Any) -> np.ndarray:
     return value.reshape(shape.as_list())
 
 
-def _cast(value: np.ndarray, var: Any) -> np.ndarray:
-    wanted, got = var.dtype.base_dtype, tf.as_dtype(value.dtype)
-    if wanted == got:
+def _cast(value: np.ndarray, var: tf.Variable) -> np.ndarray:
+    expected, got = var.dtype.base_dtype, tf.as_dtype(value.dtype)
+    if expected == got:
         return value
-    logger.warning(f"Variable {var.op.name}: its new value is cast from {got.name} to {wanted.name}.")
-    return value.astype(wanted.as_numpy_dtype)
+    logger.warning(f"Variable {var.op.name}: its new value is cast from {got.name} to {expected.name}.")
+    return value.astype(expected.as_numpy_dtype)

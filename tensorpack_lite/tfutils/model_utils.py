@@ -1,8 +1,6 @@
-"""What a model consists of, as text."""
+"""Descriptions of models as text."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from tabulate import tabulate
 
@@ -16,10 +14,8 @@ def describe_trainable_vars() -> None:
     """
     Log a table of the trainable variables of the default graph, and their total size.
 
-    The copies of other towers (names that begin with "tower") are left out. Devices and dtypes are shown where they
-    differ.
-
-    tensorpack: same.
+    Copies in other towers, whose names start with "tower", are left out. The table has a column for devices if they
+    differ, and one for dtypes if not all are float32.
     """
     variables = [var for var in tf.trainable_variables() if not var.op.name.startswith("tower")]
     if not variables:
@@ -37,18 +33,16 @@ def describe_trainable_vars() -> None:
     logger.info("List of trainable variables:\n%s\n%s", tabulate(rows, headers=headers), _totals(variables))
 
 
-def get_shape_str(tensors: Any) -> str:
+def get_shape_str(tensors: tf.Tensor | list[tf.Tensor] | tuple[tf.Tensor, ...]) -> str:
     """
-    Write the static shape of a tensor, or those of a list of tensors.
+    Return the static shape of a tensor, or those of a list of tensors, as text.
 
     Returns:
-        E.g. `"[?, 28, 28]"`, `"[?, 3], [?]"`, and `"<unknown>"` for an unknown rank.
+        For example `"[?, 28, 28]"` or `"[?, 3], [?]"`; `"<unknown>"` for an unknown rank.
 
     Example:
         >>> get_shape_str(tf.zeros([4, 2]))
         '[4, 2]'
-
-    tensorpack: same.
     """
     if isinstance(tensors, (list, tuple)):
         return ", ".join(get_shape_str(tensor) for tensor in tensors)
@@ -58,7 +52,7 @@ def get_shape_str(tensors: Any) -> str:
     return "[" + ", ".join("?" if size is None else str(size) for size in shape.as_list()) + "]"
 
 
-def _totals(variables: list[Any]) -> str:
+def _totals(variables: list[tf.Variable]) -> str:
     elements = [var.shape.num_elements() for var in variables]
     if None in elements:
         return f"Number of trainable variables: {len(variables)}"

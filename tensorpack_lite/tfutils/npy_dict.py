@@ -1,8 +1,8 @@
-"""Parameter files of the first years: an `.npy` file that holds a pickled dictionary of arrays, read without running code."""
+"""Reader of old parameter files: `.npy` files with a pickled dictionary of arrays. It never executes code from the file."""
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
 
 from ..utils.errors import DamagedFileError, parsing
 from ..utils.npz import read_npy_header
@@ -11,18 +11,18 @@ from ..utils.plain_pickle import load_plain
 __all__ = ["load_npy_dict"]
 
 
-def load_npy_dict(path: str) -> dict[str, Any]:
+def load_npy_dict(path: str) -> dict[str, np.ndarray]:
     """
     Read a dictionary of arrays from an `.npy` file.
 
     Args:
-        path: what `np.save(path, {"conv0/W": array, ...})` wrote, with Python 2 or 3.
+        path: a file written by `np.save(path, {"conv0/W": array, ...})`, with Python 2 or 3.
 
     Returns:
         `{name: array}`.
 
     Raises:
-        DamagedFileError: the file is damaged, holds something other than a dictionary, or would run code on loading.
+        DamagedFileError: the file is damaged, does not contain a dictionary, or would execute code on loading.
         OSError: the file cannot be read.
     """
     with open(path, "rb") as file, parsing(
@@ -33,6 +33,6 @@ def load_npy_dict(path: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         what = f"an array of {content}" if content is dtype else f"a {type(content).__name__}"
         raise DamagedFileError(
-            f"{path}: holds {what}, expected a dictionary {{name: array}}. Save it with np.savez as .npz."
+            f"{path} has the wrong content (expected a dictionary {{name: array}}, got {what}). Save it with np.savez as .npz."
         )
     return content

@@ -1,8 +1,6 @@
-"""The placeholders of a model's inputs: one for each name and shape in a graph, shared by all who feed it."""
+"""The placeholders of a model's inputs: one for each name and shape in a graph."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
@@ -10,23 +8,19 @@ from ..compat import tfv1 as tf
 __all__ = ["build_or_reuse_placeholder"]
 
 
-def build_or_reuse_placeholder(tensor_spec: Any) -> Any:
+def build_or_reuse_placeholder(tensor_spec: tf.TensorSpec) -> tf.Tensor:
     """
-    Get the placeholder of that name at the root of the default graph; create it if there is none.
+    Return the placeholder with a given name at the root of the default graph. Create it if it does not exist.
 
-    A placeholder with the same name and dtype but another static shape is left alone, and a new one is made
-    with TensorFlow's next free name (`x_1`).
+    If a placeholder with the same name and dtype but another compatible shape exists, a new one is created under
+    TensorFlow's next free name (`x_1`).
 
     Args:
         tensor_spec: a `TensorSpec` with name, shape and dtype.
 
-    Returns:
-        A placeholder.
-
     Raises:
-        ValueError: the name is taken by something that is no placeholder, or by one of another dtype or rank.
-
-    tensorpack: same; there the errors are assertions.
+        ValueError: the name belongs to another kind of operation, or to a placeholder with another dtype or an
+            incompatible shape.
     """
     ensure_graph_mode()
     existing = _find_placeholder(tensor_spec)
@@ -36,28 +30,28 @@ def build_or_reuse_placeholder(tensor_spec: Any) -> Any:
         return tf.placeholder(tensor_spec.dtype, shape=tensor_spec.shape, name=tensor_spec.name)
 
 
-def _find_placeholder(spec: Any) -> Any:
+def _find_placeholder(spec: tf.TensorSpec) -> tf.Tensor | None:
     try:
         tensor = tf.get_default_graph().get_tensor_by_name(f"{spec.name}:0")
     except KeyError:
         return None
     if not tensor.op.type.startswith("Placeholder"):
         raise ValueError(
-            f"Input '{spec.name}': that name belongs to an operation of type {tensor.op.type} in this graph, wanted a "
-            "placeholder. Rename one of them."
+            f"Input '{spec.name}': the graph has another operation of this name (expected a placeholder, got "
+            f"{tensor.op.type}). Rename one of them."
         )
     if tensor.dtype.base_dtype != spec.dtype or not tf.TensorShape(tensor.shape).is_compatible_with(
         spec.shape
     ):
         raise ValueError(
-            f"Input '{spec.name}': the graph has a placeholder of that name with {tensor.dtype.name} {tensor.shape}, "
-            f"expected {spec.dtype.name} {spec.shape}. Rename one of them, or build each model in a graph of its own, under "
+            f"Input '{spec.name}': the graph has a different placeholder of this name (expected {spec.dtype.name} {spec.shape}, "
+            f"got {tensor.dtype.name} {tensor.shape}). Rename one of them, or build each model in a separate graph, under "
             "`with tf.Graph().as_default():`."
         )
     return tensor
 
 
-def _same_shape(one: Any, other: Any) -> bool:
+def _same_shape(one: tf.TensorShape, other: tf.TensorShape) -> bool:
     one, other = tf.TensorShape(one), tf.TensorShape(other)
     if one.dims is None or other.dims is None:
         return one.dims is None and other.dims is None

@@ -1,4 +1,4 @@
-"""Images as PNG files, with nothing but zlib."""
+"""A PNG encoder that needs only zlib."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COLOR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}  # channels -> grey, grey + alpha, RGB, 
 
 def encode_png(image: np.ndarray) -> bytes:
     """
-    Encode an image.
+    Encode an image as PNG.
 
     Args:
         image: uint8 `[H, W, C]` with C = 1 (grey), 2 (grey and alpha), 3 (RGB) or 4 (RGB and alpha).
@@ -30,11 +30,14 @@ def encode_png(image: np.ndarray) -> bytes:
     """
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] not in _COLOR_TYPES or 0 in image.shape:
         raise ValueError(
-            f"encode_png: takes uint8 [H, W, C] with 1 to 4 channels, got {image.dtype} {image.shape}. Convert it first."
+            "encode_png: the image has the wrong dtype or shape (expected uint8 [H, W, C] with 1 to 4 channels, got "
+            f"{image.dtype} {image.shape}). Convert it first."
         )
     height, width, channels = image.shape
     header = struct.pack(">IIBBBBB", width, height, 8, _COLOR_TYPES[channels], 0, 0, 0)
-    unfiltered = np.zeros([height, 1], dtype=np.uint8)  # each row begins with the number of its filter: none
+    unfiltered = np.zeros(
+        [height, 1], dtype=np.uint8
+    )  # each row starts with the number of its filter; 0 means none
     rows = np.concatenate([unfiltered, image.reshape(height, width * channels)], axis=1)
     return (
         _SIGNATURE

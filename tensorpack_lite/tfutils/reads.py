@@ -1,14 +1,13 @@
 """
-Reads of variables that the same step updates: which value do they see?
+Ordering of the reads and updates of a variable within one step.
 
-TensorFlow runs a read and an update of one step in any order, unless one waits for the other. A gradient needs no help:
-the update needs it. What is read for its own sake, the step counter or a parameter's summary, does.
+TensorFlow runs a read and an update in any order unless one depends on the other. The update depends on the reads that
+gradients are computed from, but not on other reads, such as those of the step counter or of a parameter's summary.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from ..compat import tfv1 as tf
 from ..compat.private import add_control_inputs, inside_control_flow, nothing_surrounds, read_made_with
@@ -16,40 +15,42 @@ from ..utils.naming import READ_BEFORE_UPDATE_KEY
 
 __all__ = ["let_updates_wait", "plain_reads", "read_before_update", "shared_read"]
 
-# what optimizers do; not plain assignments, which also set the initial value and restore checkpoints
+# the operations of optimizers; not plain assignments, which also set the initial value and restore checkpoints
 _UPDATE = re.compile(r"Resource(Sparse)?Apply|ResourceScatter|Assign(Add|Sub)VariableOp$")
 
 
-def plain_reads(variable: Any) -> list[Any]:
+def plain_reads(variable: tf.Variable) -> list[tf.Operation]:
     """
-    List what an assignment to a variable must wait for, so that every read in the same run sees the old value.
+    List the operations an assignment must wait for, so that all reads of the variable in the same run see the
+    old value.
 
-    A read that waits for something else, or stands inside a condition or a loop, is left out: to wait for it could mean
-    to run what was not asked for.
+    Reads with control inputs or inside a condition or loop are left out, because waiting for them could run operations
+    that were not requested.
     """
     resource = getattr(variable, "handle", None)
     if resource is not None:
         reads = [op for op in resource.consumers() if op.type == "ReadVariableOp"]
     else:
-        # A read of a ref variable is the variable's own memory: what counts is when its consumers have run.
+        # A read of a ref variable returns its memory, so the assignment must wait for the consumers of the read.
         reads = [op for op in variable.value().consumers() if _depends_only_on_constants(op, variable)]
     return [op for op in reads if not op.control_inputs and not inside_control_flow(op)]
 
 
-def shared_read(variable: Any) -> Any:
+def shared_read(variable: tf.Variable) -> tf.Tensor:
     """
-    Give a variable's value by the read that was made with it: one for all layers and towers, as a ref variable has.
+    Return a variable's value from the read that was created with the variable, so that all layers and towers share it.
 
-    Each use of a resource variable makes an operation that reads it. In a large model on many devices these are thousands.
+    Otherwise each use of a resource variable creates an operation that reads it: thousands in a large model
+    on many devices.
 
     Args:
-        variable: what `tf.get_variable` returned.
+        variable: a result of `tf.get_variable`.
 
     Returns:
-        A tensor. The variable itself, to be read anew by whoever uses it, where a shared read could be wrong: under control
-        dependencies, inside a condition or a loop, in a function's graph. What is no resource variable is returned as it is.
+        A tensor. The variable itself if it is not a resource variable, or where sharing could return a wrong
+        value: under control dependencies, inside a condition or loop, or in the graph of a function.
 
-    Note: gradients with respect to the variable pass through it.
+    Note: gradients with respect to the variable pass through the shared read.
     """
     handle = getattr(variable, "handle", None)
     if handle is None:
@@ -60,22 +61,23 @@ def shared_read(variable: Any) -> Any:
     return read_made_with(variable)
 
 
-def read_before_update(variable: Any) -> Any:
+def read_before_update(variable: tf.Variable) -> tf.Tensor:
     """
-    Give a variable's value as it is before the step's update, in whatever order the step runs.
+    Return a variable's value from before the step's update.
 
-    It is the model's own read, if there is one, so that a step has no operation more. `let_updates_wait` does the rest,
-    when the whole graph is there.
+    The result is an existing read of the model if possible, so that the step needs no additional operation.
+    When the whole graph is built, `let_updates_wait` adds the control dependencies.
 
     Args:
-        variable: a resource variable. Another is returned as it is: its memory is read when the consumers run.
+        variable: a resource variable. Other variables are returned unchanged; their memory is read when the
+            consumers run.
 
     Returns:
         A tensor.
     """
     if getattr(variable, "handle", None) is None:
         return variable
-    # the first one was made together with the variable, and may be used by nobody
+    # prefer the last read: the first one was created with the variable, and the model may not use it
     reads = plain_reads(variable)
     value = reads[-1].outputs[0] if reads else tf.convert_to_tensor(variable)
     tf.add_to_collection(READ_BEFORE_UPDATE_KEY, value)
@@ -84,10 +86,10 @@ def read_before_update(variable: Any) -> Any:
 
 def let_updates_wait() -> None:
     """
-    Let the updates of variables wait for what `read_before_update` gave.
+    Make the updates of variables wait for the reads that `read_before_update` returned.
 
-    These are optimizers' operations and additions. Plain assignments are not among them, nor are updates inside a
-    condition or a loop, where `AccumGradOptimizer` has its own.
+    Updates are the operations of optimizers, and additions. Plain assignments and updates inside a condition
+    or loop, such as those of `AccumGradOptimizer`, do not wait.
     """
     reads = {value.op.name: value.op for value in tf.get_collection(READ_BEFORE_UPDATE_KEY)}
     for read in reads.values():
@@ -98,7 +100,7 @@ def let_updates_wait() -> None:
                 add_control_inputs(update, [read])
 
 
-def _depends_only_on_constants(op: Any, variable: Any) -> bool:
-    """Tell whether an operation on a ref variable needs nothing but its value and constants, no feed for instance."""
+def _depends_only_on_constants(op: tf.Operation, variable: tf.Variable) -> bool:
+    """Return whether an operation depends only on the value of a ref variable and constants, and not on a feed."""
     value = variable.value()
     return all(tensor is value or tensor.op.type == "Const" for tensor in op.inputs)

@@ -19,25 +19,23 @@ Func = TypeVar("Func", bound=Callable[..., Any])
 
 def auto_reuse_variable_scope(func: Func) -> Func:
     """
-    Decorator: let a function create variables at its first call, and reuse them at every later one.
+    Decorator: create the variables of a function in its first call, and reuse them in later calls.
 
-    "First" is counted for each graph and each variable scope the function is called in. A first call where variables
-    are reused already reuses them.
+    First calls are counted separately for each graph and each variable scope the function is called in. A
+    first call in a scope with reuse already reuses variables.
 
     Args:
-        func: a function or method; the instances of a class share the count.
+        func: a function or method. The instances of a class share the count.
 
     Example:
         >>> @auto_reuse_variable_scope
         ... def discriminator(image): ...
         >>> real, fake = discriminator(image), discriminator(generated)         # the same weights
-
-    tensorpack: same; a call that raised does not count here.
     """
     scopes_used: WeakKeyDictionary = WeakKeyDictionary()  # graph -> names of variable scopes
 
     @functools.wraps(func)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: object, **kwargs: object) -> Any:
         ensure_graph_mode()
         scope = tf.get_variable_scope()
         used = scopes_used.setdefault(tf.get_default_graph(), set())
@@ -53,34 +51,32 @@ def auto_reuse_variable_scope(func: Func) -> Func:
 
 def under_name_scope(name_scope: str | None = None) -> Callable[[Func], Func]:
     """
-    Decorator: run a function under a name scope; the function gets one more keyword argument, `name_scope`.
+    Decorator: run a function under a name scope. The function gets an additional keyword argument, `name_scope`.
 
-    A call without that argument opens a new scope each time (`f`, `f_1`, ...). A call with `name_scope="x"` opens scope
-    `x` inside the current one, the same one at each call.
+    Each call without this argument opens a new scope (`f`, `f_1`, ...). All calls with `name_scope="x"` open
+    the same scope `x` inside the current one.
 
     Args:
-        name_scope: the scope of calls that name none; None means the function's name.
+        name_scope: the scope of calls without `name_scope`. None means the function's name.
 
     Example:
         >>> @under_name_scope()
         ... def rms(x):
         ...     return tf.sqrt(tf.reduce_mean(tf.square(x)))        # operations rms/Sqrt, rms_1/Sqrt ...
         >>> rms(x, name_scope="size")                               # size/Sqrt
-
-    tensorpack: same.
     """
 
     def decorate(func: Func) -> Func:
         default = name_scope or func.__name__
 
         @functools.wraps(func)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            wanted = kwargs.pop("name_scope", None)
-            if wanted is None:
+        def wrapper(*args: object, **kwargs: Any) -> Any:
+            requested = kwargs.pop("name_scope", None)
+            if requested is None:
                 with tf.name_scope(default):
                     return func(*args, **kwargs)
-            with cached_name_scope(wanted, top_level=False) as opened:
-                _warn_if_renamed(wanted, opened)
+            with cached_name_scope(requested, top_level=False) as opened:
+                _warn_if_renamed(requested, opened)
                 return func(*args, **kwargs)
 
         return wrapper  # type: ignore[return-value]
@@ -90,18 +86,16 @@ def under_name_scope(name_scope: str | None = None) -> Callable[[Func], Func]:
 
 def under_variable_scope() -> Callable[[Func], Func]:
     """
-    Decorator: run a function under the variable scope of its name.
+    Decorator: run a function under a variable scope with the function's name.
 
     Example:
         >>> @under_variable_scope()
         ... def encoder(x): ...                     # its variables are encoder/...
-
-    tensorpack: same.
     """
 
     def decorate(func: Func) -> Func:
         @functools.wraps(func)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
+        def wrapper(*args: object, **kwargs: object) -> Any:
             ensure_graph_mode()
             with tf.variable_scope(func.__name__):
                 return func(*args, **kwargs)
@@ -114,16 +108,14 @@ def under_variable_scope() -> Callable[[Func], Func]:
 @contextmanager
 def cached_name_scope(name: str, top_level: bool = True) -> Iterator[str]:
     """
-    Open a name scope that is the same one at each call: `x/`, never `x_1/`.
+    Open a name scope that is the same in each call: `x/`, never `x_1/`.
 
     Args:
-        name: of the scope.
-        top_level: True opens it at the root of the graph; False inside the current name scope.
+        name: name of the scope.
+        top_level: open it at the root of the graph instead of inside the current name scope.
 
     Yields:
-        The scope's full name, with a slash at its end.
-
-    tensorpack: same.
+        The scope's full name with a trailing slash.
     """
     outer = "" if top_level else tf.get_default_graph().get_name_scope()
     with tf.name_scope(_scope_made_once(name, outer)) as scope:
@@ -136,7 +128,7 @@ def _scope_made_once(name: str, outer: str) -> str:
         return scope
 
 
-def _warn_if_renamed(wanted: str, opened: str) -> None:
+def _warn_if_renamed(requested: str, opened: str) -> None:
     last = opened.rstrip("/").rsplit("/", 1)[-1]
-    if last != wanted.rstrip("/").rsplit("/", 1)[-1]:
-        logger.warning(f"Name scope '{wanted}' is taken in this graph, '{last}' is used instead.")
+    if last != requested.rstrip("/").rsplit("/", 1)[-1]:
+        logger.warning(f"Name scope '{requested}' already exists in this graph. Using '{last}' instead.")

@@ -1,14 +1,15 @@
-"""Where a trainer's session comes from: a new one, an existing one, or one that is changed on the way."""
+"""Session creators: for a new session, an existing one, or one that a function wraps."""
 
 from __future__ import annotations
 
 import os
-from typing import Any, Callable
+from typing import Callable
 
 from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..utils import logger
-from ..utils.errors import type_error
+from ..utils.checks import check_type
+from ..utils.gpu import get_num_gpu
 from .common import get_default_sess_config
 from .dependency import operations_needed
 
@@ -16,49 +17,50 @@ __all__ = ["NewSessionCreator", "ReuseSessionCreator", "SessionCreatorAdapter"]
 
 _BLOCKING_OPERATIONS = ("Dequeue", "Enqueue", "Unstage", "ZMQPull")
 
-# Read by TensorFlow when it first opens a GPU. What is set already stays.
+# TensorFlow reads these variables when it first opens a GPU. Variables that are already set are not changed.
 _GPU_ENVIRONMENT = {
-    "TF_GPU_THREAD_MODE": "gpu_private",  # threads of its own launch kernels, so that input processing does not delay them
+    "TF_GPU_THREAD_MODE": "gpu_private",  # dedicated threads launch kernels, so that input processing does not delay them
     "TF_GPU_THREAD_COUNT": "2",
-    "TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT": "0",  # the persistent mode is faster and may overflow
+    "TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT": "0",  # the persistent mode is faster, but may overflow
 }
 
 
 class NewSessionCreator(tf.train.SessionCreator):
     """
-    Make a new session on the default graph, and initialize its variables and tables.
+    Creator of a new session on the default graph, with initialized variables and tables.
 
     Args:
-        target: the TensorFlow server to connect to; "" means in this process.
-        config: a `ConfigProto`; None means `get_default_sess_config()`.
+        target: the TensorFlow server to connect to. "" means this process.
+        config: a `ConfigProto`. None means `get_default_sess_config()`.
 
     Attributes:
-        target, config: as in effect.
+        target, config: the values in effect.
         user_provided_config: whether `config` was given.
 
     Raises:
-        TypeError: `config` is no ConfigProto.
+        TypeError: `config` is not a ConfigProto.
 
     Note: it neither finalizes the graph nor starts queue runners.
 
-    tensorpack: same; there the environment variables for GPUs are set on import, here before the session.
+    Difference from tensorpack: tensorpack 0.11 sets environment variables for GPUs when it is imported. This
+    library sets them before it creates the first session, if there is a GPU.
     """
 
-    def __init__(self, target: str = "", config: Any = None) -> None:
-        if config is not None and not isinstance(config, tf.ConfigProto):
-            raise type_error("NewSessionCreator", "a tf.ConfigProto as config", config)
+    def __init__(self, target: str = "", config: tf.ConfigProto | None = None) -> None:
+        if config is not None:
+            check_type("NewSessionCreator: config", config, tf.ConfigProto, "a tf.ConfigProto")
         self.target = target
         self.user_provided_config = config is not None
         self.config = get_default_sess_config() if config is None else config
         if self.user_provided_config:
             logger.warning(
-                "A session config of your own is in use. GPU options in it (e.g. allow_growth) are ignored by TensorFlow if "
-                "something has used a GPU in this process before."
+                "Using a custom session config. TensorFlow ignores its GPU options (e.g. allow_growth) if this process has "
+                "already used a GPU."
             )
 
-    def create_session(self) -> Any:
+    def create_session(self) -> tf.Session:
         """
-        Make the session.
+        Create the session.
 
         Returns:
             A `tf.Session` with global variables, local variables and tables initialized, in this order.
@@ -74,7 +76,7 @@ class NewSessionCreator(tf.train.SessionCreator):
             ):
                 _warn_if_blocking(initializer)
                 sess.run(initializer)
-        except BaseException:  # whatever it is, the session does not stay open
+        except BaseException:  # also after an interrupt
             sess.close()
             raise
         logger.info("Global and local variables initialized.")
@@ -83,58 +85,58 @@ class NewSessionCreator(tf.train.SessionCreator):
 
 class ReuseSessionCreator(tf.train.SessionCreator):
     """
-    Hand out a session that exists already.
+    Creator that returns an existing session.
 
     Args:
         sess: an open session whose variables are initialized.
-
-    tensorpack: same.
     """
 
-    def __init__(self, sess: Any) -> None:
+    def __init__(self, sess: tf.Session) -> None:
         self.sess = sess
 
-    def create_session(self) -> Any:
-        """Give the session."""
+    def create_session(self) -> tf.Session:
+        """Return the session."""
         return self.sess
 
 
 class SessionCreatorAdapter(tf.train.SessionCreator):
     """
-    Pass the session of another creator through a function.
+    Creator that passes the session of another creator through a function.
 
     Args:
         session_creator: the other creator.
-        func: session -> session, e.g. one that wraps it in TensorFlow's command-line debugger.
+        func: session -> session, e.g. a function that wraps the session in TensorFlow's command-line debugger.
 
     Raises:
-        TypeError: of another kind.
+        TypeError: `session_creator` is not a session creator.
 
     Example:
         >>> SessionCreatorAdapter(NewSessionCreator(), lambda sess: LocalCLIDebugWrapperSession(sess))
-
-    tensorpack: same.
     """
 
-    def __init__(self, session_creator: Any, func: Callable[[Any], Any]) -> None:
-        if not isinstance(session_creator, tf.train.SessionCreator):
-            raise type_error("SessionCreatorAdapter", "a tf.train.SessionCreator", session_creator)
-        self._creator = session_creator
+    def __init__(
+        self, session_creator: tf.train.SessionCreator, func: Callable[[tf.Session], tf.Session]
+    ) -> None:
+        self._creator = check_type(
+            "SessionCreatorAdapter: session_creator", session_creator, tf.train.SessionCreator
+        )
         self._func = func
 
-    def create_session(self) -> Any:
-        """Give what the function makes of the other creator's session."""
+    def create_session(self) -> tf.Session:
+        """Create the other creator's session, and return the function's result for it."""
         return self._func(self._creator.create_session())
 
 
 def _set_gpu_environment() -> None:
+    if get_num_gpu() == 0:
+        return
     missing = {name: value for name, value in _GPU_ENVIRONMENT.items() if name not in os.environ}
     if missing:
         os.environ.update(missing)
-        logger.info("Environment: " + " ".join(f"{name}={value}" for name, value in missing.items()))
+        logger.info("Set environment variables: " + " ".join(f"{k}={v}" for k, v in missing.items()))
 
 
-def _warn_if_blocking(initializer: Any) -> None:
+def _warn_if_blocking(initializer: tf.Operation) -> None:
     for op in operations_needed([initializer]):
         if (
             op.op_def is not None
@@ -142,6 +144,6 @@ def _warn_if_blocking(initializer: Any) -> None:
             and any(word in op.type for word in _BLOCKING_OPERATIONS)
         ):
             logger.warning(
-                f"The initializer of a variable depends on '{op.name}' ({op.type}), which waits for data that nobody feeds "
-                "before training: this may hang. Don't compute initial values from the model's input."
+                f"The initializer of a variable depends on '{op.name}' ({op.type}), which waits for data. The data starts only "
+                "after the initialization, so this may hang. Do not compute initial values from the model's input."
             )

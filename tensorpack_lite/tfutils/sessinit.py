@@ -1,17 +1,22 @@
-"""What a session's variables hold at the start: values from checkpoints, from files, from dictionaries."""
+"""Initialization of a session's variables from checkpoints, parameter files and dictionaries."""
 
 from __future__ import annotations
 
 import os
 import re
-from typing import Any, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Iterable, Sequence
 
 import numpy as np
 
 from ..compat import tfv1 as tf
 from ..utils import logger
-from ..utils.errors import type_error
-from .checkpoint_reader import CheckpointReader, restoring
+from ..utils.checks import check_type
+from ..utils.old_names import old_name_finder, old_star_names
+from .checkpoint_reader import (
+    CheckpointReader,
+    CheckpointReaderAdapter,  # noqa: F401 (scripts import it from here)
+    restoring,
+)
 from .common import get_op_tensor_name
 from .varmanip import (
     SessionUpdate,
@@ -32,24 +37,30 @@ __all__ = [
     "get_model_loader",
 ]
 
+if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
+    __getattr__ = old_name_finder(__name__)
+    __all__ += old_star_names(__name__)
+
 
 class SessionInit:
     """
-    Base class of objects that set variables of a session. Initialization has two phases; a subclass defines one or both.
+    Base class of objects that set variables of a session. Initialization has two phases; a subclass defines
+    one or both.
 
-    `_setup_graph()` runs before the session is made and may add to the graph. `_run_init(sess)` runs after all variables
-    got their initial values; the graph may be final by then.
+    `_setup_graph()` runs before the session is created and may add operations. `_run_init(sess)` runs after
+    all variables have their initial values, when the graph may already be finalized.
 
     Attributes:
-        checkpoint_state: the content of a checkpoint's `.state` file, by which a trainer continues the training that saved the
-            checkpoint, see `AutoResumeTrainConfig`. None, the default: the trainer begins a training of its own.
+        checkpoint_state: the content of a checkpoint's `.state` file. With it, a trainer continues the
+            training that saved the checkpoint; see `AutoResumeTrainConfig`. None, the default, starts a new
+            training.
     """
 
     checkpoint_state: dict[str, Any] | None = None
 
-    def init(self, sess: Any) -> None:
+    def init(self, sess: tf.Session) -> None:
         """
-        Do both phases on a session that exists already, outside of a trainer.
+        Run both phases on an existing session, without a trainer.
 
         Args:
             sess: a session whose graph is not finalized.
@@ -59,88 +70,87 @@ class SessionInit:
             self._run_init(sess)
 
     def _setup_graph(self) -> None:
-        """Add to the graph what `_run_init` needs."""
+        """Create the operations that `_run_init` needs."""
 
-    def _run_init(self, sess: Any) -> None:
+    def _run_init(self, sess: tf.Session) -> None:
         """Set the variables."""
 
 
 class JustCurrentSession(SessionInit):
-    """
-    Leave all variables as they are.
-
-    tensorpack: same.
-    """
+    """Initializer that changes no variable."""
 
 
 class ChainInit(SessionInit):
     """
-    Do several, one after the other; a later one overwrites what an earlier one set.
+    Sequence of initializers. Later ones override earlier ones.
 
     Args:
         sess_inits: a list of SessionInit.
 
     Raises:
-        TypeError: something else is in the list.
-
-    tensorpack: same.
+        TypeError: the list contains something else.
     """
 
     def __init__(self, sess_inits: Sequence[SessionInit]) -> None:
-        for one in sess_inits:
-            if not isinstance(one, SessionInit):
-                raise type_error("ChainInit", "a list of SessionInit", one, "Wrap it: SmartInit(...).")
-        self.inits = list(sess_inits)
-        states = [one.checkpoint_state for one in self.inits if one.checkpoint_state is not None]
-        self.checkpoint_state = states[0] if states else None
+        self.inits = [
+            check_type(
+                "ChainInit: an item of sess_inits", one, SessionInit, advice="Wrap it: SmartInit(...)."
+            )
+            for one in sess_inits
+        ]
+        states = (one.checkpoint_state for one in self.inits if one.checkpoint_state is not None)
+        self.checkpoint_state = next(states, None)
 
     def _setup_graph(self) -> None:
         for one in self.inits:
             one._setup_graph()
 
-    def _run_init(self, sess: Any) -> None:
+    def _run_init(self, sess: tf.Session) -> None:
         for one in self.inits:
             one._run_init(sess)
 
 
 class SaverRestore(SessionInit):
     """
-    Restore the global variables that a checkpoint and the graph both have.
+    Initializer that restores the global variables that are in both a checkpoint and the graph.
 
-    The name of a variable in the checkpoint is its name in the graph. Variables that only one of the two has are
-    listed in a warning, except those that matter in training only (slots of optimizers and the like). Trainers name the
-    powers of Adam differently (`beta1_power`, `apply_gradients/beta1_power`, `async_apply_gradients/beta1_power`): a power
-    that has no partner of its own name gets the one of another trainer's name.
+    Variables are matched by name. A warning lists the variables that only one of the two has, except those that matter
+    only for training, such as the slots of optimizers. Trainers use different names for the powers of Adam
+    (`beta1_power`, `apply_gradients/beta1_power`, `async_apply_gradients/beta1_power`), so a power whose name
+    is not found is restored from the name that another trainer uses. A value of another dtype, such as the
+    int32 `global_step` of old versions of tensorpack, is cast with a warning, as by
+    `SessionUpdate.relaxed_value_for_var`.
 
     Args:
         model_path: a checkpoint, one of its files, or the file `checkpoint` of a directory, which means the latest one.
-        prefix: a variable `prefix/x` of the graph is `x` in the checkpoint; other variables keep their name.
-        ignore: names, as in the checkpoint, of variables to leave alone.
+        prefix: a variable `prefix/x` of the graph is named `x` in the checkpoint. Other names do not change.
+        ignore: names, as in the checkpoint, of variables that are not restored.
 
     Attributes:
-        path: of the checkpoint, without suffix.
+        path: the checkpoint, without suffix.
 
     Raises:
-        FileNotFoundError: there is no such checkpoint.
-        DamagedFileError: in `_setup_graph` and `_run_init`: the checkpoint is damaged.
-        ValueError: in `_setup_graph`: graph and checkpoint have no variable in common, two variables of the graph mean the
-            same one of the checkpoint, or shapes differ.
-
-    tensorpack: same; there two of these errors come from TensorFlow, and prefix "a" also means "ab/x".
+        FileNotFoundError: the checkpoint does not exist.
+        DamagedFileError: the checkpoint is damaged. Raised by `_setup_graph` and `_run_init`.
+        ValueError: graph and checkpoint have no variable in common, two variables of the graph match the same
+            one of the checkpoint, or shapes differ. Raised by `_setup_graph`.
+        TypeError: a value cannot be cast to the dtype of its variable. Raised by `_run_init`.
     """
 
     def __init__(self, model_path: str, prefix: str | None = None, ignore: Iterable[str] = ()) -> None:
         if str(model_path).endswith((".npy", ".npz")):
             logger.warning(
-                f"SaverRestore expects a TensorFlow checkpoint, got '{model_path}'. Use SmartInit(path) for it."
+                f"SaverRestore: '{model_path}' is not a TensorFlow checkpoint. Use SmartInit(path) to load it."
             )
         self.path = get_checkpoint_path(str(model_path))
         self.prefix = prefix
         self.ignore = [get_op_tensor_name(name)[1] for name in ignore]
         self._saver: Any = None
+        self._to_cast: list[tuple[str, tf.Variable]] = []
 
     def _setup_graph(self) -> None:
-        matched = self._match(CheckpointReader(self.path))
+        checkpoint = CheckpointReader(self.path)
+        matched = self._match(checkpoint)
         if not matched:
             raise ValueError(
                 f"SaverRestore: {self.path} and the graph have no variable in common, so there is nothing to restore. Does the "
@@ -148,15 +158,23 @@ class SaverRestore(SessionInit):
             )
         _refuse_other_shapes(self.path, matched)
         logger.info(f"Restoring checkpoint from {self.path} ...")
-        with tf.name_scope(None):
-            self._saver = tf.train.Saver({key: var for key, var, _ in matched}, name="SaverRestore")
+        same = {key: var for key, var, _ in matched if var.dtype.base_dtype == checkpoint.dtypes[key]}
+        self._to_cast = [(key, var) for key, var, _ in matched if key not in same]
+        if same:
+            with tf.name_scope(None):
+                self._saver = tf.train.Saver(same, name="SaverRestore")
 
-    def _run_init(self, sess: Any) -> None:
-        with restoring(self.path):
-            self._saver.restore(sess, self.path)
+    def _run_init(self, sess: tf.Session) -> None:
+        if self._saver is not None:
+            with restoring(self.path):
+                self._saver.restore(sess, self.path)
+        if self._to_cast:
+            checkpoint = CheckpointReader(self.path)
+            update = SessionUpdate(sess, [var for _, var in self._to_cast])
+            update.update({var.name: checkpoint.read(key) for key, var in self._to_cast})
 
-    def _match(self, checkpoint: CheckpointReader) -> list[tuple[str, Any, tuple[int, ...]]]:
-        """List `(key in the checkpoint, variable, shape in the checkpoint)`, and warn of what has no partner."""
+    def _match(self, checkpoint: CheckpointReader) -> list[tuple[str, tf.Variable, tuple[int, ...]]]:
+        """Return `(key, variable, shape)` of the matching variables, and warn about the others. Shapes are the checkpoint's."""
         matched, only_in_graph = [], []
         used: dict[str, str] = {}
         variables = [
@@ -175,8 +193,8 @@ class SaverRestore(SessionInit):
                 only_in_graph.append(var.op.name)
             elif key in used:
                 raise ValueError(
-                    f"SaverRestore: '{used[key]}' and '{var.op.name}' both mean '{key}' of {self.path}. Change the prefix, or put "
-                    f"'{key}' into ignore."
+                    f"SaverRestore: '{used[key]}' and '{var.op.name}' both match '{key}' of {self.path}. Change the prefix, or "
+                    f"add '{key}' to ignore."
                 )
             else:
                 used[key] = var.op.name
@@ -193,20 +211,18 @@ class SaverRestore(SessionInit):
 
 class SaverRestoreRelaxed(SaverRestore):
     """
-    Like SaverRestore, but let a value whose shape or dtype differs pass if it can be made to fit, and skip it if not.
+    Like SaverRestore, but values with another shape or dtype are converted if possible, and skipped otherwise.
+
+    It adds nothing to the graph.
 
     Args:
         model_path, prefix, ignore: as in SaverRestore.
-
-    Note: adds nothing to the graph.
-
-    tensorpack: same.
     """
 
     def _setup_graph(self) -> None:
-        """Nothing: values are read in Python."""
+        """Do nothing, because `_run_init` reads the values in Python."""
 
-    def _run_init(self, sess: Any) -> None:
+    def _run_init(self, sess: tf.Session) -> None:
         logger.info(f"Restoring checkpoint from {self.path} ...")
         checkpoint = CheckpointReader(self.path)
         with sess.graph.as_default():
@@ -217,31 +233,29 @@ class SaverRestoreRelaxed(SaverRestore):
 
 class DictRestore(SessionInit):
     """
-    Set the global variables that a dictionary names. The powers of Adam are found as in SaverRestore.
+    Initializer that sets the global variables that a dictionary names. The powers of Adam are matched as in
+    SaverRestore.
+
+    It adds nothing to the graph.
 
     Args:
-        variable_dict: `{name: array}`, names with or without `:0`. An array may differ in shape and dtype as
-            `SessionUpdate.relaxed_value_for_var` allows.
-        ignore_mismatch: skip, with a warning, arrays that do not fit, instead of raising.
+        variable_dict: `{name: array}`, with or without `:0`. Arrays are converted as by
+            `SessionUpdate.relaxed_value_for_var`.
+        ignore_mismatch: skip arrays that cannot be converted, with a warning, instead of raising.
 
     Raises:
-        TypeError: not a dictionary; or, in `_run_init`, a dtype that does not fit.
-        ValueError: in `_run_init`, a shape that does not fit.
-
-    Note: adds nothing to the graph.
-
-    tensorpack: same; there plain numbers as values are refused.
+        TypeError: `variable_dict` is not a dictionary. Raised by `_run_init`: a dtype cannot be converted.
+        ValueError: an array has another number of elements. Raised by `_run_init`.
     """
 
-    def __init__(self, variable_dict: dict[str, Any], ignore_mismatch: bool = False) -> None:
-        if not isinstance(variable_dict, dict):
-            raise type_error("DictRestore", "a dictionary {name: array}", variable_dict)
+    def __init__(self, variable_dict: dict[str, np.ndarray], ignore_mismatch: bool = False) -> None:
+        check_type("DictRestore: variable_dict", variable_dict, dict, "a dictionary {name: array}")
         self._values = {
             get_op_tensor_name(name)[1]: np.asarray(value) for name, value in variable_dict.items()
         }
         self._ignore_mismatch = ignore_mismatch
 
-    def _run_init(self, sess: Any) -> None:
+    def _run_init(self, sess: tf.Session) -> None:
         with sess.graph.as_default():
             variables = {var.name: var for var in tf.global_variables()}
         values = dict(self._values)
@@ -264,27 +278,25 @@ class DictRestore(SessionInit):
         update.update({name: values[name] for name in common})
 
 
-def SmartInit(obj: Any, *, ignore_mismatch: bool = False) -> SessionInit:  # noqa: N802
+def SmartInit(obj: object, *, ignore_mismatch: bool = False) -> SessionInit:  # noqa: N802
     """
-    Function: returns the SessionInit that fits what it is given.
+    Function: returns the SessionInit for a path, a dictionary, or a list of them.
 
     Args:
-        obj: a path of a checkpoint, of its directory's file `checkpoint`, of an `.npz` or an `.npy` file; a dictionary
-            `{name: array}`; a SessionInit, which is returned; None or anything empty, which loads nothing; or a list of
-            these, loaded in this order. `~` means the home directory.
-        ignore_mismatch: let values of another shape or dtype pass if they can be made to fit, and skip them if not.
+        obj: the path of a checkpoint, of its directory's file `checkpoint`, or of an `.npz` or `.npy` file,
+            where `~` means the home directory; a dictionary `{name: array}`; a SessionInit, which is
+            returned; None or an empty object, which loads nothing; or a list of these, loaded in this order.
+        ignore_mismatch: convert values with another shape or dtype if possible, and skip them otherwise.
 
     Returns:
         JustCurrentSession, DictRestore, SaverRestore, SaverRestoreRelaxed or ChainInit.
 
     Raises:
-        FileNotFoundError: an `.npz` or `.npy` file that does not exist, or a checkpoint without its files.
-        ValueError: nothing at all is at that path, or `obj` is of another kind.
+        FileNotFoundError: an `.npz` or `.npy` file does not exist, or a file of the checkpoint is missing.
+        ValueError: the path of a checkpoint does not exist, or `obj` has another type.
 
     Example:
         >>> TrainConfig(..., session_init=SmartInit("ImageNet-ResNet50.npz"))
-
-    tensorpack: same; there an `.npy` file fails, and so does the error for other objects.
     """
     if isinstance(obj, SessionInit):
         return obj
@@ -297,7 +309,7 @@ def SmartInit(obj: Any, *, ignore_mismatch: bool = False) -> SessionInit:  # noq
     if isinstance(obj, (str, os.PathLike)):
         return _init_from_path(os.path.expanduser(os.fspath(obj)), ignore_mismatch)
     raise ValueError(
-        f"SmartInit: takes a path, a dictionary, a list of these, or None, got {type(obj).__name__} {obj!r}."
+        f"SmartInit: cannot load {obj!r} (expected a path, a dictionary, a list of these, or None, got {type(obj).__name__})."
     )
 
 
@@ -309,13 +321,13 @@ def _init_from_path(path: str, ignore_mismatch: bool) -> SessionInit:
         return DictRestore(load_parameter_file(path), ignore_mismatch=ignore_mismatch)
     if not tf.gfile.Glob(path + "*"):
         raise ValueError(
-            f"SmartInit: there is no file at {path}. Is the path right, as seen from {os.getcwd()}?"
+            f"SmartInit: there is no file {path}. Check the path; the current directory is {os.getcwd()}."
         )
     return SaverRestoreRelaxed(path) if ignore_mismatch else SaverRestore(path)
 
 
 def _names_with_other_trainers(name: str) -> list[str]:
-    """List the names, with `:0`, that a variable has with other trainers; none, unless it is a power of Adam."""
+    """Return the names, with `:0`, of a power of Adam with other trainers; an empty list for other variables."""
     found = re.fullmatch(r"((?:async_)?apply_gradients/)?(.*_power(?:_\d+)?)(?::0)?", name)
     if found is None:
         return []
@@ -323,15 +335,15 @@ def _names_with_other_trainers(name: str) -> list[str]:
     return [f"{scope}{found.group(2)}:0" for scope in scopes if scope != (found.group(1) or "")]
 
 
-def _refuse_other_shapes(path: str, matched: list[tuple[str, Any, tuple[int, ...]]]) -> None:
+def _refuse_other_shapes(path: str, matched: list[tuple[str, tf.Variable, tuple[int, ...]]]) -> None:
     different = [
-        f"{var.op.name} {var.shape} (there {shape})"
+        f"{var.op.name} {var.shape} (in the checkpoint {shape})"
         for _, var, shape in matched
         if not tf.TensorShape(var.shape).is_compatible_with(shape)
     ]
     if different:
         raise ValueError(
-            f"SaverRestore: variables of another shape in {path}: {', '.join(different)}. To skip them, use "
+            f"SaverRestore: variables have another shape in {path}: {', '.join(different)}. To skip them, use "
             "SmartInit(path, ignore_mismatch=True)."
         )
 

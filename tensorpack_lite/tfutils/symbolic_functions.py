@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any, Callable, Sequence
+
+import numpy as np
 
 from ..compat import tfv1 as tf
+from ..utils.old_names import accepts_old_names
 
-__all__ = ["print_stat", "psnr", "rms"]
+__all__ = ["map_values", "print_stat", "psnr", "rms", "values_of"]
+
+if not TYPE_CHECKING and accepts_old_names():
+    __all__ += [
+        "accuracy",
+        "batch_flatten",
+        "get_scalar_var",
+        "huber_loss",
+        "prediction_incorrect",
+        "shapeless_placeholder",
+    ]
 
 
-def rms(x: Any, name: str | None = None) -> Any:
+def rms(x: tf.Tensor, name: str | None = None) -> tf.Tensor:
     """
-    Root of the mean square: sqrt(mean(x^2)).
+    Return the root mean square of a tensor: sqrt(mean(x^2)).
 
     Args:
         x: a floating-point tensor of any shape.
-        name: of the resulting operation, in the current name scope; None means `<name of x>/rms` at the root.
+        name: name of the resulting operation, in the current name scope. None means `<name of x>/rms` at the root.
 
     Returns:
-        A scalar of the dtype of x.
-
-    tensorpack: same.
+        A scalar with the dtype of x.
     """
     mean_square = tf.reduce_mean(tf.square(x))
     if name is not None:
@@ -30,20 +41,21 @@ def rms(x: Any, name: str | None = None) -> Any:
         return tf.sqrt(mean_square, name=f"{x.op.name}/rms")
 
 
-def psnr(prediction: Any, ground_truth: Any, maxp: float | None = None, name: str = "psnr") -> Any:
+def psnr(
+    prediction: tf.Tensor, ground_truth: tf.Tensor, maxp: float | None = None, name: str = "psnr"
+) -> tf.Tensor:
     """
-    Peak signal-to-noise ratio in dB: 20 log10(maxp) - 10 log10(mean((prediction - ground_truth)^2)).
+    Return the peak signal-to-noise ratio in dB: 20 log10(maxp) - 10 log10(mean((prediction - ground_truth)^2)).
 
     Args:
         prediction: a floating-point tensor.
-        ground_truth: one of the same shape.
-        maxp: the largest possible value, e.g. 255; None means 1.
+        ground_truth: a tensor of the same shape.
+        maxp: the largest possible value, e.g. 255. None means 1.
 
     Returns:
         A scalar named `name`.
 
     Source: https://en.wikipedia.org/wiki/Peak_signal-to-noise_ratio
-    tensorpack: same; there leaving maxp out raises a TypeError.
     """
     mse = tf.reduce_mean(tf.square(prediction - ground_truth))
     decibel = tf.log(mse) * (-10.0 / math.log(10.0))
@@ -51,18 +63,18 @@ def psnr(prediction: Any, ground_truth: Any, maxp: float | None = None, name: st
     return tf.add(decibel, peak, name=name)
 
 
-def print_stat(x: Any, message: str | None = None) -> Any:
+def print_stat(x: tf.Tensor, message: str | None = None) -> tf.Tensor:
     """
-    Print shape, mean, rms (of floating-point tensors) and up to 20 values of a tensor to stderr whenever it is evaluated.
+    Return a copy of a tensor that prints statistics to stderr whenever it is evaluated.
+
+    It prints the shape, the mean, the rms of floating-point tensors, and up to 20 values.
 
     Args:
         x: a numeric tensor.
-        message: what to print before; None means the tensor's name.
+        message: a text to print first. None means the tensor's name.
 
     Returns:
-        A tensor equal to x, named `print_<name of x>`. It prints only where this one is used in place of x.
-
-    tensorpack: same.
+        A tensor equal to x, named `print_<name of x>`. Use it in place of x, because only its evaluation prints.
     """
     facts: list[Any] = ["shape:", tf.shape(x), "mean:", tf.reduce_mean(x)]
     if x.dtype.is_floating:
@@ -70,3 +82,97 @@ def print_stat(x: Any, message: str | None = None) -> Any:
     printed = tf.print(x.op.name if message is None else message, *facts, "values:", x, summarize=20)
     with tf.control_dependencies([printed]):
         return tf.identity(x, name=f"print_{x.op.name}")
+
+
+def values_of(x: tf.Tensor | tf.IndexedSlices) -> tf.Tensor:
+    """Return a tensor unchanged, and the values of the existing rows of an `IndexedSlices`."""
+    return x.values if isinstance(x, tf.IndexedSlices) else x
+
+
+def map_values(
+    func: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor | tf.IndexedSlices
+) -> tf.Tensor | tf.IndexedSlices:
+    """Apply a function to a tensor, or to the values of an `IndexedSlices`."""
+    if isinstance(x, tf.IndexedSlices):
+        return tf.IndexedSlices(func(x.values), x.indices, x.dense_shape)
+    return func(x)
+
+
+# Functions of tensorpack 0.2 to 0.9, for scripts ---------------------------------------------------------------------
+def prediction_incorrect(
+    logits: tf.Tensor, label: tf.Tensor, topk: int = 1, name: str = "incorrect_vector"
+) -> tf.Tensor:
+    """
+    Return which predictions are wrong.
+
+    Args:
+        logits: [N, C].
+        label: [N] integers.
+        topk: a prediction is right if its label is among the `topk` largest logits.
+        name: name of the result.
+
+    Returns:
+        [N] float32: 1 where the prediction is wrong, otherwise 0.
+    """
+    return tf.cast(tf.logical_not(tf.nn.in_top_k(logits, label, topk)), tf.float32, name=name)
+
+
+def accuracy(logits: tf.Tensor, label: tf.Tensor, topk: int = 1, name: str | None = None) -> tf.Tensor:
+    """Return the share of right predictions, a float32 scalar. The arguments are those of `prediction_incorrect`."""
+    return tf.reduce_mean(tf.cast(tf.nn.in_top_k(logits, label, topk), tf.float32), name=name)
+
+
+def batch_flatten(x: tf.Tensor) -> tf.Tensor:
+    """Reshape [N, ...] to [N, D]. D is known if all axes after the first are."""
+    sizes = x.shape.as_list()[1:]
+    known = -1 if None in sizes else int(np.prod(sizes))
+    flat = tf.reshape(x, [tf.shape(x)[0], -1])
+    flat.set_shape([x.shape.as_list()[0], None if known == -1 else known])
+    return flat
+
+
+def huber_loss(x: tf.Tensor, delta: float = 1, name: str = "huber_loss") -> tf.Tensor:
+    """
+    Return the Huber loss of each element: x^2 / 2 where |x| < delta, otherwise delta (|x| - delta / 2).
+
+    Args:
+        x: a floating-point tensor of any shape.
+        delta: a positive number.
+        name: name of the result, and of its name scope.
+    """
+    with tf.name_scope(name):
+        absolute = tf.abs(x)
+        return tf.where(absolute < delta, tf.square(x) * 0.5, delta * (absolute - 0.5 * delta), name=name)
+
+
+def get_scalar_var(
+    name: str, init_value: float, summary: bool = False, trainable: bool = False
+) -> tf.Variable:
+    """
+    Return a float32 scalar variable.
+
+    Args:
+        name: its name in the current variable scope.
+        init_value: its initial value.
+        summary: whether to summarize it as `<name>-summary`.
+        trainable: whether optimizers update it.
+    """
+    variable = tf.get_variable(name, initializer=float(init_value), trainable=trainable)
+    if summary:
+        tf.summary.scalar(f"{name}-summary", variable)
+    return variable
+
+
+def shapeless_placeholder(x: tf.Tensor, axis: int | Sequence[int], name: str) -> tf.Tensor:
+    """
+    Return a placeholder whose default value is a tensor, and some of whose axes have an unknown size.
+
+    Args:
+        x: a tensor of known rank.
+        axis: the axis, or a list of axes, whose size becomes unknown.
+        name: name of the placeholder.
+    """
+    shape = x.shape.as_list()
+    for index in [axis] if isinstance(axis, int) else axis:
+        shape[index] = None
+    return tf.placeholder_with_default(x, shape=shape, name=name)

@@ -1,20 +1,22 @@
-"""Checkpoints and parameter files as dictionaries of arrays, and such dictionaries into a session."""
+"""Functions that convert between checkpoints, parameter files, dictionaries of arrays and sessions."""
 
 from __future__ import annotations
 
 import os
 import re
-from typing import Any, Iterable
+from typing import TYPE_CHECKING, Iterable
 
 import numpy as np
 
 from ..compat import tfv1 as tf
 from ..utils import logger
-from ..utils.fs import write_npz
-from ..utils.npz import read_npz
-from .checkpoint_reader import CheckpointReader, read_checkpoint_state
+from ..utils.fs import normpath
+from ..utils.npz import read_npz, write_npz
+from ..utils.old_names import old_name_finder, old_star_names
+from .checkpoint_background import background_save
+from .checkpoint_reader import STATE_FILE, CheckpointReader, read_checkpoint_state
 from .checkpoint_store import CheckpointStore
-from .common import get_op_tensor_name
+from .common import get_op_tensor_name, require_default_session
 from .fitting import fit_to_variable
 from .npy_dict import load_npy_dict
 
@@ -32,7 +34,11 @@ __all__ = [
     "save_chkpt_vars",
 ]
 
-_DATA_SUFFIX = re.compile(r"\.(index|state|data-\d{5}-of-\d{5})$")
+if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
+    __getattr__ = old_name_finder(__name__)
+    __all__ += old_star_names(__name__)
+
+_DATA_SUFFIX = re.compile(r"\.(index|meta|state|data-\d{5}-of-\d{5})$")
 
 _TRAINING_NAME = re.compile(
     r"/(Adam|Adam_1|Momentum|Adadelta|Adadelta_1|RMSProp|RMSProp_1|Adagrad|AccumGrad)$"
@@ -44,31 +50,31 @@ _TRAINING_NAME = re.compile(
 
 class SessionUpdate:
     """
-    Set variables of a session to given arrays, without adding anything to the graph.
+    Setter of a session's variables that adds nothing to the graph.
 
     Args:
         sess: an open session.
         vars_to_update: the variables that `update` may set.
-        ignore_mismatch: skip, with a warning, what does not fit, instead of raising.
-
-    tensorpack: same.
+        ignore_mismatch: skip arrays that cannot be converted, with a warning, instead of raising.
     """
 
-    def __init__(self, sess: Any, vars_to_update: Iterable[Any], ignore_mismatch: bool = False) -> None:
+    def __init__(
+        self, sess: tf.Session, vars_to_update: Iterable[tf.Variable], ignore_mismatch: bool = False
+    ) -> None:
         self.sess = sess
         self.name_map = {var.name: var for var in vars_to_update}
         self.ignore_mismatch = ignore_mismatch
 
-    def update(self, prms: dict[str, Any]) -> None:
+    def update(self, prms: dict[str, np.ndarray]) -> None:
         """
         Set variables.
 
         Args:
-            prms: `{"name:0": array}`; arrays may differ from their variable as `relaxed_value_for_var` allows.
+            prms: `{"name:0": array}`. Arrays are converted by `relaxed_value_for_var`.
 
         Raises:
-            KeyError: a name that is not among `vars_to_update`.
-            ValueError, TypeError: as `relaxed_value_for_var`.
+            KeyError: a name is not among `vars_to_update`.
+            ValueError, TypeError: as for `relaxed_value_for_var`.
         """
         unknown = sorted(name for name in prms if name not in self.name_map)
         if unknown:
@@ -82,8 +88,10 @@ class SessionUpdate:
         while waiting:
             waiting = self._run_initializers(waiting)
 
-    def _run_initializers(self, pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-        """Run each initializer with the value in place of the initial one; returns those that share theirs with another."""
+    def _run_initializers(
+        self, pairs: list[tuple[tf.Operation, np.ndarray]]
+    ) -> list[tuple[tf.Operation, np.ndarray]]:
+        """Run initializers, feeding the values as initial values. Returns the pairs whose initial value was already fed."""
         initializers, feeds, postponed = [], {}, []
         for initializer, value in pairs:
             initial_value = initializer.inputs[1].name
@@ -96,11 +104,14 @@ class SessionUpdate:
         return postponed
 
     @staticmethod
-    def relaxed_value_for_var(value: Any, var: Any, ignore_mismatch: bool = False) -> np.ndarray | None:
+    def relaxed_value_for_var(
+        value: np.ndarray | float, var: tf.Variable, ignore_mismatch: bool = False
+    ) -> np.ndarray | None:
         """
-        Fit an array to a variable: reshape it if the number of elements agrees, cast it if nothing but precision is lost.
+        Convert an array to the shape and dtype of a variable.
 
-        Floating-point types are cast into each other, integers where every value fits; each with a warning.
+        An array with the same number of elements is reshaped. Floating-point types are cast to each other,
+        and integers if every value fits. Each conversion logs a warning.
 
         Args:
             value: an array.
@@ -108,15 +119,20 @@ class SessionUpdate:
             ignore_mismatch: return None, with a warning, instead of raising.
 
         Returns:
-            The array in the variable's shape and dtype.
+            The converted array.
 
         Raises:
-            ValueError: another number of elements.
-            TypeError: another kind of dtype.
-
-        tensorpack: same; there a wrong dtype is an AssertionError, always.
+            ValueError: the number of elements differs.
+            TypeError: the dtype cannot be converted.
         """
         return fit_to_variable(value, var, ignore_mismatch)
+
+    @staticmethod
+    def load_value_to_var(var: tf.Variable, val: np.ndarray, strict: bool = False) -> None:
+        """Set one variable in the default session, like `update`; kept for old scripts. `strict` is ignored."""
+        SessionUpdate(require_default_session("SessionUpdate.load_value_to_var"), [var]).update(
+            {var.name: val}
+        )
 
 
 def load_checkpoint_vars(path: str) -> dict[str, np.ndarray]:
@@ -124,14 +140,14 @@ def load_checkpoint_vars(path: str) -> dict[str, np.ndarray]:
     Read all variables of a checkpoint or an npz file.
 
     Args:
-        path: of a checkpoint, as in `get_checkpoint_path`, or of an `.npz` file.
+        path: a checkpoint, as in `get_checkpoint_path`, or an `.npz` file.
 
     Returns:
-        `{name: array}`; names of an npz file without `:0`, those of a checkpoint as they are.
+        `{name: array}`, with the names as in the checkpoint, or without `:0` for an npz file.
 
     Raises:
-        FileNotFoundError: no such file.
-        DamagedFileError: the file is damaged, or unpacks to too much.
+        FileNotFoundError: the file does not exist.
+        DamagedFileError: the file is damaged, or too large when decompressed.
     """
     if path.endswith(".npz"):
         return {get_op_tensor_name(name)[0]: value for name, value in load_parameter_file(path).items()}
@@ -142,27 +158,27 @@ def load_checkpoint_vars(path: str) -> dict[str, np.ndarray]:
 load_chkpt_vars = load_checkpoint_vars
 
 
-def save_checkpoint_vars(dic: dict[str, Any], path: str) -> None:
+def save_checkpoint_vars(dic: dict[str, np.ndarray], path: str) -> None:
     """
     Write variables as an npz file or a checkpoint.
 
     Args:
-        dic: `{name: array}`, names with or without `:0`.
-        path: `x.npz` for an npz file, compressed, with the names as they are; anything else for a checkpoint of that
-            name, with operation names, in a directory that is made if need be. The directory's `checkpoint` file is
-            written only if there is none.
+        dic: `{name: array}`, with or without `:0`.
+        path: `x.npz` for a compressed npz file with the names as given. Any other path is that of a
+            checkpoint, whose names are without `:0`. Its directory is created if needed.
 
     Raises:
-        ValueError: the path ends in `.npy`, two names mean the same variable, or there are none.
-        OSError: it cannot be written. What was there before is as it was: the new file is written aside, and moved into
-            place when it is complete.
+        ValueError: the path ends in `.npy`, `dic` is empty, or two names mean the same variable.
+        OSError: the file cannot be written. An earlier file is not changed, because new files are renamed
+            when complete.
 
-    tensorpack: same; there an existing `checkpoint` file is replaced, and a failure leaves half a file.
+    Difference from tensorpack: tensorpack 0.11 replaces the `checkpoint` file of the directory, so that the
+    written checkpoint becomes the latest one. This library writes that file only if it does not exist.
     """
     logger.info("Variables to save to %s:\n%s", path, ", ".join(sorted(dic)))
     if path.endswith(".npy"):
         raise ValueError(
-            f"save_checkpoint_vars: cannot write {path}. Name it .npz, or without suffix for a checkpoint."
+            f"save_checkpoint_vars: cannot write {path}. Use the suffix .npz, or none for a checkpoint."
         )
     if path.endswith(".npz"):
         _write_npz(dic, path)
@@ -175,9 +191,9 @@ save_chkpt_vars = save_checkpoint_vars
 
 def dump_session_params(path: str) -> None:
     """
-    Save the parameters of the model, and nothing of its training, from the default session.
+    Save the parameters of the model in the default session, without the state of the training.
 
-    These are the TRAINABLE_VARIABLES and MODEL_VARIABLES that are also GLOBAL_VARIABLES.
+    The parameters are the TRAINABLE_VARIABLES and MODEL_VARIABLES that are also GLOBAL_VARIABLES.
 
     Args:
         path: as in `save_checkpoint_vars`.
@@ -185,39 +201,36 @@ def dump_session_params(path: str) -> None:
     Raises:
         RuntimeError: there is no default session.
         ValueError: a variable is both trainable and a model variable.
-
-    tensorpack: same; there the last error is an AssertionError.
     """
-    session = tf.get_default_session()
-    if session is None:
-        raise RuntimeError(
-            "dump_session_params: there is no default session. Call it under `with sess.as_default():`."
-        )
+    session = require_default_session("dump_session_params")
     graph = session.graph
     trainable = [var.name for var in graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)]
     model = [var.name for var in graph.get_collection(tf.GraphKeys.MODEL_VARIABLES)]
     both = sorted(set(trainable) & set(model))
     if both:
-        raise ValueError(f"dump_session_params: both trainable and model variables: {', '.join(both)}.")
+        raise ValueError(
+            f"dump_session_params: variables are both trainable and model variables: {', '.join(both)}. "
+            "Remove each from one of the two collections."
+        )
     saved = graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
-    wanted = {var.name: var for var in saved if var.name in trainable or var.name in model}
-    save_checkpoint_vars(session.run(wanted), path)
+    parameters = {var.name: var for var in saved if var.name in trainable or var.name in model}
+    save_checkpoint_vars(session.run(parameters), path)
 
 
 def load_parameter_file(path: str) -> dict[str, np.ndarray]:
     """
-    Read an `.npz` file, or an `.npy` file that holds a dictionary of arrays.
+    Read an `.npz` file, or an `.npy` file with a dictionary of arrays.
 
     Returns:
-        `{name: array}`, names as in the file.
+        `{name: array}`, with the names as in the file.
 
     Raises:
-        FileNotFoundError: no such file.
-        DamagedFileError: the file is damaged, holds something else, or unpacks to too much.
+        FileNotFoundError: the file does not exist.
+        DamagedFileError: the file is damaged, has other content, or is too large when decompressed.
     """
     if not os.path.isfile(path):
         raise FileNotFoundError(
-            f"There is no parameter file {path}. Is the path right, as seen from {os.getcwd()}?"
+            f"There is no parameter file {path}. Check the path; the current directory is {os.getcwd()}."
         )
     if path.endswith(".npy"):
         return load_npy_dict(path)
@@ -226,33 +239,37 @@ def load_parameter_file(path: str) -> dict[str, np.ndarray]:
 
 def get_checkpoint_path(path: str) -> str:
     """
-    Find the checkpoint that a path means.
+    Return the checkpoint that a path refers to.
 
     Args:
-        path: of a checkpoint (`dir/model-100`), of one of its files (`.index`, `.data-00000-of-00001`), or of the file
-            `dir/checkpoint`, which means the latest checkpoint of that directory.
+        path: a checkpoint (`dir/model-100`), one of its files (`.index`, `.data-00000-of-00001`, `.meta`), or the file
+            `dir/checkpoint`, which means the latest checkpoint of the directory.
 
     Returns:
-        The name of the checkpoint, without suffix, as `tf.train.Saver` takes it.
+        The path of the checkpoint without suffix, as for `tf.train.Saver`.
 
     Raises:
-        FileNotFoundError: there is no such checkpoint, or its files are not all there.
+        FileNotFoundError: the checkpoint does not exist or is incomplete.
         DamagedFileError: the file `checkpoint` is damaged.
     """
     if os.path.basename(path) == path:
-        path = os.path.join(".", path)  # the reader of checkpoints wants a directory
+        path = os.path.join(".", path)  # TensorFlow's reader of checkpoints needs a directory
     if os.path.basename(path) == "checkpoint":
         return _latest_checkpoint(path)
     name = _DATA_SUFFIX.sub("", path)
     if name != path:
-        logger.info(f"Checkpoint path {path} is auto-corrected to {name}.")
+        logger.info(f"Using the checkpoint {name} for the path {path}.")
     if tf.gfile.IsDirectory(name) and not tf.gfile.Exists(name + ".index"):
         raise FileNotFoundError(
-            f"{name} is a directory, not a checkpoint. For its latest checkpoint: {name}/checkpoint."
+            f"{name} is a directory, not a checkpoint. For its latest checkpoint, use {name}/checkpoint."
         )
     if not (tf.gfile.Exists(name) or tf.gfile.Exists(name + ".index")):
+        if path.endswith(".meta") and tf.gfile.Exists(path):
+            raise FileNotFoundError(
+                f"{path} is a graph, which has no values of variables. Pass a checkpoint, e.g. {os.path.dirname(path)}/checkpoint."
+            )
         raise FileNotFoundError(
-            f"There is no checkpoint {name}. Is the path right, as seen from {os.getcwd()}?"
+            f"There is no checkpoint {name}. Check the path; the current directory is {os.getcwd()}."
         )
     return name
 
@@ -263,19 +280,16 @@ def get_all_checkpoints(dir: str, prefix: str = "model") -> list[tuple[str, int]
 
     Args:
         dir: the directory.
-        prefix: what comes before `-<step>` in their names.
+        prefix: the part of their names before `-<step>`.
 
     Returns:
-        `(path without suffix, step)` for each, by rising step.
+        A list of `(path without suffix, step)`, sorted by step.
 
-    tensorpack: same; there the prefix is ignored and the path ends in `.index`.
+    Difference from tensorpack: tensorpack 0.11 ignores the prefix and returns paths that end in `.index`.
     """
-    named = re.compile(re.escape(prefix) + r"-(\d+)\.index")
-    found = []
-    for file in os.listdir(dir):
-        match = named.fullmatch(file)
-        if match:
-            found.append((os.path.join(dir, file[: -len(".index")]), int(match.group(1))))
+    named = re.compile(rf"({re.escape(prefix)}-(\d+))\.index")
+    matches = [match for match in map(named.fullmatch, os.listdir(dir)) if match]
+    found = [(os.path.join(dir, match.group(1)), int(match.group(2))) for match in matches]
     return sorted(found, key=lambda pair: pair[1])
 
 
@@ -283,18 +297,16 @@ def get_savename_from_varname(
     varname: str, varname_prefix: str | None = None, savename_prefix: str | None = None
 ) -> str:
     """
-    Translate the name of a variable in the graph into its name in a checkpoint.
+    Return the name in a checkpoint of a variable in the graph.
 
     Args:
-        varname: in the graph.
-        varname_prefix: a scope to take away from its beginning, if it is there.
-        savename_prefix: a scope to put before.
+        varname: the name in the graph.
+        varname_prefix: a scope to remove from the start of the name, if present.
+        savename_prefix: a scope to add to the start of the name.
 
     Example:
         >>> get_savename_from_varname("tower1/fc/W:0", varname_prefix="tower1")
         'fc/W:0'
-
-    tensorpack: same; there prefix "a" also cuts "ab/W".
     """
     name = varname
     if varname_prefix and name.startswith(varname_prefix.rstrip("/") + "/"):
@@ -304,14 +316,12 @@ def get_savename_from_varname(
 
 def is_training_name(name: str) -> bool:
     """
-    Guess from its name whether a variable is of use in training only: slots of optimizers, moving averages of summaries.
+    Return whether a variable, judged by its name, is used only in training: a slot of an optimizer or a moving average.
 
-    Such a variable is not missed when it is absent from a checkpoint.
+    No warning is logged if such a variable is missing in a checkpoint.
 
     Args:
-        name: with or without `:0`.
-
-    tensorpack: same.
+        name: the name, with or without `:0`.
     """
     return _TRAINING_NAME.search(get_op_tensor_name(name)[0]) is not None
 
@@ -319,32 +329,34 @@ def is_training_name(name: str) -> bool:
 def _latest_checkpoint(path: str) -> str:
     if not tf.gfile.Exists(path):
         raise FileNotFoundError(
-            f"There is no file {path}, so no latest checkpoint is known. Name the checkpoint itself."
+            f"There is no file {path}, which names the latest checkpoint. Pass the path of the checkpoint itself."
         )
     directory = os.path.dirname(path)
     latest = read_checkpoint_state(directory or ".").model_checkpoint_path
     if tf.gfile.IsDirectory(latest) or not any(map(tf.gfile.Exists, (f"{latest}.index", latest))):
         raise FileNotFoundError(
-            f"{path} names no checkpoint whose files are there. If they were moved, name the checkpoint itself, e.g. "
-            f"{directory}/model-100."
+            f"{path} does not name an existing checkpoint. If its files were moved, pass the path of the checkpoint itself, "
+            f"e.g. {directory}/model-100."
         )
     return str(latest)
 
 
-def _write_checkpoint(dic: dict[str, Any], path: str) -> None:
+def _write_checkpoint(dic: dict[str, np.ndarray], path: str) -> None:
     arrays = {get_op_tensor_name(name)[0]: np.asarray(value) for name, value in dic.items()}
     if len(arrays) != len(dic):
         raise ValueError(
-            "save_checkpoint_vars: two names mean the same variable, one with and one without ':0'."
+            "save_checkpoint_vars: two names mean the same variable, one with and one without ':0'. Remove one."
         )
     if not arrays:
-        raise ValueError("save_checkpoint_vars: there is nothing to save.")
+        raise ValueError("save_checkpoint_vars: there is nothing to save (expected at least 1 array, got 0).")
     directory, name = os.path.split(path)
     directory = directory or "."
     tf.gfile.MakeDirs(directory)
-    CheckpointStore(directory, "save_checkpoint_vars").save(name, lambda prefix: _save_arrays(arrays, prefix))
-    if not tf.gfile.Exists(os.path.join(directory, "checkpoint")):
-        tf.train.update_checkpoint_state(directory, name)
+    background_save(normpath(directory)).wait()  # a callback may call this function while ModelSaver writes
+    store = CheckpointStore(directory, "save_checkpoint_vars")
+    store.save(name, lambda prefix: _save_arrays(arrays, prefix))
+    if not tf.gfile.Exists(store.path(STATE_FILE)):
+        store.record(name)
 
 
 def _save_arrays(arrays: dict[str, np.ndarray], prefix: str) -> None:
@@ -357,7 +369,7 @@ def _save_arrays(arrays: dict[str, np.ndarray], prefix: str) -> None:
         sess.run(save, feed_dict={tensor.name: arrays[name] for tensor, name in zip(tensors, names)})
 
 
-def _write_npz(dic: dict[str, Any], path: str) -> None:
+def _write_npz(dic: dict[str, np.ndarray], path: str) -> None:
     directory, name = os.path.split(path)
     aside = os.path.join(directory, f".{name}.tmp")
     try:

@@ -1,4 +1,4 @@
-"""Change what `tf.get_variable` returns inside a block of code."""
+"""Contexts that change the result of `tf.get_variable`."""
 
 from __future__ import annotations
 
@@ -13,24 +13,22 @@ __all__ = ["custom_getter_scope", "freeze_variables", "override_to_local_variabl
 
 
 @contextmanager
-def custom_getter_scope(custom_getter: Callable[..., Any]) -> Iterator[None]:
+def custom_getter_scope(custom_getter: Callable[..., tf.Tensor]) -> Iterator[None]:
     """
-    Let `custom_getter` stand between `tf.get_variable` and its callers inside the context.
+    Install a custom getter for `tf.get_variable` inside the context.
 
-    The variable scope and name scope stay what they are. Getters of outer scopes go on working: this one is asked
-    first, and its `getter` is the next outer one.
+    The variable scope and name scope do not change. Getters of outer scopes still work: this getter is called
+    first, and its argument `getter` is the next outer one.
 
     Args:
-        custom_getter: `f(getter, name, *args, **kwargs)` -> variable or tensor, as `tf.variable_scope` takes it.
-
-    tensorpack: same.
+        custom_getter: `f(getter, name, *args, **kwargs)` -> variable or tensor, as for `tf.variable_scope`.
     """
     ensure_graph_mode()
     with tf.variable_scope(tf.get_variable_scope(), custom_getter=custom_getter, auxiliary_name_scope=False):
         yield
 
 
-def remap_variables(fn: Callable[[Any], Any]) -> ContextManager[None]:
+def remap_variables(fn: Callable[[tf.Variable], tf.Tensor]) -> ContextManager[None]:
     """
     Pass each result of `tf.get_variable` through a function inside the context.
 
@@ -39,12 +37,10 @@ def remap_variables(fn: Callable[[Any], Any]) -> ContextManager[None]:
 
     Example:
         >>> with remap_variables(lambda var: quantize(var)):
-        ...     x = FullyConnected("fc", x, 10)             # multiplies with quantize(fc/W)
-
-    tensorpack: same.
+        ...     x = FullyConnected("fc", x, 10)             # multiplies by quantize(fc/W)
     """
 
-    def custom_getter(getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def custom_getter(getter: Callable[..., tf.Tensor], *args: object, **kwargs: Any) -> tf.Tensor:
         return fn(getter(*args, **kwargs))
 
     return custom_getter_scope(custom_getter)
@@ -52,30 +48,28 @@ def remap_variables(fn: Callable[[Any], Any]) -> ContextManager[None]:
 
 def freeze_variables(stop_gradient: bool = True, skip_collection: bool = False) -> ContextManager[None]:
     """
-    Keep variables that are made or reused inside the context from being trained.
+    Exclude variables that are created or reused inside the context from training.
 
-    Variables that are asked for with `trainable=False` are not touched.
+    Variables requested with `trainable=False` are not changed.
 
     Args:
-        stop_gradient: `tf.get_variable` returns `tf.stop_gradient(variable)`, a tensor named `freezed_<name>`: no gradient
-            flows into it from here, though other uses of the variable may train it.
-        skip_collection: the variable is kept out of TRAINABLE_VARIABLES and put into MODEL_VARIABLES, so that it is still
-            saved with the model, but gets no gradient, no weight decay and no row in tables.
+        stop_gradient: return `tf.stop_gradient(variable)` from `tf.get_variable`, a tensor named `freezed_<name>`. No
+            gradient flows through this tensor, but other uses of the variable may train it.
+        skip_collection: put the variable into MODEL_VARIABLES instead of TRAINABLE_VARIABLES. It is still
+            saved with the model, but has no gradient, no weight decay and no row in tables.
 
     Example:
         >>> with freeze_variables():
         ...     features = backbone(image)
-
-    tensorpack: same.
     """
 
-    def custom_getter(getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        wants_training = kwargs.get("trainable", True) is not False
+    def custom_getter(getter: Callable[..., tf.Tensor], *args: Any, **kwargs: Any) -> tf.Tensor:
+        is_trainable = kwargs.get("trainable", True) is not False
         name = args[0] if args else kwargs["name"]
         if skip_collection:
             kwargs["trainable"] = False
         var = getter(*args, **kwargs)
-        if not wants_training:
+        if not is_trainable:
             return var
         if skip_collection:
             _add_to_model_variables(var, name)
@@ -87,17 +81,15 @@ def freeze_variables(stop_gradient: bool = True, skip_collection: bool = False) 
 @contextmanager
 def override_to_local_variable(enable: bool = True) -> Iterator[None]:
     """
-    Put variables made inside the context into LOCAL_VARIABLES instead of GLOBAL_VARIABLES.
+    Put variables that are created inside the context into LOCAL_VARIABLES instead of GLOBAL_VARIABLES.
 
-    Local variables are not saved in checkpoints. Other collections (TRAINABLE_VARIABLES, MODEL_VARIABLES ...) get them
-    all the same. Towers that hold a copy of the first tower's variables are built under this.
+    Local variables are not saved in checkpoints. Other collections (TRAINABLE_VARIABLES, MODEL_VARIABLES ...) do not
+    change. Towers with a copy of the first tower's variables are built in this context.
 
     Args:
         enable: False changes nothing.
 
-    Note: it acts on `tf.get_variable`, and so on the slots of optimizers; not on `tf.Variable(...)`.
-
-    tensorpack: same (there in graph_builder.utils); there it fails on a call without `collections`.
+    Note: it applies to `tf.get_variable`, including the slots of optimizers, but not to `tf.Variable(...)`.
     """
     if not enable:
         yield
@@ -106,20 +98,18 @@ def override_to_local_variable(enable: bool = True) -> Iterator[None]:
         yield
 
 
-def _make_local(getter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    wanted = kwargs.get("collections") or [tf.GraphKeys.GLOBAL_VARIABLES]
-    others = [
-        key for key in wanted if key not in (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES)
-    ]
+def _make_local(getter: Callable[..., tf.Tensor], *args: object, **kwargs: Any) -> tf.Tensor:
+    keys = kwargs.get("collections") or [tf.GraphKeys.GLOBAL_VARIABLES]
+    others = [key for key in keys if key not in (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES)]
     kwargs["collections"] = [tf.GraphKeys.LOCAL_VARIABLES, *others]
     return getter(*args, **kwargs)
 
 
-def _add_to_model_variables(var: Any, name: str) -> None:
+def _add_to_model_variables(var: tf.Variable, name: str) -> None:
     if not isinstance(var, tensorflow.Variable):
         logger.warning(
-            f"freeze_variables: '{name}' is a {type(var).__name__}, not a variable, because of another custom getter. It is not "
-            "added to MODEL_VARIABLES."
+            f"freeze_variables: '{name}' is not added to MODEL_VARIABLES, because another custom getter returned a "
+            f"{type(var).__name__} instead of a variable."
         )
         return
     model_variables = tf.get_collection_ref(tf.GraphKeys.MODEL_VARIABLES)

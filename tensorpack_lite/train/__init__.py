@@ -1,18 +1,23 @@
 """
-Trainers: each is one way of making a `train_op`; all share one loop.
+Trainers: each builds a `train_op` in a different way, and all share one loop.
 
 **In:** gradients of each tower, from graph_builder; inputs, from input_source.
-**Out:** `train_op`, and the double loop that runs it: `Trainer.main_loop`.
-**Next:** callbacks, for everything that happens around a step.
+**Out:** `train_op`, and the loop that runs it: `Trainer.main_loop`.
+**Next:** callbacks, for everything else that happens around a step.
 """
 
+from typing import TYPE_CHECKING
+
 from ..graph_builder.model_desc import ModelDesc, ModelDescBase
+from ..loop.preemption import Preempted
 from ..loop.state import StopTraining
+from ..utils.old_names import old_name_finder, old_star_names
 from .base import Trainer
 from .collective import CollectiveTrainer
 from .config import AutoResumeTrainConfig, TrainConfig
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from .distributed import BytePSTrainer, DistributedTrainerParameterServer, DistributedTrainerReplicated
+from .exactness import begin_exact_resume
 from .horovod import HorovodTrainer
 from .interface import launch_train_with_config
 from .multi_gpu import (
@@ -37,6 +42,7 @@ __all__ = [
     "ModelDesc",
     "ModelDescBase",
     "NoOpTrainer",
+    "Preempted",
     "QueueInputTrainer",
     "SimpleTrainer",
     "SingleCostTrainer",
@@ -47,5 +53,10 @@ __all__ = [
     "TowerTrainer",
     "TrainConfig",
     "Trainer",
+    "begin_exact_resume",
     "launch_train_with_config",
 ]
+
+if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
+    __getattr__ = old_name_finder(__name__)
+    __all__ += old_star_names(__name__)

@@ -1,23 +1,27 @@
-"""The main loop: epochs and steps with callbacks around each, in a session that is closed at the end."""
+"""The base class of all trainers, with the main loop over epochs and steps."""
 
 from __future__ import annotations
 
 import time
 import weakref
-from typing import Any, Sequence
+from contextlib import nullcontext
+from typing import Any, ContextManager, Sequence, TypeVar
 
 from ..callbacks.monitor.base import MonitorBase
 from ..callbacks.monitor.monitors import Monitors
 from ..callbacks.steps import MaintainStepCounter
 from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
-from ..loop.callback import Callback
+from ..loop.callback import Call, Callback
 from ..loop.group import Callbacks
 from ..loop.interrupt import InterruptWatch
 from ..loop.place import Place
+from ..loop.preemption import Preemption
 from ..loop.session import HookedSession
 from ..loop.state import StopTraining, TrainLoop
-from ..tfutils.common import find_name, get_global_step_value, get_op_tensor_name, value_of
+from ..loop.trainer import LoopTrainer
+from ..tfutils.common import get_global_step_value
+from ..tfutils.exact import find_exact
 from ..tfutils.model_utils import describe_trainable_vars
 from ..tfutils.reads import let_updates_wait
 from ..tfutils.sesscreate import NewSessionCreator
@@ -25,30 +29,34 @@ from ..tfutils.sessinit import JustCurrentSession, SessionInit
 from ..utils import logger
 from ..utils.argtools import call_only_once
 from ..utils.errors import type_error
+from ..utils.old_names import HasOldInterface
+from ..utils.random_streams import advance_rng_seed
 from ..utils.utils import humanize_time_delta
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
-from .resume import advance_streams, continue_from, find_place, take_state
+from .exactness import say_what_is_exact
+from .preempted import PreemptedTraining
+from .rank_states import split_state
+from .resume import continue_from, find_place, place_of, take_state
 from .shutdown import Shutdown
 
 __all__ = ["StopTraining", "Trainer"]
 
 _FOREVER = 9999999
+_T = TypeVar("_T")
 
 
-class Trainer:
+class Trainer(HasOldInterface, LoopTrainer):
     """
-    A double loop that runs callbacks around `run_step()`. It assumes nothing else: no model, no cost, no gradients.
+    A loop over epochs and steps that calls callbacks around `run_step()`. It does not know the model, cost or
+    gradients.
 
-    To make one of your own, build a graph in the constructor, then either set `self.train_op` or override `run_step`,
+    To write a trainer, build a graph in the constructor, then set `self.train_op` or override `run_step`,
     which may call `self.hooked_sess.run(...)` several times. A trainer trains once.
 
     Attributes:
-        is_chief: whether this process writes logs and checkpoints; True unless a distributed trainer says otherwise.
-        train_op: what the default `run_step` runs: an operation or tensor.
-        loop: the counters, a `TrainLoop`.
-        sess: the raw session, from `initialize` to the end of training. What it runs, callbacks don't see.
-        hooked_sess: the session of training steps: callbacks take part in everything it runs.
-        monitors: where callbacks put scalars and images, from `setup_callbacks` on; can be read after training.
+        train_op: the operation or tensor that the default `run_step` runs.
+        end_within: with `exact`, the seconds in which a training saves a checkpoint and ends after SIGTERM or
+            SIGUSR1; 20 by default. When they are over, the process ends without a new checkpoint.
 
     Raises:
         TypeError: constructed with a TrainConfig, as in tensorpack before 2018.
@@ -62,30 +70,29 @@ class Trainer:
         >>> MyTrainer().train_with_defaults(steps_per_epoch=10, max_epoch=5)
     """
 
-    is_chief = True
-    train_op: Any = None
-    sess: Any = None
-    hooked_sess: Any = None
+    train_op: tf.Operation | tf.Tensor = None
+    end_within = 20.0
     _checkpoint_state: dict[str, Any] | None = None
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: object, **kwargs: object) -> None:
         if args or kwargs:
             raise TypeError(
-                f"{type(self).__name__}: takes no arguments here, got {[*args, *kwargs]}. To train with a TrainConfig, write "
-                f"launch_train_with_config(config, {type(self).__name__}(...)); scripts written as Trainer(config).train() "
-                "import their trainers from tensorpack_lite.trainv1."
+                f"{type(self).__name__}: expected no arguments, got {[*args, *kwargs]}. To train with a TrainConfig, call "
+                f"launch_train_with_config(config, {type(self).__name__}(...)). A script that calls Trainer(config).train() "
+                "imports its trainers from tensorpack_lite.trainv1."
             )
         ensure_graph_mode()
-        self._callbacks: Any = []
         self.loop = TrainLoop()
+        self._callbacks = Callbacks([])
+        self._is_set_up = False
 
-    # What a subclass or user may override ----------------------------------------------------------------------------
+    # To override -----------------------------------------------------------------------------------------------------
     def run_step(self) -> None:
         """
-        Do one step of training; the default runs `train_op` in the hooked session.
+        Run one step of training. The default runs `train_op` in the hooked session.
 
         Raises:
-            NotImplementedError: there is no `train_op`.
+            NotImplementedError: `train_op` is not set.
         """
         if self.train_op is None:
             raise NotImplementedError(
@@ -95,23 +102,24 @@ class Trainer:
 
     @call_only_once
     def initialize_hooks(self) -> None:
-        """Make `hooked_sess` from `sess` and the callbacks; starts the graph's queue runners."""
+        """Create `hooked_sess` from `sess` and the callbacks, and start the graph's queue runners."""
         self.hooked_sess = HookedSession(self.sess, self._callbacks.get_hooks(), start_queue_runners=True)
 
     # The phases of training, in order --------------------------------------------------------------------------------
     def register_callback(self, cb: Callback | Sequence[Callback]) -> bool | None:
         """
-        Add callbacks that come before those of the user.
+        Add callbacks that are called before those of the user.
 
         Args:
             cb: a callback, or a list of them.
 
         Returns:
-            Whether it was added: on a process that is not the chief, one with `chief_only` is not. None for a list.
+            Whether the callback was added; a process that is not the chief leaves out callbacks that are
+            `chief_only`. None for a list.
 
         Raises:
             TypeError: not a callback.
-            RuntimeError: after `setup_callbacks`.
+            RuntimeError: called after `setup_callbacks`.
         """
         if isinstance(cb, (list, tuple)):
             for one in cb:
@@ -119,9 +127,11 @@ class Trainer:
             return None
         if not isinstance(cb, Callback):
             raise type_error("Trainer.register_callback", "a Callback or a list of them", cb)
-        if isinstance(self._callbacks, Callbacks):
-            raise RuntimeError(f"Trainer.register_callback: {cb} comes too late, the callbacks are set up.")
-        if cb.chief_only and not self.is_chief:
+        if self._is_set_up:
+            raise RuntimeError(
+                f"Trainer.register_callback: {cb} comes too late, because setup_callbacks has been called."
+            )
+        if cb.chief_only and not self.is_chief and not self._takes_part(cb):
             logger.warning(f"Callback {cb} is chief-only and is left out of this process.")
             return False
         self._callbacks.append(cb)
@@ -132,17 +142,17 @@ class Trainer:
     @call_only_once
     def setup_callbacks(self, callbacks: list[Callback], monitors: list[MonitorBase]) -> None:
         """
-        Fix the list of callbacks and let them create what they need in the graph.
+        Complete the list of callbacks, and let them create their operations in the graph.
 
-        The order is: those registered before (inputs, the trainer's own), the step counter, `callbacks`, `monitors`, and
-        the group of all monitors.
+        The order is: registered callbacks (of inputs and of the trainer), the step counter, `callbacks`,
+        `monitors`, and `self.monitors`.
 
         Args:
-            callbacks: the user's and the default ones.
-            monitors: where scalars and images go.
+            callbacks: the user's and the default callbacks.
+            monitors: the monitors that receive scalars and images.
 
         Raises:
-            TypeError: not lists, or a monitor among the callbacks.
+            TypeError: an argument is not a list, or a monitor is among the callbacks.
             OSError: another process trains in the logger's directory; see `logger.lock_dir`.
         """
         _check_list("callbacks", callbacks)
@@ -153,34 +163,34 @@ class Trainer:
         step_counter = MaintainStepCounter()
         self.register_callback(step_counter)
         self.register_callback(callbacks)
-        for cb in self._callbacks:
-            if isinstance(cb, MonitorBase):
-                raise TypeError(f"Trainer: monitor {cb} is among the callbacks. Pass it in monitors=[...].")
+        for monitor in self.find_callbacks(MonitorBase):
+            raise TypeError(f"Trainer: monitor {monitor} is among the callbacks. Pass it in monitors=[...].")
         self.monitors = Monitors([monitor for monitor in monitors if self.register_callback(monitor)])
         self.register_callback(self.monitors)
-        self._callbacks = Callbacks(self._callbacks)
+        self._is_set_up = True
         logger.info("Setting up the callbacks' graph ...")
         self._callbacks.setup_graph(weakref.proxy(self))
         step_counter.finish_graph()
         let_updates_wait()
 
     @call_only_once
-    def initialize(self, session_creator: Any, session_init: SessionInit) -> None:
+    def initialize(self, session_creator: tf.train.SessionCreator, session_init: SessionInit) -> None:
         """
-        Create the session, initialize or restore the variables, finalize the graph.
+        Create the session, initialize or restore the variables, and finalize the graph.
 
         Args:
-            session_creator: makes an initialized session on the default graph.
-            session_init: loads values into variables; only the chief does.
+            session_creator: a `tf.train.SessionCreator`; creates an initialized session on the default graph.
+            session_init: loads values into variables; only the chief uses it.
 
         Raises:
-            TypeError: of another kind.
+            TypeError: an argument of the wrong type.
         """
         if not isinstance(session_creator, tf.train.SessionCreator):
             raise type_error("Trainer.initialize", "a tf.train.SessionCreator", session_creator)
         if not isinstance(session_init, SessionInit):
             raise type_error("Trainer.initialize", "a SessionInit", session_init, "Use SmartInit(path).")
-        self._checkpoint_state = session_init.checkpoint_state if self.is_chief else None
+        if self.is_chief:
+            self._checkpoint_state = session_init.checkpoint_state
         session_init._setup_graph()
         logger.info("Creating the session ...")
         self.sess = session_creator.create_session()
@@ -190,7 +200,7 @@ class Trainer:
                 session_init._run_init(self.sess)
             elif not isinstance(session_init, JustCurrentSession):
                 logger.warning("session_init is ignored in a process that is not the chief.")
-        except BaseException:  # whatever it is, nothing stays open behind it
+        except BaseException:  # close the session after any error
             (self.hooked_sess or self.sess).close()
             raise
         self.sess.graph.finalize()
@@ -199,66 +209,91 @@ class Trainer:
     @call_only_once
     def main_loop(self, steps_per_epoch: int, starting_epoch: int, max_epoch: int) -> None:
         """
-        Run the loop: epochs `starting_epoch` to `max_epoch`, `steps_per_epoch` steps each.
+        Run the loop: epochs `starting_epoch` to `max_epoch`, with `steps_per_epoch` steps each.
 
         Args:
-            steps_per_epoch: steps in an epoch, >= 0.
-            starting_epoch: number of the first epoch, from 1.
-            max_epoch: number of the last.
+            steps_per_epoch: the number of steps in an epoch, >= 0.
+            starting_epoch: the number of the first epoch, from 1.
+            max_epoch: the number of the last epoch.
 
         Raises:
-            Exception: whatever the data, a callback or a step raised. `StopTraining` and `OutOfRangeError` are no
-                errors: they end training.
+            Exception: any error of the data, a callback or a step. `StopTraining` and `OutOfRangeError` are not errors:
+                they end training.
+            Preempted: see `train`.
         """
-        watch = InterruptWatch(self._callbacks.interrupt, self.sess.close)
-        with self.sess.graph.as_default(), self.sess.as_default(), Shutdown(self), watch:
-            self.loop.config(steps_per_epoch, starting_epoch, max_epoch)
-            self._read_global_step()
-            continue_from(self, self._find_place())
-            self._callbacks.before_train()
-            self._read_global_step()  # a callback may have changed it
-            for epoch in self.loop.epochs():
-                logger.info(f"{'Resume' if self.loop.starting_step else 'Start'} epoch {epoch} ...")
-                self._callbacks.before_epoch()
+        graph, loop, callbacks, preemption = self.sess.graph, self.loop, self._callbacks, self._preemption
+        preempted = PreemptedTraining(preemption, loop, callbacks, self.train_op)
+        watch = InterruptWatch(callbacks.interrupt, self.sess.close, preemption, preempted.wake)
+        preempted.watch = watch
+        shutdown = Shutdown(loop, callbacks, self.hooked_sess, graph)
+        with graph.as_default(), self.sess.as_default(), shutdown, preempted, watch:
+            loop.config(steps_per_epoch, starting_epoch, max_epoch)
+            loop.global_step = get_global_step_value()
+            continue_from(self._find_place(), loop, callbacks, self._checkpoint_state)
+            callbacks.before_train()
+            loop.global_step = get_global_step_value()  # a callback may have changed it
+            self._begin_exact_loop()
+            for epoch in loop.epochs():
+                logger.info(f"{'Resume' if loop.starting_step else 'Start'} epoch {epoch} ...")
+                callbacks.before_epoch()
                 start = time.perf_counter()
-                for _ in self.loop.steps():
+                for _ in loop.steps():
                     if self.hooked_sess.should_stop():
                         raise StopTraining("a callback or hook asked the session to stop")
                     self.run_step()
-                    self._callbacks.trigger_step()
-                self._callbacks.after_epoch()
+                    callbacks.trigger_step()
+                callbacks.after_epoch()
                 spent = humanize_time_delta(time.perf_counter() - start)
-                if (
-                    not 0 < self.loop.starting_step == self.loop.steps_per_epoch
-                ):  # resumed for its callbacks only
-                    logger.info(f"Epoch {epoch} (global_step {self.global_step}) finished, time: {spent}.")
-                self._callbacks.trigger_epoch()
-            logger.info("Training has finished!")
+                if not 0 < loop.starting_step == loop.steps_per_epoch:  # else resumed only for its callbacks
+                    logger.info(f"Epoch {epoch} (global_step {loop.global_step}) finished, time: {spent}.")
+                callbacks.trigger_epoch()
+            logger.info("Training has finished.")
 
-    # All of it -------------------------------------------------------------------------------------------------------
+    # All phases ------------------------------------------------------------------------------------------------------
     def train(
         self,
         callbacks: list[Callback],
         monitors: list[MonitorBase],
-        session_creator: Any,
+        session_creator: tf.train.SessionCreator,
         session_init: SessionInit,
         steps_per_epoch: int,
         starting_epoch: int = 1,
         max_epoch: int = _FOREVER,
     ) -> None:
-        """Train: `setup_callbacks`, `initialize`, `main_loop`; see these for the arguments."""
-        with logger.unlock_dir_on_error():
-            advance_streams(self, session_init)
-            self.setup_callbacks(callbacks, monitors)
-            self.initialize(session_creator, session_init)
-        self.main_loop(steps_per_epoch, starting_epoch, max_epoch)
+        """
+        Train: call `setup_callbacks`, `initialize` and `main_loop`, which document the arguments.
+
+        Raises:
+            Preempted: with `exact`, after SIGTERM or SIGUSR1. A checkpoint was saved if at least one step was done, and
+                `after_train` was called.
+            OSError: that checkpoint could not be written; earlier ones are intact.
+        """
+        exact = find_exact()
+        self.exact = self.exact if exact is None else exact.mode
+        with self._handling_preemption():
+            with logger.unlock_dir_on_error():
+                advance_rng_seed(0 if exact is not None else self._step_to_resume_at(session_init))
+                self.setup_callbacks(callbacks, monitors)
+                self.initialize(session_creator, session_init)
+            self.main_loop(steps_per_epoch, starting_epoch, max_epoch)
+
+    def _handling_preemption(self) -> ContextManager[None]:
+        if not self.exact:
+            return nullcontext()
+        self._preemption = self._make_preemption()
+        self._callbacks.check = self._preemption.check
+        return self._preemption
+
+    def _make_preemption(self) -> Preemption:
+        loop = self.loop
+        return Preemption(lambda: loop.has_stepped, self.end_within)
 
     def train_with_defaults(
         self,
         *,
         callbacks: list[Callback] | None = None,
         monitors: list[MonitorBase] | None = None,
-        session_creator: Any = None,
+        session_creator: tf.train.SessionCreator | None = None,
         session_init: SessionInit | None = None,
         steps_per_epoch: int | None = None,
         starting_epoch: int = 1,
@@ -266,17 +301,17 @@ class Trainer:
         extra_callbacks: list[Callback] | None = None,
     ) -> None:
         """
-        Train, with everything that is not given set to what most trainings want.
+        Train, with a default for every argument except `steps_per_epoch`.
 
         Args:
-            callbacks: your callbacks, in order; None for none.
+            callbacks: your callbacks, in order; None means none.
             monitors: None means `DEFAULT_MONITORS()`; `[]` means none.
             session_creator: None means `NewSessionCreator()`.
             session_init: None means that variables keep their initial values.
-            steps_per_epoch: steps in an epoch; must be given.
-            starting_epoch: number of the first epoch.
-            max_epoch: number of the last.
-            extra_callbacks: come after `callbacks`; None means `DEFAULT_CALLBACKS()`; `[]` means none.
+            steps_per_epoch: the number of steps in an epoch.
+            starting_epoch: the number of the first epoch.
+            max_epoch: the number of the last epoch.
+            extra_callbacks: called after `callbacks`; None means `DEFAULT_CALLBACKS()`; `[]` means none.
 
         Raises:
             ValueError: `steps_per_epoch` is missing.
@@ -296,71 +331,64 @@ class Trainer:
             max_epoch,
         )
 
-    # What callbacks ask ----------------------------------------------------------------------------------------------
-    def find_tensor(self, name: str) -> Any:
+    # For callbacks, and other threads --------------------------------------------------------------------------------
+    def find_callbacks(self, kind: type[_T]) -> list[_T]:
         """
-        Find a tensor by name; a trainer with towers also looks into the first one.
+        Return all callbacks of a class, in the order in which they are called.
 
         Args:
-            name: of a tensor, or of an operation: its first output, or itself if it has none.
-
-        Returns:
-            A tensor or operation. A variable's name means its value.
-
-        Raises:
-            KeyError: no such name; names the nearest ones.
+            kind: a class; instances of subclasses are included.
         """
-        graph = tf.get_default_graph() if self.sess is None else self.sess.graph
-        op_name, tensor_name = get_op_tensor_name(name)
-        if name != tensor_name and not find_name(graph, op_name).outputs:
-            return find_name(graph, op_name)
-        return value_of(find_name(graph, tensor_name))
+        return [cb for cb in self._callbacks.cbs if isinstance(cb, kind)]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what `ModelSaver` saves beside the variables: the place of the training and the callbacks' states."""
-        return take_state(self)
+        """Return the state that `ModelSaver` saves: the place of the training and the callbacks' states."""
+        state = take_state(self.loop, self._callbacks, self._checkpoint_state)
+        exact = find_exact()
+        return (
+            state if exact is None or state is self._checkpoint_state else {**state, "exact": exact.state()}
+        )
 
     @property
-    def epoch_num(self) -> int:
-        """The epoch that runs, from 1; see `TrainLoop`."""
-        return self.loop.epoch_num
+    def current_call(self) -> Call | None:
+        """The call of a callback that is in progress; None if there is none. Any thread may read it."""
+        session = self.hooked_sess
+        in_run = session.current_call if isinstance(session, HookedSession) else None
+        return self._callbacks.current_call or in_run
 
     @property
-    def global_step(self) -> int:
-        """How many times the hooked session has run; see `TrainLoop`."""
-        return self.loop.global_step
+    def is_in_run(self) -> bool:
+        """Whether the hooked session is running. Any thread may read it."""
+        return isinstance(self.hooked_sess, HookedSession) and self.hooked_sess.is_running
 
-    @property
-    def local_step(self) -> int:
-        """The number of the step within its epoch, from 0; see `TrainLoop`."""
-        return self.loop.local_step
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Steps in an epoch; known from `before_train` on."""
-        return self.loop.steps_per_epoch
-
-    @property
-    def starting_epoch(self) -> int:
-        """Number of the first epoch; known from `before_train` on."""
-        return self.loop.starting_epoch
-
-    @property
-    def max_epoch(self) -> int:
-        """Number of the last epoch; known from `before_train` on."""
-        return self.loop.max_epoch
-
-    def _read_global_step(self) -> None:
-        self.loop.global_step = get_global_step_value()
+    # Resuming --------------------------------------------------------------------------------------------------------
+    def _begin_exact_loop(self) -> None:
+        exact = find_exact()
+        if exact is not None:
+            say_what_is_exact(exact, self, self._callbacks.cbs, self.train_op)
+            exact.begin_loop()
 
     def _find_place(self) -> Place | None:
-        return find_place(self)
+        return find_place(self.loop, self._callbacks, self._checkpoint_state)
+
+    def state_to_resume(self, state: dict[str, Any] | None) -> tuple[dict[str, Any] | None, str]:
+        """Return the chief's part of the state; see `LoopTrainer.state_to_resume`."""
+        parts, not_exact = split_state(state, 1)
+        return parts[0], not_exact
+
+    def _takes_part(self, cb: Callback) -> bool:
+        """Return whether a process that is not the chief has this callback although it is `chief_only`."""
+        return False
+
+    def _step_to_resume_at(self, session_init: SessionInit) -> int:
+        place = place_of(session_init)
+        return int(self._ask_chief("the step to resume at", 0 if place is None else place.global_step))
 
     def _ask_chief(self, name: str, value: Any) -> Any:
         """Return the chief's value; a process that trains alone is the chief."""
         return value
 
 
-def _check_list(name: str, value: Any) -> None:
+def _check_list(name: str, value: object) -> None:
     if not isinstance(value, list):
         raise type_error(f"Trainer: {name}", "a list", value)

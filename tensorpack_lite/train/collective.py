@@ -1,74 +1,78 @@
-"""Training in several processes, on one machine or many, with nothing but TensorFlow."""
+"""Trainer for several processes, on one or several machines, that needs only TensorFlow."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, Sequence
+from typing import Any, Sequence
 
 from ..compat import tfv1 as tf
 from ..graph_builder.collective import RankGroup, allreduce_rank_grads, broadcast_variables, mean_over_group
+from ..ranks.authentication import Credentials
+from ..ranks.channel import RankChannel
+from ..ranks.cluster import Cluster, parse_address
+from ..ranks.loopback import is_loopback, restrict_to_loopback
 from ..tfutils.gradproc import GradVars
 from ..tfutils.sesscreate import NewSessionCreator
 from ..utils import logger
-from ..utils.cluster import Cluster, parse_address
 from ..utils.gpu import get_num_gpu
-from ..utils.loopback import is_loopback, restrict_to_loopback
-from ..utils.rank_auth import Credentials
-from ..utils.ranks import RankChannel
 from .rank_trainer import RankTrainer
 
 __all__ = ["CollectiveTrainer"]
 
-_KEYS_A_TRAINING = 100_000  # more than a graph has collective operations
+_KEYS_A_TRAINING = 100_000  # more than the collective operations of a graph
 
 
 class CollectiveTrainer(RankTrainer):
     """
     Train one tower in each of several processes ("ranks"), with TensorFlow's collective operations.
 
-    Which processes there are says `TF_CONFIG`, as for `tf.distribute`; `python -m tensorpack_lite.launch -n K script.py` starts
-    K of them on this machine and sets it. Without it, this process trains alone. All run the same script. Each takes
-    datapoints of its own; gradients are reduced over all ranks, so that K ranks with a batch of B do what one process does with
-    K x B. All start with the variables of rank 0, the chief, and get them again at the end of each epoch.
+    `TF_CONFIG` lists the processes, as for `tf.distribute`; `python -m tensorpack_lite.launch -n K script.py`
+    starts K of them on this machine and sets it. Without `TF_CONFIG`, this process trains alone. All
+    processes run the same script, each with its own datapoints. Gradients are reduced over all ranks, so K
+    ranks with a batch of B compute what one process computes with a batch of K x B. All ranks start with the
+    variables of rank 0, the chief, and get them again at the end of each epoch.
 
-    TensorFlow's servers run what anybody sends them. Where `TF_CONFIG` only has addresses of the loopback interface, this machine alone
-    reaches them; on several machines, keep their ports inside a private network. The ranks' own channel authenticates ranks by the
-    job's secret, from `$TENSORPACK_LITE_SECRET` or the file `$TENSORPACK_LITE_SECRET_FILE`.
+    TensorFlow's servers execute requests of any client. If `TF_CONFIG` only has loopback addresses, only this
+    machine can reach them; on several machines, keep their ports inside a private network. The ranks' own
+    channel authenticates ranks with the secret of the job, from `$TENSORPACK_LITE_SECRET` or the file
+    `$TENSORPACK_LITE_SECRET_FILE`.
 
     Only the chief has callbacks that are `chief_only`, restores `session_init`, and should write files.
 
     Args:
-        average: the mean of the ranks' gradients; else their sum.
-        compression: "fp16" sends gradients of float32 as float16; None sends what there is.
-        time_limit: seconds. Training ends with an error on every rank when one has not been heard of for so long, or has kept the
-            others waiting for so long. A callback that only the chief has may take longer.
+        average: whether to average the ranks' gradients; otherwise they are summed.
+        compression: "fp16" sends float32 gradients as float16; None sends them unchanged.
+        time_limit: seconds. Training ends with an error on every rank when one has been silent, or has kept the others
+            waiting, for this long. Callbacks that only the chief has may take longer.
 
     Attributes:
-        rank: the number of this process, from 0.
-        size: how many processes there are.
+        rank: number of this process, from 0.
+        size: number of processes.
         local_rank, local_size: the same among the processes of this machine.
         is_chief: whether this is rank 0.
         ranks: the `RankWatch`; None in a process that trains alone.
-        BROADCAST_EVERY_EPOCH: whether ranks get rank 0's variables after each epoch; can be set before training.
+        BROADCAST_EVERY_EPOCH: whether all ranks get the variables of rank 0 after each epoch; can be set
+            before training.
 
     Raises:
-        ValueError: `TF_CONFIG` cannot be understood, `compression` is another, or the secret is shorter than 16 characters.
+        ValueError: `TF_CONFIG` cannot be parsed, `compression` is invalid, or the secret is shorter than 16 characters.
         OSError: the file with the secret cannot be read, or others can read it.
-        RankError: ranks did not come together; later: another rank failed, died, is silent, does not fit to the others.
+        RankError: a rank did not connect; during training: another rank failed, died, is silent, or does not match.
 
     Example:
         >>> launch_train_with_config(config, CollectiveTrainer())    # python -m tensorpack_lite.launch -n 2 script.py
 
-    Note: a rank that waits inside TensorFlow for one that is gone cannot always be woken: its process ends with code 1. A script may
-        train several times, each time in a graph of its own and with a new trainer, on all ranks alike.
-
-    tensorpack: new; the counterpart of HorovodTrainer.
+    Note: a rank that waits inside TensorFlow for one that is gone cannot always be interrupted: its process
+    ends with code 1. A script may train several times, each time in a new graph and with a new trainer,
+    on all ranks alike.
     """
 
     def __init__(
         self, average: bool = True, compression: str | None = None, time_limit: float = 300.0
     ) -> None:
         if compression not in (None, "fp16"):
-            raise ValueError(f"CollectiveTrainer: compression is {compression!r}, wanted None or 'fp16'.")
+            raise ValueError(
+                f"CollectiveTrainer: unknown compression (expected None or 'fp16', got {compression!r})."
+            )
         super().__init__()
         self._average, self._compression = average, compression
         self._cluster = cluster = Cluster.from_environment()
@@ -82,14 +86,14 @@ class CollectiveTrainer(RankTrainer):
     def _reduce(self, grads: GradVars) -> GradVars:
         return allreduce_rank_grads(grads, self._group, self._average, self._compression)
 
-    def _mean(self, tensor: Any) -> Any:
+    def _mean(self, tensor: tf.Tensor) -> tf.Tensor:
         return mean_over_group(tensor, self._group)
 
-    def _send_variables(self, variables: Sequence[Any]) -> Any:
+    def _send_variables(self, variables: Sequence[tf.Variable]) -> tf.Operation:
         return broadcast_variables(variables, self._group)
 
     def _prepare_session(self, session_creator: NewSessionCreator) -> None:
-        """Start TensorFlow's server, and let the session use it."""
+        """Start TensorFlow's server, and connect the session to it."""
         if self.ranks is None:
             return
         self._require_new_session(session_creator)
@@ -105,12 +109,12 @@ class CollectiveTrainer(RankTrainer):
 
 class _Process:
     """
-    What TensorFlow keeps until this process ends: a server never gives its port back, nor forgets the numbers of collective
-    operations. So a training after the first one uses the same server, and other numbers.
+    State that TensorFlow keeps until this process ends: a server never frees its port or the keys of
+    collective operations, so a later training uses the same server and other keys.
     """
 
     def __init__(self) -> None:
-        self.servers: Dict[str, Any] = {}
+        self.servers: dict[str, tf.train.Server] = {}
         self.num_trainings = 0
 
 
@@ -118,13 +122,13 @@ _process = _Process()
 
 
 def _take_keys(channel: RankChannel) -> int:
-    """Give numbers for collective operations that no training of any rank has had."""
-    before = max(channel.all_gather("how often they have trained", _process.num_trainings))
+    """Return the first of the keys for collective operations that no training of any rank has used."""
+    before = max(channel.all_gather("the number of trainings", _process.num_trainings))
     _process.num_trainings = before + 1
     return before * _KEYS_A_TRAINING
 
 
-def _serve(cluster: Cluster, config: Any) -> Any:
+def _serve(cluster: Cluster, config: tf.ConfigProto) -> tf.train.Server:
     """Return TensorFlow's server of this process in a cluster."""
     key = repr(cluster)
     if key not in _process.servers:
@@ -135,27 +139,23 @@ def _serve(cluster: Cluster, config: Any) -> Any:
                 job_name=cluster.job,
                 task_index=cluster.task_index,
                 config=config,
-                start=False,  # it listens already, on every interface, and answers nobody yet
+                start=False,  # it already listens, on every interface, and does not answer yet
             )
         except tf.errors.OpError as error:
             raise RuntimeError(
-                f"CollectiveTrainer: rank {cluster.rank} cannot serve at {address}, its address in TF_CONFIG: {error.message}. Is the "
-                "port taken?"
+                f"CollectiveTrainer: rank {cluster.rank} cannot listen on {address}, its address in TF_CONFIG: {error.message}. "
+                "Is the port taken?"
             ) from error
         if all(map(is_loopback, cluster.hosts)):
-            _keep_to_this_machine(parse_address(address)[1])
+            try:  # the server has no option for that, and does not authenticate its clients
+                restrict_to_loopback(parse_address(address)[1])
+            except OSError as error:
+                logger.warning(
+                    f"TensorFlow's server listens at port {parse_address(address)[1]} of every network interface, because it "
+                    f"cannot be bound to the loopback interface ({error}). Any process that reaches the port can run operations, "
+                    "and read and write files as this user. Start the ranks with `python -m tensorpack_lite.launch --isolate`, "
+                    "or block the port in a firewall."
+                )
         server.start()
         _process.servers[key] = server
     return _process.servers[key]
-
-
-def _keep_to_this_machine(port: int) -> None:
-    """Let only this machine reach TensorFlow's server, which has no option for that and does not ask who connects."""
-    try:
-        restrict_to_loopback(port)
-    except OSError as error:
-        logger.warning(
-            f"TensorFlow's server listens at port {port} of every network interface, because it cannot be bound to the loopback "
-            f"interface ({error}). Whoever reaches the port can run operations, and read and write files as this user. Start "
-            "the ranks with `python -m tensorpack_lite.launch --isolate`, or block the port by a firewall."
-        )

@@ -1,52 +1,71 @@
-"""Everything a training needs, in one object."""
+"""TrainConfig, which holds the settings of a training."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
+
+import numpy as np
 
 from ..callbacks.monitor.base import MonitorBase
 from ..callbacks.monitor.json_file import JSONWriter
+from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow
 from ..graph_builder.model_desc import ModelDescBase
 from ..input_source.base import InputSource
 from ..loop.callback import Callback
+from ..ranks.cluster import given_rank
 from ..tfutils.checkpoint_state import STATE_SUFFIX
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import SaverRestore, SessionInit, SmartInit
 from ..utils import logger
-from ..utils.cluster import given_rank
+from ..utils.checks import check_choice
 from ..utils.errors import type_error
+from ..utils.old_names import HasOldInterface, old_arguments
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
-from .resume import find_checkpoint, place_of
+from .resume import find_checkpoint, finish_replacing, place_of
 
 __all__ = ["DEFAULT_CALLBACKS", "DEFAULT_MONITORS", "AutoResumeTrainConfig", "TrainConfig"]
 
+_GPUS = (
+    "Select the GPUs in the trainer, e.g. SyncMultiGPUTrainerReplicated([0, 1]), or import TrainConfig from "
+    "tensorpack_lite.trainv1."
+)
 
-class TrainConfig:
+
+class TrainConfig(HasOldInterface):
     """
-    What `launch_train_with_config` needs to know. All arguments become attributes, which may be changed until then.
+    The settings of a training, for `launch_train_with_config`. All arguments become attributes, which can be changed.
 
     Args:
-        dataflow: the data; how it is fed depends on the trainer.
-        data: an InputSource, to say how it is fed. One of `dataflow` and `data` is needed.
+        dataflow: the data, as a DataFlow; the trainer chooses how to feed it. See `apply_default_prefetch`.
+        data: the data, as an InputSource. Pass either `dataflow` or `data`.
         model: a ModelDesc.
-        callbacks: your callbacks, in order; None for none.
-        extra_callbacks: come after `callbacks`; None means `DEFAULT_CALLBACKS()`.
+        callbacks: your callbacks, in order; None means none.
+        extra_callbacks: called after `callbacks`; None means `DEFAULT_CALLBACKS()`.
         monitors: None means `DEFAULT_MONITORS()`.
-        session_creator: makes the session; None means `NewSessionCreator(config=session_config)`.
-        session_config: a `tf.ConfigProto`; not together with `session_creator`.
-        session_init: where variables get their values from: a SessionInit, or anything `SmartInit` takes.
-        starting_epoch: number of the first epoch.
-        steps_per_epoch: steps in an epoch; None means the length of the data.
-        max_epoch: number of the last epoch.
+        session_creator: a `tf.train.SessionCreator`; None means `NewSessionCreator(config=session_config)`.
+        session_config: a `tf.ConfigProto`; cannot be combined with `session_creator`.
+        session_init: initial values of variables: a SessionInit, or any argument of `SmartInit`.
+        starting_epoch: the number of the first epoch.
+        steps_per_epoch: the number of steps in an epoch; None means the length of the data.
+        max_epoch: the number of the last epoch.
 
     Raises:
-        TypeError: an argument of another kind.
-        ValueError: two arguments that exclude each other; or `steps_per_epoch` is not set and the data has no length.
-
-    tensorpack: same; there `session_init` must be a SessionInit, and the errors are assertions.
+        TypeError: an argument of the wrong type.
+        ValueError: two arguments exclude each other; or `steps_per_epoch` is None and the data has no length.
     """
 
+    exact: bool | str = False
+
+    @old_arguments(
+        dataset="dataflow",
+        step_per_epoch="steps_per_epoch",
+        extra_threads_procs="Pass StartProcOrThread(...) in callbacks.",
+        optimizer="Define optimizer() in the model.",
+        nr_tower=_GPUS,
+        tower=_GPUS,
+        predict_tower="Pass a device to get_predictor and InferenceRunner.",
+    )
     def __init__(  # noqa: PLR0913 (tensorpack's arguments)
         self,
         dataflow: DataFlow | None = None,
@@ -55,15 +74,20 @@ class TrainConfig:
         callbacks: list[Callback] | None = None,
         extra_callbacks: list[Callback] | None = None,
         monitors: list[MonitorBase] | None = None,
-        session_creator: Any = None,
-        session_config: Any = None,
-        session_init: Any = None,
+        session_creator: tf.train.SessionCreator | None = None,
+        session_config: tf.ConfigProto | None = None,
+        session_init: SessionInit | str | Mapping[str, np.ndarray] | None = None,
         starting_epoch: int = 1,
         steps_per_epoch: int | None = None,
         max_epoch: int = 99999,
     ) -> None:
-        _check("dataflow", dataflow, DataFlow, "Use data= for an InputSource.")
-        _check("data", data, InputSource, "Use dataflow= for a DataFlow.")
+        _check("dataflow", dataflow, DataFlow, "Wrap it: DataFromList(data). Use data= for an InputSource.")
+        _check(
+            "data",
+            data,
+            InputSource,
+            "Use dataflow= for a DataFlow. Wrap a list or an array: DataFromList(data).",
+        )
         _check("model", model, ModelDescBase)
         _check("callbacks", callbacks, list)
         _check("extra_callbacks", extra_callbacks, list)
@@ -100,36 +124,46 @@ class TrainConfig:
 
 class AutoResumeTrainConfig(TrainConfig):
     """
-    A TrainConfig that continues the last training in the logger's directory. Set that directory first, with action "k" (keep).
+    A TrainConfig that resumes the last training in the logger's directory. Set that directory first, with
+    action "k" (keep).
 
-    The latest checkpoint decides: variables, epoch and step are those at which it was saved, inside an epoch, too. Callbacks that
-    had not been called yet at that moment are called now, and rows of `stats.json` and `stats.csv` that were written later are cut
-    off. So the training ends with the steps and rows of one that nobody interrupted. Without a checkpoint, training begins with
-    epoch 1, or with the `starting_epoch` given.
+    Training resumes exactly where the latest checkpoint was saved, also inside an epoch. Callbacks that had
+    not been called at that moment are called now, and rows of `stats.json` and `stats.csv` that were written
+    later are cut off. So the training ends with the same steps and rows as one without interruption. If there
+    is no checkpoint, training starts with `starting_epoch`.
 
-    A checkpoint without a `.state` file, from an earlier version, continues with the epoch after the last one that `stats.json` has
-    for its `global_step`.
+    A checkpoint of an earlier version has no `.state` file. Training then resumes with the epoch after the
+    last one that `stats.json` lists for its `global_step`.
 
     The directory is locked before anything is read there, so that no other process trains in it; see `logger.lock_dir`.
 
     Args:
-        always_resume: prefer what is found to `session_init` and `starting_epoch`; if False, these are only used where they
-            are not given.
-        kwargs: as for TrainConfig.
+        always_resume: if True, the checkpoint replaces `session_init` and `starting_epoch`; if False, it is
+            used only for those that are not given.
+        exact: whether the data, the random numbers and the callbacks continue as if training had not ended,
+            so that it computes the same bytes; see docs/save_resume.md. Checkpoints of such a training also
+            have the positions of its data. SIGTERM and SIGUSR1 then save a checkpoint and end training with
+            exit code 143. The log says what is not exact; with "require" that is an error.
+        kwargs: see TrainConfig.
 
     Raises:
-        ValueError: the `.state` file of the checkpoint is damaged, or a newer version wrote it; or it is missing and `stats.json` is
-            damaged.
+        ValueError: the `.state` file of the checkpoint is damaged, or a newer version wrote it; or it is missing and
+            `stats.json` is damaged.
         OSError: another process trains in the directory.
+        RuntimeError: here or when training starts, with `exact="require"`: a part of it cannot be resumed exactly.
 
-    Note: the data begins a new pass. With fixed seeds, the random streams of `get_rng` and of the graph are other ones than those of
-        epoch 1, the same ones each time this checkpoint is resumed.
+    Note: without `exact`, the data starts a new pass. With fixed seeds, the random streams of `get_rng` and
+    of the graph differ from those of epoch 1, and are the same each time this checkpoint is resumed.
     """
 
-    def __init__(self, always_resume: bool = True, **kwargs: Any) -> None:
+    def __init__(self, always_resume: bool = True, exact: bool | str = False, **kwargs: Any) -> None:
         self.always_resume = always_resume
-        if not given_rank():  # only the chief of several ranks writes there
+        self.exact = check_choice("AutoResumeTrainConfig: exact", exact, [False, True, "require"])
+        if not given_rank():  # only the chief writes there
             logger.lock_dir()
+            directory = logger.get_logger_dir()
+            if directory is not None:
+                finish_replacing(directory)
         resumes_variables = always_resume or kwargs.get("session_init") is None
         resumes_epoch = always_resume or "starting_epoch" not in kwargs
         found = self.get_sessinit_resume() if resumes_variables or resumes_epoch else None
@@ -140,16 +174,19 @@ class AutoResumeTrainConfig(TrainConfig):
         place = place_of(found)
         if found is None and always_resume and logger.get_logger_dir():
             logger.info(
-                f"There is no checkpoint in {logger.get_logger_dir()}: training begins with epoch {self.starting_epoch}."
+                f"There is no checkpoint in {logger.get_logger_dir()}: training starts with epoch {self.starting_epoch}."
             )
         elif resumes_epoch and place is not None:
             self.starting_epoch = place.with_steps_per_epoch(self.steps_per_epoch).starting_epoch
             logger.info(f"Resuming with epoch {self.starting_epoch}.")
         elif resumes_epoch and found is not None:
-            logger.warning(
-                f"The epoch of checkpoint {found.path} is not known: it has no {STATE_SUFFIX} file, and {JSONWriter.FILENAME} has no "
-                f"row for it. Training begins with epoch {self.starting_epoch}."
+            message = (
+                f"The epoch of checkpoint {found.path} is unknown: it has no {STATE_SUFFIX} file, and {JSONWriter.FILENAME} has no "
+                f"row for it. Training starts with epoch {self.starting_epoch}."
             )
+            if exact == "require":
+                raise RuntimeError(f'{message} With exact="require" this is an error; exact=True continues.')
+            logger.warning(f"{message} The data begins anew." if exact else message)
 
     @staticmethod
     def get_sessinit_resume(dir: str | None = None) -> SaverRestore | None:
@@ -157,14 +194,14 @@ class AutoResumeTrainConfig(TrainConfig):
         Find the latest checkpoint, and the place of the training that saved it.
 
         Args:
-            dir: where; None means the logger's directory.
+            dir: the directory; None means the logger's directory.
 
         Returns:
-            A SaverRestore, or None if there is no checkpoint (or no directory). A trainer that is given it as `session_init`
-            continues inside the epoch, if its `starting_epoch` is that of the checkpoint.
+            A SaverRestore; None if there is no checkpoint or no directory. A trainer that gets it as
+            `session_init` resumes inside the epoch if its `starting_epoch` is that of the checkpoint.
 
         Raises:
-            ValueError: as the class.
+            ValueError: see the class.
         """
         directory = dir or logger.get_logger_dir()
         return find_checkpoint(directory) if directory else None
@@ -177,4 +214,4 @@ def _check(name: str, value: object, kind: type, advice: str = "") -> None:
 
 def _not_both(name: str, value: object, other_name: str, other: object) -> None:
     if value is not None and other is not None:
-        raise ValueError(f"TrainConfig: both {name} and {other_name} were given. Pass one of them.")
+        raise ValueError(f"TrainConfig: expected either {name} or {other_name}, got both. Pass one of them.")

@@ -1,4 +1,4 @@
-"""The callbacks and monitors that a training has unless it asks for others."""
+"""The default callbacks and monitors of a training."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..callbacks.graph import RunUpdateOps
 from ..callbacks.monitor.base import MonitorBase
 from ..callbacks.monitor.event_file import TFEventWriter
 from ..callbacks.monitor.json_file import JSONWriter
-from ..callbacks.monitor.printer import ScalarPrinter
+from ..callbacks.monitor.table import ScalarTable
 from ..callbacks.steps import ProgressBar
 from ..callbacks.summary import MergeAllSummaries, MovingAverageSummary
 from ..loop.callback import Callback
@@ -16,23 +16,21 @@ __all__ = ["DEFAULT_CALLBACKS", "DEFAULT_MONITORS"]
 
 def DEFAULT_CALLBACKS() -> list[Callback]:  # noqa: N802
     """
-    Make the default `extra_callbacks`: they come after the user's.
+    Return the default `extra_callbacks`, which follow the user's callbacks.
 
     Returns:
         A new list: `MovingAverageSummary()`, `ProgressBar()`, `MergeAllSummaries()`, `RunUpdateOps()`.
-
-    tensorpack: same.
     """
     return [MovingAverageSummary(), ProgressBar(), MergeAllSummaries(), RunUpdateOps()]
 
 
 def DEFAULT_MONITORS() -> list[MonitorBase]:  # noqa: N802
     """
-    Make the default `monitors`.
+    Return the default `monitors`.
 
     Returns:
-        A new list: `TFEventWriter()`, `JSONWriter()`, `ScalarPrinter()`.
+        A new list: `TFEventWriter()`, `JSONWriter()`, `ScalarTable()`.
 
-    tensorpack: same.
+    Difference from tensorpack: tensorpack has `ScalarPrinter()` instead of `ScalarTable()`.
     """
-    return [TFEventWriter(), JSONWriter(), ScalarPrinter()]
+    return [TFEventWriter(), JSONWriter(), ScalarTable()]

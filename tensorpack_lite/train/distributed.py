@@ -1,64 +1,60 @@
-"""Trainers for many machines that are not made any more: each name says which one does its work."""
+"""Placeholders for tensorpack's distributed trainers that this library lacks. The constructors' errors name the replacements."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from .tower import SingleCostTrainer
 
 __all__ = ["BytePSTrainer", "DistributedTrainerParameterServer", "DistributedTrainerReplicated"]
 
-_INSTEAD = (
-    "Use HorovodTrainer, or CollectiveTrainer, which needs nothing but TensorFlow: the same model and callbacks, started once "
-    "for each process."
-)
 
-
-class _NoLongerMade(SingleCostTrainer):
-    """Base of these names: constructing one raises."""
+class _RemovedTrainer(SingleCostTrainer):
+    """Base class of these names: constructing one raises."""
 
     _REASON = ""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError(f"{type(self).__name__}: {self._REASON} {_INSTEAD}")
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise NotImplementedError(
+            f"{type(self).__name__}: {self._REASON} Use HorovodTrainer, or CollectiveTrainer, which needs only TensorFlow, with the "
+            "same model and callbacks. Start the script once for each process."
+        )
 
 
-class BytePSTrainer(_NoLongerMade):
+class BytePSTrainer(_RemovedTrainer):
     """
-    Kept for its name.
+    Removed trainer over BytePS.
 
     Raises:
         NotImplementedError: always; names HorovodTrainer and CollectiveTrainer.
 
-    tensorpack: trains there over BytePS.
+    Difference from tensorpack: tensorpack 0.11 trains over BytePS. This library has only the name.
     """
 
     _REASON = "training over BytePS is not part of this library."
 
 
-class DistributedTrainerParameterServer(_NoLongerMade):
+class DistributedTrainerParameterServer(_RemovedTrainer):
     """
-    Kept for its name.
+    Removed trainer with parameter servers on other machines.
 
     Raises:
         NotImplementedError: always; names HorovodTrainer and CollectiveTrainer.
 
-    tensorpack: trains there with parameter servers, on TensorFlow 1 only.
+    Difference from tensorpack: tensorpack 0.11 trains with parameter servers, on TensorFlow 1. This library
+    has only the name.
     """
 
-    _REASON = "training with parameter servers on other machines needs parts of TensorFlow that went with TensorFlow 1."
+    _REASON = "training with parameter servers on other machines needs parts of TensorFlow that exist only in TensorFlow 1."
 
 
-class DistributedTrainerReplicated(_NoLongerMade):
+class DistributedTrainerReplicated(_RemovedTrainer):
     """
-    Kept for its name.
+    Removed trainer with replicas on other machines.
 
     Raises:
         NotImplementedError: always; names HorovodTrainer and CollectiveTrainer.
 
-    tensorpack: applies there gradients that were not averaged, on TensorFlow 1 only.
+    Difference from tensorpack: tensorpack 0.11 trains replicas through parameter servers, on TensorFlow 1.
+    This library has only the name.
     """
 
-    _REASON = (
-        "replicated training through parameter servers needs parts of TensorFlow that went with TensorFlow 1."
-    )
+    _REASON = "replicated training through parameter servers needs parts of TensorFlow that exist only in TensorFlow 1."

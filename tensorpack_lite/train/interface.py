@@ -1,4 +1,4 @@
-"""The one call that trains."""
+"""The function `launch_train_with_config`, which trains a ModelDesc."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ..utils import logger
 from ..utils.errors import type_error
 from .base import Trainer
 from .config import TrainConfig
+from .exactness import begin_exact_resume
 from .resume import advance_graph_seed
 from .simple import SimpleTrainer
 from .tower import SingleCostTrainer
@@ -26,22 +27,21 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
     """
     Train with a SingleCostTrainer.
 
-    Builds the graph (`trainer.setup_graph` on the model, with the input of `apply_default_prefetch`), then trains
-    (`trainer.train_with_defaults` with what the config says).
+    It builds the graph by `trainer.setup_graph`, with the model of the config and the input that
+    `apply_default_prefetch` returns. Then it calls `trainer.train_with_defaults` with the other settings of
+    the config.
 
     Args:
         config: a TrainConfig with a model and data.
         trainer: a new trainer.
 
     Raises:
-        TypeError: of another kind.
+        TypeError: an argument of the wrong type.
         ValueError: the config has no model or no data.
-        Exception: whatever the data, the model, a callback or a step raised.
+        Exception: any error of the data, the model, a callback or a step.
 
     Example:
         >>> launch_train_with_config(TrainConfig(model=Model(), dataflow=data, max_epoch=5), SimpleTrainer())
-
-    tensorpack: same.
     """
     ensure_graph_mode()
     if not isinstance(trainer, SingleCostTrainer):
@@ -49,7 +49,7 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
             "launch_train_with_config: trainer",
             "a SingleCostTrainer",
             trainer,
-            "Other trainers: train_with_defaults().",
+            "For other trainers, call train_with_defaults().",
         )
     if not isinstance(config, TrainConfig):
         raise type_error("launch_train_with_config: config", "a TrainConfig", config)
@@ -63,8 +63,11 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
 
     model: Any = config.model
     input_source = apply_default_prefetch(source, trainer)
-    with logger.unlock_dir_on_error():  # AutoResumeTrainConfig has locked it
-        advance_graph_seed(trainer, config.session_init)
+    with logger.unlock_dir_on_error():  # AutoResumeTrainConfig may have locked it
+        if config.exact:
+            begin_exact_resume(config.session_init, config.exact, trainer)
+        else:
+            advance_graph_seed(trainer._step_to_resume_at(config.session_init))
         trainer.setup_graph(model.get_input_signature(), input_source, model.build_graph, model.get_optimizer)
     _warn_of_unused_regularizers()
     trainer.train_with_defaults(
@@ -81,35 +84,34 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
 
 def apply_default_prefetch(input_source_or_dataflow: InputSource | DataFlow, trainer: Trainer) -> InputSource:
     """
-    Choose how data is fed, where the user did not.
+    Choose the default input for a trainer.
 
-    A QueueInput for a trainer with several `devices` gets a `StagingInput` around it.
+    A DataFlow is wrapped in a `FeedInput` for SimpleTrainer itself, and in a `QueueInput` for every other
+    trainer. If the trainer has several `devices`, a `QueueInput` is wrapped in a `StagingInput`.
 
     Args:
-        input_source_or_dataflow: an InputSource of another kind is left as it is.
-        trainer: a SimpleTrainer itself, not a subclass, gets a DataFlow through `FeedInput`; every other trainer through
-            `QueueInput`.
+        input_source_or_dataflow: a DataFlow, or an InputSource. InputSources other than a QueueInput are
+            returned unchanged.
+        trainer: the trainer.
 
     Returns:
         An InputSource.
-
-    tensorpack: same.
     """
     source = input_source_or_dataflow
     if not isinstance(source, InputSource):
         if type(trainer) is SimpleTrainer:
             return FeedInput(source)
-        logger.info(f"The DataFlow is fed through a QueueInput, the default of {type(trainer).__name__}.")
+        logger.info(f"The DataFlow is wrapped in a QueueInput, the default for {type(trainer).__name__}.")
         source = QueueInput(source)
     if len(getattr(trainer, "devices", [])) > 1 and isinstance(source, QueueInput):
-        logger.info("The QueueInput gets a StagingInput around it, the default for several devices.")
+        logger.info("The QueueInput is wrapped in a StagingInput, the default for several devices.")
         return StagingInput(source)
     return source
 
 
 def _warn_of_unused_regularizers() -> None:
     graph = tf.get_default_graph()
-    # On TF 2 members of this collection may only stand for a tensor, so it is looked up by its name.
+    # On TF 2 an element of this collection may be a proxy of the tensor, so it is looked up by name.
     names = [loss.name for loss in tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)]
     unused = [name for name in names if not graph.get_tensor_by_name(name).consumers()]
     if unused:

@@ -1,98 +1,102 @@
-"""What trainers of several processes have in common, whatever engine moves their gradients."""
+"""Base class of trainers with several processes, independent of the engine that reduces their gradients."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from contextlib import contextmanager
-from typing import Any, Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any, ContextManager, Iterator, Sequence
+
+import numpy as np
 
 from ..callbacks.early_stopping import EarlyStopping
+from ..callbacks.monitor.base import MonitorBase
+from ..callbacks.replicas import checksum
+from ..callbacks.saver import ModelSaver
 from ..compat import tfv1 as tf
 from ..input_source.base import InputSource
 from ..loop.callback import Callback
+from ..loop.group import innermost
 from ..loop.place import Place
+from ..loop.preemption import Preempted, Preemption
+from ..ranks.authentication import Credentials
+from ..tfutils.exact import find_exact
 from ..tfutils.gradproc import GradVars
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import SessionInit
 from ..tfutils.tower.context import TrainTowerContext
-from ..tfutils.tower.ranks import TowerRanks
+from ..tfutils.tower.tower_ranks import TowerRanks
 from ..utils import logger
-from ..utils.rank_auth import Credentials
-from .ranks import RankCallback, RankWatch, graph_of_training
-from .tower import SingleCostTrainer
+from .rank_preemption import RankPreemption
+from .rank_states import gather_states, split_state, take_part
+from .rank_watch import RankCallback, RankWatch, graph_of_training
+from .tower import CostFn, OptFn, SingleCostTrainer
 
 __all__ = ["RankTrainer"]
 
 
 class RankTrainer(SingleCostTrainer):
     """
-    Train one tower in each of several processes ("ranks"); base of CollectiveTrainer and HorovodTrainer.
+    Base class of CollectiveTrainer and HorovodTrainer, which train one tower in each of several processes ("ranks").
 
-    An engine's trainer says in its constructor which rank this is, by `_take_place`, joins the others, by `_join`, and
-    overrides the four methods that follow it. Layers that need a mean over ranks, such as BatchNorm with `sync_statistics`, find
-    the engine in the tower's context, as its `TowerRanks`.
+    The constructor of an engine's trainer calls `_take_place` with the rank of this process and `_join` to
+    connect to the other ranks. It overrides `_reduce`, `_mean`, `_send_variables` and `_prepare_session`.
+    Layers that need a mean over ranks, such as BatchNorm with `sync_statistics`, find the engine in the
+    context of their tower, as its `TowerRanks`.
 
     Attributes:
-        rank: the number of this process, from 0.
-        size: how many processes there are.
+        rank: number of this process, from 0.
+        size: number of processes.
         local_rank, local_size: the same among the processes of this machine.
         is_chief: whether this is rank 0.
         ranks: the `RankWatch`; None in a process that trains alone.
-        BROADCAST_EVERY_EPOCH: whether ranks get rank 0's variables after each epoch; can be set before training.
-
-    tensorpack: new.
+        BROADCAST_EVERY_EPOCH: whether all ranks get the variables of rank 0 after each epoch; can be set
+            before training.
     """
-
-    rank, size, local_rank, local_size = 0, 1, 0, 1
 
     def __init__(self) -> None:
         super().__init__()
         self.BROADCAST_EVERY_EPOCH = True
         self.ranks: RankWatch | None = None
-        self._sync_op: Any = None
+        self._sync_op: tf.Operation = None
         self._graph: dict[str, Any] = {}
+        self._saves_together = False
 
     def _take_place(self, rank: int, size: int, local_rank: int, local_size: int) -> None:
         self.rank, self.size, self.local_rank, self.local_size = rank, size, local_rank, local_size
         self.is_chief = rank == 0
 
     def _join(self, address: tuple[str, int], time_limit: float, credentials: Credentials) -> None:
-        """Meet the others, on the channel by which ranks tell each other how they are."""
+        """Connect to the other ranks."""
         logger.info(f"Rank {self.rank} of {self.size} waits for the others ...")
         self.ranks = RankWatch(self.rank, self.size, address, time_limit, credentials)
         self.ranks.report_end_of_script()
 
-    def _require_new_session(self, session_creator: Any) -> None:
+    def _require_new_session(self, session_creator: tf.train.SessionCreator) -> None:
         if type(session_creator) is not NewSessionCreator:
             raise ValueError(
-                f"{type(self).__name__}: session_creator must be NewSessionCreator (its config is set per rank), got "
-                f"{type(session_creator).__name__}."
+                f"{type(self).__name__}: session_creator has the wrong type (expected NewSessionCreator, because its config is "
+                f"set per rank, got {type(session_creator).__name__})."
             )
 
-    # What an engine does ---------------------------------------------------------------------------------------------
+    # For engines to override -----------------------------------------------------------------------------------------
     @abstractmethod
     def _reduce(self, grads: GradVars) -> GradVars:
         """Build the reduction of gradients over all ranks."""
 
     @abstractmethod
-    def _mean(self, tensor: Any) -> Any:
+    def _mean(self, tensor: tf.Tensor) -> tf.Tensor:
         """Build the mean of a tensor over all ranks; for layers."""
 
     @abstractmethod
-    def _send_variables(self, variables: Sequence[Any]) -> Any:
+    def _send_variables(self, variables: Sequence[tf.Variable]) -> tf.Operation:
         """Build an operation that gives variables the values of rank 0; all ranks have the same list."""
 
     @abstractmethod
-    def _prepare_session(self, session_creator: Any) -> None:
-        """Check the session creator, and set in its configuration what the engine needs."""
+    def _prepare_session(self, session_creator: tf.train.SessionCreator) -> None:
+        """Check the session creator, and set the engine's options in its config."""
 
     # Building --------------------------------------------------------------------------------------------------------
-    def _setup_graph(
-        self,
-        input: InputSource,
-        get_cost_fn: Callable[..., Any],
-        get_opt_fn: Callable[[], Any],
-    ) -> list[Callback]:
+    def _setup_graph(self, input: InputSource, get_cost_fn: CostFn, get_opt_fn: OptFn) -> list[Callback]:
         with self._reporting("building the graph"):
             with TrainTowerContext("", ranks=TowerRanks(self.size, self._mean)):
                 grads = self._make_get_grad_fn(input, get_cost_fn, get_opt_fn)()
@@ -104,31 +108,32 @@ class RankTrainer(SingleCostTrainer):
             self._graph = {"optimizer": type(optimizer).__name__, **graph_of_training()}
             return [RankCallback(self.ranks, self._broadcast, lambda: self.BROADCAST_EVERY_EPOCH)]
 
-    def setup_callbacks(self, callbacks: list[Callback], monitors: list[Any]) -> None:
-        """Set up as `Trainer.setup_callbacks` does; warns of what would end the training of the chief alone."""
+    def setup_callbacks(self, callbacks: list[Callback], monitors: list[MonitorBase]) -> None:
+        """Set up as `Trainer.setup_callbacks` does; log a warning about callbacks that would end the training of the chief only."""
         if self.ranks is not None and any(type(c) is EarlyStopping and c.chief_only for c in callbacks):
             logger.warning(
-                "EarlyStopping is the chief's alone; where it ends training, the other ranks go on and all end with an error. Give "
-                "it to all with .set_chief_only(False), and its statistic, too: by ShardedInferenceRunner."
+                "EarlyStopping runs only on the chief. When it ends training there, the other ranks do not stop, and all end "
+                "with an error. Call .set_chief_only(False), and give all ranks its statistic with ShardedInferenceRunner."
             )
         with self._reporting("setting up callbacks"):
+            self._compare_savers([*self._callbacks.cbs, *callbacks])
             super().setup_callbacks(callbacks, monitors)
 
-    def initialize(self, session_creator: Any, session_init: SessionInit) -> None:
+    def initialize(self, session_creator: tf.train.SessionCreator, session_init: SessionInit) -> None:
         """
-        Compare the ranks, initialize as `Trainer.initialize` does, and take the chief's variables.
+        Compare the ranks, initialize as `Trainer.initialize` does, and broadcast the chief's variables.
 
         Args:
-            session_creator: a NewSessionCreator; its configuration gets what the engine needs.
-            session_init: the chief's; others ignore theirs.
+            session_creator: a NewSessionCreator; the engine changes its config.
+            session_init: used on the chief only.
 
         Raises:
-            ValueError: the session creator is of another kind.
+            ValueError: the session creator has another type.
             RankError: the ranks differ.
         """
         with self._reporting("initializing the session"):
             if self.ranks is not None:
-                self.ranks.compare(lambda: self._graph)
+                self.ranks.compare(self._graph)
                 self._sync_op = self._send_variables(self._variables_of_all())
             self._prepare_session(session_creator)
             super().initialize(session_creator, session_init)
@@ -136,19 +141,32 @@ class RankTrainer(SingleCostTrainer):
                 with self.sess.as_default():
                     self._broadcast()
 
-    def _variables_of_all(self) -> list[Any]:
-        """Those that every rank has: callbacks that only the chief has may have made more."""
+    def _compare_savers(self, callbacks: Sequence[Callback]) -> None:
+        """With `exact`, let all ranks save together if they have the same ModelSavers."""
+        if self.ranks is None or find_exact() is None:
+            return
+        savers = [str(cb) for cb in callbacks if isinstance(innermost(cb), ModelSaver)]
+        everywhere = self.ranks.channel.all_gather("the names of the savers", savers)
+        self._saves_together = all(names == everywhere[0] for names in everywhere)
+        if not self._saves_together:
+            self.not_exact = "not all ranks have the chief's ModelSaver; give all ranks the same callbacks"
+
+    def _takes_part(self, cb: Callback) -> bool:
+        return self._saves_together and isinstance(innermost(cb), ModelSaver)
+
+    def _variables_of_all(self) -> list[tf.Variable]:
+        """Return the variables that every rank has; callbacks that only the chief has may have created more."""
         variables = {var.op.name: var for var in tf.global_variables()}
         gather = self.ranks.channel.all_gather  # type: ignore[union-attr]
-        names = gather("which variables the chief has", list(variables) if self.is_chief else None)[0]
-        without = gather("which of them others lack", [name for name in names if name not in variables])
-        lacking = {name for some in without for name in some}
+        names = gather("the names of the chief's variables", list(variables) if self.is_chief else None)[0]
+        missing = gather("the variables that a rank lacks", [name for name in names if name not in variables])
+        lacking = {name for some in missing for name in some}
         return [variables[name] for name in names if name not in lacking]
 
     # Training --------------------------------------------------------------------------------------------------------
     def main_loop(self, steps_per_epoch: int, starting_epoch: int, max_epoch: int) -> None:
         """
-        Run the loop as `Trainer.main_loop` does, in all ranks alike; the chief's `starting_epoch` counts.
+        Run the loop as `Trainer.main_loop` does, on all ranks; `starting_epoch` is that of the chief.
 
         Raises:
             RankError: ranks differ in steps_per_epoch or max_epoch; another rank failed.
@@ -158,18 +176,76 @@ class RankTrainer(SingleCostTrainer):
             return
         with self._reporting("training"):
             self.ranks.compare(
-                lambda: {
+                {
                     "steps_per_epoch": steps_per_epoch,
                     "max_epoch": max_epoch,
                     "BROADCAST_EVERY_EPOCH": self.BROADCAST_EVERY_EPOCH,
                 }
             )
             starting_epoch = self._ask_chief("the first epoch", starting_epoch)
-            super().main_loop(steps_per_epoch, starting_epoch, max_epoch)
-            self.ranks.finish(self.global_step, "its loop is over")
+            preempted = None
+            try:
+                super().main_loop(steps_per_epoch, starting_epoch, max_epoch)
+            except Preempted as error:
+                if self._preemption is None or self._preemption.number is None:
+                    raise  # before the first step, where the ranks have not agreed on an end
+                preempted = error
+            self.ranks.finish(self.global_step)
+        if preempted is not None:
+            raise preempted
+
+    def _make_preemption(self) -> Preemption:
+        if self.ranks is None:
+            return super()._make_preemption()
+        loop = self.loop
+        return RankPreemption(
+            lambda: loop.has_stepped, self.end_within, self.ranks.channel, lambda: loop.global_step
+        )
+
+    # Resuming --------------------------------------------------------------------------------------------------------
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state as `Trainer.state_dict` does, on the chief with those of the other ranks, which must call it too."""
+        state = super().state_dict()
+        if not self._saves_together:
+            return state
+        mine: dict[str, Any] = {
+            key: state[key] for key in ("callbacks", "exact") if key in state and not self.is_chief
+        }
+        mine["variables"] = self._own_variables()
+        parts = gather_states(self.ranks.channel, mine)  # type: ignore[union-attr]
+        is_resumed = state is self._checkpoint_state  # nothing has happened since
+        return state if parts is None or is_resumed else {**state, "ranks": parts[1:]}
+
+    def _own_variables(self) -> dict[str, Any]:
+        """Return the values that differ from the chief's, such as statistics of BatchNorm between two broadcasts."""
+        values = {name: np.asarray(value) for name, value in self.sess.run(_model_variables()).items()}
+        mine = {name: checksum(value) for name, value in values.items()}
+        of_chief = self._ask_chief("the checksums of the chief's statistics", mine)
+        return {name: value for name, value in values.items() if mine[name] != of_chief.get(name)}
+
+    def _begin_exact_loop(self) -> None:
+        super()._begin_exact_loop()
+        if self.is_chief or self._checkpoint_state is None:
+            return
+        values = self._checkpoint_state.get("variables", {})
+        for name, variable in _model_variables().items():
+            if name in values:
+                initializer = variable.initializer  # the graph is finalized, so there is no other assignment
+                self.sess.run(initializer, {initializer.inputs[1]: values[name]})
+
+    def state_to_resume(self, state: dict[str, Any] | None) -> tuple[dict[str, Any] | None, str]:
+        """Send each rank its part of the chief's state; see `LoopTrainer.state_to_resume`."""
+        if self.ranks is None:
+            return super().state_to_resume(state)
+        if self.is_chief:
+            (mine, *others), not_exact = split_state(state, self.size)
+            take_part(self.ranks.channel, [{}, *others])
+            return mine or None, not_exact
+        self._checkpoint_state = take_part(self.ranks.channel, None) or None
+        return self._checkpoint_state, ""
 
     def _find_place(self) -> Place | None:
-        place = super()._find_place()
+        place = super()._find_place() if self.is_chief else None
         told = self._ask_chief("the place to resume at", None if place is None else place._asdict())
         return None if told is None else Place.from_dict(told, "The chief's message")
 
@@ -177,24 +253,23 @@ class RankTrainer(SingleCostTrainer):
         return value if self.ranks is None else self.ranks.channel.all_gather(name, value)[0]
 
     def run_step(self) -> None:
-        """Do one step; when it fails because of another rank, say so."""
+        """Run one step; if it fails because another rank failed, raise that failure."""
         with self._explaining():
             try:
                 super().run_step()
             except (tf.errors.OutOfRangeError, StopIteration):
                 if self.ranks is not None:
-                    self.ranks.note_end_of_data()
+                    self.ranks.has_data = False
                 raise
 
     def _broadcast(self) -> None:
-        session: Any = tf.get_default_session()
         ranks: Any = self.ranks
-        with self._explaining():
-            ranks.waiting("taking rank 0's variables", lambda: session.run(self._sync_op))
+        with self._explaining(), ranks.waiting("taking rank 0's variables"):
+            tf.get_default_session().run(self._sync_op)
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
-        """An engine's error inside, behind which another rank is, becomes what that rank did."""
+        """Context that replaces an engine's error by the failure of another rank, if that is its cause."""
         try:
             yield
         except tf.errors.OpError as error:
@@ -202,15 +277,10 @@ class RankTrainer(SingleCostTrainer):
                 self.ranks.explain(error)
             raise
 
-    def _reporting(self, place: str) -> Any:
-        return _Nothing() if self.ranks is None else self.ranks.reporting(self, place)
+    def _reporting(self, place: str) -> ContextManager[None]:
+        return nullcontext() if self.ranks is None else self.ranks.reporting(self, place)
 
 
-class _Nothing:
-    """The context of a process that has nobody to tell."""
-
-    def __enter__(self) -> None:
-        """Nothing to begin."""
-
-    def __exit__(self, *error: Any) -> None:
-        """Nothing to tell."""
+def _model_variables() -> dict[str, tf.Variable]:
+    """Return the variables in which ranks may differ."""
+    return {variable.op.name: variable for variable in tf.get_collection(tf.GraphKeys.MODEL_VARIABLES)}

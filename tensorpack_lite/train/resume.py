@@ -1,55 +1,69 @@
 """
-Saving and resuming a training's place: the state of a trainer in a checkpoint, and back.
+Saving and resuming the place of a training.
 
-A checkpoint's `.state` file holds the place of the training and the states of its callbacks. `find_checkpoint` reads it,
-`SessionInit.checkpoint_state` carries it to the trainer, and `continue_from` puts loop and callbacks there.
+The `.state` file of a checkpoint holds the place of the training and the states of its callbacks.
+`find_checkpoint` reads it, `SessionInit.checkpoint_state` carries it to the trainer, and `continue_from`
+moves the loop and the callbacks there.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..callbacks.monitor.json_file import JSONWriter
 from ..compat import tfv1 as tf
+from ..loop.group import Callbacks
 from ..loop.place import Place
+from ..loop.state import TrainLoop
 from ..tfutils.checkpoint_reader import CheckpointReader, read_checkpoint_state
 from ..tfutils.checkpoint_state import STATE_SUFFIX, read_state
+from ..tfutils.checkpoint_store import CheckpointStore
+from ..tfutils.exact import find_exact
 from ..tfutils.sessinit import SaverRestore, SessionInit
 from ..utils import logger
 from ..utils.errors import DamagedFileError
-from ..utils.utils import advance_rng_seed
-
-if TYPE_CHECKING:
-    from .base import Trainer
 
 __all__ = [
     "advance_graph_seed",
-    "advance_streams",
     "continue_from",
     "find_checkpoint",
     "find_place",
+    "finish_replacing",
     "place_of",
     "take_state",
 ]
 
 
 # From a directory to a SessionInit -----------------------------------------------------------------------------------
+def finish_replacing(directory: str) -> None:
+    """
+    Move the rest of a checkpoint into place that a killed process was replacing, so that `find_checkpoint` finds it.
+
+    Args:
+        directory: where the checkpoints are. This process must hold its lock; see `logger.lock_dir`.
+
+    Raises:
+        OSError: a file cannot be moved.
+    """
+    CheckpointStore(directory, "AutoResumeTrainConfig").finish_replacing()
+
+
 def find_checkpoint(directory: str) -> SaverRestore | None:
     """
-    Find the latest checkpoint of a directory, and the state of the training that saved it.
+    Find the latest checkpoint in a directory, and the state of the training that saved it.
 
-    A checkpoint without a `.state` file gets the place that `stats.json` gives for its `global_step`, if there is one.
+    A checkpoint without a `.state` file gets the place that `stats.json` lists for its `global_step`, if there is one.
 
     Args:
         directory: where the checkpoints and `stats.json` are.
 
     Returns:
-        A SaverRestore; its `checkpoint_state` is None if no epoch is known. None if there is no checkpoint.
+        A SaverRestore; its `checkpoint_state` is None if the epoch is unknown. None if there is no checkpoint.
 
     Raises:
-        FileNotFoundError: the file `checkpoint` lists checkpoints, but no one of them is there.
+        FileNotFoundError: the file `checkpoint` lists checkpoints, but none of them exists.
         ValueError: the `.state` file is damaged or from a newer version; or there is none, and `stats.json` is damaged.
     """
     if not os.path.isfile(os.path.join(directory, "checkpoint")):
@@ -66,7 +80,7 @@ def find_checkpoint(directory: str) -> SaverRestore | None:
 
 
 def _latest(directory: str) -> str:
-    """Return the latest checkpoint that is there; the newest of the list is missing if it was being replaced at a kill."""
+    """Return the latest checkpoint that exists. The newest one listed is missing if the process was killed while replacing it."""
     listed = read_checkpoint_state(directory)
     paths = (
         [] if listed is None else [listed.model_checkpoint_path, *reversed(listed.all_model_checkpoint_paths)]
@@ -75,21 +89,21 @@ def _latest(directory: str) -> str:
         if tf.gfile.Exists(path + ".index"):
             if path != paths[0]:
                 logger.warning(
-                    f"Checkpoint {paths[0]} is listed as the latest, but is not there; using {path}."
+                    f"Checkpoint {paths[0]} is listed as the latest, but does not exist. Using {path}."
                 )
             return str(path)
-    return os.path.join(directory, "checkpoint")  # SaverRestore's error names what is missing
+    return os.path.join(directory, "checkpoint")  # the error of SaverRestore names the missing file
 
 
 def _guess_place(directory: str, path: str) -> Place | None:
-    """Find the epoch of a checkpoint without a state in `stats.json`, in the rows up to the checkpoint's `global_step`."""
+    """Find the epoch of a checkpoint without a state from the rows of `stats.json` up to its `global_step`."""
     name = os.path.basename(path)
     try:
         rows = JSONWriter.load_existing_json(directory) or []
     except DamagedFileError as error:
         raise DamagedFileError(
-            f"AutoResumeTrainConfig: {name} has no {STATE_SUFFIX} file, and its epoch cannot be read elsewhere: {error} Then pass "
-            "always_resume=False and starting_epoch=..., one after the last finished epoch."
+            f"AutoResumeTrainConfig: {name} has no {STATE_SUFFIX} file, and its epoch cannot be read elsewhere: {error} Pass "
+            "always_resume=False and starting_epoch=..., the number of the last finished epoch plus 1."
         ) from error
     reader = CheckpointReader(path)
     step = int(reader.read("global_step")) if "global_step" in reader.shapes else 0
@@ -105,48 +119,49 @@ def _guess_place(directory: str, path: str) -> Place | None:
         finished_epoch, finished_step = ([end for end in ends if end[0] < epoch] or ends)[-1]
         epoch = step * finished_epoch // finished_step
     logger.warning(
-        f"{name} has no {STATE_SUFFIX} file, so an earlier version saved it. Its epoch, {epoch}, follows from {JSONWriter.FILENAME}."
+        f"{name} has no {STATE_SUFFIX} file: an earlier version saved it. {JSONWriter.FILENAME} says that its epoch is {epoch}."
     )
     return Place(epoch + 1, 0, 0, step, "before_epoch", [], 0)
 
 
-def _has_place(row: Any) -> bool:
+def _has_place(row: object) -> bool:
     return isinstance(row, dict) and all(
         type(row.get(key)) is int and row[key] > 0 for key in ("epoch_num", "global_step")
     )
 
 
-def place_of(session_init: Any) -> Place | None:
-    """Return the place in the state that a SessionInit carries; None if it carries none, or is something else."""
+def place_of(session_init: object) -> Place | None:
+    """Return the place in the state that a SessionInit carries; None if it carries none, or for any other object."""
     state = session_init.checkpoint_state if isinstance(session_init, SessionInit) else None
     return None if state is None else Place.from_dict(state.get("place"), "SessionInit.checkpoint_state")
 
 
-# Random streams ------------------------------------------------------------------------------------------------------
-def advance_streams(trainer: Trainer, session_init: SessionInit) -> None:
-    """Let the streams of `get_rng` differ from those of the first epoch, if the training continues another one."""
-    advance_rng_seed(_step_to_resume_at(trainer, session_init))
+def advance_graph_seed(step: int) -> None:
+    """
+    Change the graph's seed if a training resumes after some steps, so that its random operations do not repeat epoch 1.
 
+    Call it before the operations are built.
 
-def advance_graph_seed(trainer: Trainer, session_init: SessionInit) -> None:
-    """Let random operations differ from those of the first epoch, if the training continues another one; before they are built."""
-    step, seed = _step_to_resume_at(trainer, session_init), tf.get_default_graph().seed
+    Args:
+        step: the `global_step` at which the training resumes; 0 changes nothing.
+    """
+    seed = tf.get_default_graph().seed
     if step > 0 and seed is not None:
         digest = hashlib.sha256(f"{seed}, step {step}".encode()).digest()
         tf.set_random_seed(int.from_bytes(digest[:4], "little") >> 1)
 
 
-def _step_to_resume_at(trainer: Trainer, session_init: SessionInit) -> int:
-    place = place_of(session_init)
-    return int(trainer._ask_chief("the step to resume at", 0 if place is None else place.global_step))
+# Between a training and its state ------------------------------------------------------------------------------------
+def take_state(loop: TrainLoop, callbacks: Callbacks, resumed_state: dict[str, Any] | None) -> dict[str, Any]:
+    """
+    Return the state of a checkpoint that is saved now: the place of the training, and the states of its callbacks.
 
-
-# From a trainer to a state, and back ---------------------------------------------------------------------------------
-def take_state(trainer: Trainer) -> dict[str, Any]:
-    """Return what a checkpoint that is saved now keeps of a trainer: its place, and the states of its callbacks."""
-    loop, callbacks = trainer.loop, trainer._callbacks
+    Args:
+        loop, callbacks: the training.
+        resumed_state: the state that the training resumed from, if any.
+    """
     if callbacks.phase == "before_train" and loop.is_resumed:
-        return trainer._checkpoint_state or {}  # nothing has happened since
+        return resumed_state or {}  # nothing has happened since
     is_before_train = callbacks.phase == "before_train"
     is_before_steps = callbacks.phase in ("before_train", "before_epoch")
     place = Place(
@@ -161,16 +176,27 @@ def take_state(trainer: Trainer) -> dict[str, Any]:
     return {"place": place._asdict(), "callbacks": callbacks.state_dict()}
 
 
-def find_place(trainer: Trainer) -> Place | None:
-    """Return the place at which a trainer whose loop is configured continues; None if it begins a training of its own."""
-    state, loop = trainer._checkpoint_state, trainer.loop
+def find_place(loop: TrainLoop, callbacks: Callbacks, state: dict[str, Any] | None) -> Place | None:
+    """
+    Return the place at which a training continues.
+
+    Args:
+        loop, callbacks: the training; the loop is configured.
+        state: the state of the checkpoint, if any.
+
+    Returns:
+        The place; None if the training starts from its first epoch.
+
+    Raises:
+        RuntimeError: with `exact="require"`: calls of callbacks are skipped, or the training starts elsewhere.
+    """
     if state is None:
         return None
     saved = Place.from_dict(state["place"], "SessionInit.checkpoint_state")
     place = saved.with_steps_per_epoch(loop.steps_per_epoch)
     if place.starting_epoch != loop.starting_epoch:
-        logger.warning(
-            f"Training begins with epoch {loop.starting_epoch}, as given, and not where the checkpoint was saved, in epoch "
+        _complain(
+            f"Training starts with epoch {loop.starting_epoch}, as given, although the checkpoint was saved in epoch "
             f"{place.epoch_num}."
         )
         return None
@@ -181,26 +207,51 @@ def find_place(trainer: Trainer) -> Place | None:
             f"steps_per_epoch was {saved.steps_per_epoch} and is {loop.steps_per_epoch}. Training continues after the same number "
             f"of steps, which is step {place.num_steps} of epoch {place.epoch_num}."
         )
-    if place.num_called_of([str(cb) for cb in trainer._callbacks.cbs]) is None:
-        logger.warning(
-            f"The callbacks are not those of the training that is resumed. Those that were due when the checkpoint was saved "
-            f"({place.phase} at step {place.num_steps} of epoch {place.epoch_num}) are left out: "
-            f"{', '.join(place.callbacks[place.num_called :])}."
-        )
+        _complain_of_skipped(saved, "")
+    elif place.num_called_of([str(cb) for cb in callbacks.cbs]) is None:
+        _complain_of_skipped(place, "The callbacks differ from those of the training that is resumed. ")
         place = place.with_phase_finished()
     return place
 
 
-def continue_from(trainer: Trainer, place: Place | None) -> None:
-    """Put a trainer's loop and callbacks at a place, if there is one; to be called before `before_train`."""
+def _complain_of_skipped(place: Place, reason: str) -> None:
+    skipped = place.callbacks[place.num_called :]
+    if skipped:
+        _complain(
+            f"{reason}Calls that were due when the checkpoint was saved ({place.phase} at step {place.num_steps} of epoch "
+            f"{place.epoch_num}) are skipped: {', '.join(skipped)}."
+        )
+
+
+def _complain(sentence: str) -> None:
+    """Log a warning; raise RuntimeError if exactness is required."""
+    exact = find_exact()
+    if exact is None:
+        logger.warning(sentence)
+    else:
+        exact.complain(sentence)
+
+
+def continue_from(
+    place: Place | None, loop: TrainLoop, callbacks: Callbacks, state: dict[str, Any] | None
+) -> None:
+    """
+    Move a training to a place. Call it before `before_train`.
+
+    Args:
+        place: the place; None changes nothing.
+        loop, callbacks: the training.
+        state: the state of the checkpoint, if this process has read it.
+    """
     if place is None:
         return
-    names = [str(cb) for cb in trainer._callbacks.cbs]
+    names = [str(cb) for cb in callbacks.cbs]
     called = place.num_called_of(names)
-    states = (trainer._checkpoint_state or {}).get("callbacks", {})
-    trainer.loop.resume_at(place.epoch_num, place.num_steps)
-    trainer._callbacks.resume_at(place.phase, len(names) if called is None else called, states)
+    loop.resume_at(place.epoch_num, place.num_steps, place.num_called < len(place.callbacks))
+    callbacks.resume_at(
+        place.phase, len(names) if called is None else called, (state or {}).get("callbacks", {})
+    )
     logger.info(
-        f"Resuming after step {place.num_steps} of {trainer.loop.steps_per_epoch} of epoch {place.epoch_num} "
-        f"(global_step {trainer.loop.global_step})."
+        f"Resuming after step {place.num_steps} of {loop.steps_per_epoch} of epoch {place.epoch_num} "
+        f"(global_step {loop.global_step})."
     )

@@ -1,40 +1,45 @@
-"""The end of the main loop: its outcome, `after_train` of all callbacks, and the closing of the session."""
+"""The end of the main loop: its outcome, `after_train` of all callbacks, and closing the session."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
 
 from ..compat import private
-from ..loop.state import Outcome
+from ..compat import tfv1 as tf
+from ..loop.group import Callbacks
+from ..loop.preemption import Preempted
+from ..loop.state import Outcome, TrainLoop
 from ..utils import logger
-
-if TYPE_CHECKING:
-    from .base import Trainer
 
 __all__ = ["Shutdown"]
 
 
 class Shutdown:
     """
-    Context of the main loop: notes how training ended, calls `after_train`, and closes the session.
+    Context manager around the main loop. At its end it sets the outcome, calls `after_train`, and closes the session.
 
     Args:
-        trainer: the trainer whose loop runs inside.
+        loop: the loop, which gets the outcome.
+        callbacks: the callbacks.
+        session: the hooked session.
+        graph: the graph, which may be changed again after the session is closed.
     """
 
-    def __init__(self, trainer: Trainer) -> None:
-        self._trainer = trainer
+    def __init__(self, loop: TrainLoop, callbacks: Callbacks, session: tf.Session, graph: tf.Graph) -> None:
+        self._loop, self._callbacks, self._session, self._graph = loop, callbacks, session, graph
 
     def __enter__(self) -> None:
-        """Nothing to open."""
+        """Do nothing."""
 
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> bool:
-        outcome = self._trainer.loop.end(error)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        outcome = self._loop.end(error)
         self._log(error, outcome)
         has_failed = outcome in (Outcome.FAILED, Outcome.INTERRUPTED)
         try:
-            self._trainer._callbacks.after_train()
-        except BaseException:  # logged by Callbacks; training's own error matters more
+            self._callbacks.after_train()
+        except BaseException:  # Callbacks has logged it; an error of the training itself is raised instead
             if not has_failed:
                 raise
             return False
@@ -44,13 +49,13 @@ class Shutdown:
 
     def _close(self, has_failed: bool) -> None:
         try:
-            self._trainer.hooked_sess.close()
-        except Exception:  # logged below; training's own error matters more
+            self._session.close()
+        except Exception:  # logged; an error of the training itself is raised instead
             if not has_failed:
                 raise
             logger.exception("Closing the session failed too.")
         finally:
-            private.unfinalize(self._trainer.sess.graph)
+            private.unfinalize(self._graph)
             logger.unlock_dir()
 
     def _log(self, error: BaseException | None, outcome: Outcome) -> None:
@@ -59,5 +64,9 @@ class Shutdown:
             logger.info(f"Training was stopped by {what}")
         elif isinstance(error, KeyboardInterrupt):
             logger.info("Ctrl-C: leaving the main loop.")
+        elif isinstance(error, Preempted):
+            logger.info(
+                f"{error} It ends at global_step={self._loop.global_step} with exit code {error.code}."
+            )
         elif error is not None:
-            logger.error(f"Training failed at global_step={self._trainer.global_step}: {what}")
+            logger.error(f"Training failed at global_step={self._loop.global_step}: {what}")

@@ -1,36 +1,30 @@
-"""Training on one device."""
+"""Trainers for one device."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from typing import Sequence
 
+from ..compat import tfv1 as tf
 from ..input_source.base import InputSource
 from ..input_source.queueing import QueueInput
 from ..loop.callback import Callback
 from ..tfutils.tower.context import TrainTowerContext
 from ..utils import logger
 from ..utils.errors import type_error
-from .tower import SingleCostTrainer
+from .tower import CostFn, OptFn, SingleCostTrainer
 
 __all__ = ["NoOpTrainer", "QueueInputTrainer", "SimpleTrainer"]
 
 
 class SimpleTrainer(SingleCostTrainer):
     """
-    Train one tower, without name prefix, wherever TensorFlow puts it.
+    Train one tower, without a name prefix, on TensorFlow's default device.
 
-    A DataFlow given to it is fed through placeholders (`FeedInput`), step by step; a `QueueInput` overlaps data and
-    training.
-
-    tensorpack: same.
+    A DataFlow is fed through placeholders (`FeedInput`) at each step. Pass a `QueueInput` to prepare data in
+    parallel to the steps.
     """
 
-    def _setup_graph(
-        self,
-        input: InputSource,
-        get_cost_fn: Callable[..., Any],
-        get_opt_fn: Callable[[], Any],
-    ) -> list[Callback]:
+    def _setup_graph(self, input: InputSource, get_cost_fn: CostFn, get_opt_fn: OptFn) -> list[Callback]:
         logger.info("Building the graph of the training tower ...")
         with TrainTowerContext(""):
             grads = self._make_get_grad_fn(input, get_cost_fn, get_opt_fn)()
@@ -40,34 +34,29 @@ class SimpleTrainer(SingleCostTrainer):
 
 class NoOpTrainer(SimpleTrainer):
     """
-    Build everything, train nothing: each step runs the callbacks' fetches only.
+    Build the same graph as SimpleTrainer, but run only the callbacks' fetches in each step.
 
-    For evaluating a model with training's callbacks, or for measuring them.
-
-    tensorpack: same.
+    Use it to evaluate a model with the callbacks of a training, or to measure their cost.
     """
 
+    def _report_cost(self) -> None:
+        self.cost = None  # computing it would take a datapoint in each step
+
     def run_step(self) -> None:
-        """Run the hooks, and no train_op."""
+        """Run the hooks without `train_op`."""
         self.hooked_sess.run([])
 
 
 class QueueInputTrainer(SimpleTrainer):
     """
-    Old name for a SimpleTrainer with a QueueInput.
+    A SimpleTrainer that accepts only a QueueInput; kept for old scripts.
 
     Raises:
-        TypeError: the input is of another kind.
-
-    tensorpack: same.
+        TypeError: the input is not a QueueInput.
     """
 
-    def _setup_input(
-        self,
-        input_signature: Sequence[Any],
-        input: InputSource,
-    ) -> list[Callback]:
-        logger.warning("QueueInputTrainer is an old name. Use SimpleTrainer with a QueueInput.")
+    def _setup_input(self, input_signature: Sequence[tf.TensorSpec], input: InputSource) -> list[Callback]:
+        logger.warning("QueueInputTrainer is deprecated. Use SimpleTrainer with a QueueInput.")
         if not isinstance(input, QueueInput):
             raise type_error(
                 "QueueInputTrainer", "a QueueInput", input, "Use SimpleTrainer for other inputs."

@@ -1,4 +1,4 @@
-"""Address: the trainers live in `simple`, `multi_gpu`, `horovod` and `distributed`."""
+"""Names of tensorpack's `train.trainers`, defined in `simple`, `multi_gpu`, `horovod` and `distributed`."""
 
 from .distributed import BytePSTrainer, DistributedTrainerParameterServer, DistributedTrainerReplicated
 from .horovod import HorovodTrainer

@@ -1,18 +1,22 @@
 """
-Small tools that know nothing of graphs: logging, threads, processes, statistics, files.
+Tools that do not depend on TensorFlow: logging, threads, processes, statistics, files.
 
 **In:** nothing; the Python standard library and NumPy.
-**Out:** `logger`, and the modules below it; none of them imports TensorFlow when it is imported.
-**Next:** dataflow and tfutils, and with them every other package.
+**Out:** `logger` and the other modules. None of them imports TensorFlow at its top.
+**Next:** dataflow and tfutils, and every other package.
 
-The names here are those that `from tensorpack_lite import *` brings; everything else is imported from its module,
-e.g. `from tensorpack_lite.utils.concurrency import StoppableThread`.
+The names here are part of `from tensorpack_lite import *`. Import all others from their modules, e.g.
+`from tensorpack_lite.utils.concurrency import StoppableThread`.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from . import logger
-from .utils import change_env, execute_only_once, fix_rng_seed, get_rng, get_tqdm, humanize_time_delta
+from .old_names import old_name_finder
+from .random_streams import fix_rng_seed, get_rng
+from .utils import change_env, execute_only_once, get_tqdm, humanize_time_delta
 
 __all__ = [
     "change_env",
@@ -23,3 +27,6 @@ __all__ = [
     "humanize_time_delta",
     "logger",
 ]
+
+if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
+    __getattr__ = old_name_finder(__name__)

@@ -1,11 +1,11 @@
-"""Decorators on functions and methods: remember the result, allow one call, translate an argument; and shapes."""
+"""Decorators that remember results, allow one call or convert arguments, and conversions of 2-D shapes."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from numbers import Integral
-from typing import Any, Callable, Hashable, Sequence, TypeVar
+from typing import Any, Callable, Hashable, Mapping, Sequence, TypeVar
 
 from . import logger
 
@@ -23,29 +23,28 @@ __all__ = [
 ]
 
 Func = TypeVar("Func", bound=Callable[..., Any])
+T = TypeVar("T")
 
 _CHANNELS = {"NHWC": "channels_last", "NCHW": "channels_first"}
 
 
 def map_arg(**maps: Callable[[Any], Any]) -> Callable[[Func], Func]:
     """
-    Decorator: apply functions to the named arguments of a function before it is called.
+    Decorator: convert arguments of a function before it is called.
 
     Args:
-        **maps: argument name -> function of the value. An argument that is not passed is left alone.
+        **maps: argument name -> function of the value. Arguments that are not passed are not converted.
 
     Example:
         >>> @map_arg(gpus=lambda gpus: list(range(gpus)) if isinstance(gpus, int) else gpus)
         ... def train(gpus): ...                    # train(4), train([0, 1, 2, 3]), train(gpus=4)
-
-    tensorpack: same.
     """
 
     def decorate(func: Func) -> Func:
         signature = inspect.signature(func)
 
         @functools.wraps(func)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
+        def wrapper(*args: object, **kwargs: object) -> object:
             bound = signature.bind_partial(*args, **kwargs)
             for name, function in maps.items():
                 if name in bound.arguments:
@@ -59,80 +58,71 @@ def map_arg(**maps: Callable[[Any], Any]) -> Callable[[Func], Func]:
 
 def memoized(func: Func) -> Func:
     """
-    Decorator: call a function once per set of (hashable) arguments, and remember the result.
+    Decorator: remember the result of a function for each set of (hashable) arguments.
 
     Note:
-        Arguments and results stay alive as long as the function. For methods use `memoized_method`.
-
-    tensorpack: same.
+        Arguments and results stay alive as long as the function. For methods, use `memoized_method`.
     """
     return functools.lru_cache(maxsize=None)(func)  # type: ignore[return-value]
 
 
 def graph_memoized(func: Func) -> Func:
     """
-    Decorator: like `memoized`, with one memory per default graph.
+    Decorator: like `memoized`, with separate results for each default graph.
 
-    The results die with their graph.
-
-    tensorpack: same; there every graph stays alive.
+    The results are released together with their graph.
     """
     name = _full_name(func)
 
     @functools.wraps(func)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: object, **kwargs: object) -> object:
         from ..compat import tfv1
 
         graph = tfv1.get_default_graph()
         if not hasattr(graph, "_tensorpack_lite_memoized"):
-            # On the graph itself: a dictionary from graphs to results, even with weak keys, would keep each graph
-            # alive through its results.
+            # Stored on the graph: in a dictionary from graphs to results, even with weak keys, the results would keep
+            # their graph alive.
             graph._tensorpack_lite_memoized = {}
         results = graph._tensorpack_lite_memoized
-        return _remember(results, (name, _call_key(args, kwargs)), func, args, kwargs)
+        return _remember(results, name, func, args, kwargs)
 
     return wrapper  # type: ignore[return-value]
 
 
 def memoized_method(func: Func) -> Func:
     """
-    Decorator: call a method once per instance and set of (hashable) arguments, and remember the result.
+    Decorator: remember the result of a method for each instance and set of (hashable) arguments.
 
-    The results are kept on the instance, in `_MEMOIZED_CACHE`, and die with it.
-
-    tensorpack: same; there calls that differ only in the value of a keyword are confused, and None is not remembered.
+    The results are stored on the instance, in `_MEMOIZED_CACHE`, and released together with it.
     """
     name = _full_name(func)
 
     @functools.wraps(func)
-    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def wrapper(self: Any, *args: object, **kwargs: object) -> object:
         results = self.__dict__.setdefault("_MEMOIZED_CACHE", {})
-        return _remember(results, (name, _call_key(args, kwargs)), func, (self,) + args, kwargs)
+        return _remember(results, name, functools.partial(func, self), args, kwargs)
 
     return wrapper  # type: ignore[return-value]
 
 
 def memoized_ignoreargs(func: Func) -> Func:
-    """
-    Decorator: call a function once; its first result is the result forever, whatever the arguments.
-
-    tensorpack: same.
-    """
-    results: dict[Hashable, Any] = {}
+    """Decorator: call a function once, and return its first result from then on, whatever the arguments."""
+    results: list[object] = []
 
     @functools.wraps(func)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        return _remember(results, "only", func, args, kwargs)
+    def wrapper(*args: object, **kwargs: object) -> object:
+        if not results:
+            results.append(func(*args, **kwargs))
+        return results[0]
 
     return wrapper  # type: ignore[return-value]
 
 
 def call_only_once(func: Func) -> Func:
     """
-    Decorator: let a method, or the setter of a property, succeed only once on each instance.
+    Decorator: allow one successful call of a method, or of a property's setter, on each instance.
 
-    A first call that raises does not count: it may be repeated. A method of a subclass may call the decorated
-    method of its base class.
+    A call that raises may be repeated. A method of a subclass may call the decorated method of its base class.
 
     Raises:
         RuntimeError: at the second call.
@@ -141,23 +131,21 @@ def call_only_once(func: Func) -> Func:
         >>> class Trainer:
         ...     @call_only_once
         ...     def initialize(self): ...
-
-    tensorpack: same; there a first call that raises counts, and the second is an AssertionError.
     """
     name = _full_name(func)
 
     @functools.wraps(func)
-    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def wrapper(self: Any, *args: object, **kwargs: object) -> object:
         called = self.__dict__.setdefault("_CALL_ONLY_ONCE_CACHE", set())
         if name in called:
             raise RuntimeError(
-                f"{func.__qualname__}: may be called only once on one {type(self).__name__}, "
-                "and this was the second time. Make a new one."
+                f"{func.__qualname__}: this {type(self).__name__} has run it before (expected one call, got two). "
+                "Create a new one."
             )
-        called.add(name)  # before the call, so that it cannot call itself
+        called.add(name)  # before the call, so that a recursive call also raises
         try:
             return func(self, *args, **kwargs)
-        except BaseException:  # a call that failed, in whatever way, may be repeated
+        except BaseException:  # a call that failed may be repeated
             called.discard(name)
             raise
 
@@ -167,57 +155,51 @@ def call_only_once(func: Func) -> Func:
 @memoized
 def log_once(message: str, func: str = "info") -> None:
     """
-    Log a message, unless this process has already logged it.
+    Log a message once per process.
 
     Args:
         message: the text.
-        func: which function of the logger, e.g. "warning".
-
-    tensorpack: same.
+        func: the logger's function, e.g. "warning".
     """
     getattr(logger, func)(message)
 
 
 def shape2d(a: int | Sequence[int]) -> list[int]:
     """
-    Make a pair of an integer or a pair.
+    Return a pair for an integer or a pair.
 
     Args:
-        a: an integer (NumPy's too), or a list or tuple of two.
+        a: an integer (also one of NumPy), or a list or tuple of two.
 
     Returns:
         `[a, a]`, or `list(a)`.
 
     Raises:
-        ValueError: a list or tuple of another length.
-        RuntimeError: something else.
-
-    tensorpack: same; there a NumPy integer is refused, and the wrong length is an AssertionError.
+        ValueError: the list or tuple has another length.
+        RuntimeError: `a` has another type.
     """
     if isinstance(a, Integral):
         return [int(a), int(a)]
     if not isinstance(a, (list, tuple)):
-        raise RuntimeError(f"shape2d: takes an integer or a list of two, got {type(a).__name__} {a!r}.")
+        raise RuntimeError(f"shape2d: wrong type (expected an integer or a list of two, got {a!r}).")
     if len(a) != 2:
-        raise ValueError(f"shape2d: takes an integer or a list of two, got {len(a)} values: {a!r}.")
+        raise ValueError(f"shape2d: wrong length (expected an integer or a list of two, got {a!r}).")
     return list(a)
 
 
 def shape4d(a: int | Sequence[int], data_format: str = "NHWC") -> list[int]:
     """
-    Make the shape of a window over images, e.g. for `ksize` and `strides`.
+    Return the shape of a window over images, e.g. for `ksize` and `strides`.
 
     Args:
-        a: as in `shape2d`: height and width.
+        a: height and width, as in `shape2d`.
         data_format: "NHWC" / "channels_last" or "NCHW" / "channels_first".
 
     Returns:
         `[1, h, w, 1]`, or `[1, 1, h, w]`.
 
     Raises:
-        ValueError: an unknown `data_format`.
-
-    tensorpack: same.
+        ValueError: `data_format` is unknown.
     """
     pair = shape2d(a)
     if get_data_format(data_format, keras_mode=False) == "NHWC":
@@ -227,41 +209,37 @@ def shape4d(a: int | Sequence[int], data_format: str = "NHWC") -> list[int]:
 
 def get_data_format(data_format: str, keras_mode: bool = True) -> str:
     """
-    Translate the name of a data format.
+    Return Keras's or TensorFlow's name of a data format.
 
     Args:
         data_format: "NHWC", "NCHW", "channels_last" or "channels_first".
-        keras_mode: True gives Keras's name ("channels_last", "channels_first"), False TensorFlow's ("NHWC", "NCHW").
+        keras_mode: True returns Keras's name ("channels_last", "channels_first"), False TensorFlow's ("NHWC", "NCHW").
 
     Raises:
-        ValueError: another name.
-
-    tensorpack: same; there an AssertionError.
+        ValueError: `data_format` is unknown.
     """
     for tensorflow_name, keras_name in _CHANNELS.items():
         if data_format in (tensorflow_name, keras_name):
             return keras_name if keras_mode else tensorflow_name
     raise ValueError(
-        f"data_format: takes 'NHWC' ('channels_last') or 'NCHW' ('channels_first'), got {data_format!r}."
+        "get_data_format: data_format is unknown "
+        f"(expected 'NHWC', 'NCHW', 'channels_last' or 'channels_first', got {data_format!r})."
     )
 
 
-def _full_name(func: Callable[..., Any]) -> str:
-    """Name a function so that an instance which keeps the name can still be pickled."""
+def _full_name(func: Callable[..., object]) -> str:
+    """Return a key for a function. Unlike the function itself, it can be pickled with the instance that stores it."""
     return f"{func.__module__}.{func.__qualname__}"
 
 
-def _call_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
-    return args, tuple(sorted(kwargs.items(), key=lambda item: item[0]))
-
-
 def _remember(
-    results: dict[Hashable, Any],
-    key: Hashable,
-    func: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Any:
+    results: dict[Hashable, T],
+    name: str,
+    func: Callable[..., T],
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+) -> T:
+    key = name, args, tuple(sorted(kwargs.items()))
     if key not in results:
         results[key] = func(*args, **kwargs)
     return results[key]

@@ -1,4 +1,4 @@
-"""Address: `dumps` and `loads` live in `utils.serialize`."""
+"""Names of tensorpack's `utils.compatible_serialize`, defined in `utils/serialize.py`."""
 
 from .serialize import dumps, loads
 

@@ -1,14 +1,14 @@
 """
-Threads that can be stopped, and processes that end with their parent.
+Threads with a cooperative stop flag, and processes that end with their parent.
 
-`DIE`, `OrderedContainer` and `OrderedResultGatherProc` are defined in `ordering`, and importable from here.
+`DIE`, `OrderedContainer` and `OrderedResultGatherProc` are defined in `ordering` and can be imported from here.
 """
 
 from __future__ import annotations
 
 import atexit
 import ctypes
-import multiprocessing.util  # noqa: F401 (see _terminate)
+import multiprocessing.util
 import os
 import queue
 import signal
@@ -18,11 +18,11 @@ import threading
 import weakref
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable, Iterator, Sequence, Union
 
 from . import logger
 from .argtools import log_once
-from .errors import type_error
+from .checks import check_type
 from .ordering import DIE, OrderedContainer, OrderedResultGatherProc
 
 __all__ = [
@@ -40,6 +40,8 @@ __all__ = [
     "subproc_call",
 ]
 
+Startable = Union[threading.Thread, BaseProcess]
+
 _POLL_SECONDS = 0.2
 _TERMINATE_SECONDS = 5
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -47,10 +49,10 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 class StoppableThread(threading.Thread):
     """
-    A thread that others ask to stop, and that asks itself whether it was asked.
+    A thread with a cooperative stop flag.
 
     Args:
-        evt: the event that means "stop"; several threads may share one. Default: a new one.
+        evt: the stop flag; several threads may share one. Default: a new event.
 
     Example:
         >>> class Reader(StoppableThread):
@@ -59,9 +61,7 @@ class StoppableThread(threading.Thread):
         ...             self.queue_put_stoppable(self.queue, read())
 
     Note:
-        May be inherited together with `ShareSessionThread`.
-
-    tensorpack: same; there a stop takes up to five seconds to be seen while waiting for a queue.
+        A class may inherit from this class and from `ShareSessionThread`.
     """
 
     def __init__(self, evt: threading.Event | None = None) -> None:
@@ -69,20 +69,20 @@ class StoppableThread(threading.Thread):
         self._stop_evt = threading.Event() if evt is None else evt
 
     def stop(self) -> None:
-        """Ask the thread to stop. Returns at once."""
+        """Set the stop flag and return at once."""
         self._stop_evt.set()
 
     def stopped(self) -> bool:
-        """Tell whether somebody asked the thread to stop."""
+        """Return whether the stop flag is set."""
         return self._stop_evt.is_set()
 
-    def queue_put_stoppable(self, q: Any, obj: object) -> None:
+    def queue_put_stoppable(self, q: queue.Queue | multiprocessing.queues.Queue, obj: object) -> None:
         """
-        Put an object to a queue; give up when the thread is asked to stop.
+        Put an object into a queue, unless the stop flag is set while the queue is full.
 
         Args:
             q: a `queue.Queue`, or a queue of multiprocessing.
-            obj: what to put.
+            obj: the object.
         """
         while not self.stopped():
             try:
@@ -91,15 +91,15 @@ class StoppableThread(threading.Thread):
             except queue.Full:
                 pass
 
-    def queue_get_stoppable(self, q: Any) -> Any:
+    def queue_get_stoppable(self, q: queue.Queue | multiprocessing.queues.Queue) -> Any:
         """
-        Take an object from a queue; give up when the thread is asked to stop.
+        Get an object from a queue, unless the stop flag is set while the queue is empty.
 
         Args:
             q: a `queue.Queue`, or a queue of multiprocessing.
 
         Returns:
-            The object, or None when the thread was asked to stop.
+            The object, or None if the stop flag was set.
         """
         while not self.stopped():
             try:
@@ -111,16 +111,14 @@ class StoppableThread(threading.Thread):
 
 class LoopThread(StoppableThread):
     """
-    A daemon thread that calls a function again and again.
+    A daemon thread that calls a function repeatedly.
 
     Args:
         func: the function, without arguments.
         pausable: whether `pause` may be called.
-
-    tensorpack: same; there a paused thread cannot be stopped.
     """
 
-    def __init__(self, func: Callable[[], Any], pausable: bool = True) -> None:
+    def __init__(self, func: Callable[[], object], pausable: bool = True) -> None:
         super().__init__()
         self._func = func
         self._pausable = pausable
@@ -129,69 +127,68 @@ class LoopThread(StoppableThread):
         self.daemon = True
 
     def run(self) -> None:
-        """Call the function until stopped."""
+        """Call the function until the stop flag is set."""
         while not self.stopped():
             self._may_run.wait()
             if not self.stopped():
                 self._func()
 
     def stop(self) -> None:
-        """Ask the thread to stop, also while it is paused."""
+        """Set the stop flag, which also ends a paused thread."""
         super().stop()
         self._may_run.set()
 
     def pause(self) -> None:
         """
-        Make no further call until `resume`. A call that is under way goes on.
+        Stop calling the function until `resume`. A running call is not interrupted.
 
         Raises:
             RuntimeError: the thread is not pausable.
         """
         if not self._pausable:
-            raise RuntimeError("LoopThread: pause() needs LoopThread(func, pausable=True).")
+            raise RuntimeError(
+                "LoopThread.pause: the thread is not pausable. Create it with LoopThread(func, pausable=True)."
+            )
         self._may_run.clear()
 
     def resume(self) -> None:
-        """Go on after `pause`."""
+        """Call the function again after `pause`."""
         self._may_run.set()
 
 
 class ShareSessionThread(threading.Thread):
     """
-    A thread that works in the TensorFlow session which is the default where it is started.
+    A thread that runs in the TensorFlow session that is the default when the thread is started.
 
     Args:
-        th: a thread whose `run` is to be executed in that session. Default None: a subclass has a `run` that uses
+        th: a thread whose `run` is executed in that session. None: a subclass overrides `run` and uses
             `with self.default_sess():`.
 
     Raises:
-        NotImplementedError: (in the thread) neither `th` nor a `run` is given.
-
-    tensorpack: same; there only the session becomes the default, not its graph.
+        NotImplementedError: (in the thread) `th` is None and `run` is not overridden.
     """
 
     def __init__(self, th: threading.Thread | None = None) -> None:
         super().__init__()
-        if th is not None and not isinstance(th, threading.Thread):
-            raise type_error("ShareSessionThread", "a Thread", th)
         self._th = th
         self._sess: Any = None
         if th is not None:
+            check_type("ShareSessionThread: th", th, threading.Thread)
             self.name = th.name
             self.daemon = th.daemon
 
     def start(self) -> None:
-        """Start the thread, and keep the default session of the caller for it."""
+        """Start the thread in the caller's default session."""
         from ..compat import tfv1
 
         self._sess = tfv1.get_default_session()
         super().start()
 
     def run(self) -> None:
-        """Run the given thread's `run` in the session."""
+        """Run the `run` of the given thread in the session."""
         if self._th is None:
             raise NotImplementedError(
-                "ShareSessionThread: there is nothing to run. Pass a thread, or override run() and use default_sess()."
+                "ShareSessionThread: the thread has nothing to run. Pass a thread, or override run() and use default_sess()."
             )
         with self.default_sess():
             self._th.run()
@@ -199,13 +196,15 @@ class ShareSessionThread(threading.Thread):
     @contextmanager
     def default_sess(self) -> Iterator[Any]:
         """
-        Make the session, and its graph, the default.
+        Make the session and its graph the default.
 
         Yields:
-            The session; None, with a warning, when there was no default session at `start`.
+            The session, or None with a warning if there was no default session at `start`.
         """
         if self._sess is None:
-            logger.warning(f"ShareSessionThread {self.name} wasn't under a default session!")
+            logger.warning(
+                f"ShareSessionThread {self.name}: there was no default session when it was started."
+            )
             yield None
             return
         with self._sess.graph.as_default(), self._sess.as_default():
@@ -213,19 +212,17 @@ class ShareSessionThread(threading.Thread):
 
 
 def is_main_thread() -> bool:
-    """Tell whether the caller runs in the main thread of the process."""
+    """Return whether the caller runs in the main thread of the process."""
     return threading.current_thread() is threading.main_thread()
 
 
 @contextmanager
 def mask_sigint() -> Iterator[bool]:
     """
-    Ignore Ctrl-C (SIGINT) inside the context; processes started there go on ignoring it.
+    Ignore Ctrl-C (SIGINT) inside the context. Processes started inside inherit this.
 
     Yields:
-        True; False when not in the main thread, where nothing can be done.
-
-    tensorpack: same; there SIGINT stays ignored when the body raises.
+        True, or False outside of the main thread, where signal handlers cannot be changed.
     """
     if not is_main_thread():
         yield False
@@ -238,63 +235,58 @@ def mask_sigint() -> Iterator[bool]:
         signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
 
 
-def start_proc_mask_signal(proc: Any) -> None:
+def start_proc_mask_signal(proc: Startable | Sequence[Startable]) -> None:
     """
-    Start processes that ignore Ctrl-C: the main process handles it and ends them.
+    Start processes that ignore Ctrl-C. The main process handles it and ends them.
 
     Args:
-        proc: a process or a list of them; anything with a `start` method, threads as well.
+        proc: a process or a thread, or a list of them.
 
     Note:
-        From another thread than the main one they are started without that.
-
-    tensorpack: same.
+        Outside of the main thread, the processes are started without ignoring Ctrl-C.
     """
     with mask_sigint():
         for each in _as_list(proc):
             each.start()
 
 
-def ensure_proc_terminate(proc: Any) -> None:
+def ensure_proc_terminate(proc: BaseProcess | Sequence[BaseProcess]) -> None:
     """
-    Terminate processes when this process exits normally, by an exception or by `sys.exit`.
+    Terminate processes when this process returns, raises an exception or calls `sys.exit`.
 
     Args:
-        proc: a process of `multiprocessing`, of any start method, or a list of them.
+        proc: a process of `multiprocessing`, with any start method, or a list of them.
 
     Raises:
-        TypeError: something else.
+        TypeError: `proc` has another type.
 
     Note:
-        For a process that is killed see `enable_death_signal`.
-
-    tensorpack: same; there the processes of a context (`get_context("spawn").Process`) are refused.
+        `enable_death_signal` also works if this process is killed.
     """
     for each in _as_list(proc):
-        if not isinstance(each, BaseProcess):
-            raise type_error("ensure_proc_terminate", "a multiprocessing.Process or a list of them", each)
+        check_type(
+            "ensure_proc_terminate: proc", each, BaseProcess, "a multiprocessing.Process or a list of them"
+        )
         atexit.register(_terminate, weakref.ref(each), os.getpid())
 
 
 def enable_death_signal(_warn: bool = True) -> bool:
     """
-    Let the operating system kill this process when its parent dies, however the parent dies (Linux only).
+    Let the operating system kill this process when its parent ends for any reason (Linux only).
 
-    A child calls it first of all.
+    A child process calls it first.
 
     Returns:
-        Whether it works here.
+        Whether the operating system supports it.
 
     Note:
-        To Linux the parent is the *thread* that started this process: when that thread ends, this process is killed.
-        Start it from a thread that lives as long as it shall live.
-
-    tensorpack: same; there it needs the package python-prctl.
+        For Linux, the parent is the *thread* that started this process, and this process is killed when that
+        thread ends. Start it from a thread that lives at least as long.
     """
     if not sys.platform.startswith("linux"):
         if _warn:
             log_once(
-                "enable_death_signal: only on Linux; kill the workers yourself should this process die",
+                "enable_death_signal: works on Linux only. If this process is killed, end its workers yourself.",
                 "warning",
             )
         return False
@@ -311,14 +303,12 @@ def subproc_call(cmd: str, timeout: float | None = None) -> tuple[bytes, int]:
     Run a shell command and wait for it.
 
     Args:
-        cmd: for the shell.
-        timeout: seconds until it is killed, with all that it started. None: no limit.
+        cmd: the command.
+        timeout: seconds until the command and its child processes are killed. None: no limit.
 
     Returns:
-        Its output (stdout and stderr) and its return code; -1 after the timeout, -2 when it could not be run. All
-        but 0 are also logged as warnings.
-
-    tensorpack: same.
+        Its output (stdout and stderr) and its return code: -1 after the timeout, -2 if it could not be run. Codes other
+        than 0 are also logged as warnings.
     """
     try:
         process = subprocess.Popen(
@@ -332,7 +322,7 @@ def subproc_call(cmd: str, timeout: float | None = None) -> tuple[bytes, int]:
     except subprocess.TimeoutExpired:
         _kill_session(process)
         output, _ = process.communicate()
-        logger.warning(f"Command '{cmd}' timeout after {timeout} seconds! Output: {_readable(output)}")
+        logger.warning(f"Command '{cmd}' timed out after {timeout} seconds. Output: {_readable(output)}")
         return output, -1
     except BaseException:  # Ctrl-C does not reach the command's session
         _kill_session(process)
@@ -345,20 +335,20 @@ def subproc_call(cmd: str, timeout: float | None = None) -> tuple[bytes, int]:
     return output, process.returncode
 
 
-def _as_list(item: Any) -> Sequence[Any]:
+def _as_list(item: object) -> Sequence[Any]:
     return item if isinstance(item, (list, tuple)) else [item]
 
 
 def _terminate(reference: Callable[[], BaseProcess | None], owner: int) -> None:
     """
-    End a process at exit: ask, wait, kill.
+    Terminate a process at exit, and kill it if it does not end in time.
 
-    multiprocessing.util also has an exit handler, which waits for all children. The handler registered last runs
-    first, so that module is imported at the top, before any of these is registered.
+    The exit handler of multiprocessing.util waits for all children. The handler registered last runs first, so that
+    module is imported at the top, before any of these is registered.
     """
     process = reference()
     if process is None or os.getpid() != owner or process.pid is None or not process.is_alive():
-        return  # gone, not ours (this process is a fork of the owner), never started, or ended
+        return  # collected, a child of the process that this one was forked from, never started, or ended
     process.terminate()
     process.join(_TERMINATE_SECONDS)
     if process.is_alive():

@@ -1,4 +1,4 @@
-"""Deprecation of names, and stand-ins for classes and functions whose dependency is not installed."""
+"""Deprecation warnings, and placeholders for classes and functions whose dependency is not installed."""
 
 from __future__ import annotations
 
@@ -26,27 +26,25 @@ Func = TypeVar("Func", bound=Callable[..., Any])
 
 def deprecated(text: str = "", eos: str = "", max_num_warnings: int | None = None) -> Callable[[Func], Func]:
     """
-    Decorator: warn on each call that a function is deprecated.
+    Decorator: log a warning on each call of a deprecated function.
 
     Args:
-        text: what to use instead.
-        eos: the date after which it will be removed, "YYYY-MM-DD".
-        max_num_warnings: warn at most so many times; None: always.
+        text: a sentence that names the replacement.
+        eos: the date after which the function will be removed, "YYYY-MM-DD".
+        max_num_warnings: maximum number of warnings. None: no limit.
 
     Raises:
-        ValueError: `eos` is not such a date.
+        ValueError: `eos` is not a date in this form.
 
     Example:
         >>> @deprecated("Use get_num_gpu instead.", eos="2030-01-01")
         ... def get_nr_gpu(): ...
-
-    tensorpack: same.
     """
-    _readable_date(eos)  # complain where it is written, not where it is called
+    _readable_date(eos)  # raise at the definition, not at the first call
 
     def decorate(func: Func) -> Func:
         @functools.wraps(func)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
+        def wrapper(*args: object, **kwargs: object) -> object:
             name = f"{func.__name__} [{_caller()}]"
             log_deprecated(name, text, eos, max_num_warnings)
             return func(*args, **kwargs)
@@ -60,21 +58,19 @@ def log_deprecated(
     name: str = "", text: str = "", eos: str = "", max_num_warnings: int | None = None
 ) -> None:
     """
-    Warn that something is deprecated.
+    Log a warning for a deprecated name.
 
     Args:
-        name: what.
-        text: what to use instead.
-        eos: the date after which it will be removed, "YYYY-MM-DD".
-        max_num_warnings: warn at most so many times of this name (or text); None: always.
+        name: the deprecated name.
+        text: a sentence that names the replacement.
+        eos: the date after which the function will be removed, "YYYY-MM-DD".
+        max_num_warnings: maximum number of warnings for this name (or text). None: no limit.
 
     Raises:
-        ValueError: `eos` is not such a date.
-
-    tensorpack: same.
+        ValueError: `eos` is not a date in this form.
     """
     if not name and not text:
-        raise ValueError("log_deprecated: needs a name or a text to say what is deprecated.")
+        raise ValueError("log_deprecated: name and text are both empty (expected at least one of them).")
     date = _readable_date(eos)
     number = next(_warning_numbers(name or text))
     if max_num_warnings is not None and number > max_num_warnings:
@@ -85,59 +81,45 @@ def log_deprecated(
     logger.warning("[Deprecated] " + sentence + text)
 
 
-def create_dummy_class(klass: str, dependency: str) -> Any:
+def create_dummy_class(klass: str, dependency: str) -> _Dummy:
     """
-    Stand in for a class whose dependency is not installed.
+    Return a placeholder for a class whose dependency is not installed.
 
     Args:
-        klass: its name.
-        dependency: the package that is missing.
+        klass: the name of the class.
+        dependency: the missing package.
 
     Returns:
-        An object which raises ImportError when called, and AttributeError when asked for an attribute; both name the
-        class and the dependency.
-
-    tensorpack: same; there it is a class.
+        An object that raises an ImportError when it is called and an AttributeError when an attribute is
+        read. Both name the class and the dependency.
     """
     return _Dummy(klass, dependency)
 
 
-def create_dummy_func(func: str, dependency: str) -> Any:
-    """
-    Stand in for a function whose dependency is not installed; see `create_dummy_class`.
-
-    tensorpack: same.
-    """
+def create_dummy_func(func: str, dependency: str) -> _Dummy:
+    """Return a placeholder for a function whose dependency is not installed; see `create_dummy_class`."""
     return _Dummy(func, dependency)
 
 
 def building_rtfd() -> bool:
-    """
-    Tell whether the documentation is being built.
-
-    tensorpack: same.
-    """
+    """Return whether the documentation is being built."""
     return os.environ.get("READTHEDOCS") == "True" or bool(os.environ.get("DOC_BUILDING"))
 
 
 def HIDE_DOC(func: Func) -> Func:  # noqa: N802 (upstream's name)
-    """
-    Decorator: mark a function as not for the documentation. It is returned as it is.
-
-    tensorpack: same.
-    """
+    """Decorator: mark a function as hidden from the documentation. The function is returned unchanged."""
     return func
 
 
 class _Dummy:
-    """What stands for a class or a function that cannot be imported."""
+    """Placeholder for a class or a function that cannot be imported."""
 
     def __init__(self, name: str, dependency: str) -> None:
         self._sentence = (
             f"Cannot import '{dependency}', therefore '{name}' is not available. Install it first."
         )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         raise ImportError(self._sentence)
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -148,7 +130,7 @@ class _Dummy:
 
 @memoized
 def _warning_numbers(what: str) -> Iterator[int]:
-    """For each deprecated thing one iterator, which numbers its warnings."""
+    """Return the iterator that numbers the warnings for one deprecated name."""
     return itertools.count(1)
 
 
@@ -158,11 +140,11 @@ def _readable_date(eos: str) -> str:
     try:
         return datetime.strptime(eos, "%Y-%m-%d").strftime("%d %b %Y")
     except ValueError as error:
-        raise ValueError(f"deprecated: eos must be a date 'YYYY-MM-DD', got {eos!r}.") from error
+        raise ValueError(f"deprecated: eos is not a date (expected 'YYYY-MM-DD', got {eos!r}).") from error
 
 
 def _caller() -> str:
-    """Name the line that called the deprecated function: two frames above this one."""
+    """Return the file and line that called the deprecated function, two frames above this one."""
     frame = inspect.currentframe()
     for _ in range(2):
         frame = frame.f_back if frame is not None else None

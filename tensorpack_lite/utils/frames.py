@@ -14,7 +14,7 @@ def frame_of_thread(ident: int) -> FrameType | None:
     Return the frame that a thread is executing.
 
     `sys._current_frames()` deadlocks if it starts a garbage collection while another thread is being started
-    (https://github.com/python/cpython/issues/106883, CPython before 3.12). So the collector is off during that call.
+    (https://github.com/python/cpython/issues/106883, CPython before 3.12). The collector is therefore off during that call.
 
     Args:
         ident: the thread's `ident`.

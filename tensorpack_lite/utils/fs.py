@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import socket
+import time
 import urllib.request
 import uuid
-import zipfile
-from http.client import HTTPException
-from typing import IO, Any, Iterator, Mapping
+from http.client import HTTPException, HTTPResponse
+from typing import IO, TYPE_CHECKING, Iterator
 from urllib.error import URLError
-
-import numpy as np
 
 from . import logger
 from .argtools import log_once
-from .errors import type_error
+from .checks import check_type
+from .old_names import old_name_finder
 from .utils import get_tqdm
 
-__all__ = ["download", "get_dataset_path", "mkdir_p", "normpath", "recursive_walk", "write_npz"]
+__all__ = ["download", "get_dataset_path", "mkdir_p", "normpath", "recursive_walk"]
+
+if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
+    __getattr__ = old_name_finder(__name__)
 
 _TIMEOUT_SECONDS = 30
+_ABANDONED_SECONDS = 3600
 _CHUNK_BYTES = 1 << 18
-# not OSError: a full disk is our end
+# not OSError: a full disk is not a network error
 _NETWORK_ERRORS = (URLError, HTTPException, ConnectionError, socket.timeout)
 
 
 def mkdir_p(dirname: str) -> None:
     """
-    Make a directory and its parents, unless they exist.
+    Create a directory and its parents, unless they exist.
 
     Args:
-        dirname: the directory; nothing happens for "".
+        dirname: the directory; "" does nothing.
 
     Raises:
-        TypeError: not a path, e.g. None.
-
-    tensorpack: same; there None is an AssertionError.
+        TypeError: `dirname` is not a path.
     """
-    if not isinstance(dirname, (str, os.PathLike)):
-        raise type_error("mkdir_p", "a path", dirname)
+    check_type("mkdir_p: dirname", dirname, (str, os.PathLike), "a path")
     if os.fspath(dirname):
         os.makedirs(dirname, exist_ok=True)
 
@@ -54,50 +55,50 @@ def download(
     md5: str | None = None,
 ) -> str:
     """
-    Download a file, unless it is there already.
+    Download a file, unless it exists.
 
-    The file is written aside, checked, and then renamed: under its name it is complete or absent. A file that exists is
-    kept when it agrees with what is given of `expect_size`, `sha256` and `md5`; when none is given, it is
-    downloaded again.
+    The file is written as `<filename>.<random>.part`, checked, and then renamed, so a file with the final name is
+    complete. An existing file is kept if it has the given `expect_size`, `sha256` and `md5`, and downloaded
+    again if none of them is given. `.part` files of killed downloads are removed by a later call, one hour
+    after their last change.
 
     Args:
-        url: where from; http, https, ftp or file.
-        dir: the directory; made if it does not exist.
+        url: an http, https, ftp or file URL.
+        dir: the directory; created if it does not exist.
         filename: name of the file. Default: the last part of the URL.
-        expect_size: its size in bytes. Another size is only logged as an error; a checksum decides.
+        expect_size: its size in bytes. Another size is only logged as an error; use a checksum to be sure.
         sha256: its SHA-256, in hexadecimal.
-        md5: its MD5, in hexadecimal; for data sets that publish no better one.
+        md5: its MD5, in hexadecimal; for data sets that publish no better checksum.
 
     Returns:
         The path of the file.
 
     Raises:
-        OSError: no network, no such file, an empty file, a wrong checksum. Nothing is left behind then.
-
-    tensorpack: same; `sha256` and `md5` are new, and there an interrupted download leaves a broken file.
+        OSError: the file cannot be downloaded, is empty, or has another checksum. It is removed then.
     """
     mkdir_p(dir)
     path = os.path.join(dir, filename or url.rstrip("/").split("/")[-1])
-    if os.path.isfile(path) and _is_the_wanted(path, expect_size, sha256, md5):
-        logger.info(f"File {os.path.basename(path)} exists! Skip download.")
+    _remove_abandoned_parts(path)
+    if os.path.isfile(path) and _is_expected(path, expect_size, sha256, md5):
+        logger.info(f"Skipping the download of {os.path.basename(path)}, which exists.")
         return path
-    temporary = f"{path}.{uuid.uuid4().hex}.part"
+    part = f"{path}.{uuid.uuid4().hex}.part"
     try:
-        _fetch(url, temporary, path)
-        _check_download(url, temporary, expect_size, sha256, md5)
-        os.replace(temporary, path)
+        _fetch(url, part, path)
+        _check_download(url, part, expect_size, sha256, md5)
+        os.replace(part, path)
     finally:
-        if os.path.exists(temporary):
-            os.remove(temporary)
-    logger.info(f"Successfully downloaded {os.path.basename(path)}. {os.path.getsize(path)} bytes.")
+        if os.path.exists(part):
+            os.remove(part)
+    logger.info(f"Downloaded {os.path.basename(path)}, {os.path.getsize(path)} bytes.")
     return path
 
 
 def get_dataset_path(*args: str) -> str:
     """
-    Get a path below the directory of data sets.
+    Return a path in the directory of data sets.
 
-    That is `$TENSORPACK_DATASET`, or `~/tensorpack_data`, which is made when it does not exist.
+    The directory is `$TENSORPACK_DATASET`, or `~/tensorpack_data`, which is created if it does not exist.
 
     Args:
         *args: parts of the path.
@@ -108,8 +109,6 @@ def get_dataset_path(*args: str) -> str:
     Example:
         >>> get_dataset_path("mnist_data")  # doctest: +SKIP
         '/home/me/tensorpack_data/mnist_data'
-
-    tensorpack: same; there an AssertionError.
     """
     root = os.environ.get("TENSORPACK_DATASET")
     if root is None:
@@ -118,19 +117,16 @@ def get_dataset_path(*args: str) -> str:
         mkdir_p(root)
     if not os.path.isdir(root):
         raise ValueError(
-            f"get_dataset_path: $TENSORPACK_DATASET is {root!r}, which is not a directory. Make it, or unset the variable."
+            f"get_dataset_path: $TENSORPACK_DATASET is {root!r}, which is not a directory. Create it, or unset the variable."
         )
     return os.path.join(root, *args)
 
 
 def recursive_walk(rootdir: str) -> Iterator[str]:
     """
-    Walk through all files below a directory.
+    Yield the paths of all files in a directory and its subdirectories.
 
-    Yields:
-        Their paths, beginning with `rootdir`, in the same order on every machine.
-
-    tensorpack: same; there in the order of the file system.
+    The paths begin with `rootdir`. Their order is the same on every machine.
     """
     for directory, subdirectories, files in os.walk(rootdir):
         subdirectories.sort()
@@ -139,12 +135,18 @@ def recursive_walk(rootdir: str) -> Iterator[str]:
 
 
 def normpath(p: str) -> str:
-    """
-    Normalise a path, and leave URLs ("gs://...") as they are.
-
-    tensorpack: same.
-    """
+    """Normalize a path. URLs ("gs://...") are returned unchanged."""
     return p if "://" in p else os.path.normpath(p)
+
+
+def _remove_abandoned_parts(path: str) -> None:
+    """Remove the `.part` files of killed downloads. A running download changes its file all the time."""
+    for part in glob.glob(f"{glob.escape(path)}.*.part"):
+        try:
+            if time.time() - os.path.getmtime(part) > _ABANDONED_SECONDS:
+                os.remove(part)
+        except FileNotFoundError:  # another process has renamed or removed it
+            continue
 
 
 def _digest(path: str, algorithm: str) -> str:
@@ -156,16 +158,16 @@ def _digest(path: str, algorithm: str) -> str:
 
 
 def _wrong_checksum(path: str, sha256: str | None, md5: str | None) -> str:
-    """Return what is wrong with the checksum of a file, or ""."""
-    for algorithm, wanted in (("sha256", sha256), ("md5", md5)):
-        if wanted is not None:
+    """Describe the wrong checksum of a file. "" if the given checksums are right."""
+    for algorithm, expected in (("sha256", sha256), ("md5", md5)):
+        if expected is not None:
             got = _digest(path, algorithm)
-            if got != wanted.lower():
-                return f"{algorithm} is {got}, wanted {wanted}"
+            if got != expected.lower():
+                return f"wrong {algorithm} (expected {expected}, got {got})"
     return ""
 
 
-def _is_the_wanted(path: str, expect_size: int | None, sha256: str | None, md5: str | None) -> bool:
+def _is_expected(path: str, expect_size: int | None, sha256: str | None, md5: str | None) -> bool:
     if expect_size is None and sha256 is None and md5 is None:
         return False
     if expect_size is not None and os.path.getsize(path) != expect_size:
@@ -173,22 +175,20 @@ def _is_the_wanted(path: str, expect_size: int | None, sha256: str | None, md5: 
     return not _wrong_checksum(path, sha256, md5)
 
 
-def _fetch(url: str, temporary: str, path: str) -> None:
-    """Write the content of a URL to a temporary file."""
+def _fetch(url: str, part: str, path: str) -> None:
+    """Write the content of a URL to a `.part` file."""
     request = urllib.request.Request(url, headers={"User-Agent": "tensorpack_lite"})
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response, open(
-            temporary, "wb"
-        ) as file:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response, open(part, "wb") as file:
             _copy(response, file, os.path.basename(path))
     except _NETWORK_ERRORS as error:
         reason = getattr(error, "reason", error)
         raise OSError(
-            f"download: cannot get {url}: {reason}. Without network, put the file at {path} yourself."
+            f"download: cannot get {url}: {reason}. Without a network, put the file at {path} yourself."
         ) from error
 
 
-def _copy(response: Any, file: Any, name: str) -> None:
+def _copy(response: HTTPResponse, file: IO[bytes], name: str) -> None:
     size = int(response.headers.get("Content-Length") or 0)
     copied = 0
     with get_tqdm(total=size or None, unit="B", unit_scale=True, desc=name) as progress:
@@ -205,31 +205,13 @@ def _check_download(
 ) -> None:
     size = os.path.getsize(path)
     if size == 0:
-        raise OSError(f"download: {url} gave an empty file.")
+        raise OSError(f"download: {url} is an empty file.")
     wrong = _wrong_checksum(path, sha256, md5)
     if wrong:
         raise OSError(
-            f"download: {url} gave a file whose {wrong}. It was thrown away; is the URL still right?"
+            f"download: the file from {url} has the {wrong} and was removed. Check whether the URL is still right."
         )
     if expect_size is not None and size != expect_size:
         logger.error(
-            f"download: {url} gave {size} bytes, wanted {expect_size}. You may have got a wrong file!"
+            f"download: the file from {url} has the wrong size (expected {expect_size} bytes, got {size})."
         )
-
-
-def write_npz(file: str | IO[bytes], arrays: Mapping[str, Any], compress: bool = False) -> None:
-    """
-    Write an `.npz` file, which `np.load` reads.
-
-    Unlike `np.savez(file, **arrays)`, it takes every name, also "file" and "allow_pickle".
-
-    Args:
-        file: a path, or a file that is open for writing bytes.
-        arrays: `{name: array}`.
-        compress: make the file smaller, which takes longer.
-    """
-    compression = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
-    with zipfile.ZipFile(file, "w", compression) as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, np.asanyarray(array))

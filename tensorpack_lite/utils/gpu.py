@@ -1,4 +1,4 @@
-"""How many GPUs this process may use, and hiding some."""
+"""Number of GPUs that this process may use, and a context that hides some of them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import subprocess
 from contextlib import contextmanager
 from typing import Iterator
 
+from .argtools import memoized
 from .nvml import NVMLContext, NvmlException
 from .utils import change_env
 
-__all__ = ["change_gpu", "get_nr_gpu", "get_num_gpu"]
+__all__ = ["change_gpu", "count_gpus", "get_nr_gpu", "get_num_gpu"]
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _TIMEOUT_SECONDS = 20
@@ -23,9 +24,7 @@ def change_gpu(val: int | str | None) -> Iterator[None]:
     Set `CUDA_VISIBLE_DEVICES` inside the context.
 
     Args:
-        val: the GPU, or a comma-separated list; -1 hides all; None changes nothing.
-
-    tensorpack: same; there None sets the variable to "None".
+        val: the GPU, or a comma-separated list; -1 hides all GPUs; None changes nothing.
     """
     if val is None:
         yield
@@ -36,26 +35,23 @@ def change_gpu(val: int | str | None) -> Iterator[None]:
 
 def get_num_gpu() -> int:
     """
-    Count the GPUs that this process may use.
+    Return the number of GPUs that this process may use.
 
-    Those named in `CUDA_VISIBLE_DEVICES`; where it is not set, all that NVML or nvidia-smi know of.
-
-    Returns:
-        0 on a machine without GPUs, quietly.
+    If `CUDA_VISIBLE_DEVICES` is set, its entries count. Otherwise NVML is asked if `nvidia-ml-py` is installed, and the
+    program nvidia-smi if it is not. A machine without GPUs has 0, without a warning.
 
     Raises:
         ValueError: `CUDA_VISIBLE_DEVICES` names more GPUs than the machine has.
-
-    tensorpack: same; there an empty variable counts all GPUs, and a set one fails without NVML.
     """
     visible = os.environ.get(_VISIBLE)
     if visible is None:
-        return _count_all() or 0
+        return count_gpus() or 0
     named = _named_devices(visible)
-    existing = _count_all()
+    existing = count_gpus()
     if existing is not None and all(name.isdigit() for name in named) and len(named) > existing:
         raise ValueError(
-            f"{_VISIBLE}={visible} names {len(named)} GPUs, but the machine has {existing}. Correct the variable."
+            f"get_num_gpu: {_VISIBLE}={visible} names too many GPUs (expected at most {existing}, got {len(named)}). "
+            "Correct the variable."
         )
     return len(named)
 
@@ -64,7 +60,7 @@ get_nr_gpu = get_num_gpu
 
 
 def _named_devices(visible: str) -> list[str]:
-    """Read the variable as CUDA does: the list ends at the first entry that is not a device."""
+    """Parse the variable as CUDA does: the list ends at the first entry that is not a device."""
     named = []
     for entry in visible.split(","):
         name = entry.strip()
@@ -74,15 +70,16 @@ def _named_devices(visible: str) -> list[str]:
     return named
 
 
-def _count_all() -> int | None:
-    """Count the GPUs of the machine; None when there is nothing to ask."""
+def count_gpus() -> int | None:
+    """Count the GPUs of the machine. None if neither NVML nor nvidia-smi can tell."""
     try:
         with NVMLContext() as nvml:
             return nvml.num_devices()
-    except NvmlException:  # no driver, or one that does not work: ask the program
+    except (ImportError, NvmlException):
         return _count_by_nvidia_smi()
 
 
+@memoized  # the program takes a second on some machines, and layers ask for the number
 def _count_by_nvidia_smi() -> int | None:
     program = shutil.which("nvidia-smi")
     if program is None:

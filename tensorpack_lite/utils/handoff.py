@@ -1,6 +1,4 @@
-"""
-A bounded queue that hands items from one set of threads to another.
-"""
+"""Bounded queue between producer threads and consumer threads."""
 
 from __future__ import annotations
 
@@ -23,10 +21,11 @@ class HandoffQueue(Generic[T]):
     The garbage collector may run a finalizer that stops the queue while the same thread is inside one of its methods.
 
     Args:
-        capacity: `put` waits while the waiting items have this total size or more, so one item always fits. 0: no limit.
+        capacity: `put` waits while the waiting items have this total size or more, so one item always fits.
+            0: no limit.
         size_of: returns the size of an item. Default: 1.
-        remove: removes at least one item from the left of a deque that is not empty, and returns a list of what it
-            removed; `take` returns that list. It is called with the lock held. Default: one item.
+        remove: removes one or more items from the left of a deque that is not empty and returns them as a list, which
+            `take` returns. It is called with the lock held. Default: one item.
 
     Attributes:
         error: the first error passed to `end` or `stop`, or None.
@@ -40,12 +39,12 @@ class HandoffQueue(Generic[T]):
     ) -> None:
         self._capacity = capacity or math.inf
         self._size_of = size_of
-        self._remove = remove or _remove_one
+        self._remove = remove or (lambda items: [items.popleft()])
         self._items: deque[T] = deque()
         self._size = 0
         self._is_ended = False
         self._lock = threading.RLock()  # reentrant for finalizers
-        self._producers: deque[threading.Lock] = deque()  # the threads that wait, each at a lock of its own
+        self._producers: deque[threading.Lock] = deque()  # one lock for each waiting thread
         self._consumers: deque[threading.Lock] = deque()
         self.error: BaseException | None = None
 
@@ -75,7 +74,7 @@ class HandoffQueue(Generic[T]):
             self._wait(self._producers, self._may_put, deadline)
 
     def take(self) -> list[T]:
-        """Wait for an item, then return what `remove` takes; an empty list once the queue has ended and is empty."""
+        """Wait for an item and return the list of `remove`, or an empty list once the queue has ended and is empty."""
         while True:
             with self._lock:
                 if self._items:
@@ -93,7 +92,7 @@ class HandoffQueue(Generic[T]):
             self._wait(self._consumers, self._may_take)
 
     def end(self, error: BaseException | None = None) -> None:
-        """Accept no further item. Waiting items can still be taken."""
+        """Accept no more items. Waiting items can still be taken."""
         with self._lock:
             self._is_ended = True
             if self.error is None:
@@ -104,7 +103,7 @@ class HandoffQueue(Generic[T]):
 
     def stop(self, error: BaseException | None = None) -> list[T]:
         """
-        End, and drop the waiting items.
+        End the queue and drop the waiting items.
 
         Returns:
             The dropped items.
@@ -128,7 +127,7 @@ class HandoffQueue(Generic[T]):
     def _wait(
         self, waiters: Deque[threading.Lock], is_over: Callable[[], bool], deadline: float = math.inf
     ) -> None:
-        """Wait until woken or until the deadline, unless the wait is over already; the lock is not held meanwhile."""
+        """Wait until woken or until the deadline, unless `is_over()`. The lock is not held while waiting."""
         waiter = threading.Lock()
         waiter.acquire()
         try:
@@ -141,7 +140,7 @@ class HandoffQueue(Generic[T]):
             self._leave(waiters, waiter)
 
     def _leave(self, waiters: Deque[threading.Lock], waiter: threading.Lock) -> None:
-        """Wait no longer. A thread that was woken, and is interrupted before it can act, wakes another one."""
+        """Stop waiting. A thread that was woken and then interrupted wakes another one."""
         with self._lock:
             if waiter in waiters:
                 waiters.remove(waiter)
@@ -152,11 +151,6 @@ class HandoffQueue(Generic[T]):
 def _wake_one(waiters: Deque[threading.Lock]) -> None:
     if waiters:
         if waiters[0].locked():
-            waiters[
-                0
-            ].release()  # before it is removed: an interrupt in between must not leave the thread asleep
+            # before it is removed, so that an interrupt in between cannot leave the thread asleep
+            waiters[0].release()
         waiters.popleft()
-
-
-def _remove_one(items: Deque[T]) -> list[T]:
-    return [items.popleft()]

@@ -1,4 +1,4 @@
-"""Reader of a JSON array of objects, which is what `stats.json` is."""
+"""Reader of JSON arrays of objects, the format of `stats.json`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def read_json_rows(path: str) -> list[dict[str, Any]]:
     Read a file that holds a JSON array of objects.
 
     Args:
-        path: of the file.
+        path: the file.
 
     Returns:
         The objects.
 
     Raises:
-        DamagedFileError: the file is not JSON, or holds something else.
+        DamagedFileError: the file is not a JSON array of objects.
         OSError: the file cannot be read.
     """
     with open(path, "rb") as file, parsing(

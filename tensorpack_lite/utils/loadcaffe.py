@@ -1,7 +1,7 @@
 """
-Upstream's reader of Caffe models is not here; this page says what to do instead.
+Placeholder for tensorpack's reader of Caffe models, with instructions to convert a model.
 
-Caffe's last release is of 2017. Where its Python package still runs, a model is converted once, without this library:
+Caffe's last release is from 2017. Where its Python package still runs, convert a model without this library:
 
     import caffe, numpy as np
     net = caffe.Net("deploy.prototxt", "weights.caffemodel", caffe.TEST)
@@ -13,8 +13,8 @@ Caffe's last release is of 2017. Where its Python package still runs, a model is
         arrays[name + "/b"] = blobs[1].data
     np.savez("weights.npz", **arrays)
 
-`SmartInit("weights.npz")` reads the result. The kernel of a fully connected layer behind a convolution has its rows in
-Caffe's order, channels first, and is transposed accordingly; and Caffe's images are BGR.
+`SmartInit("weights.npz")` reads the result. The kernel of a fully connected layer after a convolution has its rows in
+Caffe's order, channels first, and must be reordered; Caffe's images are BGR.
 """
 
 from __future__ import annotations

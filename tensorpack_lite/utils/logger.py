@@ -1,8 +1,8 @@
 """
-The library's logger, as a module: `logger.info(...)`, and the directory where a training leaves its files.
+The library's logger, and the directory to which a training writes its files.
 
-Messages go to stdout and, after `set_logger_dir` or `auto_set_dir`, also to `log.log` in that directory. The same
-directory is the default place of checkpoints, event files and `stats.json`.
+Messages go to stdout and, after `set_logger_dir` or `auto_set_dir`, also to `log.log` in that directory.
+Checkpoints, event files and `stats.json` are written to the same directory by default.
 
 The functions `info`, `warning`, ... are the bound methods of `logging.getLogger("tensorpack_lite")`, so each line
 shows the file and line of the caller, and tests may patch them as attributes of this module.
@@ -21,6 +21,7 @@ from typing import Any, Iterator, TextIO
 
 from termcolor import colored
 
+from .old_names import find_old_name
 from .training_lock import TrainingLock
 
 __all__ = [
@@ -51,7 +52,7 @@ _ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 class _Formatter(logging.Formatter):
-    """One line: `[0131 23:59:59 @file.py:12] WRN message`."""
+    """Formatter of lines like `[0131 23:59:59 @file.py:12] WRN message`."""
 
     def __init__(self) -> None:
         # names asctime, so that the base class fills it in
@@ -65,29 +66,29 @@ class _Formatter(logging.Formatter):
 
 
 class _PlainFormatter(_Formatter):
-    """For files: also takes out the colours that a message brings itself."""
+    """Formatter for files, which removes the colors in a message."""
 
     def format(self, record: logging.LogRecord) -> str:
         return _ESCAPE_SEQUENCE.sub("", super().format(record))
 
 
 class _ColorFormatter(_Formatter):
-    """For a terminal: the prefix in green, the tag of the level in red or yellow."""
+    """Formatter for a terminal, with a green prefix and a red or yellow tag for the level."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
         prefix, _, rest = super().formatMessage(record).partition("] ")
         tag = _TAGS.get(record.levelname)
         if tag is not None:
-            painted = colored(tag, _TAG_COLORS[tag], attrs=_TAG_ATTRIBUTES[tag])
-            rest = painted + rest[len(tag) :]
+            colored_tag = colored(tag, _TAG_COLORS[tag], attrs=_TAG_ATTRIBUTES[tag])
+            rest = colored_tag + rest[len(tag) :]
         return colored(prefix + "]", "green") + " " + rest
 
 
 class _StdoutHandler(logging.StreamHandler):
-    """Writes to whatever `sys.stdout` is at that moment, so that redirection and capture work."""
+    """Handler that writes to the current `sys.stdout`, so that redirection and capture work."""
 
     def __init__(self) -> None:
-        logging.Handler.__init__(self)  # StreamHandler's own would fix the stream
+        logging.Handler.__init__(self)  # StreamHandler.__init__ would store the stream
         self._plain, self._colorful = _PlainFormatter(), _ColorFormatter()
 
     @property
@@ -109,7 +110,7 @@ def _make_logger() -> logging.Logger:
 
 
 class _LogDirectory:
-    """The ambient state of this module: where the files go."""
+    """The ambient state of this module: the logger's directory."""
 
     def __init__(self) -> None:
         self.path: str | None = None
@@ -117,7 +118,7 @@ class _LogDirectory:
         self._lock: TrainingLock | None = None
 
     def open(self, path: str) -> None:
-        """Make the directory, and append to its log.log."""
+        """Create the directory and append to its log.log."""
         os.makedirs(path, exist_ok=True)
         handler = logging.FileHandler(os.path.join(path, "log.log"), mode="a", encoding="utf-8")
         handler.setFormatter(_PlainFormatter())
@@ -125,7 +126,7 @@ class _LogDirectory:
         self.path, self._handler = path, handler
 
     def close(self) -> None:
-        """Stop logging into the file, release the lock, and forget the directory."""
+        """Close the log file, release the lock and forget the directory."""
         self.unlock()
         if self._handler is not None:
             _logger.removeHandler(self._handler)
@@ -149,7 +150,7 @@ class _LogDirectory:
 _logger = _make_logger()
 _directory = _LogDirectory()
 
-# The bound methods themselves: a function around them would show its own file and line in each message.
+# These are the bound methods themselves. With wrapper functions, each line would show the wrapper's file and line.
 info = _logger.info
 warning = _logger.warning
 warn = _logger.warning
@@ -163,32 +164,32 @@ addFilter = _logger.addFilter  # noqa: N816
 
 def set_logger_dir(dirname: str, action: str | None = None) -> None:
     """
-    Use a directory for the log file and, by default, for everything else that a training writes.
+    Set the directory for the log file and, by default, for all other files of a training.
 
     Args:
-        dirname: the directory; made if it does not exist.
-        action: what to do when the directory exists and has files in it (hidden ones do not count).
-            "k" keeps them, e.g. to resume (log.log is continued); "d" deletes the directory; "b" renames it to
-            `<dirname>MMDD-HHMMSS`; "n" leaves it alone and uses `<dirname>MMDD-HHMMSS` instead; "q" raises. None: asks
-            on the terminal.
+        dirname: the directory; created if it does not exist.
+        action: what to do if the directory contains files (other than hidden ones).
+            "k" keeps them, e.g. to resume, and appends to log.log; "d" deletes the directory; "b" renames it to
+            `<dirname>MMDD-HHMMSS`; "n" uses the new directory `<dirname>MMDD-HHMMSS` instead; "q" raises an
+            error. None asks on the terminal.
 
     Raises:
-        OSError: the directory has files in it, and `action` (or the answer) was "q" or unknown, or was None and
-            there is no terminal to ask on; or it was "d" or "b" and another process trains in the directory (see
-            `lock_dir`). The directory in use before stays in use.
+        OSError: the directory contains files, and `action` or the answer is "q" or unknown, or `action` is
+            None and there is not a terminal; or the action is "d" or "b" and another process trains in the
+            directory (see `lock_dir`). The logger's directory does not change then.
 
     Example:
         >>> logger.set_logger_dir("train_log/mnist", action="d")  # doctest: +SKIP
     """
     path = os.path.normpath(dirname)
-    occupied = _is_occupied(path)
+    occupied = os.path.isdir(path) and any(not entry.startswith(".") for entry in os.listdir(path))
     if occupied:
         action = (action or _ask_for_action(path)).strip().lower()
         if action not in ("k", "d", "b", "n"):
-            raise OSError(f"logger directory '{path}' exists and has files in it. {_ADVICE}")
+            raise OSError(f"set_logger_dir: the directory '{path}' contains files. {_ADVICE}")
         holder = TrainingLock.holder(path) if action in ("d", "b") else None
         if holder is not None:
-            raise OSError(f"logger directory '{path}' cannot be deleted or moved: {holder}")
+            raise OSError(f"set_logger_dir: the directory '{path}' cannot be deleted or moved: {holder}")
     _directory.close()
     if occupied:
         path = _make_room(path, str(action))
@@ -198,19 +199,17 @@ def set_logger_dir(dirname: str, action: str | None = None) -> None:
 
 def auto_set_dir(action: str | None = None, name: str | None = None) -> None:
     """
-    Use `train_log/<name of the main script>[:<name>]`, relative to the working directory, as logger directory.
+    Set `train_log/<name of the main script>[:<name>]` in the working directory as the logger's directory.
 
     Args:
         action: as in `set_logger_dir`.
-        name: tells several runs of one script apart; on Windows it is joined by "_" instead of ":".
+        name: distinguishes runs of one script. On Windows, it is joined by "_" instead of ":".
 
     Raises:
         OSError: as in `set_logger_dir`.
 
     Note:
-        Where there is no main script (a notebook, an interactive session), the directory is `train_log/notebook`.
-
-    tensorpack: same; there a notebook is an error.
+        Without a main script, in a notebook or an interactive session, the directory is `train_log/notebook`.
     """
     script = getattr(sys.modules["__main__"], "__file__", None) or "notebook"
     basename = os.path.splitext(os.path.basename(script))[0]
@@ -220,31 +219,24 @@ def auto_set_dir(action: str | None = None, name: str | None = None) -> None:
 
 
 def get_logger_dir() -> str | None:
-    """
-    Get the directory of `set_logger_dir` or `auto_set_dir`.
-
-    Returns:
-        Its path, or None when none was set.
-
-    tensorpack: same.
-    """
+    """Return the directory of `set_logger_dir` or `auto_set_dir`, or None if none was set."""
     return _directory.path
 
 
 def lock_dir(wait: float = 60.0) -> None:
     """
-    Claim the logger's directory for a training of this process.
+    Lock the logger's directory for a training of this process.
 
-    Training and `AutoResumeTrainConfig` do this themselves, before they read or write anything there, and training releases
-    the directory when it ends. Call this function before them to wait for another time. It does nothing if there is no
-    logger directory, or if this process holds the lock. The lock is the file `training.lock`; a lock whose process was
-    killed is taken over.
+    Training and `AutoResumeTrainConfig` call this function before they read or write any file, and training
+    releases the directory when it ends. Call it before them to wait longer or shorter. It does nothing
+    without a logger directory, or if this process already holds the lock. The lock is the file
+    `training.lock`. The lock of a killed process is taken over.
 
     Args:
-        wait: how many seconds to wait while another process trains there; the log says once for whom.
+        wait: maximum number of seconds to wait for another process, which is logged once.
 
     Raises:
-        OSError: another process still trains there after that time. The message names it.
+        OSError: another process still trains in the directory after `wait` seconds. The message names the process.
 
     Example:
         >>> logger.lock_dir(wait=600)  # doctest: +SKIP
@@ -253,48 +245,44 @@ def lock_dir(wait: float = 60.0) -> None:
 
 
 def unlock_dir() -> None:
-    """Release the logger's directory, if this process has claimed it; see `lock_dir`."""
+    """Release the logger's directory if this process has locked it; see `lock_dir`."""
     _directory.unlock()
 
 
 @contextmanager
 def unlock_dir_on_error() -> Iterator[None]:
-    """Release the logger's directory if the body raises an exception; for work between `lock_dir` and training."""
+    """Context that releases the logger's directory if an exception is raised between `lock_dir` and training."""
     try:
         yield
-    except BaseException:  # Ctrl-C, too; raised again
+    except BaseException:  # including Ctrl-C
         _directory.unlock()
         raise
 
 
 def reset() -> None:
-    """Close the log file and forget the directory, as at the start of the process."""
+    """Close the log file and forget the directory."""
     _directory.close()
 
 
 def __getattr__(name: str) -> Any:
     if name == "LOG_DIR":  # upstream's global; the value lives in _directory
         return _directory.path
-    raise AttributeError(f"module {__name__} has no attribute {name!r}")
+    return find_old_name(__name__, name)
 
 
 _ADVICE = (
-    "Choose what to do with it: set_logger_dir(dirname, action=...) or auto_set_dir(action=...) with "
-    "'k' (keep), 'd' (delete), 'b' (back up) or 'n' (use a new name); or choose another directory."
+    "Pass action='k' (keep), 'd' (delete), 'b' (back up) or 'n' (use a new name) to set_logger_dir or auto_set_dir, "
+    "or choose another directory."
 )
 
 
-def _is_occupied(path: str) -> bool:
-    return os.path.isdir(path) and any(not entry.startswith(".") for entry in os.listdir(path))
-
-
 def _ask_for_action(path: str) -> str:
-    """Ask until there is an answer; a run nobody watches must fail instead of waiting."""
+    """Ask until the user answers. Without a terminal, raise an error instead of waiting."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise OSError(
-            f"logger directory '{path}' exists and has files in it, and there is no terminal to ask on. {_ADVICE}"
+            f"set_logger_dir: the directory '{path}' contains files, and there is no terminal to ask. {_ADVICE}"
         )
-    warning(f"Log directory {path} exists! Use 'd' to delete it.")
+    warning(f"The log directory {path} exists. Use 'd' to delete it.")
     warning(
         "If you're resuming from a previous run, you can choose to keep it. "
         "Press any other key to exit: (k)eep / (d)elete / (b)ackup / (n)ew / (q)uit"
@@ -306,7 +294,7 @@ def _ask_for_action(path: str) -> str:
 
 
 def _make_room(path: str, action: str) -> str:
-    """Carry out the action on an occupied directory. Returns the directory to use."""
+    """Apply the action to an existing directory, and return the directory to use."""
     if action == "d":
         shutil.rmtree(path)
     elif action == "b":
@@ -320,7 +308,7 @@ def _make_room(path: str, action: str) -> str:
 
 
 def _with_timestamp(stem: str) -> str:
-    """Add the time to a path; and a number, should that path exist already."""
+    """Append the time to a path, and a number if the result exists."""
     stamped = stem + datetime.now().strftime(_TIMESTAMP_FORMAT)
     candidate, number = stamped, 1
     while os.path.exists(candidate):

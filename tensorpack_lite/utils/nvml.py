@@ -1,129 +1,97 @@
 """
-What NVIDIA's management library (NVML) knows of the GPUs: number, names, memory, utilisation.
+GPU names, memory and utilization as reported by NVIDIA's management library (NVML).
 
-It comes with the driver and is loaded with ctypes, so there is nothing to install.
+It needs NVIDIA's Python binding: `pip install "tensorpack_lite[gpu]"`.
 """
 
 from __future__ import annotations
 
-import ctypes
-import sys
+from types import ModuleType
 from typing import Any, Iterator
 
-from .argtools import memoized
+from .checks import check_between
+from .optional import load_optional
 
 __all__ = ["NVMLContext", "NvidiaDevice", "NvmlException"]
 
-_NAME_BYTES = 96
-
 
 class NvmlException(Exception):
-    """NVML is not there, or one of its functions failed."""
-
-
-class _Memory(ctypes.Structure):
-    _fields_ = (("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong))
-
-
-class _Utilization(ctypes.Structure):
-    _fields_ = (("gpu", ctypes.c_uint), ("memory", ctypes.c_uint))
+    """NVML cannot be loaded, or one of its functions failed."""
 
 
 class NVMLContext:
     """
-    NVML, initialised inside the context.
+    Context in which NVML is initialized.
 
     Raises:
-        NvmlException: (on entering) there is no NVIDIA driver, or it does not work.
+        ImportError: (on entering) the package `nvidia-ml-py` is not installed.
+        NvmlException: (on entering) the NVIDIA driver is missing or does not work.
 
     Example:
         >>> with NVMLContext() as nvml:  # doctest: +SKIP
         ...     [device.memory()["used"] for device in nvml.devices()]
-
-    tensorpack: same; there the index of a device that does not exist is an AssertionError.
     """
 
     def __enter__(self) -> NVMLContext:
-        self._library = _load_library()
-        _call(self._library, "nvmlInit_v2")
+        self._library = load_optional("pynvml", type(self).__name__)
+        _call(self._library, "nvmlInit")
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         _call(self._library, "nvmlShutdown")
 
     def num_devices(self) -> int:
-        """Number of GPUs of the machine, whatever `CUDA_VISIBLE_DEVICES` says."""
-        count = ctypes.c_uint()
-        _call(self._library, "nvmlDeviceGetCount_v2", ctypes.byref(count))
-        return count.value
+        """Return the number of GPUs of the machine, whatever `CUDA_VISIBLE_DEVICES` says."""
+        return _call(self._library, "nvmlDeviceGetCount")
 
     def devices(self) -> Iterator[NvidiaDevice]:
-        """All GPUs of the machine."""
+        """Return an iterator over all GPUs of the machine."""
         return (self.device(index) for index in range(self.num_devices()))
 
     def device(self, idx: int) -> NvidiaDevice:
         """
-        One GPU.
+        Return one GPU.
 
         Args:
-            idx: its number, as in nvidia-smi.
+            idx: the number of the GPU, as in nvidia-smi.
 
         Raises:
-            ValueError: there is no such GPU.
+            ValueError: the machine has no GPU with this number.
         """
-        num_devices = self.num_devices()
-        if not 0 <= idx < num_devices:
-            raise ValueError(f"NVMLContext: device must be in [0, {num_devices}), got {idx}.")
-        handle = ctypes.c_void_p()
-        _call(self._library, "nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(idx), ctypes.byref(handle))
-        return NvidiaDevice(self._library, handle)
+        check_between("NVMLContext.device: idx", idx, 0, self.num_devices() - 1)
+        return NvidiaDevice(self._library, _call(self._library, "nvmlDeviceGetHandleByIndex", idx))
 
 
 class NvidiaDevice:
     """
-    One GPU; `NVMLContext` makes it, and it is good inside that context.
+    One GPU. `NVMLContext` creates it, and it is valid inside that context.
 
     Args:
-        library: NVML.
+        library: the module `pynvml`.
         handle: the GPU's handle.
     """
 
-    def __init__(self, library: Any, handle: ctypes.c_void_p) -> None:
+    def __init__(self, library: ModuleType, handle: object) -> None:
         self._library = library
         self._handle = handle
 
     def memory(self) -> dict[str, int]:
-        """Its memory in bytes: "total", "used", "free"."""
-        memory = _Memory()
-        _call(self._library, "nvmlDeviceGetMemoryInfo", self._handle, ctypes.byref(memory))
+        """Return the GPU's memory in bytes: "total", "used", "free"."""
+        memory = _call(self._library, "nvmlDeviceGetMemoryInfo", self._handle)
         return {"total": memory.total, "used": memory.used, "free": memory.free}
 
     def utilization(self) -> dict[str, int]:
-        """Percent of the last sample period in which "gpu" computed, and in which "memory" was accessed."""
-        utilization = _Utilization()
-        _call(self._library, "nvmlDeviceGetUtilizationRates", self._handle, ctypes.byref(utilization))
+        """Return the percentage of the last sample period in which the "gpu" and its "memory" were busy."""
+        utilization = _call(self._library, "nvmlDeviceGetUtilizationRates", self._handle)
         return {"gpu": utilization.gpu, "memory": utilization.memory}
 
     def name(self) -> str:
-        """Its product name."""
-        name = ctypes.create_string_buffer(_NAME_BYTES)
-        _call(self._library, "nvmlDeviceGetName", self._handle, name, ctypes.c_uint(_NAME_BYTES))
-        return name.value.decode()
+        """Return the product name."""
+        return _call(self._library, "nvmlDeviceGetName", self._handle)
 
 
-@memoized
-def _load_library() -> Any:
-    name = "nvml.dll" if sys.platform == "win32" else "libnvidia-ml.so.1"
+def _call(library: ModuleType, function: str, *args: object) -> Any:
     try:
-        return ctypes.CDLL(name)
-    except OSError as error:
-        raise NvmlException(f"NVML: {name} cannot be loaded. Is there an NVIDIA driver? ({error})") from error
-
-
-def _call(library: Any, function: str, *args: Any) -> None:
-    code = getattr(library, function)(*args)
-    if code == 0:
-        return
-    describe = library.nvmlErrorString
-    describe.restype = ctypes.c_char_p
-    raise NvmlException(f"NVML: {function} failed with code {code}: {describe(code).decode()}")
+        return getattr(library, function)(*args)
+    except library.NVMLError as error:
+        raise NvmlException(f"NVML: {function} failed: {error}. Is the NVIDIA driver installed?") from error

@@ -1,10 +1,10 @@
-"""Packages that may be absent: loaded by the first call that needs one, or refused with the command that installs it."""
+"""Import of optional packages on first use, with an error that names the command that installs them."""
 
 from __future__ import annotations
 
 import importlib
 from importlib.util import find_spec
-from typing import Any
+from types import ModuleType
 
 __all__ = ["load_optional", "require_optional"]
 
@@ -17,27 +17,30 @@ _PACKAGES = {
     "lmdb": ("lmdb", "tensorpack_lite[formats]"),
     "matplotlib": ("matplotlib", "tensorpack_lite[plot]"),
     "mlflow": ("MLflow", "tensorpack_lite[mlflow]"),
+    "pynvml": ("nvidia-ml-py", "tensorpack_lite[gpu]"),
     "scipy": ("SciPy", "tensorpack_lite[datasets]"),
     "sklearn": ("scikit-learn", "scikit-learn"),
+    "tf_keras": ("tf_keras", "tensorpack_lite[tf1]"),
+    "tf_slim": ("tf_slim", "tensorpack_lite[tf1]"),
     "wandb": ("wandb", "tensorpack_lite[wandb]"),
     "zmq": ("ZMQ", "pyzmq"),
 }
 
 
-def load_optional(module: str, who: str, advice: str = "") -> Any:
+def load_optional(module: str, who: str, advice: str = "") -> ModuleType:
     """
     Import an optional package, or one of its modules.
 
     Args:
-        module: its name, e.g. "cv2" or "scipy.io"; of a package in the table above.
-        who: the class or function that needs it.
-        advice: what else can be done where it is absent, e.g. ", or use shell='pdb'".
+        module: its name, e.g. "cv2" or "scipy.io". The package must be in the table above.
+        who: the class or function that uses the module.
+        advice: an alternative to installing it, e.g. ", or use shell='pdb'".
 
     Returns:
         The module.
 
     Raises:
-        ImportError: it cannot be imported; with the command that installs it.
+        ImportError: the module cannot be imported. The message has the command that installs it.
     """
     try:
         return importlib.import_module(module)
@@ -47,14 +50,14 @@ def load_optional(module: str, who: str, advice: str = "") -> Any:
 
 def require_optional(module: str, who: str) -> None:
     """
-    Refuse, without importing an optional package, to build what could not run.
+    Raise an ImportError if an optional package is not installed. The package is not imported.
 
     Args:
         module: its name, e.g. "cv2".
-        who: the class or function that needs it.
+        who: the class or function that uses the module.
 
     Raises:
-        ImportError: it is not installed; with the command that installs it.
+        ImportError: the package is not installed. The message has the command that installs it.
     """
     if find_spec(module) is None:
         raise ImportError(_sentence(module, who))
@@ -62,5 +65,5 @@ def require_optional(module: str, who: str) -> None:
 
 def _sentence(module: str, who: str) -> str:
     package, install = _PACKAGES[module.split(".")[0]]
-    install = f'"{install}"' if "[" in install else install  # brackets mean something to some shells
+    install = f'"{install}"' if "[" in install else install  # some shells expand brackets
     return f"{who}: needs {package}, which is not installed. Run: pip install {install}"

@@ -1,8 +1,7 @@
-"""Results of several producers, put back in order; and the sign that a producer has ended."""
+"""Reordering of results from several producers, and the marker for the end of a producer."""
 
 from __future__ import annotations
 
-import bisect
 import multiprocessing
 from typing import Any, Iterator
 
@@ -12,66 +11,60 @@ __all__ = ["DIE", "OrderedContainer", "OrderedResultGatherProc"]
 
 
 class DIE:
-    """The last item of a queue, by convention: no more will come. The class itself is sent, not an instance."""
+    """Marker for the end of a queue. The class itself is sent, not an instance."""
 
 
 class OrderedContainer:
     """
-    Takes (rank, value) in any order, and gives them back by rank: `start`, `start + 1`, ...
+    Container that accepts (rank, value) in any order and returns them by rank: `start`, `start + 1`, ...
 
     Args:
         start: the first rank.
-
-    tensorpack: same.
     """
 
     def __init__(self, start: int = 0) -> None:
         self._next_rank = start
-        self._ranks: list[int] = []
-        self._values: list[Any] = []
+        self._values: dict[int, Any] = {}
 
     def __len__(self) -> int:
-        """Number of values that wait."""
-        return len(self._ranks)
+        """Return the number of waiting values."""
+        return len(self._values)
 
-    def put(self, rank: int, val: Any) -> None:
-        """Take one value."""
-        position = bisect.bisect(self._ranks, rank)
-        self._ranks.insert(position, rank)
-        self._values.insert(position, val)
+    def put(self, rank: int, val: object) -> None:
+        """Add a value."""
+        self._values[rank] = val
 
     def has_next(self) -> bool:
-        """Tell whether the value of the next rank is here."""
-        return bool(self._ranks) and self._ranks[0] == self._next_rank
+        """Return whether the value of the next rank was put."""
+        return self._next_rank in self._values
 
     def get(self) -> tuple[int, Any]:
         """
-        Give the next rank and its value.
+        Return the next rank and its value.
 
         Raises:
-            RuntimeError: it is not here yet.
+            RuntimeError: the value of the next rank was not put yet.
         """
         if not self.has_next():
             raise RuntimeError(
-                f"OrderedContainer: rank {self._next_rank} was not put yet. Ask has_next() first."
+                f"OrderedContainer.get: rank {self._next_rank} was not put yet. Call has_next() first."
             )
+        rank = self._next_rank
         self._next_rank += 1
-        return self._ranks.pop(0), self._values.pop(0)
+        return rank, self._values.pop(rank)
 
 
 class OrderedResultGatherProc(multiprocessing.Process):
     """
-    A process that puts the results of several producers in order.
+    A process that orders the results of several producers.
 
     Args:
         data_queue: a multiprocessing queue of (rank, result). Each producer ends with (DIE, anything).
         nr_producer: the number of producers.
         start: the first rank.
-
-    tensorpack: same.
     """
 
-    def __init__(self, data_queue: Any, nr_producer: int, start: int = 0) -> None:
+    def __init__(self, data_queue: multiprocessing.queues.Queue, nr_producer: int, start: int = 0) -> None:
         super().__init__()
         self._data_queue = data_queue
         self._num_producers = nr_producer
@@ -79,7 +72,7 @@ class OrderedResultGatherProc(multiprocessing.Process):
         self._result_queue: Any = multiprocessing.Queue()
 
     def run(self) -> None:
-        """Order what comes, until all producers have ended."""
+        """Order results until all producers have ended."""
         try:
             for rank, result in self._incoming():
                 self._container.put(rank, result)
@@ -87,15 +80,15 @@ class OrderedResultGatherProc(multiprocessing.Process):
                     self._result_queue.put(self._container.get())
             if len(self._container):
                 logger.error(
-                    f"OrderedResultGatherProc: {len(self._container)} results are lost, because a rank before them "
-                    "never came. Each producer must put every rank it has taken."
+                    f"OrderedResultGatherProc: {len(self._container)} results are lost, because an earlier rank is missing. "
+                    "Each producer must put one result for every rank that it takes."
                 )
         finally:
             self._result_queue.put((DIE, None))
 
     def get(self) -> tuple[Any, Any]:
-        """Give the next (rank, result); (DIE, None) after the last."""
-        return self._result_queue.get()  # type: ignore[no-any-return]
+        """Return the next (rank, result), and (DIE, None) after the last one."""
+        return self._result_queue.get()
 
     def _incoming(self) -> Iterator[tuple[int, Any]]:
         running = self._num_producers

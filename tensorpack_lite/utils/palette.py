@@ -8,12 +8,12 @@ __all__ = ["PALETTE_RGB"]
 
 _NUM_COLORS = 80
 _LEVELS = (0, 51, 102, 153, 204, 255)
-_WEIGHTS = (2, 4, 3)  # how much a difference in red, green and blue is seen
-_MIN_SATURATION = 102  # no greys: they do not show on photographs
+_WEIGHTS = (2, 4, 3)  # visibility of a difference in red, green and blue
+_MIN_SATURATION = 102  # no grays, which are hard to see on photographs
 
 
 def _spread(num_colors: int) -> np.ndarray:
-    """Choose colors one by one, each as far as can be from those before it: any first few are the most different ones."""
+    """Choose colors one by one, each with the largest distance from those before it."""
     cube = np.stack(np.meshgrid(_LEVELS, _LEVELS, _LEVELS, indexing="ij"), axis=-1).reshape(-1, 3)
     candidates = cube[cube.max(axis=1) - cube.min(axis=1) >= _MIN_SATURATION]
     chosen = [np.array([255, 0, 0])]
@@ -26,8 +26,4 @@ def _spread(num_colors: int) -> np.ndarray:
 
 
 PALETTE_RGB = _spread(_NUM_COLORS)
-"""
-Colors as float32 [80, 3], RGB in [0, 255]: no two alike, no greys, and the first few the furthest apart.
-
-tensorpack: the same type, other colors.
-"""
+"""Colors as float32 [80, 3], RGB in [0, 255]. All differ, none is gray, and the first ones differ most."""

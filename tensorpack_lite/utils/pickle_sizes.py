@@ -1,8 +1,9 @@
 """
-Check of the sizes that a pickle claims, before it is unpickled.
+Check of the sizes in a pickle before it is unpickled.
 
-Python's unpickler allocates what a pickle asks for: 9 bytes that put an object into place 2^27 of the memo cost 2 GB. In an
-honest pickle a place in the memo is at most the number of bytes before it, and a string ends before the pickle does.
+Python's unpickler allocates whatever a pickle requests: 9 bytes that store an object at index 2^27 of the
+memo cost 2 GB. In a regular pickle, an index of the memo is at most the number of bytes before it, and
+strings end inside the pickle.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from struct import Struct
 __all__ = ["check_pickle_sizes"]
 
 _PUT, _LONG_PUT, _STOP = ord("p"), ord("r"), ord(".")
-_LENGTHS = {  # how pickletools says that an argument begins with its length
+_LENGTHS = {  # pickletools' constants for arguments that begin with their length
     pickletools.TAKEN_FROM_ARGUMENT1: Struct("<B"),
     pickletools.TAKEN_FROM_ARGUMENT4: Struct("<i"),
     pickletools.TAKEN_FROM_ARGUMENT4U: Struct("<I"),
@@ -24,14 +25,14 @@ _LENGTHS = {  # how pickletools says that an argument begins with its length
 
 def check_pickle_sizes(packed: bytes) -> None:
     """
-    Walk through the opcodes of a pickle without running them.
+    Check the opcodes of a pickle without running them.
 
     Args:
-        packed: the pickle; what follows its end is not looked at.
+        packed: the pickle. Bytes after its end are ignored.
 
     Raises:
-        ValueError: an opcode is unknown, a string ends after the pickle, or a place in the memo is larger than the number of
-            bytes before it.
+        ValueError: an opcode is unknown, a string ends after the pickle, or an index of the memo is larger
+            than the number of bytes before it.
     """
     arguments = _arguments()
     place, end = 0, len(packed)
@@ -51,19 +52,18 @@ def check_pickle_sizes(packed: bytes) -> None:
         if not start + size <= place <= end:  # a length may be negative
             break
         if code in (_PUT, _LONG_PUT):
-            _check_memo(packed[start:place], code, start)
+            stored = packed[start:place]
+            index = int(stored) if code == _PUT else int.from_bytes(stored, "little")
+            if index > start:
+                raise ValueError(
+                    f"the pickle stores an object at index {index} of its memo after only {start} bytes"
+                )
     raise ValueError("the pickle is cut off")
-
-
-def _check_memo(argument: bytes, code: int, start: int) -> None:
-    index = int(argument) if code == _PUT else int.from_bytes(argument, "little")
-    if index > start:
-        raise ValueError(f"the pickle puts an object into place {index} of its memo after only {start} bytes")
 
 
 @lru_cache(maxsize=1)
 def _arguments() -> dict[int, tuple[int, int, Struct | None]]:
-    """Return `{opcode: (bytes of the argument, lines of the argument, the length that it begins with)}`."""
+    """Return `{opcode: (bytes of the argument, lines of the argument, format of its length)}`."""
     found: dict[int, tuple[int, int, Struct | None]] = {}
     for opcode in pickletools.opcodes:
         argument = opcode.arg

@@ -1,11 +1,9 @@
 """
-Reader of pickles that hold plain data; it runs nothing that is in them.
+Reader of pickles with plain data, which never runs code in them.
 
-In:  a pickle of numbers, strings, lists, tuples, sets, dicts and NumPy arrays.
-Out: the same, new.
-
-The functions that such a pickle names are replaced by functions of this file, which make arrays from the bytes that are
-there. NumPy's own functions, which allocate whatever the pickle claims, are never called.
+It reads pickles of numbers, strings, lists, tuples, sets, dicts and NumPy arrays. The functions that such a
+pickle names are replaced by functions of this file, which create arrays from the bytes in the pickle. NumPy's
+functions, which allocate whatever the pickle claims, are never called.
 """
 
 from __future__ import annotations
@@ -27,17 +25,17 @@ _SCALARS = (type(None), bool, int, float, complex, str, bytes)
 
 def load_plain(file: IO[bytes], encoding: str = "ASCII") -> Any:
     """
-    Read one pickle, of any protocol and of Python 2 or 3. Call it inside `utils.errors.parsing`.
+    Read a pickle of any protocol, written by Python 2 or 3. Call it inside `utils.errors.parsing`.
 
     Args:
-        file: open for reading at the start of the pickle; it is read to its end.
-        encoding: of the strings of Python 2; "bytes" gives them as bytes.
+        file: a file opened for reading, at the start of the pickle. It is read to its end.
+        encoding: encoding of Python 2's strings; "bytes" returns them as bytes.
 
     Returns:
-        The value. Arrays are new and belong to the caller.
+        The value. Arrays are new and writable.
 
     Raises:
-        Exception: of nearly any type, if the pickle is damaged, claims sizes that it does not have, or holds anything
+        Exception: of nearly any type, if the pickle is damaged, claims wrong sizes, or contains anything
             other than plain data, which is not run.
         OSError: the file cannot be read.
     """
@@ -48,10 +46,10 @@ def load_plain(file: IO[bytes], encoding: str = "ASCII") -> Any:
 
 def check_plain(value: Any) -> None:
     """
-    Find out whether `load_plain` would read a value.
+    Raise an error if `load_plain` cannot read a value.
 
     Raises:
-        TypeError: it would not; names the type that is in the way.
+        TypeError: the value contains another type, which the message names.
     """
     kind = type(value)
     if kind in _SCALARS:
@@ -68,44 +66,44 @@ def check_plain(value: Any) -> None:
             check_plain(element)
     elif not (kind is np.ndarray or isinstance(value, np.generic)) or value.dtype.kind not in _KINDS:
         what = f"an array of {value.dtype}" if kind is np.ndarray else kind.__name__
-        raise TypeError(f"takes numbers, texts, lists, dicts and arrays of them, got {what}")
+        raise TypeError(f"expected numbers, strings, lists, dicts and arrays of them, got {what}")
 
 
 class _Unpickler(pickle.Unpickler):
-    """Knows the names that pickles of plain data use, and no other."""
+    """Unpickler that accepts only the names in pickles of plain data."""
 
-    def find_class(self, module: str, name: str) -> Any:
+    def find_class(self, module: str, name: str) -> Callable[..., object]:
         module = module.replace("numpy._core", "numpy.core").replace("__builtin__", "builtins")
-        stand_in = _STAND_INS.get((module, name))
-        if stand_in is None:
+        replacement = _REPLACEMENTS.get((module, name))
+        if replacement is None:
             raise pickle.UnpicklingError(f"it names {module}.{name}, which was not run")
-        return partial(stand_in)  # a new one each time, because a pickle can set attributes of what it gets
+        return partial(replacement)  # a new object, because a pickle can set attributes of it
 
 
 class _Dtype:
-    """A dtype; of its state only the byte order is believed."""
+    """A dtype. Only the byte order is read from its state."""
 
-    def __init__(self, code: Any) -> None:
+    def __init__(self, code: str | bytes, *_flags: object) -> None:
         self.dtype = np.dtype(_text(code))
         if self.dtype.kind not in _KINDS + "O":
             raise pickle.UnpicklingError(f"an array of dtype {self.dtype}")
 
-    def __setstate__(self, state: Any) -> None:
+    def __setstate__(self, state: tuple) -> None:
         if _text(state[1]) in ("<", ">"):
             self.dtype = self.dtype.newbyteorder(_text(state[1]))  # type: ignore[arg-type]
 
 
 class _Array:
-    """Becomes an array when the unpickler gives it the state of one."""
+    """Placeholder that holds an array once the unpickler has set its state."""
 
     value: np.ndarray
 
-    def __setstate__(self, state: Any) -> None:
+    def __setstate__(self, state: tuple) -> None:
         _version, shape, dtype, is_fortran, content = state
         self.value = _array_of(content, dtype, shape, "F" if is_fortran else "C")
 
 
-def _array_of(content: Any, dtype: _Dtype, shape: Any, order: str) -> np.ndarray:
+def _array_of(content: Any, dtype: _Dtype, shape: tuple[int, ...], order: str) -> np.ndarray:
     if dtype.dtype.kind == "O":
         flat = np.empty(len(content), dtype=object)
         for place, element in enumerate(content):
@@ -113,50 +111,46 @@ def _array_of(content: Any, dtype: _Dtype, shape: Any, order: str) -> np.ndarray
     else:
         flat = np.frombuffer(content, dtype.dtype)
     order = "F" if order == "F" else "C"
-    return np.array(flat.reshape(shape, order=order), order=order)  # type: ignore[call-overload,no-any-return]
+    return np.array(flat.reshape(shape, order=order), order=order)  # type: ignore[call-overload]
 
 
-def _new_dtype(code: Any, *_flags: Any) -> _Dtype:
-    return _Dtype(code)
-
-
-def _new_array(*_arguments: Any) -> _Array:
-    """Stand in for NumPy's `_reconstruct`, and for the name of its class."""
+def _new_array(*_arguments: object) -> _Array:
+    """Replace NumPy's `_reconstruct` and `ndarray`."""
     return _Array()
 
 
-def _buffer_array(content: Any, dtype: _Dtype, shape: Any, order: str = "C") -> _Array:
-    """Stand in for NumPy's `_frombuffer`, of pickle protocol 5."""
+def _buffer_array(content: bytes, dtype: _Dtype, shape: tuple[int, ...], order: str = "C") -> _Array:
+    """Replace NumPy's `_frombuffer` of pickle protocol 5."""
     array = _Array()
     array.value = _array_of(content, dtype, shape, order)
     return array
 
 
-def _scalar(dtype: _Dtype, content: Any) -> Any:
+def _scalar(dtype: _Dtype, content: bytes) -> np.generic:
     if dtype.dtype.kind == "O":
         raise pickle.UnpicklingError("a scalar of dtype object")
     return np.frombuffer(content, dtype.dtype)[0]
 
 
-def _encoded(text: str, _encoding: Any = None) -> bytes:
-    """Stand in for `_codecs.encode`: bytes that Python 3 wrote for Python 2."""
+def _encoded(text: str, _encoding: object = None) -> bytes:
+    """Replace `_codecs.encode`, with which Python 3 writes bytes for Python 2."""
     return text.encode("latin1")
 
 
-def _bytearray(content: Any = b"", encoding: str = "latin1") -> bytearray:
-    """Stand in for `bytearray`, which would also take a size, of any amount of memory."""
+def _bytearray(content: object = b"", encoding: str = "latin1") -> bytearray:
+    """Replace `bytearray`, which also accepts a size and would allocate it."""
     if not isinstance(content, (bytes, str)):
         raise pickle.UnpicklingError("it makes a bytearray from a size, which was not run")
     return bytearray(content.encode(encoding) if isinstance(content, str) else content)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value.decode("latin1") if isinstance(value, bytes) else str(value)
 
 
-_STAND_INS: dict[tuple[str, str], Callable[..., Any]] = {
-    ("numpy", "dtype"): _new_dtype,
-    ("numpy", "ndarray"): _new_array,  # only named, as the argument of the next
+_REPLACEMENTS: dict[tuple[str, str], Callable[..., Any]] = {
+    ("numpy", "dtype"): _Dtype,
+    ("numpy", "ndarray"): _new_array,  # only used as the argument of _reconstruct
     ("numpy.core.multiarray", "_reconstruct"): _new_array,
     ("numpy.core.multiarray", "scalar"): _scalar,
     ("numpy.core.numeric", "_frombuffer"): _buffer_array,
@@ -170,20 +164,21 @@ _STAND_INS: dict[tuple[str, str], Callable[..., Any]] = {
 
 
 class _Finisher:
-    """Puts the arrays in the place of what stood for them; an object that occurs twice is finished once."""
+    """Replaces placeholders by their arrays. An object that occurs twice is converted once."""
 
     def __init__(self) -> None:
-        self._known: dict[int, Any] = {}  # without it, 40 lists of twice the list before would become 2^40
+        # without it, 40 nested lists that each hold the next one twice would become 2^40 lists
+        self._known: dict[int, Any] = {}
 
-    def finished(self, value: Any) -> Any:
-        """Return the value with all its arrays."""
+    def finished(self, value: object) -> object:
+        """Return the value with arrays in place of placeholders."""
         if not isinstance(value, (_Array, list, tuple, dict)):
             return value
         if id(value) not in self._known:
             self._known[id(value)] = self._built(value)
         return self._known[id(value)]
 
-    def _built(self, value: Any) -> Any:
+    def _built(self, value: _Array | list | tuple | dict) -> object:
         if isinstance(value, _Array):
             return self._array(value.value)
         if isinstance(value, list):

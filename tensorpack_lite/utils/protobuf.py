@@ -1,9 +1,4 @@
-"""
-The fields of a protocol buffer, read without protobuf: for the few messages of other programs that data come in.
-
-In:  the bytes of a message.
-Out: the number and the value of each field; what they mean is for the caller to know.
-"""
+"""Reader of protocol buffers that does not need protobuf, for the messages in other programs' data files."""
 
 from __future__ import annotations
 
@@ -23,10 +18,10 @@ def read_fields(message: bytes) -> Iterator[Tuple[int, Union[int, bytes]]]:
         message: the serialized message.
 
     Returns:
-        An iterator over (number, value) in the order of the message; a value is an integer of 0 or more, or bytes.
+        An iterator over (field number, value) in the order of the message. A value is an integer >= 0, or bytes.
 
     Raises:
-        ValueError: (in iteration) the message is cut off, or is none.
+        ValueError: (while iterating) the message is cut off or has another format.
     """
     place = 0
     while place < len(message):
@@ -53,7 +48,7 @@ def read_integers(value: int | bytes) -> list[int]:
     Read the value of a repeated field of integers.
 
     Args:
-        value: one integer, or the bytes of packed ones.
+        value: one integer, or the bytes of packed integers.
 
     Returns:
         The integers.
@@ -71,7 +66,7 @@ def read_integers(value: int | bytes) -> list[int]:
 
 
 def _varint(message: bytes, place: int) -> tuple[int, int]:
-    """Read a number in groups of 7 bits, the lowest first; gives it, and where it ended."""
+    """Read a number in groups of 7 bits, lowest first. Return it and the position after it."""
     value = 0
     for shift in range(0, 70, 7):
         if place == len(message):

@@ -1,7 +1,8 @@
 """
-Secret of a job, by which the job's processes recognize each other.
+Secret of a job, with which the job's processes authenticate each other.
 
-The same string has to reach every process: as an argument, in an environment variable, or in a file that only its owner can read.
+Every process needs the same string: as an argument, in an environment variable, or in a file that only its
+owner can read.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from typing import Any
 
 __all__ = [
     "JOB_SECRET_VARIABLE",
@@ -27,28 +27,28 @@ SECRET_FILE_VARIABLE = "TENSORPACK_LITE_SECRET_FILE"
 """Environment variable with the path of a file that holds the secret and that only its owner can read."""
 
 JOB_SECRET_VARIABLE = "TENSORPACK_RANKS_SECRET"
-"""Environment variable with the secret that the launcher makes for its ranks if the user has set none."""
+"""Environment variable with the secret that the launcher makes for its ranks; used if the user has not set one."""
 
-_SHORTEST = 16  # characters; whoever records a connection can guess shorter ones in peace
-_LONGEST = 4096  # characters of a file that are read
+_SHORTEST = 16  # characters; a shorter secret can be guessed offline from a recorded connection
+_LONGEST = 4096  # bytes of a file that are read
 
 
-def find_secret(given: Any, who: str) -> str:
+def find_secret(given: str | os.PathLike | bool | None, who: str) -> str:
     """
     Return a secret.
 
     Args:
-        given: the secret itself as str, the file that holds it as `os.PathLike`, None to look into `$TENSORPACK_LITE_SECRET` and
-            then into the file `$TENSORPACK_LITE_SECRET_FILE`, or False for no secret whatever the environment says.
-        who: the class or function that needs it, for errors.
+        given: the secret as str, its file as `os.PathLike`, None to read `$TENSORPACK_LITE_SECRET` or else the file
+            `$TENSORPACK_LITE_SECRET_FILE`, or False for no secret regardless of the environment.
+        who: the class or function that needs the secret, for error messages.
 
     Returns:
         The secret, or an empty string if there is none.
 
     Raises:
-        TypeError: `given` is of another type.
+        TypeError: `given` has another type.
         ValueError: the secret has fewer than 16 characters.
-        OSError: the file cannot be read, or others than its owner can read or write it.
+        OSError: the file cannot be read, or users other than its owner can read or write it.
     """
     secret, source = _look_up(given, who)
     if source and len(secret) < _SHORTEST:
@@ -61,13 +61,15 @@ def find_secret(given: Any, who: str) -> str:
 
 def find_job_secret() -> str:
     """
-    Return the secret by which the ranks of a job recognize each other: the user's, see `find_secret`, or else the launcher's.
+    Return the secret with which the ranks of a job authenticate each other.
+
+    It is the user's secret if there is one (see `find_secret`), otherwise the launcher's.
 
     Returns:
         The secret, or an empty string if there is none.
 
     Raises:
-        ValueError, OSError: as `find_secret`.
+        ValueError, OSError: as in `find_secret`.
     """
     return find_secret(None, "ranks") or os.environ.get(JOB_SECRET_VARIABLE, "")
 
@@ -77,8 +79,8 @@ def make_secret() -> str:
     return secrets.token_hex(32)
 
 
-def _look_up(given: Any, who: str) -> tuple[str, str]:
-    """Return the secret and where it is from; two empty strings if there is none."""
+def _look_up(given: str | os.PathLike | bool | None, who: str) -> tuple[str, str]:
+    """Return the secret and its source; two empty strings if there is none."""
     if given is False:
         return "", ""
     if isinstance(given, str):
@@ -88,7 +90,7 @@ def _look_up(given: Any, who: str) -> tuple[str, str]:
     if given is not None:
         raise TypeError(
             f"{who}: the secret has the wrong type (expected str, os.PathLike, False or None, got {type(given).__name__}). "
-            "Pass the text itself, or a pathlib.Path of the file that holds it."
+            "Pass the text, or a pathlib.Path of its file."
         )
     if os.environ.get(SECRET_VARIABLE):
         return os.environ[SECRET_VARIABLE], SECRET_VARIABLE
@@ -96,7 +98,7 @@ def _look_up(given: Any, who: str) -> tuple[str, str]:
     return (_read(path, who), path) if path else ("", "")
 
 
-def _read(path: Any, who: str) -> str:
+def _read(path: str | os.PathLike, who: str) -> str:
     with open(path, "rb") as file:
         mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
         if mode & 0o077:

@@ -1,143 +1,131 @@
-"""Statistics of numbers that come one after another."""
+"""Statistics of a sequence of numbers."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 import numpy as np
+
+from .checks import check_at_least
 
 __all__ = ["Accuracy", "BinaryStatistics", "OnlineMoments", "RatioCounter", "StatCounter"]
 
 
 class StatCounter:
     """
-    Keeps numbers and gives their count, sum, average and extremes.
+    Stores numbers and computes their count, sum, average, minimum and maximum.
 
     Raises:
-        ValueError: (by `average`, `sum`, `max` and `min`) nothing was fed.
+        ValueError: (in `average`, `sum`, `max` and `min`) no number was fed.
 
     Example:
         >>> counter = StatCounter()
         >>> counter.feed(1.0); counter.feed(3.0)
         >>> float(counter.average)
         2.0
-
-    tensorpack: same; there an empty one raises AssertionError.
     """
 
     def __init__(self) -> None:
         self.reset()
 
     def feed(self, v: float) -> None:
-        """Add a number (or an array; all of one shape)."""
+        """Add a number or an array. All arrays have the same shape."""
         self._values.append(v)
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Remove all numbers."""
         self._values: list[Any] = []
 
     @property
     def count(self) -> int:
-        """How many were fed."""
+        """The number of values."""
         return len(self._values)
 
     @property
-    def average(self) -> Any:
-        """Their mean."""
+    def average(self) -> np.floating | np.ndarray:
+        """The mean."""
         return np.mean(self._some(), axis=0)
 
     @property
-    def sum(self) -> Any:
-        """Their sum."""
+    def sum(self) -> np.number | np.ndarray:
+        """The sum."""
         return np.sum(self._some(), axis=0)
 
     @property
-    def max(self) -> Any:
-        """The largest of them."""
+    def max(self) -> float:
+        """The maximum."""
         return max(self._some())
 
     @property
-    def min(self) -> Any:
-        """The smallest of them."""
+    def min(self) -> float:
+        """The minimum."""
         return min(self._some())
 
     def samples(self) -> list[Any]:
-        """All of them, in the order they were fed."""
+        """Return all values, in the order in which they were fed."""
         return self._values
 
     def _some(self) -> list[Any]:
         if not self._values:
-            raise ValueError("StatCounter: nothing was fed yet. Call feed() first, or look at count.")
+            raise ValueError("StatCounter: no value was fed yet. Call feed() first, or check count.")
         return self._values
 
 
 class RatioCounter:
-    """
-    Counts a part of a whole.
-
-    tensorpack: same.
-    """
+    """Ratio of two counts."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Set all counts to 0."""
         self._total = 0
         self._count = 0
 
     def feed(self, count: int, total: int = 1) -> None:
         """
-        Add to both.
+        Add to both counts.
 
         Args:
-            count: to the part.
-            total: to the whole.
+            count: increase of the numerator.
+            total: increase of the denominator.
         """
         self._total += total
         self._count += count
 
     @property
     def ratio(self) -> float:
-        """Part / whole; 0 when nothing was fed."""
+        """`count / total`, or 0 if `total` is 0."""
         return self._count / self._total if self._total else 0
 
     @property
     def total(self) -> int:
-        """The whole."""
+        """The denominator."""
         return self._total
 
     @property
     def count(self) -> int:
-        """The part."""
+        """The numerator."""
         return self._count
 
 
 class Accuracy(RatioCounter):
-    """
-    A `RatioCounter` of correct answers.
-
-    tensorpack: same.
-    """
+    """A `RatioCounter` of correct predictions."""
 
     @property
     def accuracy(self) -> float:
-        """Correct answers / all answers; 0 when nothing was fed."""
+        """The fraction of correct predictions, or 0 if none was fed."""
         return self.ratio
 
 
 class BinaryStatistics:
-    """
-    Precision and recall of yes-or-no decisions.
-
-    tensorpack: same; there bad arguments are AssertionErrors.
-    """
+    """Precision and recall of binary predictions."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Set all counts to 0."""
         self.nr_pos = 0  # positive label
         self.nr_neg = 0  # negative label
         self.nr_pred_pos = 0
@@ -145,25 +133,27 @@ class BinaryStatistics:
         self.corr_pos = 0  # correctly predicted positive
         self.corr_neg = 0  # correctly predicted negative
 
-    def feed(self, pred: Any, label: Any) -> None:
+    def feed(self, pred: np.ndarray | Sequence[int], label: np.ndarray | Sequence[int]) -> None:
         """
-        Add decisions.
+        Add predictions.
 
         Args:
-            pred: 0s and 1s: an array or a list.
-            label: the truth, of the same shape.
+            pred: an array or a list of 0 and 1.
+            label: the correct values, of the same shape.
 
         Raises:
-            ValueError: the shapes differ, or there is something besides 0 and 1.
+            ValueError: the shapes differ, or a value is neither 0 nor 1.
         """
         pred, label = np.asarray(pred), np.asarray(label)
         if pred.shape != label.shape:
             raise ValueError(
-                f"BinaryStatistics: pred and label must have one shape, got {pred.shape} and {label.shape}."
+                f"BinaryStatistics.feed: pred and label have different shapes (got {pred.shape} and {label.shape})."
             )
         for name, values in (("pred", pred), ("label", label)):
             if not np.all((values == 0) | (values == 1)):
-                raise ValueError(f"BinaryStatistics: {name} must hold only 0 and 1. Use e.g. (score > 0.5).")
+                raise ValueError(
+                    f"BinaryStatistics.feed: {name} has other values than 0 and 1. Use e.g. (score > 0.5)."
+                )
         pred, label = pred.astype(bool), label.astype(bool)
         self.nr_pos += int(label.sum())
         self.nr_neg += int((~label).sum())
@@ -174,33 +164,32 @@ class BinaryStatistics:
 
     @property
     def precision(self) -> float:
-        """Correct positives / predicted positives; 0 when there are none."""
+        """True positives / predicted positives, or 0 if none was predicted."""
         return self.corr_pos / self.nr_pred_pos if self.nr_pred_pos else 0
 
     @property
     def recall(self) -> float:
-        """Correct positives / positive labels; 0 when there are none."""
+        """True positives / positive labels, or 0 if there are no positive labels."""
         return self.corr_pos / self.nr_pos if self.nr_pos else 0
 
     @property
     def false_positive(self) -> float:
-        """1 - precision; 0 when nothing was predicted positive."""
+        """1 - precision, or 0 if no positive was predicted."""
         return 1 - self.precision if self.nr_pred_pos else 0
 
     @property
     def false_negative(self) -> float:
-        """1 - recall; 0 when there are no positive labels."""
+        """1 - recall, or 0 if there are no positive labels."""
         return 1 - self.recall if self.nr_pos else 0
 
 
 class OnlineMoments:
     """
-    Mean and variance of numbers that are not kept.
+    Mean and variance of numbers, without storing them.
 
     With each x: n += 1, d = x - mean, mean += d / n, M2 += d * (x - mean); the variance is M2 / (n - 1).
 
     Source: Welford 1962, "Note on a method for calculating corrected sums of squares and products".
-    tensorpack: same; there the variance of a single number is a ZeroDivisionError.
     """
 
     def __init__(self) -> None:
@@ -208,31 +197,30 @@ class OnlineMoments:
         self._sum_of_squares: Any = 0
         self._count = 0
 
-    def feed(self, x: Any) -> None:
-        """Add a number or an array; all of one shape."""
+    def feed(self, x: float | np.ndarray) -> None:
+        """Add a number or an array. All arrays have the same shape."""
         self._count += 1
         delta = x - self._mean
         self._mean = self._mean + delta / self._count
         self._sum_of_squares = self._sum_of_squares + delta * (x - self._mean)
 
     @property
-    def mean(self) -> Any:
-        """The mean; 0 when nothing was fed."""
+    def mean(self) -> float | np.ndarray:
+        """The mean, or 0 if no number was fed."""
         return self._mean
 
     @property
-    def variance(self) -> Any:
+    def variance(self) -> float | np.ndarray:
         """
         The sample variance.
 
         Raises:
             ValueError: fewer than two numbers were fed.
         """
-        if self._count < 2:
-            raise ValueError(f"OnlineMoments: a variance takes at least two numbers, got {self._count}.")
+        check_at_least("OnlineMoments.variance: the number of values", self._count, 2)
         return self._sum_of_squares / (self._count - 1)
 
     @property
-    def std(self) -> Any:
+    def std(self) -> np.floating | np.ndarray:
         """The square root of the variance."""
         return np.sqrt(self.variance)

@@ -1,4 +1,4 @@
-"""How long things take."""
+"""Timers that measure and log durations."""
 
 from __future__ import annotations
 
@@ -15,70 +15,66 @@ __all__ = ["IterSpeedCounter", "Timer", "print_total_timer", "timed_operation", 
 
 class Timer:
     """
-    A stopwatch; it runs from its creation on.
+    A stopwatch that starts when it is created.
 
     Example:
         >>> watch = Timer()
         >>> watch.pause(); watch.resume()
         >>> watch.seconds() >= 0
         True
-
-    tensorpack: same; there a second pause or resume is an AssertionError.
     """
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Start again from zero, running."""
+        """Start again from zero."""
         self._started: float | None = timer()
         self._before = 0.0
 
     def pause(self) -> None:
         """
-        Stop counting.
+        Pause the timer.
 
         Raises:
-            RuntimeError: it is paused already.
+            RuntimeError: the timer is already paused.
         """
         if self._started is None:
-            raise RuntimeError("Timer: pause() of a paused timer. Look at is_paused() first.")
+            raise RuntimeError("Timer.pause: the timer is already paused. Check is_paused() first.")
         self._before, self._started = self.seconds(), None
 
     def is_paused(self) -> bool:
-        """Tell whether it is paused."""
+        """Return whether the timer is paused."""
         return self._started is None
 
     def resume(self) -> None:
         """
-        Count on.
+        Continue after `pause`.
 
         Raises:
-            RuntimeError: it is running already.
+            RuntimeError: the timer is already running.
         """
         if self._started is not None:
-            raise RuntimeError("Timer: resume() of a running timer. Look at is_paused() first.")
+            raise RuntimeError("Timer.resume: the timer is already running. Check is_paused() first.")
         self._started = timer()
 
     def seconds(self) -> float:
-        """The seconds counted so far, pauses left out."""
+        """Return the seconds since the start, without pauses."""
         return self._before + (0.0 if self._started is None else timer() - self._started)
 
 
 @contextmanager
 def timed_operation(msg: str, log_start: bool = False) -> Iterator[None]:
     """
-    Log how long the body took, when it ends without an exception.
+    Log the duration of the body, unless it raises an exception.
 
     Args:
-        msg: what the body does.
-        log_start: also log when it starts.
+        msg: name of the operation.
+        log_start: also log a line at the start.
 
     Example:
         >>> with timed_operation("Load the data"):  # doctest: +SKIP
         ...     load()                              # logs: Load the data finished, time:1.2345 sec.
-
-    tensorpack: same.
     """
     if log_start:
         logger.info(f"Start {msg} ...")
@@ -90,12 +86,10 @@ def timed_operation(msg: str, log_start: bool = False) -> Iterator[None]:
 @contextmanager
 def total_timer(msg: str) -> Iterator[None]:
     """
-    Add the time of the body to a total, which is logged when the process exits.
+    Add the duration of the body to a total, which is logged when the process exits.
 
     Args:
         msg: the name of the total.
-
-    tensorpack: same.
     """
     start = timer()
     yield
@@ -103,7 +97,7 @@ def total_timer(msg: str) -> Iterator[None]:
 
 
 def print_total_timer() -> None:
-    """Log the totals of `total_timer` so far: sum, count and average."""
+    """Log sum, count and average of the totals of `total_timer`."""
     _totals.log()
 
 
@@ -112,15 +106,13 @@ class IterSpeedCounter:
     Logs the speed of a loop.
 
     Args:
-        print_every: log after every so many calls.
-        name: what is counted.
+        print_every: number of calls between two log lines.
+        name: name of the loop.
 
     Example:
         >>> counter = IterSpeedCounter(1000)
         >>> for _ in range(100):
         ...     counter()
-
-    tensorpack: same.
     """
 
     def __init__(self, print_every: int, name: str | None = None) -> None:
@@ -130,7 +122,7 @@ class IterSpeedCounter:
         self.reset()
 
     def reset(self) -> None:
-        """Start the clock again."""
+        """Restart the measurement."""
         self.start = timer()
 
     def __call__(self) -> None:
@@ -145,7 +137,7 @@ class IterSpeedCounter:
 
 
 class _Totals:
-    """The totals of `total_timer`; asks to be logged at exit once there is one."""
+    """The totals of `total_timer`. The first one registers an exit handler that logs them."""
 
     def __init__(self) -> None:
         self._counters: dict[str, StatCounter] = {}

@@ -1,13 +1,13 @@
 """
-A lock file that lets only one training at a time write to a directory.
+A lock file that allows one training at a time in a directory.
 
-The file `training.lock` names the process that trains. Its modification time is the holder's heartbeat: a thread renews it
-every 10 seconds. A lock is stale when its holder is gone: on the same machine when that process does not run any more, and
-on another machine when there was no heartbeat for 60 seconds.
+The file `training.lock` names the training process. Its modification time is a heartbeat, which a thread
+renews every 10 seconds. A lock is stale if its holder is on the same machine and does not run anymore, or is
+on another machine and did not renew the heartbeat for 60 seconds.
 
-Every change of the file's content is made under `flock`, so of several processes that take over a stale lock at once, one
-wins. The `flock` itself lasts for milliseconds only: held during training, it would pass to forked data workers and
-outlive the training.
+The content of the file changes only under `flock`, so if several processes take over a stale lock at once, one of them
+gets it. The `flock` is held for milliseconds only: during training, forked data workers would inherit it and
+could outlive the training.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["TrainingLock"]
 _RENEW_SECONDS = 10.0
 _STALE_SECONDS = 60.0
 _POLL_SECONDS = 0.2
-_NO_FLOCK = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)  # what file systems without flock answer
+_NO_FLOCK = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)  # errors of file systems without flock
 
 
 class _Process(NamedTuple):
@@ -46,7 +46,7 @@ class _Process(NamedTuple):
     machine: str  # differs between machines, containers and boots that share a host name
     pid: int
     started: str  # tells the process from a later one with the same pid
-    since: str  # when it took the lock, for the reader
+    since: str  # when it took the lock, for messages
 
 
 _FIELDS = {"host": str, "machine": str, "pid": int, "started": str, "since": str}
@@ -54,11 +54,11 @@ _FIELDS = {"host": str, "machine": str, "pid": int, "started": str, "since": str
 
 class TrainingLock:
     """
-    The lock of one directory. It does nothing on Windows.
+    The lock of one directory. On Windows, it does nothing.
 
     Args:
         directory: an existing directory.
-        tell: receives a sentence when the lock is waited for, taken over or lost.
+        tell: called with a message when the process waits for the lock, takes it over or loses it.
 
     Attributes:
         path: the lock file.
@@ -76,19 +76,19 @@ class TrainingLock:
 
     @property
     def is_held(self) -> bool:
-        """Whether this process holds the lock; False in a process forked from the one that took it."""
+        """Whether this process holds the lock. False in a fork of the process that took it."""
         return self._mine is not None and self._mine.pid == os.getpid()
 
     def acquire(self, wait: float, renew_every: float = _RENEW_SECONDS) -> None:
         """
-        Take the lock, which is held until `release` or the end of the process.
+        Take the lock and hold it until `release` or the end of the process.
 
         Args:
-            wait: how many seconds to wait for another process to release it.
+            wait: maximum number of seconds to wait for another process.
             renew_every: seconds between two heartbeats.
 
         Raises:
-            OSError: another training still holds it after that time, or the file cannot be written.
+            OSError: another training still holds the lock after `wait` seconds, or the file cannot be written.
         """
         if fcntl is None:
             return
@@ -119,19 +119,15 @@ class TrainingLock:
         self._released.set()
         if self._thread is not None:
             self._thread.join()
-        with suppress(FileNotFoundError), _alone_with(self.path, "r+") as file:  # the directory may be gone
+        # the directory may have been removed
+        with suppress(FileNotFoundError), _alone_with(self.path, "r+") as file:
             if _read(file) == self._mine:
                 os.remove(self.path)
         self._mine = None
 
     @staticmethod
     def holder(directory: str) -> str | None:
-        """
-        Look for a training of another process.
-
-        Returns:
-            A sentence that names the holder of the directory's lock; None if the lock is free or stale.
-        """
+        """Return a message that names the other process that trains in a directory, or None if there is none."""
         path = os.path.join(directory, TrainingLock.FILENAME)
         if fcntl is None:
             return None
@@ -143,7 +139,7 @@ class TrainingLock:
         return None if holder is None else _describe(holder, directory)
 
     def _try_to_take(self) -> _Process | None:
-        """Take the lock if it is free or stale; returns its live holder otherwise."""
+        """Take the lock if it is free or stale, otherwise return its holder."""
         with _alone_with(self.path, "a+") as file:
             holder = _live_holder(file, self.directory)
             if holder is not None:
@@ -156,7 +152,7 @@ class TrainingLock:
             self._mine = mine
         if former is not None and not _is_same(former, mine):
             self._tell(
-                f"Took over the lock of '{self.directory}': process {former.pid} on {former.host} has gone."
+                f"Took over the lock of '{self.directory}': process {former.pid} on {former.host} has ended."
             )
         return None
 
@@ -166,12 +162,12 @@ class TrainingLock:
             problem = self._heartbeat()
             if problem and not has_told:
                 self._tell(
-                    f"The lock of '{self.directory}' {problem}. Another training may write there, too."
+                    f"The lock of '{self.directory}' {problem}. Another training may also write there."
                 )
                 has_told = True
 
     def _heartbeat(self) -> str | None:
-        """Renew the file's modification time; returns what is wrong with the lock."""
+        """Renew the file's modification time and return a description of a problem, or None."""
         try:
             with open(self.path, encoding="utf-8") as file:
                 holder = _read(file)
@@ -184,7 +180,7 @@ class TrainingLock:
 
 
 def _live_holder(file: IO[str], directory: str) -> _Process | None:
-    """Return the process that a lock file names, if it may still be training and is not this one."""
+    """Return the process in a lock file if it may still be training and is not this one, otherwise None."""
     holder = _read(file)
     mine = _this_process()
     if holder is None or _is_same(holder, mine):
@@ -206,7 +202,7 @@ def _describe(holder: _Process, directory: str) -> str:
 
 
 def _read(file: IO[str]) -> _Process | None:
-    """Return the process in a lock file; None if the file is empty or its writer was killed while writing."""
+    """Return the process in a lock file, or None if the file is empty or incomplete."""
     file.seek(0)
     try:
         content = json.load(file)
@@ -222,9 +218,9 @@ def _this_process() -> _Process:
 
 
 def _machine() -> str:
-    """Identify the machine: two processes with the same result see each other by their pids."""
+    """Identify the machine: processes with the same result can look up each other's pids."""
     parts = [socket.gethostname()]
-    with suppress(OSError):  # only Linux has these two
+    with suppress(OSError):  # these two exist on Linux only
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             parts.append(file.read().strip())
         parts.append(os.readlink("/proc/self/ns/pid"))
@@ -232,7 +228,7 @@ def _machine() -> str:
 
 
 def _start_of(pid: int) -> str | None:
-    """Return when a process started, in a form that a change of the clock does not alter; None if it does not run."""
+    """Return the start time of a process in a form that clock changes do not affect, or None if it does not run."""
     if not sys.platform.startswith("linux"):
         try:
             process = psutil.Process(pid)
@@ -241,26 +237,26 @@ def _start_of(pid: int) -> str | None:
             return None
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            fields = file.read().rpartition(")")[2].split()  # the name before may have spaces in it
+            fields = file.read().rpartition(")")[2].split()  # the process name before it may contain spaces
     except (FileNotFoundError, ProcessLookupError):
         return None
     return None if fields[0] in ("Z", "X") else fields[19]
 
 
 def _age(file: IO[str], directory: str) -> float:
-    """Seconds since the last heartbeat, by the file system's clock: the clocks of two machines may disagree."""
+    """Return the seconds since the last heartbeat by the file system's clock, since clocks of machines differ."""
     with tempfile.TemporaryFile(dir=directory) as new:
         return os.fstat(new.fileno()).st_mtime - os.fstat(file.fileno()).st_mtime
 
 
 @contextmanager
 def _alone_with(path: str, mode: str) -> Iterator[IO[str]]:
-    """Open a file and let no other process change it meanwhile."""
+    """Open a file under an exclusive `flock`."""
     while True:
         with open(path, mode, encoding="utf-8") as file:
             _flock(file, fcntl.LOCK_EX)
             try:
-                if _is_at(path, file):  # otherwise its holder has just removed it
+                if _is_at(path, file):  # otherwise its holder has removed it in the meantime
                     yield file
                     return
             finally:

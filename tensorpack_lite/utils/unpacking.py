@@ -1,14 +1,15 @@
 """
-Limit on the size that a compressed file may unpack to.
+Limit on the unpacked size of compressed files.
 
-A file of a few megabytes can be made to unpack to terabytes. A file is refused if its content is larger than 512 MB and
-also more than 200 times as large as the file; the environment variable `TENSORPACK_LITE_UNPACK_RATIO` replaces the 200.
+A malicious file of a few megabytes can unpack to terabytes. A file is rejected if its content is larger than 512 MB and
+more than 200 times as large as the file. The environment variable `TENSORPACK_LITE_UNPACK_RATIO` replaces the 200.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from io import BufferedIOBase
+from typing import IO
 
 from .errors import DamagedFileError
 
@@ -16,51 +17,51 @@ __all__ = ["BoundedReader", "check_unpacked_size"]
 
 _VARIABLE = "TENSORPACK_LITE_UNPACK_RATIO"
 _RATIO = 200.0
-_NEVER_REFUSED = 1 << 29  # bytes
+_ALWAYS_ALLOWED = 1 << 29  # bytes
 _CHUNK_BYTES = 1 << 20
 
 
 def check_unpacked_size(path: str, size: int) -> None:
     """
-    Refuse a file that unpacks to much more than its own size.
+    Raise an error if a file unpacks to much more than its own size.
 
     Args:
-        path: of the compressed file.
-        size: of its content, in bytes, as far as it is known.
+        path: the compressed file.
+        size: the size of its content in bytes, as far as it is known.
 
     Raises:
         DamagedFileError: the content is too large.
         ValueError: the environment variable is not a number.
     """
-    if size <= _NEVER_REFUSED:
+    if size <= _ALWAYS_ALLOWED:
         return
     packed = os.path.getsize(path)
     ratio = _allowed_ratio()
     if size > ratio * packed:
         raise DamagedFileError(
-            f"{path} unpacks to {size >> 20} MB or more from {packed} bytes, and over {ratio:g} times the size is refused. "
+            f"{path} unpacks to too much (expected at most {ratio:g} times its {packed} bytes, got {size >> 20} MB or more). "
             f"If you trust the file, set {_VARIABLE} to at least {size // max(packed, 1) + 1}, or to inf."
         )
 
 
 class BoundedReader:
     """
-    A stream of unpacked bytes that ends with an error when the file unpacks to too much.
+    A stream of unpacked bytes that raises an error if the file unpacks to too much.
 
     Args:
-        stream: has `read`, e.g. what `gzip.open` returns.
-        path: of the compressed file.
+        stream: an object with `read`, e.g. the result of `gzip.open`.
+        path: the compressed file.
     """
 
-    def __init__(self, stream: Any, path: str) -> None:
+    def __init__(self, stream: IO[bytes] | BufferedIOBase, path: str) -> None:
         self._stream, self._path, self._count = stream, path, 0
 
     def read(self, size: int = -1) -> bytes:
         """
-        Read some bytes, or all.
+        Read `size` bytes, or all if it is negative.
 
         Raises:
-            DamagedFileError: these and the bytes before are too many, see `check_unpacked_size`.
+            DamagedFileError: the file unpacks to too many bytes, see `check_unpacked_size`.
         """
         if size < 0 or size > _CHUNK_BYTES:
             return self._read_chunks(size)
@@ -88,5 +89,5 @@ def _allowed_ratio() -> float:
         return float(text)
     except ValueError as error:
         raise ValueError(
-            f"${_VARIABLE} is {text!r}, expected a number, e.g. 1000, or inf for no limit."
+            f"check_unpacked_size: {_VARIABLE} is not a number (expected e.g. 1000, or inf for no limit, got {text!r})."
         ) from error

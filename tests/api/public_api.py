@@ -1,12 +1,12 @@
 """
-Print the public surface: one line a name, its place, its kind and its signature.
+Print the public API: one line per name with its module, kind and signature.
 
-Regenerate the golden file after a change of API that is meant, and let the review see it:
+After an intended change of the API, regenerate the golden file, so that the change is visible in review:
 
     python tests/api/public_api.py > tests/api/public_api.txt
 
-The text is the same on every TensorFlow and Python: annotations are left out, and a default that is not a plain
-value is shown by its type.
+The text is the same on every TensorFlow and Python: it omits annotations, and shows a default that is not a plain value
+by its type.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ import importlib
 import inspect
 import types
 from pathlib import Path
-from typing import Generic
 
 PLAIN = (type(None), bool, int, float, str)
 
 
 def public_modules(package) -> dict:
-    """Literal `__all__` of every module whose name has no underscore: `{dotted name: [names]}`."""
+    """Return `{dotted name: __all__}` of every module whose name has no leading underscore."""
     root = Path(package.__file__).parent
     found = {}
     for file in sorted(root.rglob("*.py")):
@@ -38,7 +37,7 @@ def public_modules(package) -> dict:
 
 
 def plain(value: object) -> str:
-    """A default as text that is the same everywhere."""
+    """Return a default as text that does not depend on the platform."""
     if isinstance(value, PLAIN):
         return repr(value)
     if isinstance(value, (tuple, list)) and all(isinstance(v, PLAIN) for v in value):
@@ -49,16 +48,15 @@ def plain(value: object) -> str:
 
 
 def signature(thing: object) -> str:
-    """`(ds, batch_size, remainder=False)`; "" for what cannot be called."""
+    """Return the signature, such as `(ds, batch_size, remainder=False)`, or "" if the object is not callable."""
     if not callable(thing):
         return ""
-    if isinstance(thing, enum.EnumMeta):  # its constructor differs between Pythons
+    if isinstance(thing, enum.EnumMeta):  # its constructor differs between versions of Python
         return f"({', '.join(member.name for member in thing)})"
     try:
         parameters = inspect.signature(thing).parameters.values()
-        if Generic in getattr(thing, "__mro__", ()) and isinstance(
-            thing.__init__, types.FunctionType
-        ):  # on Python 3.7 that is Generic's own
+        # On Python 3.7, inspect.signature would return the signature of an inherited `__new__`.
+        if isinstance(thing, type) and isinstance(vars(thing).get("__init__"), types.FunctionType):
             parameters = list(inspect.signature(thing.__init__).parameters.values())[1:]
     except (TypeError, ValueError):
         return "(...)"
@@ -76,18 +74,18 @@ def signature(thing: object) -> str:
 
 
 def kind(thing: object) -> str:
-    """What a name stands for."""
+    """Return the kind of an object: module, class, function or value."""
     if isinstance(thing, types.ModuleType):
         return "module"
     if type(thing).__module__ == "typing":
-        return "value"  # an alias; what it is made of differs between Pythons
+        return "value"  # an alias, whose parts differ between versions of Python
     if isinstance(thing, type):
         return "class"
     return "function" if callable(thing) else "value"
 
 
 def lines() -> list:
-    """The public surface; names that `from tensorpack_lite import *` brings are marked with a star."""
+    """Return the lines of the public API. A star marks the names of `from tensorpack_lite import *`."""
     import tensorpack_lite
 
     modules = public_modules(tensorpack_lite)
@@ -104,7 +102,7 @@ def lines() -> list:
             thing = getattr(module, word)
             home = getattr(thing, "__module__", name) or name
             if kind(thing) == "module" or (home != name and home in modules):
-                continue  # gathered by a package or an address; it has its line where it is defined
+                continue  # re-exported; the line is at the definition
             mark = "*" if word in star and getattr(tensorpack_lite, word) is thing else " "
             text = "" if kind(thing) == "value" else signature(thing)
             found.append(f"{mark} {name}.{word}: {kind(thing)} {text}".rstrip())

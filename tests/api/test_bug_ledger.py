@@ -1,8 +1,8 @@
 """
 Every defect of tensorpack 0.11 that this library corrects has a test.
 
-bug_ledger.tsv has a row for each: the node ids of the tests that show what happens here, `see` the rows that
-say the same, `dropped: ` with the reason, or the issue of whose work it is part.
+bug_ledger.tsv has a row for each defect. The third column has the ids of the tests, or `see` and the rows of the same
+defect, or `dropped: ` and the reason.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ TABLE = Path(__file__).with_name("bug_ledger.tsv")
 
 
 def rows() -> list:
-    """The table as triples: the row's name, the defect, what shows it."""
+    """Return the table as triples: the row's name, the defect, its tests."""
     with TABLE.open(encoding="utf-8", newline="") as file:
         return [tuple(row) for row in csv.reader(file, delimiter="\t")][1:]
 
 
 @lru_cache(maxsize=None)
 def names_in(path: str) -> frozenset:
-    """Names of a file's tests as pytest writes them after the path; read, not run."""
+    """Return the names of a file's tests as in pytest's ids, without running the file."""
     file = ROOT / path
     if not file.is_file():
         return frozenset()
@@ -39,26 +39,24 @@ def names_in(path: str) -> frozenset:
 
 
 def is_shown(shown: str, names: set) -> bool:
-    """Whether the third column is one of the forms of the module's docstring."""
+    """Return whether the third column has one of the forms in the module's docstring."""
     if shown.startswith("dropped: "):
         return len(shown) > 20
     if shown.startswith("see "):
         return set(shown.split()[1:]) <= names
-    if re.fullmatch(r"issue \d", shown):
-        return True
     return bool(shown) and all(
         "::" in node and node.split("::", 1)[1] in names_in(node.split("::")[0]) for node in shown.split()
     )
 
 
 def test_every_defect_is_shown():
-    """Each test that is named exists, each row that is referred to as well."""
+    """Each test and each row that the third column names exists."""
     names = {name for name, _, _ in rows()}
     assert [] == [(name, shown) for name, _, shown in rows() if not is_shown(shown, names)]
 
 
 def test_no_row_refers_to_one_that_refers():
-    """One step leads to a test."""
+    """A row after `see` has tests itself."""
     referring = {name for name, _, shown in rows() if shown.startswith("see ")}
     assert [] == [
         name for name, _, shown in rows() if name in referring and referring & set(shown.split()[1:])
@@ -66,7 +64,7 @@ def test_no_row_refers_to_one_that_refers():
 
 
 def test_the_ledgers_are_complete():
-    """The 31 defects of the core's ledger, the 34 of the data's, and what the text of both says; none twice."""
+    """The table has the 31 numbered defects of the core and the 34 of dataflow, and no row twice."""
     names = [name for name, _, _ in rows()]
     numbers = {re.sub("[a-z]$", "", name) for name in names}
     assert len(set(names)) == len(names)

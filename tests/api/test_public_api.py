@@ -1,4 +1,4 @@
-"""The public surface is what the golden file says: a change of API is a change of that file, seen in review."""
+"""The public API equals the golden file, so every change of the API is visible in review."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(scope="module")
 def surface() -> list:
-    """The lines that the library gives now."""
+    """The lines of the current API."""
     spec = importlib.util.spec_from_file_location("public_api", str(HERE / "public_api.py"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -23,14 +23,14 @@ def surface() -> list:
 
 
 def test_public_surface_equals_the_golden_file(surface):
-    """No name, place or argument changes unseen."""
+    """Names, modules and arguments are those of the golden file."""
     golden = (HERE / "public_api.txt").read_text(encoding="utf-8").splitlines()
     gone, new = sorted(set(golden) - set(surface)), sorted(set(surface) - set(golden))
     assert ([], []) == (gone, new), "If meant: python tests/api/public_api.py > tests/api/public_api.txt"
 
 
 def test_every_public_name_has_one_home(surface):
-    """A name is defined, and listed as public, in one place."""
+    """Each public name is defined in one module."""
     places = [line[2:].split(":")[0] for line in surface]
     assert len(set(places)) == len(places)
 
@@ -39,7 +39,7 @@ def test_every_public_name_has_one_home(surface):
     "TENSORPACK_LITE_INSTALLED" not in os.environ, reason="only tox tests the installed wheel"
 )
 def test_the_installed_wheel_is_tested():
-    """In tox the library comes from the wheel, not from the checkout."""
+    """In tox, the tests import the library from the wheel, not from the checkout."""
     import tensorpack_lite
 
     assert "site-packages" in tensorpack_lite.__file__

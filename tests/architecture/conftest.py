@@ -1,4 +1,4 @@
-"""The library's source as data: one `Module` a file, read once, never imported."""
+"""The library's source as data: one `Module` per file. Files are parsed, not imported."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PACKAGE = "tensorpack_lite"
 
 @dataclass(frozen=True)
 class Import:
-    """One import of one module, wherever it stands in a file."""
+    """An import of one module, anywhere in a file."""
 
     line: int
     target: str  # dotted name of the module: "tensorpack_lite.utils.logger", "numpy"
-    names: tuple  # what is taken out of it; () when the module itself is wanted
+    names: tuple  # the imported names; () for the module itself
     where: str  # "module", "function" or "type_checking"
 
     @property
@@ -39,23 +39,27 @@ class Module:
 
     @property
     def room(self) -> str:
-        """The top-level package the file lives in; "" for the facade and the files beside it."""
+        """The top-level package of the file; "" for the facade and the other files at the top level."""
         return self.path.split("/")[0] if "/" in self.path else ""
 
     @property
     def is_address(self) -> bool:
-        """No code: docstring, imports by name and `__all__`; not a package, and not a part of the facade."""
+        """Whether the file has no code: only a docstring, imports by name and `__all__`. Packages do not count."""
         if self.name == "tensorpack_lite._with_tensorflow":
             return False
         plain = (ast.Import, ast.ImportFrom)
         statements = self.syntax.body[1:] if ast.get_docstring(self.syntax) else self.syntax.body
-        code = [s for s in statements if not isinstance(s, plain) and not _assigns(s, "__all__")]
+        code = [
+            s
+            for s in statements
+            if not isinstance(s, plain) and not _assigns(s, "__all__") and not _is_hook_of_old_names(s)
+        ]
         return (
             not self.is_package and not code and bool(self.public()) and any(i.internal for i in self.imports)
         )
 
     def bindings(self) -> dict:
-        """What each top-level name of the file is bound by: "def", "class", "assign" or "import"."""
+        """Return how each top-level name of the file is bound: "def", "class", "assign" or "import"."""
         found = {}
         for statement in _top_level(self.syntax.body):
             if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -71,7 +75,7 @@ class Module:
         return found
 
     def public(self) -> list:
-        """The literal `__all__`, or None without one."""
+        """Return the literal `__all__`, or None."""
         for statement in self.syntax.body:
             if _assigns(statement, "__all__") and isinstance(statement, ast.Assign):
                 try:
@@ -106,8 +110,15 @@ def _assigns(statement, name: str) -> bool:
     return isinstance(statement, (ast.Assign, ast.AnnAssign)) and name in _assigned_names(statement)
 
 
+def _is_hook_of_old_names(statement) -> bool:
+    """Return whether a statement is `if not TYPE_CHECKING:` around assignments of `__getattr__` and `__all__`."""
+    return isinstance(statement, ast.If) and all(
+        _assigns(one, "__all__") or _assigns(one, "__getattr__") for one in statement.body
+    )
+
+
 def _top_level(body):
-    """The statements of a module, with those inside `if`, `try` and `with`."""
+    """Yield the statements of a module, including those inside `if`, `try` and `with`."""
     for statement in body:
         yield statement
         for attribute in ("body", "orelse", "finalbody", "handlers"):
@@ -136,7 +147,7 @@ class _ImportFinder(ast.NodeVisitor):
         self._inside(self.where, node.orelse)
 
     def visit_Call(self, node) -> None:
-        """`load_optional("cv2", ...)` is an import, too."""
+        """Treat `load_optional("cv2", ...)` as an import."""
         if getattr(node.func, "id", "") == "load_optional":
             self.found.append(Import(node.lineno, ast.literal_eval(node.args[0]), (), self.where))
         self.generic_visit(node)
@@ -181,29 +192,29 @@ def read_source(root: Path = ROOT) -> Source:
 
 @pytest.fixture(autouse=True)
 def fresh_graph():
-    """The gates read and never import: they run where TensorFlow, or half of the library, is missing."""
+    """Replace the fixture that needs TensorFlow: these tests only read files."""
 
 
 @pytest.fixture(autouse=True)
 def no_ambient_state():
-    """The gates change nothing."""
+    """Replace the fixture that resets state: these tests change none."""
 
 
 @pytest.fixture(scope="session")
 def source() -> Source:
-    """The library's files."""
+    """The files of the library."""
     return read_source()
 
 
 @pytest.fixture(scope="session")
 def root() -> Path:
-    """The repository."""
+    """The root of the repository."""
     return ROOT
 
 
 @pytest.fixture
 def read(tmp_path):
-    """Make a little library out of `{path: text}`: how the gates are shown to catch what they forbid."""
+    """Return a function that makes a small library from `{path: text}`, to test the rules."""
 
     def build(files: dict) -> Source:
         for path, text in files.items():

@@ -1,4 +1,4 @@
-"""`tf.layers` and Keras 2 are gone from new TensorFlows: nothing but contrib may know them."""
+"""Only contrib may use `tf.layers` and Keras 2, which new versions of TensorFlow do not have."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LIBRARY = Path(__file__).resolve().parents[2] / "tensorpack_lite"
 
 
 def uses(file: Path) -> list:
-    """Lines of a file that reach for `.layers`, `.keras` or `rnn_cell` of TensorFlow, or import Keras."""
+    """Return the lines of a file that use `.layers` or `.keras` of TensorFlow, or import Keras."""
     found = []
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -23,13 +23,13 @@ def uses(file: Path) -> list:
 
 
 def test_no_keras_and_no_tf_layers():
-    """Layers are made of tf.nn and get_variable, which every TensorFlow has."""
+    """No file outside contrib uses Keras or `tf.layers`."""
     files = [file for file in LIBRARY.rglob("*.py") if "contrib" not in file.relative_to(LIBRARY).parts]
     assert [] == [f"{file.relative_to(LIBRARY)}:{line}" for file in files for line in uses(file)]
 
 
 def test_it_would_be_found(tmp_path):
-    """The search sees each of these."""
+    """The search finds imports of Keras and uses of `tf.layers`."""
     file = tmp_path / "some.py"
     file.write_text(
         "import keras\nfrom tf_keras import layers\ntf.layers.dense(x)\ntf.nn.relu(x)\n", encoding="utf-8"

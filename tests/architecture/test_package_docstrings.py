@@ -1,4 +1,4 @@
-"""Each package says in three lines where it stands on a datapoint's way."""
+"""Each package states its input, its output and the next package in its docstring."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import re
 LINES = ("**In:**", "**Out:**", "**Next:**")
 
 
-def stations(source) -> list:
-    """The packages directly below the facade, and the facade's docstring is the map of them."""
+def packages(source) -> list:
+    """Return the top-level packages."""
     return [m for m in source if m.is_package and m.name.count(".") == 1]
 
 
 def paragraph(docstring: str, label: str) -> str:
-    """What follows a label, up to the next label or an empty line."""
+    """Return the text after a label, up to the next label or blank line."""
     text = docstring.split(label, 1)[1]
     return re.split(r"\n\s*\n|\*\*\w+:\*\*", text, maxsplit=1)[0]
 
 
 def test_packages_say_in_out_next(source):
-    """The first lines of each `__init__` are **In:**, **Out:** and **Next:**, in this order."""
+    """The docstring of each package has **In:**, **Out:** and **Next:**, in this order."""
     wrong = []
-    for module in stations(source):
+    for module in packages(source):
         docstring = ast.get_docstring(module.syntax) or ""
         places = [docstring.find(line) for line in LINES]
         if -1 in places or places != sorted(places):
@@ -31,10 +31,10 @@ def test_packages_say_in_out_next(source):
 
 
 def test_next_names_a_package_that_exists(source):
-    """**Next:** leads to a package of the house, or says that the way ends at the user."""
-    rooms = {m.name.split(".")[1] for m in stations(source)}
+    """**Next:** names a package of the library, or the user."""
+    rooms = {m.name.split(".")[1] for m in packages(source)}
     wrong = []
-    for module in stations(source):
+    for module in packages(source):
         docstring = ast.get_docstring(module.syntax) or ""
         if LINES[2] not in docstring:
             continue
@@ -45,6 +45,6 @@ def test_next_names_a_package_that_exists(source):
 
 
 def test_every_module_has_a_docstring(source):
-    """A file says what it is for, once, at the top."""
+    """Each file has a docstring."""
     without = [m.path for m in source if not ast.get_docstring(m.syntax)]
-    assert [] == without, f"Say in one line what these are for: {', '.join(without)}"
+    assert [] == without, f"Add a docstring to: {', '.join(without)}"

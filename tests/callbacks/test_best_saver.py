@@ -1,4 +1,4 @@
-"""MinSaver and MaxSaver: a copy of the best checkpoint, through restarts and full disks."""
+"""MinSaver and MaxSaver: the best checkpoint, restarts and full disks."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ class TestMinAndMaxSaver:
         return best.best
 
     def test_min(self, tmp_path):
-        """The files of the smallest value."""
+        """MinSaver keeps the files of the checkpoint with the smallest value."""
         best = self.saved(tmp_path, lambda **a: MinSaver("error", **a), [3, 1, 2])
 
         assert (4, 1.0) == best
         assert 4.0 == value_in(tmp_path, "min-error")
 
     def test_max(self, tmp_path):
-        """The files of the largest value."""
+        """MaxSaver keeps the files of the checkpoint with the largest value."""
         best = self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [3, 1, 2])
 
         assert (2, 3.0) == best
         assert 2.0 == value_in(tmp_path, "max-error")
 
     def test_reverse_is_max(self, tmp_path):
-        """MinSaver(reverse=True) is a MaxSaver."""
+        """MinSaver(reverse=True) does the same as MaxSaver."""
         self.saved(tmp_path, lambda **a: MinSaver("error", reverse=True, **a), [3, 1, 2])
 
         assert 2.0 == value_in(tmp_path, "max-error")
 
     def test_equal_is_not_better(self, tmp_path):
-        """The first of two equal values stays."""
+        """Of two equal values, the first one is kept."""
         assert (2, 3.0) == self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [3, 3])
 
     def test_nan_is_never_best(self, tmp_path):
-        """Neither at the beginning nor later."""
+        """NaN is not the best value, neither at first nor later."""
         assert (4, 3.0) == self.saved(
             tmp_path, lambda **a: MinSaver("error", **a), [float("nan"), 3, float("nan")]
         )
 
     def test_the_files(self, tmp_path):
-        """The checkpoint's own suffixes, and the record."""
+        """The copy has the same suffixes as the checkpoint, plus a record."""
         self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [3])
 
         expected = sorted([*files_of("max-error"), "max-error.json"])
@@ -66,20 +66,21 @@ class TestMinAndMaxSaver:
         assert {"stat": "error", "step": 2, "value": 3.0} == record
 
     def test_a_filename(self, tmp_path):
-        """The copy can have another name."""
+        """`filename` names the copy."""
         self.saved(tmp_path, lambda **a: MinSaver("error", filename="best", **a), [3])
 
         assert 2.0 == value_in(tmp_path, "best")
 
     def test_a_filename_is_no_path(self):
-        """A name with a directory is refused."""
+        """A filename with a directory raises ValueError."""
         with pytest.raises(
-            ValueError, match="MaxSaver: filename is 'a/b', wanted a name inside checkpoint_dir"
+            ValueError,
+            match=r"MaxSaver: filename is a path \(expected a name inside checkpoint_dir, got 'a/b'\)",
         ):
             MaxSaver("error", filename="a/b")
 
     def test_a_statistic_with_a_slash(self, tmp_path):
-        """Its name does not become a directory."""
+        """A slash in the name of the statistic does not create a directory."""
         directory = str(tmp_path)
         callbacks = [
             PutValues("a/b", [1]),
@@ -91,7 +92,7 @@ class TestMinAndMaxSaver:
         assert 2.0 == value_in(tmp_path, "min-a-b")
 
     def test_model_10_is_not_model_100(self, tmp_path):
-        """Of two checkpoints whose names begin alike, exactly one is copied, with all of its files."""
+        """Of two checkpoints whose names start with the same digits, one is copied, with all of its files."""
         train([ModelSaver(checkpoint_dir=str(tmp_path))], epochs=1, steps=1, step=99)
         self.saved(tmp_path, lambda **a: MinSaver("error", **a), [1], steps=10)
 
@@ -100,7 +101,7 @@ class TestMinAndMaxSaver:
         assert expected == [n for n in names(tmp_path) if n.startswith("min")]
 
     def test_a_step_that_ends_alike(self, tmp_path, log_lines):
-        """model-1100 is not the checkpoint of step 100."""
+        """model-1100 is not mistaken for the checkpoint of step 100."""
         directory = str(tmp_path)
         train([ModelSaver(checkpoint_dir=directory)], epochs=1, steps=1, step=1099)
         best = MinSaver("error", checkpoint_dir=directory)
@@ -108,11 +109,11 @@ class TestMinAndMaxSaver:
 
         assert best.best is None
         assert any(
-            "at its best at step 100, but the latest checkpoint is model-1100" in line for line in log_lines
+            "is best at step 100, but the latest checkpoint is model-1100" in line for line in log_lines
         )
 
     def test_a_best_that_was_not_kept_does_not_count(self, tmp_path):
-        """When the model of the best step was not saved, a later one that is saved can still become the best."""
+        """If the checkpoint of the best step was not saved, a later saved one can still become the best."""
         directory = str(tmp_path)
         best = MinSaver("error", checkpoint_dir=directory)
         saver = PeriodicTrigger(ModelSaver(checkpoint_dir=directory), every_k_steps=2, before_train=True)
@@ -121,25 +122,25 @@ class TestMinAndMaxSaver:
         assert (2, 2.0) == best.best
 
     def test_nothing_was_saved(self, tmp_path):
-        """Without any checkpoint there is an error that says what is missing."""
-        with pytest.raises(
-            RuntimeError, match="MinSaver: there is no checkpoint in.*Put a ModelSaver before it"
-        ):
+        """Without any checkpoint, a RuntimeError asks for a ModelSaver."""
+        with pytest.raises(RuntimeError, match="MinSaver: no checkpoint to copy in.*Put a ModelSaver"):
             train([PutValues("error", [1]), MinSaver("error", checkpoint_dir=str(tmp_path))])
 
     def test_nobody_reports(self, tmp_path, log_lines):
-        """An unknown statistic warns."""
+        """A statistic that was not reported logs a warning."""
         train([MinSaver("error", checkpoint_dir=str(tmp_path))], epochs=1)
 
-        assert any("MinSaver: nobody has reported 'error' yet" in line for line in log_lines)
+        assert (
+            "MinSaver: statistic 'error' has not been reported. Nothing has been reported yet." in log_lines
+        )
 
     def test_without_a_directory(self):
-        """It fails when it sets up, with what to do."""
-        with pytest.raises(RuntimeError, match="MinSaver: there is no directory to save to"):
+        """Without a directory, setup_graph raises a RuntimeError with advice."""
+        with pytest.raises(RuntimeError, match="MinSaver: no directory to save to"):
             train([MinSaver("error")])
 
     def test_the_best_survives_a_restart(self, tmp_path):
-        """A training that resumes does not replace a better model."""
+        """A resumed training does not replace a better checkpoint of the training before it."""
         self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [5])
         best = MaxSaver("error", checkpoint_dir=str(tmp_path))
         callbacks = [PutValues("error", [4, 6]), ModelSaver(checkpoint_dir=str(tmp_path)), best]
@@ -153,20 +154,20 @@ class TestMinAndMaxSaver:
         assert [(2, 5.0), (6, 6.0)] == seen
 
     def test_a_training_from_the_start_forgets_it(self, tmp_path):
-        """A training that begins at step 0 in the same directory has its own best."""
+        """A training that starts at step 0 in the same directory ignores the earlier best value."""
         self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [5])
 
         assert (2, 4.0) == self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [4])
 
     def test_a_record_without_its_files_is_not_used(self, tmp_path):
-        """Somebody who removes the model does not have to remove the record."""
+        """A record whose checkpoint files were deleted is ignored."""
         self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [5])
         os.unlink(str(tmp_path / "max-error.index"))
 
         assert (4, 4.0) == self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [4], step=2)
 
     def test_a_broken_record_is_not_used(self, tmp_path, log_lines):
-        """It warns."""
+        """A damaged record is ignored with a warning."""
         self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [5])
         (tmp_path / "max-error.json").write_text("{")
 
@@ -174,7 +175,7 @@ class TestMinAndMaxSaver:
         assert any("max-error.json cannot be read" in line for line in log_lines)
 
     def test_a_full_disk_keeps_the_old_copy(self, tmp_path):
-        """The copy before it is intact."""
+        """If the disk is full, the previous copy stays intact."""
         directory = str(tmp_path)
         best = MinSaver("error", checkpoint_dir=directory)
         copy = None

@@ -1,4 +1,4 @@
-"""Processes and threads that live as long as training."""
+"""StartProcOrThread: processes and threads that run during training."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tensorpack_lite.utils.concurrency import StoppableThread
 
 
 class Wait(StoppableThread):
-    """Waits until it is asked to stop."""
+    """Waits until it is stopped."""
 
     def run(self) -> None:
         while not self.stopped():
@@ -25,7 +25,7 @@ class Wait(StoppableThread):
 
 
 class Look(Callback):
-    """Writes down whether the others are alive."""
+    """Records whether the processes and threads are alive."""
 
     def __init__(self, *others) -> None:
         self._others, self.alive = others, []
@@ -35,7 +35,7 @@ class Look(Callback):
 
 
 def test_threads():
-    """Started before training, stopped after it."""
+    """A StoppableThread is started before training and stopped afterwards."""
     threads = [Wait(), Wait()]
     look = Look(*threads)
     run(CountingTrainer(), [StartProcOrThread(threads), look])
@@ -46,7 +46,7 @@ def test_threads():
 
 @pytest.mark.slow
 def test_processes():
-    """Started before training, terminated after it."""
+    """A process is started before training and terminated afterwards."""
     process = mp.get_context("fork").Process(target=time.sleep, args=(100,))
     look = Look(process)
     run(CountingTrainer(), [StartProcOrThread(process), look])
@@ -56,7 +56,7 @@ def test_processes():
 
 
 def test_one_that_does_not_end(log_lines, monkeypatch):
-    """A thread that does not stop when it is asked to is named in the log, and training ends without it."""
+    """A thread that ignores `stop()` is named in the log, and training ends without it."""
     monkeypatch.setattr(concurrency, "_JOIN_SECS", 0)
     go_on = threading.Event()
 
@@ -70,11 +70,11 @@ def test_one_that_does_not_end(log_lines, monkeypatch):
     go_on.set()
     thread.join()
 
-    assert any("stubborn did not end within 0 seconds." in line for line in log_lines)
+    assert any("stubborn did not stop within 0 seconds." in line for line in log_lines)
 
 
 def test_not_at_the_end():
-    """With stop_at_last=False nothing is stopped."""
+    """With stop_at_last=False, nothing is stopped."""
     thread = Wait()
     run(CountingTrainer(), [StartProcOrThread(thread, stop_at_last=False)])
 
@@ -84,7 +84,7 @@ def test_not_at_the_end():
 
 
 def test_a_plain_thread_is_left_alone():
-    """A thread that cannot be asked to stop is not waited for."""
+    """Training does not wait for a thread that is not a StoppableThread."""
     event = threading.Event()
     thread = threading.Thread(target=event.wait)
     run(CountingTrainer(), [StartProcOrThread(thread)])
@@ -95,7 +95,7 @@ def test_a_plain_thread_is_left_alone():
 
 
 def test_a_training_that_ends_before_it_begins():
-    """When another callback stops training first, what was never started is not stopped."""
+    """If another callback ends training first, processes that were never started are not stopped."""
 
     class Stop(Callback):
         def _before_train(self) -> None:
@@ -108,13 +108,14 @@ def test_a_training_that_ends_before_it_begins():
 
 
 def test_every_process_has_it():
-    """It is not chief-only."""
+    """StartProcOrThread is not chief-only."""
     assert StartProcOrThread([]).chief_only is False
 
 
 def test_something_else():
-    """A function cannot be started."""
+    """An object that is neither a process nor a thread raises TypeError."""
     with pytest.raises(
-        TypeError, match="StartProcOrThread: takes a Process, a Thread, or a list of them, got int"
+        TypeError,
+        match="StartProcOrThread: startable has the wrong type .expected a Process or a Thread, got int",
     ):
         StartProcOrThread([3])

@@ -1,4 +1,4 @@
-"""Running a model over a data set on several devices while it is trained."""
+"""DataParallelInferenceRunner: running a model over a data set on several devices during training."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def samples(count, batch):
 @pytest.mark.parametrize("towers", [1, 2, 3])
 @pytest.mark.parametrize(("count", "batch"), [(7, 1), (10, 4), (3, 3), (2, 1)])
 def test_every_sample_once(towers, count, batch, log_lines):
-    """In each round and in order, whatever the number of towers and the size of batches; the log says how many."""
+    """
+    Each round evaluates every sample once and in order, for any number of towers and batch size, and logs the
+    counts.
+    """
     collect = CollectX()
     run(ScalingTrainer(), [DataParallelInferenceRunner(samples(count, batch), collect, towers)])
 
@@ -41,7 +44,7 @@ def test_every_sample_once(towers, count, batch, log_lines):
 
 
 def test_statistics_are_those_of_one_tower():
-    """The mean over datapoints is the one that InferenceRunner gives, with the weights of that moment."""
+    """The mean over datapoints equals that of InferenceRunner with the same weights."""
     one = InferenceRunner(samples(7, 2), ScalarStats("cost", prefix="one"), tower_name="One")
     two = DataParallelInferenceRunner(samples(7, 2), [ScalarStats("cost", prefix="two")], gpus=[0, 1])
     trainer = run(ScalingTrainer(), [one, two])
@@ -52,7 +55,7 @@ def test_statistics_are_those_of_one_tower():
 
 
 def test_tower_names():
-    """They have the number of the tower at the end, not that of the GPU."""
+    """The names of the towers end in the tower's index, not in the GPU's number."""
     run(ScalingTrainer(), [DataParallelInferenceRunner(samples(2, 1), CollectX(), [3, 5], tower_name="V")])
     names = {op.name.split("/")[0] for op in tf.get_default_graph().get_operations()}
     assert {"V0", "V1"} <= names
@@ -60,14 +63,14 @@ def test_tower_names():
 
 
 def test_no_operation_waits_but_the_input():
-    """Only a tower's input waits for that of the tower before it, not all its operations."""
+    """Only the input of a tower waits for the input of the tower before it."""
     run(ScalingTrainer(), [DataParallelInferenceRunner(samples(2, 1), CollectX(), 2)])
     second = [op for op in tf.get_default_graph().get_operations() if op.name.startswith("InferenceTower1/")]
     assert [] == [op.name for op in second if any("deque" in c.name for c in op.control_inputs)]
 
 
 def test_registered_hooks_see_every_run():
-    """Runs of all towers and of the first one alone."""
+    """Registered hooks take part in runs of all towers and of the first tower alone."""
     runs = []
 
     class Hook(tf.train.SessionRunHook):
@@ -81,7 +84,7 @@ def test_registered_hooks_see_every_run():
 
 
 def test_with_replicas():
-    """Each tower reads the variables of the training tower on its GPU, by the GPU's number."""
+    """Each tower reads the variables of the training tower on the same GPU."""
     trainer = SyncMultiGPUTrainerReplicated([2, 3])
 
     def model(x):
@@ -115,7 +118,7 @@ def terminate():
 
 
 class Ends(DataFlow):
-    """Says that it has `size` datapoints, and ends after `given` of them: for good, or as `end` does."""
+    """Has length `size` and ends after `given` datapoints: for good, or as `end` does."""
 
     def __init__(self, given, size, end=terminate):
         self.given, self.size, self.end = given, size, end
@@ -132,13 +135,13 @@ class Ends(DataFlow):
 class TestEnd:
     @pytest.mark.parametrize("given", [0, 4, 5, 6])
     def test_of_a_stream(self, given):
-        """A DataFlow that ends for good before its size is an error, with the number of datapoints that were evaluated."""
-        match = rf"its input, a QueueInput, ended after {given // 2 * 2} datapoints were evaluated, but its size is 7"
+        """A DataFlow that ends before its size raises an error with the number of evaluated datapoints."""
+        match = rf"the QueueInput ended too early \(expected 7 datapoints, got {given // 2 * 2}\)"
         with pytest.raises(RuntimeError, match=match):
             run(ScalingTrainer(), [DataParallelInferenceRunner(Ends(given, 7), CollectX(), 2)])
 
     def test_of_a_pass(self):
-        """A pass that is shorter than its length is an error: datapoints of the next pass would take its place."""
+        """A pass that is shorter than the length raises an error, because datapoints of the next pass would follow."""
         flow = Ends(5, 7, lambda: None)
         with pytest.raises(
             RuntimeError, match="DataFlow Ends .* ended after 5 datapoints, but its size is 7"
@@ -154,14 +157,12 @@ class TestEnd:
                     raise StopIteration
                 super()._on_fetches(results)
 
-        match = (
-            "DataParallelInferenceRunner 'InferenceTower': .* ended after 2 datapoints .*, but its size is 5"
-        )
+        match = "DataParallelInferenceRunner 'InferenceTower': .* too early .expected 5 datapoints, got 2"
         with pytest.raises(RuntimeError, match=match):
             run(ScalingTrainer(), [DataParallelInferenceRunner(samples(5, 1), Stop(), 2)])
 
     def test_by_being_cancelled(self, log_lines):
-        """It is an error, after so many datapoints."""
+        """A cancelled run raises an error and logs the number of evaluated datapoints."""
 
         class Cancel(CollectX):
             def _on_fetches(self, results):
@@ -176,34 +177,34 @@ class TestEnd:
 
 class TestErrors:
     def test_other_inputs(self):
-        """Only a queue gives each tower a datapoint of its own, of an exact number."""
+        """An input other than a queue raises TypeError."""
         with pytest.raises(TypeError, match="DataFlow or a QueueInput"):
             DataParallelInferenceRunner(FeedInput(samples(2, 1)), CollectX(), 2)
 
     def test_unknown_length(self):
-        """Without length, nobody knows when a round is over."""
+        """An input of unknown length raises ValueError."""
         flow = DataFromGenerator(lambda: iter([[np.float32([1.0])]]))
-        with pytest.raises(ValueError, match=r"how many datapoints .* len\(\)"):
+        with pytest.raises(ValueError, match=r"number of datapoints is unknown.* len\(\)"):
             DataParallelInferenceRunner(flow, CollectX(), 2)
 
     def test_no_gpus(self):
-        """At least one is needed."""
-        with pytest.raises(ValueError, match="gpus is 0, wanted at least one"):
+        """gpus=0 raises ValueError."""
+        with pytest.raises(ValueError, match=r"too few GPUs \(expected at least 1, got 0\)"):
             DataParallelInferenceRunner(samples(2, 1), CollectX(), 0)
 
     def test_the_same_towers_twice(self):
-        """Two runners with the same tower names would mean the first one's."""
+        """Two runners with the same tower names raise ValueError."""
         runners = [DataParallelInferenceRunner(samples(2, 1), CollectX(), 2) for _ in range(2)]
-        with pytest.raises(ValueError, match="'InferenceTower0' exists"):
+        with pytest.raises(ValueError, match="already has a tower named 'InferenceTower0'"):
             run(ScalingTrainer(), runners)
 
     def test_staging_in_a_single_runner(self):
-        """Staging keeps datapoints of the next round: not for inference."""
+        """A StagingInput raises TypeError, because it keeps datapoints for the next round."""
         with pytest.raises(TypeError, match="without staging"):
             InferenceRunner(StagingInput(QueueInput(samples(2, 1))), CollectX())
 
     def test_errors_of_the_data(self):
-        """End training with the error of the data."""
+        """An error in the data ends training with that error."""
 
         def broken():
             yield [np.float32([1.0])]

@@ -1,4 +1,4 @@
-"""tfdbg takes part in the hooked session, on every TensorFlow."""
+"""tfdbg in the hooked session, on every TensorFlow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tensorpack_lite.callbacks.graph import ProcessTensors
 
 
 def test_a_session_on_the_terminal(monkeypatch, capsys):
-    """It stops before the first run, runs it watched, shows a tensor, and lets the other runs pass."""
+    """tfdbg stops before the first run, runs it, prints a tensor, and continues."""
     stdin = io.StringIO("run\nprint_tensor cost:0\nrun -t 10\n")
     monkeypatch.setattr(sys, "stdin", stdin)
     callbacks = [TFLocalCLIDebugHook(ui_type="readline"), ProcessTensors(["cost"], lambda cost: None)]
@@ -26,7 +26,7 @@ def test_a_session_on_the_terminal(monkeypatch, capsys):
 
 
 def test_a_filter_sees_the_tensors(monkeypatch):
-    """A condition given by name is asked about every tensor that was computed."""
+    """A tensor filter is called with every computed tensor."""
     stdin = io.StringIO("run -f seen\n" + 10 * "run -t 10\n")
     monkeypatch.setattr(sys, "stdin", stdin)
     seen = {}
@@ -44,7 +44,7 @@ def test_a_filter_sees_the_tensors(monkeypatch):
 
 
 def test_a_tensorflow_without_it(monkeypatch):
-    """The version, and what to do."""
+    """Without tfdbg, the ImportError names the TensorFlow version and gives advice."""
     monkeypatch.setattr(debug_cli, "debug_hook_class", lambda: None)
     with pytest.raises(
         ImportError, match=r"TensorFlow \d+\.\d+ has no tfdbg. Use TensorPrinter or TerminateOnNaN"

@@ -1,4 +1,4 @@
-"""Training ends when a statistic does not get better."""
+"""EarlyStopping: training ends when a statistic stops improving."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAN = float("nan")
 
 
 def epochs_done(values, **arguments):
-    """How many epochs were trained until it stopped, at most one for each value."""
+    """Return how many epochs were trained, at most one for each value."""
     stop = EarlyStopping("stat", **arguments)
     return (
         run(CountingTrainer(), [PutValues("stat", values), stop], steps=2, epochs=len(values)).global_step
@@ -45,12 +45,12 @@ def epochs_done(values, **arguments):
     ],
 )
 def test_when_it_stops(values, arguments, expected):
-    """After `patience` values in a row that are not better than the best by more than min_delta."""
+    """Training stops after `patience` values in a row that do not improve on the best by more than min_delta."""
     assert expected == epochs_done(values, **arguments)
 
 
 def test_the_last_epoch_is_written(log_dir):
-    """The monitors, which come later, still see the epoch that decided."""
+    """The monitors still receive the statistics of the last epoch."""
     run(
         CountingTrainer(),
         [PutValues("stat", [1, 1, 1]), EarlyStopping("stat", patience=1)],
@@ -63,7 +63,7 @@ def test_the_last_epoch_is_written(log_dir):
 
 
 def test_inside_an_epoch():
-    """Triggered by steps, it ends training after the step that follows the decision."""
+    """If it is triggered at steps, training stops after the following step."""
     put = PeriodicTrigger(PutValues("stat", [1] * 20), every_k_steps=2)
     stop = PeriodicTrigger(EarlyStopping("stat", patience=2), every_k_steps=2)
 
@@ -71,7 +71,7 @@ def test_inside_an_epoch():
 
 
 def test_it_says_why(log_lines):
-    """The statistic, how many values, and the best one with its step."""
+    """The log line names the statistic, the number of values, and the best value with its step."""
     epochs_done([1, 2, 3, 3], patience=2)
 
     wanted = "EarlyStopping: 'stat' has not improved in its last 2 values (best 1 at step 2)."
@@ -79,14 +79,14 @@ def test_it_says_why(log_lines):
 
 
 def test_it_says_that_it_was_never_a_number(log_lines):
-    """There is no best value to tell."""
+    """If all values were NaN, a log line reports it."""
     epochs_done([NAN, NAN, 1], patience=2)
 
-    assert 1 == len([line for line in log_lines if "(it was never a number)" in line])
+    assert 1 == len([line for line in log_lines if "(all were NaN)" in line])
 
 
 def test_the_best():
-    """Step and value of the last improvement, and the count since."""
+    """`best` is the step and value of the last improvement, `num_bad` the number of values since then."""
     stop = EarlyStopping("stat", patience=5)
     run(CountingTrainer(), [PutValues("stat", [3, 1, 2]), stop], epochs=3)
 
@@ -94,25 +94,39 @@ def test_the_best():
 
 
 def test_a_missing_value_warns_and_does_not_count(log_lines):
-    """Before the first value, and when there is none since the last trigger."""
+    """A trigger without a new value logs a warning and does not count."""
     assert 4 == epochs_done([None, 1, None, 1], patience=2)
 
     assert [
-        "EarlyStopping: nobody has reported 'stat' yet.",
-        "EarlyStopping: 'stat' has no value since step 4.",
-    ] == [line for line in log_lines if "EarlyStopping: nobody" in line or "no value" in line]
+        "EarlyStopping: statistic 'stat' has not been reported. Nothing has been reported yet.",
+        "EarlyStopping: 'stat' has no new value since step 4.",
+    ] == [line for line in log_lines if "not been reported" in line or "no new value" in line]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_misspelled_statistic_names_the_nearest_ones(log_lines, strict):
+    """After the first epoch, a statistic that was not reported is a warning, or with `strict` an error."""
+    names = ["val_accuracy", "val_loss", "cost", "queue_size"]
+    callbacks = [*(PutValues(name, [1.0, 1.0]) for name in names), EarlyStopping("val_lost", strict=strict)]
+    message = "EarlyStopping: statistic 'val_lost' has not been reported. Did you mean 'val_loss' or 'cost'"
+    if strict:
+        with pytest.raises(KeyError, match=message):
+            run(CountingTrainer(), callbacks, epochs=2)
+    else:
+        run(CountingTrainer(), callbacks, epochs=2)
+        assert 2 == len([line for line in log_lines if message in line])
 
 
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        ({"mode": "auto"}, "mode is 'auto', wanted 'min' or 'max'"),
-        ({"patience": 0}, "patience is 0, wanted at least 1"),
-        ({"min_delta": -1.0}, "min_delta is -1.0, wanted 0 or more"),
-        ({"min_delta": NAN}, "min_delta is nan, wanted 0 or more"),
+        ({"mode": "auto"}, "mode is unknown .expected 'min' or 'max', got 'auto'"),
+        ({"patience": 0}, "patience is too small .expected at least 1, got 0"),
+        ({"min_delta": -1.0}, "min_delta is too small .expected at least 0, got -1.0"),
+        ({"min_delta": NAN}, "min_delta is too small .expected at least 0, got nan"),
     ],
 )
 def test_wrong_arguments(arguments, match):
-    """Each is refused with what is wanted."""
+    """Each wrong argument raises an error that names what is expected."""
     with pytest.raises(ValueError, match=match):
         EarlyStopping("stat", **arguments)

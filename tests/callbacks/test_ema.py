@@ -1,4 +1,4 @@
-"""Averaged weights: their numbers, their names, and how they take the place of the weights."""
+"""EMAWeights and SwapEMAWeights: the averages, their names, and swapping them with the weights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tensorpack_lite.train.base import Trainer
 
 
 def averages(values, decay, num_done=0, average=None):
-    """What the average is after each of these values of the weight; the first value is the one before training."""
+    """Return the average after each of these values of the weight; the first value is the one before training."""
     average = values[0] if average is None else average
     found = []
     for count, value in enumerate(values[1:], num_done):
@@ -32,7 +32,7 @@ def averages(values, decay, num_done=0, average=None):
 
 
 class Watch(Callback):
-    """Notes the weight at each trigger."""
+    """Records the weight at each trigger."""
 
     def __init__(self, name="x") -> None:
         self._name = name
@@ -44,7 +44,7 @@ class Watch(Callback):
 
 
 class RefTrainer(Trainer):
-    """As CountingTrainer, with a variable of whatever kind TensorFlow makes by itself: on 1.15 a reference."""
+    """CountingTrainer with TensorFlow's default kind of variable, on 1.15 a ref variable."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class RefTrainer(Trainer):
 @pytest.mark.parametrize("trainer", [CountingTrainer, RefTrainer])
 @pytest.mark.parametrize("decay", [0.15, 0.999])
 def test_the_numbers(trainer, decay):
-    """As the formula says, after each step; the weights themselves are as without it."""
+    """The average follows the formula after each step, and the weights are unchanged."""
     ema, average, weight = EMAWeights(decay), Watch("x/ExponentialMovingAverage"), Watch()
     callbacks = [ema, *[PeriodicTrigger(watch, every_k_steps=1) for watch in (average, weight)]]
     run(trainer(), callbacks, steps=3, epochs=2)
@@ -64,7 +64,7 @@ def test_the_numbers(trainer, decay):
 
 
 def test_it_begins_with_restored_weights():
-    """Not with their initial values."""
+    """The average starts with the restored value of the weight, not with the initial value."""
     average = Watch("x/ExponentialMovingAverage")
     run(CountingTrainer(), [EMAWeights(0.9), average], (), 1, 1, 1, DictRestore({"x": np.float32(100)}))
 
@@ -72,7 +72,7 @@ def test_it_begins_with_restored_weights():
 
 
 def test_it_resumes(tmp_path):
-    """Average and number of updates are in the checkpoint and go on."""
+    """A resumed training continues with the average and the number of updates in the checkpoint."""
     with tf.Graph().as_default():
         run(CountingTrainer(), [EMAWeights(0.9), ModelSaver(checkpoint_dir=str(tmp_path))], steps=4, epochs=1)
     average = Watch("x/ExponentialMovingAverage")
@@ -88,7 +88,7 @@ def test_it_resumes(tmp_path):
 
 
 def test_what_is_averaged():
-    """Trainable variables of floating point, and of towers with variables of their own, the first one's."""
+    """Trainable floating-point variables are averaged; if each tower has its own, only those of the first tower."""
     tf.get_variable("integer", initializer=1)
     tf.get_variable("fixed", initializer=1.0, trainable=False)
     local = [tf.GraphKeys.LOCAL_VARIABLES, tf.GraphKeys.TRAINABLE_VARIABLES]
@@ -100,7 +100,7 @@ def test_what_is_averaged():
 
 
 def test_inference_with_the_averages():
-    """The inner callback sees the averages, the next step and later callbacks the weights."""
+    """The inner callback sees the averages; the next step and later callbacks see the weights."""
     ema, after = EMAWeights(0.5), Watch("scale/w")
     data = DataFromList([[np.float32([2.0])]], shuffle=False)
     inside = SwapEMAWeights(InferenceRunner(data, ScalarStats("cost")), ema)
@@ -113,7 +113,7 @@ def test_inference_with_the_averages():
 
 
 def test_saving_the_averages(tmp_path):
-    """The checkpoint's ordinary variables hold them; one made outside holds the weights."""
+    """The wrapped ModelSaver saves the averages as ordinary variables; another ModelSaver saves the weights."""
     ema = EMAWeights(0.5)
     inside = SwapEMAWeights(ModelSaver(checkpoint_dir=str(tmp_path / "averaged")), ema)
     run(CountingTrainer(), [ema, inside, ModelSaver(checkpoint_dir=str(tmp_path / "weights"))], epochs=1)
@@ -128,7 +128,7 @@ def test_saving_the_averages(tmp_path):
 
 @pytest.mark.parametrize("trainer", [CountingTrainer, RefTrainer])
 def test_under_a_schedule(trainer):
-    """A PeriodicTrigger around it: swapped at each trigger, back in between."""
+    """Inside a PeriodicTrigger, the averages are swapped in only at its triggers."""
     ema, inside, outside = EMAWeights(0.5), Watch(), Watch()
     swap = PeriodicTrigger(SwapEMAWeights(inside, ema), every_k_steps=2, before_train=True)
     run(trainer(), [ema, swap, PeriodicTrigger(outside, every_k_steps=2)], steps=4, epochs=1)
@@ -139,7 +139,7 @@ def test_under_a_schedule(trainer):
 
 
 def test_the_weights_come_back_after_an_error():
-    """Whatever the inner callback raises."""
+    """The weights are restored if the inner callback raises an exception."""
 
     class Fail(Callback):
         def _trigger(self) -> None:
@@ -157,24 +157,26 @@ def test_the_weights_come_back_after_an_error():
 
 
 def test_twice_is_refused():
-    """One around the other would save the averages as weights."""
+    """Two nested SwapEMAWeights raise RuntimeError, because they would save the averages as weights."""
     ema = EMAWeights()
-    with pytest.raises(RuntimeError, match="the averages are in place already"):
+    with pytest.raises(RuntimeError, match="the averages are already in place"):
         run(CountingTrainer(), [ema, SwapEMAWeights(SwapEMAWeights(Watch(), ema), ema)])
 
 
 def test_wrong_arguments():
-    """Each is refused with what is wanted."""
-    with pytest.raises(ValueError, match="decay is 1, wanted a number in"):
+    """Each wrong argument raises an error that names what is expected."""
+    with pytest.raises(ValueError, match=r"decay is out of range .*got 1\)"):
         EMAWeights(1)
-    with pytest.raises(TypeError, match="ema is float, wanted an EMAWeights"):
+    with pytest.raises(
+        TypeError, match="SwapEMAWeights: ema has the wrong type .expected EMAWeights, got float"
+    ):
         SwapEMAWeights(Callback(), 0.9)
     with pytest.raises(TypeError, match="Write PeriodicTrigger.SwapEMAWeights.callback, ema., ...."):
         SwapEMAWeights(PeriodicTrigger(Callback(), every_k_steps=1), EMAWeights())
 
 
 def test_nothing_to_average():
-    """A graph without trainable variables."""
+    """A graph without trainable floating-point variables raises ValueError."""
 
     class Empty(Trainer):
         train_op = None
@@ -182,5 +184,5 @@ def test_nothing_to_average():
         def run_step(self) -> None:
             self.hooked_sess.run([])
 
-    with pytest.raises(ValueError, match="no trainable variable of floating point"):
+    with pytest.raises(ValueError, match="no trainable floating-point variables"):
         run(Empty(), [EMAWeights()])

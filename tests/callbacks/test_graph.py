@@ -1,4 +1,4 @@
-"""Callbacks that run operations or look at tensors."""
+"""Callbacks that run operations or read tensors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tensorpack_lite.loop.callback import Callback
 
 
 class Counter(Callback):
-    """A variable and an operation that adds 1 to it; writes down its value after each epoch."""
+    """Creates a variable and an operation that adds 1 to it; records its value after each epoch."""
 
     def __init__(self) -> None:
         with tf.variable_scope("counter"):
@@ -57,14 +57,14 @@ class TestRunOp:
         ],
     )
     def test_when_it_runs(self, arguments, expected):
-        """Before training, at each epoch's trigger, with each of three steps: as told."""
+        """RunOp runs before training, at each trigger and with each of three steps, as its arguments say."""
         trainer, counter = CountingTrainer(), Counter()
         run(trainer, [RunOp(counter.increment, **arguments), counter], steps=3)
 
         assert expected == counter.seen
 
     def test_a_scheduler_triggers_it(self):
-        """Inside a PeriodicTrigger it runs when triggered."""
+        """Inside a PeriodicTrigger, RunOp runs at its triggers."""
         trainer, counter = CountingTrainer(), Counter()
         operation = RunOp(counter.increment, run_before=False)
         run(trainer, [PeriodicTrigger(operation, every_k_steps=1), counter], steps=3)
@@ -72,40 +72,40 @@ class TestRunOp:
         assert [0, 3, 6] == counter.seen
 
     def test_an_operation_that_exists(self):
-        """Not only functions are taken."""
+        """RunOp accepts an existing operation as well as a function."""
         trainer, counter = CountingTrainer(), Counter()
         run(trainer, [RunOp(counter.increment()), counter], steps=1, epochs=1)
 
         assert [1, 2] == counter.seen
 
     def test_a_tensor(self):
-        """A tensor, such as what tf.assign returns on some versions, is run as well."""
+        """RunOp accepts a tensor, such as the result of tf.assign on some TensorFlow versions."""
         trainer, counter = CountingTrainer(), Counter()
         run(trainer, [RunOp(lambda: counter.variable.assign_add(1) + 0), counter], steps=1, epochs=1)
 
         assert [1, 2] == counter.seen
 
     def test_something_else(self):
-        """A function that returns nothing is refused when the graph is set up."""
-        with pytest.raises(TypeError, match="RunOp: takes an operation, a tensor.*got NoneType"):
+        """A function that returns neither an operation nor a tensor raises TypeError in setup_graph."""
+        with pytest.raises(TypeError, match="RunOp: op has the wrong type .*got NoneType"):
             run(CountingTrainer(), [RunOp(lambda: None)])
 
     def test_verbose(self, log_lines):
-        """Each time is logged, that of a step too."""
+        """With verbose=True, each run is logged, including runs with a step."""
         trainer = CountingTrainer()
         operation = tf.no_op(name="nothing")
         run(trainer, [RunOp(operation, run_step=True, verbose=True)], steps=2, epochs=1)
 
-        assert 4 == log_lines.count("RunOp: runs nothing.")
+        assert 4 == log_lines.count("RunOp: running nothing.")
 
     def test_every_process_has_it(self):
-        """It is not chief-only: synchronisations run everywhere."""
+        """RunOp is not chief-only, so that all processes synchronize."""
         assert [False, False] == [RunOp(None).chief_only, RunUpdateOps().chief_only]
 
 
 class TestRunUpdateOps:
     def test_every_step(self, fresh_graph):
-        """The collection's operations run with each step, as one group of a known name."""
+        """The operations of the collection run with each step, grouped under a known name."""
         trainer, counter = CountingTrainer(), Counter()
         tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, counter.increment())
         run(trainer, [RunUpdateOps(), counter], steps=3)
@@ -114,7 +114,7 @@ class TestRunUpdateOps:
         assert "RunUpdateOps/update_ops" == fresh_graph.get_operation_by_name("RunUpdateOps/update_ops").name
 
     def test_another_collection(self):
-        """Its name can be given; UPDATE_OPS is then left alone."""
+        """Another collection can be named; UPDATE_OPS then does not run."""
         trainer, counter = CountingTrainer(), Counter()
         tf.add_to_collection("mine", counter.increment())
         tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, tf.Assert(False, ["must not run"]))
@@ -123,7 +123,7 @@ class TestRunUpdateOps:
         assert [0, 3] == counter.seen
 
     def test_an_operation_that_a_user_callback_added(self):
-        """What callbacks before it add in _setup_graph is seen."""
+        """Operations that earlier callbacks add to the collection in _setup_graph run too."""
         trainer, counter = CountingTrainer(), Counter()
 
         class Add(Callback):
@@ -135,7 +135,7 @@ class TestRunUpdateOps:
         assert [0, 3] == counter.seen
 
     def test_an_empty_collection(self, fresh_graph):
-        """There is an operation of a known name, and nothing runs."""
+        """For an empty collection, the graph has an operation of a known name, and nothing runs."""
         callback = RunUpdateOps()
         run(CountingTrainer(), [callback], steps=1, epochs=1)
 
@@ -146,7 +146,7 @@ class TestRunUpdateOps:
 class TestProcessTensors:
     @pytest.mark.parametrize("names", [["cost"], ["cost:0"], ("cost",)])
     def test_values(self, names):
-        """The function gets values, with and without `:0` in the name, after every run."""
+        """The function is called with the values after every run, with and without `:0` in the name."""
         seen = []
         run(CountingTrainer(), [ProcessTensors(names, seen.append)], steps=3, epochs=1)
 
@@ -154,7 +154,7 @@ class TestProcessTensors:
 
     @pytest.mark.parametrize("towers", [("",), ("tower0", "tower1")])
     def test_one_tower_and_two(self, towers):
-        """A tensor of the model is found without the tower's name, and its value comes, not None."""
+        """A tensor of the model is found without the tower's name, with one tower and with two."""
         seen = []
         run(ScalingTrainer(towers), [ProcessTensors(["cost"], seen.append)], steps=1, epochs=1)
 
@@ -169,7 +169,7 @@ class TestProcessTensors:
         assert np.float32 == np.asarray(seen[0]).dtype
 
     def test_several(self):
-        """One argument a name, in order."""
+        """The function gets one argument for each name, in order."""
         seen = []
         tf.constant(7, name="seven")
         callback = ProcessTensors(["seven", "cost"], lambda *values: seen.append(values))
@@ -178,7 +178,7 @@ class TestProcessTensors:
         assert [(7, 0.0), (7, 10.0)] == seen
 
     def test_an_operation_without_outputs(self):
-        """It runs, and its value is None."""
+        """An operation without outputs runs, and its value is None."""
         seen = []
         tf.no_op(name="nothing")
         run(CountingTrainer(), [ProcessTensors(["nothing"], seen.append)], steps=1, epochs=1)
@@ -186,19 +186,21 @@ class TestProcessTensors:
         assert [None] == seen
 
     def test_a_single_name(self):
-        """A string would be read letter by letter."""
-        with pytest.raises(TypeError, match="ProcessTensors: takes a list of names, got str.*into a list"):
+        """A single string instead of a list raises TypeError."""
+        with pytest.raises(
+            TypeError, match="ProcessTensors: names has the wrong type .*got str.*into a list"
+        ):
             ProcessTensors("cost", print)
 
     def test_an_unknown_name(self):
-        """The error names what is near."""
+        """An unknown name raises a KeyError that names the nearest ones."""
         with pytest.raises(KeyError, match="'costs.*cost"):
             run(CountingTrainer(), [ProcessTensors(["costs"], print)])
 
 
 class TestDumpTensors:
     def test_one_file_a_run(self, log_dir):
-        """Named after the step, counted after it; the keys are the names as given."""
+        """Each run writes one file, named after the step; its keys are the names as given."""
         run(CountingTrainer(), [DumpTensors(["cost", "cost:0"])], steps=2, epochs=1)
 
         assert ["DumpTensor-1.npz", "DumpTensor-2.npz"] == sorted(
@@ -208,7 +210,7 @@ class TestDumpTensors:
             assert {"cost": 10.0, "cost:0": 10.0} == dict(dumped)
 
     def test_a_tensor_called_file(self, log_dir):
-        """A tensor may be called as an argument of NumPy's function is."""
+        """A tensor may have the name of an argument of NumPy's function."""
 
         class Trainer(CountingTrainer):
             def __init__(self):
@@ -220,12 +222,12 @@ class TestDumpTensors:
             assert {"file": 3.0} == dict(dumped)
 
     def test_without_a_directory(self):
-        """It fails before the first step, with what to do."""
-        with pytest.raises(RuntimeError, match="DumpTensors: there is no logger directory.*set_logger_dir"):
+        """Without a logger directory, before_train raises a RuntimeError with advice."""
+        with pytest.raises(RuntimeError, match="DumpTensors: no directory to write to.*set_logger_dir"):
             run(CountingTrainer(), [DumpTensors(["cost"])])
 
     def test_the_old_name(self):
-        """DumpTensor is the same."""
+        """DumpTensor is an alias of DumpTensors."""
         assert DumpTensor is DumpTensors
 
 
@@ -236,7 +238,7 @@ class TestDumpTensorAsImage:
         return trainer
 
     def test_the_file(self, log_dir, fresh_graph):
-        """Scaled, clipped, named after the tensor and the epoch; monitors get it too."""
+        """The image is scaled, clipped, named after the tensor and the epoch, and sent to the monitors."""
         monitor = RecordingMonitor()
         run(self.trainer(), [DumpTensorAsImage("picture")], [monitor], epochs=1)
 
@@ -248,7 +250,7 @@ class TestDumpTensorAsImage:
         np.testing.assert_array_equal([[0, 255], [127.5, 255]], monitor.images[0][1][0, :, :, 0])
 
     def test_a_list_is_numbered_from_0(self, log_dir):
-        """Each image of a list has its number, the first one as well."""
+        """Each image of a list has a number, starting with 0."""
         callback = DumpParamAsImage("picture", prefix="p", map_func=lambda value: [value, value])
         run(self.trainer(), [callback], epochs=1)
 
@@ -257,14 +259,14 @@ class TestDumpTensorAsImage:
         )
 
     def test_a_prefix_with_a_slash(self, log_dir):
-        """Its directory is made."""
+        """The directory of a prefix with a slash is created."""
         run(self.trainer(), [DumpTensorAsImage("picture", prefix="a/b")], epochs=1)
 
         assert os.path.exists(os.path.join(log_dir, "a", "b-ep001.png"))
 
     def test_without_a_directory(self):
-        """It fails before the first step."""
-        with pytest.raises(RuntimeError, match="DumpTensorAsImage: there is no logger directory"):
+        """Without a logger directory, before_train raises RuntimeError."""
+        with pytest.raises(RuntimeError, match="DumpTensorAsImage: no directory to write to"):
             run(self.trainer(), [DumpTensorAsImage("picture")])
 
 
@@ -277,7 +279,7 @@ class TestCheckNumerics:
         return trainer
 
     def test_a_trigger_finds_it(self):
-        """NaN or infinity in a variable ends training with an error that names it, at the end of the epoch."""
+        """NaN or infinity in a variable ends training at the end of the epoch with an error that names the variable."""
         trainer = self.trainer()
         with pytest.raises(
             tf.errors.InvalidArgumentError, match="CheckNumerics: variable 'x' has NaN or Inf"
@@ -286,17 +288,17 @@ class TestCheckNumerics:
         assert 3 == trainer.global_step
 
     def test_every_step_finds_it_sooner(self):
-        """With run_step it is found in the step after."""
+        """With run_step=True, the error is raised in the next step."""
         trainer = self.trainer()
         with pytest.raises(tf.errors.InvalidArgumentError, match="variable 'x' has NaN or Inf"):
             run(trainer, [CheckNumerics(run_step=True)], steps=30, epochs=1)
         assert trainer.global_step <= 2
 
     def test_finite_values_pass(self):
-        """Nothing happens; integers are left out."""
+        """Finite values and integers cause no error."""
         tf.get_variable("n", initializer=1)
         assert 4 == run(CountingTrainer(), [CheckNumerics(run_step=True)]).global_step
 
     def test_only_the_chief_checks(self):
-        """It is chief-only, unlike RunOp."""
+        """CheckNumerics is chief-only, unlike RunOp."""
         assert CheckNumerics().chief_only is True

@@ -1,4 +1,4 @@
-"""A whole training with SimpleTrainer: what callbacks see, and when. What it leaves behind: integration/test_golden.py."""
+"""Callbacks in a complete training with SimpleTrainer. For the files it writes, see integration/test_golden.py."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def train(callbacks, monitors=None, steps=2, epochs=2):
 
 
 def test_the_average_is_the_updated_one(log_dir):
-    """The reported average of the cost holds the last step's value, and validation sees the step's result."""
+    """The reported moving average includes the last step, and validation sees the variables after it."""
     train([ModelSaver(), InferenceRunner(data(5), ScalarStats(["cost", "total"]))])
     with open(os.path.join(log_dir, "stats.json")) as file:
         first, second = json.load(file)
@@ -83,7 +83,7 @@ def test_the_average_is_the_updated_one(log_dir):
 
 class TestTrace:
     def test_the_order_of_moments(self, log_dir):
-        """Each moment visits the user's callbacks, then the monitors, in order."""
+        """Each method is called on the user's callbacks, then on the monitors, in their order."""
         order = []
         first, second = RecordingCallback("A", log=order), RecordingCallback("B", log=order)
 
@@ -113,7 +113,7 @@ class TestTrace:
         assert [*expected[:place], *scalars, *expected[place:]] == order
 
     def test_counters(self):
-        """Counters of a user's callback at each moment; name scopes are made unique."""
+        """A user's callback sees the expected counters in each method, and a unique name scope."""
         first, second = RecordingCallback(), RecordingCallback()
         train([first, second], monitors=[])
 
@@ -129,7 +129,7 @@ class TestTrace:
         assert ("after_train", 2, 4, 1) == first.counters[-1]
 
     def test_the_session_is_open_in_after_train(self):
-        """And closed afterwards."""
+        """The session is open in after_train and closed after training."""
         seen = []
 
         class Read(Callback):
@@ -144,7 +144,7 @@ class TestTrace:
 
 
 def test_an_interrupted_epoch_leaves_no_checkpoint(log_dir):
-    """StopTraining at step 2 of 3: neither checkpoint nor element of stats.json."""
+    """StopTraining at step 2 of 3 leaves no checkpoint and no element in stats.json."""
 
     class Stop(Callback):
         def _trigger_step(self) -> None:
@@ -158,7 +158,7 @@ def test_an_interrupted_epoch_leaves_no_checkpoint(log_dir):
 
 
 def test_a_second_training_in_one_process(log_dir):
-    """With a new trainer, inputs and callbacks, in a new graph, it begins at 0 and moves the old stats.json."""
+    """A second training with new objects in a new graph starts at step 0 and moves the old stats.json."""
     for _ in range(2):
         with tf.Graph().as_default():
             trainer = train([ModelSaver()])
@@ -170,7 +170,7 @@ def test_a_second_training_in_one_process(log_dir):
 
 @pytest.mark.parametrize("period", [0, 2])
 def test_summaries_alone_with_staging(period):
-    """Summaries in a run of their own take a staged datapoint and bring in another one: no step waits for ever."""
+    """Summaries in a separate run take a staged datapoint and stage another one, so no step blocks."""
 
     class Model(ModelDesc):
         def inputs(self):

@@ -1,4 +1,4 @@
-"""What inferencers compute from the values of datapoints."""
+"""Inferencers: the statistics they compute from the values of datapoints."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def report(inferencer, datapoints):
 
 class TestScalarStats:
     def test_means(self):
-        """The mean over datapoints, under the name of the operation with the prefix."""
+        """ScalarStats reports the mean over datapoints, under the prefix and the operation's name."""
         found = report(ScalarStats(["cost", "a/b:0"]), [[1.0, 10], [np.float32(2.0), 20]])
         assert {"validation_cost": 1.5, "validation_a/b": 15.0} == found
 
     def test_no_prefix(self):
-        """An empty prefix leaves the name alone."""
+        """With an empty prefix, the name is reported as it is."""
         assert {"cost": 1.0} == report(ScalarStats("cost", prefix=""), [[1.0]])
 
     def test_fetches(self):
-        """Names become names of tensors."""
+        """Names of operations become names of tensors."""
         assert ["cost:0", "b:1"] == ScalarStats(["cost", "b:1"]).get_fetches()
 
     def test_each_round_begins_anew(self):
-        """The second round does not know the first."""
+        """The second round does not include the values of the first."""
         stats = ScalarStats("cost", "")
         report(stats, [[1.0]])
         stats.before_epoch()
@@ -53,19 +53,19 @@ class TestScalarStats:
         assert 5.0 == stats.trainer.monitors.get_latest("cost")
 
     def test_no_datapoint(self, log_lines):
-        """Nothing is reported, with a warning, rather than a mean of nothing."""
+        """Without datapoints, nothing is reported and a warning is logged."""
         assert {} == report(ScalarStats("cost"), [])
-        assert any("there was no datapoint" in line for line in log_lines)
+        assert any("the data is empty" in line for line in log_lines)
 
     def test_scalars_only(self):
-        """A vector is refused at the first datapoint."""
-        with pytest.raises(ValueError, match=r"ScalarStats: 'cost' has shape \(2,\), wanted a scalar"):
+        """A vector raises ValueError at the first datapoint."""
+        with pytest.raises(ValueError, match=r"ScalarStats: expected a scalar, got 'cost' of shape \(2,\)"):
             report(ScalarStats("cost"), [[np.zeros(2)]])
 
 
 class TestClassificationError:
     def test_the_ratio_counts_examples(self):
-        """Batches of different sizes count by their examples."""
+        """Batches of different sizes are weighted by their number of examples."""
         error = ClassificationError()
         found = report(error, [[np.array([1, 0, 0, 0])], [np.array([1.0])]])
 
@@ -73,23 +73,23 @@ class TestClassificationError:
         assert (2, 5) == (error.err_stat.count, error.err_stat.total)
 
     def test_names(self):
-        """Tensor and statistic can be named."""
+        """The tensor and the statistic can be named."""
         error = ClassificationError("wrong-top1", "val-error")
 
         assert ["wrong-top1:0"] == error.get_fetches()
         assert {"val-error": 1.0} == report(error, [[np.ones(3)]])
 
     def test_vectors_only(self):
-        """A mean is refused: it has lost the size of the batch."""
+        """A scalar raises ValueError, because it does not show the size of the batch."""
         with pytest.raises(
-            ValueError, match=r"ClassificationError: 'incorrect_vector' has shape \(\), wanted a vector"
+            ValueError, match=r"ClassificationError: expected a vector .*got 'incorrect_vector' of shape \(\)"
         ):
             report(ClassificationError(), [[np.float32(0.5)]])
 
 
 class TestBinaryClassificationStats:
     def test_precision_and_recall(self):
-        """Over all datapoints together."""
+        """Precision and recall are computed over all datapoints together."""
         stats = BinaryClassificationStats("pred", "label")
         found = report(stats, [[np.array([1, 1, 0]), np.array([1, 0, 1])], [np.array([1]), np.array([1])]])
 
@@ -97,14 +97,14 @@ class TestBinaryClassificationStats:
         assert {"val_precision": 2 / 3, "val_recall": 2 / 3} == found
 
     def test_a_prefix(self):
-        """Names of the statistics can be told apart."""
+        """The prefix distinguishes the names of the statistics."""
         found = report(BinaryClassificationStats("p", "l", prefix="x"), [[np.array([1]), np.array([1])]])
         assert {"x_precision": 1.0, "x_recall": 1.0} == found
 
 
 class TestInferencer:
     def test_what_is_no_number_is_left_out(self, log_lines):
-        """The rest is reported, with a warning."""
+        """A value that is not a number logs a warning, and the other values are reported."""
 
         class Mine(Inferencer):
             def _get_fetches(self):
@@ -117,7 +117,7 @@ class TestInferencer:
                 return {"text": "abc", "nothing": None, "array": np.array(3.0), "number": "2.5"}
 
         assert {"array": 3.0, "number": 2.5} == report(Mine(), [])
-        assert 2 == len([line for line in log_lines if "is no number" in line])
+        assert 2 == len([line for line in log_lines if "is not reported (expected a number" in line])
 
     def test_nothing_to_report(self):
         """_after_inference may return None."""
@@ -132,6 +132,6 @@ class TestInferencer:
         assert {} == report(Mine(), [[1]])
 
     def test_what_must_be_overridden(self):
-        """The base class has no fetches."""
+        """The methods of the base class raise NotImplementedError."""
         with pytest.raises(NotImplementedError):
             Inferencer().get_fetches()

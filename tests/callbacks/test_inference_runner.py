@@ -1,6 +1,8 @@
-"""Running a model over a data set while it is trained."""
+"""InferenceRunner: running a model over a data set during training."""
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 import pytest
@@ -31,7 +33,7 @@ def data(*datapoints):
 
 
 class Flow(DataFlow):
-    """A DataFlow made of a function, with a length or without."""
+    """A DataFlow made of a function, with or without a length."""
 
     def __init__(self, function, length=None) -> None:
         self._function, self._length = function, length
@@ -47,13 +49,13 @@ class Flow(DataFlow):
 
 class TestRounds:
     def test_each_epoch(self):
-        """The mean over the data set, with the variables as they are after each epoch."""
+        """After each epoch, the mean over the data set is reported for the current variables."""
         trainer = run(ScalingTrainer(), [InferenceRunner(data(), ScalarStats("cost"))])
 
         assert [(2, 3 * MEAN), (4, 5 * MEAN)] == trainer.monitors.get_history("validation_cost")
 
     def test_several_inferencers(self):
-        """All see all datapoints; a list is taken."""
+        """A list of inferencers is accepted, and each one sees all datapoints."""
 
         class Largest(Inferencer):
             def _before_inference(self) -> None:
@@ -74,35 +76,35 @@ class TestRounds:
         assert 3 * 6.0 == trainer.monitors.get_latest("largest")
 
     def test_a_scheduler(self):
-        """It runs when it is triggered, before training too."""
+        """It runs whenever it is triggered, including before training."""
         runner = PeriodicTrigger(InferenceRunner(data(), ScalarStats("cost")), 3, before_train=True)
         trainer = run(ScalingTrainer(), [runner])
 
         assert [(0, MEAN), (3, 4 * MEAN)] == trainer.monitors.get_history("validation_cost")
 
     def test_inputs_by_name(self):
-        """An inferencer may ask for an input of the model."""
+        """An inferencer can fetch an input of the model."""
         trainer = run(
             ScalingTrainer(), [InferenceRunner(data([np.float32([7])]), ClassificationError("x"))], epochs=1
         )
         assert 7.0 == trainer.monitors.get_latest("validation_error")
 
     def test_several_training_towers(self):
-        """With two towers, the variables of the first are evaluated."""
+        """With two training towers, the variables of the first one are evaluated."""
         runner = InferenceRunner(data(), ScalarStats("cost"))
         trainer = run(ScalingTrainer(("tower0", "tower1")), [runner], epochs=1)
 
         assert 3 * MEAN == trainer.monitors.get_latest("validation_cost")
 
     def test_on_the_cpu(self):
-        """A negative device is the CPU; the tower's operations are placed there."""
+        """With a negative device, the operations of the tower are placed on the CPU."""
         trainer = ScalingTrainer()
         run(trainer, [InferenceRunner(data(), ScalarStats("cost"), device=-1)], epochs=1)
 
         assert trainer.towers["InferenceTower"]["y"].device.lower().endswith("cpu:0")
 
     def test_a_training_step_counts_nothing_of_it(self):
-        """global_step and other callbacks' hooks take no part in inference runs."""
+        """Inference runs do not change global_step or call the hooks of other callbacks."""
         recorder = RecordingCallback()
         trainer = run(ScalingTrainer(), [InferenceRunner(data(), ScalarStats("cost")), recorder], epochs=1)
 
@@ -117,7 +119,7 @@ class TestRounds:
         assert ["s:0"] == [t.name for t in tf.get_collection(tf.GraphKeys.SUMMARIES)]
 
     def test_another_tower_func(self):
-        """A model of its own can be evaluated instead of the trainer's."""
+        """A given tower function is evaluated instead of the trainer's."""
 
         def model(x, z):
             tf.add(tf.reduce_max(x), tf.reduce_max(z), name="total")
@@ -149,7 +151,7 @@ class TestRounds:
 
 class TestInputs:
     def test_each_round_begins_at_the_first_datapoint(self):
-        """The data flow is iterated anew in each round."""
+        """Each round iterates over the DataFlow from the start."""
         seen = []
 
         class Record(ScalarStats):
@@ -162,31 +164,30 @@ class TestInputs:
         assert [2.0, 4.0, 12.0, 3.0, 6.0, 18.0] == seen
 
     def test_a_flow_without_length(self):
-        """It runs to its end."""
+        """A DataFlow without a length runs to its end."""
         runner = InferenceRunner(Flow(lambda: iter(DATA)), ScalarStats("cost"))
         trainer = run(ScalingTrainer(), [runner])
 
         assert [3 * MEAN, 5 * MEAN] == [v for _, v in trainer.monitors.get_history("validation_cost")]
 
     @pytest.mark.parametrize(
-        ("wrap", "who"),
+        ("wrap", "message"),
         [
-            (lambda flow: flow, "InferenceRunner 'InferenceTower': its input, a FeedInput, "),
+            (lambda flow: flow, "InferenceRunner 'InferenceTower': the FeedInput ended too early"),
             (FeedInput, "FeedInput: the DataFlow Flow "),
             (QueueInput, "QueueInput: the DataFlow Flow "),
             (lambda flow: remap_input_source(QueueInput(flow), ["x"]), "QueueInput: the DataFlow Flow "),
-            (TFDatasetInput, "InferenceRunner 'InferenceTower': its input, a TFDatasetInput, "),
+            (TFDatasetInput, "InferenceRunner 'InferenceTower': the TFDatasetInput ended too early"),
         ],
         ids=["dataflow", "feed", "queue", "remapped", "dataset"],
     )
-    def test_a_flow_that_is_shorter_than_its_length(self, wrap, who):
-        """Through any input, it is an error that names the input and both numbers; nothing is reported."""
+    def test_a_flow_that_is_shorter_than_its_length(self, wrap, message):
+        """A DataFlow that ends too early raises an error with the input and both numbers, and nothing is reported."""
         runner = InferenceRunner(wrap(Flow(lambda: iter(DATA), length=5)), ScalarStats("cost"))
         trainer = ScalingTrainer()
-        with pytest.raises(
-            RuntimeError, match=rf"{who}.*ended after 3 datapoints.*its size is 5.*Make .*len\(\)"
-        ):
+        with pytest.raises(RuntimeError, match=rf"{message}.*Make .*len\(\)") as caught:
             run(trainer, [runner])
+        assert ["3", "5"] == sorted(re.findall(r"\b[0-9]\b", str(caught.value)))
         assert [] == trainer.monitors.get_history("validation_cost")
 
     def test_batches_of_a_short_flow(self):
@@ -200,7 +201,7 @@ class TestInputs:
 
     @pytest.mark.parametrize("wrap", [lambda flow: flow, QueueInput], ids=["feed", "queue"])
     def test_a_users_exception_travels(self, wrap):
-        """An exception in the data ends training with that exception, from a thread as well."""
+        """An exception in the data ends training with that exception, also if a thread reads the data."""
 
         def fail():
             yield DATA[0]
@@ -211,21 +212,21 @@ class TestInputs:
             run(ScalingTrainer(), [runner])
 
     def test_a_queue(self):
-        """A QueueInput of as many datapoints as a round takes."""
+        """A QueueInput runs as many datapoints as its DataFlow has."""
         runner = InferenceRunner(QueueInput(data()), ScalarStats("cost"))
         trainer = run(ScalingTrainer(), [runner])
 
         assert [3 * MEAN, 5 * MEAN] == [v for _, v in trainer.monitors.get_history("validation_cost")]
 
     def test_a_tensor(self):
-        """A TensorInput with a size."""
+        """A TensorInput with a size runs that many times."""
         source = TensorInput(lambda: [tf.constant([4.0])], size=2)
         trainer = run(ScalingTrainer(), [InferenceRunner(source, ScalarStats("cost"))], epochs=1)
 
         assert 12.0 == trainer.monitors.get_latest("validation_cost")
 
     def test_a_dataset(self):
-        """A tf.data pipeline, whose size nobody knows, runs to its end and begins anew in each round."""
+        """A tf.data pipeline of unknown size runs to its end and restarts in each round."""
         dataset = tf.data.Dataset.from_tensor_slices((np.array([[1], [2], [6]], "float32"),))
         trainer = run(ScalingTrainer(), [InferenceRunner(TFDatasetInput(dataset), ScalarStats("cost"))])
 
@@ -233,7 +234,7 @@ class TestInputs:
 
     @pytest.mark.parametrize("size", [None, 5])
     def test_the_end_of_tensors(self, size):
-        """The end of a TensorInput ends a round if its size is not known; otherwise it is an error."""
+        """The end of a TensorInput ends the round if its size is unknown; otherwise it is an error."""
         queue = tf.FIFOQueue(3, [tf.float32], [[1]])
         fill = queue.enqueue_many([np.array([[1], [3]], "float32")])
         with tf.control_dependencies([fill]):
@@ -249,33 +250,33 @@ class TestInputs:
             assert 3 * 2.0 == trainer.monitors.get_latest("validation_cost")
         else:
             with pytest.raises(
-                RuntimeError, match=r"a TensorInput, ended after 2 datapoints .*, but its size is 5"
+                RuntimeError, match=r"the TensorInput ended too early \(expected 5 datapoints, got 2\)"
             ):
                 run(ScalingTrainer(), [Fill(), runner], epochs=1)
 
 
 class TestMistakes:
     def test_two_runners_of_one_name(self):
-        """The second would silently evaluate the first one's tower."""
+        """A second runner with the same tower name raises ValueError."""
         runners = [InferenceRunner(data(), ScalarStats("cost")) for _ in range(2)]
         with pytest.raises(
-            ValueError, match="a tower named 'InferenceTower' exists.*tower_name='InferenceTower2'"
+            ValueError, match="already has a tower named 'InferenceTower'.*tower_name='InferenceTower2'"
         ):
             run(ScalingTrainer(), runners)
 
     def test_two_runners_of_one_name_with_another_model(self):
-        """Also when the two towers are of different tower functions."""
+        """A second runner with the same tower name and another tower function raises ValueError."""
         spec = [tf.TensorSpec([None], tf.float32, "x")]
         other = TowerFunc(lambda x: tf.reduce_sum(x, name="sum"), spec)
         runners = [
             InferenceRunner(data(), ScalarStats("cost")),
             InferenceRunner(data(), ScalarStats("sum"), tower_func=other),
         ]
-        with pytest.raises(ValueError, match="a tower named 'InferenceTower' exists"):
+        with pytest.raises(ValueError, match="already has a tower named 'InferenceTower'"):
             run(ScalingTrainer(), runners)
 
     def test_two_runners_of_two_names(self):
-        """Each evaluates its own data."""
+        """Two runners with different tower names evaluate their own data."""
         runners = [
             InferenceRunner(data(), ScalarStats("cost", "a")),
             InferenceRunner(data([np.float32([5])]), ScalarStats("cost", "b"), tower_name="Second"),
@@ -285,7 +286,7 @@ class TestMistakes:
         assert [2 * MEAN, 2 * 5.0] == [trainer.monitors.get_latest(n) for n in ("a_cost", "b_cost")]
 
     def test_a_variable_that_training_has_not(self):
-        """The message names it."""
+        """A variable that training does not have is named in the ValueError."""
         calls = []
 
         def build():
@@ -298,35 +299,38 @@ class TestMistakes:
             run(ScalingTrainer(build=build), [InferenceRunner(data(), ScalarStats("cost"))])
 
     def test_a_trainer_without_a_model(self):
-        """A trainer that has no tower function cannot be asked for another tower."""
+        """A trainer without a tower function raises RuntimeError."""
         with pytest.raises(RuntimeError, match="the trainer has no tower function"):
             run(CountingTrainer(), [InferenceRunner(data(), ScalarStats("cost"))])
 
     def test_an_unknown_tensor(self):
-        """A KeyError that names it."""
+        """An unknown tensor raises a KeyError that names it."""
         with pytest.raises(KeyError, match="costs"):
             run(ScalingTrainer(), [InferenceRunner(data(), ScalarStats("costs"))])
 
     @pytest.mark.parametrize(
         ("arguments", "match"),
         [
-            (([1], ScalarStats("cost")), "takes a DataFlow or an InputSource, got list"),
-            ((data(), [3]), "takes an Inferencer or a list of them, got int"),
-            ((data(), ScalarStats("cost"), "T", len), "tower_func: takes a TowerFunc, got builtin_function"),
+            (([1], ScalarStats("cost")), "expected a DataFlow or an InputSource, got list"),
+            ((data(), [3]), "expected an Inferencer or a list of them, got int"),
+            (
+                (data(), ScalarStats("cost"), "T", len),
+                "tower_func: expected a TowerFunc, got builtin_function",
+            ),
         ],
     )
     def test_other_kinds(self, arguments, match):
-        """Arguments of another kind are refused at once."""
+        """An argument of another type raises TypeError in the constructor."""
         with pytest.raises(TypeError, match=f"InferenceRunner: {match}"):
             InferenceRunner(*arguments)
 
     def test_an_empty_tower_name(self):
-        """Without a name of its own the tower would mix with the training tower."""
+        """An empty tower name raises ValueError, because the tensors would mix with those of the training tower."""
         with pytest.raises(ValueError, match="InferenceRunner: tower_name is empty"):
             InferenceRunner(data(), ScalarStats("cost"), tower_name="")
 
     def test_a_model_that_fails(self):
-        """A ValueError of the model's own keeps its text."""
+        """A ValueError of the model keeps its text."""
         calls = []
 
         def build():
@@ -338,7 +342,7 @@ class TestMistakes:
             run(ScalingTrainer(build=build), [InferenceRunner(data(), ScalarStats("cost"))])
 
     def test_a_cancelled_run(self, log_lines):
-        """It is an error, after so many datapoints."""
+        """A cancelled run raises an error and logs the number of evaluated datapoints."""
 
         class Cancel(ScalarStats):
             def _on_fetches(self, results) -> None:
@@ -351,19 +355,21 @@ class TestMistakes:
         assert "InferenceRunner 'InferenceTower' was cancelled after 2 datapoints." in log_lines
 
     def test_a_hook_that_comes_too_late(self):
-        """Hooks are registered before training."""
+        """Registering a hook after training has started raises RuntimeError."""
         runner = InferenceRunner(data(), ScalarStats("cost"))
         run(ScalingTrainer(), [runner], epochs=1)
-        with pytest.raises(RuntimeError, match="register_hook: training has begun"):
+        with pytest.raises(RuntimeError, match="register_hook: training has started"):
             runner.register_hook(tf.train.SessionRunHook())
 
     def test_a_hook_that_is_none(self):
-        """Only hooks are registered."""
-        with pytest.raises(TypeError, match="InferenceRunner.register_hook: takes a tf.train.SessionRunHook"):
+        """Registering an object that is not a hook raises TypeError."""
+        with pytest.raises(
+            TypeError, match="InferenceRunner.register_hook: expected a tf.train.SessionRunHook"
+        ):
             InferenceRunner(data(), ScalarStats("cost")).register_hook(3)
 
     def test_an_inferencer_that_fails(self):
-        """Its exception ends training."""
+        """An exception of an inferencer ends training."""
 
         class Fail(ScalarStats):
             def _on_fetches(self, results) -> None:
@@ -373,5 +379,5 @@ class TestMistakes:
             run(ScalingTrainer(), [InferenceRunner(data(), Fail("cost"))])
 
     def test_only_the_chief_runs_it(self):
-        """It is chief-only."""
+        """InferenceRunner is chief-only."""
         assert InferenceRunner(data(), ScalarStats("cost")).chief_only is True

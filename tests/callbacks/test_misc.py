@@ -1,4 +1,4 @@
-"""Small conveniences for whoever watches a training."""
+"""EstimatedTimeLeft, SendStat and InjectShell."""
 
 from __future__ import annotations
 
@@ -29,44 +29,47 @@ class TestEstimatedTimeLeft:
         return [line for line in log_lines if line.startswith("Estimated time left")]
 
     def test_median(self, log_lines, monkeypatch):
-        """The median of the epochs so far times the number of epochs left; nothing after the last."""
+        """
+        The estimate is the median of the epochs so far times the epochs left; nothing is logged after the last
+        epoch.
+        """
         assert [
             "Estimated time left: 30 seconds", "Estimated time left: 22 seconds", "Estimated time left: 12 seconds",
         ] == self.lines(log_lines, monkeypatch, [10, 12, 100, 7])  # fmt: skip
 
     def test_mean_of_the_last(self, log_lines, monkeypatch):
-        """median=False takes the mean, of the last k epochs."""
+        """With median=False, the estimate uses the mean of the last k epochs."""
         found = self.lines(log_lines, monkeypatch, [100, 10, 20, 7], last_k_epochs=2, median=False)
         assert "Estimated time left: 15 seconds" == found[-1]
 
     def test_last_k(self):
-        """0 epochs say nothing."""
-        with pytest.raises(ValueError, match="EstimatedTimeLeft: last_k_epochs is 0"):
+        """last_k_epochs=0 raises ValueError."""
+        with pytest.raises(ValueError, match="EstimatedTimeLeft: last_k_epochs is too small .*got 0"):
             EstimatedTimeLeft(0)
 
 
 class TestSendStat:
     def test_a_command(self, tmp_path):
-        """It runs at each trigger, with the latest values."""
+        """The command runs at each trigger with the latest values."""
         path = tmp_path / "sent"
         run(CountingTrainer(), [put("n"), SendStat(f"echo {{n}} >> {path}", "n")])
 
         assert ["1.0", "2.0"] == path.read_text().split()
 
     def test_a_statistic_that_nobody_reports(self):
-        """A KeyError that names it."""
-        with pytest.raises(KeyError, match="No scalar 'n'"):
+        """A scalar that was not reported raises a KeyError that names it."""
+        with pytest.raises(KeyError, match="'n' has not been reported"):
             run(CountingTrainer(), [SendStat("echo {n}", ["n"])])
 
     def test_a_command_that_fails_is_logged(self, log_lines):
-        """Training goes on."""
+        """A failing command is logged, and training continues."""
         assert 4 == run(CountingTrainer(), [put("n"), SendStat("exit {n}", "n")]).global_step
-        assert 2 == len([line for line in log_lines if line.startswith("SendStat: the command ended")])
+        assert 2 == len([line for line in log_lines if line.startswith("SendStat: the command failed")])
 
 
 class TestInjectShell:
     def test_a_file_opens_a_shell(self, tmp_path, monkeypatch):
-        """At the trigger after the file appears, once a trigger; the file is gone after training."""
+        """Each trigger opens the shell while the file exists; the file is removed after training."""
         opened = []
         monkeypatch.setattr(pdb, "set_trace", lambda: opened.append(1))
         path = str(tmp_path / "shell")
@@ -77,12 +80,12 @@ class TestInjectShell:
         assert not os.path.exists(path)
 
     def test_without_the_file(self, tmp_path, monkeypatch):
-        """Nothing opens."""
+        """Without the file, no shell opens."""
         monkeypatch.setattr(pdb, "set_trace", lambda: pytest.fail("opened"))
         run(CountingTrainer(), [InjectShell(str(tmp_path / "shell"), "pdb")])
 
     def test_ipython(self, tmp_path, monkeypatch):
-        """The default shell is IPython's, if it is installed."""
+        """The default shell is IPython."""
         opened = []
         shell = SimpleNamespace(embed=lambda: opened.append(1))
         monkeypatch.setitem(sys.modules, "IPython", shell)
@@ -93,7 +96,7 @@ class TestInjectShell:
         assert [1] == opened
 
     def test_without_ipython(self, tmp_path, monkeypatch):
-        """The error names the command that installs it, and the shell that is always there."""
+        """Without IPython, the error shows the command that installs it, and mentions pdb."""
         monkeypatch.setitem(sys.modules, "IPython", None)
         path = tmp_path / "shell"
         path.touch()
@@ -101,6 +104,8 @@ class TestInjectShell:
             run(CountingTrainer(), [InjectShell(str(path))], epochs=1)
 
     def test_another_shell(self):
-        """Only two are known."""
-        with pytest.raises(ValueError, match="InjectShell: shell is 'bash', wanted 'ipython' or 'pdb'"):
+        """An unknown shell raises ValueError."""
+        with pytest.raises(
+            ValueError, match=r"InjectShell: shell is unknown \(expected 'ipython' or 'pdb', got 'bash'\)"
+        ):
             InjectShell(shell="bash")

@@ -1,4 +1,4 @@
-"""A loss that is no number ends training, and the error says where that began."""
+"""TerminateOnNaN: a loss that is NaN ends training, and the error names the tensor where it began."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ class Breaking(Trainer):
 
 
 def test_the_error():
-    """The step, the epoch, every loss, and the first tensor."""
+    """The error names the step, the epoch, every loss, and the first tensor that is not finite."""
     with pytest.raises(FloatingPointError) as caught:
         run(Breaking(), [TerminateOnNaN(["cost", "other"])], steps=3, epochs=2)
 
     message = str(caught.value)
     assert "not finite at global_step=4, epoch 2: cost = inf, other = 5. " in message
-    assert "tensors with NaN or infinity is 'inverse:0' (RealDiv)." in message
+    assert "the first with NaN or infinity is 'inverse:0' (RealDiv)." in message
 
 
 def test_a_variable_is_named():
-    """A variable that an update broke is the first; it is called by its own name."""
+    """A variable that an update broke is named as the first tensor."""
     with pytest.raises(FloatingPointError, match="cost = nan.*is the variable 'w'"):
         run(Breaking(break_weight=True), [TerminateOnNaN()], steps=5)
 
 
 def test_an_input_is_named():
-    """NaN in the data is said to be the input's; a loss of several values tells how many of them."""
+    """NaN in the data is attributed to the input; a loss with several values shows how many are not finite."""
 
     class Feeding(Trainer):
         def __init__(self) -> None:
@@ -68,27 +68,29 @@ def test_an_input_is_named():
 
 
 def test_what_stands_inside_a_condition_is_left_out():
-    """It is not looked into: the first tensor behind it is named."""
+    """Tensors inside a condition are not checked: the first tensor after it is named."""
     with pytest.raises(FloatingPointError, match="cost = inf"):
         run(Breaking(inside=True), [TerminateOnNaN()], steps=5)
 
 
 def test_without_an_error(log_lines):
-    """fail=False ends training as if it were done."""
+    """With fail=False, training ends without an error."""
     trainer = run(Breaking(), [TerminateOnNaN(fail=False)], steps=3, epochs=2)
 
     assert 4 == trainer.global_step
-    assert 1 == len([x for x in log_lines if "stopped by StopTraining: TerminateOnNaN: not finite" in x])
+    assert 1 == len(
+        [x for x in log_lines if "stopped by StopTraining: TerminateOnNaN: loss is not finite" in x]
+    )
 
 
 def test_a_good_training_goes_on():
-    """Finite losses change nothing."""
+    """Finite losses do not affect training."""
     assert 3 == run(Breaking(), [TerminateOnNaN(["cost", "other"])], steps=3, epochs=1).global_step
 
 
 def test_wrong_arguments():
-    """No names, and a loss of integers."""
+    """Empty names and a loss of integers raise ValueError."""
     with pytest.raises(ValueError, match="names is empty"):
         TerminateOnNaN([])
-    with pytest.raises(ValueError, match="'integer' is .*wanted a tensor of floating-point numbers"):
+    with pytest.raises(ValueError, match="'integer' is of the wrong type .expected a floating-point tensor"):
         run(Breaking(), [TerminateOnNaN("integer")])

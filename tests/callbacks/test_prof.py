@@ -1,4 +1,4 @@
-"""Callbacks that measure the machine."""
+"""ThroughputTracker, the memory and GPU trackers, and GraphProfiler."""
 
 from __future__ import annotations
 
@@ -40,33 +40,33 @@ class TestThroughputTracker:
         [(None, "Throughput (steps/sec)", 5.0), (64, "Throughput (samples/sec)", 320.0)],
     )
     def test_each_epoch(self, clock, samples, name, value):
-        """Five steps in the second between the epoch's two ends; the time of triggers does not count."""
+        """The epoch has five steps in one second; the time of triggers does not count."""
         trainer = run(CountingTrainer(), [ThroughputTracker(samples)], steps=5, epochs=2)
 
         assert [(5, value), (10, value)] == trainer.monitors.get_history(name)
 
     def test_a_trigger_inside_an_epoch(self, clock):
-        """Each trigger counts from the one before it."""
+        """A trigger within an epoch measures from the previous trigger."""
         trainer = run(
             CountingTrainer(), [PeriodicTrigger(ThroughputTracker(), every_k_steps=2)], steps=6, epochs=1
         )
         assert [(2, 2.0), (4, 2.0), (6, 2.0)] == trainer.monitors.get_history("Throughput (steps/sec)")
 
     def test_over_several_epochs(self, clock):
-        """Two epochs without a trigger between them add up."""
+        """Two epochs without a trigger between them are measured together."""
         trainer = run(
             CountingTrainer(), [PeriodicTrigger(ThroughputTracker(), every_k_epochs=2)], steps=3, epochs=2
         )
         assert [(6, 3.0)] == trainer.monitors.get_history("Throughput (steps/sec)")
 
     def test_samples_are_positive(self):
-        """0 samples are refused."""
-        with pytest.raises(ValueError, match="ThroughputTracker: samples_per_step is 0"):
+        """samples_per_step=0 raises ValueError."""
+        with pytest.raises(ValueError, match=r"samples_per_step is too small \(expected at least 1, got 0\)"):
             ThroughputTracker(0)
 
 
 def test_host_memory(monkeypatch):
-    """What is free, in GB, at each trigger."""
+    """The free memory is reported in GB at each trigger."""
     monkeypatch.setattr(
         prof, "psutil", SimpleNamespace(virtual_memory=lambda: SimpleNamespace(available=3 * 2**29))
     )
@@ -76,7 +76,7 @@ def test_host_memory(monkeypatch):
 
 
 class FakeNVML:
-    """Two GPUs; each question about one gives the next percent of the list."""
+    """Two GPUs; each query returns the next percentage of the list."""
 
     def __init__(self, percents) -> None:
         self._percents = iter(percents)
@@ -122,7 +122,7 @@ def gpus(monkeypatch):
 
 
 class WaitForSamples(Callback):
-    """Holds the step until the sampling thread has asked so many times."""
+    """Delays the step until the sampling thread has made this many queries."""
 
     def __init__(self, nvml, num) -> None:
         self._nvml, self._num = nvml, num
@@ -134,7 +134,7 @@ class WaitForSamples(Callback):
 
 class TestGPUUtilizationTracker:
     def test_a_short_epoch(self, gpus):
-        """One sample at its end, for each GPU that is visible."""
+        """A short epoch has one sample, taken at its end, for each visible GPU."""
         gpus([10, 20, 30, 40], visible="1,0")
         trainer = run(CountingTrainer(), [GPUUtilizationTracker()])
 
@@ -142,7 +142,7 @@ class TestGPUUtilizationTracker:
         assert [(2, 20.0), (4, 40.0)] == trainer.monitors.get_history("GPUUtil/0")
 
     def test_the_mean(self, gpus, monkeypatch):
-        """Of what was sampled during the epoch, and at its end."""
+        """The mean includes the samples during the epoch and the one at its end."""
         monkeypatch.setattr(prof, "_SAMPLE_SECONDS", 0.01)
         percents = [10, 20, 30] + [20] * 1000
         nvml = gpus(percents)
@@ -152,7 +152,7 @@ class TestGPUUtilizationTracker:
         assert [(1, 20.0)] == trainer.monitors.get_history("GPUUtil/0")
 
     def test_all_gpus_of_the_machine(self, gpus, monkeypatch):
-        """Where CUDA_VISIBLE_DEVICES is not set."""
+        """Without CUDA_VISIBLE_DEVICES, all GPUs of the machine are sampled."""
         gpus([10, 20], visible="0,1")
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
         trainer = run(CountingTrainer(), [GPUUtilizationTracker()], epochs=1)
@@ -160,7 +160,7 @@ class TestGPUUtilizationTracker:
         assert [10.0, 20.0] == [trainer.monitors.get_latest(f"GPUUtil/{k}") for k in range(2)]
 
     def test_one_of_several_local_ranks(self, gpus):
-        """Watches the GPU that it trains on."""
+        """A local rank samples the GPU that it trains on."""
         gpus([10, 20], visible="1,0")
         trainer = CountingTrainer()
         trainer.local_rank, trainer.local_size = 1, 2
@@ -168,46 +168,46 @@ class TestGPUUtilizationTracker:
         assert [] == trainer.monitors.get_history("GPUUtil/1")
 
     def test_a_trigger_before_any_sample(self, gpus):
-        """Inside a short epoch there is nothing to report yet."""
+        """A trigger before the first sample reports nothing."""
         gpus([10])
         tracker = PeriodicTrigger(GPUUtilizationTracker(), every_k_steps=1)
 
         assert [] == run(CountingTrainer(), [tracker], epochs=1).monitors.get_history("GPUUtil/0")
 
     def test_without_a_gpu(self, gpus):
-        """It says so before training."""
+        """On a machine without a GPU, before_train raises RuntimeError."""
         gpus(visible="")
-        with pytest.raises(RuntimeError, match="there is no GPU to watch. Leave this callback out."):
+        with pytest.raises(RuntimeError, match="the machine has no GPU. Remove this callback."):
             run(CountingTrainer(), [GPUUtilizationTracker()])
 
     def test_without_a_driver(self, gpus):
-        """The reason is in the sentence."""
+        """Without a driver, the RuntimeError contains NVML's reason."""
         gpus().error = NvmlException("NVML: cannot be loaded.")
-        with pytest.raises(RuntimeError, match="cannot ask the GPUs: NVML: cannot be loaded. Leave this"):
+        with pytest.raises(RuntimeError, match="cannot query the GPUs: NVML: cannot be loaded. Remove this"):
             run(CountingTrainer(), [GPUUtilizationTracker([0])])
 
     def test_a_gpu_that_does_not_exist(self, gpus):
-        """As NVML says it."""
+        """A GPU number that does not exist raises NVML's ValueError."""
         gpus()
         with pytest.raises(ValueError, match="device must be in"):
             run(CountingTrainer(), [GPUUtilizationTracker([2])])
 
     def test_gpus_named_otherwise(self, gpus):
-        """A UUID cannot be asked for."""
+        """A UUID in CUDA_VISIBLE_DEVICES raises RuntimeError."""
         gpus(visible="GPU-8932f937")
         with pytest.raises(
-            RuntimeError, match="CUDA_VISIBLE_DEVICES=GPU-8932f937 names GPUs by something else"
+            RuntimeError, match=r"CUDA_VISIBLE_DEVICES is not a list of numbers \(got GPU-8932f937\)"
         ):
             run(CountingTrainer(), [GPUUtilizationTracker()])
 
     def test_a_driver_that_fails_later(self, gpus):
-        """At the end of the epoch, with NVML's error as the cause."""
+        """If the driver fails during an epoch, its end raises a RuntimeError with NVML's error as the cause."""
         gpus([10, NvmlException("lost")])
-        with pytest.raises(RuntimeError, match="do not answer any more: lost"):
+        with pytest.raises(RuntimeError, match="have stopped responding: lost"):
             run(CountingTrainer(), [GPUUtilizationTracker()])
 
     def test_an_error_inside_an_epoch(self, gpus):
-        """The thread ends with the training (a thread that is left fails every test)."""
+        """The sampling thread stops if a step fails (a leftover thread fails every test)."""
 
         class Fail(Callback):
             def _trigger_step(self) -> None:
@@ -220,14 +220,16 @@ class TestGPUUtilizationTracker:
 
 class TestGPUMemoryTracker:
     def test_without_a_gpu(self, log_lines):
-        """It warns, and reports nothing."""
+        """Without a GPU, a warning is logged and nothing is reported."""
         trainer = run(CountingTrainer(), [GPUMemoryTracker()])
 
         assert [] == trainer.monitors.get_history("PeakMemory(MB)/gpu:0")
-        assert 1 == len([line for line in log_lines if "the session has no GPU, so it reports" in line])
+        assert 1 == len(
+            [line for line in log_lines if "the session has no GPU, so nothing is reported" in line]
+        )
 
     def test_what_it_reports(self, monkeypatch):
-        """Megabytes, at each trigger, under TensorFlow's number."""
+        """Megabytes are reported at each trigger, under TensorFlow's number of the GPU."""
         monkeypatch.setattr(prof, "gpu_available_in_session", lambda: True)
         monkeypatch.setattr(GPUMemoryTracker, "_read_peaks", lambda self: [3500000])
         tracker = GPUMemoryTracker([])
@@ -241,14 +243,14 @@ class TestGPUMemoryTracker:
         assert {"PeakMemory(MB)/gpu:0": 3.5} == put
 
     def test_a_gpu_that_does_not_exist(self, monkeypatch):
-        """The session's devices are named."""
+        """A GPU that the session does not have raises a ValueError that lists the devices."""
         monkeypatch.setattr(prof, "gpu_available_in_session", lambda: True)
         with pytest.raises(ValueError, match="the session has no GPU 7; it has .*cpu:0"):
             run(CountingTrainer(), [GPUMemoryTracker([7])])
 
     @pytest.mark.gpu
     def test_on_a_gpu(self):
-        """A tensor of 4 MB was in the GPU's memory."""
+        """A tensor of 4 MB shows in the peak memory."""
         if get_num_gpu() == 0:
             pytest.skip("needs a GPU")
         with tf.device("/gpu:0"):
@@ -259,7 +261,7 @@ class TestGPUMemoryTracker:
 
 
 class Events(MonitorBase):
-    """Keeps the events."""
+    """Monitor that keeps the events."""
 
     def __init__(self) -> None:
         self.events = []
@@ -270,7 +272,7 @@ class Events(MonitorBase):
 
 class TestGraphProfiler:
     def test_chrome_trace(self, log_dir):
-        """One JSON file a run, with the operations that ran and how long they took."""
+        """Each run writes one JSON file with the operations and their times."""
         run(CountingTrainer(), [GraphProfiler(), ProcessTensors(["cost"], lambda cost: None)], epochs=1)
 
         assert ["chrome-trace-1.json", "chrome-trace-2.json"] == sorted(
@@ -282,7 +284,7 @@ class TestGraphProfiler:
         assert durations["cost"] >= 0
 
     def test_metadata(self, log_dir):
-        """A file that TensorFlow's tools read."""
+        """The metadata file can be parsed as a tf.RunMetadata."""
         profiler = GraphProfiler(dump_metadata=True, dump_tracing=False)
         run(CountingTrainer(), [profiler, ProcessTensors(["cost"], lambda cost: None)], epochs=1)
 
@@ -294,7 +296,7 @@ class TestGraphProfiler:
         assert not os.path.exists(os.path.join(log_dir, "chrome-trace-2.json"))
 
     def test_event(self):
-        """An event for the monitors, at its step; no directory is needed."""
+        """The monitors receive an event at its step; no logger directory is needed."""
         events = Events()
         profiler = PeriodicCallback(GraphProfiler(dump_tracing=False, dump_event=True), every_k_steps=2)
         run(CountingTrainer(), [profiler], [events], steps=4, epochs=1)
@@ -307,6 +309,6 @@ class TestGraphProfiler:
         ).step_stats.dev_stats
 
     def test_without_a_directory(self):
-        """It says so before training."""
-        with pytest.raises(RuntimeError, match="GraphProfiler: there is no logger directory to write to"):
+        """Without a logger directory, before_train raises RuntimeError."""
+        with pytest.raises(RuntimeError, match="GraphProfiler: no directory to write to"):
             run(CountingTrainer(), [GraphProfiler()])

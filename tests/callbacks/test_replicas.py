@@ -1,4 +1,4 @@
-"""callbacks/replicas.py; with real ranks: tests/train/test_collective.py."""
+"""CheckReplicas. For tests with real ranks, see tests/train/test_collective.py."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 from fakes.trainers import CountingTrainer
 
 from tensorpack_lite.callbacks import CheckReplicas
-from tensorpack_lite.utils.ranks import RankError
+from tensorpack_lite.ranks.channel import RankError
 
 
 class Channel:
-    """Answers for two ranks; the second one's checksums are what a function makes of the first one's."""
+    """Fake channel of two ranks; the second rank's checksums are a function of the first rank's."""
 
     def __init__(self, change):
         self.change, self.names = change, []
@@ -35,21 +35,21 @@ def train(change, every=2):
 
 class TestCheckReplicas:
     def test_equal(self):
-        """Every so many steps of training, not of an epoch, and nothing is wrong."""
+        """Variables are compared every k steps of training; equal variables raise no error."""
         assert [f"comparing replicas after step {i}" for i in (2, 4, 6)] == train(lambda sums: sums).names
 
     def test_different(self):
-        """The variable and the rank are named."""
+        """The error names the variable and the rank."""
         with pytest.raises(
-            RankError, match="after step 2 variable global_step of rank 1 differs from that of rank 0"
+            RankError, match="after step 2, variable global_step of rank 1 differs from that of rank 0"
         ):
             train(lambda sums: {**sums, "global_step": 0})
 
     def test_a_variable_of_the_chief_s(self):
-        """That another rank does not have is not compared."""
+        """A variable that the other rank does not have is not compared."""
         assert 3 == len(train(lambda sums: {}).names)
 
     def test_wrong_interval(self):
-        """Is refused."""
-        with pytest.raises(ValueError, match="every_k_steps is 0, wanted at least 1"):
+        """every_k_steps=0 raises ValueError."""
+        with pytest.raises(ValueError, match="every_k_steps is too small .expected at least 1, got 0"):
             CheckReplicas(0)

@@ -1,4 +1,4 @@
-"""Checkpoints: their files, what becomes of them, and what a failing disk does to them."""
+"""ModelSaver: the files of checkpoints, their removal, and failing disks."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tensorpack_lite.loop.callback import Callback
 
 class TestModelSaver:
     def test_the_files(self, tmp_path):
-        """One checkpoint an epoch, the list of them, and nothing else."""
+        """Each epoch writes one checkpoint and updates the list; no other files are left."""
         train([ModelSaver(checkpoint_dir=str(tmp_path))])
 
         assert ["checkpoint", *files_of("model-2"), *files_of("model-4")] == names(tmp_path)
 
     def test_the_values(self, tmp_path):
-        """A checkpoint holds the variables as they were after that step."""
+        """A checkpoint holds the variables as they were after its step."""
         train([ModelSaver(checkpoint_dir=str(tmp_path))])
 
         assert (2.0, 2) == (value_in(tmp_path, "model-2"), value_in(tmp_path, "model-2", "global_step"))
@@ -40,7 +40,10 @@ class TestModelSaver:
         assert str(new / "model-4") == tf.train.latest_checkpoint(str(new))
 
     def test_leftovers_of_others(self, tmp_path):
-        """Before training, only files that a killed ModelSaver left are removed: nothing else, and nothing complete."""
+        """
+        Before training, only temporary files of a killed ModelSaver are removed; other files and complete
+        checkpoints stay.
+        """
         ours = [".checkpoint.tmp", f"graph-0131-235959.meta.tmp{'0' * 32}", "model-7.data-00000-of-00001"]
         others = [
             ".notes.tmp",
@@ -56,7 +59,7 @@ class TestModelSaver:
         assert sorted([*others, *complete]) == names(tmp_path)
 
     def test_the_meta_graph(self, tmp_path):
-        """One meta graph, written before training, with all collections."""
+        """One meta graph with all collections is written before training."""
         tf_key = "MY_COLLECTION"
         with tf.Graph().as_default():
             trainer = CountingTrainer()
@@ -78,14 +81,14 @@ class TestModelSaver:
             assert 2.0 == session.run(next(v for v in tf.global_variables() if v.op.name == "x"))
 
     def test_its_saver_is_in_the_collection(self, tmp_path):
-        """As scripts that export the graph expect."""
+        """The saver is in the collection SAVERS, as scripts that export the graph expect."""
         saver = ModelSaver(checkpoint_dir=str(tmp_path))
         with tf.Graph().as_default():
             run(CountingTrainer(), [saver], steps=1, epochs=1)
             assert [saver.saver] == tf.get_collection(tf.GraphKeys.SAVERS)
 
     def test_variables_of_later_callbacks_are_not_saved(self, tmp_path):
-        """What exists when it sets up is saved, no more."""
+        """Only variables that exist when ModelSaver sets up are saved."""
 
         class Make(Callback):
             def __init__(self, name) -> None:
@@ -100,7 +103,7 @@ class TestModelSaver:
         assert {"before", "x", "global_step"} == set(reader.get_variable_to_shape_map())
 
     def test_other_collections(self, tmp_path):
-        """var_collections says what is saved; a variable in two of them is saved once."""
+        """var_collections selects the saved variables; a variable in two collections is saved once."""
         keys = [tf.GraphKeys.TRAINABLE_VARIABLES, tf.GraphKeys.TRAINABLE_VARIABLES]
         train([ModelSaver(checkpoint_dir=str(tmp_path), var_collections=keys)], epochs=1)
 
@@ -108,7 +111,7 @@ class TestModelSaver:
         assert {"x"} == set(reader.get_variable_to_shape_map())
 
     def test_max_to_keep(self, tmp_path):
-        """The oldest ones go, from the list and from the disk; names that begin alike stay."""
+        """The oldest checkpoints are removed from the list and the disk; files with a common prefix stay."""
         train([ModelSaver(max_to_keep=2, checkpoint_dir=str(tmp_path))], epochs=11, steps=1)
 
         assert ["checkpoint", *files_of("model-10"), *files_of("model-11")] == names(tmp_path)
@@ -118,13 +121,13 @@ class TestModelSaver:
 
     @pytest.mark.parametrize("max_to_keep", [None, 0])
     def test_keep_all(self, tmp_path, max_to_keep):
-        """None and 0 remove nothing."""
+        """max_to_keep of None or 0 removes nothing."""
         train([ModelSaver(max_to_keep=max_to_keep, checkpoint_dir=str(tmp_path))], epochs=12, steps=1)
 
         assert 1 + 3 * 12 == len(names(tmp_path))
 
     def test_one_in_so_many_hours_stays(self, tmp_path):
-        """With a period of 0 hours every checkpoint that leaves the list stays on the disk."""
+        """With a period of 0 hours, every checkpoint that leaves the list stays on the disk."""
         saver = ModelSaver(1, 0, str(tmp_path))
         train([saver], epochs=3, steps=1)
 
@@ -132,7 +135,7 @@ class TestModelSaver:
         assert 1 == len(tf.train.get_checkpoint_state(str(tmp_path)).all_model_checkpoint_paths)
 
     def test_a_training_that_resumes_manages_the_old_ones(self, tmp_path):
-        """Checkpoints that `checkpoint` lists count for max_to_keep, and are listed on."""
+        """In a resumed training, earlier checkpoints stay in the list and count for max_to_keep."""
         train([ModelSaver(max_to_keep=3, checkpoint_dir=str(tmp_path))], epochs=3)
         train([ModelSaver(max_to_keep=3, checkpoint_dir=str(tmp_path))], epochs=4, starting_epoch=4, step=6)
 
@@ -141,7 +144,7 @@ class TestModelSaver:
         )
 
     def test_files_that_nobody_listed_are_left_alone(self, tmp_path):
-        """Only what the list names is ever removed."""
+        """Checkpoints that are not in the list are never removed."""
         train([ModelSaver(checkpoint_dir=str(tmp_path))], epochs=1)
         os.unlink(str(tmp_path / "checkpoint"))
         train([ModelSaver(max_to_keep=1, checkpoint_dir=str(tmp_path))], epochs=4, starting_epoch=3, step=4)
@@ -149,7 +152,7 @@ class TestModelSaver:
         assert ["checkpoint", *files_of("model-2"), *files_of("model-8")] == names(tmp_path)
 
     def test_the_same_step_again(self, tmp_path):
-        """A second checkpoint of a step replaces the first and is listed once."""
+        """A second checkpoint of the same step replaces the first and is listed once."""
         train([ModelSaver(checkpoint_dir=str(tmp_path))], epochs=1)
         train([ModelSaver(checkpoint_dir=str(tmp_path))], epochs=1)
 
@@ -157,27 +160,25 @@ class TestModelSaver:
         assert 1 == len(tf.train.get_checkpoint_state(str(tmp_path)).all_model_checkpoint_paths)
 
     def test_the_loggers_directory(self, log_dir):
-        """The default place."""
+        """Without checkpoint_dir, checkpoints go to the logger's directory."""
         train([ModelSaver()], epochs=1)
 
         assert os.path.join(log_dir, "model-2") == tf.train.latest_checkpoint(log_dir)
 
     def test_a_new_directory_is_made(self, tmp_path):
-        """Parents too."""
+        """A missing directory is created, including its parents."""
         train([ModelSaver(checkpoint_dir=str(tmp_path / "a" / "b"))], epochs=1)
 
         assert tf.train.latest_checkpoint(str(tmp_path / "a" / "b"))
 
     def test_without_a_directory(self):
-        """It can be made without one, on processes that are not the chief, and fails when it sets up."""
+        """Without a directory, the constructor succeeds, and setup_graph raises RuntimeError."""
         saver = ModelSaver()
-        with pytest.raises(
-            RuntimeError, match="ModelSaver: there is no directory to save to.*set_logger_dir"
-        ):
+        with pytest.raises(RuntimeError, match="ModelSaver: no directory to save to.*set_logger_dir"):
             train([saver])
 
     def test_a_process_that_is_not_chief(self):
-        """There it is left out, directory or not."""
+        """A process that is not the chief leaves ModelSaver out, with and without a directory."""
         with tf.Graph().as_default():
             trainer = CountingTrainer()
             trainer.is_chief = False
@@ -197,12 +198,15 @@ class TestAFailingDisk:
         return Change()
 
     def test_a_full_disk(self, tmp_path):
-        """An error, the checkpoint before it intact and still the latest, nothing half-written left."""
+        """
+        A full disk raises OSError; the previous checkpoint stays intact and the latest, and no partial file is
+        left.
+        """
         limits = disk_full_after(20)
         saver = ModelSaver(checkpoint_dir=str(tmp_path))
         try:
             with pytest.raises(
-                OSError, match="ModelSaver: cannot write '.*model-4': .*; File too large. What was"
+                OSError, match="ModelSaver: cannot write '.*model-4': .*; File too large. Earlier files"
             ):
                 train([self.fail_in_epoch(2, limits.__enter__), saver])
         finally:
@@ -213,7 +217,7 @@ class TestAFailingDisk:
         assert 2.0 == value_in(tmp_path, "model-2")
 
     def test_a_full_disk_when_the_list_is_written(self, tmp_path):
-        """The new checkpoint is whole, the old list stands, and nothing was removed."""
+        """If the list cannot be written, the new checkpoint is complete, and the old list and checkpoints stay."""
         saver = ModelSaver(max_to_keep=1, checkpoint_dir=str(tmp_path))
 
         def fail(*args):
@@ -237,7 +241,7 @@ class TestAFailingDisk:
         assert 4.0 == value_in(tmp_path, "model-4")
 
     def test_a_missing_directory(self, tmp_path):
-        """A directory that disappears during training is an error, not a new directory."""
+        """A directory that disappears during training raises OSError and is not recreated."""
         directory = tmp_path / "gone"
         change = self.fail_in_epoch(2, lambda: shutil.rmtree(str(directory)))
         with pytest.raises(OSError, match="the checkpoint directory '.*gone' does not exist"):
@@ -245,7 +249,7 @@ class TestAFailingDisk:
         assert not directory.exists()
 
     def test_the_meta_graph_cannot_be_written(self, tmp_path):
-        """A directory that has become a file when training begins is an error as well."""
+        """A meta graph that cannot be written raises OSError."""
 
         class Remove(Callback):
             def _before_train(self) -> None:
@@ -256,13 +260,13 @@ class TestAFailingDisk:
             train([Remove(), ModelSaver(checkpoint_dir=str(tmp_path / "gone"))])
 
     def test_a_file_in_its_place(self, tmp_path):
-        """A directory that cannot be made is an error when the graph is set up."""
+        """A directory that cannot be created raises OSError in setup_graph."""
         (tmp_path / "file").write_text("")
         with pytest.raises(OSError, match="ModelSaver: cannot create the directory '.*file/below'"):
             train([ModelSaver(checkpoint_dir=str(tmp_path / "file" / "below"))])
 
     def test_what_was_written_is_read_back(self, tmp_path):
-        """A checkpoint that cannot be read back is an error, and is not moved into place."""
+        """A checkpoint that cannot be read back raises OSError and is not moved into place."""
         saver = ModelSaver(checkpoint_dir=str(tmp_path))
         real_write = saver._write
 
@@ -278,7 +282,7 @@ class TestAFailingDisk:
         assert [] == names(tmp_path)
 
     def test_an_uninitialized_variable_is_not_a_disk_error(self, tmp_path):
-        """What is wrong with the session keeps its type."""
+        """An error of the session, such as an uninitialized variable, keeps its type."""
         saver = ModelSaver(checkpoint_dir=str(tmp_path))
 
         def fail(prefix):
@@ -289,7 +293,7 @@ class TestAFailingDisk:
             train([saver])
 
     def test_leftovers_of_a_killed_process_go(self, tmp_path):
-        """What a process left aside when it was killed in a save is cleared by the next one."""
+        """Temporary files of a process that was killed during a save are removed by the next training."""
         (tmp_path / ".saving").mkdir()
         (tmp_path / ".saving" / "model-2.index").write_text("half")
         train([ModelSaver(checkpoint_dir=str(tmp_path))], epochs=1)

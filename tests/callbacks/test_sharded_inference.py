@@ -1,4 +1,4 @@
-"""callbacks/sharded_inference.py: ranks one after the other, the chief last; at the same time: tests/train/test_sharded_inference.py."""
+"""callbacks/sharded_inference.py: ranks run one after the other, the chief last. tests/train/test_sharded_inference.py starts real ranks."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.batch import BatchData
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
 from tensorpack_lite.input_source.feed import FeedInput
-from tensorpack_lite.utils.ranks import RankError
+from tensorpack_lite.ranks.channel import RankError
 
 
 class Collect(CollectX):
-    """Asks for the cost, too, and reports how many datapoints there were."""
+    """Inferencer that also fetches the cost, and reports the number of datapoints."""
 
     def _get_fetches(self):
         return ["x", "cost"]
@@ -33,9 +33,9 @@ class Collect(CollectX):
 
 class Channel:
     """
-    A rank's channel where the others have been before: it answers with what they said, and notes what this one says.
+    Replacement for a rank's channel: it answers with the recorded values of other ranks, and records those of this rank.
 
-    Where nobody has been, as if all others were like this one, and the chief had found one number.
+    Without recorded values it answers as if all other ranks had the same values, and the chief had one result.
     """
 
     def __init__(self, others):
@@ -55,12 +55,12 @@ class Channel:
 
 
 def samples(count, batch=1):
-    """The samples 0, 1, ..., in batches, with what is left over."""
+    """Return the samples 0, 1, ..., in batches, with the remainder."""
     return BatchData(DataFromList([[float(i)] for i in range(count)], shuffle=False), batch, remainder=True)
 
 
 def train(rank, size, flow, infs, others=(), **arguments):
-    """Train two epochs on one rank; gives the trainer."""
+    """Train two epochs on one rank, and return the trainer."""
     with tf.Graph().as_default():
         trainer = ScalingTrainer()
         trainer.ranks = SimpleNamespace(rank=rank, size=size, channel=Channel(others))
@@ -71,7 +71,7 @@ def train(rank, size, flow, infs, others=(), **arguments):
 
 
 def train_all(size, make_flow, infs, make_infs=lambda: Collect()):
-    """Train on all ranks, the chief with these inferencers; gives the chief's trainer."""
+    """Train on all ranks, the chief with these inferencers, and return the chief's trainer."""
     said = [train(rank, size, make_flow(), make_infs()).ranks.channel.said for rank in range(1, size)]
     return train(0, size, make_flow(), infs, said)
 
@@ -79,7 +79,7 @@ def train_all(size, make_flow, infs, make_infs=lambda: Collect()):
 @pytest.mark.parametrize("size", [2, 3])
 @pytest.mark.parametrize(("count", "batch"), [(0, 1), (1, 1), (2, 1), (6, 1), (7, 1), (10, 4), (600, 1)])
 def test_every_sample_once(size, count, batch, log_lines):
-    """In each round and in order, whatever the number of ranks and of datapoints; the chief logs how many."""
+    """The chief sees every sample once and in order, for any number of ranks and datapoints, and logs their number."""
     collect = Collect()
     train_all(size, lambda: samples(count, batch), collect)
 
@@ -93,7 +93,7 @@ def test_every_sample_once(size, count, batch, log_lines):
 
 
 def test_a_length_that_is_not_known():
-    """Ranks end together when the data ends."""
+    """If the length is not known, all ranks end when the data ends."""
     collect = Collect()
     flow = lambda: DataFromGenerator(lambda: iter([[np.float32([i])] for i in range(5)]))  # noqa: E731
     train_all(2, flow, collect)
@@ -130,13 +130,13 @@ def test_how_many_run_until_they_meet(monkeypatch):
     """As many as the values allow, never more than the limit; after the first one they know."""
     said = train(1, 2, samples(600), Collect()).ranks.channel.said
     assert [1, 256, 43] == [len(value) for name, value in said if name.startswith("the values")][:3]
-    monkeypatch.setattr(sharded_inference, "_BYTES_A_ROUND", 10)
+    monkeypatch.setattr(sharded_inference, "_BYTES_A_GATHER", 10)
     said = train(1, 2, samples(6), Collect()).ranks.channel.said
     assert [1, 1, 1, 0] == [len(value) for name, value in said if name.startswith("the values")][:4]
 
 
 def test_its_tower_has_a_name():
-    """Two runners with names of their own."""
+    """Two runners with different names."""
     train(1, 2, samples(2), Collect(), tower_name="Other")
 
 
@@ -158,7 +158,7 @@ class TestErrors:
         """Is told on every rank."""
         flow = DataFromList([[np.float32([i])] for i in range(3)], shuffle=False)
         flow.__class__ = type("Longer", (DataFromList,), {"__len__": lambda self: 5})
-        with pytest.raises(RankError, match="ended after 3 datapoints, but its size is 5"):
+        with pytest.raises(RankError, match=r"expected 5 datapoints, its length, got 3"):
             train(1, 2, flow, Collect())
 
 

@@ -1,6 +1,9 @@
-"""The step counter, the progress bar, the printer, the time limit."""
+"""The step counter, the progress bar, TensorPrinter and SessionRunTimeout."""
 
 from __future__ import annotations
+
+import re
+import sys
 
 import numpy as np
 import pytest
@@ -15,7 +18,7 @@ from tensorpack_lite.tfutils.sessinit import DictRestore
 
 
 class Probe(Callback):
-    """Collects the value of one tensor in each run."""
+    """Records the value of one tensor in each run."""
 
     def __init__(self, make) -> None:
         self._make, self.values = make, []
@@ -44,7 +47,10 @@ class TestMaintainStepCounter:
         assert [(1, 1), (2, 2), (3, 3)] == seen
 
     def test_callbacks_before_it_see_the_old_count(self):
-        """In after_run, callbacks of the trainer see the count before the step, the user's the one after it."""
+        """
+        In after_run, the trainer's callbacks see the count before the step, the user's callbacks the count
+        after it.
+        """
         trainer, early, late = CountingTrainer(), RecordingCallback(), RecordingCallback()
         trainer.register_callback(early)
         run(trainer, [late], steps=2, epochs=1)
@@ -53,20 +59,20 @@ class TestMaintainStepCounter:
         assert [(1, 1), (1, 2)] == late.times("after_run")
 
     def test_it_counts_runs(self):
-        """Two runs in each of three steps make six."""
+        """Three steps of two runs count as six."""
         trainer = run(CountingTrainer(runs_per_step=2), steps=3, epochs=1)
 
         assert 6 == trainer.global_step
 
     def test_the_operation_stands_at_the_root(self, fresh_graph):
-        """It is `global_step_incr`, the variable `global_step`."""
+        """The operation is named `global_step_incr`, the variable `global_step`, without a scope."""
         run(CountingTrainer(), steps=1, epochs=1)
 
         assert "NoOp" != fresh_graph.get_operation_by_name("global_step_incr").type
         assert "global_step:0" == get_global_step_var().name
 
     def test_what_reads_it_sees_the_value_before_the_step(self):
-        """A chain of operations on a read of global_step, slower than the increment, sees the old value in every step."""
+        """A slow chain of operations that reads global_step sees the old value in every step."""
 
         def slow_read():
             value = tf.cast(get_global_step_var(), tf.float32)
@@ -79,7 +85,7 @@ class TestMaintainStepCounter:
             np.testing.assert_allclose(probe.values, np.arange(100), rtol=1e-5)
 
     def test_a_decayed_learning_rate_of_the_tower(self):
-        """A read that was made inside a tower, before the counter, is waited for as well."""
+        """The increment waits for a read that was created inside a tower, before the counter."""
         trainer = ScalingTrainer(
             build=lambda: tf.train.exponential_decay(1.0, get_global_step_var(), 1, 0.5, name="lr")
         )
@@ -89,7 +95,7 @@ class TestMaintainStepCounter:
         np.testing.assert_allclose(probe.values, 0.5 ** np.arange(10), rtol=1e-5)
 
     def test_a_ref_variable(self):
-        """A global_step that the user made as a ref variable is ordered too."""
+        """The increment waits for reads of a global_step that the user created as a ref variable."""
         tf.get_variable(
             "global_step", shape=[], dtype=tf.int64, initializer=tf.zeros_initializer(), trainable=False,
             use_resource=False, collections=[tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.GLOBAL_STEP],
@@ -101,7 +107,7 @@ class TestMaintainStepCounter:
             assert list(range(100)) == probe.values
 
     def test_a_consumer_that_needs_a_feed_is_not_pulled_in(self):
-        """A ref variable's reader that depends on a placeholder nobody feeds does not run in every step."""
+        """A reader of a ref variable that depends on an unfed placeholder does not run in every step."""
         step = tf.get_variable(
             "global_step", shape=[], dtype=tf.int64, initializer=tf.zeros_initializer(), trainable=False,
             use_resource=False, collections=[tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.GLOBAL_STEP],
@@ -111,7 +117,7 @@ class TestMaintainStepCounter:
         assert 2 == run(CountingTrainer(), steps=2, epochs=1).global_step
 
     def test_a_read_behind_the_train_op_is_left_alone(self):
-        """A read that itself waits for something is not waited for: no cycle, and nothing runs unasked."""
+        """The increment does not wait for a read with control inputs, which could form a cycle."""
         trainer = CountingTrainer()
         with tf.control_dependencies([tf.Assert(False, ["never to be run"])]):
             get_global_step_var().read_value()
@@ -127,7 +133,7 @@ class TestMaintainStepCounter:
         assert 3 == run(trainer, steps=3, epochs=1).global_step
 
     def test_the_request_is_one_object(self):
-        """before_run returns the same object each time, which is what makes a step fast."""
+        """before_run returns the same object each time, which keeps steps fast."""
         counter = MaintainStepCounter()
         with tf.Graph().as_default():
             counter._setup_graph()
@@ -142,7 +148,7 @@ class TestMaintainStepCounter:
         assert "Start training with global_step=7." in log_lines
 
     def test_step_0_is_not_worth_a_line(self, log_lines):
-        """A training that begins at 0 says nothing about it."""
+        """A training that starts at step 0 does not log the step."""
         run(CountingTrainer(), steps=1, epochs=1)
 
         assert not [line for line in log_lines if "Start training" in line]
@@ -164,61 +170,85 @@ class TestProgressBar:
         run(CountingTrainer(runs_per_step), [bar], steps=steps, epochs=epochs)
         return shown, fetched
 
-    def test_tensors_are_fetched_once_a_step(self):
-        """With two runs in a step, the first one fetches."""
+    def test_tensors_are_fetched_once_a_step(self, monkeypatch):
+        """In a step with two runs, only the first run fetches the tensors."""
+        monkeypatch.setenv("TENSORPACK_PROGRESS_REFRESH", "0")
         _, fetched = self.train(["cost"], steps=2, runs_per_step=2)
 
         assert [[0.0], None, [20.0], None] == fetched
 
     def test_one_step_per_epoch(self):
-        """With one step in each epoch the values shown are those of that epoch."""
+        """With one step per epoch, the values of that epoch are shown."""
         shown, _ = self.train(["cost"], steps=1, epochs=3)
 
         assert [[0.0], [10.0], [20.0]] == [shown[i] for i in range(3)]
 
     def test_no_names_fetch_nothing(self):
-        """Without names nothing is evaluated."""
+        """With an empty list of names, nothing is evaluated."""
         _, fetched = self.train([], steps=2)
 
         assert [None, None] == fetched
 
-    def test_the_bar_counts_steps(self, capsys):
-        """At the end of an epoch the bar shows all its steps, with the last part of the tensor's name."""
+    def test_the_bar_counts_steps(self, capsys, monkeypatch):
+        """On a terminal, the bar shows all steps at the end of an epoch, with the last part of the tensor's name."""
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
         self.train(["cost:0"], steps=3)
 
-        assert "3/3" in capsys.readouterr().err
+        assert "|3/3[" in capsys.readouterr().err
+
+    def test_a_short_epoch_logs_no_progress(self, capsys, log_lines):
+        """Without a terminal, an epoch that ends within 30 seconds leaves no trace of a bar."""
+        self.train(["cost"], steps=3)
+
+        assert "" == capsys.readouterr().err
+        assert not [line for line in log_lines if line.startswith("Epoch 1: ")]
+
+    def test_without_a_terminal_progress_is_logged(self, capsys, monkeypatch, log_lines):
+        """Each refresh is a line of the log, with steps, speed, time left and values; no carriage return."""
+        monkeypatch.setenv("TENSORPACK_PROGRESS_REFRESH", "0")
+        self.train(["cost"], steps=3)
+
+        lines = [line for line in log_lines if line.startswith("Epoch 1: ")]
+        assert re.fullmatch(r"Epoch 1: 3/3 \(.*it/s, 00:00 left\), cost=20\.?0?", lines[-1])
+        assert "" == capsys.readouterr().err
+
+    def test_tensors_are_fetched_only_if_they_are_shown(self):
+        """Between two refreshes, only the last step of an epoch evaluates the tensors."""
+        _, fetched = self.train(["cost"], steps=3)
+
+        assert [None, None, [20.0]] == fetched
 
     def test_values_are_shown_whenever_the_bar_is_drawn(self, monkeypatch):
-        """With no time between two drawings, each step's values are formatted."""
+        """If the bar is redrawn after each step, it shows each step's values."""
         monkeypatch.setenv("TENSORPACK_PROGRESS_REFRESH", "0")
         shown, _ = self.train(["cost"], steps=3)
 
         assert [[0.0], [10.0], [20.0], [20.0]] == shown
 
     def test_values_are_not_formatted_in_vain(self, monkeypatch):
-        """With a long time between two drawings, only the epoch's last values are."""
+        """If the bar is not redrawn during an epoch, only the values of the last step are formatted."""
         monkeypatch.setenv("TENSORPACK_PROGRESS_REFRESH", "100")
         shown, _ = self.train(["cost"], steps=3)
 
         assert [[20.0]] == shown
 
     def test_scalars_only(self):
-        """A tensor with dimensions is refused before training."""
+        """A tensor that is not a scalar raises ValueError before training."""
         tf.constant([1.0, 2.0], name="vector")
-        with pytest.raises(ValueError, match="ProgressBar: 'vector' is .*, wanted a scalar tensor"):
+        with pytest.raises(ValueError, match="ProgressBar: expected a scalar tensor, got .*vector"):
             run(CountingTrainer(), [ProgressBar(["vector"])])
 
     def test_an_unknown_name(self):
-        """A name that is not in the graph is an error that names what is near."""
+        """An unknown name raises a KeyError that names the nearest ones."""
         with pytest.raises(KeyError, match="'cosst.*nearest names are: .*cost"):
             run(CountingTrainer(), [ProgressBar(["cosst"])])
 
     def test_every_process_has_one(self):
-        """It is not chief-only."""
+        """ProgressBar is not chief-only."""
         assert ProgressBar().chief_only is False
 
     def test_a_failed_step_closes_the_bar(self):
-        """after_train closes a bar whose epoch did not end."""
+        """after_train closes the bar of an unfinished epoch."""
         bar = ProgressBar()
 
         class Fail(Callback):
@@ -232,26 +262,29 @@ class TestProgressBar:
 
 class TestTensorPrinter:
     def test_it_logs_each_run(self, log_lines):
-        """One line a run and name."""
+        """Each run logs one line for each name."""
         run(CountingTrainer(), [TensorPrinter(["cost"])], steps=2, epochs=1)
 
         assert ["cost: 0.", "cost: 10."] == [line for line in log_lines if line.startswith("cost:")]
 
     def test_a_list_is_needed(self):
-        """A single string would be read letter by letter."""
-        with pytest.raises(TypeError, match="TensorPrinter: takes a list of names, got str"):
+        """A single string instead of a list raises TypeError."""
+        with pytest.raises(TypeError, match="TensorPrinter: names has the wrong type .*got str"):
             TensorPrinter("cost")
 
 
 class TestSessionRunTimeout:
     def test_a_run_that_hangs_ends(self):
-        """A step that waits for ever ends with a DeadlineExceededError."""
+        """A step that blocks raises DeadlineExceededError."""
         trainer = CountingTrainer()
         trainer.train_op = tf.FIFOQueue(1, [tf.float32]).dequeue()
         with pytest.raises(tf.errors.DeadlineExceededError):
             run(trainer, [SessionRunTimeout(50)])
 
     def test_the_limit_is_positive(self):
-        """0 would mean no limit."""
-        with pytest.raises(ValueError, match="SessionRunTimeout: timeout_in_ms is 0, wanted more than 0"):
+        """timeout_in_ms=0 raises ValueError."""
+        with pytest.raises(
+            ValueError,
+            match=r"SessionRunTimeout: timeout_in_ms is not positive \(expected more than 0, got 0\)",
+        ):
             SessionRunTimeout(0)

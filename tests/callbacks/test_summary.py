@@ -1,4 +1,4 @@
-"""Moving averages and the evaluation of summaries."""
+"""Moving averages, and the evaluation of summaries."""
 
 from __future__ import annotations
 
@@ -29,39 +29,42 @@ class TestMergeAllSummaries:
         return trainer.monitors.get_history("c")
 
     def test_the_last_step_of_each_epoch(self):
-        """Evaluated along with that step, which has not changed the cost yet, and counted after it."""
+        """Summaries are evaluated along with the last step of an epoch, before its update of the cost."""
         assert [(3, 20.0), (6, 50.0)] == self.scalars(MergeAllSummaries())
 
     def test_a_period(self):
-        """Every second step of an epoch of five, and the last one."""
+        """With period=2 and epochs of five steps, every second step and the last one are evaluated."""
         assert [2, 4, 5] == [step for step, _ in self.scalars(MergeAllSummaries(2), steps=5, epochs=1)]
 
     def test_a_period_that_ends_with_the_epoch(self):
-        """The last step is evaluated once."""
+        """A last step that also ends a period is evaluated once."""
         assert [2, 4] == [step for step, _ in self.scalars(MergeAllSummaries(2), steps=4, epochs=1)]
 
     def test_alone(self):
-        """In a run of its own after the epoch: the cost of the next step."""
+        """
+        With run_alone, summaries are evaluated in a separate run after the epoch, and see the cost of the next
+        step.
+        """
         assert [(3, 30.0), (6, 60.0)] == self.scalars(MergeAllSummaries(run_alone=True))
 
     def test_alone_with_a_period(self):
-        """After every second step and after the epoch, once where both meet."""
+        """With run_alone and a period, a step that ends both the period and the epoch is evaluated once."""
         found = self.scalars(MergeAllSummaries(2, run_alone=True), steps=4, epochs=1)
         assert [(2, 20.0), (4, 40.0)] == found
 
     def test_several_runs_in_the_last_step(self):
-        """Evaluated with each of them."""
+        """If the last step has several runs, each of them evaluates the summaries."""
         assert [1, 2] == [
             s for s, _ in self.scalars(MergeAllSummaries(), steps=1, epochs=1, trainer=counting(2))
         ]
 
     def test_an_empty_collection(self):
-        """Nothing is evaluated, neither way."""
+        """For an empty collection, nothing is evaluated, with and without run_alone."""
         callbacks = [MergeAllSummaries(key="none"), MergeAllSummaries(1, True, "none")]
         assert [] == self.scalars(*callbacks)
 
     def test_another_collection(self):
-        """Only what is in it."""
+        """Only the summaries of the given collection are evaluated."""
         trainer = counting()
         tf.summary.scalar("other", tf.constant(3.0), collections=["mine"])
         run(trainer, [MergeAllSummaries(key="mine")], epochs=1)
@@ -70,7 +73,7 @@ class TestMergeAllSummaries:
         assert [] == trainer.monitors.get_history("c")
 
     def test_a_summary_that_a_user_callback_made(self):
-        """What callbacks before it add in _setup_graph is seen."""
+        """Summaries that earlier callbacks create in _setup_graph are evaluated."""
 
         class Add(Callback):
             def _setup_graph(self) -> None:
@@ -82,7 +85,7 @@ class TestMergeAllSummaries:
         assert 1.0 == trainer.monitors.get_latest("late")
 
     def test_monitors_get_it_before_their_after_run(self):
-        """The summary reaches monitors in after_run of the last step, between the callbacks before and behind."""
+        """Monitors receive the summary in after_run of the last step, after earlier and before later callbacks."""
         order = []
 
         class Monitor(RecordingMonitor):
@@ -100,7 +103,7 @@ class TestMergeAllSummaries:
         ("run_alone", "name"), [(False, "MergeAllSummariesRunWithOp"), (True, "MergeAllSummariesRunAlone")]
     )
     def test_names(self, run_alone, name, fresh_graph):
-        """Its operations stand in a scope of a known name."""
+        """The operations are in a scope of a known name."""
         run(counting(), [MergeAllSummaries(run_alone=run_alone)], steps=1, epochs=1)
 
         assert [name] == sorted(
@@ -108,8 +111,10 @@ class TestMergeAllSummaries:
         )
 
     def test_a_negative_period(self):
-        """It is refused."""
-        with pytest.raises(ValueError, match="MergeAllSummaries: period is -1, wanted 0 or more"):
+        """A negative period raises ValueError."""
+        with pytest.raises(
+            ValueError, match=r"MergeAllSummaries: period is too small \(expected at least 0, got -1"
+        ):
             MergeAllSummaries(-1)
 
 
@@ -129,7 +134,7 @@ class TestMovingAverageSummary:
         return Read()
 
     def test_every_step(self, fresh_graph):
-        """The collection runs with each step, as one group of a known name."""
+        """The operations of the collection run with each step, grouped under a known name."""
         trainer, read = self.trainer(), self.value()
         run(trainer, [MovingAverageSummary(), read], steps=3, epochs=1)
 
@@ -139,7 +144,7 @@ class TestMovingAverageSummary:
 
     @pytest.mark.parametrize("kind", ["operation", "name", "tensor"])
     def test_before_a_train_op(self, kind):
-        """With train_op it runs when that runs, and is not fetched itself."""
+        """With train_op, the updates run before it and are not fetched separately."""
         trainer = self.trainer()
         read = self.value()
         target = tf.constant(1.0, name="target") + 1.0
@@ -152,19 +157,19 @@ class TestMovingAverageSummary:
         assert callback.before_run(None) is None
 
     def test_a_train_op_of_another_kind(self):
-        """A number is refused."""
-        with pytest.raises(TypeError, match="MovingAverageSummary: train_op is int"):
+        """A train_op of another type raises TypeError."""
+        with pytest.raises(TypeError, match="MovingAverageSummary: train_op is of the wrong type .*got int"):
             MovingAverageSummary(train_op=3)
 
     def test_an_empty_collection(self):
-        """Nothing runs."""
+        """For an empty collection, nothing runs."""
         callback = MovingAverageSummary()
         run(CountingTrainer(), [callback], steps=1, epochs=1)
 
         assert callback.before_run(None) is None
 
     def test_with_summaries(self):
-        """The average that a step reports holds that step's value: the first is the value itself."""
+        """The average reported in a step includes that step's value."""
         trainer = CountingTrainer()
         add_moving_summary(tf.get_default_graph().get_tensor_by_name("cost:0"))
         run(trainer, [MovingAverageSummary(), MergeAllSummaries(1)], steps=3, epochs=1)
@@ -177,27 +182,27 @@ class TestMovingAverageSummary:
 class TestSimpleMovingAverage:
     @pytest.mark.parametrize("tensors", [["cost"], "cost", ["cost:0"]])
     def test_windows(self, tensors):
-        """The mean of each window of two runs; a single name is taken as one."""
+        """The mean of each window of two runs is reported; a single name is accepted."""
         trainer = run(CountingTrainer(), [SimpleMovingAverage(tensors, 2)], steps=5, epochs=1)
 
         assert [(2, 5.0), (4, 25.0)] == trainer.monitors.get_history("cost/SMA")
 
     def test_scalars_only(self):
-        """A vector is refused before training."""
+        """A vector raises ValueError before training."""
         tf.constant([1.0, 2.0], name="vector")
         with pytest.raises(
-            ValueError, match=r"SimpleMovingAverage: 'vector' has shape \(2,\), wanted a scalar"
+            ValueError, match=r"SimpleMovingAverage: expected a scalar, got 'vector' of shape \(2,\)"
         ):
             run(CountingTrainer(), [SimpleMovingAverage(["vector"], 2)])
 
     def test_the_window_has_a_size(self):
-        """0 runs have no mean."""
-        with pytest.raises(ValueError, match="SimpleMovingAverage: window_size is 0"):
+        """window_size=0 raises ValueError."""
+        with pytest.raises(ValueError, match="SimpleMovingAverage: window_size is too small .*got 0"):
             SimpleMovingAverage(["cost"], 0)
 
 
 def test_a_recorder_sees_what_it_asked_for():
-    """A callback that asks for the cost along with summaries gets its own values."""
+    """A callback that fetches the cost along with summaries gets its own values."""
     recorder = RecordingCallback(names=["cost:0"])
     run(counting(), [MergeAllSummaries(), recorder], steps=2, epochs=1)
 

@@ -1,4 +1,4 @@
-"""The k best checkpoints are kept, each complete."""
+"""TopKSaver: the k best checkpoints, each complete."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def copies(directory):
     ("mode", "kept"), [("min", [(4, 1.0), (2, 2.0)]), ("max", [(3, 9.0), (1, 5.0)])], ids=["min", "max"]
 )
 def test_the_best_are_kept(tmp_path, mode, kept):
-    """Of 5, 2, 9, 1, 4 the two smallest or the two largest, the best first; the others' files are gone."""
+    """Of 5, 2, 9, 1, 4, the two smallest or largest are kept, the best first; the other files are removed."""
     top = train(tmp_path, [5, 2, 9, 1, 4], k=2, mode=mode)
 
     assert (kept, kept[0]) == (top.kept, top.best)
@@ -56,7 +56,7 @@ def test_the_values(tmp_path):
 
 
 def test_the_record(tmp_path):
-    """Which copies there are is readable by others."""
+    """The JSON record lists the copies."""
     train(tmp_path, [5, 2, 9], k=2)
 
     record = json.loads((tmp_path / "top-val-error.json").read_text())
@@ -68,17 +68,17 @@ def test_the_record(tmp_path):
 
 
 def test_nan_is_never_kept(tmp_path):
-    """Even when there is room."""
+    """NaN is not kept, even if fewer than k copies exist."""
     assert [(2, 3.0)] == train(tmp_path, [float("nan"), 3], k=2).kept
 
 
 def test_equal_values_keep_the_earlier(tmp_path):
-    """A value as good as the worst kept one does not replace it."""
+    """A value equal to the worst kept one does not replace it."""
     assert [(1, 3.0)] == train(tmp_path, [3, 3], k=1).kept
 
 
 def test_a_training_that_resumes_goes_on_from_them(tmp_path):
-    """The earlier copies take part; those whose files are gone don't."""
+    """A resumed training continues with the earlier copies whose files still exist."""
     train(tmp_path, [5, 2, 9], k=3)
     for file in os.listdir(tmp_path):
         if file.startswith("top-val-error-1."):
@@ -89,17 +89,17 @@ def test_a_training_that_resumes_goes_on_from_them(tmp_path):
 
 
 def test_a_training_that_starts_anew_does_not(tmp_path, log_lines):
-    """A record of an earlier training does not count."""
+    """A training that starts at step 0 ignores an earlier record."""
     train(tmp_path, [1], k=3)
 
     assert [(1, 7.0)] == train(tmp_path, [7], k=3).kept
-    assert ["TopKSaver: training starts anew, the copies of an earlier one do not count."] == [
-        line for line in log_lines if "starts anew" in line
+    assert ["TopKSaver: training starts at step 0, the copies of an earlier training are ignored."] == [
+        line for line in log_lines if "starts at step 0" in line
     ]
 
 
 def test_unlisted_copies_are_removed(tmp_path):
-    """Copies that the record lists as `unlisted` are removed when training resumes or begins anew; others stay."""
+    """Copies that the record lists as `unlisted` are removed at the next start; others stay."""
     for step in (0, 3):
         train(tmp_path, [5, 2, 9], k=3)
         record = json.loads((tmp_path / "top-val-error.json").read_text())
@@ -124,7 +124,7 @@ def test_unlisted_copies_are_removed(tmp_path):
     ids=range(7),
 )
 def test_a_broken_record_is_not_used(tmp_path, log_lines, content):
-    """A record that cannot be read gives one warning, and training continues."""
+    """A damaged record logs one warning, and training continues."""
     (tmp_path / "top-val-error.json").write_bytes(content)
 
     assert [(4, 7.0)] == train(tmp_path, [7], step=3).kept
@@ -134,12 +134,12 @@ def test_a_broken_record_is_not_used(tmp_path, log_lines, content):
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        ({"k": 0}, "k is 0, wanted at least 1"),
-        ({"mode": "auto"}, "mode is 'auto', wanted 'min' or 'max'"),
-        ({"filename": "a/b"}, "filename is 'a/b', wanted a name inside checkpoint_dir"),
+        ({"k": 0}, "k is too small .expected at least 1, got 0"),
+        ({"mode": "auto"}, "mode is unknown .expected 'min' or 'max', got 'auto'"),
+        ({"filename": "a/b"}, r"filename is a path \(expected a name inside checkpoint_dir, got 'a/b'\)"),
     ],
 )
 def test_wrong_arguments(arguments, match):
-    """Each is refused with what is wanted."""
+    """Each wrong argument raises an error that names what is expected."""
     with pytest.raises(ValueError, match=match):
         TopKSaver("error", **arguments)

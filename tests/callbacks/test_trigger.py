@@ -1,4 +1,4 @@
-"""Callbacks around a callback: when the inner one runs."""
+"""PeriodicTrigger, EnableCallbackIf and PeriodicCallback: when the inner callback runs."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from tensorpack_lite.loop.callback import Callback
 
 class TestPeriodicTrigger:
     def test_steps_epochs_and_before_train(self):
-        """Every 3 steps, every 2 epochs and before training: the golden list."""
+        """Triggers every 3 steps, every 2 epochs and before training give the list of the golden run."""
         inner = RecordingCallback()
         run(CountingTrainer(), [PeriodicTrigger(inner, 3, 2, before_train=True)], epochs=4)
 
         assert [(0, 0), (2, 3), (2, 4), (3, 6), (4, 8)] == inner.times("trigger")
 
     def test_a_step_and_an_epoch_at_once_trigger_once(self):
-        """When both periods end at the same step, the inner callback triggers once."""
+        """If a step and an epoch are due at the same time, the inner callback is triggered once."""
         inner = RecordingCallback()
         run(CountingTrainer(), [PeriodicTrigger(inner, every_k_steps=2, every_k_epochs=1)], epochs=3)
 
         assert [(1, 2), (2, 4), (3, 6)] == inner.times("trigger")
 
     def test_the_inner_trigger_epoch_is_not_called(self):
-        """The schedule replaces the trigger at each epoch."""
+        """The inner callback's trigger_epoch is not called."""
         inner = RecordingCallback()
         run(CountingTrainer(), [PeriodicTrigger(inner, every_k_epochs=2)])
 
@@ -34,37 +34,39 @@ class TestPeriodicTrigger:
         assert 1 == inner.calls.count("trigger")
 
     def test_other_moments_pass(self):
-        """Every moment but trigger_epoch reaches the inner callback as often as without the wrapper."""
+        """Every method except trigger_epoch is called on the inner callback as often as without the wrapper."""
         inner, plain = RecordingCallback(), RecordingCallback()
         run(CountingTrainer(), [plain, PeriodicTrigger(inner, every_k_epochs=1)])
 
         assert [m for m in plain.calls if m != "trigger_epoch"] == inner.calls
 
     def test_fetches_of_the_inner_one_arrive(self):
-        """What the inner callback asks for in before_run is evaluated for it."""
+        """Tensors that the inner callback requests in before_run are evaluated for it."""
         inner = RecordingCallback(names=["cost:0"])
         run(CountingTrainer(), [PeriodicTrigger(inner, every_k_epochs=1)], steps=3, epochs=1)
 
         assert [[0.0], [10.0], [20.0]] == inner.results
 
     def test_it_must_trigger_sometime(self):
-        """Without a period and before_train it would never do anything."""
+        """A PeriodicTrigger without a period and before_train raises ValueError."""
         with pytest.raises(ValueError, match="PeriodicTrigger: would never run"):
             PeriodicTrigger(Callback())
 
     @pytest.mark.parametrize("name", ["every_k_steps", "every_k_epochs"])
     def test_a_period_is_positive(self, name):
-        """0 is refused at once, not at the first step."""
-        with pytest.raises(ValueError, match=f"PeriodicTrigger: {name} is 0, wanted at least 1"):
+        """A period of 0 raises ValueError in the constructor."""
+        with pytest.raises(
+            ValueError, match=f"PeriodicTrigger: {name} is too small .expected at least 1, got 0"
+        ):
             PeriodicTrigger(Callback(), **{name: 0})
 
     def test_it_wraps_callbacks_only(self):
-        """Anything else is refused."""
-        with pytest.raises(TypeError, match="PeriodicTrigger: takes a Callback, got int"):
+        """An object that is not a callback raises TypeError."""
+        with pytest.raises(TypeError, match="PeriodicTrigger: expected a Callback, got int"):
             PeriodicTrigger(3, every_k_epochs=1)
 
     def test_chief_only_is_copied_when_made(self):
-        """The flag of the inner callback at construction counts."""
+        """chief_only is copied from the inner callback at construction."""
         inner = Callback().set_chief_only(False)
         wrapper = PeriodicTrigger(inner, every_k_epochs=1)
         inner.set_chief_only(True)
@@ -74,21 +76,21 @@ class TestPeriodicTrigger:
 
 class TestEnableCallbackIf:
     def test_the_condition_gates_what_it_gates(self):
-        """With a false condition only setup_graph, before_train and after_train arrive."""
+        """With a false condition, only setup_graph, before_train and after_train are called."""
         inner = RecordingCallback()
         run(CountingTrainer(), [EnableCallbackIf(inner, lambda self: False)])
 
         assert ["setup_graph", "before_train", "after_train"] == inner.calls
 
     def test_a_true_condition_changes_nothing(self):
-        """With a true condition everything arrives in the same order."""
+        """With a true condition, every method is called in the same order as without the wrapper."""
         inner, plain = RecordingCallback(), RecordingCallback()
         run(CountingTrainer(), [plain, EnableCallbackIf(inner, lambda self: True)])
 
         assert plain.calls == inner.calls
 
     def test_after_run_goes_with_its_before_run(self):
-        """The condition is asked in before_run for the pair, although the counters change in between."""
+        """The condition in before_run also decides about after_run, although the counters change in between."""
         inner = RecordingCallback()
         run(CountingTrainer(), [EnableCallbackIf(inner, lambda self: self.global_step == 1)], epochs=1)
 
@@ -96,7 +98,7 @@ class TestEnableCallbackIf:
         assert [("before_run", 1, 1, 1), ("after_run", 1, 2, 1)] == runs
 
     def test_the_condition_is_given_the_wrapper(self):
-        """The argument knows trainer and counters."""
+        """The condition is called with the wrapper, which has the trainer and the counters."""
         seen = []
         wrapper = EnableCallbackIf(RecordingCallback(), lambda self: seen.append(self) or True)
         run(CountingTrainer(), [wrapper], steps=1, epochs=1)
@@ -104,34 +106,36 @@ class TestEnableCallbackIf:
         assert {id(wrapper)} == set(map(id, seen))
 
     def test_the_condition_is_a_function(self):
-        """A value in its place is refused."""
-        with pytest.raises(TypeError, match="EnableCallbackIf: pred is bool, wanted a function"):
+        """A condition that is not callable raises TypeError."""
+        with pytest.raises(
+            TypeError, match="EnableCallbackIf: pred has the wrong type .expected a function, got bool"
+        ):
             EnableCallbackIf(Callback(), True)
 
 
 class TestPeriodicCallback:
     def test_every_k_epochs_and_the_last_step(self):
-        """Every third of four epochs: epoch 3, and the end of epoch 4."""
+        """With every_k_epochs=3 and four epochs, the callback runs in epoch 3 and at the end of epoch 4."""
         inner = RecordingCallback()
         run(CountingTrainer(), [PeriodicCallback(inner, every_k_epochs=3)], epochs=4)
 
         assert [(3, 6), (4, 8)] == inner.times("trigger")
 
     def test_every_k_steps(self):
-        """trigger_step arrives when global_step, after the step, is a multiple."""
+        """trigger_step is called if global_step, after the step, is a multiple of the period."""
         inner = RecordingCallback()
         run(CountingTrainer(), [PeriodicCallback(inner, every_k_steps=3)], steps=4, epochs=2)
 
         assert [(1, 3), (2, 6)] == inner.times("trigger_step")
 
     def test_the_last_epoch_counts_only_with_epochs(self):
-        """With every_k_steps alone, the end of training is nothing special."""
+        """With every_k_steps alone, the last step of training is not special."""
         inner = RecordingCallback()
         run(CountingTrainer(), [PeriodicCallback(inner, every_k_steps=3)], steps=4, epochs=1)
 
         assert [] == inner.times("trigger_epoch")
 
     def test_one_period_is_needed(self):
-        """Neither steps nor epochs is refused."""
+        """A PeriodicCallback without a period raises ValueError."""
         with pytest.raises(ValueError, match="PeriodicCallback: would never run"):
             PeriodicCallback(Callback())

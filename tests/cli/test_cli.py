@@ -1,4 +1,4 @@
-"""The command line: what each command prints, its exit code, its errors."""
+"""The command line: output, exit code and errors of each command."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 import tensorpack_lite
 from tensorpack_lite.cli.main import main
+from tensorpack_lite.tfutils.checkpoint_state import write_state
 from tensorpack_lite.tfutils.varmanip import load_checkpoint_vars, save_checkpoint_vars
 
 VARIABLES = {
@@ -29,7 +30,7 @@ VARIABLES = {
 
 @pytest.fixture
 def checkpoint(tmp_path):
-    """A checkpoint of a training, in a directory of its own."""
+    """The path of a checkpoint of a training."""
     (tmp_path / "log").mkdir()
     path = str(tmp_path / "log" / "model-7")
     save_checkpoint_vars(VARIABLES, path)
@@ -42,6 +43,20 @@ def stats(tmp_path):
     elements = [{"cost": 1.0 / n, "wrong": 0.5, "epoch_num": n, "global_step": 10 * n} for n in (1, 2, 3)]
     (tmp_path / "stats.json").write_text(json.dumps(elements))
     return tmp_path
+
+
+def run_process(arguments, code="from tensorpack_lite.cli.main import main; sys.exit(main())"):
+    """Run the command line, or other code, in a process whose environment does not quiet TensorFlow."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("TF_CPP", "TF_ENABLE"))}
+    environment["PYTHONPATH"] = str(Path(tensorpack_lite.__file__).parents[1])
+    return subprocess.run(
+        [sys.executable, "-c", f"import sys; {code}", *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
 
 def damage(path):
@@ -57,7 +72,7 @@ class TestDamagedFiles:
     @pytest.mark.parametrize("command", ["ls-checkpoint", "dump-params", "checkpoint-diff"])
     @pytest.mark.parametrize("suffix", [".index", ".data-00000-of-00001"])
     def test_a_checkpoint(self, checkpoint, tmp_path, capfd, command, suffix):
-        """Each command says in one line which checkpoint is damaged, and ends with code 2."""
+        """Each command names the damaged checkpoint in one line and exits with code 2."""
         damage(checkpoint + suffix)
         more = {"dump-params": [str(tmp_path / "out.npz")], "checkpoint-diff": [checkpoint]}.get(command, [])
         assert 2 == main([command, checkpoint, *more])
@@ -68,7 +83,7 @@ class TestDamagedFiles:
         assert not os.path.exists(str(tmp_path / "out.npz"))
 
     def test_an_npz_file(self, tmp_path, capfd):
-        """A damaged npz file is named, too."""
+        """The error names a damaged npz file."""
         path = str(tmp_path / "w.npz")
         np.savez(path, w=np.zeros(1000))
         damage(path)
@@ -79,7 +94,7 @@ class TestDamagedFiles:
         )
 
     def test_the_list_of_checkpoints(self, checkpoint, capfd):
-        """A damaged file `checkpoint` is named, with what to do."""
+        """The error names a damaged file `checkpoint` and suggests to name the checkpoint itself."""
         directory = os.path.dirname(checkpoint)
         Path(directory, "checkpoint").write_bytes(b"\xff\xfe not text")
         assert 2 == main(["ls-checkpoint", directory])
@@ -93,26 +108,68 @@ class TestMain:
         "command", ["ls-checkpoint", "dump-params", "checkpoint-diff", "data-check", "env", "plot"]
     )
     def test_help(self, command, capsys):
-        """Each command explains itself."""
+        """`--help` after a command prints the usage of that command."""
         with pytest.raises(SystemExit) as end:
             main([command, "--help"])
         assert 0 == end.value.code
         assert f"usage: tensorpack-lite {command}" in capsys.readouterr().out
 
     def test_no_command(self, capsys):
-        """Without a command it says what there is."""
-        with pytest.raises(SystemExit) as end:
-            main([])
-        assert 2 == end.value.code
-        assert "COMMAND" in capsys.readouterr().err
+        """Without a command, the help goes to stderr and the exit code is 2."""
+        assert 2 == main([])
+        assert "ls-checkpoint" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [[], ["--help"], ["--version"], ["ls-chekpoint"], ["ls-checkpoint", "--help"], ["env", "--help"]],
+    )
+    def test_help_and_usage_errors_import_neither_tensorflow_nor_numpy(self, arguments):
+        """Help, the version and usage errors appear without TensorFlow, NumPy or a command being imported."""
+        assert [False, False] == self.imported(arguments)
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [["ls-checkpoint", "x.npz"], ["checkpoint-diff", "x.npz", "x.npz"], ["ls-checkpoint", "no.npz"]],
+    )
+    def test_npz_files_are_read_without_tensorflow(self, tmp_path, arguments):
+        """Commands that read only npz files do not import TensorFlow."""
+        np.savez(str(tmp_path / "x.npz"), **VARIABLES)
+        paths = [str(tmp_path / word) if word.endswith(".npz") else word for word in arguments]
+        assert [False, True] == self.imported(paths)
+
+    @staticmethod
+    def imported(arguments):
+        """Run a command in a new process; return whether it imported TensorFlow and NumPy."""
+        code = """
+from tensorpack_lite.cli.main import main
+try:
+    main()
+except SystemExit:
+    pass
+print()
+print(["tensorflow" in sys.modules, "numpy" in sys.modules])
+"""
+        done = run_process(arguments, code)
+        assert 0 == done.returncode, done.stderr
+        return json.loads(done.stdout.splitlines()[-1].lower())
+
+    @pytest.mark.slow
+    def test_tensorflow_is_quiet(self, checkpoint):
+        """A command that imports TensorFlow writes nothing but its result, also for a damaged checkpoint."""
+        done = run_process(["ls-checkpoint", checkpoint])
+        assert (0, "") == (done.returncode, done.stderr)
+        damage(checkpoint + ".data-00000-of-00001")
+        done = run_process(["ls-checkpoint", checkpoint])
+        assert 2 == done.returncode
+        assert 1 == len(done.stderr.splitlines())
 
     def test_importing_runs_nothing(self):
-        """The module behind `python -m` can be imported, by a tool for documentation say."""
+        """The module behind `python -m` can be imported without running a command."""
         assert importlib.import_module("tensorpack_lite.__main__").main is main
 
     @pytest.mark.slow
     def test_python_m(self, checkpoint):
-        """`python -m tensorpack_lite` is the same."""
+        """`python -m tensorpack_lite` runs the command line."""
         root = str(Path(tensorpack_lite.__file__).parents[1])
         done = subprocess.run(
             [sys.executable, "-m", "tensorpack_lite", "ls-checkpoint", checkpoint + "0"],
@@ -127,26 +184,63 @@ class TestMain:
 
 class TestLsCheckpoint:
     def test_all(self, checkpoint, capsys):
-        """Names, shapes, dtypes and totals."""
+        """The table has names, shapes, dtypes and sizes; the totals follow."""
         assert 0 == main(["ls-checkpoint", checkpoint])
         output = capsys.readouterr().out
         assert ["fc/W", "[2,", "3]", "float32", "6"] in [line.split() for line in output.splitlines()]
         assert "7 variables, 21 elements, 0.00 MB" in output
 
     def test_directory_and_match(self, checkpoint, capsys):
-        """A directory means its latest checkpoint."""
+        """A directory stands for its latest checkpoint, and --match selects variables."""
         assert 0 == main(["ls-checkpoint", os.path.dirname(checkpoint), "--match", "^fc/b"])
         assert "1 variables, 3 elements" in capsys.readouterr().out
 
+    def test_the_state(self, checkpoint, capsys):
+        """The entries of the `.state` file follow, with the sizes of lists and arrays and the size of the file."""
+        state = {
+            "place": {"epoch_num": 3, "callbacks": ["A", "B"], "later": {}},
+            "data": [{"generator": np.zeros(624, np.uint32)}, {"names": ["x" * 100]}],
+        }
+        write_state(checkpoint + ".state", state)
+        assert 0 == main(["ls-checkpoint", checkpoint])
+        output = capsys.readouterr().out
+        rows = [tuple(line.split(None, 1)) for line in output.splitlines()]
+        assert [
+            ("place/epoch_num", "3"),
+            ("place/callbacks", "['A', 'B']"),
+            ("place/later", "{}"),
+            ("data/0/generator", "uint32 [624], 2496 bytes"),
+            ("data/1/names", "list of 1: ['" + "x" * 57 + "..."),
+        ] == rows[-7:-2]
+        size = os.path.getsize(checkpoint + ".state")
+        version = tensorpack_lite.__version__
+        assert f"State of the training: 5 entries, {size} bytes, format 2 of version {version}" in output
+
+    def test_the_state_and_match(self, checkpoint, capsys):
+        """--match also selects entries of the state."""
+        write_state(checkpoint + ".state", {"place": {"epoch_num": 3, "num_steps": 1}})
+        assert 0 == main(["ls-checkpoint", checkpoint, "--match", "epoch"])
+        output = capsys.readouterr().out
+        assert "place/epoch_num" in output
+        assert "num_steps" not in output
+
+    def test_a_damaged_state(self, checkpoint, capsys):
+        """A damaged state file is an error that names it, after the variables are listed."""
+        Path(checkpoint + ".state").write_bytes(b"text")
+        assert 2 == main(["ls-checkpoint", checkpoint])
+        captured = capsys.readouterr()
+        assert "7 variables" in captured.out
+        assert f"{checkpoint}.state cannot be read as the state of a checkpoint" in captured.err
+
     def test_wrong_expression(self, checkpoint, capsys):
-        """A regular expression that is none is an error, not a traceback."""
+        """An invalid regular expression is an error without a traceback."""
         assert 2 == main(["ls-checkpoint", checkpoint, "--match", "("])
         assert capsys.readouterr().err.startswith("tensorpack-lite ls-checkpoint: ")
 
 
 class TestDumpParams:
     def test_without_what_training_needs(self, checkpoint, tmp_path, capsys):
-        """Slots, averages of summaries and counters stay behind; the model's own averages go along."""
+        """Optimizer slots, averages of summaries and counters are dropped; the model's own averages are kept."""
         assert 0 == main(["dump-params", checkpoint, str(tmp_path / "p.npz")])
         saved = load_checkpoint_vars(str(tmp_path / "p.npz"))
         assert ["bn/mean/EMA", "fc/W", "fc/b"] == sorted(saved)
@@ -154,23 +248,23 @@ class TestDumpParams:
         assert "3 of 7 variables written" in capsys.readouterr().out
 
     def test_all_to_a_checkpoint(self, checkpoint, tmp_path):
-        """--all keeps everything; without .npz a checkpoint is written."""
+        """--all keeps all variables; an output without .npz is a checkpoint."""
         assert 0 == main(["dump-params", checkpoint, str(tmp_path / "copy"), "--all"])
         assert sorted(VARIABLES) == sorted(load_checkpoint_vars(str(tmp_path / "copy")))
 
     def test_existing_output(self, checkpoint, tmp_path, capsys):
-        """Nothing is replaced unless --force says so."""
+        """An existing output is replaced only with --force."""
         output = str(tmp_path / "p.npz")
         Path(output).write_text("mine")
         assert 2 == main(["dump-params", checkpoint, output])
-        assert "exists. Name another file, or pass --force" in capsys.readouterr().err
+        assert "exists. Choose another name, or pass --force" in capsys.readouterr().err
         assert "mine" == Path(output).read_text()
         assert 0 == main(["dump-params", checkpoint, output, "--force"])
 
     def test_nothing_left(self, checkpoint, tmp_path, capsys):
-        """An empty file is not written."""
+        """If no parameter is selected, nothing is written."""
         assert 2 == main(["dump-params", checkpoint, str(tmp_path / "p.npz"), "--match", "Momentum"])
-        assert "none of the 1 variables is left to write" in capsys.readouterr().err
+        assert "none of the 1 selected variables is a parameter" in capsys.readouterr().err
 
 
 class TestCheckpointDiff:
@@ -182,7 +276,7 @@ class TestCheckpointDiff:
         return main(["checkpoint-diff", str(tmp_path / "a.npz"), str(tmp_path / "b.npz"), *arguments])
 
     def test_equal(self, tmp_path, capsys):
-        """No difference is exit code 0."""
+        """Equal files give exit code 0."""
         assert 0 == self.diff(tmp_path, {})
         assert "0 of 7 variables differ" in capsys.readouterr().out
 
@@ -197,27 +291,41 @@ class TestCheckpointDiff:
         ],
     )
     def test_differences(self, tmp_path, capsys, changes, text):
-        """Each difference is told, with exit code 1."""
+        """Each kind of difference is described, with exit code 1."""
         assert 1 == self.diff(tmp_path, changes)
         output = capsys.readouterr().out
         assert text in output
         assert "1 of " in output
 
     def test_tolerance(self, tmp_path):
-        """Small differences may be allowed."""
+        """Differences within the tolerance are ignored."""
         assert 0 == self.diff(tmp_path, {"fc/b": np.full(3, 1e-4, "float32")}, "--atol", "1e-3")
 
 
 def test_env(capsys):
-    """The description of the environment."""
+    """The description of the environment has the library's version."""
     assert 0 == main(["env"])
     facts = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["tensorpack_lite", tensorpack_lite.__version__] in facts
 
 
+def use_windows(monkeypatch):
+    """Make the command believe that matplotlib can open windows; the test replaces `pyplot.show`."""
+    pytest.importorskip("matplotlib").use("Agg")
+    from matplotlib import pyplot
+
+    monkeypatch.setattr(pyplot, "get_backend", lambda: "TkAgg")
+    return pyplot
+
+
+def labels(axis):
+    """Return the labels in the legend of a plot."""
+    return [text.get_text() for text in axis.get_legend().get_texts()] if axis.get_legend() else []
+
+
 class TestPlot:
     def test_picture(self, stats, capsys):
-        """A PNG file is written."""
+        """With -o, the plots are written to a PNG file."""
         pytest.importorskip("matplotlib")
         output = stats / "curves.png"
         assert 0 == main(["plot", str(stats), str(stats / "stats.json"), "-o", str(output)])
@@ -225,11 +333,8 @@ class TestPlot:
         assert "2 scalars of 2 trainings written" in capsys.readouterr().out
 
     def test_curves(self, tmp_path, monkeypatch):
-        """Each scalar has a picture of its own with a curve a training; without an output, a window opens."""
-        matplotlib = pytest.importorskip("matplotlib")
-        matplotlib.use("Agg")
-        from matplotlib import pyplot
-
+        """Each statistic has a plot with one curve per training; without -o, a window opens."""
+        pyplot = use_windows(monkeypatch)
         names = ["a", "b", "c", "d"]
         for run, scale in (("first", 1.0), ("second", 10.0)):
             (tmp_path / run).mkdir()
@@ -251,11 +356,27 @@ class TestPlot:
         assert [first, second] == [text.get_text() for text in shown[0].get_legend().get_texts()]
         assert [] == pyplot.get_fignums()
 
-    def test_one_training_has_no_legend(self, stats, monkeypatch):
-        """There is nothing to tell apart."""
-        pytest.importorskip("matplotlib").use("Agg")
-        from matplotlib import pyplot
+    def test_training_and_validation_share_a_plot(self, tmp_path, monkeypatch):
+        """Curves whose names differ only in a prefix such as `val-` share a plot, and the legend has their names."""
+        pyplot = use_windows(monkeypatch)
+        names = ["cost", "validation_cost", "train-error", "val-error", "test_only"]
+        (tmp_path / "stats.json").write_text(json.dumps([{**dict.fromkeys(names, 1.0), "global_step": 1}]))
+        plots = {}
+        monkeypatch.setattr(
+            pyplot, "show", lambda: plots.update({a.get_title(): labels(a) for a in pyplot.gcf().axes})
+        )
+        assert 0 == main(["plot", str(tmp_path)])
+        assert {"cost": names[:2], "error": names[2:4], "test_only": []} == plots
 
+    def test_without_a_display(self, stats, capsys):
+        """Where matplotlib cannot open a window, the error says to use -o."""
+        pytest.importorskip("matplotlib").use("Agg")
+        assert 2 == main(["plot", str(stats)])
+        assert "Write a file instead: use -o curves.png" in capsys.readouterr().err
+
+    def test_one_training_has_no_legend(self, stats, monkeypatch):
+        """A plot with one curve has no legend."""
+        pyplot = use_windows(monkeypatch)
         legends = []
         monkeypatch.setattr(
             pyplot, "show", lambda: legends.extend(axis.get_legend() for axis in pyplot.gcf().axes)
@@ -264,15 +385,15 @@ class TestPlot:
         assert [None, None] == legends
 
     def test_without_matplotlib(self, stats, monkeypatch, capsys):
-        """It says what to install."""
+        """Without matplotlib, the error has the command that installs it."""
         monkeypatch.setitem(sys.modules, "matplotlib", None)
         assert 2 == main(["plot", str(stats)])
         assert 'pip install "tensorpack_lite[plot]"' in capsys.readouterr().err
 
     def test_nothing_to_draw(self, stats, capsys):
-        """No name fits."""
+        """An error reports that no name matches."""
         assert 2 == main(["plot", str(stats), "--match", "accuracy"])
-        assert "no scalar to draw: no name has 'accuracy' in it" in capsys.readouterr().err
+        assert "nothing to plot: no scalar has 'accuracy' in its name" in capsys.readouterr().err
 
     @pytest.mark.parametrize(
         ("text", "message"),
@@ -283,7 +404,7 @@ class TestPlot:
         ],
     )
     def test_broken_file(self, tmp_path, capsys, text, message):
-        """A file that is not a training's stats.json gives one line with the path and the reason."""
+        """A damaged stats.json is reported in one line with its path and the reason."""
         (tmp_path / "stats.json").write_text(text)
         assert 2 == main(["plot", str(tmp_path)])
         told = capsys.readouterr().err
@@ -292,6 +413,6 @@ class TestPlot:
         assert 1 == told.count("\n")
 
     def test_no_file(self, tmp_path, capsys):
-        """A path that is not there."""
+        """A path that does not exist is an error."""
         assert 2 == main(["plot", str(tmp_path / "nothing")])
         assert "No such file" in capsys.readouterr().err

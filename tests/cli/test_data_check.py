@@ -1,4 +1,4 @@
-"""`data-check`: what it prints, its exit code, its errors."""
+"""The command `data-check`: its output, exit code and errors."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from tensorpack_lite.cli.main import main
 
 CODE = """
 import time
+import numpy as np
 from tensorpack_lite.dataflow import BatchData, DataFlow, DataFromList, MapData, MultiThreadMapData, MultiThreadRunner
 
-class Lies(DataFlow):
+class WrongLength(DataFlow):
     def __iter__(self):
         return iter([[k] for k in range(20)])
     def __len__(self):
@@ -26,14 +27,20 @@ def slow(dp):
     time.sleep(0.001)
     return dp
 
+def uneven(dp):
+    return [np.zeros(dp[0] + 1)]
+
+def unequal_shapes():
+    return BatchData(MapData(in_order(), uneven), 4)
+
 def in_order():
     return DataFromList([[k] for k in range(40)], shuffle=False)
 
 def healthy():
     return BatchData(MapData(in_order(), slow), 4)
 
-def lies():
-    return Lies()
+def wrong_length():
+    return WrongLength()
 
 def with_threads():
     return MultiThreadMapData(in_order(), 2, slow, buffer_size=8, strict=True)
@@ -51,7 +58,7 @@ FAST = ["--seconds", "0.1"]
 
 @pytest.fixture
 def flows(tmp_path, monkeypatch):
-    """The module `flows` in the current directory, and how to name its functions."""
+    """A module `flows` in the current directory; the value formats `flows:function`."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "flows.py").write_text(CODE, encoding="utf-8")
@@ -65,28 +72,34 @@ def check(*arguments):
 
 
 class TestReport:
-    def test_a_healthy_one(self, flows, capsys):
-        """Exit code 0; a line for each check and each stage, and the limit."""
+    def test_a_healthy_pipeline(self, flows, capsys):
+        """A healthy pipeline gives exit code 0, a line for each check and stage, and the name of the bottleneck."""
         assert 0 == check(flows("healthy"))
         out = capsys.readouterr().out
         for line in (
             r"flows:healthy",
-            r"length           ok        len() says 10, and two passes had that.",
+            r"length           ok        len() says 10, and two passes had that many.",
             r"dtype and shape  ok        20 datapoints of [0: int32 of 1 dimensions (4,)].",
             r". MapData(slow)   here",
             r". . DataFromList  here",
-            r"datapoints per second.",
+            r" batches per second.",
+            r" samples/s",
             r"Limited by MapData(slow) (here): make it faster, or run it in workers:",
         ):
             assert line in out
 
+    def test_the_advice_of_batch_data_is_shown(self, flows, capsys):
+        """Datapoints that do not stack are reported in BatchData's words, not in NumPy's."""
+        assert 1 == check(flows("unequal_shapes"))
+        assert "BatchData: component 0 cannot be stacked" in capsys.readouterr().out
+
     def test_a_broken_promise(self, flows, capsys):
-        """Exit code 1."""
-        assert 1 == check(flows("lies"))
+        """A broken promise gives exit code 1."""
+        assert 1 == check(flows("wrong_length"))
         assert "BROKEN    len() says 21, but the first pass had 20 datapoints." in capsys.readouterr().out
 
     def test_workers(self, flows, capsys):
-        """The function of a map is a part of its own, and limits."""
+        """The function that the workers of a map run is measured separately and can be the bottleneck."""
         assert 0 == check(flows("with_threads"))
         out = capsys.readouterr().out
         assert "waits for workers" in out
@@ -96,20 +109,20 @@ class TestReport:
         )
 
     def test_a_warning(self, flows, capsys):
-        """Exit code 0, and 1 when strict."""
+        """A warning gives exit code 0, and 1 with --strict."""
         assert 0 == check(flows("a_lambda"))
         assert "MapData(<lambda>).func cannot be pickled" in capsys.readouterr().out
         assert 1 == check(flows("a_lambda"), "--strict")
 
     def test_an_error_of_the_pipeline(self, flows, capsys):
-        """Is a broken promise, not a failure of the command."""
+        """An exception in the pipeline is reported as a broken promise."""
         assert 1 == check(flows("fails"))
         assert "the pipeline raised IndexError: list index out of range" in capsys.readouterr().out
 
     def test_a_path(self, flows, tmp_path, monkeypatch, capsys):
-        """Instead of a module."""
+        """The target may be a path instead of a module."""
         monkeypatch.chdir("/")
-        assert 1 == check(f"{tmp_path}/flows.py:lies")
+        assert 1 == check(f"{tmp_path}/flows.py:wrong_length")
         assert "len() says 21" in capsys.readouterr().out
 
 
@@ -117,22 +130,22 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("target", "text"),
         [
-            ("flows", "takes module:function, got 'flows'"),
+            ("flows", "expected module:function, got 'flows'"),
             ("flows:nothing", "flows has no function 'nothing'"),
             ("flows:not_a_function", "flows has no function 'not_a_function'"),
             ("no_such_module:f", "No module named 'no_such_module'"),
-            ("no_such_file.py:f", "there is no file no_such_file.py"),
+            ("no_such_file.py:f", "no_such_file.py does not exist"),
         ],
     )
     def test_nothing_to_check(self, flows, capsys, target, text):
-        """Exit code 2 and a sentence."""
+        """A wrong target gives exit code 2 and a sentence."""
         assert 2 == check(target)
         assert text in capsys.readouterr().err
 
 
 @pytest.mark.slow
 def test_it_does_without_tensorflow(tmp_path):
-    """Data scripts run where it is not installed, and need not wait for it."""
+    """`data-check` does not import TensorFlow."""
     (tmp_path / "mine.py").write_text(
         "from tensorpack_lite.dataflow import DataFromList\ndef make(): return DataFromList([[k] for k in range(20)])\n"
     )

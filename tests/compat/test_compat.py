@@ -1,4 +1,4 @@
-"""One TF1-style module on every TensorFlow, and the switch to graphs."""
+"""The TF1-style module for every TensorFlow, and the switch to graph mode."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HOME = os.path.dirname(os.path.dirname(os.path.abspath(tensorpack_lite.__file__)
 
 
 def python(code, *args):
-    """Run code in a new interpreter, where nothing has switched TensorFlow yet; returns the finished process."""
+    """Run code in a new interpreter, in which TensorFlow is unchanged. Return the finished process."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code), *args],
         stdout=subprocess.PIPE,
@@ -32,8 +32,8 @@ def python(code, *args):
 
 class TestNames:
     def test_tfv1_is_tensorflows_own(self):
-        """Nothing is wrapped: `tfv1` is TensorFlow's module of version 1."""
-        # after `import tensorflow.compat.v1` another object of the same names
+        """`tfv1` is TensorFlow's own module `compat.v1`, without a wrapper."""
+        # `import tensorflow.compat.v1` creates another object with the same names
         theirs = compat.tensorflow.compat.v1
         assert (theirs.Session, theirs.get_variable) == (tfv1.Session, tfv1.get_variable)
         assert compat.tensorflow.TensorSpec is compat.TensorSpec
@@ -48,11 +48,11 @@ class TestNames:
         [("1.15.5", (1, 15)), ("2.21.0-rc1", (2, 21)), ("2.9", (2, 9)), ("2.16.1+nv24.05", (2, 16))],
     )
     def test_every_form_of_version(self, text, expected):
-        """Candidates and builds of vendors have a version too."""
+        """The version of a release candidate or a vendor's build is parsed."""
         assert expected == compat._parse_version(text)
 
     def test_is_tfv2_is_about_the_switch(self):
-        """It says what TensorFlow's own switch says."""
+        """`is_tfv2` follows TensorFlow's own switch."""
         with mock.patch.object(compat.private, "_tf2") as switch:
             for answer in (True, False):
                 switch.enabled.return_value = answer
@@ -69,7 +69,7 @@ class TestMinimumVersion:
 
     @pytest.mark.slow
     def test_too_old(self):
-        """TensorFlow before 1.15 is refused at import, with the command that installs a newer one."""
+        """Importing with a TensorFlow older than 1.15 raises an error with the command that installs a newer one."""
         process = python(self.CODE, "1.14.0")
         assert 0 != process.returncode
         last = process.stdout.strip().splitlines()[-1]
@@ -80,7 +80,7 @@ class TestMinimumVersion:
 
     @pytest.mark.slow
     def test_old_enough(self):
-        """The oldest supported one is taken, so the test above can fail."""
+        """The oldest supported version is accepted."""
         process = python(self.CODE, "1.15.0")
         assert "IMPORTED" in process.stdout, process.stdout
 
@@ -88,7 +88,7 @@ class TestMinimumVersion:
 class TestGraphMode:
     @pytest.mark.slow
     def test_import_switches_nothing(self):
-        """Importing the library leaves TensorFlow as it was; the first entry point that builds graph switches it."""
+        """Importing the library does not change TensorFlow; the first entry point that builds a graph does."""
         process = python(
             """
             import os
@@ -105,7 +105,7 @@ class TestGraphMode:
 
     @pytest.mark.slow
     def test_after_eager_work_and_in_threads(self):
-        """It still works when the script has computed eagerly before, and in a thread of its own."""
+        """Graph mode can be entered after eager computation, and from another thread."""
         process = python(
             """
             import threading
@@ -127,17 +127,17 @@ class TestGraphMode:
         assert process.stdout.splitlines()[-1:] == ["[False, False] x:0"], process.stdout
 
     def test_inside_a_graph_nothing_is_touched(self):
-        """Where operations go into a graph already, no switch is called."""
+        """Inside a graph, nothing is switched."""
         with mock.patch.object(tfv1, "disable_eager_execution") as switch:
             ensure_graph_mode()
         switch.assert_not_called()
 
     @pytest.mark.parametrize("failure", [ValueError("must be called at program startup"), None])
     def test_too_late(self, failure):
-        """When TensorFlow refuses, or stays eager, the error has the two lines that the script needs."""
+        """If eager execution cannot be disabled, the error has the two lines that the script needs."""
         eager = mock.patch.object(tfv1, "executing_eagerly", return_value=True)
         switch = mock.patch.object(tfv1, "disable_eager_execution", side_effect=failure)
-        with eager, switch, pytest.raises(RuntimeError, match="cannot be switched any more") as raised:
+        with eager, switch, pytest.raises(RuntimeError, match="can no longer be disabled") as raised:
             ensure_graph_mode()
         lines = str(raised.value).splitlines()[-2:]
         assert ["from tensorpack_lite import tfv1", "tfv1.disable_eager_execution()"] == [
@@ -146,7 +146,7 @@ class TestGraphMode:
         assert failure is raised.value.__cause__
 
     def test_no_thread_is_left(self):
-        """The switch is a call, not a service."""
+        """`ensure_graph_mode` keeps no state between calls."""
         before = threading.active_count()
         ensure_graph_mode()
         assert before == threading.active_count()

@@ -1,4 +1,4 @@
-"""Entry points that build graph switch TensorFlow 2 to graph mode, and carry over the seed."""
+"""Entry points that build a graph switch TensorFlow 2 to graph mode and keep the seed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import tensorflow
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
 from tensorpack_lite.tfutils.common import get_global_step_var
-from tensorpack_lite.tfutils.export import ModelExporter
+from tensorpack_lite.predict.export import ModelExporter
 from tensorpack_lite.tfutils.placeholder import build_or_reuse_placeholder
 from tensorpack_lite.tfutils.sesscreate import NewSessionCreator
 from tensorpack_lite.tfutils.scope_utils import auto_reuse_variable_scope, under_variable_scope
@@ -44,7 +44,7 @@ def enter(context):
         pass
 """
 
-# Calls that a script may begin with. Each must leave TensorFlow in graph mode.
+# Calls with which a script may begin. Each must leave TensorFlow in graph mode.
 ENTRY_POINTS = [
     "Trainer()",
     "SimpleTrainer()",
@@ -96,7 +96,7 @@ for number, code in enumerate(json.load(open("codes.json"))):
 
 @pytest.fixture(scope="module")
 def run_each(tmp_path_factory):
-    """Run each of several pieces of code in a process that has not switched TensorFlow; returns the last lines they print."""
+    """Run each piece of code in a process in which TensorFlow is unchanged. Return the last line that each prints."""
 
     def run_each(codes):
         directory = tmp_path_factory.mktemp("codes")
@@ -112,8 +112,8 @@ def run_each(tmp_path_factory):
 
 
 def test_entry_points_begin_graph_mode(run_each):
-    """A script may begin with any entry point: TensorFlow is in graph mode afterwards."""
-    # The call may refuse its argument, or leave something for a later call to complete.
+    """After any entry point, TensorFlow is in graph mode."""
+    # The call may reject its argument, or leave work to a later call.
     code = "with contextlib.suppress(TypeError, ValueError): {}\nprint(tf.executing_eagerly())"
     before, *after = run_each(["print(tf.executing_eagerly())", *map(code.format, ENTRY_POINTS)])
     assert str(TF_VERSION >= (2, 0)) == before
@@ -121,7 +121,7 @@ def test_entry_points_begin_graph_mode(run_each):
 
 
 def test_dataset_made_before_the_trainer_trains(run_each):
-    """A dataset that `dataflow_to_dataset` makes before there is a trainer can be trained on."""
+    """A dataset that `dataflow_to_dataset` returns before a trainer exists can be used for training."""
     program = """
 dataset = TFDatasetInput.dataflow_to_dataset(RepeatedData(data(), -1), [tf.float32])
 config = TrainConfig(
@@ -158,7 +158,7 @@ with tf.Session() as session:
 
     @staticmethod
     def weights_in_graph_mode(seed):
-        """Return the weights that the seed gives when it is set in a graph."""
+        """Return the weights that result from a seed set in a graph."""
         with tf.Graph().as_default():
             tf.set_random_seed(seed)
             weights = tf.get_variable("w", [4])
@@ -167,7 +167,7 @@ with tf.Session() as session:
                 return session.run(weights).tolist()
 
     def test_seed_set_before_graph_mode(self, run_each):
-        """A seed set before the library enters graph mode gives the weights that it gives when set in a graph."""
+        """A seed that is set before graph mode gives the same weights as a seed set in a graph."""
         pairs = list(itertools.product(self.SETTERS, self.ENTRY_POINTS))
         codes = [
             self.CODE.format(set_seed=set_seed, entry_point=entry_point) for set_seed, entry_point in pairs
@@ -177,6 +177,6 @@ with tf.Session() as session:
         assert self.weights_in_graph_mode(7) != self.weights_in_graph_mode(8)
 
     def test_no_seed(self, run_each):
-        """Without a seed, two processes start from different weights."""
+        """Without a seed, two processes start with different weights."""
         one, other = run_each([self.CODE.format(set_seed="", entry_point="Trainer()")] * 2)
         assert one != other

@@ -1,4 +1,4 @@
-"""Every name of TensorFlow's that is not public still does what the library needs, on each supported version."""
+"""Each private name of TensorFlow that the library uses works on every supported version."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tensorpack_lite.compat import tfv1 as tf
 
 
 def test_indexed_slices_value(sess):
-    """It is the type that a session gives for `tf.IndexedSlices`."""
+    """`IndexedSlicesValue` is the type that a session returns for `tf.IndexedSlices`."""
     slices = tf.IndexedSlices(tf.constant([[1.0]]), tf.constant([3]), tf.constant([5, 1]))
     value = sess.run(slices)
     assert isinstance(value, private.IndexedSlicesValue)
@@ -22,12 +22,12 @@ def test_indexed_slices_value(sess):
 
 
 def test_v2_behavior_enabled():
-    """It is on in TF 2, whether eager execution is on or not, and off in TF 1."""
+    """TensorFlow 2 behavior is on in TF 2, with and without eager execution, and off in TF 1."""
     assert (compat.TF_VERSION[0] == 2) is private.v2_behavior_enabled()
 
 
 def test_eager_seed():
-    """It is the seed that was set while TensorFlow executed eagerly, else None."""
+    """`eager_seed` returns the seed that was set in eager execution, or None."""
     assert private.eager_seed() is None
     try:
         with private._context.eager_mode():
@@ -40,11 +40,11 @@ def test_eager_seed():
 class TestMakeCallable:
     @pytest.fixture
     def x(self):
-        """What is fed."""
+        """The arrays to feed."""
         return tf.placeholder(tf.float32, [None], name="x")
 
     def test_feeds_fetches_targets(self, sess, x):
-        """Feeds by position, a value a fetch in their order, and targets run beside them."""
+        """Feeds are passed by position, values come in the order of the fetches, and targets run."""
         count = tf.get_variable("count", initializer=0, use_resource=True)
         sess.run(count.initializer)
         call = private.make_callable(sess, [x * 2, x + 1], [count.assign_add(1).op], [x])
@@ -54,11 +54,11 @@ class TestMakeCallable:
         assert 2 == sess.run(count)
 
     def test_without_feeds(self, sess):
-        """Only fetches are needed."""
+        """Targets, feeds and options may be omitted."""
         assert [5] == private.make_callable(sess, [tf.constant(5)])()
 
     def test_run_metadata(self, sess):
-        """Options hold for every call, and what is traced comes out of each."""
+        """Options apply to every call, and each call returns its trace."""
         options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
         call = private.make_callable(sess, [tf.constant(1.0) + 1.0], run_options=options)
         for _ in range(2):
@@ -67,7 +67,7 @@ class TestMakeCallable:
             assert len(metadata.step_stats.dev_stats)
 
     def test_debug_options(self, sess, x, tmp_path):
-        """What tfdbg watches is written to its directory; feeds, fetches and targets work as ever."""
+        """tfdbg writes the tensors that it watches; feeds, fetches and targets work as usual."""
         seen = tf.add(x, 1.0, name="seen")
         options = tf.RunOptions()
         options.debug_options.debug_tensor_watch_opts.add(
@@ -79,7 +79,7 @@ class TestMakeCallable:
 
 
 def test_chrome_trace(sess):
-    """JSON, with an event for each operation that ran."""
+    """The trace is JSON with an event for each operation that ran."""
     metadata = tf.RunMetadata()
     options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
     total = tf.reduce_sum(tf.random_uniform([10]), name="total")
@@ -89,14 +89,14 @@ def test_chrome_trace(sess):
 
 
 def test_debug_hook_class(monkeypatch):
-    """It is a hook of sessions; None where TensorFlow has no tfdbg."""
+    """tfdbg's hook is a session hook, or None if TensorFlow has no tfdbg."""
     assert issubclass(private.debug_hook_class(), tf.train.SessionRunHook)
     monkeypatch.setitem(sys.modules, "tensorflow.python.debug.wrappers.hooks", None)
     assert private.debug_hook_class() is None
 
 
 def test_add_control_inputs(sess):
-    """An operation that exists already waits for another."""
+    """An existing operation can be made to wait for another one."""
     count = tf.get_variable("count", initializer=0.0, use_resource=True)
     waits = tf.no_op(name="waits")
     sess.run(count.initializer)
@@ -114,7 +114,7 @@ def test_add_control_inputs(sess):
 
 class TestExplainError:
     def failed(self, sess):
-        """Fail in a callable; returns the error as it comes."""
+        """Fail in a callable and return the error."""
         checked = tf.debugging.check_numerics(tf.constant(1.0) / tf.constant(0.0), "planted", name="checked")
         call = private.make_callable(sess, [checked])
         with pytest.raises(tf.errors.InvalidArgumentError) as raised:
@@ -122,7 +122,7 @@ class TestExplainError:
         return raised.value
 
     def test_operation(self, sess):
-        """The error of a callable gets the operation, and where it was made."""
+        """The error of a callable gets the operation and the place where it was created."""
         error = self.failed(sess)
         explained = private.explain_error(sess, error)
         assert type(error) is type(explained)
@@ -130,7 +130,7 @@ class TestExplainError:
         assert "planted" in explained.message
 
     def test_nothing_to_add(self, sess):
-        """An error without an operation stays what it is."""
+        """An error without an operation is returned unchanged."""
         error = tf.errors.OutOfRangeError(None, None, "over")
         explained = private.explain_error(sess, error)
         assert tf.errors.OutOfRangeError is type(explained)
@@ -138,7 +138,7 @@ class TestExplainError:
 
 
 def test_inside_control_flow():
-    """Operations of a loop are told from others."""
+    """Operations inside a loop are recognized."""
     inside = []
 
     def body(i):
@@ -158,7 +158,7 @@ def test_inside_control_flow():
 
 
 def test_at_top_level():
-    """Conditions of both kinds, and functions, are below it."""
+    """Conditions of both kinds and functions are not at the top level."""
     below = []
 
     def branch():
@@ -178,7 +178,7 @@ def test_at_top_level():
 
 
 def test_update_input(sess):
-    """An operation that exists already computes with another input; the old one is not needed any more."""
+    """An existing operation computes with its new input and no longer needs the old one."""
     waiting = tf.placeholder(tf.float32, [2], name="waiting")
     result = tf.negative(waiting)
     private.update_input(result.op, 0, tf.constant([1.0, 2.0]))
@@ -189,11 +189,11 @@ def test_update_input(sess):
 
 class TestInsideXla:
     def test_outside(self, fresh_graph):
-        """Neither a plain graph nor a loop is XLA's."""
+        """A plain graph and a loop are not inside XLA."""
         assert not private.inside_xla(fresh_graph)
 
     def test_inside(self, fresh_graph):
-        """In the function that XLA compiles it is true, in a loop in there too."""
+        """A function that XLA compiles is inside XLA, and so is a loop in it."""
         seen = []
 
         def body(i):
@@ -205,7 +205,7 @@ class TestInsideXla:
             return tf.while_loop(lambda i: i < 3, body, [x])
 
         v2_loops = tf.control_flow_v2_enabled()
-        tf.disable_control_flow_v2()  # whose bodies stand in graphs of their own
+        tf.disable_control_flow_v2()  # its loop bodies are separate graphs
         try:
             compat.tensorflow.xla.experimental.compile(computation, [tf.constant(0)])
         finally:
@@ -216,7 +216,7 @@ class TestInsideXla:
 
 
 def test_optimize_for_inference():
-    """What the outputs do not need goes, the rest computes the same."""
+    """Nodes that the outputs do not need are removed, and the rest computes the same values."""
     x = tf.placeholder(tf.float32, [], name="x")
     tf.identity(tf.identity(x) * 2.0, name="y")
     tf.constant(1.0, name="unused")
@@ -229,7 +229,7 @@ def test_optimize_for_inference():
 
 
 def test_unfinalize(fresh_graph):
-    """A final graph can grow again."""
+    """New operations can be added to a graph that was finalized."""
     fresh_graph.finalize()
     with pytest.raises(RuntimeError, match="finalized"):
         tf.no_op(name="early")

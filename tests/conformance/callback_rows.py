@@ -1,4 +1,4 @@
-"""One row for each public callback: how to make the smallest one, and what to train it with."""
+"""One row for each public callback: the smallest one, and a training for it."""
 
 from __future__ import annotations
 
@@ -155,6 +155,7 @@ ROWS = [
     Row("RunUpdateOps", lambda d: cb.RunUpdateOps(), False),
     Row("ScalarPrinter", lambda d: cb.ScalarPrinter(enable_step=True), False),
     Row("ScalarStats", lambda d: _inference(cb.ScalarStats(["cost"])), True, ScalingTrainer),
+    Row("ScalarTable", lambda d: cb.ScalarTable(), False),
     Row("ScheduledHyperParamSetter", lambda d: cb.ScheduledHyperParamSetter(_rate(), [(0, 0.5)]), False),
     Row("SendMonitorData", lambda d: cb.SendMonitorData("true {stat}", ["stat"]), False),
     Row("SendStat", lambda d: cb.SendStat("true {stat}", ["stat"]), True, before=_report),

@@ -1,5 +1,7 @@
 """
-One row for each public DataFlow (data sets have theirs in `dataset_rows.py`): how to build the smallest one, and what it claims about itself.
+One row for each public DataFlow: how to build a small one, and its expected behavior.
+
+`dataset_rows.py` has the rows of datasets.
 
 Every source yields six datapoints, [array, number] or {"array": ..., "number": ...}, whose numbers are 0 to 5.
 """
@@ -20,7 +22,7 @@ SIZE = 6
 
 
 class Source(dataflow.DataFlow):
-    """Yields its stored datapoints in order, and counts its resets."""
+    """A DataFlow that yields its stored datapoints in order, and counts its resets."""
 
     def __init__(self, form: type = list) -> None:
         self.form = form
@@ -33,7 +35,7 @@ class Source(dataflow.DataFlow):
 
     @property
     def keys(self) -> Tuple[Any, Any]:
-        """Where the array and the number are."""
+        """Index of the array and of the number."""
         return (0, 1) if self.form is list else ("array", "number")
 
     def __iter__(self):
@@ -47,7 +49,7 @@ class Source(dataflow.DataFlow):
 
 
 class Tickets:
-    """A queue that never runs out, and can be pickled."""
+    """A picklable queue that never runs out."""
 
     def __init__(self) -> None:
         self.count = -1
@@ -60,16 +62,18 @@ class Tickets:
 @dataclass(frozen=True)
 class Row:
     """
+    A public DataFlow and its expected behavior.
+
     Attributes:
         name: the public name.
-        build: makes one from a `Source`; leaves don't use it.
-        seed_7: the numbers of the first ten datapoints after `fix_rng_seed(7)`, over as many passes as that takes.
-        length: what `len` says; None when it raises NotImplementedError.
-        infinite: a pass never ends.
-        random: draws random numbers.
-        leaf: wraps no other DataFlow.
-        gives_lists: also when it is fed dicts.
-        elsewhere: its source is reset and iterated in another process.
+        build: builds a DataFlow from a `Source`; leaves ignore it.
+        seed_7: numbers of the first ten datapoints after `fix_rng_seed(7)`, over as many passes as necessary.
+        length: value of `len`; None if it raises NotImplementedError.
+        infinite: whether a pass never ends.
+        random: whether it draws random numbers.
+        leaf: whether it wraps no other DataFlow.
+        gives_lists: whether it yields lists for dicts, too.
+        elsewhere: whether its source is reset and iterated in another process.
     """
 
     name: str
@@ -87,23 +91,23 @@ class Row:
 
 
 def numbers(datapoints: Any) -> list:
-    """The numbers of datapoints; lists of numbers for batches."""
+    """Return the numbers of datapoints; lists of numbers for batches."""
     found = [dp["number"] if isinstance(dp, dict) else dp[1] for dp in datapoints]
     return [np.asarray(number).tolist() for number in found]
 
 
 def take(flow: dataflow.DataFlow, count: int) -> list:
-    """The first datapoints, over as many passes as they need."""
+    """Return the first datapoints, over as many passes as necessary."""
     return list(itertools.islice(itertools.chain.from_iterable(itertools.repeat(flow)), count))
 
 
 def identity(component: Any) -> Any:
-    """A function that can be pickled."""
+    """Return the argument; can be pickled."""
     return component
 
 
 def six_lists() -> list:
-    """The datapoints of a Source, as a generator function gives them."""
+    """Return the datapoints of a Source, as a generator function for DataFromGenerator."""
     return Source().datapoints
 
 
@@ -159,6 +163,7 @@ ROWS = [
         (0, 0, 1, 1, 2, 2, 3, 3, 4, 4),
         length=12,
     ),
+    Row("ShardData", lambda ds: dataflow.ShardData(ds, 1, 2), (1, 3, 5, 1, 3, 5, 1, 3, 5, 1), length=3),
     Row("FixedSizeData", lambda ds: dataflow.FixedSizeData(ds, 4), IN_ORDER, length=4),
     Row(
         "RandomChooseData",

@@ -1,7 +1,7 @@
 """
-A row for each data set, as in `dataflow_rows.py`: built on small files in the true formats, with labels 0 to 5.
+A row for each dataset, as in `dataflow_rows.py`: built on small files in the original formats, with labels 0 to 5.
 
-The files are written once a process, when a row is first built.
+The files are written once per process, when a row is first built.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from tensorpack_lite.dataflow import dataset
 
 __all__ = ["DATASET_ROWS", "NEEDS"]
 
-SHUFFLED = (4, 2, 1, 0, 3, 5, 5, 0, 4, 3)  # of six, under seed 7: the same for all
+# the order of six datapoints with seed 7, the same for all datasets
+SHUFFLED = (4, 2, 1, 0, 3, 5, 5, 0, 4, 3)
 
 NEEDS = {
     "Digits": ["sklearn"],
@@ -38,7 +39,7 @@ NEEDS = {
 
 @functools.lru_cache(maxsize=None)
 def folder(write: Callable[..., Any]) -> Path:
-    """Have the files of a data set written, once."""
+    """Write the files of a dataset once."""
     directory = Path(tempfile.mkdtemp(prefix="tensorpack_lite_rows_"))
     atexit.register(shutil.rmtree, str(directory), ignore_errors=True)
     write(directory)
@@ -46,18 +47,18 @@ def folder(write: Callable[..., Any]) -> Path:
 
 
 def imagenet(directory: Path) -> None:
-    """Images and metadata."""
+    """Write images and metadata; return their directories."""
     fabricated.write_ilsvrc_meta(directory / "meta")
     fabricated.write_ilsvrc12(directory, directory / "meta")
 
 
 def tenths(boundaries: np.ndarray) -> int:
-    """The number of an image of BSDS500, which is in its boundaries."""
+    """Return the number of an image of BSDS500, which is encoded in its boundaries."""
     return round(float(boundaries.max()) * 10)
 
 
 def bsds500() -> dataflow.DataFlow:
-    """Its second component is an image; its number takes the place."""
+    """Replace the second component, an image, by its number."""
     flow = dataset.BSDS500("train", str(folder(fabricated.write_bsds500)))
     return dataflow.MapDataComponent(flow, tenths, 1)
 
@@ -65,7 +66,7 @@ def bsds500() -> dataflow.DataFlow:
 def row(
     name: str, build: Callable[[], dataflow.DataFlow], seed_7: Tuple[int, ...] = SHUFFLED, length: int = SIZE
 ) -> Row:
-    """What all have in common: no source, and a random order."""
+    """Return the row of a dataset: without a source, and in random order."""
     return Row(f"dataset.{name}", lambda _: build(), seed_7, length=length, random=True, leaf=True)
 
 

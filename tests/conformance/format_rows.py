@@ -1,4 +1,4 @@
-"""The rows of DataFlows that read files of other libraries, and of the one that reads from a network."""
+"""Rows for DataFlows that read files of other libraries or receive data over a network."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ FORMAT_NEEDS = {
 
 @functools.lru_cache(maxsize=None)
 def file(name: str) -> str:
-    """A file with six datapoints, written once."""
+    """Write a file with six datapoints once, and return its path."""
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder)
     path = str(Path(folder) / name)
-    # draws no random numbers: whether the file is written before or after the seed is fixed is all the same
+    # draws no random numbers, so the file may be written before or after the seed is fixed
     six = dataflow.DataFromIterable([[np.array([k, -k], np.float32), k] for k in range(6)])
     if name == "six.h5":
         dataflow.HDF5Serializer.save(six, path, ["array", "number"])
@@ -43,7 +43,7 @@ def file(name: str) -> str:
 
 
 def key_as_number(datapoint: list) -> list:
-    """[value, number of the key]."""
+    """Return [value, number of the key]."""
     return [datapoint[1], int(datapoint[0])]
 
 

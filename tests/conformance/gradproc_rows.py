@@ -1,4 +1,4 @@
-"""One row for each kind of use of each public gradient processor: how to make it, and what it does in NumPy."""
+"""The table of gradient processors: for each public one, how to create it and its result in NumPy."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Arrays = Dict[str, np.ndarray]
 @dataclass
 class Row:
     """
-    One way to make a processor, and what is claimed of it.
+    One way to create a processor, and its expected results.
 
-    `oracle` takes the gradients by the names of their variables, and returns those that are left, in float64.
-    `keeps_none`: whether a pair without gradient stays.
+    `oracle` maps gradients, by the names of their variables, to the processed ones in float64, without the dropped ones.
+    `keeps_none` is whether pairs without a gradient stay.
     """
 
     name: str
@@ -56,7 +56,7 @@ def _scale(**factors: float) -> Callable[[Arrays], Arrays]:
 
 
 def _each(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A function of a tensor for gradients of both kinds."""
+    """Return a function of gradients of both kinds from a function of tensors."""
 
     def apply(grad: Any) -> Any:
         if isinstance(grad, tf.IndexedSlices):
@@ -105,4 +105,4 @@ NO_ROW = {
     "GradVars": "a type, not a processor",
     "GradientProcessor": "abstract; its subclasses have rows",
 }
-"""Public names of `tfutils.gradproc` without a row, and why."""
+"""Public names of `tfutils.gradproc` without a row, and the reasons."""

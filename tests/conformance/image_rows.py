@@ -1,4 +1,4 @@
-"""One row for each DataFlow of images, on images of two pixels whose values are the numbers of a `Source`."""
+"""One row for each DataFlow of images; the values of the two-pixel images are the numbers of a `Source`."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ __all__ = ["IMAGE_ROWS"]
 
 
 def as_image(array: np.ndarray) -> np.ndarray:
-    """`[1, 2]`."""
+    """Return an image `[1, 2]`."""
     return array[np.newaxis]
 
 
 def images(source: Source) -> dataflow.DataFlow:
-    """The arrays of a source as images."""
+    """Convert the arrays of a source to images."""
     return dataflow.MapDataComponent(source, as_image, source.keys[0])
 
 
 def augmentors() -> list:
-    """Something random, which does not touch the numbers."""
+    """Return a random augmentor that does not change the numbers."""
     return [imgaug.Flip(horiz=True), imgaug.GaussianNoise(clip=False)]
 
 
 @functools.lru_cache(maxsize=None)
 def directory() -> Any:
-    """Six images whose pixels are their numbers; they go with the process."""
+    """Write six images whose pixels are their numbers; they are deleted when the process exits."""
     cv2 = pytest.importorskip("cv2", reason="ImageFromFile needs OpenCV")
     folder = tempfile.TemporaryDirectory()
     for k in range(SIZE):
@@ -43,12 +43,12 @@ def directory() -> Any:
 
 
 def with_number(datapoint: list) -> list:
-    """[image, number], as the laws want it."""
+    """Return [image, number], as the laws expect."""
     return [datapoint[0], int(datapoint[0][0, 0, 0])]
 
 
 def from_files(_: Source) -> dataflow.DataFlow:
-    """Read in a new order each pass."""
+    """Return a DataFlow that reads in a new order in each pass."""
     files = [str(Path(directory().name) / f"{k}.png") for k in range(SIZE)]
     return dataflow.MapData(dataflow.ImageFromFile(files, shuffle=True), with_number)
 

@@ -1,4 +1,4 @@
-"""One row for each public augmentor: how to build one, and what it claims about itself."""
+"""One row for each public augmentor: how to build it, and its properties."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ __all__ = ["ROWS", "Row", "image"]
 @dataclass(frozen=True)
 class Row:
     """
+    An augmentor and its properties.
+
     Attributes:
         name: the public name.
-        build: makes one.
-        coords: "kept" (nothing moves), "moved", or "refused".
-        keeps_size: the image has the height and width that it had.
-        keeps_dimensions: `[h, w]` stays `[h, w]`, and the channels stay.
-        type_after: the type that comes out; None: the one that came in.
-        needs_colour: takes only three channels.
-        has_repr: `repr` is the call that builds it.
+        build: builds the augmentor.
+        coords: what happens to coordinates: "kept", "moved", or "refused".
+        keeps_size: whether height and width do not change.
+        keeps_dimensions: whether the number of dimensions and the channels do not change.
+        type_after: the type of the result. None: that of the input.
+        needs_color: whether the image must have three channels.
+        has_repr: whether `repr` is the call that builds the augmentor.
     """
 
     name: str
@@ -32,7 +34,7 @@ class Row:
     keeps_size: bool = True
     keeps_dimensions: bool = True
     type_after: Optional[type] = None
-    needs_colour: bool = False
+    needs_color: bool = False
     has_repr: bool = True
 
     def __str__(self) -> str:
@@ -40,27 +42,27 @@ class Row:
 
 
 def image(shape, dtype=np.uint8, seed=0) -> np.ndarray:
-    """Random values from 0 to 255."""
+    """Return an image with random values from 0 to 255."""
     return np.random.RandomState(seed).randint(0, 256, size=shape).astype(dtype)
 
 
 def moving(name, build, keeps_size=True):
-    """A row of an augmentor that coordinates follow."""
+    """Return the row of an augmentor that moves coordinates."""
     return Row(name, build, coords="moved", keeps_size=keeps_size)
 
 
 def mirrored(img):
-    """A function that can be pickled."""
+    """Flip an image; a function that can be pickled."""
     return img[:, ::-1]
 
 
 def mirrored_coords(coords):
-    """What `mirrored` does to coordinates on the 80 columns of the laws."""
+    """Flip coordinates on an image of 80 columns, the size in the laws."""
     return coords * np.float32([-1, 1]) + np.float32([80, 0])
 
 
 ROWS = [
-    Row("ColorSpace", lambda: imgaug.ColorSpace(4), needs_colour=True),  # cv2.COLOR_BGR2RGB
+    Row("ColorSpace", lambda: imgaug.ColorSpace(4), needs_color=True),  # cv2.COLOR_BGR2RGB
     Row("Grayscale", imgaug.Grayscale, keeps_dimensions=False),
     Row("ToFloat32", imgaug.ToFloat32, type_after=np.float32),
     Row("ToUint8", imgaug.ToUint8, type_after=np.uint8),
@@ -86,7 +88,7 @@ ROWS = [
     Row("Gamma", imgaug.Gamma),
     Row("Clip", lambda: imgaug.Clip(20, 200)),
     Row("Saturation", imgaug.Saturation),
-    Row("Lighting", lambda: imgaug.Lighting(5.0, [0.2, 0.1, 0.05], np.eye(3)), needs_colour=True),
+    Row("Lighting", lambda: imgaug.Lighting(5.0, [0.2, 0.1, 0.05], np.eye(3)), needs_color=True),
     Row("MinMaxNormalize", lambda: imgaug.MinMaxNormalize(-1, 1), type_after=np.float32),
     Row("Identity", imgaug.Identity),
     moving("RandomApplyAug", lambda: imgaug.RandomApplyAug(imgaug.Shift(0.1, 0.1), 0.7)),

@@ -1,4 +1,4 @@
-"""One row for each public InputSource: how to make the smallest one."""
+"""One row for each public InputSource: how to create the smallest one."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SIGNATURE = [TensorSpec([None], tf.float32, "x")]
 
 class Row(NamedTuple):
     """
-    One way to make an input for SIGNATURE.
+    A public InputSource.
 
     Args:
-        name: the public name it stands for.
-        make: from a DataFlow of `[[n, n]]`, n = 0, 1, .., to the input.
-        uses_dataflow: whether it reads the DataFlow.
-        is_feedfree: whether towers have datapoints of their own.
-        restarts: whether `reset_state` begins with the first datapoint.
+        name: the public name.
+        make: creates the input from a DataFlow of `[[n, n]]`, n = 0, 1, ...
+        uses_dataflow: whether the input reads the DataFlow.
+        is_feedfree: whether each tower gets different datapoints.
+        restarts: whether `reset_state` restarts with the first datapoint.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Row(NamedTuple):
 
 
 def _samples(flow):
-    """From `[[n, n]]` to single samples."""
+    """Convert `[[n, n]]` to single samples."""
     return MapData(flow, lambda dp: [dp[0][0]])
 
 
@@ -58,6 +58,6 @@ NO_ROW = {
     "InputSource": "a base class",
     "ZMQInput": "a QueueInput whose data comes from another process: tests/input_source/test_zmq_input.py",
 }
-"""Public names of `tensorpack_lite.input_source` without a row, and why."""
+"""Public names of `tensorpack_lite.input_source` without a row, with the reason."""
 
 __all__ = ["NO_ROW", "ROWS", "SIGNATURE", "Numbers", "Row"]

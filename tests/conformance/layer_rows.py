@@ -1,8 +1,8 @@
 """
-One row for each kind of call of each public layer: the call, its variables, and its result in NumPy.
+Table of calls of each public layer: the arguments, the variables, and the result in NumPy.
 
-An oracle is `f(x, v, training) -> array`, where `v` holds the layer's variables as arrays by name ("W", "bn/gamma"), and
-everything is float64 in channels-last order.
+An oracle is a function `f(x, v, training) -> array`, where `v` has the layer's variables as arrays by name ("W", "bn/gamma").
+All arrays are float64 and channels-last.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ EPSILON = 1e-5
 @dataclass
 class Row:
     """
-    One way to call a layer, and what is claimed of it.
+    A call of a layer, and its properties.
 
-    `variables` are shapes by name; those in `averages` are not trained. `data_format`: whether the layer takes one.
-    `wide`: variables stay float32 for float16 inputs.
-    `smooth`: whether the output has the gradient that finite differences see.
+    `variables` are shapes by name; those in `averages` are not trained. `data_format`: whether the layer has this argument.
+    `wide`: whether variables are float32 for float16 inputs. `smooth`: whether gradients equal finite differences.
     """
 
     name: str
@@ -55,11 +54,11 @@ class Row:
         return getattr(models, self.name)
 
     def build(self, x: Any, **more: Any) -> Any:
-        """Call the layer with the row's arguments and others, by position and by keyword."""
+        """Call the layer with the arguments of the row and more keyword arguments."""
         return self.call(x, **{**self.kwargs, **more})
 
     def call(self, x: Any, **kwargs: Any) -> Any:
-        """Call the layer, named `layer`, and return its outputs, without the state that recurrent layers return, too."""
+        """Call the layer, named `layer`, and return its outputs, without the state of recurrent layers."""
         output = self.layer("layer", x, *self.args, **kwargs)
         return output[0] if isinstance(output, tuple) else output
 
@@ -68,7 +67,7 @@ class Row:
 
 
 def _borders(size: int, kernel: int, stride: int, padding: str) -> Tuple[int, int, int]:
-    """Output size, and how much to pad before and after."""
+    """Return the output size, and the padding before and after."""
     if padding == "valid":
         return -(-(size - kernel + 1) // stride), 0, 0
     output = -(-size // stride)
@@ -77,7 +76,7 @@ def _borders(size: int, kernel: int, stride: int, padding: str) -> Tuple[int, in
 
 
 def _windows(x, kernel, strides, padding, dilation=(1, 1), fill=0.0):
-    """All windows of images: [N, H', W', kh, kw, C]."""
+    """Return all windows of images: [N, H', W', kh, kw, C]."""
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
     (rows, top, bottom), (columns, left, right) = (
         _borders(size, k, s, padding) for size, k, s in zip(x.shape[1:3], reach, strides)
@@ -112,7 +111,7 @@ def transposed_convolve(x, w, strides=(1, 1), padding="same"):
 
 
 def moments(x, axes):
-    """Mean and biased variance, with the axes kept."""
+    """Return the mean and biased variance, with the axes kept."""
     return x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
 
 
@@ -155,7 +154,7 @@ def _relu(x):
 
 
 def _kron(x, matrix):
-    """The Kronecker product of each channel of each image with a matrix."""
+    """Return the Kronecker product of each channel of each image with a matrix."""
     return np.stack(
         [np.stack([np.kron(x[n, :, :, c], matrix) for c in range(x.shape[3])], 2) for n in range(len(x))]
     )
@@ -184,7 +183,7 @@ def _gru_step(x, state, v, prefix):
 
 
 def _recurrent(step, x, v, units, prefix="", lengths=None, backward=False):
-    """Run a cell over [N, T, D]; `lengths` [N] tells where padding begins."""
+    """Run a cell over [N, T, D]. Padding starts at `lengths` [N]."""
     state = [np.zeros([len(x), units])] * (2 if step is _lstm_step else 1)
     outputs = np.zeros([*x.shape[:2], units])
     for t in range(x.shape[1])[:: -1 if backward else 1]:

@@ -1,4 +1,4 @@
-"""One row for each public monitor: how to make it, and how to read back what it was told."""
+"""One row for each public monitor: how to create it, and how to read back what it was sent."""
 
 from __future__ import annotations
 
@@ -121,6 +121,7 @@ ROWS = [
     Row("NoOpMonitor", lambda d: monitor.NoOpMonitor("nothing")),
     Row("RowMonitor", lambda d: _Rows(), _recorded),
     Row("ScalarPrinter", lambda d: monitor.ScalarPrinter(enable_step=True)),
+    Row("ScalarTable", lambda d: monitor.ScalarTable()),
     Row(
         "SendMonitorData",
         lambda d: monitor.SendMonitorData(f"echo {{step}} {{stat}} >> {d}/sent", ["step", "stat"]),

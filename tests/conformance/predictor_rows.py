@@ -1,4 +1,4 @@
-"""One row for each public predictor: how to make one of a config, and how to hand it datapoints."""
+"""One row for each public predictor: how to create it from a config, and how to pass it datapoints."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ Datapoints = List[List[np.ndarray]]
 
 class Row(NamedTuple):
     """
-    A kind of predictor.
+    A public predictor.
 
-    `run` is a context: takes a PredictConfig and all datapoints, each `[array [1, ...], ...]`, and gives a function that
-    returns the outputs of each, in order, as lists of arrays.
-    `returns_input`: whether `return_input=True` is allowed.
+    Args:
+        name: the public name.
+        run: takes a PredictConfig and all datapoints, each `[array [1, ...], ...]`. Returns a context manager that yields a
+            function, which returns the outputs of each datapoint in order, as lists of arrays.
+        returns_input: whether `return_input=True` is allowed.
     """
 
     name: str
@@ -35,7 +37,7 @@ class Row(NamedTuple):
 
 @contextmanager
 def _one_by_one(predictor: Any, datapoints: Datapoints) -> Iterator[Any]:
-    """For what is called with one datapoint at a time, and has a session of its own."""
+    """Run a predictor that takes one datapoint per call and owns its session."""
     try:
         yield lambda: [predictor(*datapoint) for datapoint in datapoints]
     finally:
@@ -47,7 +49,7 @@ def _offline(config: Any, datapoints: Datapoints) -> Any:
 
 
 def _online(config: Any, datapoints: Datapoints) -> Any:
-    """As a trainer makes it: on tensors of the graph of others, in a session of others."""
+    """Create the predictor as a trainer does, in an existing graph and session."""
     other = predict.OfflinePredictor(config)
     predictor = predict.OnlinePredictor(
         other.input_tensors, other.output_tensors, config.return_input, sess=other.sess
@@ -61,7 +63,7 @@ def _many_towers(config: Any, datapoints: Datapoints) -> Any:
 
 @contextmanager
 def _data_parallel(config: Any, datapoints: Datapoints) -> Iterator[Any]:
-    """Two datapoints a call; what an odd number lacks is the first one again."""
+    """Pass two datapoints per call. The first datapoint fills up an odd number."""
     predictor = predict.DataParallelOfflinePredictor(config, [-1, 0])
 
     def call() -> list:
@@ -89,7 +91,7 @@ def _feedfree(config: Any, datapoints: Datapoints) -> Iterator[Any]:
 
 @contextmanager
 def _threads(config: Any, datapoints: Datapoints) -> Iterator[Any]:
-    """It batches by itself: datapoints and outputs have no batch dimension."""
+    """Pass single datapoints: the predictor adds the batch axis."""
     source = predict.OfflinePredictor(config)
     predictor = predict.MultiThreadAsyncPredictor([source], batch_size=2)
     predictor.start()
@@ -126,8 +128,8 @@ ROWS = [
 
 NO_ROW = {
     "DatasetPredictorBase": "abstract; its subclasses predict",
-    "MultiProcessDatasetPredictor": "forks, which no process survives that has run a session: tests/predict/test_dataset.py runs scripts",
-    "PredictConfig": "what predictors are made of; each law makes one",
+    "MultiProcessDatasetPredictor": "forks, which fails after a session has run, so tests/predict/test_dataset.py runs scripts",
+    "PredictConfig": "not a predictor; each law creates one",
     "PredictorBase": "abstract; its subclasses predict",
 }
-"""Public names of `tensorpack_lite.predict` without a row, and why."""
+"""Public names of `tensorpack_lite.predict` without a row, with the reason."""

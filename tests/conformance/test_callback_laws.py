@@ -1,4 +1,4 @@
-"""What every public callback keeps to."""
+"""Laws that hold for every public callback; `callback_rows.py` lists the callbacks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_MONITORS = pytest.mark.parametrize("row", [row for row in ROWS if not row.is
 
 
 class CountOperations(Callback):
-    """Counts the graph's operations when training begins and when it ends."""
+    """Counts the graph's operations at the start and at the end of training."""
 
     def __init__(self) -> None:
         self.counts = []
@@ -30,7 +30,7 @@ class CountOperations(Callback):
 
 
 def guests(row, directory, wrap=lambda callback: callback):
-    """The lists of callbacks and of monitors for a training with this row's callback."""
+    """Return the lists of callbacks and of monitors for a training with this row's callback."""
     before = [row.before(directory)] if row.before else []
     if row.is_monitor:
         return before, [row.make(directory)]
@@ -39,13 +39,13 @@ def guests(row, directory, wrap=lambda callback: callback):
 
 @ALL
 def test_it_trains(row, log_dir):
-    """Two epochs of three steps, with no other callback than it needs."""
+    """A training of two epochs of three steps works with the callback and the callback it needs."""
     assert 6 == run(row.trainer(), *guests(row, log_dir), steps=3).global_step
 
 
 @ALL
 def test_it_adds_nothing_to_a_final_graph(row, log_dir):
-    """From before_train on, the graph stays as it is."""
+    """From before_train on, the graph does not change."""
     listed, monitors = guests(row, log_dir)
     count = CountOperations()
     run(row.trainer(), [count, *listed], monitors, steps=3)
@@ -55,21 +55,21 @@ def test_it_adds_nothing_to_a_final_graph(row, log_dir):
 
 @NOT_MONITORS
 def test_it_works_inside_a_periodic_trigger(row, log_dir):
-    """Triggered every two steps."""
+    """The callback works inside a PeriodicTrigger of two steps."""
     wrap = lambda callback: PeriodicTrigger(callback, every_k_steps=2)  # noqa: E731
     assert 6 == run(row.trainer(), *guests(row, log_dir, wrap), steps=3).global_step
 
 
 @NOT_MONITORS
 def test_it_works_inside_a_condition(row, log_dir):
-    """Enabled in the second epoch only."""
+    """The callback works inside an EnableCallbackIf that is true in the second epoch only."""
     wrap = lambda callback: EnableCallbackIf(callback, lambda self: self.epoch_num == 2)  # noqa: E731
     assert 6 == run(row.trainer(), *guests(row, log_dir, wrap), steps=3).global_step
 
 
 @ALL
 def test_its_flag(row, log_dir):
-    """Whether only the chief has it is as documented, and a wrapper has the flag of what it wraps."""
+    """chief_only is as documented, and a wrapper copies it."""
     made = row.make(log_dir)
 
     assert row.chief_only == made.chief_only
@@ -78,7 +78,7 @@ def test_its_flag(row, log_dir):
 
 @ALL
 def test_a_process_that_is_not_chief(row, log_dir):
-    """What is for the chief only is left out elsewhere; the rest trains there as well."""
+    """A process that is not the chief leaves chief-only callbacks out and trains with the others."""
     trainer = row.trainer()
     trainer.is_chief = False
     listed, monitors = guests(row, log_dir)
@@ -95,7 +95,7 @@ def test_a_process_that_is_not_chief(row, log_dir):
 
 @ALL
 def test_two_trainers_do_not_disturb_each_other(row, log_dir, tmp_path):
-    """Two trainings in one process, the second set up before the first one runs: each counts its own steps."""
+    """Two trainings in one process count their own steps, even if the second is set up before the first runs."""
     prepared = []
     for name in ("first", "second"):
         directory = str(tmp_path / name)

@@ -1,4 +1,4 @@
-"""What holds for every public DataFlow; `dataflow_rows.py` has a row for each."""
+"""Tests that every public DataFlow must pass. `dataflow_rows.py` describes each DataFlow in a row."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ WRAPPERS = [row for row in ROWS if not row.leaf]
 
 
 def rows(chosen, **kwargs):
-    """Parametrise a law over rows, and call each case by the row's name."""
+    """Parametrize a test over rows, with the name of a row as its id."""
     return pytest.mark.parametrize("row", chosen, ids=str, **kwargs)
 
 
 @pytest.fixture(autouse=True)
 def needs_packages(request):
-    """Rows of data sets are left out where a package that reads their files is not installed."""
+    """Skip rows of datasets and formats whose package is not installed."""
     row = str(request.node.callspec.params.get("row")) if hasattr(request.node, "callspec") else ""
     for package in {**NEEDS, **FORMAT_NEEDS}.get(row.split("dataset.")[-1], []):
         pytest.importorskip(package, reason=f"{row} needs it")
 
 
 def ready(row, form=list, seed=7):
-    """A DataFlow after its reset, and the source behind it."""
+    """Build and reset a DataFlow, and return it with its source."""
     fix_rng_seed(seed)
     source = Source(form)
     flow = row.build(source)
@@ -49,9 +49,9 @@ def ready(row, form=list, seed=7):
 
 
 def test_every_public_dataflow_has_a_row():
-    """No row, no merge."""
+    """Each public DataFlow is described by a row."""
     public = {
-        getattr(dataflow, name).__name__  # an old name of a class is no class of its own
+        getattr(dataflow, name).__name__  # old names refer to the same classes
         for name in dataflow.__all__
         if inspect.isclass(getattr(dataflow, name))
         and issubclass(getattr(dataflow, name), dataflow.DataFlow)
@@ -61,7 +61,7 @@ def test_every_public_dataflow_has_a_row():
 
 
 def test_every_data_set_has_a_row():
-    """No row, no merge."""
+    """Each public dataset is described by a row."""
     public = {
         f"dataset.{name}"
         for name in dataflow.dataset.__all__
@@ -72,7 +72,7 @@ def test_every_data_set_has_a_row():
 
 @rows(FINITE)
 def test_it_can_be_iterated_again(row):
-    """After a pass ended there is another one, of the same length unless its end is drawn."""
+    """After a pass has ended, a second pass yields as many datapoints, unless the length is random."""
     flow, _ = ready(row)
     first, second = list(iter(flow)), list(iter(flow))
     assert len(first) > 0
@@ -83,7 +83,7 @@ def test_it_can_be_iterated_again(row):
 
 @rows(ROWS)
 def test_a_loop_left_early_can_be_started_again(row):
-    """`break`, then another `for`: the first datapoint comes, and nothing is held."""
+    """After `break`, the DataFlow can be iterated again."""
     flow, _ = ready(row)
     for _ in flow:
         break
@@ -94,7 +94,7 @@ def test_a_loop_left_early_can_be_started_again(row):
 
 @rows(ROWS)
 def test_len_is_as_claimed(row):
-    """A number, or NotImplementedError and nothing else."""
+    """`len` returns the claimed length, or raises NotImplementedError."""
     flow, _ = ready(row)
     if row.length is None:
         with pytest.raises(NotImplementedError):
@@ -105,14 +105,14 @@ def test_len_is_as_claimed(row):
 
 @rows([row for row in FINITE if row.length is not None])
 def test_len_is_true(row):
-    """A pass has as many datapoints as `len` says."""
+    """A pass yields as many datapoints as `len` returns."""
     flow, _ = ready(row)
     assert len(flow) == len(list(iter(flow)))
 
 
 @rows(ROWS)
 def test_the_old_names_are_the_same(row):
-    """`get_data()` and `size()`, as old scripts call them."""
+    """`get_data()` and `size()` behave like `__iter__` and `__len__`."""
     new, _ = ready(row)
     old, _ = ready(row)
     assert numbers([next(iter(new))]) == numbers([next(old.get_data())])
@@ -122,7 +122,7 @@ def test_the_old_names_are_the_same(row):
 
 @rows([row for row in WRAPPERS if not row.elsewhere])
 def test_reset_state_reaches_the_source_once(row):
-    """Building does not reset, resetting does it once (also when the source is used twice), iterating never."""
+    """`reset_state` resets the source once, also if it is used twice; building and iterating do not reset it."""
     source = Source()
     flow = row.build(source)
     assert 0 == source.resets
@@ -134,7 +134,7 @@ def test_reset_state_reaches_the_source_once(row):
 
 @rows(ROWS)
 def test_it_can_be_pickled_before_reset(row):
-    """The copy yields what the original would have."""
+    """A pickled copy yields the same datapoints."""
     flow, _ = ready(row)
     fix_rng_seed(7)
     travelled = pickle.loads(pickle.dumps(row.build(Source())))
@@ -144,7 +144,7 @@ def test_it_can_be_pickled_before_reset(row):
 
 @rows(DATASET_ROWS)
 def test_a_data_set_can_be_read_in_a_forked_process(row):
-    """Built here and reset there, as runners do: the same datapoints in the same order."""
+    """A dataset that is built here and reset in a forked process yields the expected datapoints."""
     flow = row.build(Source())
     here, there = multiprocessing.Pipe(duplex=False)
     child = multiprocessing.get_context("fork").Process(target=_send_numbers, args=(flow, there))
@@ -158,7 +158,7 @@ def test_a_data_set_can_be_read_in_a_forked_process(row):
 
 
 def _send_numbers(flow, there):
-    """In the child."""
+    """Run in the child process."""
     fix_rng_seed(7)
     flow.reset_state()
     there.send(numbers(take(flow, TEN)))
@@ -167,7 +167,7 @@ def _send_numbers(flow, there):
 
 @rows(DATASET_ROWS)
 def test_lists_of_a_data_set_are_fresh(row):
-    """What is done to a datapoint's list is not done to the data set."""
+    """Changing the list of a datapoint does not change the dataset."""
     flow, _ = ready(row)
     for datapoint in flow:
         datapoint.clear()
@@ -177,18 +177,18 @@ def test_lists_of_a_data_set_are_fresh(row):
 @rows(WRAPPERS)
 @pytest.mark.parametrize("form", [list, dict])
 def test_lists_stay_lists_and_dicts_stay_dicts(row, form):
-    """The form of the source's datapoints goes through, with the same numbers in it."""
+    """Datapoints keep the type list or dict of the source, with the same numbers."""
     flow, _ = ready(row, form)
     datapoints = take(flow, TEN)
-    wanted = list if row.gives_lists else form
-    assert {wanted} == {type(dp) for dp in datapoints}
+    expected = list if row.gives_lists else form
+    assert {expected} == {type(dp) for dp in datapoints}
     assert numbers(take(ready(row, list)[0], TEN)) == numbers(datapoints)
 
 
 @rows(WRAPPERS)
 @pytest.mark.parametrize("form", [list, dict])
 def test_datapoints_of_the_source_are_not_changed(row, form):
-    """Neither their components nor their arrays."""
+    """Neither the datapoints of the source nor their arrays are changed."""
     flow, source = ready(row, form)
     before = copy.deepcopy(source.datapoints)
     for datapoint in take(flow, TEN):
@@ -198,21 +198,21 @@ def test_datapoints_of_the_source_are_not_changed(row, form):
 
 @rows(ROWS)
 def test_same_seed_same_order(row):
-    """The order under seed 7 is the one written down: on every machine, Python and NumPy."""
+    """With seed 7, the order is the recorded one, on every machine and version."""
     flow, _ = ready(row)
     assert list(row.seed_7) == numbers(take(flow, TEN))
 
 
 @rows([row for row in ROWS if row.random])
 def test_another_seed_another_order(row):
-    """The seed is really used."""
+    """Another seed yields another order."""
     seen = {str(numbers(take(ready(row, seed=seed)[0], 2 * TEN))) for seed in range(7, 12)}
     assert len(seen) > 1
 
 
 @rows([row for row in ROWS if row.random])
 def test_random_ones_refuse_to_run_without_reset(row):
-    """A clear error, and never the global random numbers."""
+    """A random DataFlow raises NotResetError before `reset_state`."""
     flow = row.build(Source())
     with pytest.raises(NotResetError, match=r"reset_state\(\) was not called"):
         take(flow, 2 * TEN)
@@ -220,7 +220,7 @@ def test_random_ones_refuse_to_run_without_reset(row):
 
 @rows(ROWS)
 def test_nothing_is_left_running(row):
-    """No thread and no child process, after two passes and the last reference."""
+    """After the DataFlow is deleted, none of its threads and child processes is running."""
     threads = set(threading.enumerate())
     flow, _ = ready(row)
     take(flow, TEN)

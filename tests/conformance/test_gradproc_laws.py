@@ -1,4 +1,4 @@
-"""What every public gradient processor keeps to; `gradproc_rows.py` has its rows."""
+"""Laws of all public gradient processors. `gradproc_rows.py` has the table."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ TOLERANCE = {"float16": 2e-3, "float32": 1e-6, "float64": 1e-12}
 
 class Grads:
     """
-    Variables and gradients for them.
+    Variables and their gradients.
 
     Args:
-        seed: a text; the same numbers for the same text.
-        sliced: the names of those whose gradient is an IndexedSlices, of rows 1 and 0.
-        without: the names of those that have none.
+        seed: a text. Equal texts give equal numbers.
+        sliced: names of the variables whose gradient is an IndexedSlices, of rows 1 and 0.
+        without: names of the variables without a gradient.
     """
 
     def __init__(self, seed, dtype="float32", names=tuple(SHAPES), sliced=(), without=()) -> None:
@@ -44,7 +44,7 @@ class Grads:
             self.pairs.append((grad, var))
 
     def expected(self, *oracles) -> dict:
-        """What one processor after the other makes of them."""
+        """Return the result of applying processors one after the other."""
         values = {name: np.asarray(value, np.float64) for name, value in self.values.items()}
         for oracle in oracles:
             values = oracle(values)
@@ -52,12 +52,12 @@ class Grads:
 
 
 def names(pairs) -> list:
-    """The variables' names."""
+    """Return the names of the variables."""
     return [var.op.name for _, var in pairs]
 
 
 def dense(value) -> np.ndarray:
-    """The array that a gradient stands for."""
+    """Return a gradient as an array."""
     if not hasattr(value, "dense_shape"):
         return value
     array = np.zeros(value.dense_shape, value.values.dtype)
@@ -66,7 +66,7 @@ def dense(value) -> np.ndarray:
 
 
 def check(sess, expected, pairs, dtype="float32") -> None:
-    """The pairs that have a gradient are the expected ones, in their order."""
+    """Check that the pairs with a gradient are the expected ones, in their order."""
     got = {var.op.name: grad for grad, var in pairs if grad is not None}
     assert list(expected) == list(got)
     values = {name: dense(grad) for name, grad in sess.run(got).items()}
@@ -75,14 +75,14 @@ def check(sess, expected, pairs, dtype="float32") -> None:
 
 
 def test_every_public_processor_has_a_row():
-    """A new public name needs a row, or a reason in NO_ROW."""
+    """Every public name of gradproc has a row in the table, or a reason in NO_ROW."""
     assert sorted(gradproc.__all__) == sorted([*{row.name for row in ROWS}, *NO_ROW])
 
 
 @ALL
 @pytest.mark.parametrize("dtype", sorted(TOLERANCE))
 def test_it_equals_numpy(row, dtype, sess):
-    """The gradients are those of the oracle, in the variables' order; dtypes and static shapes stay."""
+    """The gradients equal those of the oracle, in the variables' order, with the same dtypes and static shapes."""
     grads = Grads(row, dtype)
     processed = row.make().process(grads.pairs)
     check(sess, grads.expected(row.oracle), processed, dtype)
@@ -92,7 +92,7 @@ def test_it_equals_numpy(row, dtype, sess):
 
 @ALL
 def test_a_list_for_a_list(row):
-    """It takes pairs and returns a new list of pairs with the same variables; the one it got is not changed."""
+    """A processor returns a new list of pairs with the same variables, and does not change its argument."""
     pairs = Grads(row, without=["fc/W"]).pairs
     before = list(pairs)
     processed = row.make().process(pairs)
@@ -108,19 +108,19 @@ def test_a_list_for_a_list(row):
 
 @ALL
 def test_the_order_is_that_of_the_list(row, sess):
-    """Also when the list comes in another order."""
+    """The result has the order of the given list, also if the list is reversed."""
     grads = Grads(row, names=tuple(reversed(list(SHAPES))))
     check(sess, grads.expected(row.oracle), row.make().process(grads.pairs))
 
 
 @ALL
 def test_variables_without_gradient(row, sess):
-    """They stay or are left out, as documented; the others do not notice them."""
+    """Pairs without a gradient stay or are dropped as documented, and do not affect the others."""
     grads = Grads(row, without=["fc/W", "alpha"])
     processed = row.make().process(grads.pairs)
     check(sess, grads.expected(row.oracle), processed)
     left = [name for name in ("fc/W", "alpha") if name in names(processed)]
-    if row.case == "some":  # those that it does not look at
+    if row.case == "some":  # variables that the regex does not match
         assert set(left) <= {"fc/W", "alpha"}
         assert "alpha" in left
     else:
@@ -131,7 +131,7 @@ def test_variables_without_gradient(row, sess):
 
 @ALL
 def test_slices_stay_slices(row, sess):
-    """An IndexedSlices keeps its rows and its shape, and its values are the oracle's."""
+    """An IndexedSlices keeps its rows and shape, and its values are those of the oracle."""
     grads = Grads(row, sliced=["conv/W", "fc/W"])
     processed = row.make().process(grads.pairs)
     check(sess, grads.expected(row.oracle), processed)
@@ -145,7 +145,7 @@ def test_slices_stay_slices(row, sess):
 @ALL
 @pytest.mark.parametrize("first", [True, False])
 def test_one_after_the_other(row, first, sess):
-    """Before or after another processor, the oracles follow each other as well."""
+    """A processor works before and after another one."""
     other = next(row for row in ROWS if str(row) == "GlobalNormClip-above")
     chain = [row, other] if first else [other, row]
     grads = Grads(row)
@@ -157,13 +157,13 @@ def test_one_after_the_other(row, first, sess):
 
 @ALL
 def test_nothing(row):
-    """No pairs in, no pairs out."""
+    """An empty list gives an empty list."""
     assert [] == row.make().process([])
 
 
 @ALL
 def test_names(row, fresh_graph):
-    """Its operations are under its class name, at the second call and in a second graph too."""
+    """All operations are under the class name, also in a second call and in a second graph."""
     processor = row.make()
     for graph in (fresh_graph, tf.Graph()):
         with graph.as_default():
@@ -179,7 +179,7 @@ def test_names(row, fresh_graph):
 
 @ALL
 def test_it_adds_no_variable_that_is_saved(row):
-    """Neither trainable nor global."""
+    """A processor adds no trainable or global variables."""
     pairs = Grads(row).pairs
     row.make().process(pairs)
     assert names(pairs) == [var.op.name for var in tf.global_variables()]
@@ -201,7 +201,7 @@ def test_under_an_optimizer(row, sess):
 
 
 def test_the_norm_is_joint(sess):
-    """GlobalNormClip's result has the norm it was given, over all gradients together."""
+    """GlobalNormClip returns gradients whose joint norm is the given one."""
     clipped = GlobalNormClip(0.5).process(Grads("norm").pairs)
     squares = [np.sum(np.square(grad)) for grad in sess.run([grad for grad, _ in clipped])]
     assert 0.5 == pytest.approx(np.sqrt(np.sum(squares)), rel=1e-6)

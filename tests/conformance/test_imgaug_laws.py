@@ -1,4 +1,4 @@
-"""What holds for every public augmentor; `imgaug_rows.py` has a row for each."""
+"""Laws that hold for every public augmentor; `imgaug_rows.py` has a row for each."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ SEEDS = range(7, 11)
 
 
 def rows(chosen):
-    """Parametrise a law over rows, and call each case by the row's name."""
+    """Parametrize a law over rows, with the names of the rows as IDs."""
     return pytest.mark.parametrize("row", chosen, ids=str)
 
 
 def images(row):
-    """An image of each kind that the augmentor takes: one and three channels, bytes and floats."""
+    """Return an image of each kind that the augmentor accepts: one and three channels, uint8 and float32."""
     for shape, dtype in KINDS:
-        if not row.needs_colour or shape[2:] == (3,):
+        if not row.needs_color or shape[2:] == (3,):
             yield image(shape, dtype)
 
 
 def built(row, seed=7):
-    """An augmentor whose numbers are those of the seed."""
+    """Build the augmentor of a row with a fixed seed."""
     fix_rng_seed(seed)
     return row.build()
 
 
 def spot(x, y):
-    """A black image with a soft white spot, its middle at a pixel."""
+    """Return a black image with a soft white spot, centered on a pixel."""
     rows_, columns = np.mgrid[:H, :W]
     return (255 * np.exp(-((columns - x) ** 2 + (rows_ - y) ** 2) / 8.0)).astype(np.float32)
 
 
 def middle_of_spot(img):
-    """(x, y) of where the light is."""
+    """Return (x, y) of the center of brightness."""
     rows_, columns = np.mgrid[: img.shape[0], : img.shape[1]]
     return np.array([(img * columns).sum(), (img * rows_).sum()]) / img.sum()
 
 
 def test_every_public_augmentor_has_a_row():
-    """No row, no merge."""
+    """Every public augmentor has a row."""
     public = {
         name
         for name in imgaug.__all__
@@ -63,8 +63,8 @@ def test_every_public_augmentor_has_a_row():
 
 
 @rows(ROWS)
-def test_type_and_shape_are_kept(row):
-    """Or what the row says becomes of them."""
+def test_type_and_shape(row):
+    """Type and shape do not change, unless the row specifies otherwise."""
     for source in images(row):
         result = built(row).augment(source)
         assert np.dtype(row.type_after or source.dtype) == result.dtype
@@ -75,8 +75,8 @@ def test_type_and_shape_are_kept(row):
 
 
 @rows(ROWS)
-def test_the_source_is_not_changed(row):
-    """Not even with copy=False: no augmentor works in place."""
+def test_input_does_not_change(row):
+    """No augmentor modifies its input."""
     for source in images(row):
         before = source.copy()
         built(row).augment(source)
@@ -84,8 +84,8 @@ def test_the_source_is_not_changed(row):
 
 
 @rows(ROWS)
-def test_a_transform_repeats_itself(row):
-    """On a copy of the image the same pixels come out, as often as it is applied."""
+def test_transform_repeats(row):
+    """A transform gives the same pixels each time it is applied to a copy of the image."""
     for source in images(row):
         tfm = built(row).get_transform(source)
         first = tfm.apply_image(source).copy()
@@ -94,15 +94,15 @@ def test_a_transform_repeats_itself(row):
 
 
 @rows(ROWS)
-def test_the_same_seed_gives_the_same_result(row):
-    """Built again in the same order."""
+def test_seed(row):
+    """An augmentor that is built again after the same seed gives the same result."""
     source = image((H, W, 3))
     np.testing.assert_array_equal(built(row).augment(source), built(row).augment(source))
 
 
 @rows(ROWS)
-def test_reset_state_begins_a_new_stream(row):
-    """And with it the seed counts from then on: what a worker process does."""
+def test_reset_state_starts_a_new_stream(row):
+    """`reset_state` starts a new stream, which depends on the current seed."""
     source, results = image((H, W, 3)), []
     for _ in range(2):
         augmentor = row.build()
@@ -113,8 +113,8 @@ def test_reset_state_begins_a_new_stream(row):
 
 
 @rows([row for row in ROWS if row.has_repr])
-def test_repr_builds_it(row):
-    """`eval(repr(augmentor))` is the same augmentor."""
+def test_repr(row):
+    """`eval(repr(augmentor))` gives an equal augmentor."""
     augmentor = row.build()
     again = eval(repr(augmentor), {"imgaug": imgaug, "array": np.array})
     assert type(augmentor) is type(again)
@@ -123,8 +123,8 @@ def test_repr_builds_it(row):
 
 
 @rows(ROWS)
-def test_it_can_be_pickled(row):
-    """The copy does what the original would have, and draws a stream of its own."""
+def test_pickle(row):
+    """A pickled copy gives the same result after the same seed, and has a separate stream."""
     source, augmentor = image((H, W, 3)), row.build()
     travelled = pickle.loads(pickle.dumps(augmentor))
     results = []
@@ -136,50 +136,50 @@ def test_it_can_be_pickled(row):
 
 
 @rows(ROWS)
-def test_its_transform_can_be_pickled(row):
-    """So that one process may draw and another apply."""
+def test_pickled_transform(row):
+    """Transforms can be pickled, so one process can draw and another apply."""
     source = image((H, W, 3))
     tfm = built(row).get_transform(source)
     travelled = pickle.loads(pickle.dumps(tfm))
-    if row.name != "AugmentorList":  # whose later parts are drawn by the first image
+    if row.name != "AugmentorList":  # its later transforms are functions of the augmentors
         np.testing.assert_array_equal(tfm.apply_image(source), travelled.apply_image(source))
 
 
 @rows([row for row in ROWS if row.coords == "moved"])
 def test_coordinates_follow_the_image(row):
-    """The coordinates of a bright spot lead to the bright spot in the new image, to less than a pixel."""
+    """The coordinates of a bright spot move with the spot, to within a pixel."""
     x, y = 42, 28
     source = spot(x, y)
     for seed in SEEDS:
         tfm = built(row, seed).get_transform(source)
-        # the middle of a pixel is half a pixel from its corner
+        # the center of a pixel is half a pixel from its corner
         found = middle_of_spot(tfm.apply_image(source)) + 0.5
         coords = np.float32([[x + 0.5, y + 0.5], [0, 0]])
         moved = tfm.apply_coords(coords)
         assert (np.float32, (2, 2)) == (moved.dtype, moved.shape)
         np.testing.assert_allclose(moved[0], found, atol=0.75)
-        # not changed in place
+        # the input does not change
         np.testing.assert_array_equal(np.float32([[x + 0.5, y + 0.5], [0, 0]]), coords)
 
 
 @rows([row for row in ROWS if row.coords == "kept"])
-def test_coordinates_stay_where_nothing_moves(row):
-    """Photometric augmentors give them back."""
+def test_coordinates_do_not_change(row):
+    """Photometric augmentors return coordinates unchanged."""
     source, coords = image((H, W, 3)), np.float32([[3, 4]])
     np.testing.assert_array_equal(coords, built(row).get_transform(source).apply_coords(coords))
 
 
 @rows([row for row in ROWS if row.coords == "refused"])
-def test_coordinates_are_refused(row):
-    """Where nobody says what becomes of them."""
+def test_coordinates_are_rejected(row):
+    """Augmentors that cannot transform coordinates raise NotImplementedError."""
     tfm = built(row).get_transform(image((H, W, 3)))
     with pytest.raises(NotImplementedError, match="does not define apply_coords"):
         tfm.apply_coords(np.float32([[3, 4]]))
 
 
 @rows(ROWS)
-def test_it_can_be_collected(row):
-    """Nothing keeps an augmentor alive, not even a circle of references; upstream's live for ever."""
+def test_garbage_collection(row):
+    """An augmentor is collected when its last reference is deleted, without the cycle collector."""
     augmentor = row.build()
     augmentor.augment(image((H, W, 3)))
     gone = weakref.ref(augmentor)
@@ -188,8 +188,8 @@ def test_it_can_be_collected(row):
 
 
 @rows(ROWS)
-def test_in_a_list_it_comes_out_contiguous(row):
-    """Other libraries refuse views with negative strides."""
+def test_contiguous_in_a_list(row):
+    """In a list, the result is contiguous, because other libraries reject negative strides."""
     for seed in SEEDS:
         result = imgaug.AugmentorList([built(row, seed)]).augment(image((H, W, 3)))
         assert result.flags["C_CONTIGUOUS"]

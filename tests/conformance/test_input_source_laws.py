@@ -1,4 +1,4 @@
-"""What every public InputSource keeps to."""
+"""Laws that every public InputSource obeys."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ READING = pytest.mark.parametrize("row", [row for row in ROWS if row.uses_datafl
 
 
 def first_number(run):
-    """The first number of the next datapoint; a placeholder is fed with zero."""
+    """Return the first number of the next datapoint."""
     (x,) = run.tensors
     return int(run.hooked.run(x)[0])
 
 
 def train(source, steps):
-    """Train on an input, with a model that only touches it."""
+    """Train on an input, with a model that only reads it."""
     trainer = Trainer()
     trainer.register_callback(source.setup(SIGNATURE))
     trainer.train_op = tf.reduce_sum(source.get_input_tensors()[0]).op
@@ -36,24 +36,24 @@ def train(source, steps):
 
 
 def test_every_public_input_has_a_row():
-    """A new public name needs a row here, or a reason in NO_ROW."""
+    """Each public name has a row here, or a reason in NO_ROW."""
     assert sorted(input_source.__all__) == sorted([*[row.name for row in ROWS], *NO_ROW])
 
 
 @ALL
 def test_set_up_once(row):
-    """An input is for one use."""
+    """A second setup raises RuntimeError."""
     source = row.make(Numbers())
     assert not source.setup_done()
     source.setup(SIGNATURE)
     assert source.setup_done()
-    with pytest.raises(RuntimeError, match="was called before"):
+    with pytest.raises(RuntimeError, match="already set up"):
         source.setup(SIGNATURE)
 
 
 @ALL
-def test_tensors_are_as_the_signature_says(row):
-    """As many, of these dtypes, and of shapes that fit."""
+def test_tensors_match_the_signature(row):
+    """Tensors match the signature in number, dtypes and shapes."""
     source = row.make(Numbers())
     source.setup(SIGNATURE)
     tensors = source.get_input_tensors()
@@ -67,7 +67,7 @@ def test_tensors_are_as_the_signature_says(row):
 
 @ALL
 def test_towers(row):
-    """A FeedfreeInput gives each tower tensors of its own; the others give all the same placeholders."""
+    """A FeedfreeInput returns different tensors for each tower; other inputs return the same placeholders."""
     source = row.make(Numbers())
     source.setup(SIGNATURE)
     first, second = source.get_input_tensors()[0], source.get_input_tensors()[0]
@@ -78,7 +78,7 @@ def test_towers(row):
 
 @ALL
 def test_callbacks(row):
-    """The same ones at each call, none only for the chief; they need no trainer and add nothing to a final graph."""
+    """Callbacks are the same objects at each call, run on every rank, use no trainer, and add nothing to a final graph."""
     source = row.make(Numbers())
     callbacks = source.setup(SIGNATURE)
     assert callbacks is source.get_callbacks()
@@ -96,7 +96,7 @@ def test_callbacks(row):
 
 @READING
 def test_the_dataflow_is_reset_once(row):
-    """Before the session exists, and never again."""
+    """The DataFlow is reset once, before the session exists."""
     flow = Numbers()
     with driven(row.make(flow), SIGNATURE) as run:
         assert 1 == flow.resets
@@ -107,14 +107,14 @@ def test_the_dataflow_is_reset_once(row):
 
 @READING
 def test_datapoints_come_in_order(row):
-    """From the first one, none left out."""
+    """Datapoints arrive in order, from the first one, none missing."""
     with driven(row.make(Numbers(30)), SIGNATURE) as run:
         assert list(range(30)) == [first_number(run) for _ in range(30)]
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.restarts], ids=str)
-def test_reset_state_begins_anew(row):
-    """With the first datapoint."""
+def test_reset_state(row):
+    """reset_state restarts with the first datapoint."""
     source = row.make(Numbers())
     with driven(source, SIGNATURE) as run:
         first_number(run)
@@ -126,7 +126,7 @@ def test_reset_state_begins_anew(row):
 
 @READING
 def test_an_error_reaches_the_trainer(row):
-    """With its type, the input's name, and the error itself as the cause; all good datapoints were used."""
+    """train() raises an error of the DataFlow with its type, the input's name, and the error as its cause."""
     error = ZeroDivisionError("planted")
     with pytest.raises(ZeroDivisionError, match=r"\w+Input: the DataFlow \w+ failed: planted") as caught:
         train(row.make(Numbers(3, error)), steps=50)
@@ -135,14 +135,16 @@ def test_an_error_reaches_the_trainer(row):
 
 @READING
 def test_a_datapoint_that_does_not_fit_reaches_the_trainer(row):
-    """With a sentence that names input, component, wanted and got."""
-    with pytest.raises(TypeError, match=r"\w+Input: component 0 'x.*' is complex64 \(.*\), wanted float32"):
+    """train() raises an error that names the input, the component, and both dtypes."""
+    with pytest.raises(
+        TypeError, match=r"\w+Input: component 0 'x.*' .*\(expected float32 .*, got complex64"
+    ):
         train(row.make(Numbers(dtype="complex64")), steps=50)
 
 
 @READING
 def test_no_thread_is_left(row):
-    """After training, whether it ended or failed."""
+    """No thread is left after training."""
     before = set(threading.enumerate())
     train(row.make(Numbers(1000)), steps=5)
     left = [
@@ -155,7 +157,7 @@ def test_no_thread_is_left(row):
 
 @ALL
 def test_inside_a_proxy(row):
-    """A proxy of it works as it does."""
+    """A proxy of an input behaves like the input."""
     source = ProxyInputSource(row.make(Numbers()))
     with driven(source, SIGNATURE) as run:
         if row.uses_dataflow:

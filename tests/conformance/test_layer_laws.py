@@ -1,4 +1,4 @@
-"""What holds for every public layer; `layer_rows.py` has its rows."""
+"""Laws that hold for every public layer, with the calls in `layer_rows.py`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tensorpack_lite.tfutils.argscope import argscope
 from tensorpack_lite.tfutils.scope_utils import auto_reuse_variable_scope
 from tensorpack_lite.tfutils.tower.context import TowerContext
 
-# 1e-4: the fused kernel's epsilon is 1.001e-5
+# 1e-4 because the fused kernel's epsilon is 1.001e-5
 TOLERANCE = {np.float16: 3e-2, np.float32: 1e-4, np.float64: 1e-4}
 
 
@@ -23,7 +23,7 @@ def rows(chosen=ROWS):
 
 
 class Built:
-    """A layer in a tower of its own, its variables at random values, its input as a placeholder."""
+    """A layer in a tower, with random variables and a placeholder as input."""
 
     def __init__(self, row, training=True, dtype=np.float32, build=None):
         self.rng = np.random.RandomState(zlib.crc32(str(row).encode()))
@@ -37,7 +37,7 @@ class Built:
         self.feeds = {self.x: self.value}
 
     def randomize(self):
-        """Give the variables values in (0.5, 1.5); returns them as float64."""
+        """Set the variables to values in (0.5, 1.5), and return these as float64."""
         values = {}
         for name in sorted(self.variables):
             var = self.variables[name]
@@ -57,7 +57,7 @@ class Built:
 
 
 def test_every_public_layer_has_a_row():
-    """No row, no merge: a public name that was registered as a layer is in the table."""
+    """Every public name that is registered as a layer has a row in the table."""
     layers = {name for name in models.__all__ if hasattr(getattr(models, name), "__argscope_enabled__")}
     assert {row.name for row in ROWS} == layers
 
@@ -65,7 +65,7 @@ def test_every_public_layer_has_a_row():
 @rows()
 @pytest.mark.parametrize("training", [True, False], ids=["training", "inference"])
 def test_it_equals_numpy(row, training):
-    """The output is that of the oracle, in training and in inference."""
+    """The output equals that of the NumPy function, in training and in inference."""
     with Built(row, training) as built:
         values = built.randomize()
         expected = row.oracle(built.value.astype(np.float64), values, training)
@@ -74,7 +74,7 @@ def test_it_equals_numpy(row, training):
 
 @rows()
 def test_the_static_shape_is_the_real_one(row):
-    """What is known while the graph is built is true when it runs, and only the batch size is unknown."""
+    """The static shape equals the shape at run time; only the batch size is unknown."""
     with Built(row) as built:
         built.randomize()
         real = list(built.run().shape)
@@ -99,7 +99,7 @@ def test_names_shapes_and_collections(row):
 
 @rows([row for row in ROWS if row.variables and row.name != "BNReLU"])
 def test_the_output_holds_the_variables(row):
-    """`output.variables` has the layer's variables themselves."""
+    """`output.variables` has the variables of the layer."""
     with Built(row) as built:
         held = built.output.variables.all()
         own = [var for name, var in built.variables.items() if not name.startswith("bn/")]
@@ -115,7 +115,7 @@ def test_the_output_holds_the_variables(row):
 
 @rows()
 def test_reuse_shares(row):
-    """A second call in the same scope makes no variable, and computes the same."""
+    """A second call in the same scope creates no variables and computes the same."""
 
     @auto_reuse_variable_scope
     def model(x):
@@ -134,7 +134,7 @@ def test_reuse_shares(row):
 
 @rows([row for row in ROWS if row.data_format])
 def test_nchw_equals_nhwc(row):
-    """Channels first is the same function of transposed images."""
+    """With NCHW, a layer computes the same for transposed images."""
 
     def transposed(x):
         output = row.build(tf.transpose(x, [0, 3, 1, 2]), data_format="NCHW")
@@ -149,7 +149,7 @@ def test_nchw_equals_nhwc(row):
 
 @rows([row for row in ROWS if row.data_format])
 def test_argscope_sets_the_data_format(row):
-    """As a script does that runs on channels first: also for layers that take nothing else."""
+    """argscope can set data_format for every layer that has it."""
 
     def transposed(x):
         with argscope(row.layer, data_format="NCHW"):
@@ -164,7 +164,7 @@ def test_argscope_sets_the_data_format(row):
 
 @rows([row for row in ROWS if row.kwargs])
 def test_argscope_applies(row):
-    """Arguments from argscope act like those of the call."""
+    """Arguments from argscope have the same effect as those of a call."""
 
     def build(x):
         with argscope(row.layer, **row.kwargs):
@@ -180,7 +180,7 @@ def test_argscope_applies(row):
 @rows()
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
 def test_the_dtype_follows_the_input(row, dtype):
-    """Output and variables have the dtype of the input; what must be precise stays float32 for float16."""
+    """Output and variables have the dtype of the input; statistics of float16 are float32."""
     with Built(row, dtype=dtype) as built:
         values = built.randomize()
         assert built.output.dtype == dtype
@@ -200,9 +200,9 @@ def test_the_dtype_follows_the_input(row, dtype):
     ids=lambda value: str(value) if isinstance(value, type(ROWS[0])) else ["inference", "training"][value],
 )
 def test_the_gradient_is_that_of_finite_differences(row, training):
-    """Along a random direction of input and variables, in float64; in inference too where that is another function."""
+    """Gradients equal finite differences in float64, along a random direction."""
     with Built(row, training, dtype=np.float64) as built:
-        # TensorFlow 2 cannot differentiate a loop that a session has run: gradients come first
+        # TensorFlow 2 cannot differentiate a loop after a session has run it, so gradients come first
         weights = tf.placeholder(tf.float64, built.output.shape)
         cost = tf.reduce_sum(built.output * weights)
         trained = list(tf.trainable_variables())

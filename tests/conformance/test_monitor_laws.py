@@ -1,4 +1,7 @@
-"""What every public monitor keeps to; `monitor_rows.py` has its rows. As callbacks, they are in test_callback_laws.py."""
+"""
+Laws that hold for every public monitor; `monitor_rows.py` lists the monitors. See test_callback_laws.py for
+laws of callbacks.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ WITH_HISTORY = pytest.mark.parametrize("row", [row for row in ROWS if row.histor
 
 
 class Put(Callback):
-    """Reports at the end of each epoch: `stat`, a function of the step, and the step itself."""
+    """Reports `stat`, a function of the step, and the step itself at the end of each epoch."""
 
     def __init__(self, stat=lambda step: step * 0.5) -> None:
         self._stat = stat
@@ -32,7 +35,7 @@ class Put(Callback):
 
 
 class PutEverything(Callback):
-    """Hands in one of each kind, at every moment of a training."""
+    """Reports a value of each kind in every method of a callback."""
 
     def _put(self) -> None:
         monitors = self.trainer.monitors
@@ -56,19 +59,19 @@ def test_every_public_monitor_has_a_row():
 
 @ALL
 def test_it_takes_everything_at_any_time(row, log_dir):
-    """Numbers of every kind, images, summaries and events, at every moment."""
+    """A monitor accepts numbers of every kind, images, summaries and events at any time of a training."""
     assert 4 == run(CountingTrainer(), [PutEverything()], _monitors(row.make(log_dir))).global_step
 
 
 @ALL
 def test_it_takes_nothing(row, log_dir):
-    """A training that reports nothing."""
+    """A training that reports nothing works."""
     assert 4 == run(CountingTrainer(), [], _monitors(row.make(log_dir))).global_step
 
 
 @WITH_HISTORY
 def test_what_it_writes(row, log_dir):
-    """Each number once, at its step."""
+    """Each number is written once, with its step."""
     made = row.make(log_dir)
     run(CountingTrainer(), [Put()], [made], steps=3)
     history = row.history(log_dir, made)
@@ -79,7 +82,7 @@ def test_what_it_writes(row, log_dir):
 @WITH_HISTORY
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
 def test_numbers_that_are_none(row, log_dir, value):
-    """What diverged is written as what it is."""
+    """NaN and infinity are written as they are."""
     made = row.make(log_dir)
     run(CountingTrainer(), [Put(lambda step: value)], [made], epochs=1)
     ((step, written),) = row.history(log_dir, made)["stat"]
@@ -89,7 +92,7 @@ def test_numbers_that_are_none(row, log_dir, value):
 
 @ALL
 def test_the_next_monitor_sees_the_same(row, log_dir):
-    """It changes nothing of what it is told."""
+    """A monitor does not change the values that later monitors receive."""
     before, after = RecordingMonitor(), RecordingMonitor()
     run(CountingTrainer(), [PutEverything()], [before, *_monitors(row.make(log_dir)), after], epochs=1)
 
@@ -103,7 +106,7 @@ def test_the_next_monitor_sees_the_same(row, log_dir):
 
 @ALL
 def test_a_training_that_fails_at_once(row, log_dir):
-    """Its end is no second error: the first one is what the user sees."""
+    """If training fails in before_train, the monitor raises no second error."""
 
     class Fail(Callback):
         def _before_train(self) -> None:
@@ -114,5 +117,5 @@ def test_a_training_that_fails_at_once(row, log_dir):
 
 
 def _monitors(made) -> list:
-    """The monitors to train with: `Monitors` is what a trainer makes of them."""
+    """Return the monitors to train with; for a `Monitors`, its members."""
     return [made] if isinstance(made, MonitorBase) else list(made._monitors)

@@ -1,4 +1,4 @@
-"""What every public predictor keeps to; `predictor_rows.py` has its rows."""
+"""Laws that every public predictor obeys. The rows are in `predictor_rows.py`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIGNATURE = [TensorSpec([None, 2], tf.float32, "x"), TensorSpec([None], tf.int32
 
 
 def model(x, n):
-    """y = x W * n; `half` is y in half precision, and `training` tells how the tower was built."""
+    """y = x W * n. `half` is y in half precision, and `training` whether the tower was built for training."""
     weight = tf.get_variable("layer/W", [2, 3], initializer=tf.zeros_initializer())
     y = tf.multiply(tf.matmul(x, weight), tf.cast(n, tf.float32)[:, None], name="y")
     tf.cast(y, tf.float16, name="half")
@@ -31,31 +31,31 @@ def model(x, n):
 
 
 def config(**kwargs):
-    """The model with its weight restored by the name that it has in training."""
+    """Return a configuration that restores the weight by its name in training."""
     arguments = {"output_names": ["y", "half", "training"], "session_init": DictRestore({"layer/W": WEIGHT})}
     return PredictConfig(tower_func=model, input_signature=SIGNATURE, **{**arguments, **kwargs})
 
 
 def datapoints(count=3):
-    """Batches of one."""
+    """Return batches of one sample."""
     rng = np.random.RandomState(0)
     return [[rng.uniform(-1, 1, [1, 2]).astype("float32"), np.array([i + 1], "int32")] for i in range(count)]
 
 
 def oracle(datapoint):
-    """What the model does, in NumPy."""
+    """Return y of the model, computed with NumPy."""
     x, n = datapoint
     return x @ WEIGHT * n[:, None]
 
 
 def test_every_public_predictor_has_a_row():
-    """A new public name needs a row, or a reason in NO_ROW."""
+    """Each public name has a row, or a reason in NO_ROW."""
     assert sorted(predict.__all__) == sorted([*(row.name for row in ROWS), *NO_ROW])
 
 
 @ALL
 def test_it_equals_numpy(row):
-    """The outputs of each datapoint, in order, in the order of output_names; with the variables that were restored."""
+    """The outputs are those of NumPy, in the order of the datapoints and of output_names, with restored variables."""
     with row.run(config(), datapoints()) as run:
         for datapoint, (y, half, _) in zip(datapoints(), run()):
             np.testing.assert_allclose(oracle(datapoint), y, rtol=1e-5)
@@ -71,8 +71,8 @@ def test_it_is_not_training(row):
 
 
 @ALL
-def test_the_same_again(row):
-    """Datapoints are not changed, and the same ones give the same bits."""
+def test_second_pass(row):
+    """A second pass returns the same bits, and datapoints are not changed."""
     given = datapoints()
     kept = copy.deepcopy(given)
     with row.run(config(), given) as run:
@@ -84,8 +84,8 @@ def test_the_same_again(row):
 
 
 @ALL
-def test_the_callers_graph_is_left_alone(row, fresh_graph):
-    """With a graph of its own, it adds nothing to the default one; no session stays the default."""
+def test_default_graph_is_not_changed(row, fresh_graph):
+    """A predictor with its graph adds nothing to the default graph, and leaves no default session."""
     with row.run(config(), datapoints(1)) as run:
         run()
     assert [] == fresh_graph.get_operations()
@@ -93,8 +93,8 @@ def test_the_callers_graph_is_left_alone(row, fresh_graph):
 
 
 @ALL
-def test_two_do_not_disturb_each_other(row):
-    """The second one, with other weights, leaves the first as it was."""
+def test_two_predictors(row):
+    """A second predictor with other weights does not change the first one."""
     other = config(session_init=DictRestore({"layer/W": 2 * WEIGHT}))
     with row.run(config(), datapoints()) as first, row.run(other, datapoints()) as second:
         for factor, run in ((2, second), (1, first)):
@@ -104,7 +104,7 @@ def test_two_do_not_disturb_each_other(row):
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.name != "DataParallelOfflinePredictor"], ids=str)
 def test_return_input(row):
-    """The datapoint comes with its outputs; where that has no meaning, it is refused. (A call of the one left out has two.)"""
+    """return_input returns the datapoint with its outputs, or is an error. (DataParallelOfflinePredictor takes two datapoints.)"""
     asked = config(return_input=True, output_names=["y"])
     if not row.returns_input:
         with pytest.raises(ValueError, match="return_input=True"), row.run(asked, datapoints(1)):
@@ -117,7 +117,7 @@ def test_return_input(row):
 
 
 @ALL
-def test_an_output_that_is_not_there(row):
-    """The name is told with the nearest ones, before anything is predicted."""
+def test_unknown_output(row):
+    """An unknown output raises KeyError before anything is predicted."""
     with pytest.raises(KeyError, match="halves"), row.run(config(output_names=["halves"]), datapoints(1)):
         pass

@@ -1,4 +1,4 @@
-"""What holds for every trainer."""
+"""Properties of every trainer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Watch(Callback):
 
 
 def run(row, *callbacks, session_init=None, **kwargs):
-    """Train in a graph of its own."""
+    """Train in a new graph and return the trainer."""
     kwargs = {"steps_per_epoch": 3, "max_epoch": 2, "extra_callbacks": [], "monitors": [], **kwargs}
     with tf.Graph().as_default():
         trainer = row.make()
@@ -44,12 +44,12 @@ def run(row, *callbacks, session_init=None, **kwargs):
 
 
 def closed_form(step):
-    """The distance to 3 halves at each step."""
+    """Return w after some steps, each of which halves the distance to 3."""
     return 3 - 3 * 0.5**step
 
 
 def test_trajectory(row):
-    """Each step is the one the closed form gives; a trainer that does not train changes nothing."""
+    """The weight after each step is that of the closed form. NoOpTrainer does not change it."""
     watch = Watch(row)
     run(row, watch)
     expected = [closed_form(step) if row.trains else 0.0 for step in range(1, 7)]
@@ -57,13 +57,13 @@ def test_trajectory(row):
 
 
 def test_counts(row):
-    """Steps and epochs are counted."""
+    """After two epochs of three steps, `global_step` is 6 and `epoch_num` is 2."""
     trainer = run(row)
     assert (6, 2) == (trainer.global_step, trainer.epoch_num)
 
 
 def test_resume_is_uninterrupted(row, tmp_path):
-    """Saved after one epoch and resumed, the second epoch is that of a training without a break."""
+    """A training that is saved after one epoch and resumed has the same weights as an uninterrupted one."""
     first, second = Watch(row), Watch(row)
     run(row, first, ModelSaver(checkpoint_dir=str(tmp_path)), max_epoch=1)
     init = SmartInit(os.path.join(str(tmp_path), "model-3"))
@@ -75,16 +75,17 @@ def test_resume_is_uninterrupted(row, tmp_path):
 
 
 def test_checkpoint_keys(row, tmp_path):
-    """A checkpoint has the model's variable and the step, under names without prefix."""
+    """A checkpoint contains the model's variable and `global_step`, without a prefix in their names."""
     run(row, ModelSaver(checkpoint_dir=str(tmp_path)), max_epoch=1)
     saved = load_checkpoint_vars(os.path.join(str(tmp_path), "model-3"))
     assert {row.variable, "global_step"} == set(saved)
 
 
 def test_predictor_is_the_training_forward(row):
-    """A predictor gives what the training tower computes with the same variables."""
+    """A predictor computes the same outputs as the training tower, with the same variables."""
     if not row.has_tower:
-        assert not hasattr(Trainer, "get_predictor")
+        with pytest.raises(RuntimeError, match="has no tower function. Use a TowerTrainer"):
+            Trainer().get_predictor(["x"], ["cost"])
         return
 
     class Predicts(Callback):
@@ -104,7 +105,7 @@ def test_predictor_is_the_training_forward(row):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("mine")], ids=["ctrl-c", "error"])
 def test_session_closed_after_an_error(row, error):
-    """Ctrl-C and errors close the session, after after_train, and reach the caller."""
+    """After Ctrl-C or an error, `after_train` runs, then the session is closed and the exception is raised."""
 
     class Fails(Callback):
         ended = False
@@ -125,7 +126,7 @@ def test_session_closed_after_an_error(row, error):
 
 
 def test_two_trainers_do_not_disturb_each_other(row):
-    """A second trainer of the same process starts from nothing."""
+    """A second trainer in the same process starts with initial weights."""
     one, two = Watch(row), Watch(row)
     run(row, one)
     run(row, two)
@@ -133,7 +134,7 @@ def test_two_trainers_do_not_disturb_each_other(row):
 
 
 def test_every_trainer_has_a_row(row):
-    """No trainer without a row."""
+    """Every public trainer has a row or a reason in `NO_ROW`."""
     public = {name for name in train.__all__ if isinstance(getattr(train, name), type)}
     trainers = {name for name in public if issubclass(getattr(train, name), Trainer)}
     assert trainers == {each.name for each in ROWS} | set(NO_ROW)

@@ -1,4 +1,4 @@
-"""One row for each public trainer: how to build the smallest one."""
+"""One row for each public trainer, with a function that builds a minimal one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tensorpack_lite.train import (
 
 
 class Row(NamedTuple):
-    """How to make a trainer, ready for `train_with_defaults`, that minimizes (w - 3)^2 from w = 0 with rate 0.25."""
+    """A trainer, ready for `train_with_defaults`, that minimizes (w - 3)^2 from w = 0 with learning rate 0.25."""
 
     name: str
     make: Callable[[], Any]
@@ -36,7 +36,7 @@ class Row(NamedTuple):
 
 
 class UsersTowerTrainer(TowerTrainer):
-    """A TowerTrainer as a user writes it."""
+    """A TowerTrainer as users write it."""
 
     def __init__(self):
         super().__init__()
@@ -50,7 +50,7 @@ class UsersTowerTrainer(TowerTrainer):
 
 
 class UsersSingleCostTrainer(SimpleTrainer):
-    """A subclass of a user's, with a step of its own."""
+    """A user's subclass that overrides `run_step`."""
 
     def run_step(self):
         super().run_step()
@@ -90,10 +90,10 @@ ROWS = [
 ]
 
 NO_ROW = {
-    "BytePSTrainer": "constructing it raises, and names the trainers that do its work",
-    "DistributedTrainerParameterServer": "the same",
-    "DistributedTrainerReplicated": "the same",
+    "BytePSTrainer": "the constructor raises an error that names the replacements",
+    "DistributedTrainerParameterServer": "as BytePSTrainer",
+    "DistributedTrainerReplicated": "as BytePSTrainer",
 }
-"""Public trainers without a row, and why."""
+"""Public trainers without a row, and the reasons."""
 
 __all__ = ["NO_ROW", "ROWS", "Row"]

@@ -1,4 +1,4 @@
-"""contrib/keras.py: Keras 2 models in trainers, on every TensorFlow."""
+"""contrib/keras.py: training of Keras 2 models on every TensorFlow."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from tensorpack_lite.train import (
 class TestTraining:
     @pytest.mark.parametrize("source", [FeedInput, QueueInput])
     def test_closed_form(self, source):
-        """Four halvings of the distance to 3, whatever feeds them; the unused weight stays."""
+        """Four steps, each halving the distance to 3, give the same result with every input; an unused weight stays."""
         read = Read("dense/kernel")
         compiled(data=source(points())).fit(**quiet(callbacks=[read]))
         np.testing.assert_array_equal([[3 - 3 / 16], [0]], read.values[0])
 
     def test_preprocessing_outside_of_the_model(self):
-        """What the function does before the Keras model is part of each tower, in inference too."""
+        """Operations that get_model creates before the Keras model are part of each tower, also in inference."""
 
         def doubled(x):
             return one_weight(2 * x)
@@ -53,7 +53,7 @@ class TestTraining:
         np.testing.assert_allclose(losses[1], history.get_latest("validation_mse"), rtol=1e-5)
 
     def test_validation_comes_first_and_reads_the_trained_weights(self):
-        """Its scalars are there for the user's callbacks of the same epoch."""
+        """The scalars of validation are available to the user's callbacks in the same epoch."""
         seen = []
 
         class Look(Callback):
@@ -64,7 +64,7 @@ class TestTraining:
         np.testing.assert_allclose([(3 / 2**4) ** 2, (3 / 2**8) ** 2], seen, rtol=1e-5)
 
     def test_stats_have_every_name(self, log_dir):
-        """Moving summaries in training, scalars in validation: losses, metrics, total."""
+        """Training has moving summaries, and validation has scalars, of each loss, each metric and the total."""
         model = compiled(metrics=["mae"])
         model.fit(points(1), max_epoch=1)
         with open(os.path.join(log_dir, "stats.json"), encoding="utf-8") as file:
@@ -73,17 +73,17 @@ class TestTraining:
         assert wanted | {f"validation_{name}" for name in wanted} <= set(stats)
 
     def test_steps_per_epoch_is_the_length_of_the_data(self):
-        """Unless it is given."""
+        """The default of steps_per_epoch is the length of the data."""
         model = compiled(data=FeedInput(points(7)))
         model.fit(**quiet())
         assert 7 == model.trainer.global_step
 
     def test_a_dataflow_is_fed_as_by_launch(self):
-        """FeedInput for a SimpleTrainer."""
+        """SimpleTrainer gets a DataFlow through FeedInput."""
         assert isinstance(compiled(data=points()).input, FeedInput)
 
     def test_resumes_by_name(self, tmp_path):
-        """The checkpoint has the layer's names, and a new model goes on from it."""
+        """The checkpoint has the layers' names, and a new model restores it."""
         compiled().fit(**quiet(callbacks=[ModelSaver(checkpoint_dir=str(tmp_path))]))
         saved = load_checkpoint_vars(str(tmp_path / "model-4"))
         assert {"dense/kernel", "global_step"} == set(saved)
@@ -94,7 +94,7 @@ class TestTraining:
         assert 3 - 3 / 2**8 == read.values[0][0, 0]
 
     def test_offline_prediction(self, tmp_path):
-        """The trainer's tower function predicts in a graph of its own, without the targets."""
+        """The tower function predicts in another graph, without the targets."""
         model = compiled()
         model.fit(**quiet(callbacks=[ModelSaver(checkpoint_dir=str(tmp_path))]))
         config = PredictConfig(
@@ -108,11 +108,11 @@ class TestTraining:
 
 
 class TestTrainers:
-    """The towers of trainers for several devices, all on the CPU here."""
+    """Towers of trainers for several devices, all placed on the CPU here."""
 
     @pytest.mark.parametrize("kind", [SyncMultiGPUTrainerParameterServer, SyncMultiGPUTrainerReplicated])
     def test_two_towers_are_one(self, kind):
-        """With the same data in both they train as one does, and validate with the same weights."""
+        """Two towers with the same data train like one, and validate with the same weights."""
         config = tf.ConfigProto(allow_soft_placement=True)
         model = compiled(data=QueueInput(points(8)), trainer=kind([0, 1]))
         read = Read("dense/kernel")
@@ -130,13 +130,13 @@ class TestTrainers:
         ("num_gpu", "kind"), [(0, SimpleTrainer), (1, SimpleTrainer), (2, SyncMultiGPUTrainerParameterServer)]
     )
     def test_default(self, monkeypatch, num_gpu, kind):
-        """All GPUs, if there are several."""
+        """The default trainer uses all GPUs, if there are several."""
         monkeypatch.setattr(bridge, "get_num_gpu", lambda: num_gpu)
         assert kind is type(bridge.KerasModel(one_weight, X, Y, points()).trainer)
 
 
 class TestModels:
-    """Every way in which get_model may build its model, the same training."""
+    """The ways in which get_model may build its model, each with the same training."""
 
     def with_own_inputs(self, x):
         inputs = keras.layers.Input([2])
@@ -164,7 +164,7 @@ class TestModels:
     @pytest.mark.parametrize("way", ["with_own_inputs", "without_inputs", "subclass", "memoized"])
     @pytest.mark.parametrize("source", [FeedInput, QueueInput])
     def test_trains_and_validates(self, way, source):
-        """Inference has the weights of training."""
+        """Inference uses the weights of training."""
         model = compiled(getattr(self, way), data=source(points()))
         model.fit(points(1), **quiet())
         np.testing.assert_allclose(
@@ -174,7 +174,7 @@ class TestModels:
 
     @pytest.mark.parametrize("continues", [True, False])
     def test_two_inputs_and_two_outputs(self, continues):
-        """One loss for each output; the second has a number behind its name."""
+        """Each output has a loss; names of the second output end with a number."""
 
         def get_model(a, b):
             ins = [keras.layers.Input(tensor=a), keras.layers.Input(tensor=b)]
@@ -218,7 +218,7 @@ class TestKerasPhaseCallback:
             return tf.train.GradientDescentOptimizer(0.0)
 
     def test_phase_in_training_and_inference(self):
-        """Dropout at work makes 1 to 0 or 2: so the largest is 2 in training and 1 in inference."""
+        """Dropout turns 1 into 0 or 2, so the maximum is 2 in training and 1 in inference."""
         data = DataFromList([[np.ones([50, 2], "float32")]], shuffle=False)
 
         class Largest(Callback):
@@ -247,28 +247,28 @@ class TestKerasPhaseCallback:
         assert (2.0, 1.0) == (largest.value, trainer.monitors.get_latest("validation_largest"))
 
     def test_a_phase_that_is_set_for_good_is_left_alone(self, monkeypatch):
-        """Nothing is fed."""
+        """If the script has set a fixed phase, nothing is fed."""
         callback = bridge.KerasPhaseCallback(True)
         monkeypatch.setattr(callback._keras.backend, "learning_phase", lambda: 1)
         assert callback._make_args() is None
 
     def test_argument(self):
-        """True or False, nothing that is only like them."""
-        with pytest.raises(TypeError, match="KerasPhaseCallback: isTrain: takes True or False, got int"):
+        """isTrain must be a bool."""
+        with pytest.raises(TypeError, match="KerasPhaseCallback: isTrain: expected True or False, got int"):
             bridge.KerasPhaseCallback(1)
 
 
 class TestErrors:
     def test_without_keras_2(self, monkeypatch):
-        """The sentence has the command."""
+        """Without Keras 2, the ImportError contains the command that installs it."""
         monkeypatch.setattr(keras_tower, "TF_VERSION", (2, 21))
         monkeypatch.setitem(sys.modules, "tf_keras", None)
-        with pytest.raises(ImportError, match=r'Run: pip install tf_keras \(here: "tf_keras==2.21'):
+        with pytest.raises(ImportError, match=r'Run: pip install "tf_keras==2.21'):
             bridge.import_keras()
 
     def test_get_model_returns_something_else(self):
-        """Says what came, and which Keras is wanted."""
-        with pytest.raises(TypeError, match=r"get_model returned builtins.int, wanted a model of .*keras"):
+        """The error names the type that get_model returned and the Keras that is expected."""
+        with pytest.raises(TypeError, match=r"get_model returned builtins.int, expected a model of .*keras"):
             compiled(lambda x: 3)
 
     @pytest.mark.parametrize(
@@ -276,32 +276,35 @@ class TestErrors:
         [
             (
                 (3, X, Y, points()),
-                "KerasModel: get_model: takes a function that returns a keras.Model, got int",
+                "KerasModel: get_model: expected a function that returns a keras.Model, got int",
             ),
-            ((one_weight, X, Y, None), "KerasModel: input: takes a DataFlow or an InputSource, got NoneType"),
-            ((one_weight, X, None, points()), "input_signature and target_signature are needed"),
+            (
+                (one_weight, X, Y, None),
+                "KerasModel: input: expected a DataFlow or an InputSource, got NoneType",
+            ),
+            ((one_weight, X, None, points()), "input_signature and target_signature are required"),
         ],
     )
     def test_constructor(self, arguments, message):
-        """What is missing is named."""
+        """A missing argument raises TypeError, which names it."""
         with pytest.raises(TypeError, match=message):
             bridge.KerasModel(*arguments)
 
     def test_fit_before_compile(self):
-        """There is nothing to train yet."""
+        """`fit` before `compile` raises RuntimeError."""
         with pytest.raises(RuntimeError, match=r"call compile\(optimizer, loss, metrics\) first"):
             bridge.KerasModel(one_weight, X, Y, points()).fit()
 
     @pytest.mark.parametrize(
         ("changed", "message"),
         [
-            ({"trainer": 3}, "trainer: takes a SingleCostTrainer, got int"),
-            ({"input": 3}, "input: takes an InputSource, got int"),
-            ({"optimizer": "adam"}, "optimizer: takes a tf.train.Optimizer of tfv1, got str"),
+            ({"trainer": 3}, "trainer: expected a SingleCostTrainer, got int"),
+            ({"input": 3}, "input: expected an InputSource, got int"),
+            ({"optimizer": "adam"}, "optimizer: expected a tf.train.Optimizer of tfv1, got str"),
         ],
     )
     def test_setup_keras_trainer(self, changed, message):
-        """Its arguments are checked before anything is built."""
+        """Arguments are checked before anything is built."""
         arguments = {
             "trainer": SimpleTrainer(),
             "get_model": one_weight,
@@ -317,11 +320,13 @@ class TestErrors:
             bridge.setup_keras_trainer(**arguments)
 
     def test_numbers_of_losses_targets_and_outputs(self):
-        """They are one."""
-        with pytest.raises(ValueError, match="got 2 losses and 1 targets"):
+        """The numbers of losses, targets and outputs must be equal."""
+        with pytest.raises(ValueError, match="expected one loss for each of the 1 targets, got 2"):
             compiled(loss=["mse", "mse"])
         model = bridge.KerasModel(
             one_weight, X, [*Y, TensorSpec([None], tf.float32, "z")], FeedInput(points())
         )
-        with pytest.raises(ValueError, match=r"the model has 1 outputs and there are 2 targets \(y, z\)"):
+        with pytest.raises(
+            ValueError, match=r"expected a model with 2 outputs, one for each target \(y, z\), got 1"
+        ):
             model.compile(tf.train.AdamOptimizer(), ["mse", "mse"])

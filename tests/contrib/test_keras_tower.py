@@ -1,4 +1,4 @@
-"""contrib/keras_tower.py: a Keras 2 model in one tower: names, phases, losses."""
+"""contrib/keras_tower.py: names, phases and losses of a Keras 2 model in a tower."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class TestTower:
 
     @pytest.mark.parametrize("name", ["", "tower0"])
     def test_variables_are_named_after_the_layers(self, name):
-        """Whatever the tower is called, and whatever was built before in this graph."""
+        """The names of variables do not depend on the tower or on layers built before."""
         build_tower(self.layers, name=name)
         assert self.TRAINED == names(tf.GraphKeys.TRAINABLE_VARIABLES)
         assert self.NOT_TRAINED == names(tf.GraphKeys.MODEL_VARIABLES)
         assert set(self.TRAINED + self.NOT_TRAINED) == set(names(tf.GraphKeys.GLOBAL_VARIABLES))
 
     def test_towers_share_by_name(self):
-        """A second training tower and one for inference make no variable."""
+        """A second training tower and an inference tower create no variables."""
         build_tower(self.layers, name="tower0")
         before = names(tf.GraphKeys.GLOBAL_VARIABLES)
         build_tower(self.layers, name="tower1", reuse=True)
@@ -49,7 +49,7 @@ class TestTower:
         assert self.TRAINED == names(tf.GraphKeys.TRAINABLE_VARIABLES)
 
     def test_a_tower_with_variables_of_its_own(self):
-        """Replicated training: a prefix, and no statistics of its own to save."""
+        """In replicated training, variables of the second tower have a prefix, and its statistics are not saved."""
         build_tower(self.layers, name="tower0")
         build_tower(self.layers, name="tower1", vs_name="tower1")
         prefixed = [f"tower1/{name}" for name in self.TRAINED]
@@ -57,7 +57,7 @@ class TestTower:
         assert self.NOT_TRAINED == names(tf.GraphKeys.MODEL_VARIABLES)
 
     def test_regularization_is_counted_once(self):
-        """Each weight's cost is in the collection once, whatever the number of towers that share it."""
+        """The collection has each weight's regularization once, however many towers share the weight."""
         build_tower(self.layers, name="tower0")
         build_tower(self.layers, name="tower1", reuse=True)
         build_tower(self.layers, is_training=False, name="InferenceTower", reuse=True)
@@ -65,7 +65,7 @@ class TestTower:
         assert 1 == len(losses)
 
     def test_regularization_is_in_the_cost(self, sess):
-        """total_loss = mse + 0.5 * (1 + 1) in training; inference has none."""
+        """In training, total_loss is mse + 0.5 * (1 + 1); inference has no regularization."""
         half = keras.regularizers.l2(0.5)
         compiled(lambda x: one_weight(x, "ones", kernel_regularizer=half))
         sess.run(tf.global_variables_initializer())
@@ -73,7 +73,7 @@ class TestTower:
         assert [4.0, 5.0] == sess.run(["mse:0", "total_loss:0"], fed)
 
     def test_activities_are_in_the_cost(self, sess):
-        """An activity regularizer's loss belongs to its tower."""
+        """The loss of an activity regularizer is part of its tower's cost."""
         half = keras.regularizers.l2(0.5)
         compiled(lambda x: one_weight(x, "ones", activity_regularizer=half))
         sess.run(tf.global_variables_initializer())
@@ -81,7 +81,7 @@ class TestTower:
         assert [1.0, 1.0 + 0.5 * 2**2] == sess.run(["mse:0", "total_loss:0"], fed)
 
     def test_updates_come_from_the_first_training_tower(self):
-        """Two, of the moving mean and variance."""
+        """UPDATE_OPS has two updates, of the moving mean and variance."""
         build_tower(self.layers, name="tower0")
         updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
         assert 2 == len(updates)
@@ -90,7 +90,7 @@ class TestTower:
         assert updates == tf.get_collection(tf.GraphKeys.UPDATE_OPS)
 
     def test_updates_move_the_statistics(self):
-        """Momentum 0.5, two steps with mean 2: the moving mean goes 0, 1, 1.5."""
+        """With momentum 0.5 and two steps of mean 2, the moving mean is 0, 1, 1.5."""
 
         def get_model(x):
             layers = [keras.layers.InputLayer(input_tensor=x), keras.layers.BatchNormalization(momentum=0.5)]
@@ -106,7 +106,7 @@ class TestTower:
         np.testing.assert_allclose([1.5, 1.5], read.values[0])
 
     def test_the_phase_is_the_towers(self, sess):
-        """Dropout drops in training only; nothing need be fed, and Keras's placeholder is not made."""
+        """Dropout drops in training only; nothing needs to be fed, and Keras's placeholder is not created."""
 
         def get_model(x):
             return keras.models.Sequential(
@@ -121,7 +121,7 @@ class TestTower:
         assert "keras_learning_phase" not in [op.name for op in tf.get_default_graph().get_operations()]
 
     def test_frozen_layers_are_not_trained(self):
-        """`layer.trainable = False` after building."""
+        """Layers with `layer.trainable = False`, set after building, are not trained."""
 
         def get_model(x):
             model = self.layers(x)
@@ -133,7 +133,7 @@ class TestTower:
         assert set(self.TRAINED[:2] + self.NOT_TRAINED) == set(names(tf.GraphKeys.MODEL_VARIABLES))
 
     def test_frozen_layers_of_another_device(self):
-        """In a tower with variables of its own they are not trained either; its copies are not the model's."""
+        """In a tower with separate variables they are not trained either, and are not model variables."""
 
         def get_model(x):
             model = self.layers(x)
@@ -147,7 +147,7 @@ class TestTower:
         assert set(self.TRAINED[:2] + self.NOT_TRAINED) == set(names(tf.GraphKeys.MODEL_VARIABLES))
 
     def test_variables_of_the_users_own_stay_his(self):
-        """tf.get_variable inside get_model makes the variable that it names."""
+        """tf.get_variable inside get_model creates the variable that it names."""
 
         def get_model(x):
             with tf.variable_scope("mine"):
@@ -172,14 +172,14 @@ class TestTerms:
         ids=["binary", "sparse", "sparse column", "categorical"],
     )
     def test_accuracy_fits_the_shapes(self, sess, target, output, expected):
-        """As in Keras, the one word means four things."""
+        """As in Keras, "accuracy" selects one of four functions by the shapes."""
         (term,) = keras_tower.make_metrics("accuracy", keras_tower.make_losses("mse"))
         value = term.build([tf.constant(target)], [tf.constant(output)])
         assert "accuracy:0" == value.name
         assert expected == sess.run(value)
 
     def test_functions_are_named_after_themselves(self, sess):
-        """A function of the user's is taken as it is."""
+        """A function of the user has its own name."""
 
         def distance(target, output):
             return abs(target - output)
@@ -189,15 +189,15 @@ class TestTerms:
         assert ("distance:0", 1.5) == (value.name, sess.run(value))
 
     def test_a_metric_that_is_the_loss_is_not_built_twice(self):
-        """One tensor of a name."""
+        """A metric that equals the loss is not built again."""
         assert ["mae"] == [
             t.name for t in keras_tower.make_metrics(["mse", "mae", "mae"], keras_tower.make_losses("mse"))
         ]
 
     @pytest.mark.parametrize("given", [3, "AUC"])
     def test_no_function(self, given):
-        """Metrics that count over batches in variables of their own do not fit into towers."""
+        """Metrics with variables, which accumulate over batches, are refused."""
         with pytest.raises(
-            TypeError, match="setup_keras_trainer: metric: takes a name of Keras's or a function"
+            TypeError, match="setup_keras_trainer: metric: .* the name of a Keras function or a function"
         ):
             keras_tower.make_metrics(given, keras_tower.make_losses("mse"))

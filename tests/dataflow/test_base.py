@@ -1,4 +1,4 @@
-"""The contract of all data: old and new names, resets, guards."""
+"""Tests of the DataFlow interface: old and new method names, lengths, resets and guards."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tensorpack_lite.utils.utils import fix_rng_seed
 
 
 class New(DataFlow):
-    """As classes are written today."""
+    """A DataFlow with the current method names."""
 
     def __iter__(self):
         yield [1]
@@ -36,7 +36,7 @@ class New(DataFlow):
 
 
 class Old(DataFlow):
-    """As classes were written for tensorpack 0.8."""
+    """A DataFlow with the method names of tensorpack 0.8."""
 
     def get_data(self):
         yield [1]
@@ -47,14 +47,14 @@ class Old(DataFlow):
 
 
 class Endless(DataFlow):
-    """Knows no length."""
+    """A DataFlow without a length."""
 
     def __iter__(self):
         yield [1]
 
 
 class CountResets(New):
-    """Counts its resets."""
+    """A DataFlow that counts its resets."""
 
     resets = 0
 
@@ -65,7 +65,7 @@ class CountResets(New):
 class TestTheNames:
     @pytest.mark.parametrize("kind", [New, Old])
     def test_both_names_work_on_every_class(self, kind):
-        """However a class is written, it can be used with the old and the new names."""
+        """Every class can be used with the old and the new method names, whichever of them it defines."""
         flow = kind()
         assert [[1], [2]] == list(iter(flow))
         assert [[1], [2]] == list(flow.get_data())
@@ -73,12 +73,12 @@ class TestTheNames:
         assert 2 == flow.size()
 
     def test_the_old_names_of_the_base_class(self):
-        """Called on the class, as old wrappers did, they lead to the new methods."""
+        """Old wrappers call `DataFlow.get_data(df)`, which calls the new methods."""
         assert [[1], [2]] == list(DataFlow.get_data(New()))
         assert 2 == DataFlow.size(New())
 
     def test_an_old_class_that_defines_only_get_data(self):
-        """Its length is unknown under both names."""
+        """A class that defines only `get_data` has an unknown length under both names."""
 
         class OnlyData(DataFlow):
             def get_data(self):
@@ -89,7 +89,7 @@ class TestTheNames:
             OnlyData().size()
 
     def test_a_new_class_that_defines_only_size(self):
-        """`__iter__` with the old `size`, as in the super-resolution example."""
+        """A class may combine `__iter__` with the old `size`, as the super-resolution example does."""
 
         class OnlySize(DataFlow):
             def __iter__(self):
@@ -101,7 +101,7 @@ class TestTheNames:
         assert 7 == len(OnlySize())
 
     def test_a_new_subclass_of_an_old_class(self):
-        """The latest definition wins under both names."""
+        """The definition in the subclass wins under both names."""
 
         class Newer(Old):
             def __iter__(self):
@@ -114,7 +114,7 @@ class TestTheNames:
         assert 1 == Newer().size()
 
     def test_an_old_subclass_of_a_new_class(self):
-        """The latest definition wins under both names."""
+        """A subclass that defines `get_data` overrides `__iter__`, and inherits the length."""
 
         class Older(New):
             def get_data(self):
@@ -124,7 +124,7 @@ class TestTheNames:
         assert 2 == len(Older())
 
     def test_super_under_the_old_name(self):
-        """`super().get_data()` is the parent's data, also when the parent is new; upstream calls itself for ever."""
+        """`super().get_data()` calls the parent's `__iter__`; in tensorpack it calls itself forever."""
 
         class Doubled(New):
             def get_data(self):
@@ -138,7 +138,7 @@ class TestTheNames:
         assert 7 == len(Doubled())
 
     def test_a_mixin_before_a_dataflow(self):
-        """A method that comes from a class that is no DataFlow counts under both names as well."""
+        """A method from a mixin that is not a DataFlow is used under both names as well."""
 
         class Mixin:
             def __iter__(self):
@@ -149,8 +149,8 @@ class TestTheNames:
 
         assert [[3]] == list(Mixed(New(), len).get_data())
 
-    def test_a_size_that_is_no_method(self):
-        """A class attribute `size` is the user's own."""
+    def test_a_size_that_is_not_a_method(self):
+        """A class attribute `size` that is not a method is left alone."""
 
         class Sized(New):
             size = 5
@@ -159,7 +159,7 @@ class TestTheNames:
         assert 5 == Sized.size
 
     def test_an_old_proxy_asks_its_ds_under_old_names(self):
-        """A wrapper in the old style around one in the new style."""
+        """A wrapper with the old names can wrap a DataFlow with the new names."""
 
         class OldProxy(ProxyDataFlow):
             def get_data(self):
@@ -172,7 +172,7 @@ class TestTheNames:
         assert 20 == len(OldProxy(New()))
 
     def test_iter_is_required(self):
-        """A class that defines neither name cannot be made."""
+        """A class that defines neither `__iter__` nor `get_data` is abstract."""
 
         class Nothing(DataFlow):
             pass
@@ -181,7 +181,7 @@ class TestTheNames:
             Nothing()
 
     def test_double_inheritance(self):
-        """A DataFlow that is a Callback too, as the replay memory of the DQN example."""
+        """A class can be both a DataFlow and a Callback, like the replay memory in the DQN example."""
         pytest.importorskip("tensorflow", reason="callbacks need TensorFlow")
         from tensorpack_lite.loop.callback import Callback
 
@@ -195,23 +195,23 @@ class TestTheNames:
 
 class TestLength:
     def test_no_length_is_a_not_implemented_error(self):
-        """It names the class."""
+        """`len` of a DataFlow without a length raises NotImplementedError, which names the class."""
         with pytest.raises(NotImplementedError, match="Endless: has no length"):
             len(Endless())
 
     def test_list_of_a_dataflow_without_length(self):
-        """`list(df)` asks for a hint of the length, and goes on without one."""
+        """`list(df)` works on a DataFlow without a length."""
         assert [[1]] == list(Endless())
 
-    def test_it_can_be_caught_by_either_name(self):
-        """The error is a NotImplementedError to callers, a TypeError to Python."""
+    def test_the_error_has_two_base_classes(self):
+        """LengthUnknownError is a NotImplementedError for callers of `size`, and a TypeError for Python."""
         assert issubclass(LengthUnknownError, NotImplementedError)
         assert issubclass(LengthUnknownError, TypeError)
 
 
 class TestProxyDataFlow:
     def test_everything_is_passed_on(self):
-        """Data, length and reset."""
+        """ProxyDataFlow delegates iteration, length and reset to the wrapped DataFlow."""
         source = CountResets()
         proxy = ProxyDataFlow(source)
         proxy.reset_state()
@@ -220,15 +220,15 @@ class TestProxyDataFlow:
         assert 1 == source.resets
 
     def test_a_list_is_refused(self):
-        """The sentence says what to do."""
+        """Wrapping a list raises TypeError, which tells how to wrap it in DataFromList."""
         with pytest.raises(
             TypeError,
-            match=r"BatchData: takes a DataFlow, got list. Wrap the data first: BatchData\(DataFromList",
+            match=r"BatchData: expected a DataFlow, got list. Wrap the data first: BatchData\(DataFromList",
         ):
             BatchData([1, 2], 1)
 
     def test_a_look_alike_is_taken(self):
-        """Whatever can be iterated and reset is a DataFlow, e.g. one of the package `dataflow`."""
+        """Any object that can be iterated and reset is accepted, e.g. a DataFlow of the package `dataflow`."""
 
         class LookAlike:
             def __iter__(self):
@@ -240,7 +240,7 @@ class TestProxyDataFlow:
         assert [[1]] == list(iter(ProxyDataFlow(LookAlike())))
 
     def test_a_subclass_need_not_call_the_constructor(self):
-        """It sets `ds` itself."""
+        """A subclass may set `ds` without calling the constructor of ProxyDataFlow."""
 
         class Batch(ProxyDataFlow):
             def __init__(self, ds):
@@ -253,7 +253,7 @@ class TestProxyDataFlow:
 
     @pytest.mark.parametrize("bases", [(ProxyDataFlow, RNGDataFlow), (RNGDataFlow, ProxyDataFlow)])
     def test_diamond(self, bases):
-        """A proxy that is random too calls both resets, and each does its own half only."""
+        """A class that derives from ProxyDataFlow and RNGDataFlow can call both resets."""
 
         class Diamond(*bases):
             def reset_state(self):
@@ -268,7 +268,7 @@ class TestProxyDataFlow:
 
 
 class Dice(RNGDataFlow):
-    """A random DataFlow as users write it."""
+    """A random DataFlow as a user would write it."""
 
     def __iter__(self):
         for _ in range(4):
@@ -277,20 +277,18 @@ class Dice(RNGDataFlow):
 
 class TestRNGDataFlow:
     def test_without_reset(self):
-        """The error names the class and says what to do; it is a RuntimeError, and upstream's AttributeError."""
-        with pytest.raises(
-            NotResetError, match=r"Dice: draws random numbers, but reset_state\(\) was not called"
-        ) as info:
+        """Using `rng` before a reset raises NotResetError, a RuntimeError and, as in tensorpack, an AttributeError."""
+        with pytest.raises(NotResetError, match=r"Dice: reset_state\(\) was not called") as info:
             next(iter(Dice()))
         assert isinstance(info.value, RuntimeError)
         assert isinstance(info.value, AttributeError)
 
     def test_the_class_attribute_is_none(self):
-        """As upstream's."""
+        """The class attribute `rng` is None, as in tensorpack."""
         assert RNGDataFlow.rng is None
 
     def test_a_fixed_seed_fixes_the_data(self):
-        """Same seed, same numbers."""
+        """The same seed yields the same numbers."""
 
         def rolled():
             fix_rng_seed(3)
@@ -301,7 +299,7 @@ class TestRNGDataFlow:
         assert rolled() == rolled()
 
     def test_two_of_them_differ(self):
-        """Each has a generator of its own, with a fixed seed too."""
+        """Two DataFlows have different generators, even with a fixed seed."""
         fix_rng_seed(3)
         one, other = Dice(), Dice()
         one.reset_state()
@@ -309,7 +307,7 @@ class TestRNGDataFlow:
         assert [list(iter(one)) for _ in range(5)] != [list(iter(other)) for _ in range(5)]
 
     def test_it_can_be_pickled_before_reset(self):
-        """The placeholder of `rng` is not in the way."""
+        """A random DataFlow can be pickled before its reset."""
         copied = pickle.loads(pickle.dumps(Dice()))
         copied.reset_state()
         assert 4 == len(list(copied))
@@ -317,13 +315,13 @@ class TestRNGDataFlow:
 
 class TestDataFlowReentrantGuard:
     def test_entering_twice(self):
-        """RuntimeError, which is threading.ThreadError."""
+        """Entering a guard that is held raises threading.ThreadError, which is a RuntimeError."""
         guard = DataFlowReentrantGuard()
-        with guard, pytest.raises(threading.ThreadError, match="being iterated already"), guard:
+        with guard, pytest.raises(threading.ThreadError, match="already being iterated"), guard:
             pass  # pragma: no cover
 
     def test_it_is_free_after_an_error(self):
-        """An exception inside gives it back."""
+        """An exception in the body releases the guard."""
         guard = DataFlowReentrantGuard()
         with pytest.raises(ValueError, match="inside"), guard:
             raise ValueError("inside")
@@ -331,15 +329,15 @@ class TestDataFlowReentrantGuard:
             pass
 
     def test_a_pickled_guard_is_free(self):
-        """The lock does not travel."""
+        """The copy of a guard that is held can be entered."""
         guard = DataFlowReentrantGuard()
         with guard:
             copied = pickle.loads(pickle.dumps(guard))
             with copied:
                 pass
 
-    def test_it_is_taken_at_the_first_next(self):
-        """Two iterators may exist; only one may run. It is given back when the first one dies."""
+    def test_it_is_acquired_at_the_first_next(self):
+        """Two iterators may exist, but only one may run. Closing the first one releases the guard."""
 
         class Guarded(New):
             def __init__(self):
@@ -352,25 +350,25 @@ class TestDataFlowReentrantGuard:
         flow = Guarded()
         first, second = iter(flow), iter(flow)
         assert [1] == next(first)
-        with pytest.raises(RuntimeError, match="Finish or drop the other iterator"):
+        with pytest.raises(RuntimeError, match="Finish or delete the other iterator"):
             next(second)
         first.close()
         assert [[1], [2]] == list(iter(flow))
 
 
 def test_dataflow_terminated_passes_except_exception():
-    """A pipeline's `except Exception` does not swallow it."""
+    """`except Exception` does not catch DataFlowTerminated."""
     assert not issubclass(DataFlowTerminated, Exception)
 
 
 def test_require_dataflow_returns_it():
-    """So that it can stand in an assignment."""
+    """`require_dataflow` returns its argument."""
     flow = New()
     assert flow is require_dataflow(None, flow)
 
 
 def test_reset_each_once():
-    """Equal objects are different, the same object is reset once."""
+    """Each object in the list is reset once, even if it is listed twice."""
     one, other = CountResets(), CountResets()
     reset_each_once([one, other, one])
     assert (1, 1) == (one.resets, other.resets)

@@ -1,4 +1,4 @@
-"""From datapoints to batches."""
+"""Tests of batching."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ aggregate = BatchData.aggregate_batch
 
 
 def flow_of(datapoints):
-    """A DataFlow in order."""
+    """Return a DataFlow that yields datapoints in order."""
     return DataFromList(datapoints, shuffle=False)
 
 
 def column(*values, **kwargs):
-    """One component, stacked."""
+    """Stack values as the only component of their datapoints."""
     return aggregate([[value] for value in values], **kwargs)[0]
 
 
@@ -36,18 +36,18 @@ class TestBatchData:
         ],
     )
     def test_sizes_and_length(self, num, batch_size, remainder, sizes):
-        """What is left at the end of a pass is dropped or kept, and `len` knows."""
+        """The remainder of a pass is dropped or kept, and `len` counts accordingly."""
         flow = BatchData(flow_of([[k] for k in range(num)]), batch_size, remainder=remainder)
         assert sizes == [len(batch[0]) for batch in flow]
         assert len(sizes) == len(flow)
 
-    def test_what_is_left_is_not_carried_over(self):
-        """Each pass begins with the first datapoint."""
+    def test_the_remainder_is_not_carried_over(self):
+        """Datapoints that are left at the end of a pass are not carried over to the next one."""
         flow = BatchData(flow_of([[0], [1], [2]]), 2)
         assert [[0, 1]] == [batch[0].tolist() for batch in flow] == [batch[0].tolist() for batch in flow]
 
     def test_a_new_first_axis(self):
-        """[2, 3] becomes [B, 2, 3], equal to np.stack."""
+        """A component of shape [2, 3] becomes [B, 2, 3], as with np.stack."""
         arrays = [np.random.RandomState(k).rand(2, 3) for k in range(4)]
         (batch,) = BatchData(flow_of([[a, k] for k, a in enumerate(arrays)]), 4)
         np.testing.assert_array_equal(np.stack(arrays), batch[0])
@@ -58,27 +58,27 @@ class TestBatchData:
         [([1, 2.0], list), ((1, 2.0), list), ({"a": 1, "b": 2.0}, dict)],
     )
     def test_forms(self, datapoint, batched):
-        """Lists and tuples become lists, dicts stay dicts."""
+        """Lists and tuples become lists; dicts stay dicts."""
         (batch,) = BatchData(flow_of([datapoint] * 2), 2)
         assert batched is type(batch)
         assert 2 == len(batch)
 
     def test_use_list(self):
-        """Components become lists of the very values, of whatever shape."""
+        """With `use_list`, components become lists of the original values, which may differ in shape."""
         arrays = [np.zeros(1), np.zeros(2)]
         (batch,) = BatchData(flow_of([[a] for a in arrays]), 2, use_list=True)
         assert arrays[0] is batch[0][0]
         assert arrays[1] is batch[0][1]
 
     def test_the_batch_is_a_copy(self):
-        """Writing into a batch leaves the data alone."""
+        """Writing to a batch does not change the data."""
         array = np.zeros(2)
         (batch,) = BatchData(flow_of([[array]]), 1)
         batch[0][:] = 7
         assert [0, 0] == array.tolist()
 
     def test_it_stops_pulling_when_the_batch_is_full(self):
-        """No datapoint is taken that is not needed yet."""
+        """No more datapoints are pulled than the batch needs."""
         pulled = []
 
         def counting():
@@ -90,18 +90,20 @@ class TestBatchData:
         assert [0, 1, 2] == pulled
 
     @pytest.mark.parametrize("batch_size", [0, -1])
-    def test_batch_size_must_be_positive(self, batch_size):
-        """The number is named."""
-        with pytest.raises(ValueError, match=f"BatchData: batch_size must be positive, got {batch_size}"):
+    def test_batch_size_below_one(self, batch_size):
+        """A batch size below 1 raises ValueError, which names the number."""
+        with pytest.raises(
+            ValueError, match=f"BatchData: batch_size is too small .expected at least 1, got {batch_size}"
+        ):
             BatchData(flow_of([[1]]), batch_size)
 
     def test_batch_size_larger_than_the_data(self):
-        """Without a remainder there would be no batch: refused when built."""
+        """A batch size above the length raises ValueError in the constructor, because there would be no batch."""
         with pytest.raises(ValueError, match="batch_size 3 is larger than the 2 datapoints of DataFromList"):
             BatchData(flow_of([[1], [2]]), 3)
 
     def test_only_not_implemented_error_means_no_length(self):
-        """An error in a user's `__len__` is not swallowed."""
+        """An error in a user's `__len__` is not hidden."""
 
         class Broken(DataFlow):
             def __iter__(self):
@@ -138,7 +140,7 @@ class TestTypes:
         ],
     )
     def test_the_first_datapoint_decides(self, value, dtype):
-        """Python numbers become 32 bits wide, everything else keeps its type."""
+        """Python numbers become 32-bit types; all other values keep their dtype."""
         if dtype is None:
             with pytest.raises(TypeError, match="component 0 is a complex, which cannot be stacked"):
                 column(value, value)
@@ -147,16 +149,16 @@ class TestTypes:
             assert (2, *np.shape(value)) == column(value, value).shape
 
     def test_bytes_are_not_cut_off(self):
-        """NumPy's own bytes type would drop zeros at the end."""
+        """Trailing zeros of bytes are kept, which NumPy's bytes dtype would drop."""
         assert [b"a\0", b"\xff\0\0"] == column(b"a\0", b"\xff\0\0").tolist()
 
     def test_texts_of_several_lengths(self):
-        """The longest decides."""
+        """Texts of different lengths are stacked without truncation."""
         assert ["a", "abc"] == column("a", "abc").tolist()
         assert ["a", "abc"] == column(np.array("a"), np.array("abc")).tolist()
 
     def test_values_that_fit_are_cast(self):
-        """Later values take the first one's type as long as they have room in it."""
+        """Later values are cast to the dtype of the first one if they fit."""
         assert ("uint8", [1, 2]) == (column(np.uint8(1), 2).dtype.name, column(np.uint8(1), 2).tolist())
         assert ("int32", [1, 2]) == (column(1, 2.0).dtype.name, column(1, 2.0).tolist())
         assert "float32" == column(np.float32(1), np.float64(0.1)).dtype.name
@@ -181,20 +183,20 @@ class TestTypes:
         ],
     )
     def test_values_that_do_not_fit(self, values):
-        """Nothing is cut off in silence: the types are named."""
+        """Values that do not fit the dtype of the first one raise ValueError, which names the types."""
         with pytest.raises(ValueError, match=r"BatchData: component 0 cannot be stacked: .*types \S+"):
             column(*values)
 
     def test_types_without_an_array(self):
-        """A list inside a datapoint: what to do is said."""
+        """A list as a component raises TypeError, which suggests `use_list`."""
         with pytest.raises(TypeError, match=r"component 'box' is a list.*use_list=True"):
             aggregate([{"box": [1, 2]}])
 
     def test_tensors_of_other_libraries(self):
-        """What has a dtype of its own and can become an array is taken."""
+        """An object with a dtype attribute that can be converted to an array, such as a tensor, is stacked."""
 
         class Tensor:
-            dtype = object()  # theirs
+            dtype = object()  # not a NumPy dtype
 
             def __array__(self, dtype=None, copy=None):
                 return np.ones(3, dtype or np.float32)
@@ -216,7 +218,7 @@ class TestWhatDoesNotFit:
         ],
     )
     def test_shapes_are_named(self, one, other):
-        """With the component, the shapes and three ways out; never None and never an object array."""
+        """Different shapes raise ValueError, which names the component, the shapes and a remedy."""
         with pytest.raises(
             ValueError, match=r"component 1 cannot be stacked: shapes .*; types .*BatchDataByShape"
         ) as info:
@@ -225,39 +227,39 @@ class TestWhatDoesNotFit:
         assert str(other) in str(info.value)
 
     def test_the_key_of_a_dict_is_named(self):
-        """As it is written in the dict."""
+        """The error names the key of the component in a dict."""
         with pytest.raises(ValueError, match=r"component 'image' cannot be stacked.*\(1,\), \(2,\)"):
             aggregate([{"image": np.zeros(1)}, {"image": np.zeros(2)}])
 
     def test_numbers_of_components(self):
-        """A datapoint with one component too many is not cut."""
+        """Different numbers of components raise ValueError."""
         with pytest.raises(ValueError, match="the first has 2, another has 3"):
             aggregate([[1, 2], [1, 2, 3]])
 
     def test_keys(self):
-        """Both lists of keys are shown."""
+        """Dicts with different keys raise ValueError, which shows the keys of both."""
         with pytest.raises(
             ValueError, match=r"the first has the keys \['a'\], another has the keys \['a', 'b'\]"
         ):
             aggregate([{"a": 1}, {"a": 1, "b": 2}])
 
     def test_forms(self):
-        """Lists and dicts in one batch."""
-        with pytest.raises(ValueError, match="different forms: dict, list"):
+        """Lists and dicts in one batch raise ValueError."""
+        with pytest.raises(ValueError, match="different types: dict, list"):
             aggregate([{"a": 1}, [1]])
 
     def test_lists_and_tuples_together(self):
-        """These are one form."""
+        """Lists and tuples may be mixed in a batch."""
         assert [1, 2] == aggregate([[1], (2,)])[0].tolist()
 
     def test_no_datapoint(self):
-        """An array is not a datapoint; what to do is said."""
-        with pytest.raises(ValueError, match=r"a list, a tuple or a dict, got ndarray. Yield \[x\]"):
+        """A datapoint that is an array raises ValueError, which tells what to yield instead."""
+        with pytest.raises(ValueError, match=r"not a list, a tuple or a dict, got ndarray. Yield \[x\]"):
             aggregate([np.zeros(3)])
 
     def test_nothing(self):
-        """An empty batch has no types."""
-        with pytest.raises(ValueError, match="at least one datapoint, got none"):
+        """An empty batch raises ValueError."""
+        with pytest.raises(ValueError, match="data_holder is empty; expected at least one datapoint"):
             aggregate([])
 
 
@@ -265,41 +267,41 @@ class TestBatchDataByShape:
     ONE, TWO = np.zeros(1), np.zeros(2)
 
     def test_datapoints_are_grouped(self):
-        """A batch comes as soon as one shape has enough."""
+        """A batch is yielded as soon as enough datapoints of one shape have arrived."""
         flow = BatchDataByShape(flow_of([[self.ONE], [self.TWO], [self.TWO], [self.ONE]]), 2, 0)
         assert [(2, 2), (2, 1)] == [batch[0].shape for batch in flow]
 
     def test_dicts(self):
-        """`idx` is a key."""
+        """`idx` is a key if datapoints are dicts."""
         flow = BatchDataByShape(flow_of([{"a": self.ONE}, {"a": self.TWO}, {"a": self.ONE}]), 2, "a")
         assert [(2, 1)] == [batch["a"].shape for batch in flow]
 
-    def test_what_waits_waits_on_in_the_next_pass(self):
-        """Three of one shape, two a batch: one batch in the first pass, two in the second."""
+    def test_incomplete_groups_are_kept(self):
+        """Incomplete groups are kept for the next pass: three datapoints make one batch, then two."""
         flow = BatchDataByShape(flow_of([[self.ONE]] * 3), 2, 0)
         flow.reset_state()
         assert [1, 2] == [len(list(iter(flow))) for _ in range(2)]
 
-    def test_reset_forgets_what_waits(self):
-        """It begins anew."""
+    def test_reset_discards_incomplete_groups(self):
+        """A reset discards incomplete groups."""
         flow = BatchDataByShape(flow_of([[self.ONE]] * 3), 2, 0)
         list(iter(flow))
         flow.reset_state()
         assert 1 == len(list(iter(flow)))
 
     def test_two_iterators_at_once(self):
-        """They would share what waits: refused."""
+        """A second iterator raises RuntimeError, because both would share the groups."""
         flow = BatchDataByShape(flow_of([[self.ONE]] * 4), 2, 0)
         first = iter(flow)
         next(first)
-        with pytest.raises(RuntimeError, match="being iterated already"):
+        with pytest.raises(RuntimeError, match="already being iterated"):
             next(iter(flow))
 
     def test_the_length_is_that_of_batch_data(self):
-        """A guess, documented as one."""
+        """The length is the same estimate as that of BatchData."""
         assert 2 == len(BatchDataByShape(flow_of([[self.ONE]] * 5), 2, 0))
 
     def test_too_large_batches_are_refused(self):
-        """By the name of this class."""
+        """A batch size above the length raises ValueError, which names BatchDataByShape."""
         with pytest.raises(ValueError, match="BatchDataByShape: batch_size 3 is larger"):
             BatchDataByShape(flow_of([[self.ONE]]), 3, 0)

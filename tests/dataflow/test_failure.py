@@ -1,4 +1,4 @@
-"""How the errors of workers are shown."""
+"""Tests of the errors that consumers raise for workers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ WHERE = "Stage: failed in worker 0 of 2 (pid 42)"
 
 
 class NeedsTwo(Exception):
-    """Cannot be made from a text."""
+    """An exception that cannot be constructed from a message."""
 
     def __init__(self, one, two):
         super().__init__(one, two)
 
 
 class Refuses(Exception):
-    """Can be made, but not from any text."""
+    """An exception that can be constructed from some messages only."""
 
     def __init__(self, text):
         super().__init__(text)
@@ -28,14 +28,14 @@ class Refuses(Exception):
 
 
 class Mute(Exception):
-    """Has no text."""
+    """An exception without a message."""
 
     def __str__(self):
         raise RuntimeError("no text")
 
 
 class Fixed(Exception):
-    """Shows a text of its own, whatever it is made of."""
+    """An exception that ignores its message."""
 
     def __str__(self):
         return "as always"
@@ -52,7 +52,7 @@ class Fixed(Exception):
     ids=lambda value: type(value).__name__,
 )
 def test_the_type_is_kept(error, text):
-    """The stage comes first, then what the error says; the original is the cause."""
+    """The type is kept, the message starts with the stage, and the original is the cause."""
     named = stage_error(error, WHERE)
     assert type(error) is type(named)
     assert (f"{WHERE}: {text}",) == named.args
@@ -61,7 +61,7 @@ def test_the_type_is_kept(error, text):
 
 @pytest.mark.parametrize("filename", [None, "data.bin"])
 def test_errors_of_the_system_keep_their_number(filename):
-    """Scripts look at `errno`."""
+    """An OSError keeps its errno and its file name."""
     error = FileNotFoundError(errno.ENOENT, "No such file", *([filename] if filename else []))
     named = stage_error(error, WHERE)
     assert FileNotFoundError is type(named)
@@ -84,15 +84,15 @@ def test_errors_of_the_system_keep_their_number(filename):
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_what_cannot_be_raised_again_as_it_is(error):
-    """A RuntimeError that names the type; so nobody takes it for the end of the data or of the program."""
+def test_errors_that_cannot_be_rebuilt(error):
+    """An exception that cannot be rebuilt, or would end a loop, becomes a RuntimeError that names its type."""
     named = stage_error(error, WHERE)
     assert RuntimeError is type(named)
     assert str(named).startswith(f"{WHERE}: {type(error).__name__}: ")
     assert error is named.__cause__
 
 
-def test_the_end_of_the_data_is_no_error():
-    """It comes back as it is."""
+def test_dataflow_terminated():
+    """DataFlowTerminated is returned unchanged."""
     end = DataFlowTerminated()
     assert end is stage_error(end, WHERE)

@@ -1,9 +1,9 @@
 """
-Whatever goes wrong in parallel data reaches the consumer: named, in time, with nothing left behind.
+Tests that every fault in parallel data reaches the consumer in time, names its cause, and leaves nothing running.
 
-The faults are in `fakes/faults.py`, the pipelines and consumers in `fakes/faulty_pipelines.py`; `fakes/failure_cases.py`,
-which runs as a program, says what is asked of each.
-Behind a trainer, where each case costs a second, a fault of each kind is tried; all of them with FAILURE_MATRIX=all.
+`fakes/faults.py` defines the faults, `fakes/faulty_pipelines.py` the pipelines and consumers. `fakes/failure_cases.py`, which
+runs as a program, checks each case.
+A case with a trainer takes a second, so only one fault of each kind is tried; FAILURE_MATRIX=all tries all of them.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ pytestmark = [
 
 ALL = os.environ.get("FAILURE_MATRIX") == "all"
 ONE_OF_EACH_KIND = ["error", "system exit", "sigkill", "components"]
-OTHER_SOCKET = "RemoteDataZMQ ipc"  # above the socket it is the same as tcp
+OTHER_SOCKET = "RemoteDataZMQ ipc"  # differs from tcp only in the socket
 AFTER_SPAWN = ["error", "unpicklable error", "sigkill", "os._exit"]
 WITH_PROCESSES = [name for name, both in PIPELINES.items() if both["function"].kind == "process"]
 
 
 def on_the_newest(names, but):
-    """Parameters of which all but some run on one TensorFlow only: workers, sockets and Python are the same there."""
+    """Mark all parameters except some as `full`, because workers do not depend on the version of TensorFlow."""
     return [name if name in but else pytest.param(name, marks=pytest.mark.full) for name in names]
 
 
@@ -50,7 +50,7 @@ HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
 
 
 def wrong(*arguments):
-    """What is wrong, as one text; "" is right."""
+    """Run failure cases and return a description of all problems; an empty string means success."""
     found = start(*arguments)
     assert found
     return "\n\n".join(f"{case}: " + "\n".join(problems) for case, problems in found.items() if problems)
@@ -59,20 +59,20 @@ def wrong(*arguments):
 class TestEveryFault:
     @pytest.mark.parametrize("pipeline", LOOPED)
     def test_in_a_loop(self, pipeline):
-        """Bare iteration, forked workers."""
+        """Each fault in a forked worker reaches a plain loop."""
         some = [] if ALL or pipeline != OTHER_SOCKET else ONE_OF_EACH_KIND
         assert "" == wrong(pipeline, "iteration", "fork", *some)
 
     @pytest.mark.parametrize("pipeline", SPAWNED)
     def test_after_spawn(self, pipeline):
-        """Bare iteration, spawned workers."""
+        """Each fault in a spawned worker reaches a plain loop."""
         assert "" == wrong(pipeline, "iteration", "spawn", *([] if ALL else AFTER_SPAWN))
 
     @pytest.mark.skipif(not HAS_TENSORFLOW, reason="trains")
     @pytest.mark.parametrize("consumer", ["training", "inference"])
     @pytest.mark.parametrize("pipeline", TRAINED)
     def test_in_a_trainer(self, pipeline, consumer):
-        """Behind a QueueInput, and in an InferenceRunner."""
+        """Each fault reaches a trainer behind QueueInput, and an InferenceRunner."""
         assert "" == wrong(pipeline, consumer, "fork", *([] if ALL else ONE_OF_EACH_KIND))
 
 
@@ -127,7 +127,7 @@ if __name__ == "__main__":
 
 
 def run(tmp_path, code, *arguments):
-    """Start a script."""
+    """Start a script in a new session."""
     script = tmp_path / "script.py"
     script.write_text(code, encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(Path(tensorpack_lite.__file__).parents[1])}
@@ -143,7 +143,7 @@ def run(tmp_path, code, *arguments):
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_200_passes_lose_nothing(tmp_path, method):
-    """Six datapoints, a buffer of three, 1, 2 and 4 workers: where tensorpack lost replies and hung."""
+    """200 strict passes with 1, 2 and 4 workers are complete; tensorpack loses replies here and hangs."""
     process = run(tmp_path, PASSES, method)
     output, _ = process.communicate(timeout=100)
     assert (0, "complete\n") == (process.returncode, output.decode())
@@ -154,7 +154,7 @@ def test_200_passes_lose_nothing(tmp_path, method):
 @pytest.mark.parametrize("state", ["idle", "busy"])
 @patiently
 def test_workers_die_with_their_parent(tmp_path, method, kind, state):
-    """Even if it is killed without a chance to say so: gone within two seconds."""
+    """Workers end within two seconds after their parent was killed by SIGKILL."""
     process = run(tmp_path, KILLED, method, kind, state)
     with process.stdout:
         pids = [int(pid) for pid in process.stdout.readline().split()]

@@ -1,4 +1,4 @@
-"""A DataFlow that was reset in one process and is iterated in a fork of it."""
+"""Tests of DataFlows that are reset in one process and iterated in a fork of it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from tensorpack_lite.dataflow import (
     DataFromGenerator,
+    MultiProcessMapAndBatchDataZMQ,
     MultiProcessMapDataZMQ,
     MultiProcessRunnerZMQ,
     MultiThreadMapData,
@@ -17,12 +18,17 @@ from tensorpack_lite.dataflow import (
 
 
 def numbers():
-    """A source that never ends."""
+    """Return a DataFlow that never ends."""
     return DataFromGenerator(itertools.count)
 
 
+def lists():
+    """Return an endless DataFlow of datapoints that can be batched."""
+    return DataFromGenerator(lambda: ([k] for k in itertools.count()))
+
+
 def identity(datapoint):
-    """Change nothing."""
+    """Return the datapoint unchanged."""
     return datapoint
 
 
@@ -31,11 +37,12 @@ FLOWS = {
     "MultiThreadMapData": lambda: MultiThreadMapData(numbers(), 1, identity, buffer_size=3),
     "MultiProcessRunnerZMQ": lambda: MultiProcessRunnerZMQ(numbers(), 1),
     "MultiProcessMapDataZMQ": lambda: MultiProcessMapDataZMQ(numbers(), 1, identity, buffer_size=3),
+    "MultiProcessMapAndBatchDataZMQ": lambda: MultiProcessMapAndBatchDataZMQ(lists(), 1, identity, 2),
 }
 
 
 def iterate_and_report(flow, connection):
-    """Run in the fork."""
+    """Iterate in the fork, and send the datapoints or the error."""
     try:
         connection.send(list(itertools.islice(flow, 100)))
     except RuntimeError as error:
@@ -43,8 +50,8 @@ def iterate_and_report(flow, connection):
 
 
 @pytest.mark.parametrize("name", FLOWS)
-def test_it_is_refused(name):
-    """Its threads do not run in the fork, its processes belong to the parent: the fork must not wait, or take their data."""
+def test_iterating_in_a_fork(name):
+    """Iterating in a fork raises RuntimeError, instead of waiting forever or taking the parent's data."""
     flow = FLOWS[name]()
     flow.reset_state()
     next(iter(flow))
@@ -53,7 +60,9 @@ def test_it_is_refused(name):
     fork.start()
     try:
         assert here.poll(60), "the fork hangs"
-        assert f"{name}: is iterated in process {fork.pid}, but its workers were started by" in here.recv()
+        assert (
+            f"{name}: cannot be iterated in process {fork.pid}, because reset_state() started" in here.recv()
+        )
     finally:
         fork.kill()
         fork.join()

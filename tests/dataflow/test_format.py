@@ -1,4 +1,4 @@
-"""Data in files of other libraries."""
+"""Tests of DataFlows that read files of other libraries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tensorpack_lite.utils.errors import DamagedFileError
 
 
 def varint(number: int) -> bytes:
-    """A number as protobuf writes it."""
+    """Encode an integer as protobuf does."""
     parts = []
     number &= (1 << 64) - 1
     while number > 127:
@@ -28,14 +28,14 @@ def varint(number: int) -> bytes:
 
 
 def field(number: int, value) -> bytes:
-    """One field of a protobuf message."""
+    """Encode a field of a protobuf message."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     return varint(number << 3 | 2) + varint(len(value)) + value
 
 
 def datum(image: np.ndarray, label: int) -> bytes:
-    """Caffe's message for an image [C, H, W]."""
+    """Encode an image [C, H, W] and its label as Caffe does."""
     channels, height, width = image.shape
     return (
         field(1, channels) + field(2, height) + field(3, width) + field(4, image.tobytes()) + field(5, label)
@@ -44,13 +44,13 @@ def datum(image: np.ndarray, label: int) -> bytes:
 
 @pytest.fixture
 def lmdb():
-    """The package."""
+    """The package lmdb."""
     return pytest.importorskip("lmdb")
 
 
 @pytest.fixture
 def make(lmdb, tmp_path):
-    """Write entries into a database, single file or directory."""
+    """A function that writes entries to a database, as a single file or a directory."""
 
     def write(entries, subdir=False, name="data.lmdb"):
         path = str(tmp_path / name)
@@ -63,7 +63,7 @@ def make(lmdb, tmp_path):
 
 
 def ready(flow):
-    """After its reset."""
+    """Reset a DataFlow and return it."""
     flow.reset_state()
     return flow
 
@@ -74,78 +74,78 @@ FOUR = {b"%08d" % k: b"v%d" % k for k in range(4)}
 class TestLMDBData:
     @pytest.mark.parametrize("subdir", [True, False])
     def test_file_or_directory(self, subdir, make):
-        """Keys and values, in the order of the keys."""
+        """Keys and values are yielded in the order of the keys."""
         flow = ready(LMDBData(make(FOUR, subdir), shuffle=False))
         assert [[b"%08d" % k, b"v%d" % k] for k in range(4)] == list(flow)
         assert 4 == len(flow)
 
     @pytest.mark.parametrize("shuffle", [True, False])
-    def test_the_list_of_keys_is_no_datapoint(self, shuffle, make):
-        """Neither counted nor given."""
+    def test_the_list_of_keys_is_skipped(self, shuffle, make):
+        """The entry `__keys__` is neither counted nor yielded."""
         flow = ready(LMDBData(make({**FOUR, b"__keys__": pickle.dumps(sorted(FOUR))}), shuffle=shuffle))
         assert 4 == len(flow)
         assert sorted(FOUR) == sorted(key for key, _ in flow)
 
     def test_without_a_list_the_file_is_read_for_them(self, make, log_lines):
-        """Once, in the constructor, with a warning."""
+        """Without `__keys__` the constructor reads the keys from the whole file, once, and logs a warning."""
         flow = ready(LMDBData(make(FOUR)))
         assert sorted(FOUR) == sorted(key for key, _ in flow)
         assert 1 == len(log_lines)
-        assert log_lines[0].endswith("has no list of its keys; reading the whole file for them.")
+        assert log_lines[0].endswith("has no list of its keys; reading the keys from the whole file.")
 
     def test_a_format_string(self, make, log_lines):
-        """For Python 3 too: keys are bytes."""
+        """A format string generates the keys, as bytes."""
         flow = ready(LMDBData(make(FOUR), keys="{:0>8d}"))
         assert sorted(FOUR.items()) == sorted((key, value) for key, value in flow)
         assert [] == log_lines
 
     @pytest.mark.parametrize("keys", [[b"00000003", b"00000001"], ["00000003", "00000001"]])
     def test_some_keys(self, keys, make):
-        """Those and no others, in that order; `len` is theirs."""
+        """Only the listed keys are yielded, in the order of the list, and `len` is the length of the list."""
         flow = ready(LMDBData(make(FOUR), shuffle=False, keys=keys))
         assert [[b"00000003", b"v3"], [b"00000001", b"v1"]] == list(flow)
         assert 2 == len(flow)
 
     def test_a_key_that_is_not_there(self, make):
-        """Is an error, not None."""
+        """A missing key raises KeyError."""
         flow = ready(LMDBData(make(FOUR), shuffle=False, keys=[b"x"]))
         with pytest.raises(KeyError, match="has no key b'x'"):
             list(flow)
 
     def test_keys_of_another_kind(self, make):
-        """Say what they should be."""
-        with pytest.raises(TypeError, match="keys: takes a list of keys or a format string, got int"):
+        """`keys` of another type raise TypeError."""
+        with pytest.raises(TypeError, match="keys: expected a list of keys or a format string, got int"):
             LMDBData(make(FOUR), keys=4)
 
     def test_shuffling_changes_with_each_pass(self, make):
-        """`keys` holds the order of the last one."""
+        """Each pass has a new order, and `keys` holds that of the last pass."""
         flow = ready(LMDBData(make({b"%03d" % k: b"" for k in range(30)})))
         first = [key for key, _ in flow]
         assert first == flow.keys
         assert first != [key for key, _ in flow]
 
     def test_it_needs_a_reset(self, make):
-        """The file is opened by reset_state."""
+        """Iterating before `reset_state` raises NotResetError."""
         with pytest.raises(NotResetError, match=r"LMDBData: reset_state\(\) was not called"):
             list(LMDBData(make(FOUR), shuffle=False))
 
     def test_two_on_one_file(self, make):
-        """In one process, at the same time; lmdb itself refuses that."""
+        """Two DataFlows can read the same file at the same time, which lmdb itself does not support."""
         path = make(FOUR)
         first, second = ready(LMDBData(path, shuffle=False)), ready(LMDBData(path, shuffle=False))
         assert [a == b for a, b in zip(first, second)] == [True] * 4
 
     def test_one_at_a_time(self, make):
-        """The second iterator of one object is refused while the first is used."""
+        """A second iterator of one DataFlow raises RuntimeError."""
         flow = ready(LMDBData(make(FOUR), shuffle=False))
         first = iter(flow)
         next(first)
-        with pytest.raises(RuntimeError, match="is being iterated already"):
+        with pytest.raises(RuntimeError, match="is already being iterated"):
             next(iter(flow))
 
     @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts open files as Linux shows them")
     def test_the_file_is_closed(self, make):
-        """With the last DataFlow that reads it."""
+        """The file is closed when the last DataFlow that reads it is deleted."""
         path = os.path.realpath(make(FOUR))
         flow = ready(LMDBData(path, shuffle=False))
         list(flow)
@@ -155,35 +155,35 @@ class TestLMDBData:
         assert path not in open_files()
 
     def test_it_can_be_pickled_after_its_reset(self, make):
-        """The copy opens the file itself."""
+        """A DataFlow can be pickled after its reset; the copy opens the file."""
         flow = ready(LMDBData(make(FOUR), shuffle=False))
         copy = ready(pickle.loads(pickle.dumps(flow)))
         assert list(flow) == list(copy)
 
     def test_a_damaged_list_of_keys(self, make):
-        """A `__keys__` that is not a list of bytes is damage of the file."""
+        """A `__keys__` entry that is not a list of bytes raises DamagedFileError."""
         for value in (b"\x80\x04no pickle", pickle.dumps([1, 2]), b"\xc1"):
             path = make({b"a": b"1", b"__keys__": value}, name=f"{value[-1]}.lmdb")
             with pytest.raises(DamagedFileError, match=f"^{path} cannot be read as an LMDB: "):
                 LMDBData(path)
 
     def test_a_key_that_only_the_list_has(self, make):
-        """A key of the file's own list that is not in the file is damage; a key of the caller's is a KeyError."""
+        """A missing key that `__keys__` lists raises DamagedFileError."""
         path = make({b"a": b"1", b"__keys__": pickle.dumps([b"a", b"b"])})
         with pytest.raises(
-            DamagedFileError, match=f"^{path} has no key b'b', which its own list of keys has"
+            DamagedFileError, match=f"^{path} has no key b'b', although its list of keys contains it"
         ):
             list(ready(LMDBData(path)))
 
     @pytest.mark.parametrize("content", [b"", b"not a database", bytes(8192)])
     def test_another_file(self, lmdb, tmp_path, content):
-        """What is not an LMDB is one error, with the path."""
+        """A file that is not an LMDB raises DamagedFileError with its path."""
         (tmp_path / "x.lmdb").write_bytes(content)
         with pytest.raises(DamagedFileError, match="x.lmdb cannot be read as an LMDB: "):
             LMDBData(str(tmp_path / "x.lmdb"))
 
     def test_no_database(self, lmdb, tmp_path):
-        """Neither a file, nor data.mdb in the directory."""
+        """A directory without data.mdb raises FileNotFoundError."""
         with pytest.raises(
             FileNotFoundError, match="LMDBData: there is no .*data.mdb. Pass a directory with"
         ):
@@ -191,29 +191,32 @@ class TestLMDBData:
 
 
 def open_files() -> list:
-    """Paths of the files that this process has open or mapped."""
+    """Return the paths of the files that this process has mapped."""
     with open("/proc/self/maps", encoding="utf-8") as maps:
         return [line.split(maxsplit=5)[5].strip() for line in maps if len(line.split(maxsplit=5)) == 6]
 
 
 class TestLMDBDataDecoder:
     def test_the_function_gets_key_and_value(self, make):
-        """None drops the entry."""
+        """The function receives key and value; None drops the entry."""
         flow = LMDBDataDecoder(
             LMDBData(make(FOUR), shuffle=False),
             lambda key, value: [int(key), value] if int(key) % 2 else None,
         )
         assert [[1, b"v1"], [3, b"v3"]] == list(ready(flow))
 
-    def test_what_is_no_function(self, make):
-        """Is refused at once."""
-        with pytest.raises(TypeError, match="LMDBDataDecoder: takes a function of key and value, got str"):
+    def test_a_decoder_that_is_not_callable(self, make):
+        """A decoder that is not callable raises TypeError in the constructor."""
+        with pytest.raises(
+            TypeError,
+            match="LMDBDataDecoder: decoder has the wrong type .expected a function of key and value, got str",
+        ):
             LMDBDataDecoder(LMDBData(make(FOUR), shuffle=False), "decode")
 
 
 class TestCaffeLMDB:
     def test_images_and_labels(self, make):
-        """[H, W, C] uint8 in Caffe's order of channels, and the label, which may be negative."""
+        """Images are [H, W, C] uint8 in Caffe's channel order; labels may be negative."""
         images = np.random.RandomState(0).randint(0, 255, (2, 3, 4, 5)).astype(np.uint8)
         path = make({b"0": datum(images[0], 7), b"1": datum(images[1], -1)})
         (first, label), (second, negative) = list(ready(CaffeLMDB(path, shuffle=False)))
@@ -224,13 +227,13 @@ class TestCaffeLMDB:
         assert (7, -1) == (label, negative)
 
     def test_it_can_be_pickled(self, make):
-        """For worker processes."""
+        """CaffeLMDB can be pickled for worker processes."""
         flow = CaffeLMDB(make({b"0": datum(np.zeros((1, 2, 2), np.uint8), 3)}), shuffle=False)
         ((_, label),) = list(ready(pickle.loads(pickle.dumps(flow))))
         assert 3 == label
 
     def test_a_damaged_value(self, make):
-        """Names the key."""
+        """A damaged value raises an error that names its key."""
         with pytest.raises(
             ValueError,
             match="data.lmdb: the value of b'bad' cannot be read as .*: Datum: the message is cut off",
@@ -242,7 +245,7 @@ class TestCaffeLMDB:
 
 class TestDatum:
     def test_floats(self):
-        """Packed, or one by one as old versions write them."""
+        """Floats are decoded, packed or one by one as in old versions."""
         head = field(1, 1) + field(2, 1) + field(3, 2)
         packed = head + field(6, struct.pack("<ff", 1.5, -2.0))
         single = head + b"".join(varint(6 << 3 | 5) + struct.pack("<f", x) for x in (1.5, -2.0))
@@ -253,7 +256,7 @@ class TestDatum:
             assert 0 == label
 
     def test_compressed(self):
-        """A PNG inside, in colours and in grey."""
+        """Compressed color and grayscale images are decoded."""
         cv2 = pytest.importorskip("cv2")
         for shape in ((3, 4, 3), (3, 4, 1)):
             picture = np.random.RandomState(0).randint(0, 255, shape).astype(np.uint8)
@@ -263,7 +266,7 @@ class TestDatum:
             assert 2 == label
 
     def test_unknown_fields_are_skipped(self):
-        """Of later versions of Caffe."""
+        """Fields of later versions of Caffe are skipped."""
         message = datum(np.ones((1, 1, 1), np.uint8), 5) + field(99, b"new") + varint(98 << 3 | 1) + b"x" * 8
         assert 5 == decode_datum(message)[1]
 
@@ -272,23 +275,23 @@ class TestDatum:
         [
             (
                 field(1, 3) + field(2, 2) + field(3, 2) + field(4, b"abc"),
-                r"has 3 values, wanted those of \(3, 2, 2\)",
+                r"the size is wrong .expected \(3, 2, 2\) for channels, height and width, got 3 values",
             ),
             (b"\x08" + b"\xff" * 11, "a number has more than 10 bytes"),
             (b"\x0b", "field 1 is of an unknown kind, 3"),
             (b"\x22\x7fabc", "the message is cut off"),
             (b"\x08", "the message is cut off"),
             (field(6, 3), "float_data does not hold floats"),
-            (field(1, 1 << 40) + field(2, 1 << 40) + field(3, 1), "has 0 values"),
+            (field(1, 1 << 40) + field(2, 1 << 40) + field(3, 1), "the size is wrong .* got 0 values"),
         ],
     )
     def test_damaged(self, message, error):
-        """A sentence, no memory, no crash."""
+        """Damaged messages raise ValueError before memory is allocated."""
         with pytest.raises(ValueError, match=f"Datum: {error}"):
             decode_datum(message)
 
-    def test_a_compressed_image_that_is_none(self):
-        """Is an error."""
+    def test_a_damaged_compressed_image(self):
+        """A compressed image that OpenCV cannot read raises ValueError."""
         pytest.importorskip("cv2")
         with pytest.raises(ValueError, match="the compressed image cannot be read"):
             decode_datum(field(4, b"no image") + field(7, 1))
@@ -297,7 +300,7 @@ class TestDatum:
 class TestHDF5Data:
     @pytest.fixture
     def path(self, tmp_path):
-        """A file with two data sets of 20 rows, one of 3, and a number."""
+        """A file with two datasets of 20 rows, one of 3 rows, and the key of a group."""
         h5py = pytest.importorskip("h5py")
         path = str(tmp_path / "data.h5")
         with h5py.File(path, "w") as file:
@@ -307,20 +310,20 @@ class TestHDF5Data:
         return path
 
     def test_rows(self, path):
-        """Row k of each; datapoints are lists."""
+        """Datapoint k is the list of row k of each dataset."""
         flow = ready(HDF5Data(path, ["x", "group/y"], shuffle=False))
         assert [[2 * k, 2 * k + 1, k] for k in range(20)] == [[*x.tolist(), int(y)] for x, y in flow]
         assert 20 == len(flow)
 
     def test_shuffled(self, path):
-        """Another order on each pass, rows still together."""
+        """Each pass has a new order, and components of a row stay together."""
         flow = ready(HDF5Data(path, ["x", "group/y"]))
         first, second = [[int(x[0]), int(y)] for x, y in flow], [[int(x[0]), int(y)] for x, y in flow]
         assert first != second
         assert [[2 * k, k] for k in range(20)] == sorted(first) == sorted(second)
 
     def test_a_copy_reads_the_file_itself(self, path):
-        """A pickle has no data in it; the file is not held open, and may be written to."""
+        """A pickle contains no data, and the file is not kept open."""
         flow = HDF5Data(path, ["x"], shuffle=False)
         assert len(pickle.dumps(flow)) < 1000
         copy = ready(pickle.loads(pickle.dumps(flow)))
@@ -334,17 +337,17 @@ class TestHDF5Data:
         [
             (["x", "short"], DamagedFileError, r"have different lengths: \[20, 3\]"),
             ([], ValueError, "data_paths is empty"),
-            (["z"], KeyError, "has no 'z'; it has group, short, x"),
-            ("x", TypeError, r"data_paths: takes a list of paths, got str. Write \['x'\]"),
+            (["z"], KeyError, "has no dataset 'z'. It contains group, short, x"),
+            ("x", TypeError, r"data_paths: expected a list of paths, got str. Write \['x'\]"),
         ],
     )
-    def test_what_does_not_fit(self, paths, error, message, path):
-        """A sentence for each."""
+    def test_wrong_data_paths(self, paths, error, message, path):
+        """Wrong data paths and datasets of different lengths raise an error in the constructor."""
         with pytest.raises(error, match=message):
             HDF5Data(path, paths)
 
     def test_damaged_files(self, path, tmp_path):
-        """A file that is cut off, and one that is no HDF5, are one error with the path; a missing file is another."""
+        """A damaged file raises DamagedFileError with the path; a missing file raises FileNotFoundError."""
         with open(path, "rb") as file:
             content = file.read()
         for damaged in (content[: len(content) // 2], b"", b"text"):
@@ -357,14 +360,14 @@ class TestHDF5Data:
 
 class TestSVMLightData:
     def test_another_file(self, tmp_path):
-        """A line that is not in the format is an error with the path."""
+        """A line in another format raises DamagedFileError with the path."""
         pytest.importorskip("sklearn")
         (tmp_path / "d.txt").write_bytes(b"1 0:2\n\xff x\n")
         with pytest.raises(DamagedFileError, match="d.txt cannot be read as an SVMLight file: "):
             SVMLightData(str(tmp_path / "d.txt"))
 
     def test_lines(self, tmp_path):
-        """Dense rows and labels."""
+        """Datapoints are dense rows and labels."""
         pytest.importorskip("sklearn")
         path = tmp_path / "data.svm"
         path.write_text("1 1:0.5 3:2\n-1 2:1\n")
@@ -373,7 +376,7 @@ class TestSVMLightData:
         assert 2 == len(flow)
 
     def test_shuffled(self, tmp_path):
-        """All lines, in another order on each pass."""
+        """Each pass yields all lines in a new order."""
         pytest.importorskip("sklearn")
         path = tmp_path / "data.svm"
         path.write_text("".join(f"{k} 1:{k}\n" for k in range(20)))
@@ -392,7 +395,7 @@ class TestSVMLightData:
     ],
 )
 def test_a_missing_package(build, module, sentence, monkeypatch, tmp_path):
-    """The constructor says what to install; importing the module does not need it."""
+    """A missing package raises ImportError in the constructor, which tells what to install."""
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError, match=f"{sentence}, which is not installed. Run: pip install"):
         build(str(tmp_path))

@@ -1,4 +1,4 @@
-"""Images from files, and augmented inside datapoints."""
+"""Tests of DataFlows that read and augment images."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ POINTS = np.float32([[0, 0], [6, 4]])
 
 
 def flow_of(*datapoints):
-    """A DataFlow in order."""
+    """Return a DataFlow that yields datapoints in order."""
     return DataFromList(list(datapoints), shuffle=False)
 
 
 def only(flow):
-    """Its single datapoint."""
+    """Reset a DataFlow and return its only datapoint."""
     flow.reset_state()
     (datapoint,) = list(flow)
     return datapoint
 
 
 def in_place(img):
-    """What a user's function may do."""
+    """Change an image in place."""
     img[:] = 0
     return img
 
 
 def fail_on_zero(img):
-    """A function that breaks on black images."""
+    """Raise an error for a black image."""
     if not img.any():
         raise RuntimeError("black")
     return img
@@ -51,7 +51,7 @@ def fail_on_zero(img):
 class TestImageFromFile:
     @pytest.fixture
     def files(self, tmp_path):
-        """Three images, whose red, green and blue are 10k, 20k and 30k."""
+        """Paths of three images whose red, green and blue values are 10k, 20k and 30k."""
         cv2 = pytest.importorskip("cv2")
         paths = []
         for k in (1, 2, 3):
@@ -60,7 +60,7 @@ class TestImageFromFile:
         return paths
 
     def test_red_comes_first(self, files):
-        """Not as OpenCV reads; and in an array that other libraries take."""
+        """Images are RGB, unlike those that OpenCV reads, and contiguous."""
         flow = ImageFromFile(files)
         flow.reset_state()
         images = [datapoint[0] for datapoint in flow]
@@ -70,7 +70,7 @@ class TestImageFromFile:
         assert all(image.flags["C_CONTIGUOUS"] for image in images)
 
     def test_grey(self, files):
-        """`[h, w, 1]`: 0.299 red, 0.587 green, 0.114 blue."""
+        """With `channel=1`, images are [h, w, 1] with 0.299 red + 0.587 green + 0.114 blue."""
         image = only(ImageFromFile(files[:1], channel=1))[0]
         assert (4, 6, 1) == image.shape
         assert 0.299 * 10 + 0.587 * 20 + 0.114 * 30 == pytest.approx(image[0, 0, 0], abs=1)
@@ -78,11 +78,11 @@ class TestImageFromFile:
     @pytest.mark.parametrize(("resize", "expected"), [(5, (5, 5)), ((3, 8), (3, 8))])
     @pytest.mark.parametrize("channel", [1, 3])
     def test_resize(self, files, resize, expected, channel):
-        """A number, or (height, width)."""
+        """`resize` is one number or (height, width)."""
         assert (*expected, channel) == only(ImageFromFile(files[:1], channel, resize=resize))[0].shape
 
     def test_shuffle(self, files):
-        """Orders change, and the caller's list does not."""
+        """Shuffling changes the order in each pass, but not the caller's list."""
         before = list(files)
         flow = ImageFromFile(files, shuffle=True)
         fix_rng_seed(0)
@@ -92,35 +92,33 @@ class TestImageFromFile:
         assert before == files
 
     def test_shuffle_without_reset(self, files):
-        """As every random DataFlow."""
-        with pytest.raises(NotResetError, match=r"ImageFromFile: draws random numbers"):
+        """Shuffling without a reset raises NotResetError."""
+        with pytest.raises(NotResetError, match=r"ImageFromFile: reset_state\(\) was not called"):
             list(iter(ImageFromFile(files, shuffle=True)))
 
     def test_no_files(self, files):
-        """Refused when built, like channels that there are not."""
-        with pytest.raises(ValueError, match="ImageFromFile: takes at least one file, got an empty list"):
+        """An empty list and an unsupported number of channels raise ValueError in the constructor."""
+        with pytest.raises(ValueError, match="ImageFromFile: files is empty; expected at least one path"):
             ImageFromFile([])
         with pytest.raises(ValueError, match="ImageFromFile: channel must be 1 or 3, got 4"):
             ImageFromFile(files, channel=4)
 
     def test_a_file_that_is_not_there(self, files):
-        """By name."""
-        with pytest.raises(FileNotFoundError, match="ImageFromFile: there is no file '/nowhere.png'"):
+        """A missing file raises FileNotFoundError with its path."""
+        with pytest.raises(FileNotFoundError, match="ImageFromFile: the file '/nowhere.png' does not exist"):
             list(iter(ImageFromFile(["/nowhere.png"])))
 
-    def test_a_file_that_is_no_image(self, files, tmp_path):
-        """By name."""
+    def test_a_file_that_is_not_an_image(self, files, tmp_path):
+        """A file that is not an image raises ValueError with its path."""
         path = tmp_path / "text.png"
         path.write_text("no image")
-        with pytest.raises(
-            ValueError, match="ImageFromFile: OpenCV cannot read '.*text.png'. Is it an image"
-        ):
+        with pytest.raises(ValueError, match="ImageFromFile: OpenCV cannot read '.*text.png' as an image"):
             list(iter(ImageFromFile([str(path)])))
 
 
 class TestAugmentImageComponent:
     def test_one_component(self):
-        """The first one, unless another is named; the others stay."""
+        """The first component is augmented by default, and the others are unchanged."""
         flip = [imgaug.Flip(horiz=True, prob=1)]
         np.testing.assert_array_equal(
             IMAGE[:, ::-1], only(AugmentImageComponent(flow_of([IMAGE, 3]), flip))[0]
@@ -131,30 +129,30 @@ class TestAugmentImageComponent:
         assert datapoint[1].flags["C_CONTIGUOUS"]
 
     def test_dicts(self):
-        """By key."""
+        """`index` is a key if datapoints are dicts."""
         flow = AugmentImageComponent(flow_of({"image": IMAGE}), [imgaug.CenterCrop(2)], index="image")
         np.testing.assert_array_equal(IMAGE[1:3, 2:4], only(flow)["image"])
 
     def test_an_augmentor_list(self):
-        """Kept as it is, as `augs`."""
+        """An AugmentorList is stored as `augs`."""
         augs = imgaug.AugmentorList([imgaug.Identity()])
         assert augs is AugmentImageComponent(flow_of([IMAGE]), augs).augs
 
     @pytest.mark.parametrize("copy", [True, False])
     def test_copy(self, copy):
-        """What a user's function does in place reaches the source only without it."""
+        """With `copy=False`, a function that works in place changes the image of the source."""
         image = IMAGE.copy()
         flow = AugmentImageComponent(flow_of([image]), [imgaug.MapImage(in_place)], copy=copy)
         assert not only(flow)[0].any()
         assert copy == image.any()
 
     def test_no_view_of_the_source(self):
-        """With copy=True nobody shares memory with it."""
+        """With `copy=True`, the result does not share memory with the source."""
         flow = AugmentImageComponent(flow_of([IMAGE]), [imgaug.CenterCrop((2, 6))])
         assert not np.shares_memory(IMAGE, only(flow)[0])
 
     def test_reset_seeds_the_augmentors(self):
-        """So a worker process that enters its stream repeats itself."""
+        """`reset_state` seeds the augmentors, so a run can be repeated."""
         results = []
         for _ in range(2):
             flow = AugmentImageComponent(flow_of([IMAGE]), [imgaug.GaussianNoise(20)])
@@ -163,65 +161,65 @@ class TestAugmentImageComponent:
         np.testing.assert_array_equal(results[0], results[1])
 
     def test_pickle(self):
-        """Spawned workers get it."""
+        """AugmentImageComponent can be pickled for spawned workers."""
         flow = AugmentImageComponent(flow_of([IMAGE]), [imgaug.CenterCrop(2)], catch_exceptions=True)
         np.testing.assert_array_equal(IMAGE[1:3, 2:4], only(pickle.loads(pickle.dumps(flow)))[0])
 
     def test_no_image(self):
-        """The component is named by what it is."""
+        """A component that is not an image raises an error that describes it."""
         with pytest.raises(
-            TypeError, match="AugmentImageComponent: takes images that are numpy arrays, got str"
+            TypeError, match="AugmentImageComponent: expected images that are numpy arrays, got str"
         ):
             only(AugmentImageComponent(flow_of(["x"]), []))
         with pytest.raises(
             ValueError,
-            match=r"AugmentImageComponent: takes an image \[h, w\] or \[h, w, c\], got shape \(3,\)",
+            match=r"AugmentImageComponent: expected an image \[h, w\] or \[h, w, c\], got shape \(3,\)",
         ):
             only(AugmentImageComponent(flow_of([np.zeros(3)]), []))
 
     def test_no_augmentors(self):
-        """Refused when built."""
-        with pytest.raises(TypeError, match="AugmentorList: takes a list of augmentors, got Flip"):
+        """A single augmentor instead of a list raises TypeError in the constructor."""
+        with pytest.raises(TypeError, match="AugmentorList: expected a list of augmentors, got Flip"):
             AugmentImageComponent(flow_of([IMAGE]), imgaug.Flip(horiz=True))
 
     def test_strange_integers_are_let_through(self, log_lines):
-        """With a warning; scripts augment label maps."""
+        """Integer images other than uint8 are augmented, with one warning, because scripts augment label maps."""
         log_once.cache_clear()
         for _ in range(2):
             flow = AugmentImageComponent(flow_of([IMAGE.astype(np.int32)]), [imgaug.CenterCrop(2)])
             assert np.int32 == only(flow)[0].dtype
         assert [
-            "AugmentImageComponent: got an image of type int32; augmentors are made for uint8 and float32."
+            "AugmentImageComponent: got an image of type int32; augmentors support uint8 and float32."
         ] == log_lines
 
 
 class TestCatchExceptions:
     def test_the_error_arrives_by_default(self):
-        """Nothing is swallowed."""
+        """By default, an exception of an augmentor is raised in the consumer."""
         flow = AugmentImageComponent(flow_of([IMAGE * 0]), [imgaug.MapImage(fail_on_zero)])
         with pytest.raises(RuntimeError, match="black"):
             only(flow)
 
     def test_dropped_and_logged(self, log_lines):
-        """The datapoint is gone, the others come."""
+        """With `catch_exceptions`, the exception is logged, and only this datapoint is dropped."""
         augs = [imgaug.MapImage(fail_on_zero)]
         flow = AugmentImageComponent(flow_of([IMAGE * 0], [IMAGE]), augs, catch_exceptions=True)
         np.testing.assert_array_equal(IMAGE, only(flow)[0])
-        assert ["AugmentImageComponent: exception number 1; the datapoint is dropped."] == log_lines
+        assert ["AugmentImageComponent: dropped a datapoint because of exception 1."] == log_lines
 
     def test_how_often_it_is_logged(self, log_lines):
-        """The first nine, then every hundredth."""
+        """The first nine exceptions and then every hundredth are logged."""
         flow = AugmentImageComponents(
             flow_of(*[[IMAGE * 0]] * 250), [imgaug.MapImage(fail_on_zero)], index=(0,), catch_exceptions=True
         )
         assert [] == list(flow)
-        numbers = [int(line.split("number ")[1].split(";")[0]) for line in log_lines]
+        numbers = [int(line.split("exception ")[1].rstrip(".")) for line in log_lines]
         assert [*range(1, 10), 100, 200] == numbers
 
 
 class TestAugmentImageCoordinates:
     def test_both(self):
-        """The same transform on the image and the points; the source stays."""
+        """The image and the coordinates are transformed alike, and the source is unchanged."""
         points = POINTS.copy()
         augs = [imgaug.CenterCrop((2, 4)), imgaug.Flip(horiz=True, prob=1)]
         image, moved = only(AugmentImageCoordinates(flow_of([IMAGE, points]), augs))
@@ -230,7 +228,7 @@ class TestAugmentImageCoordinates:
         np.testing.assert_array_equal(POINTS, points)
 
     def test_other_places(self):
-        """img_index and coords_index, or keys."""
+        """The image and the coordinates are found by `img_index` and `coords_index`, which may be keys."""
         flip = [imgaug.Flip(horiz=True, prob=1)]
         flow = AugmentImageCoordinates(flow_of([POINTS, IMAGE]), flip, img_index=1, coords_index=0)
         np.testing.assert_array_equal([[6, 0], [0, 4]], only(flow)[0])
@@ -239,7 +237,7 @@ class TestAugmentImageCoordinates:
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     def test_types(self, dtype):
-        """They stay; upstream failed here on NumPy 1.24."""
+        """Coordinates keep their dtype; tensorpack fails here on NumPy 1.24."""
         flow = AugmentImageCoordinates(
             flow_of((IMAGE, POINTS.astype(dtype))), [imgaug.Flip(horiz=True, prob=1)]
         )
@@ -248,21 +246,25 @@ class TestAugmentImageCoordinates:
     @pytest.mark.parametrize(
         ("coords", "error", "text"),
         [
-            ([[1.0, 2.0]], TypeError, "takes coordinates that are numpy arrays, got list"),
-            (np.array([[1, 2]]), TypeError, "takes coordinates of a floating type, got int64"),
-            (np.zeros((3, 4)), ValueError, r"takes coordinates \[n, 2\], each \(x, y\), got shape \(3, 4\)"),
-            (np.zeros(2), ValueError, r"takes coordinates \[n, 2\], each \(x, y\), got shape \(2,\)"),
+            ([[1.0, 2.0]], TypeError, "expected coordinates that are numpy arrays, got list"),
+            (np.array([[1, 2]]), TypeError, "expected coordinates of a floating type, got int64"),
+            (
+                np.zeros((3, 4)),
+                ValueError,
+                r"expected coordinates \[n, 2\], each \(x, y\), got shape \(3, 4\)",
+            ),
+            (np.zeros(2), ValueError, r"expected coordinates \[n, 2\], each \(x, y\), got shape \(2,\)"),
         ],
     )
     def test_no_coordinates(self, coords, error, text):
-        """What is wrong with them."""
+        """Invalid coordinates raise an error that describes them."""
         with pytest.raises(error, match=f"AugmentImageCoordinates: {text}"):
             only(AugmentImageCoordinates(flow_of([IMAGE, coords]), [imgaug.Identity()]))
 
 
 class TestAugmentImageComponents:
-    def test_all_alike(self):
-        """Drawn once, for the first image."""
+    def test_the_same_augmentation_for_all_images(self):
+        """Random parameters are drawn once for all images."""
         mask = IMAGE[:, :, 0].copy()
         augs = [imgaug.RandomCrop(3), imgaug.Flip(horiz=True), imgaug.Transpose()]
         flow = AugmentImageComponents(flow_of([IMAGE, POINTS, mask, "label"]), augs, (0, 2), (1,))
@@ -273,18 +275,18 @@ class TestAugmentImageComponents:
             assert ((2, 2), "label") == (points.shape, label)
 
     def test_the_source_stays(self):
-        """Lists, images and points."""
+        """Lists, images and coordinates of the source are unchanged."""
         datapoint = [IMAGE.copy(), IMAGE.copy(), POINTS.copy()]
         flow = AugmentImageComponents(flow_of(datapoint), [imgaug.MapImage(in_place, in_place)], (0, 1), (2,))
         assert [False] * 3 == [bool(component.any()) for component in only(flow)]
         assert [True] * 3 == [bool(component.any()) for component in datapoint]
 
     def test_no_image(self):
-        """At least one is needed to draw for."""
+        """An empty `index` raises ValueError."""
         with pytest.raises(ValueError, match="AugmentImageComponents: index must name at least one image"):
             AugmentImageComponents(flow_of([IMAGE]), [], index=())
 
     def test_pickle(self):
-        """Spawned workers get it."""
+        """AugmentImageComponents can be pickled for spawned workers."""
         flow = AugmentImageComponents(flow_of([IMAGE, IMAGE]), [imgaug.CenterCrop(2)])
         np.testing.assert_array_equal(IMAGE[1:3, 2:4], only(pickle.loads(pickle.dumps(flow)))[1])

@@ -1,4 +1,4 @@
-"""The package as users import it."""
+"""Tests of the package as users import it."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from tensorpack_lite.dataflow import common
 
 
 def test_every_listed_name_is_there():
-    """`from tensorpack_lite.dataflow import *` binds them."""
+    """All names in `__all__` exist."""
     assert [] == [name for name in dataflow.__all__ if not hasattr(dataflow, name)]
 
 
 def test_the_address_has_the_same_objects():
-    """`dataflow.common` is upstream's path to them."""
+    """`dataflow.common`, tensorpack's module, exports the same objects."""
     assert [] == [name for name in common.__all__ if getattr(common, name) is not getattr(dataflow, name)]
 
 
 def test_importing_it_loads_nothing_large():
-    """Neither TensorFlow nor scikit-learn nor OpenCV comes in with it."""
+    """Importing the package does not import TensorFlow, scikit-learn, SciPy, OpenCV or ZMQ."""
     code = (
         "import sys; import tensorpack_lite.dataflow.base, tensorpack_lite.dataflow.dataset; "
         "print([m for m in ('tensorflow', 'sklearn', 'scipy', 'cv2', 'zmq') if m in sys.modules])"
     )
-    # the facade imports TensorFlow when it is there, so it is left out: a bare package stands for it
+    # the facade imports TensorFlow if it is installed, so an empty package replaces the facade
     bare = (
         "import importlib.util, sys, types; spec = importlib.util.find_spec('tensorpack_lite'); "
         "package = types.ModuleType('tensorpack_lite'); package.__path__ = list(spec.submodule_search_locations); "

@@ -1,4 +1,4 @@
-"""Looking at a pipeline."""
+"""Tests of TestDataSpeed and PrintData."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tensorpack_lite.utils import logger
 
 
 class Source(DataFlow):
-    """0 to 9; counts resets and datapoints."""
+    """A DataFlow of 0 to 9 that counts resets and datapoints."""
 
     def __init__(self):
         self.resets = self.yielded = 0
@@ -31,7 +31,7 @@ class TestTestDataSpeed:
         ("size", "warmup", "taken", "yielded"), [(4, 0, 4, 4), (4, 3, 4, 7), (20, 0, 10, 10), (5, 8, 2, 10)]
     )
     def test_start(self, size, warmup, taken, yielded, log_lines):
-        """It takes warmup + size datapoints, or as many as there are, and says how many were measured."""
+        """`start` takes at most warmup + size datapoints, and logs how many were measured."""
         source = Source()
         speed = TestDataSpeed(source, size, warmup).start()
         assert yielded == source.yielded
@@ -39,7 +39,7 @@ class TestTestDataSpeed:
         assert log_lines[0].startswith(f"TestDataSpeed: {taken} datapoints of Source, ")
 
     def test_start_resets_the_source(self):
-        """Once, and not again when a trainer resets it afterwards."""
+        """`start` resets the source once, and a later `reset_state` does not reset it again."""
         source = Source()
         flow = TestDataSpeed(source, 3)
         flow.start()
@@ -48,7 +48,7 @@ class TestTestDataSpeed:
         assert 1 == source.resets
 
     def test_after_a_reset_it_is_not_reset_again(self):
-        """As a trainer does: reset, then iterate."""
+        """`start` after `reset_state` does not reset the source again."""
         source = Source()
         flow = TestDataSpeed(source, 3)
         flow.reset_state()
@@ -56,7 +56,7 @@ class TestTestDataSpeed:
         assert 1 == source.resets
 
     def test_iterating_measures_first(self, log_lines):
-        """Then all datapoints come, from the first on."""
+        """Iterating runs the measurement first, and then yields all datapoints."""
         source = Source()
         assert [[k] for k in range(10)] == list(iter(TestDataSpeed(source, 3)))
         assert 13 == source.yielded
@@ -64,7 +64,7 @@ class TestTestDataSpeed:
 
 
 def described(datapoint, **kwargs):
-    """The lines that describe a datapoint."""
+    """Return the lines that PrintData logs for a datapoint."""
     lines = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(logger, "info", lines.append)
@@ -75,12 +75,12 @@ def described(datapoint, **kwargs):
 
 class TestPrintData:
     def test_datapoints_pass_unchanged(self):
-        """The very objects."""
+        """Datapoints pass through as the same objects."""
         stored = [[1], [2], [3]]
         assert all(a is b for a, b in zip(stored, PrintData(DataFromList(stored, shuffle=False), num=2)))
 
     def test_counted_since_reset(self, log_lines):
-        """Three in all, over two passes; a reset starts the count again."""
+        """`num` datapoints are logged over several passes, and a reset starts the count again."""
         flow = PrintData(DataFromList([[1], [2]], shuffle=False), num=3)
         flow.reset_state()
         assert [2, 3, 3] == [len(log_lines) for _ in range(3) if list(flow)]
@@ -89,7 +89,7 @@ class TestPrintData:
         assert 5 == len(log_lines)
 
     def test_through_the_logger_only(self, capsys, monkeypatch):
-        """Nothing is printed past it."""
+        """The text goes to the logger and not to stdout."""
         lines = []
         monkeypatch.setattr(logger, "info", lines.append)
         list(PrintData(DataFromList([[1]], shuffle=False)))
@@ -97,7 +97,7 @@ class TestPrintData:
         assert 1 == len(lines)
 
     def test_the_head(self):
-        """Which datapoint, of what, and how many components."""
+        """The first line has the number of the datapoint, the name and the number of components."""
         assert "PrintData: datapoint 1 of DataFromList, with 2 components:" == described([1, 2])[0]
         assert "PrintData: datapoint 1 of photos, with 1 components:" == described({"a": 1}, name="photos")[0]
 
@@ -124,11 +124,11 @@ class TestPrintData:
         ],
     )
     def test_components(self, component, line):
-        """Type, dtype, shape and range; whatever has no range does without."""
+        """A component is described by its type, dtype, shape and range."""
         assert ["   0: " + line] == described([component])[1:]
 
     def test_lists_are_entered(self):
-        """Up to max_list elements, and how many more there are."""
+        """At most `max_list` elements of a list are described, followed by the number of the others."""
         assert [
             "   'boxes': list of length 5",
             "      0: int 0",
@@ -137,7 +137,7 @@ class TestPrintData:
         ] == described({"boxes": [0, 1, 2, 3, 4]}, max_list=2)[1:]
 
     def test_depth(self):
-        """Down to max_depth, dicts and tuples too."""
+        """At most `max_depth` levels of lists, dicts and tuples are described."""
         nested = [{"a": ([1],)}]
         assert ["   0: dict of length 1"] == described(nested, max_depth=1)[1:]
         assert [
@@ -146,9 +146,9 @@ class TestPrintData:
             "         0: list of length 1",
         ] == described(nested, max_depth=3)[1:]
 
-    def test_what_is_no_datapoint(self):
-        """It is described all the same: this is what one looks for."""
+    def test_a_datapoint_of_an_unsupported_type(self):
+        """A datapoint of an unsupported type is described as well."""
         assert [
-            "PrintData: datapoint 1 of DataFromList, which is no list and no dict:",
+            "PrintData: datapoint 1 of DataFromList, which is not a list or a dict:",
             "   ndarray int32 of shape (2,), in [0, 1]",
         ] == described(np.arange(2, dtype=np.int32))

@@ -1,4 +1,4 @@
-"""DataFlows without a length, and DataFlows that never end."""
+"""Tests of DataFlows without a length and of infinite DataFlows."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from tensorpack_lite.dataflow.base import InfiniteLengthError, LengthUnknownErro
 
 
 def three():
-    """Three datapoints in order."""
+    """Return a DataFlow of three datapoints in order."""
     return DataFromList([[0], [1], [2]], shuffle=False)
 
 
 def endless():
-    """Three datapoints, repeated without end."""
+    """Return a DataFlow that repeats three datapoints without end."""
     return RepeatedData(three(), -1)
 
 
@@ -55,20 +55,20 @@ INFINITE = {
 
 @pytest.fixture(params=INFINITE)
 def infinite(request):
-    """A DataFlow of which a pass never ends."""
+    """A DataFlow that never ends."""
     return INFINITE[request.param]()
 
 
 class TestInfinite:
     def test_len(self, infinite):
-        """`len` and `size` raise InfiniteLengthError, which every handler of an unknown length catches."""
+        """`len` and `size` raise InfiniteLengthError, which is a LengthUnknownError."""
         for ask in (len, type(infinite).size):
             with pytest.raises(InfiniteLengthError):
                 ask(infinite)
         assert issubclass(InfiniteLengthError, LengthUnknownError)
 
     def test_tqdm(self, infinite):
-        """A progress bar without a total."""
+        """tqdm shows an infinite DataFlow without a total."""
         with tqdm(infinite, disable=True) as bar:
             assert bar.total is None
         with tqdm(infinite, total=7, disable=True) as bar:
@@ -76,25 +76,25 @@ class TestInfinite:
 
     @pytest.mark.parametrize("collect", [list, tuple, sorted, lambda df: [*df], [].extend])
     def test_a_list_of_it_is_refused(self, infinite, collect):
-        """Making one would fill the memory; the error says what to do."""
-        with pytest.raises(NotImplementedError, match=r"A list of it cannot be made.*islice"):
+        """Converting an infinite DataFlow to a list raises an error instead of filling the memory."""
+        with pytest.raises(NotImplementedError, match=r"cannot be converted to a list.*islice"):
             collect(infinite)
 
     def test_iterating(self):
-        """A progress bar and islice work on it."""
+        """islice and tqdm can take a part of an infinite DataFlow."""
         assert [[0], [1], [2], [0]] == list(itertools.islice(tqdm(endless(), disable=True), 4))
 
 
 class TestUnknown:
     def test_a_list_of_it(self):
-        """A generator that ends makes a list, with its length unknown beforehand."""
+        """A DataFlow that ends can be converted to a list although its length is unknown."""
         flow = BatchData(DataFromGenerator(lambda: iter([[0], [1], [2]])), 1)
         with pytest.raises(LengthUnknownError):
             len(flow)
         assert 3 == len(list(flow)) == len(list(tqdm(flow, disable=True)))
 
-    def test_a_class_of_the_users_own(self):
-        """A plain NotImplementedError of a user's class is passed on as it is."""
+    def test_a_class_of_the_user(self):
+        """A NotImplementedError of a user's class passes unchanged."""
 
         class Old(DataFromGenerator):
             def size(self):
@@ -106,10 +106,10 @@ class TestUnknown:
 
 class TestKnown:
     def test_a_part_of_an_infinite_one(self):
-        """FixedSizeData has the length of its passes."""
+        """FixedSizeData over an infinite DataFlow has a length."""
         assert 5 == len(FixedSizeData(endless(), 5)) == len(list(FixedSizeData(endless(), 5)))
 
     def test_joined_with_an_infinite_one(self):
-        """JoinData ends with the shortest DataFlow, and has its length."""
+        """JoinData has the length of its shortest DataFlow."""
         flow = JoinData([endless(), three(), endless()])
         assert 3 == len(flow) == len(list(flow))

@@ -1,4 +1,4 @@
-"""What thread and process maps share, with a pool that has no workers and can be looked into."""
+"""Tests of ParallelMapData, with a pool that has no workers and can be inspected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
 
 
 class FakePool(WorkerPool):
-    """Maps when a result is asked for; `newest_first` makes the order another one."""
+    """A pool that maps when a result is collected; `newest_first` reverses the order."""
 
     def __init__(self, map_func, newest_first):
         self.map_func, self.newest_first = map_func, newest_first
@@ -34,7 +34,7 @@ class FakePool(WorkerPool):
 
 
 class FakeMap(ParallelMapData):
-    """A map over FakePools, which stay in `pools`."""
+    """A map that records its pools."""
 
     num_argument = "num_fake"
     newest_first = False
@@ -49,13 +49,13 @@ class FakeMap(ParallelMapData):
 
 
 class NewestFirst(FakeMap):
-    """Its order is not that of the source."""
+    """A map whose results have another order than the source."""
 
     newest_first = True
 
 
 class Counting(DataFromList):
-    """0 to num - 1; counts what was pulled."""
+    """0 to num - 1, with a count of the datapoints pulled."""
 
     def __init__(self, num):
         super().__init__(list(range(num)), shuffle=False)
@@ -68,25 +68,25 @@ class Counting(DataFromList):
 
 
 def without_length(num):
-    """0 to num - 1, of a source that cannot tell how many there are."""
+    """Return a DataFlow of 0 to num - 1 without a length."""
     return DataFromGenerator(lambda: iter(range(num)))
 
 
 def reset(flow):
-    """The DataFlow, ready to iterate."""
+    """Reset a DataFlow and return it."""
     flow.reset_state()
     return flow
 
 
 def take(flow, count):
-    """The first datapoints of a pass."""
+    """Return the first datapoints of a pass."""
     return list(itertools.islice(flow, count))
 
 
 class TestInFlight:
     @pytest.mark.parametrize("strict", [False, True])
-    def test_one_is_pulled_for_each_that_is_given(self, strict):
-        """After k datapoints `buffer_size + k` were pulled; none before the first iteration."""
+    def test_one_datapoint_is_pulled_for_each_result(self, strict):
+        """After k results, `buffer_size + k` datapoints were pulled; none are pulled before the first iteration."""
         source = Counting(1000)
         flow = reset(FakeMap(source, buffer_size=7, strict=strict))
         assert 0 == source.num_pulled
@@ -97,7 +97,7 @@ class TestInFlight:
             assert 7 == len(flow.pools[0].waiting)
 
     def test_a_dropped_one_is_replaced(self):
-        """None is skipped, and as many are in flight as before."""
+        """A dropped datapoint is replaced, so that the number in flight stays the same."""
         source = Counting(1000)
         flow = reset(FakeMap(source, map_func=lambda k: None if k % 2 else k, buffer_size=7))
         assert [0, 2, 4] == take(flow, 3)
@@ -105,12 +105,12 @@ class TestInFlight:
         assert 7 == len(flow.pools[0].waiting)
 
     def test_the_buffer_may_be_longer_than_the_data(self):
-        """When not strict it holds several passes."""
+        """If not strict, the buffer may hold several passes."""
         flow = reset(FakeMap(Counting(6), buffer_size=300))
         assert list(range(6)) * 2 == take(flow, 12)
 
-    def test_an_error_of_the_function_leaves_as_many_in_flight(self):
-        """It is the result of one datapoint; the stream goes on behind it."""
+    def test_an_error_of_the_function_does_not_change_the_number_in_flight(self):
+        """An error is the result of one datapoint, and the next iteration continues behind it."""
         flow = reset(FakeMap(Counting(100), map_func=lambda k: 10 // (3 - k), buffer_size=5))
         assert [3, 5, 10] == take(flow, 3)
         with pytest.raises(ZeroDivisionError):
@@ -119,8 +119,8 @@ class TestInFlight:
         assert [-10] == take(flow, 1)
 
     @pytest.mark.parametrize("strict", [False, True])
-    def test_what_interrupts_the_waiting_costs_no_result(self, strict):
-        """Ctrl-C while waiting: the result is still to come."""
+    def test_an_interrupt_does_not_lose_a_result(self, strict):
+        """Ctrl-C while waiting does not lose a result."""
         flow = reset(FakeMap(Counting(6), buffer_size=3, strict=strict))
         pool, collect = flow.pools[0], flow.pools[0].collect
 
@@ -135,22 +135,22 @@ class TestInFlight:
 
 
 class TestNotStrict:
-    def test_passes_are_cuts_of_one_stream(self):
-        """With one worker, in order and over and over; a loop that is left goes on where it was."""
+    def test_all_passes_read_one_stream(self):
+        """With one worker, results are in order, and a new iteration continues where the last one stopped."""
         flow = reset(FakeMap(Counting(6), map_func=lambda k: 10 * k, buffer_size=4))
         assert [0, 10, 20, 30] == take(flow, 4)
         assert [40, 50, 0, 10, 20] == take(flow, 5)
 
     def test_nothing_is_lost_when_the_order_is_another(self):
-        """What came out and what is in flight is what was pulled."""
+        """The datapoints yielded and those in flight together are the datapoints pulled."""
         source = Counting(6)
         flow = reset(NewestFirst(source, buffer_size=4))
         out = take(flow, 50) + list(flow.pools[0].waiting)
-        wanted = Counter(itertools.islice(itertools.cycle(range(6)), source.num_pulled))
-        assert wanted == Counter(out)
+        expected = Counter(itertools.islice(itertools.cycle(range(6)), source.num_pulled))
+        assert expected == Counter(out)
 
-    def test_the_source_fails_and_is_begun_anew(self):
-        """Its error is raised as it is; the next iteration does not end silently."""
+    def test_a_source_that_fails_is_started_again(self):
+        """An error of the source passes unchanged, and the next iteration starts the source again."""
         failures = [OSError("the disk")]
 
         def gen():
@@ -164,7 +164,7 @@ class TestNotStrict:
         assert [2, 3, 0, 1, 2, 3, 0] == take(flow, 7)
 
     def test_an_empty_source(self):
-        """Nothing would ever come."""
+        """An empty source raises RuntimeError instead of waiting forever."""
         flow = reset(FakeMap(Counting(0)))
         for _ in range(2):
             with pytest.raises(
@@ -173,7 +173,7 @@ class TestNotStrict:
                 take(flow, 1)
 
     def test_a_source_that_fails_while_the_buffer_is_filled(self):
-        """The next iteration goes on filling; what was in flight is not lost."""
+        """If the source fails while the buffer is filled, the next iteration continues without losing datapoints."""
         failures = [OSError("the disk")]
 
         def gen():
@@ -188,12 +188,12 @@ class TestNotStrict:
 
 
 def nothing(k):
-    """A function that forgets its `return`."""
+    """Drop all datapoints, because the return statement is missing."""
 
 
 class TestDroppingEverything:
     def test_a_whole_pass_is_an_error(self):
-        """It names the stage and the function; the next iteration raises it again."""
+        """Dropping a whole pass raises RuntimeError, which names the function, in each iteration."""
         source = Counting(3000)
         flow = reset(FakeMap(source, map_func=nothing, buffer_size=200))
         for _ in range(2):
@@ -204,7 +204,7 @@ class TestDroppingEverything:
         assert source.num_pulled < 2 * 3000
 
     def test_of_a_small_source(self):
-        """A function that draws random numbers may drop a small pass: 1000 datapoints in a row are an error."""
+        """Dropping passes of a small source raises RuntimeError only after 1000 datapoints in a row."""
         source = Counting(6)
         with pytest.raises(RuntimeError, match="nothing returned None for a whole pass"):
             take(reset(FakeMap(source, map_func=nothing)), 1)
@@ -213,12 +213,12 @@ class TestDroppingEverything:
     @pytest.mark.parametrize("kind", [FakeMap, NewestFirst])
     @pytest.mark.parametrize("keep", [0, 1500, 2999])
     def test_one_datapoint_of_a_pass_is_enough(self, kind, keep):
-        """Wherever it is in the pass, and in whatever order results come."""
+        """One datapoint kept in a pass is enough, wherever it is and in whatever order results arrive."""
         flow = reset(kind(Counting(3000), map_func=lambda k: [k] if k == keep else None, buffer_size=200))
         assert [[keep]] * 3 == take(flow, 3)
 
     def test_a_datapoint_that_is_still_in_flight_counts(self):
-        """The only datapoint of a pass may be stuck in a slow worker while the others drop several passes."""
+        """A datapoint in a slow worker is yielded, even if the other workers have dropped several passes."""
 
         class KeeperLast(FakePool):
             def collect(self):
@@ -237,7 +237,7 @@ class TestDroppingEverything:
         assert [7] * 50 == take(flow, 50)
 
     def test_it_counts_from_the_last_datapoint(self):
-        """A function that stops to return anything in the middle of the training is found as well."""
+        """A function that starts to drop everything after many datapoints raises RuntimeError as well."""
         calls = itertools.count()
         flow = reset(FakeMap(Counting(1200), map_func=lambda k: k if next(calls) < 5000 else None))
         with pytest.raises(RuntimeError, match="returned None for a whole pass"):
@@ -249,45 +249,45 @@ class TestStrict:
     @pytest.mark.parametrize("kind", [FakeMap, NewestFirst])
     @pytest.mark.parametrize("buffer_size", [1, 3, 6, 300])
     def test_each_pass_is_complete(self, kind, buffer_size):
-        """Exactly the datapoints of a pass, many passes long."""
+        """Each of 200 passes yields exactly the datapoints of the source."""
         flow = reset(kind(Counting(6), map_func=lambda k: k * k, buffer_size=buffer_size, strict=True))
         for _ in range(200):
             assert [0, 1, 4, 9, 16, 25] == sorted(flow)
 
     def test_one_worker_keeps_the_order(self):
-        """The order of the source."""
+        """With one worker, a pass has the order of the source."""
         flow = reset(FakeMap(Counting(6), buffer_size=4, strict=True))
         assert [list(range(6))] * 3 == [list(flow) for _ in range(3)]
 
     def test_the_buffer_is_cut_to_the_length(self):
-        """So that no pass runs into the next."""
+        """The buffer is limited to the length, so that a pass does not pull from the next one."""
         source = Counting(6)
         next(iter(reset(FakeMap(source, buffer_size=300, strict=True))))
         assert 6 == source.num_pulled
 
     def test_the_next_pass_is_fetched_just_before_the_last_datapoint(self):
-        """Not earlier and not later."""
+        """The next pass is fetched exactly before the last datapoint is yielded."""
         source = Counting(6)
         flow = reset(FakeMap(source, buffer_size=4, strict=True))
         pulled = [source.num_pulled for _ in flow]
         assert [5, 6, 6, 6, 6, 10] == pulled
 
-    def test_a_loop_that_stops_at_the_last_datapoint_has_seen_a_pass(self):
-        """Nobody need wait for the end of the iterator."""
+    def test_a_loop_that_stops_at_the_last_datapoint_completes_the_pass(self):
+        """A pass is complete after its last datapoint, even if the iterator was not exhausted."""
         flow = reset(FakeMap(Counting(6), buffer_size=4, strict=True))
         assert list(range(6)) == take(flow, 6)
         assert list(range(6)) == list(flow)
 
     @pytest.mark.parametrize("taken", [1, 3, 5])
-    def test_a_pass_left_early_is_forgotten(self, taken):
-        """The next one is complete and holds nothing of it."""
+    def test_a_pass_left_early_is_discarded(self, taken):
+        """After a pass that was left early, the next one is complete."""
         flow = reset(FakeMap(Counting(6), buffer_size=4, strict=True))
         take(flow, taken)
         assert list(range(6)) == list(flow)
         assert list(range(6)) == list(flow)
 
-    def test_a_pass_left_by_an_error_is_forgotten(self):
-        """Errors that were in flight as well."""
+    def test_a_pass_left_by_an_error_is_discarded(self):
+        """After an error, the next pass starts at the beginning; errors in flight are discarded."""
         broken = [True]
 
         def fail(k):
@@ -305,13 +305,13 @@ class TestStrict:
         assert list(range(6)) == list(flow)
 
     def test_none_is_an_error(self):
-        """A strict pass keeps its length."""
+        """A function that returns None raises ValueError, because a strict pass keeps its length."""
         flow = reset(FakeMap(Counting(6), map_func=lambda k: k or None, strict=True))
         with pytest.raises(ValueError, match="FakeMap: map_func returned None, but with strict=True"):
             list(flow)
 
     def test_a_source_shorter_than_the_buffer(self):
-        """Without a length the buffer cannot be cut."""
+        """A source without a length that is shorter than the buffer raises RuntimeError."""
         flow = reset(FakeMap(without_length(6), buffer_size=10, strict=True))
         for _ in range(2):
             with pytest.raises(
@@ -320,30 +320,28 @@ class TestStrict:
                 take(flow, 1)
 
     def test_a_source_without_length(self):
-        """Is fine when it is longer than the buffer."""
+        """A source without a length works if it is not shorter than the buffer."""
         flow = reset(FakeMap(without_length(6), buffer_size=6, strict=True))
         assert [list(range(6))] * 2 == [list(flow), list(flow)]
 
     def test_an_empty_source(self):
-        """Its passes are empty."""
+        """An empty source yields empty passes."""
         flow = reset(FakeMap(Counting(0), strict=True))
         assert [] == list(flow) == list(flow)
 
 
 class TestLife:
     def test_iterating_without_reset(self):
-        """There are no workers."""
-        with pytest.raises(
-            NotResetError, match=r"FakeMap: has no workers, because reset_state\(\) was not called"
-        ):
+        """Iterating before `reset_state` raises NotResetError."""
+        with pytest.raises(NotResetError, match=r"FakeMap: reset_state\(\) was not called"):
             next(iter(FakeMap(Counting(6))))
 
     def test_two_iterations_at_once(self):
-        """Refused; and allowed when the first is dropped."""
+        """A second iterator raises RuntimeError until the first one is deleted."""
         flow = reset(FakeMap(Counting(6)))
         first = iter(flow)
         next(first)
-        with pytest.raises(RuntimeError, match="is being iterated already"):
+        with pytest.raises(RuntimeError, match="is already being iterated"):
             next(iter(flow))
         del first
         for _ in flow:
@@ -352,14 +350,14 @@ class TestLife:
             break
 
     def test_a_second_reset_stops_the_first_workers(self):
-        """And begins at the beginning."""
+        """A second reset stops the first workers and starts at the beginning of the source."""
         flow = reset(FakeMap(Counting(6), buffer_size=2))
         take(flow, 3)
         assert list(range(6)) == take(reset(flow), 6)
         assert [1, 0] == [pool.num_stopped for pool in flow.pools]
 
     def test_the_workers_are_stopped_when_the_dataflow_is_dropped(self):
-        """At once."""
+        """Deleting the DataFlow stops the workers at once."""
         flow = reset(FakeMap(Counting(6)))
         (pool,) = flow.pools
         gc.disable()
@@ -370,7 +368,7 @@ class TestLife:
             gc.enable()
 
     def test_a_reset_that_fails_stops_the_workers(self):
-        """The error of the source is raised, and no worker is left running."""
+        """If the source fails in its reset, the error is raised and the workers are stopped."""
 
         class Unreachable(DataFlow):
             def __iter__(self):
@@ -386,7 +384,7 @@ class TestLife:
 
     @pytest.mark.parametrize("strict", [False, True])
     def test_reset_does_not_wait_for_the_source(self, strict):
-        """A source that does not yield yet blocks the first iteration, not `reset_state`."""
+        """A slow source delays the first iteration, but not `reset_state`."""
 
         def never():
             pytest.fail("the source was iterated")
@@ -395,7 +393,7 @@ class TestLife:
         reset(FakeMap(DataFromGenerator(never), strict=strict))
 
     def test_the_length(self):
-        """Is that of the source."""
+        """The length is that of the source."""
         assert 6 == len(FakeMap(Counting(6)))
         with pytest.raises(NotImplementedError):
             len(FakeMap(without_length(6)))
@@ -405,14 +403,22 @@ class TestArguments:
     @pytest.mark.parametrize(
         ("arguments", "error", "text"),
         [
-            ({"num": None}, TypeError, "FakeMap: num_fake: takes a number of workers, got NoneType"),
-            ({"map_func": None}, TypeError, "FakeMap: map_func: takes a function, got NoneType"),
-            ({"ds": [1]}, TypeError, "FakeMap: takes a DataFlow, got list"),
-            ({"num": 0}, ValueError, "num_fake and buffer_size must be at least 1, got 0 and 200"),
-            ({"buffer_size": 0}, ValueError, "num_fake and buffer_size must be at least 1, got 1 and 0"),
+            (
+                {"num": None},
+                TypeError,
+                "FakeMap: num_fake has the wrong type .expected a number, got NoneType",
+            ),
+            (
+                {"map_func": None},
+                TypeError,
+                "FakeMap: map_func has the wrong type .expected a function, got NoneType",
+            ),
+            ({"ds": [1]}, TypeError, "FakeMap: expected a DataFlow, got list"),
+            ({"num": 0}, ValueError, "FakeMap: num_fake is too small .expected at least 1, got 0"),
+            ({"buffer_size": 0}, ValueError, "FakeMap: buffer_size is too small .expected at least 1, got 0"),
         ],
     )
-    def test_what_is_refused(self, arguments, error, text):
-        """When built, in a sentence."""
+    def test_invalid_arguments(self, arguments, error, text):
+        """Invalid arguments raise an error in the constructor."""
         with pytest.raises(error, match=text):
             FakeMap(**{"ds": Counting(6), **arguments})

@@ -1,4 +1,4 @@
-"""A function applied by processes."""
+"""Tests of worker processes that map."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tensorpack_lite.utils.utils import fix_rng_seed, get_rng
 
 
 class Pulls(DataFlow):
-    """0 to `size - 1`, and a count of what was taken."""
+    """0 to `size - 1`, with a count of the datapoints pulled."""
 
     def __init__(self, size=6, num_bytes=0):
         self.size, self.pulled, self.resets = size, 0, []
@@ -40,70 +40,70 @@ class Pulls(DataFlow):
 
 
 def identity(datapoint):
-    """Nothing."""
+    """Return the datapoint unchanged."""
     return datapoint
 
 
 def who(datapoint):
-    """The process that maps."""
+    """Append the pid of the process that maps."""
     return [*datapoint, os.getpid()]
 
 
 def drop_odd(datapoint):
-    """None for every second one."""
+    """Drop every second datapoint."""
     return None if datapoint[0] % 2 else datapoint
 
 
 def nothing(datapoint):
-    """A function that forgets its `return`."""
+    """Drop all datapoints, because the return statement is missing."""
 
 
 def add_one(datapoint):
-    """In place, as augmentors do."""
+    """Change an array in place, as augmentors do."""
     datapoint[1] += 1
     return datapoint
 
 
 def fail_at_three(datapoint):
-    """An error for one datapoint."""
+    """Raise an error for one datapoint."""
     if datapoint[0] == 3:
         raise ValueError("three is bad")
     return datapoint
 
 
 def exit_at_three(datapoint):
-    """The end for one datapoint."""
+    """End the process at one datapoint."""
     if datapoint[0] == 3:
         os._exit(7)
     return datapoint
 
 
 def draw(datapoint):
-    """A random number beside it."""
+    """Append a random number."""
     return [datapoint[0], int(get_rng().randint(10**9))]
 
 
 def lazy(datapoint):
-    """As much work as a small image."""
+    """Take as long as the augmentation of a small image."""
     time.sleep(0.002)
     return datapoint
 
 
 def ready(ds, num_proc, func, **kwargs):
-    """After its reset."""
+    """Build a DataFlow, reset it and return it."""
     flow = MultiProcessMapDataZMQ(ds, num_proc, func, **kwargs)
     flow.reset_state()
     return flow
 
 
 def numbers(datapoints):
-    """The first components."""
+    """Return the first components."""
     return [datapoint[0] for datapoint in datapoints]
 
 
 class TestNotStrict:
-    def test_one_in_one_out(self):
-        """After k `next`, `buffer_size + k` were pulled; none before the first iteration."""
+    def test_one_datapoint_is_pulled_for_each_result(self):
+        """After k results, `buffer_size + k` datapoints were pulled; none are pulled before the first iteration."""
         source = Pulls(100)
         flow = iter(ready(source, 2, identity, buffer_size=7))
         assert 0 == source.pulled
@@ -112,24 +112,24 @@ class TestNotStrict:
             assert 7 + k == source.pulled
 
     def test_one_worker_keeps_the_order_over_passes(self):
-        """Two passes of six."""
+        """With one worker, results keep the order of the source over two passes."""
         flow = ready(Pulls(), 1, identity, buffer_size=3)
         assert 2 * list(range(6)) == numbers(itertools.islice(flow, 12))
 
     def test_none_drops(self):
-        """And the flow goes on."""
+        """None drops a datapoint, and the following ones are yielded."""
         flow = ready(Pulls(), 1, drop_odd, buffer_size=3)
         assert [0, 2, 4, 0, 2, 4] == numbers(itertools.islice(flow, 6))
 
     def test_dropping_everything_is_an_error(self):
-        """A function that returns None for a whole pass does not make the consumer wait forever."""
+        """A function that drops everything raises RuntimeError, instead of a hang."""
         with pytest.raises(
             RuntimeError, match="MultiProcessMapDataZMQ: nothing returned None for a whole pass"
         ):
             next(iter(ready(Pulls(), 2, nothing)))
 
-    def test_source_here_function_there(self):
-        """The DataFlow is reset in this process, once."""
+    def test_the_source_runs_here_and_the_function_in_workers(self):
+        """The source is reset once, in this process, and the function runs in other processes."""
         source = Pulls()
         flow = ready(source, 2, who, buffer_size=4)
         pids = {datapoint[2] for datapoint in itertools.islice(flow, 400)}
@@ -141,18 +141,18 @@ class TestNotStrict:
 class TestStrict:
     @pytest.mark.parametrize("num_proc", [1, 2, 4])
     def test_two_hundred_passes_lose_and_repeat_nothing(self, num_proc):
-        """tensorpack hung in about one of five such runs."""
+        """200 strict passes are complete; tensorpack hangs in about one of five such runs."""
         flow = ready(Pulls(), num_proc, identity, buffer_size=3, strict=True)
         for _ in range(200):
             assert list(range(6)) == sorted(numbers(flow))
 
     def test_a_buffer_longer_than_the_data(self):
-        """Is cut."""
+        """A strict pass is complete if the buffer is larger than the data."""
         flow = ready(Pulls(), 2, identity, buffer_size=300, strict=True)
         assert 2 * [list(range(6))] == [sorted(numbers(flow)) for _ in range(2)]
 
     def test_unknown_length_and_a_longer_buffer(self):
-        """Is refused, with the way out."""
+        """A buffer larger than a source of unknown length raises RuntimeError."""
         flow = MultiProcessMapDataZMQ(
             DataFromGenerator(lambda: iter(Pulls())), 1, identity, buffer_size=9, strict=True
         )
@@ -161,7 +161,7 @@ class TestStrict:
             list(flow)
 
     def test_none_is_an_error(self):
-        """Each datapoint must stay."""
+        """In strict mode, a function that returns None raises ValueError."""
         flow = ready(Pulls(), 1, drop_odd, buffer_size=3, strict=True)
         with pytest.raises(ValueError, match="map_func returned None"):
             list(flow)
@@ -169,8 +169,8 @@ class TestStrict:
 
 class TestArrays:
     @pytest.mark.parametrize("num_bytes", [10, 10**4, 10**6])
-    def test_they_arrive_and_the_source_keeps_its_own(self, num_bytes):
-        """Small in chunks, large through shared memory; the worker changes a copy."""
+    def test_the_source_is_not_changed(self, num_bytes):
+        """Small and large arrays arrive, and the worker changes a copy, not the arrays of the source."""
         kept = list(Pulls(num_bytes=num_bytes))
         flow = ready(DataFromList(kept, shuffle=False), 2, add_one, buffer_size=5)
         for k, array in itertools.islice(flow, 40):
@@ -178,7 +178,7 @@ class TestArrays:
         assert all((array == k).all() for k, array in kept)
 
     def test_results_may_be_kept(self):
-        """None of them changes."""
+        """Results that are kept do not change later."""
         flow = ready(Pulls(num_bytes=10**6), 2, identity, buffer_size=5)
         kept = list(itertools.islice(flow, 60))
         assert all((array == k).all() for k, array in kept)
@@ -187,7 +187,7 @@ class TestArrays:
 class TestErrors:
     @pytest.mark.parametrize("strict", [False, True])
     def test_an_error_of_the_function_arrives(self, strict):
-        """With stage, worker and function; then the workers are gone."""
+        """An error of the function is raised with stage, worker and function in its message."""
         flow = ready(Pulls(), 2, fail_at_three, buffer_size=2, strict=strict)
         with pytest.raises(
             ValueError,
@@ -197,13 +197,13 @@ class TestErrors:
 
     @pytest.mark.parametrize("strict", [False, True])
     def test_a_worker_that_ends_is_an_error(self, strict):
-        """Instead of a hang."""
+        """A worker that ends raises WorkerDied, instead of a hang."""
         flow = ready(Pulls(), 2, exit_at_three, buffer_size=2, strict=strict)
         with pytest.raises(WorkerDied, match="in map_func exit_at_three, ended with exit code 7"):
             list(flow)
 
     def test_a_second_reset_is_refused(self):
-        """Its workers run already."""
+        """A second `reset_state` raises RuntimeError."""
         flow = ready(Pulls(), 1, identity)
         with pytest.raises(RuntimeError, match="reset_state.. was called twice"):
             flow.reset_state()
@@ -211,29 +211,29 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("args", "error", "text"),
         [
-            ((None, identity), TypeError, "num_proc: takes a number of workers, got NoneType"),
-            ((2, None), TypeError, "map_func: takes a function, got NoneType"),
-            ((0, identity), ValueError, "num_proc and buffer_size must be at least 1, got 0 and 200"),
+            ((None, identity), TypeError, "num_proc has the wrong type .expected a number, got NoneType"),
+            ((2, None), TypeError, "map_func has the wrong type .expected a function, got NoneType"),
+            ((0, identity), ValueError, "num_proc is too small .expected at least 1, got 0"),
         ],
     )
     def test_arguments(self, args, error, text):
-        """Are refused by name."""
+        """Invalid arguments raise an error that names them."""
         with pytest.raises(error, match=f"MultiProcessMapDataZMQ: {text}"):
             MultiProcessMapDataZMQ(Pulls(), *args)
 
     def test_buffer_and_strict_are_keywords(self):
-        """As in tensorpack."""
+        """`buffer_size` and `strict` are keyword-only, as in tensorpack."""
         with pytest.raises(TypeError, match="positional"):
             MultiProcessMapDataZMQ(Pulls(), 1, identity, 200)
 
 
 def test_both_names():
-    """One class."""
+    """Both names refer to one class."""
     assert MultiProcessMapData is MultiProcessMapDataZMQ
 
 
 def test_a_seed_reaches_the_workers():
-    """One worker: the run repeats itself."""
+    """With a fixed seed and one worker, a run can be repeated."""
     runs = []
     for _ in range(2):
         fix_rng_seed(11)
@@ -243,7 +243,7 @@ def test_a_seed_reaches_the_workers():
 
 
 def test_a_pause_of_the_consumer_is_used():
-    """What is in flight is with the workers, and does not wait here for the next `next`."""
+    """While the consumer pauses, datapoints are sent to the workers instead of waiting for the next call of `next`."""
     flow = ready(Pulls(100), 2, lazy, buffer_size=60)
     next(iter(flow))
     assert len(flow._pool._waiting) < flow._pool._chunk_length

@@ -1,4 +1,4 @@
-"""Functions applied to datapoints and to their components."""
+"""Tests of MapData, MapDataComponent and SelectComponent."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from tensorpack_lite.dataflow.shuffle import LocallyShuffleData
 
 
 def flow_of(datapoints):
-    """A DataFlow in order."""
+    """Return a DataFlow that yields datapoints in order."""
     return DataFromList(datapoints, shuffle=False)
 
 
 class TestMapData:
     def test_the_function_is_applied(self):
-        """To each datapoint, in order."""
+        """The function is applied to each datapoint, in order."""
         assert [[2], [3]] == list(MapData(flow_of([[1], [2]]), lambda dp: [dp[0] + 1]))
 
     def test_none_drops(self):
-        """And `len` does not know."""
+        """None drops a datapoint, but `len` does not change."""
         flow = MapData(flow_of([[1], [2], [3]]), lambda dp: dp if dp[0] != 2 else None)
         assert [[1], [3]] == list(flow)
         assert 3 == len(flow)
 
     @pytest.mark.parametrize("datapoint", [[1], {"a": 1}])
     def test_the_datapoint_is_a_shallow_copy(self, datapoint):
-        """Adding to it leaves the source alone."""
+        """A function that adds to the datapoint does not change the source."""
 
         def add(dp):
             dp.append(2) if isinstance(dp, list) else dp.update(b=2)
@@ -45,13 +45,13 @@ class TestMapData:
         assert 1 == len(datapoint)
 
     def test_arrays_are_not_copied(self):
-        """The copy is shallow: the very arrays of the source come."""
+        """The copy is shallow: it contains the same arrays."""
         array = np.zeros(1)
         (datapoint,) = MapData(flow_of([[array]]), lambda dp: dp)
         assert array is datapoint[0]
 
     def test_an_error_of_the_function_reaches_the_user(self):
-        """The exception itself."""
+        """An exception of the function passes unchanged."""
 
         def fail(dp):
             raise KeyError("the user's")
@@ -61,46 +61,48 @@ class TestMapData:
 
     @pytest.mark.parametrize("kind", [MapData, MapDataComponent])
     def test_no_function(self, kind):
-        """Refused when built."""
-        with pytest.raises(TypeError, match=f"{kind.__name__}: takes a function, got int"):
+        """A function that is not callable raises TypeError in the constructor."""
+        with pytest.raises(
+            TypeError, match=f"{kind.__name__}: func has the wrong type .expected a function, got int"
+        ):
             kind(flow_of([[1]]), 3)
 
 
 class TestMapDataComponent:
     def test_one_component(self):
-        """The first one, unless another is named."""
+        """The function is applied to the first component by default."""
         source = [[1, 10], [2, 20]]
         assert [[-1, 10], [-2, 20]] == list(MapDataComponent(flow_of(source), lambda x: -x))
         assert [[1, -10], [2, -20]] == list(MapDataComponent(flow_of(source), lambda x: -x, 1))
         assert [[1, -10], [2, -20]] == list(MapDataComponent(flow_of(source), lambda x: -x, index=-1))
 
     def test_the_source_is_unchanged(self):
-        """Its lists are copied."""
+        """Lists of the source are copied, not changed."""
         source = [[1, 10]]
         list(MapDataComponent(flow_of(source), lambda x: -x))
         assert [[1, 10]] == source
 
     def test_dicts(self):
-        """`index` is a key; the source's dict is copied."""
+        """`index` is a key if datapoints are dicts, which are copied."""
         source = [{"a": 1, "b": 2}]
         assert [{"a": 1, "b": -2}] == list(MapDataComponent(flow_of(source), lambda x: -x, "b"))
         assert [{"a": 1, "b": 2}] == source
 
     def test_tuples_become_lists(self):
-        """They cannot be written to."""
+        """Tuples become lists."""
         assert [[-1, 2]] == list(MapDataComponent(flow_of([(1, 2)]), lambda x: -x))
 
     def test_none_drops(self):
-        """The whole datapoint."""
+        """None drops the whole datapoint."""
         assert [[3, 4]] == list(MapDataComponent(flow_of([[1, 2], [3, 4]]), lambda x: x if x > 1 else None))
 
     def test_a_component_that_is_not_there(self):
-        """IndexError, as with a list."""
+        """An index that does not exist raises IndexError."""
         with pytest.raises(IndexError):
             list(MapDataComponent(flow_of([[1]]), lambda x: x, 1))
 
     def test_subclasses_name_the_index(self):
-        """`super().__init__(ds, func, index=index)`, as examples write."""
+        """A subclass may pass `index` by keyword, as examples do."""
 
         class Negated(MapDataComponent):
             def __init__(self, ds, index):
@@ -110,7 +112,7 @@ class TestMapDataComponent:
 
 
 def endless(ds):
-    """The ways in which data is repeated without end."""
+    """Yield DataFlows that repeat their data without end."""
     yield RepeatedData(ds, -1)
     yield BatchData(RepeatedData(ds, -1), 2, use_list=True)
     yield LocallyShuffleData(ds, 10)
@@ -121,7 +123,7 @@ class TestDroppingEverything:
     @pytest.mark.parametrize("which", range(4))
     @pytest.mark.parametrize("build", [MapData, MapDataComponent])
     def test_a_whole_pass_is_an_error(self, build, which):
-        """Over data that is repeated without end, which would be pulled forever; the function is named."""
+        """Dropping a whole pass of endless data raises RuntimeError, which names the function."""
 
         def forgets_to_return(dp):
             pass
@@ -129,21 +131,21 @@ class TestDroppingEverything:
         flow = build(list(endless(flow_of([[1], [2]])))[which], forgets_to_return)
         flow.reset_state()
         with pytest.raises(
-            RuntimeError, match=f"{build.__name__}: .*forgets_to_return returned None for a whole pass"
+            RuntimeError, match=f"{build.__name__}: forgets_to_return returned None for a whole pass"
         ):
             next(iter(flow))
 
     def test_one_datapoint_of_a_pass_is_enough(self):
-        """However long the pass is."""
+        """One datapoint kept in a pass is enough, however long the pass is."""
         flow = MapData(RepeatedData(flow_of(list(range(3000))), -1), lambda k: k if k == 2999 else None)
         assert [2999] * 3 == list(itertools.islice(flow, 3))
 
-    def test_a_pass_of_its_own_may_be_empty(self):
-        """Over data that ends there is nothing to wait for."""
+    def test_dropping_a_finite_pass(self):
+        """Dropping everything is allowed if the data ends."""
         assert [] == list(MapData(flow_of([[1]] * 5000), lambda dp: None))
 
     def test_a_source_without_passes_is_warned_about(self, log_lines):
-        """A generator that never ends has no pass: after 10,000 datapoints in a row a warning says why nothing comes."""
+        """A generator that never ends has no passes, so after 10,000 dropped datapoints a warning is logged."""
         calls = itertools.count()
         flow = MapData(DataFromGenerator(itertools.count), lambda k: k if next(calls) > 20_000 else None)
         next(iter(flow))
@@ -152,14 +154,14 @@ class TestDroppingEverything:
 
 class TestSelectComponent:
     def test_positions(self):
-        """In the order of the indices; one may be taken twice."""
+        """Components are selected by position, in the given order, and may be repeated."""
         assert [[3, 1, 3]] == list(SelectComponent(flow_of([[1, 2, 3]]), (2, 0, 2)))
 
     def test_dicts_become_lists(self):
-        """Components of a dict are chosen by key."""
+        """Components of a dict are selected by key."""
         assert [[2, 1]] == list(SelectComponent(flow_of([{"a": 1, "b": 2}]), ["b", "a"]))
 
     def test_it_can_be_pickled(self):
-        """Upstream's cannot: it holds a lambda."""
+        """SelectComponent can be pickled; tensorpack's contains a lambda and cannot."""
         flow = pickle.loads(pickle.dumps(SelectComponent(flow_of([[1, 2]]), [1])))
         assert [[2]] == list(flow)

@@ -1,4 +1,4 @@
-"""How often."""
+"""Tests of RepeatedData, RepeatedDataPoint and FixedSizeData."""
 
 from __future__ import annotations
 
@@ -12,124 +12,124 @@ from tensorpack_lite.dataflow.repeat import FixedSizeData, RepeatedData, Repeate
 
 
 def one_to(last):
-    """1 to `last` in order, as plain numbers for short tests."""
+    """Return a DataFlow of 1 to `last` in order."""
     return DataFromList(list(range(1, last + 1)), shuffle=False)
 
 
 class TestRepeatedData:
-    @pytest.mark.parametrize(("num", "wanted"), [(0, []), (1, [1, 2]), (3, [1, 2, 1, 2, 1, 2])])
-    def test_passes(self, num, wanted):
-        """`num` passes as one, and `len` knows."""
+    @pytest.mark.parametrize(("num", "expected"), [(0, []), (1, [1, 2]), (3, [1, 2, 1, 2, 1, 2])])
+    def test_passes(self, num, expected):
+        """A pass consists of `num` passes, and `len` counts them."""
         flow = RepeatedData(one_to(2), num)
-        assert wanted == list(flow)
-        assert len(wanted) == len(flow)
+        assert expected == list(flow)
+        assert len(expected) == len(flow)
 
     def test_without_end(self):
-        """-1: as many as are asked for, and no length."""
+        """With -1, a pass never ends and has no length."""
         flow = RepeatedData(one_to(2), -1)
         assert [1, 2, 1, 2, 1] == list(itertools.islice(flow, 5))
         with pytest.raises(NotImplementedError, match="num=-1 it never ends"):
             len(flow)
 
     def test_the_list_of_an_endless_one(self):
-        """`list` asks for the length first, and is told, instead of filling the memory."""
+        """Converting endless data to a list raises NotImplementedError instead of filling the memory."""
         with pytest.raises(NotImplementedError, match="never ends"):
             list(RepeatedData(one_to(2), -1))
 
     def test_an_empty_pass(self):
-        """Upstream spins for ever."""
+        """An empty pass raises RuntimeError; tensorpack loops forever."""
         with pytest.raises(
             RuntimeError, match="RepeatedData: DataFromList yielded no datapoint in a whole pass"
         ):
             next(iter(RepeatedData(one_to(0), -1)))
 
     def test_a_generator_that_ended(self):
-        """The usual reason of an empty pass; the sentence says so."""
+        """The error for an empty pass mentions its usual cause, a running generator."""
         flow = RepeatedData(DataFromGenerator(iter([1, 2])), -1)
-        with pytest.raises(RuntimeError, match="a running generator that ended"):
+        with pytest.raises(RuntimeError, match="if it is a running generator"):
             list(itertools.islice(flow, 3))
 
     def test_a_wrong_number(self):
-        """-2 means nothing."""
-        with pytest.raises(ValueError, match="-1 for no end; got -2"):
+        """A number below -1 raises ValueError."""
+        with pytest.raises(ValueError, match="-1 to repeat without end, got -2"):
             RepeatedData(one_to(2), -2)
 
 
 class TestRepeatedDataPoint:
     def test_in_a_row(self):
-        """Each datapoint `num` times, the same object."""
+        """Each datapoint is yielded `num` times, as the same object."""
         flow = RepeatedDataPoint(one_to(2), 3)
         assert [1, 1, 1, 2, 2, 2] == list(flow)
         assert 6 == len(flow)
 
     def test_a_wrong_number(self):
-        """It would drop everything."""
-        with pytest.raises(ValueError, match="num must be at least 1, got 0"):
+        """A number below 1 raises ValueError."""
+        with pytest.raises(ValueError, match="num is too small .expected at least 1, got 0"):
             RepeatedDataPoint(one_to(2), 0)
 
 
 class TestFixedSizeData:
     def test_keep_state(self):
-        """Each pass goes on where the last one stopped."""
+        """By default, a pass continues where the last one stopped."""
         flow = FixedSizeData(one_to(5), 3)
         flow.reset_state()
         assert [[1, 2, 3], [4, 5, 1], [2, 3, 4]] == [list(flow) for _ in range(3)]
 
     def test_restart(self):
-        """Each pass begins at the beginning."""
+        """With `keep_state=False`, each pass starts at the beginning."""
         flow = FixedSizeData(one_to(5), 3, keep_state=False)
         assert [[1, 2, 3], [1, 2, 3]] == [list(flow) for _ in range(2)]
 
-    @pytest.mark.parametrize(("keep_state", "wanted"), [(True, [3, 4, 5]), (False, [1, 2, 3])])
-    def test_after_a_pass_left_early(self, keep_state, wanted):
-        """Two taken, then `break`: the same rule holds."""
+    @pytest.mark.parametrize(("keep_state", "expected"), [(True, [3, 4, 5]), (False, [1, 2, 3])])
+    def test_after_a_pass_left_early(self, keep_state, expected):
+        """A pass after `break` follows the same rule as after a complete pass."""
         flow = FixedSizeData(one_to(5), 3, keep_state=keep_state)
         assert [1, 2] == list(itertools.islice(flow, 2))
-        assert wanted == list(flow)
+        assert expected == list(flow)
 
     @pytest.mark.parametrize("keep_state", [True, False])
     @pytest.mark.parametrize("size", [2, 7])
     def test_the_size_is_exact(self, keep_state, size):
-        """Also when it is larger than the data; `len` knows."""
+        """A pass has exactly `size` datapoints, also if the data has fewer, and `len` is `size`."""
         flow = FixedSizeData(one_to(3), size, keep_state)
         assert [size, size] == [len(list(flow)) for _ in range(2)]
         assert size == len(flow)
 
     def test_reset_begins_anew(self):
-        """The position is forgotten."""
+        """A reset starts at the beginning."""
         flow = FixedSizeData(one_to(5), 3)
         list(flow)
         flow.reset_state()
         assert [1, 2, 3] == list(flow)
 
     def test_nothing_to_repeat(self):
-        """An error with a sentence, not a RuntimeError of Python's generators."""
+        """An empty DataFlow raises RuntimeError with a clear message."""
         with pytest.raises(RuntimeError, match="FixedSizeData: DataFromList yielded no datapoint"):
             list(FixedSizeData(one_to(0), 3))
 
     def test_after_an_error_of_the_source(self):
-        """The error is raised, and the next pass begins at the beginning."""
+        """An error of the source is raised, and the next pass starts at the beginning."""
         flow = FixedSizeData(DataFromGenerator(broken_once()), 2)
         with pytest.raises(KeyError, match="the user's"):
             list(flow)
         assert [1, 2] == list(flow)
 
     def test_two_iterators_at_once(self):
-        """They would share the position: refused."""
+        """A second iterator raises RuntimeError, because both would share the position."""
         flow = FixedSizeData(one_to(5), 3)
         first = iter(flow)
         next(first)
-        with pytest.raises(RuntimeError, match="being iterated already"):
+        with pytest.raises(RuntimeError, match="already being iterated"):
             next(iter(flow))
 
     def test_a_wrong_size(self):
-        """A pass has at least one datapoint."""
-        with pytest.raises(ValueError, match="size must be at least 1, got 0"):
+        """A size below 1 raises ValueError."""
+        with pytest.raises(ValueError, match="size is too small .expected at least 1, got 0"):
             FixedSizeData(one_to(5), 0)
 
 
 def test_run_without_end():
-    """It resets the DataFlow, and yields lists of one, pass after pass."""
+    """`run_without_end` resets the DataFlow and yields lists of one datapoint, pass after pass."""
     flow = FixedSizeData(one_to(5), 2)
     list(flow)
     assert [[1], [2], [3]] == list(itertools.islice(run_without_end(flow), 3))

@@ -1,4 +1,4 @@
-"""A DataFlow that runs in other processes."""
+"""Tests of DataFlows that run in worker processes."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ from tensorpack_lite.dataflow import (
 )
 from tensorpack_lite.utils.utils import fix_rng_seed
 
-DRAWN = "[[[655444, 1765292], [63472, 1014542]], [[1477168, 1781982], [708948, 1844730]]]"  # by two workers after fix_rng_seed(1), twice two numbers each
+# two batches of two numbers from each of two workers, with seed 1
+DRAWN = "[[[655444, 1765292], [63472, 1014542]], [[1477168, 1781982], [708948, 1844730]]]"
 BOTH = [lambda ds, n=1: MultiProcessRunner(ds, 4, n), lambda ds, n=1: MultiProcessRunnerZMQ(ds, n)]
 both = pytest.mark.parametrize("make", BOTH, ids=["MultiProcessRunner", "MultiProcessRunnerZMQ"])
 
 
 class Five(DataFlow):
-    """0 to 4, and who made them."""
+    """0 to 4, with the pid of the process that iterates and those that called `reset_state`."""
 
     def __init__(self):
         self.reset_by = []
@@ -56,7 +57,7 @@ class Five(DataFlow):
 
 
 class Draws(RNGDataFlow):
-    """Random numbers."""
+    """Random numbers without end."""
 
     def __iter__(self):
         while True:
@@ -64,7 +65,7 @@ class Draws(RNGDataFlow):
 
 
 class SlowAfterTwo(DataFlow):
-    """The third never comes."""
+    """Two datapoints; the third takes forever."""
 
     def __iter__(self):
         yield [0]
@@ -73,38 +74,38 @@ class SlowAfterTwo(DataFlow):
 
 
 def identity(datapoint):
-    """Can be pickled."""
+    """Return the datapoint unchanged; can be pickled."""
     return datapoint
 
 
 def ready(flow):
-    """After its reset."""
+    """Reset a DataFlow and return it."""
     flow.reset_state()
     return flow
 
 
 def numbers(datapoints):
-    """The first components."""
+    """Return the first components."""
     return [datapoint[0] for datapoint in datapoints]
 
 
 class TestPasses:
     @both
     def test_one_worker_keeps_order_and_content(self, make):
-        """Two whole passes."""
+        """One worker keeps the order and the content of two passes."""
         flow = ready(make(Five()))
         assert 2 * [list(range(5))] == [numbers(flow) for _ in range(2)]
 
     @both
-    def test_passes_are_cuts_of_one_stream(self, make):
-        """After a `break` the next pass goes on where this one stopped, and is as long as always."""
+    def test_all_passes_read_one_stream(self, make):
+        """After `break` the next pass continues where the last one stopped, and has the usual length."""
         flow = ready(make(Five()))
         assert [0, 1, 2] == numbers(itertools.islice(flow, 3))
         assert [3, 4, 0, 1, 2] == numbers(flow)
 
     @both
-    def test_several_workers_each_run_all(self, make):
-        """Each number comes as often from each."""
+    def test_each_worker_yields_all_datapoints(self, make):
+        """Each of several workers yields all datapoints in order."""
         flow = ready(make(Five(), 3))
         seen = {}
         for k, pid, _ in itertools.chain.from_iterable(itertools.repeat(flow)):
@@ -116,7 +117,7 @@ class TestPasses:
 
     @both
     def test_without_length_a_pass_has_no_end(self, make):
-        """And `len` says so in the usual way."""
+        """Without a length, a pass never ends, and `len` raises NotImplementedError."""
         flow = ready(make(DataFromGenerator(Five)))
         with pytest.raises(NotImplementedError):
             len(flow)
@@ -124,27 +125,27 @@ class TestPasses:
 
     @both
     def test_length(self, make):
-        """That of `ds`."""
+        """The length is that of `ds`."""
         assert 5 == len(make(Five(), 2))
 
     def test_two_iterations_at_once_are_refused(self):
-        """At the first `next`; dropping the first one helps."""
+        """A second iterator raises RuntimeError until the first one is deleted."""
         flow = ready(MultiProcessRunnerZMQ(Five()))
         one = iter(flow)
         next(one)
-        with pytest.raises(RuntimeError, match="is being iterated already"):
+        with pytest.raises(RuntimeError, match="is already being iterated"):
             next(iter(flow))
         del one
         assert 5 == len(list(flow))
 
     def test_the_older_one_may_be_iterated_twice(self):
-        """The iterators share the stream."""
+        """Two iterators of a MultiProcessRunner share one stream."""
         flow = ready(MultiProcessRunner(Five(), 2, 1))
         one, two = iter(flow), iter(flow)
         assert [0, 1, 2, 3] == [next(i)[0] for i in (one, two, one, two)]
 
-    def test_what_is_there_is_not_held_back(self):
-        """Datapoints do not wait for their neighbours to fill a message."""
+    def test_datapoints_are_not_delayed(self):
+        """A datapoint is sent without waiting for others to fill a message."""
         flow = ready(MultiProcessRunnerZMQ(SlowAfterTwo()))
         assert [0, 1] == numbers(itertools.islice(flow, 2))
 
@@ -152,7 +153,7 @@ class TestPasses:
 class TestReset:
     @both
     def test_only_the_worker_resets(self, make):
-        """Once, in its own process."""
+        """The DataFlow is reset once, in the worker process."""
         source = Five()
         flow = ready(make(source))
         _, pid, reset_by = next(iter(flow))
@@ -162,15 +163,15 @@ class TestReset:
 
     @both
     def test_a_second_one_is_refused(self, make):
-        """Its workers run already."""
+        """A second `reset_state` raises RuntimeError."""
         flow = ready(make(Five()))
         with pytest.raises(RuntimeError, match="reset_state.. was called twice"):
             flow.reset_state()
 
     @both
-    def test_iterating_before_it_is_refused(self, make):
-        """With the sentence that helps."""
-        with pytest.raises(RuntimeError, match="its workers are not started. Call reset_state"):
+    def test_iterating_before_reset(self, make):
+        """Iterating before `reset_state` raises RuntimeError."""
+        with pytest.raises(RuntimeError, match=r"reset_state\(\) was not called. Call it once"):
             next(iter(make(Five())))
 
 
@@ -180,41 +181,41 @@ class TestArguments:
         [
             (
                 lambda: MultiProcessRunnerZMQ(Five(), 0),
-                "MultiProcessRunnerZMQ: num_proc must be at least 1, got 0",
+                "MultiProcessRunnerZMQ: num_proc is too small .expected at least 1, got 0",
             ),
-            (lambda: MultiProcessRunnerZMQ(Five(), 1, 0), "hwm must be at least 1, got 0"),
+            (lambda: MultiProcessRunnerZMQ(Five(), 1, 0), "hwm is too small .expected at least 1, got 0"),
             (
                 lambda: MultiProcessRunner(Five(), 0, 1),
-                "MultiProcessRunner: num_prefetch must be at least 1, got 0",
+                "MultiProcessRunner: num_prefetch is too small .expected at least 1, got 0",
             ),
-            (lambda: MultiProcessRunner(Five(), 1, -1), "num_proc must be at least 1, got -1"),
+            (lambda: MultiProcessRunner(Five(), 1, -1), "num_proc is too small .expected at least 1, got -1"),
         ],
     )
     def test_numbers_below_one(self, make, text):
-        """Are refused by name."""
+        """Numbers below 1 raise ValueError, which names the argument."""
         with pytest.raises(ValueError, match=text):
             make()
 
     @both
     def test_no_dataflow(self, make):
-        """The usual sentence."""
-        with pytest.raises(TypeError, match="takes a DataFlow, got list"):
+        """Wrapping a list raises TypeError."""
+        with pytest.raises(TypeError, match="expected a DataFlow, got list"):
             make([1])
 
     def test_old_names(self):
-        """Scripts of before 0.9 use them."""
+        """The names of tensorpack before 0.9 refer to the same classes."""
         assert MultiProcessPrefetchData is PrefetchData is MultiProcessRunner
         assert PrefetchDataZMQ is MultiProcessRunnerZMQ
 
 
 class TestNesting:
     def test_a_runner_in_a_runner(self):
-        """The inner one's workers are children of the outer one's."""
+        """A runner can wrap another runner."""
         flow = ready(MultiProcessRunnerZMQ(MultiProcessRunner(Five(), 2, 1)))
         assert list(range(5)) == numbers(flow)
 
     def test_threads_and_batches_in_a_runner(self):
-        """As the guide recommends."""
+        """A runner can wrap threads and batches, as the guide recommends."""
         inner = MultiThreadMapData(
             DataFromList([[k] for k in range(5)]), 2, identity, buffer_size=3, strict=True
         )
@@ -224,7 +225,7 @@ class TestNesting:
 
 class TestSeed:
     def test_a_run_repeats_itself_and_workers_differ(self):
-        """By fork."""
+        """With a fixed seed a run can be repeated, and two runners yield different numbers."""
         runs = []
         for _ in range(2):
             fix_rng_seed(5)
@@ -240,7 +241,7 @@ class TestSeed:
 class TestStartMethods:
     @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
     def test_a_pipeline_of_five_stages(self, method, tmp_path):
-        """With a seed each worker draws its own numbers, the same in each run; a lambda is refused where it cannot go."""
+        """With a seed, workers draw different numbers, the same in each run; spawn refuses a lambda."""
         script = tmp_path / "script.py"
         script.write_text(
             f"""
@@ -291,7 +292,7 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 def test_memory_stays_flat():
-    """10,000 large datapoints: parent and worker grow by less than 5 %."""
+    """After 10,000 large datapoints, the memory of parent and worker has grown by less than 5 %."""
     flow = ready(MultiProcessRunnerZMQ(FakeData([[600, 600]], 100, random=False, dtype="uint8"), 1))
     datapoints = itertools.chain.from_iterable(itertools.repeat(flow))
     for _ in itertools.islice(datapoints, 1000):
@@ -306,7 +307,7 @@ def test_memory_stays_flat():
 
 @pytest.mark.slow
 def test_many_jobs_at_once():
-    """Four processes with five runners each do not get in each other's way."""
+    """Four processes with five runners each do not disturb each other."""
     processes = [multiprocessing.Process(target=_five_runners) for _ in range(4)]
     for process in processes:
         process.start()
@@ -323,13 +324,13 @@ def _five_runners():
 
 
 def test_it_can_be_pickled_before_reset():
-    """And its class is found again under its name."""
+    """A runner can be pickled before `reset_state`."""
     flow = pickle.loads(pickle.dumps(MultiProcessRunnerZMQ(MapData(DataFromList([[1]]), identity))))
     assert [[1]] == list(ready(flow))
 
 
 def test_arrays_may_be_kept_and_changed():
-    """A thousand of them: none changes under the user, and all are writable."""
+    """Arrays that are kept are writable and do not change later."""
     flow = ready(
         MultiProcessRunnerZMQ(DataFromGenerator(lambda: ([np.full((200, 200), k)] for k in range(100))))
     )

@@ -1,4 +1,4 @@
-"""DataFlows that run in threads."""
+"""Tests of DataFlows that run in threads."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tensorpack_lite.dataflow.base import DataFlow, DataFlowTerminated, NotReset
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
 from tensorpack_lite.dataflow.runner_thread import MultiThreadPrefetchData, MultiThreadRunner
 
-SECONDS = 5  # what waits longer than this waits for ever
+SECONDS = 5  # whatever takes longer than this hangs
 
 
 class Counting(DataFlow):
-    """0 to 4; counts its resets and what was pulled, and notes where."""
+    """0 to 4, with counts of resets and datapoints pulled, and the names of the threads."""
 
     def __init__(self):
         self.resets, self.pulled, self.threads = 0, threading.Semaphore(0), set()
@@ -36,28 +36,28 @@ class Counting(DataFlow):
 
 
 def five():
-    """0 to 4 in order."""
+    """Return a DataFlow of 0 to 4 in order."""
     return DataFromList(list(range(5)), shuffle=False)
 
 
 def reset(flow):
-    """The DataFlow, ready to iterate."""
+    """Reset a DataFlow and return it."""
     flow.reset_state()
     return flow
 
 
 def take(flow, count):
-    """The first datapoints of a pass."""
+    """Return the first datapoints of a pass."""
     return list(itertools.islice(flow, count))
 
 
 def workers():
-    """The threads of MultiThreadRunner that run."""
+    """Return the running threads of MultiThreadRunner."""
     return [t for t in threading.enumerate() if t.name.startswith("MultiThreadRunner")]
 
 
 def failing(error, after=2):
-    """A DataFlow that raises."""
+    """Return a DataFlow that raises an error."""
 
     def gen():
         yield from range(after)
@@ -67,8 +67,8 @@ def failing(error, after=2):
 
 
 class TestPasses:
-    def test_they_are_cuts_of_one_stream(self):
-        """As long as the DataFlow says; a pass that is left goes on in the next."""
+    def test_all_passes_read_one_stream(self):
+        """A pass has the length of the DataFlow, and continues where the last one stopped."""
         flow = reset(MultiThreadRunner(five, 3, 1))
         assert 5 == len(flow)
         assert list(range(5)) == list(flow)
@@ -76,14 +76,14 @@ class TestPasses:
         assert [3, 4, 0, 1, 2] == list(flow)
 
     def test_without_a_length_there_is_no_end(self):
-        """One pass holds many of the DataFlow."""
+        """Without a length, a pass never ends."""
         flow = reset(MultiThreadRunner(lambda: DataFromGenerator(lambda: iter(range(3))), 3, 1))
         assert [0, 1, 2] * 4 == take(flow, 12)
         with pytest.raises(NotImplementedError):
             len(flow)
 
     def test_each_thread_iterates_everything(self):
-        """Its own DataFlow, and nothing is lost on the way."""
+        """Each thread iterates its own DataFlow, and no datapoint is lost."""
         flows = [Counting() for _ in range(3)]
         remaining = iter(flows)
         flow = reset(MultiThreadRunner(lambda: next(remaining), 2, 3))
@@ -93,7 +93,7 @@ class TestPasses:
         assert [{f"MultiThreadRunner-{k}"} for k in range(3)] == [ds.threads for ds in flows]
 
     def test_how_far_it_runs_ahead(self):
-        """`num_prefetch` wait in the queue, and each thread holds one more."""
+        """`num_prefetch` datapoints wait in the queue, and each thread holds one more."""
         source = Counting()
         flow = reset(MultiThreadRunner(lambda: source, 3, 1))
         take(flow, 2)
@@ -104,7 +104,7 @@ class TestPasses:
 
 class TestLife:
     def test_each_dataflow_is_reset_once(self):
-        """By the thread that calls reset_state, not again in the workers."""
+        """Each DataFlow is reset once, in the thread that calls `reset_state`."""
         flows = []
 
         def build():
@@ -117,7 +117,7 @@ class TestLife:
         assert [1, 1, 1] == [ds.resets for ds in flows]
 
     def test_threads_run_from_reset_to_the_last_reference(self):
-        """Also when the queue is full and they wait for room in it."""
+        """Threads run from `reset_state` until the runner is deleted, also while the queue is full."""
         flow = MultiThreadRunner(five, 1, 3)
         assert [] == workers()
         reset(flow)
@@ -127,20 +127,20 @@ class TestLife:
         assert [] == workers()
 
     def test_a_second_reset(self):
-        """Is refused."""
+        """A second `reset_state` raises RuntimeError."""
         flow = reset(MultiThreadRunner(five, 1, 1))
         with pytest.raises(RuntimeError, match=r"reset_state\(\) was called twice"):
             flow.reset_state()
 
     def test_iterating_without_reset(self):
-        """There are no threads."""
-        with pytest.raises(NotResetError, match="MultiThreadRunner: has no threads"):
+        """Iterating before `reset_state` raises NotResetError."""
+        with pytest.raises(NotResetError, match=r"MultiThreadRunner: reset_state\(\) was not called"):
             list(MultiThreadRunner(five, 1, 1))
 
 
 class TestErrors:
     def test_it_names_the_stage_and_the_thread(self):
-        """The consumer does not hang; the cause is the original."""
+        """An error names the stage and the thread, has the original as its cause, and ends all threads."""
         error = ValueError("bad record")
         flow = reset(MultiThreadRunner(lambda: failing(error), 5, 2))
         where = rf"MultiThreadRunner: its DataFlow failed in worker \d of 2 \(pid {os.getpid()}\): bad record"
@@ -154,7 +154,7 @@ class TestErrors:
         assert [] == workers()
 
     def test_one_of_several_fails(self):
-        """The others do not hide it."""
+        """An error in one thread is raised although other threads yield datapoints."""
         flows = iter([five(), failing(OSError("no answer"), after=0), five()])
         flow = reset(MultiThreadRunner(lambda: next(flows), 5, 3))
         with pytest.raises(OSError, match=r"worker 1 of 3 .*no answer"):
@@ -162,20 +162,20 @@ class TestErrors:
                 list(flow)
 
     @pytest.mark.parametrize("error", [SystemExit(0), KeyboardInterrupt()])
-    def test_what_ends_programs_is_an_error_too(self, error):
-        """A thread that ended silently would let the consumer wait for ever."""
+    def test_exceptions_that_end_programs(self, error):
+        """Exceptions that would end a program become a RuntimeError, instead of a hang."""
         flow = reset(MultiThreadRunner(lambda: failing(error), 5, 1))
         with pytest.raises(RuntimeError, match=f"failed in worker 0 .*: {type(error).__name__}"):
             list(flow)
 
     def test_data_that_was_closed(self):
-        """The end of the data comes as what it is."""
+        """DataFlowTerminated passes unchanged."""
         flow = reset(MultiThreadRunner(lambda: failing(DataFlowTerminated()), 5, 1))
         with pytest.raises(DataFlowTerminated):
             list(flow)
 
     def test_an_empty_dataflow(self):
-        """Nothing would ever come."""
+        """An empty DataFlow raises RuntimeError instead of waiting forever."""
         flow = reset(MultiThreadRunner(lambda: DataFromList([]), 5, 1))
         with pytest.raises(RuntimeError, match="DataFromList yielded no datapoint in a whole pass"):
             take(flow, 1)
@@ -185,17 +185,29 @@ class TestArguments:
     @pytest.mark.parametrize(
         ("arguments", "error", "text"),
         [
-            ((five(), 1, 1), TypeError, "get_df: takes a function that builds a DataFlow, got DataFromList"),
-            ((lambda: [1], 1, 1), TypeError, "MultiThreadRunner: takes a DataFlow, got list"),
-            ((five, 0, 1), ValueError, "num_prefetch and num_thread must be at least 1, got 0 and 1"),
-            ((five, 1, 0), ValueError, "num_prefetch and num_thread must be at least 1, got 1 and 0"),
+            (
+                (five(), 1, 1),
+                TypeError,
+                "get_df has the wrong type .expected a function that builds a DataFlow, got DataFromList",
+            ),
+            ((lambda: [1], 1, 1), TypeError, "MultiThreadRunner: expected a DataFlow, got list"),
+            (
+                (five, 0, 1),
+                ValueError,
+                "MultiThreadRunner: num_prefetch is too small .expected at least 1, got 0",
+            ),
+            (
+                (five, 1, 0),
+                ValueError,
+                "MultiThreadRunner: num_thread is too small .expected at least 1, got 0",
+            ),
         ],
     )
-    def test_what_is_refused(self, arguments, error, text):
-        """When built, in a sentence."""
+    def test_invalid_arguments(self, arguments, error, text):
+        """Invalid arguments raise an error in the constructor."""
         with pytest.raises(error, match=text):
             MultiThreadRunner(*arguments)
 
     def test_the_old_name(self):
-        """Is the same class."""
+        """Both names refer to one class."""
         assert MultiThreadRunner is MultiThreadPrefetchData

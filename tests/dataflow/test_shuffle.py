@@ -1,4 +1,4 @@
-"""Datapoints kept in memory."""
+"""Tests of LocallyShuffleData and CacheData."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from tensorpack_lite.utils.utils import fix_rng_seed
 
 
 def up_to(num):
-    """0 to num - 1 in order."""
+    """Return a DataFlow of 0 to num - 1 in order."""
     return DataFromList(list(range(num)), shuffle=False)
 
 
 def reset(flow):
-    """The DataFlow, ready to iterate, with a fixed seed."""
+    """Fix the seed, reset a DataFlow and return it."""
     fix_rng_seed(1)
     flow.reset_state()
     return flow
 
 
 def take(flow, count):
-    """The first datapoints of a pass."""
+    """Return the first datapoints of a pass."""
     return list(itertools.islice(flow, count))
 
 
 def endless(pulled):
-    """0, 1, 2, ...; what was asked for is noted down."""
+    """Return a DataFlow of 0, 1, 2, ... that records the numbers pulled."""
 
     def gen():
         for k in itertools.count():
@@ -43,7 +43,7 @@ def endless(pulled):
 
 class TestLocallyShuffleData:
     def test_nothing_is_lost_or_doubled(self):
-        """What came in is what came out and what is still in the buffer."""
+        """The datapoints yielded and those in the buffer together are the datapoints pulled."""
         pulled = []
         flow = reset(LocallyShuffleData(endless(pulled), 10))
         out = take(flow, 100)
@@ -51,7 +51,7 @@ class TestLocallyShuffleData:
         assert len(set(out)) == len(out)
 
     def test_the_order_is_random_and_local(self):
-        """No datapoint comes before it was read, and hardly one much later than the buffer is long."""
+        """The order is random, and the mean delay of a datapoint is the size of the buffer."""
         out = take(reset(LocallyShuffleData(endless([]), 10)), 1000)
         delays = [place + 10 - k for place, k in enumerate(out)]
         assert out != sorted(out)
@@ -59,7 +59,7 @@ class TestLocallyShuffleData:
         assert 10 == pytest.approx(sum(delays) / len(delays), abs=1)
 
     def test_the_buffer_fills_first(self):
-        """The first datapoint comes when one more than the buffer holds was read; then one in, one out."""
+        """The first datapoint is yielded when the buffer is full; then one is pulled for each that is yielded."""
         pulled = []
         iterator = iter(reset(LocallyShuffleData(endless(pulled), 10)))
         next(iterator)
@@ -68,20 +68,20 @@ class TestLocallyShuffleData:
         assert 12 == len(pulled)
 
     def test_it_never_ends(self):
-        """The source is repeated; the length is that of one pass."""
+        """The source is repeated without end, and the length is that of one pass."""
         flow = reset(LocallyShuffleData(up_to(6), 4))
         assert 60 == len(take(flow, 60))
         assert 6 == len(flow)
 
     def test_num_reuse(self):
-        """Each datapoint goes through the buffer so many times."""
+        """Each datapoint enters the buffer `num_reuse` times."""
         flow = reset(LocallyShuffleData(endless([]), 10, num_reuse=3))
         counts = Counter(take(flow, 300) + flow._buffer)
         assert {3} == {counts[k] for k in range(100)}
         assert 18 == len(LocallyShuffleData(up_to(6), 4, num_reuse=3))
 
     def test_the_buffer_stays_filled_between_passes(self):
-        """A second pass begins with datapoints at once."""
+        """A second pass yields datapoints at once, because the buffer stays filled."""
         pulled = []
         flow = reset(LocallyShuffleData(endless(pulled), 10))
         take(flow, 1)
@@ -90,7 +90,7 @@ class TestLocallyShuffleData:
         assert before + 1 == len(pulled)
 
     def test_reset_empties_the_buffer(self):
-        """Upstream leaves it filled."""
+        """`reset_state` empties the buffer; in tensorpack it stays filled."""
         flow = reset(LocallyShuffleData(endless([]), 10))
         take(flow, 5)
         reset(flow)
@@ -98,11 +98,11 @@ class TestLocallyShuffleData:
 
     @pytest.mark.parametrize("buffer_size", [1, 2])
     def test_a_small_buffer(self, buffer_size):
-        """Upstream divides by zero."""
+        """Buffers of one and two datapoints work; tensorpack divides by zero."""
         assert 20 == len(set(take(reset(LocallyShuffleData(endless([]), buffer_size)), 20)))
 
     def test_shuffle_interval(self):
-        """With an interval longer than the test, the buffer is shuffled once and then first in, first out."""
+        """With a long interval, the buffer is shuffled once and is a FIFO queue afterwards."""
         out = take(reset(LocallyShuffleData(endless([]), 10, shuffle_interval=1000)), 100)
         assert list(range(10)) == sorted(out[:10])
         assert list(range(10)) != out[:10]
@@ -110,27 +110,27 @@ class TestLocallyShuffleData:
 
     @pytest.mark.parametrize("wrong", [{"buffer_size": 0}, {"num_reuse": 0}, {"shuffle_interval": 0}])
     def test_wrong_numbers(self, wrong):
-        """All must be at least 1."""
-        with pytest.raises(ValueError, match="LocallyShuffleData: .* must be at least 1"):
+        """Numbers below 1 raise ValueError."""
+        with pytest.raises(ValueError, match="LocallyShuffleData: .* is too small"):
             LocallyShuffleData(up_to(6), **{"buffer_size": 4, **wrong})
 
     def test_an_empty_source(self):
-        """It would wait for ever."""
+        """An empty source raises RuntimeError instead of waiting forever."""
         with pytest.raises(RuntimeError, match="yielded no datapoint"):
             take(reset(LocallyShuffleData(up_to(0), 4)), 1)
 
     def test_two_iterators_at_once(self):
-        """They would share the buffer: refused."""
+        """A second iterator raises RuntimeError, because both would share the buffer."""
         flow = reset(LocallyShuffleData(up_to(6), 4))
         first = iter(flow)
         next(first)
-        with pytest.raises(RuntimeError, match="being iterated already"):
+        with pytest.raises(RuntimeError, match="already being iterated"):
             next(iter(flow))
 
 
 class TestCacheData:
     def test_the_source_is_read_once(self):
-        """Later passes come from memory, the same objects."""
+        """The source is iterated once, and later passes yield the same objects."""
         calls = []
 
         def gen():
@@ -144,38 +144,38 @@ class TestCacheData:
         assert 1 == len(calls)
 
     def test_stopping_at_the_last_one_without_seeing_the_end(self):
-        """N of N taken, then another pass: N datapoints; upstream has lost one."""
+        """A pass that stops at the last datapoint does not lose one; tensorpack's does."""
         flow = reset(CacheData(up_to(4)))
         assert [0, 1, 2, 3] == take(flow, 4)
         assert [0, 1, 2, 3] == list(flow)
 
     def test_a_first_pass_left_early(self):
-        """It is not taken for the whole data."""
+        """After a first pass that was left early, the next pass is complete."""
         flow = reset(CacheData(up_to(4)))
         take(flow, 2)
         assert [0, 1, 2, 3] == list(flow) == list(flow)
 
     def test_a_first_pass_that_failed(self):
-        """Nor is one that ended with an error."""
+        """After a first pass that failed, the next pass is complete."""
         flow = reset(CacheData(DataFromGenerator(broken_once())))
         with pytest.raises(KeyError, match="the user's"):
             list(iter(flow))
         assert [1, 2] == list(iter(flow))
 
     def test_shuffle(self):
-        """The first pass is in order, each later one in a new order, and all are complete."""
+        """The first pass is in order, and each later one is complete and has a new order."""
         flow = reset(CacheData(up_to(50), shuffle=True))
         first, second, third = list(flow), list(flow), list(flow)
         assert list(range(50)) == first == sorted(second) == sorted(third)
         assert len({tuple(first), tuple(second), tuple(third)}) == 3
 
     def test_without_shuffle_no_reset_is_needed(self):
-        """Nothing is random."""
+        """Without `shuffle`, no reset is needed."""
         flow = CacheData(up_to(3))
         assert [0, 1, 2] == list(flow) == list(flow)
 
     def test_reset_forgets(self):
-        """The next pass is read from the source."""
+        """After a reset, the next pass reads the source again."""
         stored = [1, 2]
         flow = reset(CacheData(DataFromList(stored, shuffle=False)))
         list(flow)
@@ -185,9 +185,9 @@ class TestCacheData:
         assert [1, 2, 3] == list(flow)
 
     def test_two_iterators_at_once(self):
-        """They would share the memory: refused."""
+        """A second iterator raises RuntimeError, because both would share the cache."""
         flow = reset(CacheData(up_to(3)))
         first = iter(flow)
         next(first)
-        with pytest.raises(RuntimeError, match="being iterated already"):
+        with pytest.raises(RuntimeError, match="already being iterated"):
             next(iter(flow))

@@ -1,8 +1,8 @@
 """
-Every block of Python code in README.md and docs/ runs.
+The Python code in README.md and docs/ runs.
 
-Blocks of a page share a namespace and run from top to bottom, in a process and a directory of their own. A block that
-cannot run is preceded by `<!-- not run: the reason -->`; one that is a program of its own by `<!-- file: its name -->`.
+The code blocks of a page run from top to bottom as one program, in a separate process and directory. The comment
+`<!-- not run: reason -->` before a block marks a block that cannot run, `<!-- file: name -->` one that is a separate file.
 """
 
 from __future__ import annotations
@@ -38,29 +38,31 @@ SERVED = pytest.mark.parametrize(
 
 
 def script(page: Path) -> str:
-    """All runnable blocks of a page as one program, with line numbers as in the page."""
+    """Return the runnable blocks of a page as one program, with the same line numbers as in the page."""
     text = page.read_text(encoding="utf-8")
     lines = [""] * text.count("\n")
     for block in BLOCK.finditer(text):
         if block.group("note"):
-            assert block.group("kind") == "file" or len(block.group("what")) > 10, "say why it cannot run"
+            assert block.group("kind") == "file" or len(block.group("what")) > 10, (
+                "give the reason why it cannot run"
+            )
             continue
         first = text[: block.start("code")].count("\n")
         for number, line in enumerate(block.group("code").splitlines()):
             lines[first + number] = line
-    # `from __future__` may only stand at the top, where the page is long past
+    # `from __future__` is a syntax error below the first block
     return "\n".join(line if "from __future__" not in line else "" for line in lines)
 
 
 @pytest.fixture(scope="module")
 def runner():
-    """A process that has TensorFlow imported and forks for each program."""
+    """A server process that has imported TensorFlow and forks for each program."""
     with program_runner() as started:
         yield started
 
 
 def run_page(runner, page: Path, directory: Path) -> None:
-    """Run a page's blocks; its programs are written, not run."""
+    """Write the files of a page, and run its other blocks."""
     for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
         if block.group("kind") == "file":
             (directory / block.group("what")).write_text(block.group("code"), encoding="utf-8")
@@ -70,7 +72,7 @@ def run_page(runner, page: Path, directory: Path) -> None:
 
 @pytest.fixture(scope="module")
 def exported(runner, tmp_path_factory):
-    """The directory in which the page on export has run."""
+    """The directory in which the code of the page on export has run."""
     directory = tmp_path_factory.mktemp("export")
     run_page(runner, EXPORT, directory)
     return directory
@@ -81,14 +83,14 @@ def exported(runner, tmp_path_factory):
     "page", [p for p in PAGES if script(p).strip() and p != EXPORT], ids=lambda p: p.name
 )
 def test_code_of_the_page_runs(runner, page, tmp_path):
-    """What a reader copies works."""
+    """The code of each page runs without an error."""
     run_page(runner, page, tmp_path)
 
 
 @pytest.mark.slow
 @SERVED
 def test_the_exported_model_is_served_without_this_library(runner, exported, program, outputs):
-    """The programs of the page on export, in processes that do not load it, give the outputs of training's process."""
+    """The serving programs of the page on export compute the expected outputs without importing the library."""
     check = exported / f"check_{program}"
     check.write_text(
         f"import runpy, sys\nrunpy.run_path({program!r})\nassert 'tensorpack_lite' not in sys.modules\n",
@@ -101,8 +103,8 @@ def test_the_exported_model_is_served_without_this_library(runner, exported, pro
     )
 
 
-def test_links_between_pages_lead_somewhere():
-    """A relative link names a file that is there."""
+def test_relative_links_exist():
+    """Each relative link leads to an existing file."""
     broken = []
     for page in [*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", ROOT / "examples" / "README.md"]:
         for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
@@ -112,15 +114,15 @@ def test_links_between_pages_lead_somewhere():
 
 
 def test_changelog_begins_with_this_version():
-    """The first version in CHANGELOG.md below UNRELEASED is the package's, or there is no release yet."""
+    """The first version in CHANGELOG.md below Unreleased is that of the package."""
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert "## [Unreleased]" in text
     versions = re.findall(r"^## \[(\d[^\]]*)\]", text, re.MULTILINE)
-    assert [tensorpack_lite.__version__] == versions[:1] or not versions
+    assert [tensorpack_lite.__version__] == versions[:1]
 
 
-def test_the_two_commands_stand_in_the_readme():
-    """`.ci/run` reads the test command from there; each is one line."""
+def test_the_two_commands_are_in_the_readme():
+    """README has the demo command and the test command on one line each. `.ci/run` reads the test command."""
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     for name in ("demo", "test"):
         assert 1 == len([line for line in lines if line.endswith(f".venv/bin/tox -e {name}")])

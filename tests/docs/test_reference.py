@@ -1,4 +1,4 @@
-"""The reference has a place for every public module."""
+"""The API reference has every public module and every public name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def public_definitions() -> dict:
-    """The functions and classes that a file defines and has in its own `__all__`, by the file's dotted name."""
+    """Return, for each module, the functions and classes that it defines and lists in `__all__`."""
     found = {}
     for file in (ROOT / "tensorpack_lite").rglob("*.py"):
         parts = file.relative_to(ROOT).with_suffix("").parts
@@ -26,7 +26,7 @@ def public_definitions() -> dict:
 
 
 def public_names(body: list) -> set:
-    """What a literal `__all__` holds; nothing where there is none."""
+    """Return the names in a literal `__all__`, or an empty set if there is none."""
     for statement in body:
         if isinstance(statement, ast.Assign) and getattr(statement.targets[0], "id", "") == "__all__":
             return set(ast.literal_eval(statement.value)) if isinstance(statement.value, ast.List) else set()
@@ -34,7 +34,7 @@ def public_names(body: list) -> set:
 
 
 def undocumented(module: str, node) -> list:
-    """The definition, and the public methods it adds, that have no docstring; one that overrides may do without."""
+    """Return a definition and its public methods that lack a docstring. Methods of subclasses may inherit theirs."""
     missing = [] if ast.get_docstring(node) else [f"{module}.{node.name}"]
     if isinstance(node, ast.ClassDef) and not node.bases:
         missing += [f"{module}.{node.name}.{part.name}" for part in node.body if needs_docstring(part)]
@@ -42,7 +42,7 @@ def undocumented(module: str, node) -> list:
 
 
 def needs_docstring(part) -> bool:
-    """Whether a statement of a class is a public method, and no setter, without docstring."""
+    """Return whether a statement in a class is a public method without a docstring. Setters need none."""
     if not isinstance(part, ast.FunctionDef) or part.name.startswith("_"):
         return False
     is_setter = any(getattr(decorator, "attr", "") == "setter" for decorator in part.decorator_list)
@@ -50,7 +50,7 @@ def needs_docstring(part) -> bool:
 
 
 def test_every_public_module_is_in_the_reference():
-    """A new file gets its `automodule` in docs/reference/."""
+    """Each public module has an `automodule` directive in docs/reference/."""
     pages = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "docs" / "reference").glob("*.md"))
     shown = set(re.findall(r"automodule:: (\S+)", pages))
     missing = sorted(set(public_definitions()) - shown)
@@ -58,7 +58,7 @@ def test_every_public_module_is_in_the_reference():
 
 
 def test_every_public_name_is_documented():
-    """Sphinx leaves out what has no docstring without a word, so this does not."""
+    """Each public name has a docstring; Sphinx silently omits names without one."""
     missing = [
         name
         for module, nodes in public_definitions().items()

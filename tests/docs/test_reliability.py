@@ -11,7 +11,7 @@ PAGE = ROOT / "docs" / "reliability.md"
 
 
 def named_tests() -> list:
-    """Return the file and the names inside it of each test on the page; `::name` alone continues the file before it."""
+    """Return the file and the names of each test on the page. `::name` alone refers to the file named before it."""
     found, file = [], ""
     for test in re.findall(r"`((?:tests/|::)[^`]+)`", PAGE.read_text(encoding="utf-8")):
         path, *names = test.split("::")
@@ -21,7 +21,7 @@ def named_tests() -> list:
 
 
 def exists(file: str, names: list) -> bool:
-    """Tell whether a file defines a class or function of these names, one inside the other."""
+    """Return whether a file defines these classes and functions, each inside the previous one."""
     node = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     for name in names:
         inside = {
@@ -36,7 +36,7 @@ def exists(file: str, names: list) -> bool:
 
 
 def test_every_test_on_the_page_exists():
-    """Each promise names at least one test, and every test that it names is there."""
+    """Each promise names at least one test, and every test that it names exists."""
     tests = named_tests()
     promises = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
     assert len(tests) > 40

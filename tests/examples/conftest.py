@@ -1,4 +1,4 @@
-"""Runs examples: each in a process and a directory of its own, in which TensorFlow is imported already."""
+"""Fixtures that run examples in separate processes, forked from a process that has imported TensorFlow."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ runpy.run_path({path!r}, run_name="__main__")
 
 @pytest.fixture(scope="module")
 def _runner():
-    """A process that has TensorFlow imported and forks for each example."""
+    """A process that has imported TensorFlow and forks for each example."""
     with program_runner() as runner:
         yield runner
 
 
 @pytest.fixture
 def run_example(_runner):
-    """A function that runs an example in a directory, as `python <example> <arguments>` would; gives what it printed."""
+    """Return a function that runs an example like `python <example> <arguments>` and returns its output."""
 
     def run(name: str, arguments: list, directory: Path) -> str:
         path = ROOT / "examples" / name
@@ -38,7 +38,7 @@ def run_example(_runner):
 
 @pytest.fixture
 def load_example(monkeypatch):
-    """A function that imports an example, without running it; its folder is on the path meanwhile."""
+    """Return a function that imports an example without running it."""
 
     def load(name: str):
         path = ROOT / "examples" / name

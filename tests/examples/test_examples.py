@@ -1,4 +1,4 @@
-"""The examples run: each for two steps as a user runs it, and their functions with tiny inputs."""
+"""Tests of the examples: each runs for two steps, and their functions are tested on small inputs."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ SHORT = {
     "char_rnn.py": TWO_STEPS,
     "cifar_convnet.py": TWO_STEPS,
     "custom_trainer.py": TWO_STEPS,
-    "imagenet_resnet.py": ["--fake", "--size", "32", "--batch", "4", *TWO_STEPS],
+    "imagenet/train.py": ["--fake", "--size", "32", "--batch", "4", *TWO_STEPS],
     "keras_digits.py": TWO_STEPS,
     "mnist_convnet.py": TWO_STEPS,
     "mnist_plain_tf.py": TWO_STEPS,
     "ptb_lstm.py": TWO_STEPS,
-    "resnet_cifar.py": ["--fake", "--gpus", "2", *TWO_STEPS],
+    "resnet_cifar.py": ["--gpus", "2", *TWO_STEPS],
     "trainv1_digits.py": TWO_STEPS,
 }
 
 
 def run(name: str, arguments: list, directory: Path) -> str:
-    """Run an example in `directory`; gives what it printed."""
+    """Run an example in `directory`; return its output."""
     if name == "keras_digits.py" and TF_VERSION >= (2, 16):
         pytest.importorskip("tf_keras")
     environment = dict(
@@ -49,7 +49,7 @@ def run(name: str, arguments: list, directory: Path) -> str:
         cwd=str(directory),
         env=environment,
         stdin=subprocess.DEVNULL,
-        capture_output=True,  # apart: on stderr TensorFlow 1.15 warns of its own deprecations
+        capture_output=True,  # TensorFlow 1.15 writes deprecation warnings to stderr
         timeout=600,
         check=False,
     )
@@ -71,19 +71,20 @@ def load(name: str):
 
 
 def code_block_after(text: str, sentence: str) -> str:
-    """The first fenced block below a sentence of the README."""
+    """Return the first fenced code block after a sentence of the README."""
     return re.search(r"```\w*\n(.*?)```", text[text.index(sentence) :], re.DOTALL).group(1)
 
 
 def latest(directory: Path) -> dict:
-    """The last line of stats.json."""
+    """Return the last row of stats.json."""
     return json.loads((directory / "stats.json").read_text(encoding="utf-8"))[-1]
 
 
 def test_every_example_is_tested_and_in_the_table():
-    """No example without a row in examples/README.md, none without a test; those in folders have test_gan.py, test_distributed.py."""
-    files = sorted(p.relative_to(EXAMPLES).as_posix() for p in EXAMPLES.rglob("*.py"))
-    assert sorted(SHORT) == [name for name in files if "/" not in name]
+    """Every example is in examples/README.md, and a test mentions it."""
+    files = sorted(p.relative_to(EXAMPLES).as_posix() for p in EXAMPLES.rglob("*.py") if "__" not in p.name)
+    tests = "".join(p.read_text(encoding="utf-8") for p in Path(__file__).parent.glob("test_*.py"))
+    assert [] == [name for name in files if Path(name).stem not in tests]
     table = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     assert [] == [name for name in files if f"[{name}]({name})" not in table]
 
@@ -91,30 +92,30 @@ def test_every_example_is_tested_and_in_the_table():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SHORT))
 def test_example_runs(name, tmp_path, run_example):
-    """Two steps in a process of its own, in an empty directory."""
+    """The example runs for two steps in a separate process, in an empty directory."""
     if name == "keras_digits.py" and TF_VERSION >= (2, 16):
         pytest.importorskip("tf_keras")
     assert run_example(name, SHORT[name], tmp_path)
 
 
 @pytest.mark.slow
-def test_the_journey_is_as_the_readme_tells_it(tmp_path):
-    """Its output is quoted word for word."""
+def test_journey_output_is_in_the_readme(tmp_path):
+    """The README quotes the output of the example exactly."""
     told = code_block_after((ROOT / "README.md").read_text(encoding="utf-8"), "00_journey.py")
     assert told.strip() == run("00_journey.py", [], tmp_path).strip()
 
 
 @pytest.mark.slow
-def test_own_trainers_fit_the_line(tmp_path):
-    """Both print the line that the points lie on."""
+def test_custom_trainers_fit_the_line(tmp_path):
+    """Both trainers fit the line exactly."""
     output = run("custom_trainer.py", [], tmp_path)
     for trainer in ("TenLineTrainer", "AlternatingTrainer"):
         assert f"{trainer}: y = 2.00 x + 1.00" in output
 
 
 @pytest.mark.slow
-def test_a_second_run_resumes(tmp_path):
-    """`--resume` goes on with the epoch after the last checkpoint; the files of the first run are still there."""
+def test_resume(tmp_path):
+    """`--resume` continues with the epoch after the last checkpoint, and keeps the files of the first run."""
     arguments = ["--steps-per-epoch", "2", "--log-dir", "log"]
     run("mnist_convnet.py", [*arguments, "--max-epoch", "2"], tmp_path)
     output = run("mnist_convnet.py", [*arguments, "--max-epoch", "3", "--resume"], tmp_path)
@@ -130,16 +131,16 @@ def test_a_second_run_resumes(tmp_path):
 @pytest.mark.slow
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["mnist_convnet.py", "mnist_plain_tf.py"])
-def test_the_convnets_reach_what_is_claimed(name, tmp_path):
-    """Digits: a validation accuracy of at least 0.98 after all epochs."""
+def test_convnet_accuracy(name, tmp_path):
+    """On digits, the validation accuracy is at least 0.98 after the last epoch."""
     run(name, ["--log-dir", "log"], tmp_path)
     assert latest(tmp_path / "log")["val_accuracy"] >= 0.98
 
 
 @pytest.mark.slow
 @pytest.mark.full
-def test_keras_and_the_first_generation_reach_what_is_claimed(tmp_path):
-    """Digits: at least 0.975 of the validation images are right after all epochs."""
+def test_keras_and_trainv1_accuracy(tmp_path):
+    """On digits, the validation accuracy is at least 0.975 after the last epoch."""
     run("trainv1_digits.py", ["--log-dir", "old"], tmp_path)
     assert latest(tmp_path / "old")["validation_error"] <= 0.025
     run("keras_digits.py", ["--log-dir", "keras"], tmp_path)
@@ -147,8 +148,8 @@ def test_keras_and_the_first_generation_reach_what_is_claimed(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_first_generation_resumes(tmp_path):
-    """Its `--resume` goes on with the epoch after the last one."""
+def test_trainv1_resume(tmp_path):
+    """`--resume` continues with the epoch after the last one."""
     arguments = ["--steps-per-epoch", "2", "--log-dir", "log"]
     run("trainv1_digits.py", [*arguments, "--max-epoch", "1"], tmp_path)
     run("trainv1_digits.py", [*arguments, "--max-epoch", "2", "--resume"], tmp_path)
@@ -157,11 +158,11 @@ def test_the_first_generation_resumes(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.full
-def test_mnist_is_split_when_only_half_is_there(tmp_path):
-    """On the 10,000 real MNIST images beside the repository: at least 0.975 on the 2,000 that are kept apart."""
+def test_mnist_test_images_are_split(tmp_path):
+    """On the 10,000 test images of MNIST, the accuracy is at least 0.975 on the 2,000 validation images."""
     directory = ROOT.parent / "shared" / "data" / "mnist"
     if not directory.exists():
-        pytest.skip("the ten thousand images are not beside this checkout")
+        pytest.skip("the test images of MNIST are not available")
     arguments = ["--data", "mnist", "--mnist-dir", str(directory), "--max-epoch", "6", "--log-dir", "log"]
     run("mnist_convnet.py", arguments, tmp_path)
     assert latest(tmp_path / "log")["val_accuracy"] >= 0.975
@@ -169,7 +170,7 @@ def test_mnist_is_split_when_only_half_is_there(tmp_path):
 
 class TestFunctions:
     def test_random_shift_moves_by_whole_pixels(self):
-        """A single bright pixel stays bright, within two pixels of where it was."""
+        """A single bright pixel moves by at most two pixels and stays bright."""
         example = load("mnist_convnet.py")
         image = np.zeros((28, 28), "float32")
         image[10, 20] = 1
@@ -185,7 +186,7 @@ class TestFunctions:
         assert len(places) > 10
 
     def test_random_shift_repeats_with_the_seed(self):
-        """The same seed, the same shifts."""
+        """The same seed gives the same shifts."""
         example = load("mnist_convnet.py")
         image = np.random.RandomState(0).rand(28, 28).astype("float32")
 
@@ -197,8 +198,8 @@ class TestFunctions:
 
         np.testing.assert_array_equal(shifted(), shifted())
 
-    def test_digits_come_as_the_model_wants_them(self):
-        """Batches of [32, 28, 28] float32 in [0, 1] with int32 labels; validation has each image once."""
+    def test_batches_of_digits(self):
+        """Batches are [32, 28, 28] float32 in [0, 1] with int32 labels, and validation contains each image once."""
         example = load("mnist_convnet.py")
         train, validation = example.get_data("digits")
         train.reset_state()
@@ -212,9 +213,9 @@ class TestFunctions:
 
 
 class TestSmallImages:
-    def test_digits_get_colours(self, load_example):
-        """Strokes are brighter than the ground in each channel; a test image differs from pass to pass only in colour."""
-        data = load_example("cifar_convnet.py").ColouredDigits("test")
+    def test_random_colors(self, load_example):
+        """Strokes are brighter than the background in each channel."""
+        data = load_example("cifar_convnet.py").get_raw_data("digits")[1]
         assert 360 == len(data)
         data.reset_state()
         image, label = next(iter(data))
@@ -224,15 +225,15 @@ class TestSmallImages:
         assert (middle > corner).all()
         assert (corner < 128).all()
 
-    def test_training_ends_when_the_rate_is_tiny(self, load_example):
-        """A third, and a third of that, until StopTraining."""
+    def test_training_stops_when_the_rate_is_tiny(self, load_example):
+        """The learning rate is divided by three, and a tiny one stops training."""
         example = load_example("cifar_convnet.py")
         assert 1e-3 == pytest.approx(example.lower(3e-3))
         with pytest.raises(tensorpack_lite.StopTraining):
             example.lower(9e-5)
 
-    def test_a_residual_block_begins_with_its_shortcut(self, load_example):
-        """With the weights of its second convolution at 0, it gives what came in: pooled, with channels of zeros around."""
+    def test_residual_block_with_zero_weights(self, load_example):
+        """With zero weights, a residual block returns its shortcut: the pooled input with additional zero channels."""
         example = load_example("resnet_cifar.py")
         images = np.random.RandomState(0).rand(2, 8, 8, 4).astype("float32")
         zeros = tf.zeros_initializer()
@@ -249,9 +250,9 @@ class TestSmallImages:
         )
 
     @pytest.mark.parametrize(("depth", "millions"), [(18, 11.69), (50, 25.56)])
-    def test_resnets_have_their_known_size(self, load_example, depth, millions):
-        """ResNet-18 and ResNet-50 have as many trained weights as is known of them."""
-        model = load_example("imagenet_resnet.py").Model(depth, 64, total_batch=256)
+    def test_size_of_resnets(self, load_example, depth, millions):
+        """ResNet-18 and ResNet-50 have the published number of weights."""
+        model = load_example("imagenet/resnet_model.py").Model(depth, 64, total_batch=256)
         with tensorpack_lite.TowerContext("", is_training=True):
             model.get_logits(tf.zeros([1, 64, 64, 3]))
         count = sum(v.shape.num_elements() for v in tf.trainable_variables())
@@ -259,8 +260,8 @@ class TestSmallImages:
 
 
 class TestRecurrent:
-    def test_pieces_of_text_are_followed_by_the_next_character(self, load_example):
-        """The second component is the first one, a character later."""
+    def test_pieces_of_text(self, load_example):
+        """The second component is the first one, shifted by one character."""
         example = load_example("char_rnn.py")
         text = example.Text("abcabcabcabc")
         assert ["a", "b", "c"] == text.characters
@@ -269,8 +270,8 @@ class TestRecurrent:
         for piece, following in pieces:
             np.testing.assert_array_equal((piece + 1) % 3, following)
 
-    def test_writing_goes_on_with_the_state(self, load_example):
-        """The beginning is read character by character; the state that comes back is given with the next one."""
+    def test_write_keeps_the_state(self, load_example):
+        """The predictor gets each character with the state that it returned for the previous one."""
         example, seen = load_example("char_rnn.py"), []
 
         def predictor(piece, state):
@@ -282,16 +283,16 @@ class TestRecurrent:
         assert "abcab" == example.write(predictor, example.Text("abc"), "ab", 3)
         assert [(0, 0), (1, 1), (2, 2), (0, 3)] == seen
 
-    def test_the_made_up_text_has_four_followers_each(self, load_example):
-        """Two places later come at most four words, the likeliest in about 0.55 of all cases."""
+    def test_synthetic_text(self, load_example):
+        """At most four words follow each word two positions later, the most likely in about 0.55 of all cases."""
         words = load_example("ptb_lstm.py").make_text(20000, num_words=10)
         for word in range(10):
             after = words[2:][words[:-2] == word]
             assert len(set(after)) <= 4
             assert np.bincount(after).max() / len(after) > 0.5
 
-    def test_batches_walk_along_the_rows(self, load_example):
-        """Each batch goes on where the last one stopped, in every row; the labels are one word further."""
+    def test_batches_continue_the_rows(self, load_example):
+        """Each batch continues the rows of the previous one, and labels are the next words."""
         example = load_example("ptb_lstm.py")
         source = example.make_input(np.arange(20 * 33, dtype="int32"))
         source.setup([tf.TensorSpec([20, 16], tf.int32, name) for name in ("words", "next")])
@@ -307,16 +308,16 @@ class TestRecurrent:
 
 @pytest.mark.slow
 @pytest.mark.full
-def test_the_word_model_remembers(tmp_path, run_example):
-    """In 1 of its 8 epochs the perplexity comes below 5, of 100 words; 3.03 is the best there is."""
+def test_ptb_lstm_learns(tmp_path, run_example):
+    """After one of its eight epochs, the perplexity is below 5; the optimum is 3.03."""
     run_example("ptb_lstm.py", ["--max-epoch", "1", "--log-dir", "log"], tmp_path)
     assert 3.0 < latest(tmp_path / "log")["validation_perplexity"] < 5
 
 
 @pytest.mark.slow
 @pytest.mark.full
-def test_the_character_model_learns_and_writes(tmp_path, run_example):
-    """In 2 of its 10 epochs it comes from 6 bits to below 4; `--sample` goes on from the words it is given."""
+def test_char_rnn_learns_and_writes(tmp_path, run_example):
+    """After two of ten epochs, the model needs less than 4 bits per character; `--sample` continues a given text."""
     run_example("char_rnn.py", ["--max-epoch", "2", "--log-dir", "log"], tmp_path)
     assert latest(tmp_path / "log")["bits_per_character"] < 4
     (tmp_path / "output.txt").unlink()

@@ -1,4 +1,4 @@
-"""The GAN trainers do what they say, on players of one number each; the GANs learn."""
+"""Tests of the GAN trainers, on networks with one variable each, and of the GAN examples."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ def gan(load_example):
 
 @pytest.fixture
 def players(gan):
-    """
-    A generator of one number w and a discriminator of one number v: d_loss = v (x - w), g_loss = -v w x.
-    """
+    """Return a model with one variable per network: d_loss = v (x - w), g_loss = -v w x."""
 
     class Players(gan.GANModelDesc):
         def inputs(self):
@@ -45,12 +43,12 @@ def players(gan):
 
 
 def numbers(*values):
-    """An input that gives these, one a step."""
+    """Return an input with one of these numbers per step."""
     return QueueInput(RepeatedData(DataFromList([[[value]] for value in values], shuffle=False), -1))
 
 
 def train(trainer, steps, *callbacks):
-    """Train quietly; gives the two numbers (w, v) after each step."""
+    """Train without output; return the values (w, v) after each step."""
     watch = Watch()
     trainer.train_with_defaults(
         callbacks=[*callbacks, watch],
@@ -63,7 +61,7 @@ def train(trainer, steps, *callbacks):
 
 
 class Watch(Callback):
-    """Notes the two numbers after each step."""
+    """Records both variables after each step."""
 
     def _setup_graph(self):
         variables = {v.op.name: v for v in tf.trainable_variables()}
@@ -75,41 +73,41 @@ class Watch(Callback):
 
 
 class TestGANTrainer:
-    def test_both_move_in_each_step_by_the_gradients_before_it(self, gan, players):
-        """w += 0.01 v x, v -= 0.1 (x - w), each with the other's old value, each with its own optimizer."""
+    def test_both_networks_are_updated_in_each_step(self, gan, players):
+        """w += 0.01 v x and v -= 0.1 (x - w): both updates use the old values, and separate optimizers."""
         w, v = 1.0, 2.0
         for x, values in zip([3, 5], train(gan.GANTrainer(numbers(3, 5), players), 2)):
             w, v = w + 0.01 * v * x, v - 0.1 * (x - w)
             np.testing.assert_allclose((w, v), values, rtol=1e-6)
 
     def test_a_step_counts_once(self, gan, players):
-        """One run of the hooked session a step, one batch for both players."""
+        """A step runs the hooked session once and uses one batch."""
         trainer = gan.GANTrainer(numbers(3), players)
         train(trainer, 4)
         assert 4 == trainer.loop.global_step
 
-    def test_variables_are_told_apart_by_their_scope(self, gan, players):
-        """Discriminator first."""
+    def test_variables_are_selected_by_scope(self, gan, players):
+        """`get_gan_var_list` returns the variables of the discriminator, then those of the generator."""
         gan.GANTrainer(numbers(3), players)
         d_vars, g_vars = players.get_gan_var_list()
         assert ["discrim/v"] == [v.op.name for v in d_vars]
         assert ["gen/w"] == [v.op.name for v in g_vars]
 
-    def test_a_variable_of_nobody_is_told(self, gan, players):
-        """It would never be trained."""
+    def test_variable_outside_of_both_scopes(self, gan, players):
+        """A variable outside of both scopes raises ValueError, because it would not be trained."""
         tf.get_variable("lost", initializer=0.0)
-        with pytest.raises(ValueError, match=r"in neither of \['discrim', 'gen'\]: lost"):
+        with pytest.raises(ValueError, match=r"not in the scopes \['discrim', 'gen'\]: lost"):
             gan.GANTrainer(numbers(3), players)
 
-    def test_a_scope_without_variables_is_told(self, gan, players):
-        """A wrong name of a scope does not go unseen."""
+    def test_scope_without_variables(self, gan, players):
+        """A scope without variables raises ValueError."""
         players.g_scope, players.d_scope = "generator", "discrim"
         players.build_graph = lambda x: (tf.reduce_mean(x), tf.reduce_mean(x))
-        with pytest.raises(ValueError, match="no variable is trained in scope 'discrim'"):
+        with pytest.raises(ValueError, match="no trainable variable in the scope 'discrim'"):
             gan.GANTrainer(numbers(3), players)
 
-    def test_a_loss_that_forgets_a_variable_is_told(self, gan, players):
-        """With the loss's name and the variable's."""
+    def test_loss_without_a_variable(self, gan, players):
+        """A loss that does not depend on a variable raises ValueError, which names both."""
         build = players.build_graph
 
         def forget(x):
@@ -126,8 +124,8 @@ class TestSeparateGANTrainer:
         ("periods", "moves"),
         [((1, 1), "DG DG DG DG DG DG"), ((1, 3), "DG D D DG D D"), ((2, 1), "DG G DG G DG G")],
     )
-    def test_each_player_moves_at_its_period(self, gan, players, periods, moves):
-        """In six steps; the first one moves both, the discriminator first; global_step counts moves."""
+    def test_periods(self, gan, players, periods, moves):
+        """Each network is updated at its period, and the first step updates both; global_step counts updates."""
         trainer = gan.SeparateGANTrainer(numbers(3), players, *periods)
         before, seen = (1.0, 2.0), []
         for after in train(trainer, 6):
@@ -136,8 +134,8 @@ class TestSeparateGANTrainer:
         assert moves.split() == seen
         assert len(moves.replace(" ", "")) == trainer.loop.global_step
 
-    def test_each_move_has_a_batch_of_its_own(self, gan, players):
-        """The discriminator sees 3 and 5, the generator 7 and 9."""
+    def test_separate_batches(self, gan, players):
+        """Each update uses a separate batch: the discriminator gets 3 and 5, the generator 7 and 9."""
         w, v = 1.0, 2.0
         for values, (seen_by_d, seen_by_g) in zip(
             train(gan.SeparateGANTrainer(numbers(3, 7, 5, 9), players), 2), [(3, 7), (5, 9)]
@@ -146,15 +144,15 @@ class TestSeparateGANTrainer:
             w += 0.01 * v * seen_by_g
             np.testing.assert_allclose((w, v), values, rtol=1e-6)
 
-    def test_one_of_the_periods_is_one(self, gan, players):
-        """Otherwise there would be steps without a move."""
-        with pytest.raises(ValueError, match="d_period is 2, g_period is 3: one of them must be 1"):
+    def test_invalid_periods(self, gan, players):
+        """Two periods above 1 raise ValueError, because some steps would have no update."""
+        with pytest.raises(ValueError, match="d_period or g_period must be 1 .got 2 and 3"):
             gan.SeparateGANTrainer(numbers(3), players, 2, 3)
 
 
 class TestMultiGPUGANTrainer:
-    def test_towers_share_their_variables_and_average_their_losses(self, gan, players):
-        """Two towers with 3 and 5 do what one does with 4."""
+    def test_towers_share_variables_and_average_losses(self, gan, players):
+        """Two towers with the inputs 3 and 5 give the same result as one with 4."""
         trainer = gan.MultiGPUGANTrainer(2, numbers(3, 5), players)
         values = train(trainer, 3)
         assert {"gen/w", "discrim/v"} == {v.op.name for v in tf.trainable_variables()}
@@ -163,8 +161,8 @@ class TestMultiGPUGANTrainer:
             expected = train(gan.GANTrainer(numbers(4), type(players)()), 3)
         np.testing.assert_allclose(expected, values, rtol=1e-6)
 
-    def test_one_tower_needs_no_staging(self, gan, players):
-        """It is a GANTrainer with another name of its tower."""
+    def test_one_tower(self, gan, players):
+        """With one tower, the result equals that of GANTrainer."""
         values = train(gan.MultiGPUGANTrainer(1, numbers(4), players), 3)
         with tf.Graph().as_default():
             expected = train(gan.GANTrainer(numbers(4), type(players)()), 3)
@@ -173,7 +171,7 @@ class TestMultiGPUGANTrainer:
 
 class TestNetworks:
     def test_batches_of_digits(self, load_example):
-        """[N, 28, 28] in [0, 1] and int32 labels, without end."""
+        """Batches are infinite, with images [N, 28, 28] in [0, 1] and int32 labels."""
         data = load_example("gan/gan_digits.py").get_data("digits", batch=16)
         data.reset_state()
         image, label = next(iter(data))
@@ -182,16 +180,16 @@ class TestNetworks:
         assert ((16,), np.int32) == (label.shape, label.dtype)
 
     def test_sheets_have_a_row_for_each_code(self, load_example):
-        """Along a row of InfoGAN's sheet one number changes, and nothing else."""
+        """In a row of InfoGAN's sheet only the first continuous code changes."""
         feeds = load_example("gan/infogan.py").sheet_feeds()
         np.testing.assert_array_equal(np.repeat(np.arange(10), 8), feeds["code"])
         noise = feeds["z"].reshape(10, 8, -1)
         np.testing.assert_allclose(np.linspace(-1, 1, 8), noise[3, :, 0], rtol=1e-6)
         assert 0 == np.ptp(noise[:, :, 1:], axis=(0, 1)).max()
 
-    def test_clipped_weights_stay_clipped(self, load_example, gan, players):
-        """After each step of WGAN the critic's weights are in [-most, most]; the generator's are not touched."""
-        clip = load_example("gan/wgan.py").ClipWeights(players, most=0.5)
+    def test_clip_weights(self, load_example, gan, players):
+        """After each step the critic's weights are in [-limit, limit]; those of the generator are not clipped."""
+        clip = load_example("gan/wgan.py").ClipWeights(players, limit=0.5)
         trainer = gan.GANTrainer(numbers(3), players)
         ((w, v),) = train(trainer, 1, clip)
         assert 0.5 == v
@@ -207,7 +205,7 @@ class TestNetworks:
             np.testing.assert_allclose([84.0, 84.0], session.run(slopes), rtol=1e-5)
 
     def test_labels_become_channels(self, load_example):
-        """The eleven channels: the image, then ten of which the label's is 1."""
+        """The result has eleven channels: the image, and ten of which only the label's is 1."""
         image, label = tf.zeros([2, 28, 28, 1]), tf.one_hot([3, 7], 10)
         with tf.Session() as session:
             made = session.run(load_example("gan/conditional_gan.py").with_label(image, label))
@@ -216,7 +214,7 @@ class TestNetworks:
 
 
 def read_sheet(path, columns):
-    """The samples of a sheet, [N, 28, 28]: images with a border of one pixel between them."""
+    """Return the samples of a sheet, [N, 28, 28]; images are separated by one pixel."""
     with tf.Graph().as_default(), tf.Session() as session:
         sheet = session.run(tf.image.decode_png(path.read_bytes()))[:, :, 0].astype("float32")
     rows = (len(sheet) + 1) // 29
@@ -226,7 +224,7 @@ def read_sheet(path, columns):
 
 
 def roughness(images):
-    """How much neighbours differ, as a part of how much any two pixels do: 1 for noise, near 0 for smooth images."""
+    """Return how much neighboring pixels differ: 1 for noise, near 0 for smooth images."""
     neighbours = np.square(np.diff(images, axis=2)).mean()
     return neighbours / (2 * images.var())
 
@@ -234,7 +232,7 @@ def roughness(images):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example_writes_sheets(name, tmp_path, run_example):
-    """Two steps: losses that are finite, a sheet in the directory and one in the event file."""
+    """After two steps the losses are finite, and there is a sheet in the directory and in the event file."""
     arguments = ["--steps-per-epoch", "2", "--max-epoch", "1", "--log-dir", "log"]
     if name == "dcgan":
         arguments += ["--gpus", "2"]
@@ -255,10 +253,11 @@ def images_in_event_file(directory):
 
 @pytest.mark.slow
 @pytest.mark.full
-def test_the_wgan_learns(tmp_path, run_example):
+def test_wgan_learns(tmp_path, run_example):
     """
-    In 8 of its 20 epochs the critic's distance falls to half of its peak; samples are smooth as digits are and noise is not,
-    and their mean is the mean digit's.
+    After 8 of 20 epochs, the critic's distance is at most half of its maximum.
+
+    Samples are smooth like digits, unlike noise; their mean resembles the mean digit, and they differ from each other.
     """
     run_example("gan/wgan.py", ["--max-epoch", "8", "--log-dir", "log"], tmp_path)
     stats = json.loads((tmp_path / "log" / "stats.json").read_text(encoding="utf-8"))
@@ -274,4 +273,4 @@ def test_the_wgan_learns(tmp_path, run_example):
     assert roughness(digits) < 0.2 < 0.9 < roughness(noise)
     assert roughness(samples) < 0.4
     assert np.corrcoef(samples.mean(axis=0).ravel(), digits.mean(axis=0).ravel())[0, 1] > 0.8
-    assert samples.std(axis=0).mean() > 10  # they are not all the same
+    assert samples.std(axis=0).mean() > 10  # they differ from each other

@@ -1,4 +1,4 @@
-"""Trainings that save, what is in their directories, and a disk that is full."""
+"""Small trainings that save checkpoints, helpers that inspect their directories, and a full disk."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ __all__ = ["disk_full_after", "files_of", "names", "train", "value_in"]
 
 
 def names(directory):
-    """The visible files without the meta graphs."""
+    """Return the names of the visible files, without the meta graphs."""
     return sorted(f for f in os.listdir(directory) if not f.endswith(".meta") and f != "log.log")
 
 
 def files_of(name):
-    """The three files of a checkpoint that a trainer saved, sorted by name."""
+    """Return the names of the three files of a checkpoint that a trainer saved, sorted."""
     return [f"{name}.data-00000-of-00001", f"{name}.index", f"{name}.state"]
 
 
 def value_in(directory, name, key="x"):
-    """A variable's value in a checkpoint."""
+    """Return the value of a variable in a checkpoint."""
     return tf.train.NewCheckpointReader(os.path.join(directory, name)).get_tensor(key)
 
 
 def train(callbacks, epochs=2, starting_epoch=1, steps=2, step=None):
-    """Train in a graph of its own, as one process after another would."""
+    """Train in a new graph, as a new process would."""
     init = None if step is None else DictRestore({"global_step": np.int64(step)})
     with tf.Graph().as_default():
         return run(CountingTrainer(), callbacks, (), steps, epochs, starting_epoch, init)
@@ -39,7 +39,7 @@ def train(callbacks, epochs=2, starting_epoch=1, steps=2, step=None):
 
 @contextmanager
 def disk_full_after(num_bytes):
-    """No file can grow beyond this size: what a full disk does to a write."""
+    """Limit the size of files in this context, so that larger writes fail as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, hard))
     try:

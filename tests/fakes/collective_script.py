@@ -1,4 +1,4 @@
-"""Run in each of several ranks by tests/graph_builder/test_collective.py: prints what collective operations give, as JSON."""
+"""Script that tests/graph_builder/test_collective.py runs in each rank: prints the results of collective operations as JSON."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from tensorpack_lite.compat import ensure_graph_mode
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.graph_builder.collective import RankGroup, allreduce_rank_grads, broadcast_variables
-from tensorpack_lite.utils.cluster import Cluster
+from tensorpack_lite.ranks.cluster import Cluster
 
 
 def grads_of(rank):
-    """Gradients of several dtypes; one of unknown shape, one of slices whose number differs from rank to rank and step to step."""
+    """Return gradients of several dtypes. One has an unknown shape; one is an IndexedSlices whose length depends on rank and step."""
     dense = tf.constant([[1.0, 2.0], [3.0, 4.0]]) * (rank + 1)
     double = tf.constant([0.5, 0.25], tf.float64) * (rank + 1)
     unknown = tf.placeholder_with_default(np.full(3, rank + 1, "float32"), [None])
@@ -26,7 +26,7 @@ def grads_of(rank):
 
 
 def variables_of(rank):
-    """One of each kind that a graph may have."""
+    """Create one variable of each kind."""
     kinds = {
         "float": np.float32(1.5), "half": np.float16(0.5), "flag": np.bool_(True), "step": np.int64(2**40),
         "byte": np.uint8(200), "double": np.float64(0.1),
@@ -61,7 +61,7 @@ def main():
         shown["again"] = session.run(results["mean"], {count: 3 - cluster.rank})
         session.run(sync)
         shown["variables"] = session.run(variables)
-        session.run(results["sum"]["dense"])  # nobody leaves while another one still works
+        session.run(results["sum"]["dense"])  # no rank leaves while another one is still working
     print(
         "RESULT " + json.dumps({"rank": cluster.rank, "reductions": len(names), **plain(shown)}), flush=True
     )

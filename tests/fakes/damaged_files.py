@@ -1,7 +1,7 @@
 """
-Each format of file with its reader, and a program that reads damaged copies: `damaged_files.py FIRST LAST FORMAT ...`.
+Writers and readers of each file format, and a program that reads damaged copies: `damaged_files.py FIRST LAST FORMAT ...`.
 
-It prints a line before and after each copy, so that its parent knows which damage ended it. To see one again:
+It prints a line before and after each copy, so that its parent knows which damage ended it. To repeat one copy:
 `PYTHONPATH=.:tests python -X faulthandler tests/fakes/damaged_files.py 73 74 mat`.
 """
 
@@ -26,12 +26,12 @@ from fakes.mutations import mutate
 
 __all__ = ["FORMATS", "MEMORY_BYTES", "NEEDS"]
 
-MEMORY_BYTES = 6 << 30  # of address space; the readers themselves need 1 to 3 GB of it
-LIMIT_SECONDS = 60  # for one copy, where a read takes milliseconds
+MEMORY_BYTES = 6 << 30  # limit of the address space, of which the readers need 1 to 3 GB
+LIMIT_SECONDS = 60  # for one copy, although a read takes milliseconds
 
 
 def rows(count=40):
-    """Datapoints of three kinds, one of them larger than a page."""
+    """Return datapoints of three components, some of them larger than a page."""
     rng = np.random.RandomState(0)
     return [
         [rng.rand(3, 4).astype("float32"), k, rng.bytes(5000 if k % 5 == 0 else 20)] for k in range(count)
@@ -39,12 +39,12 @@ def rows(count=40):
 
 
 def passed(df):
-    """Run through a DataFlow."""
+    """Iterate one pass of a DataFlow."""
     df.reset_state()
     return [None for _ in df]
 
 
-# Each writer gets a directory and returns the path of the file to damage; each reader gets that path. --------------------
+# Each writer takes a directory and returns the path of the file to damage; each reader takes that path. -----------------
 
 
 def write_npz(directory):
@@ -242,7 +242,7 @@ def write_tar(directory, mode="w"):
     path = directory + "/a.tar"
     with tarfile.open(path, mode) as archive:
         for k in range(6):
-            info = tarfile.TarInfo(f"folder/{k}" + "x" * 20 * k)  # the longest need a header of their own
+            info = tarfile.TarInfo(f"folder/{k}" + "x" * 20 * k)  # the longest names need a separate header
             info.size = 700 * k
             archive.addfile(info, io.BytesIO(np.random.RandomState(k).bytes(info.size)))
     return path
@@ -346,18 +346,14 @@ def read_checkpoint(path):
     load_checkpoint_vars(path)
 
 
-FORMATS = {  # name: (writer, reader, the errors that may come apart from DamagedFileError, with the reason)
+FORMATS = {  # name: (writer, reader, errors that are allowed in addition to DamagedFileError)
     "npz": (write_npz, read_npz, ()),
     "npz of NumpySerializer": (write_numpy_serializer, read_numpy_serializer, ()),
     "npy": (write_npy, read_npy, ()),
     "tfrecord": (write_tfrecord, read_tfrecord, ()),
     "lmdb": (write_lmdb, read_lmdb, ()),
     "lmdb of caffe": (write_caffe_lmdb, read_caffe_lmdb, ()),
-    "hdf5": (
-        write_hdf5,
-        read_hdf5,
-        ("KeyError",),
-    ),  # a damaged name of a data set is a data set that is not there
+    "hdf5": (write_hdf5, read_hdf5, ("KeyError",)),  # a data set with a damaged name does not exist
     "hdf5 of HDF5Serializer": (write_own_hdf5, read_hdf5, ("KeyError",)),
     "pickle": (write_cifar, read_cifar, ()),
     "idx": (write_idx, read_mnist, ()),
@@ -371,17 +367,13 @@ FORMATS = {  # name: (writer, reader, the errors that may come apart from Damage
     "stats.json": (write_stats_json, read_stats_json, ()),
     "stats.csv": (write_stats_csv, read_stats_csv, ()),
     "record of a saver": (write_record, read_record, ()),
-    "checkpoint": (
-        write_checkpoint,
-        read_checkpoint,
-        ("FileNotFoundError",),
-    ),  # a damaged name is that of no file
+    "checkpoint": (write_checkpoint, read_checkpoint, ("FileNotFoundError",)),  # a file with a damaged name
     "checkpoint index": (write_index, read_checkpoint, ()),
     "checkpoint data": (write_data, read_checkpoint, ()),
     "checkpoint state": (write_state_file, read_state_file, ()),
 }
 
-NEEDS = {  # the package that a format needs
+NEEDS = {  # format: the package that it needs
     "lmdb": "lmdb",
     "lmdb of caffe": "lmdb",
     "hdf5": "h5py",
@@ -407,7 +399,7 @@ NEEDS = {  # the package that a format needs
 
 
 def read_damaged(name, seed, path, content):
-    """Read one copy; returns what came of it: unnoticed, noticed, or the name of a wrong error."""
+    """Read one copy. Return the damage and the result: "noticed", "unnoticed", or the text of a wrong error."""
     from tensorpack_lite.utils.errors import DamagedFileError
 
     _, read, others = FORMATS[name]
@@ -418,10 +410,10 @@ def read_damaged(name, seed, path, content):
         read(path)
     except DamagedFileError as error:
         text = str(error)
-        prefix = os.path.splitext(path)[0]  # a checkpoint is named without the suffix of its index
+        prefix = os.path.splitext(path)[0]  # errors name a checkpoint without the suffix of its index
         is_good = prefix in text and "\n" not in text
         return kind, "noticed" if is_good else f"a message without a path, or with several lines: {text}"
-    except Exception as error:  # noqa: BLE001 (a wrong type is what this looks for)
+    except Exception as error:  # noqa: BLE001 (other types are the result)
         return kind, "noticed" if type(error).__name__ in others else f"{type(error).__name__}: {error}"
     return kind, "unnoticed"
 
@@ -433,20 +425,20 @@ def read_copies(name, first, last):
         path = write(directory)
         with open(path, "rb") as file:
             content = file.read()
-        FORMATS[name][1](path)  # undamaged; and everything is imported before the limit
+        FORMATS[name][1](path)  # the undamaged file, so that all imports happen before the limit is set
         soft = MEMORY_BYTES if "tensorflow" not in sys.modules else 10 * MEMORY_BYTES
         resource.setrlimit(resource.RLIMIT_AS, (soft, resource.RLIM_INFINITY))
         for seed in range(first, last):
             tell(f"begin {name} {seed}")
             signal.alarm(LIMIT_SECONDS)
-            os.remove(path)  # liblmdb's environments are shared by file
+            os.remove(path)  # a new file, because LMDB environments are shared by file
             kind, result = read_damaged(name, seed, path, content)
             tell(f"end {name} {seed}: {kind}: {result}".replace("\n", "\\n"))
         signal.alarm(0)
 
 
 def tell(line):
-    """Print at once, past whatever stdout is."""
+    """Print a line at once, even if stdout is redirected."""
     os.write(1, (line + "\n").encode("utf-8", "backslashreplace"))
 
 

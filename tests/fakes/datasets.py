@@ -1,8 +1,8 @@
 """
-Small data sets in the true formats of the large ones, written into a directory.
+Writers of small data sets in the formats of the large ones.
 
-Each has six datapoints in the part that is named, with labels 0 to 5, unless said otherwise. Optional packages are
-imported where they are used.
+Each writer writes one part of a data set into a directory: six datapoints with labels 0 to 5, unless its docstring says
+otherwise. Optional packages are imported where they are used.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ WNIDS = tuple(f"n{k:08d}" for k in range(200))
 
 
 def pixels(*shape, seed=0) -> np.ndarray:
-    """Random uint8."""
+    """Return a random uint8 array."""
     return np.random.RandomState(seed).randint(0, 256, shape).astype(np.uint8)
 
 
 def smooth_image(height, width, seed=0) -> np.ndarray:
-    """uint8 [height, width, 3] that a JPEG keeps: one colour per image, with a slope down."""
+    """Return a uint8 image [height, width, 3] of one color with a vertical gradient, which JPEG compression barely changes."""
     colour = pixels(3, seed=seed).astype(np.float32) / 2
     slope = np.linspace(0, 60, height, dtype=np.float32)[:, np.newaxis, np.newaxis]
     return np.broadcast_to(colour + slope, (height, width, 3)).astype(np.uint8)
 
 
 def write_image(path, image) -> None:
-    """Write blue, green, red as the path's ending says."""
+    """Write a BGR image in the format of the path's extension."""
     import cv2
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -38,14 +38,14 @@ def write_image(path, image) -> None:
 
 
 def tar(path, folder, names=None) -> None:
-    """Pack a folder, or some entries of it, as .tar.gz."""
+    """Write a .tar.gz archive of a folder or of some of its entries."""
     with tarfile.open(str(path), "w:gz") as archive:
         for name in names or sorted(p.name for p in folder.iterdir()):
             archive.add(str(folder / name), arcname=name)
 
 
 def write_mnist(directory, half="train", labels=SIX) -> None:
-    """The two idx files of a half, of MNIST or Fashion-MNIST."""
+    """Write the two idx files of one half of MNIST or Fashion-MNIST."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, magic, values in (
         ("images-idx3", 2051, pixels(len(labels), 28, 28)),
@@ -61,10 +61,10 @@ def write_mnist(directory, half="train", labels=SIX) -> None:
 
 def python2_pickle(values) -> bytes:
     """
-    A dict as Python 2's cPickle writes it with protocol 2: str are byte strings, arrays as NumPy of that time.
+    Pickle a dict as cPickle of Python 2 does with protocol 2: a str becomes a byte string, an array uses NumPy's old format.
 
     Args:
-        values: from str to uint8 array of two dimensions, a str, or a list of ints or of str.
+        values: a dict from str to 2-D uint8 array, str, list of ints, or list of str.
     """
     return b"\x80\x02}(" + b"".join(_string(k) + _value(v) for k, v in values.items()) + b"u."
 
@@ -94,9 +94,9 @@ def _value(value) -> bytes:
 
 def write_cifar10(directory) -> None:
     """
-    The unpacked archive: training images with labels 0 to 5 (2, 1, 1, 1, 1 in the five files), four for testing.
+    Write the unpacked archive: six training images with labels 0 to 5 (2, 1, 1, 1, 1 in the five files) and four test images.
 
-    Images of training file k (1 to 5) are `pixels(n, 3072, seed=k)`, those for testing `pixels(4, 3072, seed=6)`.
+    The images of training file k (1 to 5) are `pixels(n, 3072, seed=k)`, the test images `pixels(4, 3072, seed=6)`.
     """
     folder = directory / "cifar-10-batches-py"
     folder.mkdir(parents=True)
@@ -114,7 +114,7 @@ def write_cifar10(directory) -> None:
 
 
 def write_cifar100(directory) -> None:
-    """The unpacked archive: six training images with labels 0 to 5, two for testing."""
+    """Write the unpacked archive: six training images with labels 0 to 5 and two test images."""
     folder = directory / "cifar-100-python"
     folder.mkdir(parents=True)
     for name, labels in (("train", list(SIX)), ("test", [99, 98])):
@@ -133,7 +133,7 @@ def write_cifar100(directory) -> None:
 
 
 def write_svhn(directory, name="train", labels=SIX, seed=0) -> np.ndarray:
-    """`<name>_32x32.mat`; a label 0 is 10 there. Returns the images [N, 32, 32, 3]."""
+    """Write `<name>_32x32.mat`, where label 0 is stored as 10. Return the images [N, 32, 32, 3]."""
     from scipy.io import savemat
 
     directory.mkdir(parents=True, exist_ok=True)
@@ -148,7 +148,7 @@ def write_svhn(directory, name="train", labels=SIX, seed=0) -> np.ndarray:
 
 
 def write_caltech101(directory) -> np.ndarray:
-    """The file: six for training, two for testing (labels 99, 100), one for validation. Returns the training data."""
+    """Write six training, two test (labels 99 and 100) and one validation image. Return the training data."""
     from scipy.io import savemat
 
     directory.mkdir(parents=True, exist_ok=True)
@@ -167,9 +167,9 @@ def write_caltech101(directory) -> np.ndarray:
 
 def write_bsds500(directory, name="train", count=6) -> None:
     """
-    Images `smooth_image(321, 481, seed=k)`, every second one upright, i.e. transposed.
+    Write the images `smooth_image(321, 481, seed=k)`, every second one transposed to portrait format.
 
-    Of the image k, ten people drew; k of them drew a line in row k, columns 0 to 99 of the lying image.
+    Image k has ten annotations; k of them contain a line in row k, columns 0 to 99, of the landscape image.
     """
     root = directory / "BSR" / "BSDS500" / "data"
     for k in range(count):
@@ -183,7 +183,7 @@ def write_bsds500(directory, name="train", count=6) -> None:
 
 
 def write_boundaries(path, maps) -> None:
-    """A 1 x K cell of structs with `Boundaries` and `Segmentation`."""
+    """Write a 1 x K cell of structs with `Boundaries` and `Segmentation`."""
     from scipy.io import savemat
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -197,7 +197,7 @@ def write_boundaries(path, maps) -> None:
 
 
 def write_ilsvrc_meta(directory, count=6) -> None:
-    """The files of Caffe's archive, for as many classes and images."""
+    """Write the files of Caffe's archive, for `count` classes and images."""
     directory.mkdir(parents=True, exist_ok=True)
     words = [f"{WNIDS[k]} thing {k}, whatsit" for k in range(count)]
     files = {
@@ -214,14 +214,14 @@ def write_ilsvrc_meta(directory, count=6) -> None:
 
 
 def blob_proto(values, shape) -> bytes:
-    """Caffe's BlobProto, in the old form: num, channels, height, width, packed floats."""
+    """Return Caffe's BlobProto in the old form: num, channels, height, width, packed floats."""
     raw = values.tobytes()
     sizes = b"".join(bytes([8 * k]) + varint(n) for k, n in enumerate((1, *shape), start=1))
     return sizes + bytes([8 * 5 + 2]) + varint(len(raw)) + raw
 
 
 def varint(number) -> bytes:
-    """A number as protocol buffers have it."""
+    """Encode a number as a protocol buffer varint."""
     found = []
     while number > 0x7F:
         found.append(number & 0x7F | 0x80)
@@ -230,7 +230,7 @@ def varint(number) -> bytes:
 
 
 def write_ilsvrc12(directory, meta, structure="original") -> None:
-    """Images that the lists of `write_ilsvrc_meta(meta)` name, of different sizes: (10 + label) x 12."""
+    """Write the images listed by `write_ilsvrc_meta(meta)`. They differ in size: (10 + label) x 12."""
     for name in ("train", "val", "test"):
         for k, line in enumerate((meta / f"{name}.txt").read_text().splitlines()):
             file, label = line.split(" ")
@@ -239,7 +239,7 @@ def write_ilsvrc12(directory, meta, structure="original") -> None:
 
 
 def write_tiny_imagenet(directory) -> None:
-    """Two training images of class 3 and one of class 199; six for validation, with labels 0 to 5."""
+    """Write two training images of class 3, one of class 199, and six validation images with labels 0 to 5."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "wnids.txt").write_text("".join(f"{name}\n" for name in WNIDS))
     for name in WNIDS:
@@ -256,7 +256,7 @@ PLACES = ("airfield", "alley", "barn", "cafe", "desert-sand", "zoo")
 
 
 def write_places(directory) -> None:
-    """Six images to train on, one of each kind in alphabetical order; one of zoo and one of barn to validate."""
+    """Write six training images, one per class in alphabetical order, and a zoo and a barn as validation images."""
     for name, kinds in (("train", PLACES), ("val", ("zoo", "barn"))):
         files = [f"{name}/{kind}/{k:08d}.jpg" for k, kind in enumerate(kinds)]
         for k, file in enumerate(files):

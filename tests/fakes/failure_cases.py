@@ -1,11 +1,11 @@
 """
-The failures of `test_failures.py`, as a program: one pipeline and one consumer, each fault in a process of its own.
+Program that runs the cases of `test_failures.py`: one pipeline and one consumer, with each fault in a separate process.
 
     python -m fakes.failure_cases PIPELINE CONSUMER START_METHOD FAULT...
 
-imports what it needs once, and forks a process for each fault, which is so as fresh as a new one. In it the pipeline fails at
-its fifth datapoint, nobody catches the error, and the interpreter ends as it does for a user. What is wrong with the
-error, with the time that it took, and with what was left behind is printed as JSON, {fault: [sentences]}.
+The program imports the library once and forks a process for each fault. In this process the pipeline fails at its fifth
+datapoint, the error is not caught, and the interpreter ends as it does for a user. The program checks the error, the time
+that it took, and leftover processes and files, and prints the problems as JSON, {fault: [sentences]}.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ __all__ = ["start", "wait_for_session"]
 
 CASE_SECONDS = 60  # a case that takes longer hangs
 EXIT_SECONDS = 8  # from the error to the end of the process
-SEEN = "seen.txt"  # in the directory of the case
+SEEN = "seen.txt"  # time of the error, in the directory of the case
 LEFT = "left.txt"
 OUTPUT = "output.txt"
-LATE = "late:"  # begins what is wrong with times
+LATE = "late:"  # prefix of problems with times
 
 
 # ---- in the process of a case
 
 
 def run_case(pipeline, fault_name, consumer, directory):
-    """Fail. What is noted down is for `judge`."""
+    """Run a case, and record for `judge` what happens."""
     fault = Fault(fault_name, directory)
-    if consumer == "iteration" and pipeline.kind != "sender":  # a sender is no part of this program
-        look_at_what_is_left(pipeline, fault)
+    if consumer == "iteration" and pipeline.kind != "sender":  # a sender is another program
+        record_leftovers(pipeline, fault)
     try:
         CONSUMERS[consumer](pipeline.build(pipeline.where, fault))
     except BaseException:
@@ -57,9 +57,9 @@ def run_case(pipeline, fault_name, consumer, directory):
         raise
 
 
-def look_at_what_is_left(pipeline, fault):
-    """Once before, with the error caught: a program that goes on has no threads and no children of it."""
-    with contextlib.suppress(BaseException):  # whatever it is: the second time nobody catches it
+def record_leftovers(pipeline, fault):
+    """Run the case once with the error caught, and record threads and children that are still running."""
+    with contextlib.suppress(BaseException):  # the second run does not catch it
         iterate(pipeline.build(pipeline.where, fault))
     os.remove(os.path.join(fault.directory, NOTE))
     deadline = time.monotonic() + 2
@@ -80,7 +80,7 @@ def look_at_what_is_left(pipeline, fault):
 
 
 def try_patiently(pipeline, fault_name, consumer):
-    """Run a case; what is only late is tried twice more, because any process can be held up on a busy machine."""
+    """Run a case, and repeat it up to twice if it was only too slow, because the machine may be busy."""
     for _ in range(3):
         problems = try_fault(pipeline, fault_name, consumer)
         if not problems or not all(problem.startswith(LATE) for problem in problems[:-1]):
@@ -89,9 +89,9 @@ def try_patiently(pipeline, fault_name, consumer):
 
 
 def try_fault(pipeline, fault_name, consumer):
-    """Run a case in a child; gives what is wrong."""
+    """Run a case in a child process and return its problems."""
     shared = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
-    directory = tempfile.mkdtemp()  # removed by this process alone
+    directory = tempfile.mkdtemp()  # only this process removes it
     pid = os.fork()
     if pid == 0:
         os.setsid()
@@ -99,7 +99,7 @@ def try_fault(pipeline, fault_name, consumer):
         output = os.open(os.path.join(directory, OUTPUT), os.O_WRONLY | os.O_CREAT, 0o600)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        # out of everything: the interpreter ends normally
+        # leave all frames, so that the interpreter ends normally
         raise Case(pipeline, fault_name, consumer, directory)
     exit_code, ended = wait_for(pid)
     problems = judge(pipeline, fault_name, exit_code, ended, directory)
@@ -121,7 +121,7 @@ class Case(Exception):
 
 
 def wait_for(pid):
-    """Give the exit code, negative for signals, and when it ended; None for what had to be killed."""
+    """Return the exit code (negative for a signal, None if the process had to be killed) and the time of the end."""
     deadline = time.monotonic() + CASE_SECONDS
     while time.monotonic() < deadline:
         done, status = os.waitpid(pid, os.WNOHANG)
@@ -135,7 +135,7 @@ def wait_for(pid):
 
 
 def judge(pipeline, fault_name, exit_code, ended, directory):
-    """What is wrong with the end of a case."""
+    """Return the problems of a case."""
 
     def read(name):
         path = os.path.join(directory, name)
@@ -160,10 +160,10 @@ def judge(pipeline, fault_name, exit_code, ended, directory):
     if ended - float(seen) > EXIT_SECONDS:
         problems.append(f"{LATE} ended {ended - float(seen):.1f} s after the error")
     stopped = pipeline.kind == "sender" and fault_name in (*DEADLY, "ctrl-c")
-    # why cannot be known on another machine
+    # the cause cannot be known on another machine
     wanted = ["senders? .*vanished"] if stopped else [TEXTS[fault_name]]
     outside = fault_name in DRIFTS and pipeline.name.endswith("MapData")  # BatchData is in the consumer
-    # in the worker that batches, not where the fault was
+    # raised in the worker that batches, not in the one with the fault
     elsewhere = fault_name in DRIFTS and "AndBatch" in pipeline.name
     if pipeline.kind is not None and not outside:
         wanted += [
@@ -177,7 +177,7 @@ def judge(pipeline, fault_name, exit_code, ended, directory):
 
 
 def wait_for_session(session):
-    """What still runs of a session after two seconds."""
+    """Return the processes of a session that still run after two seconds, and kill them."""
     deadline = time.monotonic() + 2
     while True:
         left = session_members(session)
@@ -189,14 +189,14 @@ def wait_for_session(session):
 
 
 def session_members(session):
-    """Pids and command lines of the processes of a session."""
+    """Return the pids and names of the processes of a session."""
     found = []
     for path in glob.glob("/proc/[0-9]*/stat"):
         try:
             with open(path) as file:
                 head, _, tail = file.read().rpartition(")")
             state, _, _, of_session = tail.split()[:4]
-        except OSError:  # it ended meanwhile
+        except OSError:  # the process has ended meanwhile
             continue
         if int(of_session) == session and state != "Z":
             found.append((int(head.split()[0]), head.split("(", 1)[1]))
@@ -204,11 +204,11 @@ def session_members(session):
 
 
 def main(argv):
-    """Try all faults; returns 0."""
+    """Run all faults and print the problems. In a forked child, return its case."""
     name, consumer, method, *faults = argv
     multiprocessing.set_start_method(method)
     if consumer != "iteration":
-        import tensorpack_lite.train.simple  # noqa: F401 (so that the children have it)
+        import tensorpack_lite.train.simple  # noqa: F401 (imported once, for all children)
     problems = {}
     for where, pipeline in PIPELINES[name].items():
         for fault_name in pipeline.faults():
@@ -224,7 +224,7 @@ def main(argv):
 
 
 def start(*arguments):
-    """Run this module as a program; gives its problems."""
+    """Run this module as a program and return its problems."""
     places = Path(tensorpack_lite.__file__).parents[1], Path(__file__).parents[1]
     environment = {
         **os.environ,

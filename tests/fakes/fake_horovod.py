@@ -1,4 +1,4 @@
-"""A Horovod of a chosen size and rank in one process: the other ranks have the same gradients, rank 0 has variables as told."""
+"""A fake Horovod in one process: the other ranks have the same gradients, and rank 0 has the variables that a test chooses."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from tensorpack_lite.compat import tfv1 as tf
 
 class FakeHorovod(types.ModuleType):
     """
-    Stands for `horovod.tensorflow`.
+    Replacement for `horovod.tensorflow`.
 
     Args:
-        size, rank, local_size, local_rank: what it says.
-        of_rank_0: name of a broadcast -> the value that rank 0 sends; others keep what they have.
+        size, rank, local_size, local_rank: the place of this process.
+        of_rank_0: maps the name of a broadcast to the value that rank 0 sends; other broadcasts return their input.
 
     Attributes:
-        calls: what was called while the graph was built, with options.
-        sent: how often each broadcast of a variable ran.
+        calls: the calls made while building the graph, with their options.
+        sent: how often each broadcast of a variable has run.
     """
 
     Average, Sum = "Average", "Sum"
 
     class Compression:
-        """How gradients are sent."""
+        """Compression of gradients."""
 
         fp16 = "fp16 of Horovod"
 
@@ -61,14 +61,14 @@ class FakeHorovod(types.ModuleType):
         return False
 
     def allreduce(self, tensor, **options):
-        """All ranks have the same."""
+        """Reduce a tensor that is equal on all ranks."""
         self.calls.append(("allreduce", isinstance(tensor, tf.IndexedSlices), options))
         if options["op"] == self.Average or isinstance(tensor, tf.IndexedSlices):
             return tensor
         return tensor * tf.cast(self.size(), tensor.dtype)
 
     def broadcast(self, tensor, root_rank, name, ignore_name_scope):
-        """What rank 0 has, counted each time it runs."""
+        """Return the value of rank 0, and count the runs."""
         assert root_rank == 0
         assert ignore_name_scope
         self.calls.append(("broadcast", name, tensor.dtype.name))
@@ -84,7 +84,7 @@ class FakeHorovod(types.ModuleType):
 
 
 class AgreeingRanks:
-    """Stands for a `RankWatch` whose other ranks always have the same as this one, and are well."""
+    """Replacement for a `RankWatch` whose other ranks have the same values as this one, and do not fail."""
 
     def __init__(self, rank, size, address, time_limit, credentials):
         self.place, self.address, self.time_limit, self.compared = (rank, size), address, time_limit, {}
@@ -94,32 +94,35 @@ class AgreeingRanks:
         self.others_lack = []
 
     def report_end_of_script(self):
-        """Nobody has to be told."""
+        """Do nothing: no other rank needs the report."""
 
     def reporting(self, trainer, place):
         return ExitStack()
 
-    def compare(self, about):
-        self.compared.update(about())
+    def compare(self, values):
+        self.compared.update(values)
 
     def all_gather(self, name, value):
-        if name == "which variables the chief has":
+        if name == "the names of the chief's variables":
             return [[var.op.name for var in tf.global_variables()], None]
-        return [value, self.others_lack] if "lack" in name else [value, value]
+        return [value, self.others_lack] if "lacks" in name else [value, value]
 
-    def waiting(self, place, function):
-        function()
+    def waiting(self, place):
+        return ExitStack()
+
+    def check(self):
+        """Do nothing: no rank fails."""
 
     def explain(self, error):
         raise AssertionError("nothing fails here") from error
 
-    def finish(self, step, reason):
+    def finish(self, step):
         self.ended = step
 
 
 @contextmanager
 def installed(fake):
-    """Let `import horovod.tensorflow` give the fake, without a launcher around, and with ranks that agree."""
+    """Make `import horovod.tensorflow` import the fake in this context. The ranks agree, and no launcher is needed."""
     package = types.ModuleType("horovod")
     package.tensorflow = fake
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""What can go wrong in the data: errors of all kinds, deaths of processes, datapoints that do not fit."""
+"""Faults of data: errors of all kinds, deaths of processes, and datapoints that do not fit."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 
 __all__ = ["DEADLY", "DRIFTS", "FAULTS", "NOTE", "TEXTS", "Fault"]
 
-NOTE = "faults.txt"  # in the directory of a fault: when, and in which process
+NOTE = "faults.txt"  # time and pid of each fault, in the directory of the case
 
 
-class OfMyOwn(Exception):
-    """Takes other arguments than a text."""
+class TwoArgumentError(Exception):
+    """An exception whose constructor does not take a message."""
 
     def __init__(self, code, place):
         super().__init__(code, place)
@@ -23,7 +23,7 @@ class OfMyOwn(Exception):
 
 
 class Unpicklable(Exception):
-    """Holds what cannot be sent."""
+    """An exception that cannot be pickled."""
 
     def __init__(self, text):
         super().__init__(text)
@@ -31,30 +31,30 @@ class Unpicklable(Exception):
 
 
 class Mute(Exception):
-    """Has no text."""
+    """An exception without a message."""
 
     def __str__(self):
         raise TypeError("planted: no text")
 
 
 class Fault:
-    """Something that goes wrong, and a note of when and where."""
+    """A fault, which records when and in which process it happens."""
 
     def __init__(self, kind, directory):
         self.kind, self.directory, self.delay = kind, directory, 0.0
 
     def misbehave(self, datapoint):
-        """Do it; gives a strange datapoint if that is the fault."""
+        """Cause the fault. Return a datapoint that does not fit if that is the fault."""
         time.sleep(self.delay)
         line = f"{time.time()} {os.getpid()}\n".encode()
         file = os.open(os.path.join(self.directory, NOTE), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        os.write(file, line)  # whole, although several workers do the same
+        os.write(file, line)  # atomic, because several workers write
         os.close(file)
         return FAULTS[self.kind](datapoint)
 
 
 def raises(make_error):
-    """A fault that is an exception."""
+    """Return a fault that raises an exception."""
 
     def misbehave(datapoint):
         raise make_error()
@@ -63,7 +63,7 @@ def raises(make_error):
 
 
 def end_process(datapoint):
-    """Without a word to anybody."""
+    """End the process without an error message."""
     os._exit(3)
 
 
@@ -72,7 +72,7 @@ FAULTS = {
     "no text": raises(IndexError),
     "unicode error": raises(lambda: UnicodeDecodeError("utf8", b"x", 0, 1, "planted")),
     "error with a number": raises(lambda: FileNotFoundError(2, "planted", "name")),
-    "error of one's own": raises(lambda: OfMyOwn(17, "planted")),
+    "error with two arguments": raises(lambda: TwoArgumentError(17, "planted")),
     "unpicklable error": raises(lambda: Unpicklable("planted")),
     "mute error": raises(Mute),
     "stop iteration": raises(lambda: StopIteration("planted")),
@@ -88,12 +88,12 @@ FAULTS = {
 }
 DEADLY = {"sigkill": "SIGKILL", "sigsegv": "SIGSEGV", "os._exit": "exit code 3"}
 DRIFTS = {"components": "different components", "shape": "shapes", "dtype": "types"}
-TEXTS = {  # what must be read in the end
+TEXTS = {  # patterns that the final error must match
     "error": "ValueError: .*planted",
     "no text": "IndexError",
     "unicode error": "UnicodeDecodeError.*planted",
     "error with a number": "FileNotFoundError: .*planted",
-    "error of one's own": "OfMyOwn.*planted",
+    "error with two arguments": "TwoArgumentError.*planted",
     "unpicklable error": "Unpicklable: .*planted",
     "mute error": "Mute",
     "stop iteration": "StopIteration",

@@ -1,4 +1,4 @@
-"""Pipelines of every kind of worker, with a fault at their fifth datapoint, and who consumes them."""
+"""Pipelines that fail at their fifth datapoint, with every kind of worker, and consumers of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BATCH = 4
 
 
 class Source(DataFlow):
-    """Datapoints [array of four numbers]; perhaps one goes wrong."""
+    """Yield datapoints [array of four numbers]. One of them may cause a fault."""
 
     def __init__(self, fault=None):
         self.fault = fault
@@ -42,7 +42,7 @@ class Source(DataFlow):
 
 
 class Function:
-    """Gives the datapoint; one goes wrong."""
+    """Map function that returns its datapoint unchanged, and causes the fault at one of them."""
 
     def __init__(self, fault):
         self.fault = fault
@@ -53,44 +53,44 @@ class Function:
 
 class Pipeline:
     """
-    How to build a pipeline with a fault in it, that gives batches.
+    Builder of a pipeline of batches with a fault.
 
     Attributes:
-        name: of the class that is tried; it must be named in errors of workers.
-        where: "flow" or "function": what fails.
-        kind: of its workers: "process", "thread", "sender"; None if the fault happens where the consumer is.
+        name: name of the class under test, which errors of workers must contain.
+        where: part that fails, "flow" or "function".
+        kind: kind of its workers, "process", "thread" or "sender"; None if the fault is in the process of the consumer.
     """
 
     def __init__(self, name, where, kind, build):
         self.name, self.where, self.kind, self.build = name, where, kind, build
 
     def faults(self):
-        """Those that make sense: a thread cannot die alone, nor minds what cannot be pickled."""
+        """Return the faults that apply: a thread cannot die alone, and needs no pickle."""
         names = list(FAULTS)
         if self.kind in (None, "thread"):
             names = [name for name in names if name not in DEADLY]
         if "Thread" in self.name:
             names = [name for name in names if name != "unpicklable datapoint"]
-        if self.kind is None:  # the user's own process, of his own will
+        if self.kind is None:  # in the main process these end the program as intended
             names = [name for name in names if name not in ("system exit", "ctrl-c")]
         return names
 
 
 def flow_or_function(where, fault):
-    """The pipeline that runs in the worker of a runner."""
-    use_list = fault.kind == "unpicklable datapoint"  # would not become an array
+    """Build the pipeline that runs in the worker of a runner."""
+    use_list = fault.kind == "unpicklable datapoint"  # it cannot be stacked
     return BatchData(
         Source(fault) if where == "flow" else MapData(Source(), Function(fault)), BATCH, use_list=use_list
     )
 
 
 def runner(kind, *arguments):
-    """Build a runner with processes around a pipeline that fails."""
+    """Return a function that builds a runner over a failing pipeline."""
     return lambda where, fault: kind(flow_or_function(where, fault), *arguments)
 
 
 def mapping(kind, strict):
-    """Build a map with workers; batches are made by the consumer."""
+    """Return a function that builds a map with workers. The main process builds the batches."""
 
     def build(where, fault):
         source, function = (Source(fault), list) if where == "flow" else (Source(), Function(fault))
@@ -100,16 +100,16 @@ def mapping(kind, strict):
 
 
 def map_and_batch(where, fault):
-    """Build a map that batches."""
+    """Build a MultiProcessMapAndBatchData."""
     source, function = (Source(fault), list) if where == "flow" else (Source(), Function(fault))
     return MultiProcessMapAndBatchDataZMQ(source, 2, function, BATCH, 16)
 
 
 def send(ds, address):
-    """Run a sender, once the receiver is there: whom nobody has ever seen, nobody can miss."""
+    """Run a sender. It first waits for the receiver, because a receiver only notices the loss of a sender that has connected."""
     from tensorpack_lite.dataflow.remote import send_dataflow_zmq
 
-    silence = os.open(os.devnull, os.O_WRONLY)  # what it prints is read on another machine, if at all
+    silence = os.open(os.devnull, os.O_WRONLY)  # a real sender prints on another machine
     os.dup2(silence, 1)
     os.dup2(silence, 2)
     time.sleep(0.5)
@@ -117,13 +117,13 @@ def send(ds, address):
 
 
 def remote(scheme):
-    """Start a sender, and build the receiver."""
+    """Return a function that starts a sender and builds the receiver."""
 
     def build(where, fault):
         from tensorpack_lite.dataflow.remote import RemoteDataZMQ
 
         address = f"ipc://{fault.directory}/data.socket" if scheme == "ipc" else free_address()
-        fault.delay = 0.3  # what was sent before has arrived then
+        fault.delay = 0.3  # so that earlier datapoints have arrived
         sender = multiprocessing.Process(
             target=send, args=(flow_or_function(where, fault), address), daemon=True
         )
@@ -134,7 +134,7 @@ def remote(scheme):
 
 
 def free_address():
-    """An address of this machine that nobody uses."""
+    """Return a free address of this machine."""
     import socket
 
     with socket.socket() as probe:
@@ -143,7 +143,7 @@ def free_address():
 
 
 def pipelines(name, kind, build, flow_kind="same"):
-    """The same with the fault in the flow and in the function."""
+    """Return pipelines with the fault in the flow and in the function."""
     return {
         "flow": Pipeline(name, "flow", kind if flow_kind == "same" else flow_kind, build),
         "function": Pipeline(name, "function", kind, build),
@@ -175,7 +175,7 @@ PIPELINES = {
 
 
 def iterate(flow):
-    """The plain loop."""
+    """Iterate a DataFlow in a plain loop."""
     flow.reset_state()
     for _ in range(1000):
         for _ in zip(range(1000), flow):
@@ -183,14 +183,14 @@ def iterate(flow):
 
 
 def train(flow):
-    """A trainer behind a QueueInput."""
+    """Train with a QueueInput."""
     from tensorpack_lite.input_source.queueing import QueueInput
 
     launch(QueueInput(flow), [], steps=50)
 
 
 def infer(flow):
-    """An InferenceRunner, in a training on data without fault."""
+    """Train on data without a fault, with an InferenceRunner on the DataFlow."""
     from tensorpack_lite.callbacks.inference import ScalarStats
     from tensorpack_lite.callbacks.inference_runner import InferenceRunner
     from tensorpack_lite.input_source.feed import FeedInput

@@ -1,4 +1,4 @@
-"""InputSources without a trainer, driven as a FeedfreePredictor or an InferenceRunner does it; and small DataFlows."""
+"""Small DataFlows, and helpers that run an InputSource without a trainer, as FeedfreePredictor and InferenceRunner do."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tensorpack_lite.loop.session import HookedSession
 
 class Driven:
     """
-    An input that is set up and runs.
+    A running input.
 
     Attributes:
-        tensors: of the first tower.
+        tensors: the input tensors of the first tower.
         session: the raw session.
         hooked: the session with the input's hooks.
     """
@@ -27,13 +27,13 @@ class Driven:
         self.hooked = HookedSession(session, callbacks.get_hooks())
 
     def next(self):
-        """The values of all tensors in the next run."""
+        """Run the session once and return the values of all tensors."""
         return self.hooked.run(list(self.tensors))
 
 
 @contextmanager
 def driven(source, signature):
-    """Set an input up, start it, and end it, with its callbacks' trainer being None."""
+    """Set up an input and start it; end it when the context is left. The trainer of its callbacks is None."""
     callbacks = Callbacks(source.setup(signature))
     tensors = source.get_input_tensors()
     callbacks.setup_graph(None)
@@ -49,11 +49,12 @@ def driven(source, signature):
 
 class Numbers(DataFlow):
     """
-    Yields `[n, n]` as float32 arrays for n = 0, 1, ..; counts what is done to it.
+    Yields `[n, n]` for n = 0, 1, ...; counts its resets and passes.
 
     Args:
-        size: datapoints in a pass.
+        size: number of datapoints in a pass.
         error: raised at the end of a pass, or None.
+        dtype: dtype of the arrays.
     """
 
     def __init__(self, size=5, error=None, dtype="float32") -> None:
@@ -75,7 +76,7 @@ class Numbers(DataFlow):
 
 
 class AfterUse(DataFlow):
-    """Gives its next datapoint only when the one before has been used: `used` must be called between them."""
+    """Yields a datapoint only after the previous one has been used: `used` must be called between them."""
 
     def __init__(self, event) -> None:
         self.event = event

@@ -1,7 +1,7 @@
 """
-Trainings that wait for data that does not come, each in a fork of one process, and a Ctrl-C for each of them.
+Script that starts trainings that wait for data forever, each in a fork, and sends each one a Ctrl-C.
 
-Arguments: names of cases below. Prints a JSON object {case: {"seconds": from the Ctrl-C to the end, "output": text}}.
+Arguments: names of cases. Prints a JSON object {case: {"seconds": time from the Ctrl-C to the end, "output": text}}.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Stalls(DataFlow):
 
 
 class Watch(Callback):
-    """Uses the session after training: it must still be open."""
+    """Uses the session in after_train, where it must still be open."""
 
     def _after_train(self):
         print("AFTER_TRAIN", float(self.trainer.sess.run(self.trainer.find_tensor("w"))))
@@ -150,7 +150,7 @@ def run_case(case, output):
 
 
 def start(case):
-    """Start a case; returns its pid and its output."""
+    """Start a case and return its pid and its output."""
     receiver, sender = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -174,7 +174,7 @@ def main():
     for case in sys.argv[1:]:
         pid, output = start(case)
         before = wait_until_it_waits(output)
-        time.sleep(1.5 if case == "zmq" else 0.7)  # until the main thread waits, too
+        time.sleep(1.5 if case == "zmq" else 0.7)  # until the main thread waits as well
         begin = time.monotonic()
         os.kill(pid, signal.SIGINT)
         killer = threading.Timer(20, os.kill, [pid, signal.SIGKILL])

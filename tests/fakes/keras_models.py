@@ -1,4 +1,4 @@
-"""Small models of Keras 2, and their training; a test file that imports this is left out where Keras 2 is not installed."""
+"""Small Keras 2 models and helpers that train them. Test files that import this are skipped where Keras 2 is not installed."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ Y = [TensorSpec([None, 1], tf.float32, "y")]
 
 
 def one_weight(x, kernel_initializer="zeros", **kwargs):
-    """y = w x0 + v x1, built on the tower's tensor; w and v are 0 at first."""
+    """Build y = w x0 + v x1 on the tower's tensor. Initially, w and v are 0."""
     layer = keras.layers.Dense(1, use_bias=False, kernel_initializer=kernel_initializer, **kwargs)
     return keras.models.Sequential([keras.layers.InputLayer(input_tensor=x), layer])
 
 
 def points(size=4):
-    """Batches of one: x = [1, 0], y = 3. The distance to 3 halves at each step of rate 0.25."""
+    """Return batches of one: x = [1, 0], y = 3. Each step with learning rate 0.25 halves the distance to 3."""
     return DataFromList(
         [[np.array([[1.0, 0.0]], "float32"), np.array([[3.0]], "float32")]] * size, shuffle=False
     )
 
 
 def quiet(**kwargs):
-    """No monitors, no default callbacks."""
+    """Return arguments that leave out the monitors and the default callbacks."""
     return {"monitors": [], "extra_callbacks": [], "max_epoch": 1, **kwargs}
 
 
@@ -47,7 +47,7 @@ def compiled(get_model=one_weight, data=None, loss="mse", metrics=None, rate=0.2
 
 
 class Read(Callback):
-    """The values of variables or tensors at the end of training."""
+    """Reads the values of variables or tensors at the end of training."""
 
     def __init__(self, *names):
         self.names = names
@@ -62,7 +62,7 @@ def names(collection):
 
 
 def build_tower(get_model, is_training=True, name="", reuse=None, vs_name=""):
-    """One tower of a model, on a placeholder; gives its context and outputs."""
+    """Build one tower of a model. Return its placeholder, outputs and activity costs."""
     x = tf.placeholder(tf.float32, [None, 2], f"x_of_{name}")
     index = 1 if name == "tower1" else 0
     tower = (

@@ -1,8 +1,8 @@
 """
-A training that is killed at chosen places and started again; arguments: directory, and the places in order.
+Script whose training is killed at given places and restarted. Arguments: the directory, and the places in order.
 
-Each start is a process of its own, forked before TensorFlow has made a session. For each it prints the place, the leftovers
-in the directory, and how the process ended.
+Each start is a process that is forked before TensorFlow creates a session. For each start, the script prints the place, the
+leftover files in the directory, and the exit status.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tensorpack_lite.utils import logger
 
 
 def kill_if(function, pattern):
-    """Call a function, or be killed instead if its first argument matches."""
+    """Return a function that kills the process if its first argument matches, and otherwise calls the given function."""
 
     def wrapped(*args, **kwargs):
         if re.search(pattern, str(args[0])):
@@ -39,7 +39,7 @@ def kill_if(function, pattern):
 
 
 def plant(place):
-    """Be killed in the middle of a write: at a named place, or when the source of a renaming matches."""
+    """Kill the process during a write: at a named place, or when it renames a matching file."""
     gfile = tf.io.gfile
     if place == "meta graph":
         from tensorflow.python.lib.io import file_io
@@ -49,7 +49,7 @@ def plant(place):
         mock.patch("os.replace", kill_if(os.replace, re.escape(place))).start()
     elif place == "removing a copy":
         mock.patch.object(gfile, "remove", kill_if(gfile.remove, r"/top-.*data")).start()
-    elif place == "making a copy":  # its files are in place, the record does not list it yet
+    elif place == "making a copy":  # its files exist, and the record does not list it yet
         write = CheckpointStore.write_text
         nth_record = iter(range(1, 100))
 
@@ -80,7 +80,7 @@ def train(directory, place):
 
 
 def leftovers(directory):
-    """Files that no complete training leaves."""
+    """Return the files that a completed training would have removed."""
     files = sorted(os.listdir(directory))
     kept = []
     if "top-cost.json" in files:

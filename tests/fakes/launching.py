@@ -1,4 +1,4 @@
-"""Starting ranks as a user does, for tests."""
+"""Functions that start ranks the way a user does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCRIPT = str(TESTS / "fakes" / "rank_script.py")
 
 
 class Ended(NamedTuple):
-    """What a process left behind."""
+    """Exit code and output of a process."""
 
     code: int
     out: str
@@ -25,7 +25,7 @@ class Ended(NamedTuple):
 
 
 def environment(**more):
-    """A quiet environment in which the library is found, without the variables of a cluster."""
+    """Return an environment with the library on its path, and without the variables of a cluster."""
     quiet = {
         key: value
         for key, value in os.environ.items()
@@ -36,7 +36,7 @@ def environment(**more):
 
 
 def start(*args, **more):
-    """Start Python on arguments."""
+    """Start Python with these arguments and return the process."""
     return subprocess.Popen(
         [sys.executable, "-W", "ignore", *map(str, args)],
         env=environment(**more),
@@ -47,7 +47,7 @@ def start(*args, **more):
 
 
 def wait(process, timeout=120.0):
-    """Wait for a process that `start` gave."""
+    """Wait for a process that `start` returned."""
     begun = time.monotonic()
     try:
         out, err = process.communicate(timeout=timeout)
@@ -64,7 +64,7 @@ def launch(size, script, *args, options=(), timeout=120.0):
 
 
 def running_with(text):
-    """The processes whose command line holds a text: those that a test left behind."""
+    """Return the pids of processes whose command line contains a text."""
     found = []
     for process in psutil.process_iter():
         try:

@@ -1,11 +1,11 @@
 """
-A second machine: a process in a network namespace, joined by a cable to another one, which is this machine.
+A second machine: a process in another network namespace, connected to this one by a virtual cable.
 
     unshare --map-root-user --net python machine.py NUMBER ARGS...
 
-runs Python on some arguments on "this machine", whose address is 10.77.0.1. Each time that it prints `port N NAME`, a process on the other
-machine, 10.77.0.2, connects to this port, and "NAME reached", "NAME refused" or the name of another error is printed. After so many
-ports the Python process gets SIGTERM.
+runs Python with ARGS on "this machine", whose address is 10.77.0.1. Whenever the script prints `port N NAME`, a process on
+the other machine, 10.77.0.2, connects to that port, and "NAME reached", "NAME refused" or "NAME" with another error is
+printed. After NUMBER ports, the script gets SIGTERM.
 """
 
 from __future__ import annotations
@@ -20,22 +20,26 @@ import sys
 
 from fakes.launching import environment
 
-from tensorpack_lite.utils.loopback import enter_private_network
+from tensorpack_lite.ranks.loopback import enter_private_network
 
 HERE, THERE = "10.77.0.1", "10.77.0.2"
 
 
 def why_not():
-    """Return why there cannot be a second machine here, or an empty string."""
+    """Return the reason why this system cannot provide a second machine, or an empty string."""
     missing = [name for name in ("ip", "unshare") if not shutil.which(name)]
     if missing:
         return f"needs the command {missing[0]}"
     ended = subprocess.run(command(0, "-c", ""), stderr=subprocess.PIPE, env=environment(), check=False)
-    return "" if ended.returncode == 0 else f"no network namespaces here: {ended.stderr[-300:].decode()}"
+    return (
+        ""
+        if ended.returncode == 0
+        else f"network namespaces are not available: {ended.stderr[-300:].decode()}"
+    )
 
 
 def command(number, *args):
-    """Return the command that runs Python on arguments between two machines, and connects to so many ports."""
+    """Return a command that runs Python with these arguments on a network of two machines."""
     unshare = ["unshare", "--map-root-user", "--net"]
     return [*unshare, sys.executable, "-W", "ignore", __file__, *map(str, [number, *args])]
 
@@ -47,7 +51,7 @@ def ip(line):
 
 @contextlib.contextmanager
 def other_machine():
-    """Join this process's private network to that of a child, which answers ports by what came of connecting to them."""
+    """Join the private networks of this process and a child. Yield a function that connects from the child."""
     mine, others = socket.socketpair()
     child = os.fork()
     if child == 0:
@@ -93,7 +97,7 @@ def _be_the_other(channel):
 
 
 def main(number, args):
-    """Run Python on arguments between two machines."""
+    """Run Python with these arguments on a network of two machines."""
     ip("link set lo up")
     with other_machine() as connect:
         with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""MLflow's interface as far as the library uses it; `tox -e monitors` has the real one."""
+"""A fake of MLflow with the functions that the library uses. `tox -e monitors` uses the real MLflow."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 class FakeMlflow:
     """
-    Writes down what it is told, in `calls`.
+    Records its calls in `calls`.
 
     Args:
-        experiments: names that exist already.
+        experiments: names of existing experiments.
     """
 
     def __init__(self, *experiments) -> None:
@@ -31,6 +31,9 @@ class FakeMlflow:
     def create_run(self, experiment_id, tags, run_name):
         self.calls.append(("run", experiment_id, tags, run_name))
         return SimpleNamespace(info=SimpleNamespace(run_id="r1"))
+
+    def update_run(self, run_id, status):
+        self.calls.append(("update", run_id, status))
 
     def log_param(self, run_id, key, value):
         self.calls.append(("param", run_id, key, value))

@@ -1,4 +1,4 @@
-"""Small models: one variable in closed form, and the toy of the contract's golden observations."""
+"""Small models: one variable with a closed-form solution, and the model of the recorded golden values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tensorpack_lite.train import ModelDesc
 
 class Mean(ModelDesc):
     """
-    Minimizes mean((w - x)^2) with rate 0.25 from w = 0: for data that is all 3, the distance to 3 halves at each step.
+    Minimizes mean((w - x)^2) with learning rate 0.25 from w = 0. If all data is 3, each step halves the distance to 3.
     """
 
     def inputs(self):
@@ -36,12 +36,12 @@ class FinalW(Callback):
 
 
 def threes(size=10):
-    """Datapoints for Mean: batches of four threes."""
+    """Return data for `Mean`: batches of four threes."""
     return DataFromList([[[3.0] * 4]] * size, shuffle=False)
 
 
 class Golden(ModelDesc):
-    """Model M of contract-core.md, section 15, without its layers: the same variables on plain TensorFlow."""
+    """The model of the recorded golden values: a fully connected layer, BatchNorm, and a learning rate in a variable."""
 
     def inputs(self):
         return [TensorSpec([None, 3], tf.float32, "x"), TensorSpec([None], tf.int32, "y")]

@@ -1,4 +1,4 @@
-"""Random damage to the bytes of a file. The same seed gives the same damage."""
+"""Random damage to the bytes of a file, reproducible by its seed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["mutate"]
 
 
 def mutate(content, seed):
-    """Damage some bytes; returns (what was done, the new content, which differs)."""
+    """Damage some bytes. Return what was done, and the new content, which differs."""
     rng = random.Random(seed)
     while True:
         kind = rng.choice(sorted(_KINDS))
@@ -57,7 +57,7 @@ def _swap_blocks(content, rng):
 
 
 def _place(content, rng):
-    """Any place, or one near the ends, where the heads and tables of most formats are."""
+    """Return a random position, often near the ends, where most formats have their headers and tables."""
     near = min(len(content), 300)
     return rng.choice(
         [rng.randrange(len(content)), rng.randrange(near), len(content) - 1 - rng.randrange(near)]

@@ -1,4 +1,4 @@
-"""Tests that measure time, on machines that have other work."""
+"""Decorator for tests that measure time on a busy machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["patiently"]
 
 
 def patiently(test):
-    """Try a test three times at most: any single measurement can be disturbed, three in a row mean something."""
+    """Run a test up to three times: a busy machine can disturb a single measurement."""
 
     @functools.wraps(test)
     def patient(*args, **kwargs):

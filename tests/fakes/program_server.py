@@ -1,9 +1,8 @@
 """
-Runs programs, each in a process and a directory of its own, without importing TensorFlow anew for each.
+Server that runs programs in forks, so that TensorFlow is imported only once.
 
-A line of the standard input is a directory and a program in it, with a tab between them. The program runs in a fork that has
-only NumPy and TensorFlow imported, as its `__main__`; what it prints goes to `output.txt` in the directory, and
-its exit status to the standard output.
+Each line of stdin is a directory and a program in it, separated by a tab. The program runs as `__main__` in a fork that has
+imported only NumPy and TensorFlow. Its output is written to `output.txt` in the directory, its exit status to stdout.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ import runpy
 import signal
 import sys
 
-import numpy as np  # noqa: F401 (imported once, for all)
+import numpy as np  # noqa: F401 (imported once for all programs)
 import tensorflow as tf  # noqa: F401
 
 
 def main() -> None:
-    """Fork for each line; returns in the child, which is to run its program."""
+    """Fork for each line. Return in the child, which then runs its program."""
     for line in sys.stdin:
         directory, program = line.rstrip("\n").split("\t")
         child = os.fork()
@@ -31,17 +30,15 @@ def main() -> None:
 
 
 def enter(directory: str, program: str) -> None:
-    """Make this process what `python program` in that directory would be."""
+    """Set up this process like `python program` in the directory."""
     os.chdir(directory)
-    nothing, output = (
-        os.open(os.devnull, os.O_RDONLY),
-        os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
-    )
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    output = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(nothing, 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
     sys.argv, sys.path[0] = [program], directory
-    signal.alarm(300)  # one that hangs is killed
+    signal.alarm(300)  # kills a program that hangs
 
 
 if __name__ == "__main__":

@@ -1,32 +1,31 @@
-"""Runs programs in forks of one process, which has TensorFlow imported: importing it takes longer than most of them."""
+"""Client of `program_server.py`, which runs programs without importing TensorFlow for each of them."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
 
-import tensorpack_lite
+from .processes import python_environment
 
 __all__ = ["ProgramRunner", "program_runner"]
 
 
 class ProgramRunner:
-    """Runs programs one after the other, through the pipes of `program_server.py`."""
+    """Runs programs one after the other."""
 
     def __init__(self, process: subprocess.Popen) -> None:
         self._process = process
 
     def run(self, directory: Path, program: str) -> str:
-        """Run a program that lies in a directory, as `python <program>` there would; gives what it printed."""
+        """Run a program in a directory, like `python <program>`, and return its output."""
         status, output = self.run_to_any_end(directory, program)
         assert 0 == status, output
         return output
 
     def run_to_any_end(self, directory: Path, program: str) -> tuple[int, str]:
-        """Run a program that may fail or be killed; returns its status, as `os.waitpid` gives it, and what it printed."""
+        """Run a program that may fail or be killed, and return its status, as from `os.waitpid`, and its output."""
         self._process.stdin.write(f"{directory}\t{program}\n")
         self._process.stdin.flush()
         status = int(self._process.stdout.readline())
@@ -35,11 +34,10 @@ class ProgramRunner:
 
 @contextmanager
 def program_runner():
-    """Start the process, and end it."""
-    library = str(Path(tensorpack_lite.__file__).parents[1])
+    """Context with a `ProgramRunner`."""
     process = subprocess.Popen(
         [sys.executable, str(Path(__file__).with_name("program_server.py"))],
-        env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", PYTHONPATH=library),
+        env=python_environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""The smallest trainer there is."""
+"""A minimal trainer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tensorpack_lite.train.base import Trainer
 
 
 class QuadraticTrainer(Trainer):
-    """Minimizes (x - 3)^2 by gradient descent with rate 0.25: the distance to 3 halves at each step."""
+    """Minimizes (x - 3)^2 by gradient descent with learning rate 0.25. Each step halves the distance to 3."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""What several real ranks must do, whatever engine joins them: base classes of the tests of CollectiveTrainer and HorovodTrainer."""
+"""Base classes of the tests of CollectiveTrainer and HorovodTrainer with real ranks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fakes.launching import SCRIPT, launch, running_with
 
 
 class Trained(NamedTuple):
-    """Where so many ranks, and one process with the joint batch, left their weights after 20 steps."""
+    """Weights after 20 steps, of several ranks and of one process that trains on the joint batch."""
 
     directory: Path
     size: int
@@ -26,12 +26,12 @@ class Trained(NamedTuple):
 
 
 def weights(directory, rank, size):
-    """What a rank wrote at the end of its epoch."""
+    """Read the weights that a rank wrote at the end of its epoch."""
     return dict(np.load(os.path.join(str(directory), f"rank-{rank}-of-{size}.npz")))
 
 
 def train(engine, size, directory):
-    """Train in so many ranks, and in one process."""
+    """Train with `size` ranks, and in one process on the joint batch."""
     for processes in (size, 1):
         ended = launch(processes, SCRIPT, engine, directory, "", "20", size)
         assert 0 == ended.code, ended.out + ended.err
@@ -39,12 +39,12 @@ def train(engine, size, directory):
 
 
 class RanksThatTrain:
-    """The tests of ranks to which nothing happens; `trained` is a fixture of the module, for 2 and 3 ranks."""
+    """Tests of ranks that do not fail. The fixture `trained` of the test file provides trainings with 2 and 3 ranks."""
 
     ENGINE = ""
 
     def test_ranks_are_equal(self, trained):
-        """To the bit, although each began with weights of its own."""
+        """The weights of all ranks are bitwise equal, although each rank initialized them differently."""
         first = trained.weights(0)
         assert 20 == first["global_step"]
         for rank in range(1, trained.size):
@@ -53,7 +53,7 @@ class RanksThatTrain:
             assert [] == [name for name in first if not np.array_equal(first[name], other[name])]
 
     def test_they_equal_one_process(self, trained):
-        """With the joint batch, dense and sparse gradients alike."""
+        """The weights equal those of one process that trains on the joint batch, for dense and sparse gradients."""
         several, one = trained.weights(0), trained.weights_of_one_process()
         assert sorted(several) == sorted(one)
         for name in one:
@@ -61,7 +61,7 @@ class RanksThatTrain:
 
     @pytest.mark.parametrize("trained", [2], indirect=True)
     def test_fp16_on_the_wire(self, trained, tmp_path):
-        """Differs a little from one process, and not between the ranks."""
+        """With fp16 all-reduce, the ranks have equal weights, which differ a little from those of one process."""
         assert 0 == launch(2, SCRIPT, self.ENGINE, tmp_path, "fp16").code
         first, second, one = (
             weights(tmp_path, 0, 2),
@@ -72,7 +72,7 @@ class RanksThatTrain:
         assert 0 < np.abs(first["w0"] - one["w0"]).max() < 5e-3
 
     def test_resuming(self, tmp_path):
-        """The chief's checkpoint and first epoch are every rank's."""
+        """All ranks resume from the chief's checkpoint and at its epoch."""
         assert 0 == launch(2, SCRIPT, self.ENGINE, tmp_path).code
         ended = launch(2, SCRIPT, self.ENGINE, tmp_path, "resume")
         assert 0 == ended.code, ended.out + ended.err
@@ -83,18 +83,18 @@ class RanksThatTrain:
         assert 2 == ended.out.count("Start epoch 2")
 
     def test_a_chief_that_takes_long(self, tmp_path):
-        """Its own callbacks may take longer than the time limit."""
+        """A callback that only the chief runs may take longer than the time limit."""
         ended = launch(2, SCRIPT, self.ENGINE, tmp_path, "slow chief", "5")
         assert 0 == ended.code, ended.out + ended.err
 
 
 def rarely(*values):
-    """A fault that CI plants on the newest TensorFlow only: what notices it is the same on all."""
+    """Return a case that CI runs on the newest TensorFlow only."""
     return pytest.param(*values, marks=pytest.mark.full)
 
 
 FAULTS = [
-    ("kill", 20, "Rank 1 has died without a word, last seen after step"),
+    ("kill", 20, "Rank 1 died without reporting an error, last seen after step"),
     rarely("stop", 6, "Rank 1 has been silent for 6 s, last seen after step"),
     rarely(
         "behind",
@@ -104,27 +104,27 @@ FAULTS = [
     ("callback", 20, "Rank 1 failed after step 5, training: KeyError: 'planted in a callback'"),
     rarely("data", 20, "Rank 1 failed after step 5, training: ValueError"),
     ("script", 20, "Rank 1 failed after step 0, in its script: TypeError: planted in the script"),
-    ("graph", 20, "Rank 1 does not fit to rank 0: variable w0 is ['float32', '(5, 7)'] there"),
-    ("steps", 20, "Rank 1 does not fit to rank 0: steps_per_epoch is 21 there and 20 on rank 0"),
+    ("graph", 20, "Rank 1 does not match rank 0: its variable w0 is ['float32', '(5, 7)'], and"),
+    ("steps", 20, "Rank 1 does not match rank 0: its steps_per_epoch is 21, and 20 on rank 0"),
     rarely("early end", 20, "waiting for the others (the end of training)"),
-    rarely("drift", 20, "after step 8 variable w1 of rank 1 differs from that of rank 0"),
-    ("late", 4, "Rank 1 of 2 did not come within 4 s"),
+    rarely("drift", 20, "after step 8, variable w1 of rank 1 differs from that of rank 0"),
+    ("late", 4, "Rank 1 of 2 did not connect within 4 s"),
 ]
-"""Faults that the script plants, the time limit, and the sentence that is told."""
+"""Faults that the script plants, the time limit, and the expected error."""
 
 
 class RanksThatFail:
-    """The tests of ranks of which one fails."""
+    """Tests in which one rank fails."""
 
     ENGINE = ""
 
     @pytest.mark.parametrize(("fault", "limit", "told"), FAULTS)
     def test_all_ranks_end(self, tmp_path, fault, limit, told):
-        """Soon, with a code that is not 0 and a sentence that names the rank; nothing is left."""
+        """All ranks end soon with a nonzero exit code and an error that names the failed rank. No process is left."""
         self.plant(tmp_path, fault, limit, told)
 
     def plant(self, tmp_path, fault, limit, told):
-        """Plant a fault and see how all end, so many seconds after it: the start of processes does not count."""
+        """Plant a fault and check that all ranks end in time, counted from the fault."""
         begun = time.time()
         ended = launch(2, SCRIPT, self.ENGINE, tmp_path, fault, limit)
         planted = tmp_path / "planted"

@@ -1,7 +1,7 @@
 """
-What the tests of several ranks run in each of them: a small training, with a fault on request.
+Script that the tests of several ranks run in each rank: a small training, with a fault on request.
 
-Arguments: engine, directory, fault, time limit, and how many ranks' batches one process takes. Rank r of n writes its final
+Arguments: engine, directory, fault, time limit, and the number of ranks whose batches one process joins. Rank r of n writes its final
 weights to `directory/rank-<r>-of-<n>.npz`.
 """
 
@@ -57,7 +57,7 @@ class Net(ModelDesc):
 
 
 def batches(ranks):
-    """The batches of some ranks joined: what one process with all data has."""
+    """Yield the joint batches of some ranks, for one process that trains on all data."""
     streams = [np.random.RandomState(rank) for rank in ranks]
     while True:
         xs = [rng.uniform(-1, 1, (BATCH, 5)).astype("float32") for rng in streams]
@@ -66,7 +66,7 @@ def batches(ranks):
 
 
 class Faulty(Callback):
-    """Does what the test asks for, on rank 1 in step 5."""
+    """Plants the fault of the test on rank 1 in step 5."""
 
     _chief_only = False
 
@@ -120,12 +120,12 @@ class Keep(Callback):
 
 
 def note_planted(directory):
-    """Let the test see when the fault began."""
+    """Record the time of the fault for the test."""
     open(os.path.join(directory, "planted"), "w").close()
 
 
 def wait_for_all(directory, fault):
-    """Let no rank begin before all have imported TensorFlow, which takes unequally long where the machine is busy."""
+    """Wait until all ranks have imported TensorFlow; the time this takes varies on a busy machine."""
     os.makedirs(directory, exist_ok=True)
     ranks = range(int(os.environ.get("HOROVOD_SIZE", 0)))
     paths = [os.path.join(directory, f"here-{len(ranks)}-{fault}-{rank}") for rank in ranks]
@@ -149,7 +149,7 @@ def main(engine, directory, fault="", limit="20", joint="2"):
         time.sleep(60)
     if fault != "late":
         wait_for_all(directory, fault)
-    if fault == "twice":  # before the training that all faults have, that of another model
+    if fault == "twice":  # first train another model, then train as for the other faults
         with tf.Graph().as_default():
             train(engine, directory, fault, limit, joint, Net(embeds=False))
     train(engine, directory, fault, limit, joint, Net())
@@ -160,7 +160,7 @@ def train(engine, directory, fault, limit, joint, model):
     compression = "fp16" if fault == "fp16" else None
     trainer = ENGINES[engine](average=fault != "sum", compression=compression, time_limit=float(limit))
     rank = trainer.rank
-    tf.set_random_seed(rank)  # other initial values on each rank: the chief's must win
+    tf.set_random_seed(rank)  # different initial values on each rank, which the chief's replace
     if trainer.is_chief:
         path = os.path.join(directory, f"log-{trainer.size}{fault}")
         logger.set_logger_dir(path, action="k" if fault == "twice" else None)

@@ -1,4 +1,4 @@
-"""What DataFlows of several test files read, and what a spawned process runs: it cannot import a test file."""
+"""Data sources that several test files use, and functions for spawned processes, which cannot import a test file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["broken_once", "send_second_half"]
 
 
 def broken_once():
-    """A generator function that fails at its second datapoint, the first time."""
+    """Return a generator function whose first iterator raises an error at the second datapoint."""
     calls = []
 
     def gen():
@@ -20,6 +20,6 @@ def broken_once():
 
 
 def send_second_half(flow, connection) -> None:
-    """Reset a DataFlow and send the numbers of its datapoints, from the fourth on."""
+    """Reset a DataFlow and send the numbers of its datapoints from the fourth one on."""
     flow.reset_state()
     connection.send([int(datapoint[1]) for datapoint in flow][3:])

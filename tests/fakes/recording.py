@@ -1,4 +1,4 @@
-"""Guests of a training that write down what happens to them, or report what a test wants."""
+"""Callbacks, inferencers and monitors that record their calls or report given values."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ MOMENTS = (
 
 class RecordingCallback(Callback):
     """
-    Writes down each moment with the counters it sees there, in whatever trainer it is, or in none.
+    Records each call with the counters of the trainer, if there is one.
 
     Args:
-        name: what `log` has it as.
-        at: a moment at which it fails, or None.
-        error: what it raises there.
-        nth: at which call of that moment.
-        log: a list that several share, or None.
-        names: tensors to evaluate with each run.
+        name: name of the callback in `log`.
+        at: name of a method that raises `error`, or None.
+        error: the exception to raise.
+        nth: which call of `at` raises it, counted from 1.
+        log: a list shared by several callbacks, or None.
+        names: tensors to fetch in each run.
 
     Attributes:
-        log: `(name, moment, epoch_num, global_step, local_step)` for each, in order.
-        calls: its own moments, in order.
-        counters: `(moment, epoch_num, global_step, local_step)` for each.
-        results: what `_after_run` received, one entry a run.
-        name_scope_seen: the name scope of `_setup_graph`.
+        log: `(name, moment, epoch_num, global_step, local_step)` of each call, in order.
+        calls: the names of the called methods, in order.
+        counters: `(moment, epoch_num, global_step, local_step)` of each call.
+        results: the results that `_after_run` received, one entry per run.
+        name_scope_seen: the name scope in `_setup_graph`.
     """
 
     _chief_only = False
@@ -54,11 +54,11 @@ class RecordingCallback(Callback):
             raise self.error
 
     def seen_at(self, moment: str) -> list:
-        """`(epoch_num, global_step, local_step)` at each call of one moment."""
+        """Return `(epoch_num, global_step, local_step)` of each call of one method."""
         return [tuple(seen) for name, *seen in self.counters if name == moment]
 
     def times(self, moment: str) -> list:
-        """`(epoch_num, global_step)` of each call of one moment."""
+        """Return `(epoch_num, global_step)` of each call of one method."""
         return [(epoch, step) for name, epoch, step, _ in self.counters if name == moment]
 
     def _setup_graph(self) -> None:
@@ -98,11 +98,11 @@ class RecordingCallback(Callback):
 
 class PutValues(Callback):
     """
-    Reports a scalar: one value at each trigger.
+    Reports one value of a scalar at each trigger.
 
     Args:
-        name: of the scalar.
-        values: one a trigger; None reports nothing.
+        name: the name of the scalar.
+        values: one value for each trigger; None reports nothing.
     """
 
     def __init__(self, name, values) -> None:
@@ -116,10 +116,10 @@ class PutValues(Callback):
 
 class CollectX(Inferencer):
     """
-    Keeps the values of `x` of each round of inference, in order.
+    Records the values of `x` in each round of inference.
 
     Attributes:
-        rounds: for each round a list of values.
+        rounds: a list of values for each round.
     """
 
     def __init__(self) -> None:
@@ -137,11 +137,11 @@ class CollectX(Inferencer):
 
 class RecordingMonitor(MonitorBase):
     """
-    Writes down what it is told.
+    Records all scalars, summaries, images and events.
 
     Attributes:
         scalars: `(name, value)`, in order.
-        summaries, images, events: as they came.
+        summaries, images, events: in order.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Data to be sent, a receiver that brings its own sender, and how to end a sender."""
+"""DataFlows to send, a receiver that starts its own sender, and helpers for sockets and senders."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import zmq
 
 from tensorpack_lite.dataflow.base import DataFlow, DataFlowTerminated
 from tensorpack_lite.dataflow.network.curve import Gatekeeper, derive_keys
-from tensorpack_lite.dataflow.network.sockets import open_socket
+from tensorpack_lite.dataflow.network.sockets import attach, new_socket
 from tensorpack_lite.dataflow.remote import RemoteDataZMQ, send_dataflow_zmq
 
-__all__ = ["Counting", "Failing", "Remote", "drain", "free_tcp", "receive"]
+__all__ = ["Counting", "Failing", "Remote", "drain", "free_tcp", "open_socket", "receive"]
 
 
 class Counting(DataFlow):
-    """[array, first + k], until `ended` is set."""
+    """Yields datapoints [array, first + k] until `ended` is set."""
 
     ended = False
 
@@ -33,7 +33,7 @@ class Counting(DataFlow):
 
 
 class Failing(DataFlow):
-    """Three datapoints, then an exception."""
+    """Yields three datapoints, then raises an exception."""
 
     def __init__(self, error):
         self.error = error
@@ -44,7 +44,7 @@ class Failing(DataFlow):
 
 
 class SixUntilEnded(DataFlow):
-    """[array, 0 to 5], pass after pass, until `ended` is set."""
+    """Yields datapoints [list, k] in passes of six until `ended` is set."""
 
     ended = False
 
@@ -56,7 +56,7 @@ class SixUntilEnded(DataFlow):
 
 
 class Remote(RemoteDataZMQ):
-    """Its sender is a thread that lives as long as a pass."""
+    """A RemoteDataZMQ that starts its own sender: a thread that runs as long as a pass."""
 
     def __init__(self) -> None:
         self.address = f"ipc://{tempfile.mkdtemp()}/data"
@@ -75,10 +75,17 @@ class Remote(RemoteDataZMQ):
             drain(thread, self.address)
 
 
+def open_socket(context, kind, address, hwm, bind, who, keys=None):
+    """Open one end of a connection, with the options of the library."""
+    socket = new_socket(context, kind, hwm, keys)
+    attach(socket, address, bind, who)
+    return socket
+
+
 def drain(
     thread: threading.Thread, address: str, bound_by_sender: bool = False, secret: str | None = None
 ) -> None:
-    """Take what a sender still has, so that it sees that it shall stop; wait until it has."""
+    """Receive the remaining messages of a sender until its thread has ended."""
     context = zmq.Context()
     keys = derive_keys(secret, "drain") if secret else None
     if keys is not None:
@@ -93,12 +100,12 @@ def drain(
 
 
 def free_tcp() -> str:
-    """An address that nobody uses."""
+    """Return an unused address."""
     with zmq.Context() as context, context.socket(zmq.PULL) as socket:
         return f"tcp://127.0.0.1:{socket.bind_to_random_port('tcp://127.0.0.1')}"
 
 
 def receive(flow, count) -> list:
-    """The second components of the next datapoints; then the pass is left."""
+    """Return the second components of the next datapoints, and end the pass."""
     flow.reset_state()
     return [datapoint[1] for datapoint in itertools.islice(flow, count)]

@@ -1,5 +1,5 @@
 """
-A training of two ranks that is resumed. Only the chief has a directory. Each rank writes what it has seen to `rank-<r>.json`.
+Script that trains on two ranks and is resumed. Only the chief has a directory. Each rank writes its record to `rank-<r>.json`.
 
 Arguments: the directory, and the `global_step` after which the script fails, 0 for none.
 """
@@ -41,7 +41,7 @@ class Model(ModelDesc):
 
 
 class Note(Callback):
-    """Notes where each step is, and its datapoint."""
+    """Records epoch, step and datapoint of each step."""
 
     _chief_only = False
 

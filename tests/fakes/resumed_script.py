@@ -1,8 +1,8 @@
 """
-A training that may be killed and is started again until it is done: what a user's script with AutoResumeTrainConfig does.
+Training script with AutoResumeTrainConfig that a test kills and restarts until the training is complete.
 
-`resumed.json` in the working directory says what to do: `case`, one of CASES; `epochs`; `kill_after`, seconds after the beginning
-of training, or `kill_at`, the number of the change to a file before which it happens. Results are in the directory `log`.
+`resumed.json` in the working directory contains the options: `case`, one of CASES; `epochs`; and `kill_after`, the seconds from the
+start of training to SIGKILL, or `kill_at`, the number of the file change before which the process kills itself. Results are in `log/`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ STEPS = 20
 
 
 class Model(ModelDesc):
-    """One weight with momentum; its value tells how many steps were done."""
+    """One weight, trained with momentum. Its value shows the number of steps."""
 
     def inputs(self):
         return [tf.TensorSpec([2], tf.float32, "x")]
@@ -56,7 +56,7 @@ class Model(ModelDesc):
 
 
 class Report(Callback):
-    """Reports the weight under a name: at each trigger, and after every seventh step if asked for."""
+    """Reports the weight under a name at each trigger and, by option, after every seventh step."""
 
     def __init__(self, name, after_steps=False):
         self._name, self._after_steps = name, after_steps
@@ -80,7 +80,7 @@ class Report(Callback):
 
 
 class TwoRunsTrainer(SimpleTrainer):
-    """Runs twice a step, as trainers of GANs do."""
+    """Runs the session twice per step, as GAN trainers do."""
 
     def run_step(self):
         for _ in range(2):
@@ -102,7 +102,7 @@ CASES = {
 
 
 def kill_at(number):
-    """Kill this process before a change to a file: a move, a removal, a copy, or a row."""
+    """Kill this process before the given file change: a move, a removal, a copy, or a row."""
     made = iter(range(1, 10**6))
 
     def count(owner, name):
@@ -143,7 +143,7 @@ def main():
 
 
 def kill_after(seconds):
-    """Let another process kill this one."""
+    """Start a process that kills this one after some seconds."""
     killer = subprocess.Popen(["sh", "-c", f"sleep {seconds}; kill -9 {os.getpid()}"])
     atexit.register(killer.wait)
     atexit.register(killer.terminate)

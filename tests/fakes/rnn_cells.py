@@ -85,7 +85,7 @@ def gradients_of(x: Any, outputs: Any, state: Any) -> Dict[str, Any]:
 
 
 def run_reference(case: str) -> Dict[str, np.ndarray]:
-    """Run one case on TensorFlow 1.15, with random variables: what `gradients_of` returns, and `variable/<name>`."""
+    """Run one case on TensorFlow 1.15 with random variables. Return the results of `gradients_of`, and `variable/<name>`."""
     with tf.Graph().as_default(), tf.Session() as session:
         x = tf.placeholder(tf.float32, [None, None, 3])
         with tf.variable_scope("model"):
@@ -101,7 +101,7 @@ def run_reference(case: str) -> Dict[str, np.ndarray]:
 
 
 def read_reference(case: str) -> Dict[str, np.ndarray]:
-    """Read what TensorFlow 1.15 computed for a case, in the form of `run_reference`."""
+    """Read the stored results of TensorFlow 1.15 for a case, in the form of `run_reference`."""
     with np.load(PATH) as file:
         return {key[len(case) + 1 :]: file[key] for key in file.files if key.startswith(f"{case}:")}
 

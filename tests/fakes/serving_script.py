@@ -1,7 +1,7 @@
 """
-What the tests of the network run in each rank: a training that has begun, and a plain server beside it.
+Script that the network tests run in each rank: a training that has started, and a plain server next to it.
 
-Prints `port N NAME` for TensorFlow's server of this rank and for the plain server, then waits to be ended.
+Prints `port N NAME` for this rank's TensorFlow server and for the plain server, then waits to be terminated.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from fakes.models import Mean, threes
 
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.ranks.cluster import Cluster, parse_address
 from tensorpack_lite.train.collective import CollectiveTrainer
-from tensorpack_lite.utils.cluster import Cluster, parse_address
 
 
-class Tell(Callback):
-    """Tells the ports after a step of all ranks."""
+class PrintPorts(Callback):
+    """Prints the ports after a step of all ranks."""
 
     _chief_only = False
 
@@ -39,5 +39,5 @@ if __name__ == "__main__":
         model.get_input_signature(), FeedInput(threes()), model.build_graph, model.get_optimizer
     )
     trainer.train_with_defaults(
-        callbacks=[Tell()], monitors=[], extra_callbacks=[], steps_per_epoch=2, max_epoch=1
+        callbacks=[PrintPorts()], monitors=[], extra_callbacks=[], steps_per_epoch=2, max_epoch=1
     )

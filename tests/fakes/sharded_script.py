@@ -1,7 +1,7 @@
 """
-What tests/train/test_sharded_inference.py runs in each rank: a training that is validated by all ranks, and by the chief alone.
+Script that tests/train/test_sharded_inference.py runs in each rank: a training that validates on all ranks and on the chief alone.
 
-Arguments: directory, how many datapoints, what is wrong. Each rank writes what its monitors have to `directory/rank-<r>.json`.
+Arguments: directory, number of datapoints, fault. Each rank writes the values of its monitors to `directory/rank-<r>.json`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tensorpack_lite.train.collective import CollectiveTrainer
 
 
 class Judged(Net):
-    """The network, which also says for each sample whether it is wrong."""
+    """The network, with a tensor that is 1 for each wrongly predicted sample."""
 
     def build_graph(self, x, y):
         cost = super().build_graph(x, y)
@@ -38,7 +38,7 @@ class Judged(Net):
 
 
 class Numbers(Inferencer):
-    """The first number of each datapoint, in order."""
+    """Inferencer that records the first number of each datapoint."""
 
     def _before_inference(self):
         self.seen = []
@@ -51,7 +51,7 @@ class Numbers(Inferencer):
 
 
 class Keep(Callback):
-    """Writes what the monitors have at the end."""
+    """Writes the values of the monitors to a file after training."""
 
     _chief_only = False
 
@@ -66,7 +66,7 @@ class Keep(Callback):
 
 
 def validation(count, rng):
-    """Batches of different sizes; the first value of each is its number."""
+    """Return batches of different sizes; the first value of each is its number."""
     data = []
     for i in range(count):
         x = rng.uniform(-1, 1, (1 + i % 3, 5)).astype("float32")
@@ -76,7 +76,7 @@ def validation(count, rng):
 
 
 def runner(kind, prefix, flow, *more):
-    """A runner whose numbers have a prefix of their own."""
+    """Return a runner whose results have a prefix."""
     stats = [ScalarStats("cost", prefix=prefix), ClassificationError("wrong", f"{prefix}_wrong")]
     return kind(flow, [*stats, *more], tower_name=prefix)
 

@@ -1,4 +1,4 @@
-"""A convnet of every layer kind, small enough that its checkpoints are kept as files of the tests."""
+"""A convnet with every kind of layer, small enough to keep its checkpoints in the repository."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tensorpack_lite.utils import logger
 
 
 class SmallConvNet(ModelDesc):
-    """8x8 pictures, 3 classes."""
+    """Classifies 8x8 images into 3 classes."""
 
     def inputs(self):
         return [TensorSpec([None, 8, 8], tf.float32, "image"), TensorSpec([None], tf.int32, "label")]
@@ -65,13 +65,13 @@ class SmallConvNet(ModelDesc):
 
 
 def images(count, seed=0):
-    """Give pictures and labels that repeat with the seed."""
+    """Return images and labels that depend only on the seed."""
     rng = np.random.RandomState(seed)
     return rng.rand(count, 8, 8).astype("float32"), rng.randint(3, size=[count]).astype("int32")
 
 
 def train(directory, epochs=2):
-    """Train two epochs of three steps into a directory; returns what must be the same on every TensorFlow."""
+    """Train epochs of three steps in a directory. Return the names that must be the same on every TensorFlow."""
     logger.set_logger_dir(directory, "d")
     pictures, labels = images(24)
     data = DataFromList([[pictures[i : i + 8], labels[i : i + 8]] for i in (0, 8, 16)], shuffle=False)
@@ -97,7 +97,7 @@ def train(directory, epochs=2):
 
 
 def predict(checkpoint):
-    """Evaluate a checkpoint on fixed pictures; returns probabilities [16, 3]."""
+    """Evaluate a checkpoint on fixed images. Return the probabilities [16, 3]."""
     config = PredictConfig(
         model=SmallConvNet(),
         session_init=SmartInit(checkpoint),

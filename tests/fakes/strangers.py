@@ -11,20 +11,20 @@ import threading
 from collections import deque
 from contextlib import suppress
 
-from tensorpack_lite.utils.rank_auth import Stranger, authenticate
+from tensorpack_lite.ranks.authentication import Stranger, authenticate
 
 SECRET = "the secret of the tests"
-_NUM_HELD = 300  # connections that stay open at a time, without a word or in the middle of one
+_NUM_HELD = 300  # connections that stay open at a time, silent or in the middle of a line
 _RESET_AT_CLOSE = struct.pack("ii", 1, 0)
 
 
 def greet(rank=1, size=3):
-    """Return the first line of ranks before they authenticated themselves."""
+    """Return the first line of the old protocol, without authentication."""
     return b'{"type": "hello", "rank": %d, "size": %d, "token": "tensorpack_lite ranks 1"}\n' % (rank, size)
 
 
 def record(secret=SECRET):
-    """Return what a rank sent that was accepted elsewhere: its challenge and its proof."""
+    """Return a challenge and the proof with which a rank was accepted by another hub."""
     here, there = socket.socketpair()
     with here, there:
         stranger, sent = Stranger(there, "", secret.encode()), []
@@ -44,10 +44,10 @@ def record(secret=SECRET):
 
 class Attack:
     """
-    Many strangers of every kind, one after the other.
+    Hostile connections of every kind, one after the other.
 
     Args:
-        address: of the hub.
+        address: the address of the hub.
     """
 
     def __init__(self, address):
@@ -57,7 +57,7 @@ class Attack:
         self.num_refused = 0
 
     def run(self, number):
-        """Make so many connections."""
+        """Open `number` connections."""
         kinds = [
             self._send_noise,
             self._send_half_a_greeting,
@@ -76,7 +76,7 @@ class Attack:
             except OSError:  # the hub has stopped listening, or its queue is full
                 self.num_refused += 1
                 continue
-            with suppress(OSError):  # the hub was faster
+            with suppress(OSError):  # the hub has closed it already
                 if kind(connection):
                     self._held.append(connection)
                     if len(self._held) > _NUM_HELD:

@@ -1,8 +1,8 @@
 """
-What tests/train/test_several_ranks.py runs in each rank: a weight w with cost w * (rank + 1), two epochs of four steps.
+Script that tests/train/test_several_ranks.py runs in each rank: it trains w with cost w * (rank + 1) for two epochs of four steps.
 
-Arguments: engine, directory, mode. Each rank writes w after each epoch to `directory/w-<rank>.json`. In the second step of the first
-epoch rank 1 adds 1 to its w, unless the mode is "mean" or "sum".
+Arguments: engine, directory, mode. Each rank writes the values of w after each epoch to `directory/w-<rank>.json`. In the second
+step of the first epoch, rank 1 adds 1 to its w if the mode starts with "drift".
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Slope(ModelDesc):
 
 
 class Keep(Callback):
-    """Notes w after each epoch; changes it on one rank."""
+    """Records w after each epoch. If `drifts`, changes it on rank 1."""
 
     _chief_only = False
 

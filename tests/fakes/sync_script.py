@@ -1,5 +1,5 @@
 """
-A training whose BatchNorm has joint statistics: the tests' own, and what they run in each of several ranks.
+Training of a model whose BatchNorm has joint statistics. Tests import it, and also run it as a script in each rank.
 
 Arguments: directory, engine ("collective" or "horovod"). Rank r of K writes its variables to `directory/rank-<r>-of-<K>.npz`.
 """
@@ -28,10 +28,10 @@ BATCH, STEPS = 4, 20
 
 class Net(ModelDesc):
     """
-    A convolution and a dense layer, each normalized: images and vectors.
+    A convolution and a dense layer, each followed by BatchNorm, which thus normalizes images and vectors.
 
     Args:
-        sync: `sync_statistics` of both.
+        sync: `sync_statistics` of both BatchNorm layers.
     """
 
     def __init__(self, sync):
@@ -61,7 +61,7 @@ def _batch(rng, which):
 
 
 def joined(streams):
-    """At each step the batches of some streams as one. Each stream has a mean and a variance of its own."""
+    """Yield the batches of some streams, joined. The streams have different means and variances."""
     rngs = {which: np.random.RandomState(which) for which in streams}
     while True:
         parts = [_batch(rng, which) for which, rng in rngs.items()]
@@ -69,7 +69,7 @@ def joined(streams):
 
 
 class Keep(Callback):
-    """Has all variables of the end in `values`."""
+    """Keeps the final values of all variables in `values`."""
 
     _chief_only = False
 
@@ -81,7 +81,7 @@ class Keep(Callback):
 
 
 def train(trainer, sync, batches):
-    """Train 20 steps; returns all variables."""
+    """Train 20 steps, and return all variables."""
     tf.set_random_seed(3)
     model, keep = Net(sync), Keep()
     source = QueueInput(DataFromGenerator(lambda: batches))

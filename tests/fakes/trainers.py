@@ -1,4 +1,4 @@
-"""The smallest trainers that callbacks can be tested with: they are real, only what they train is not."""
+"""Minimal trainers for tests of callbacks. They are complete trainers with a trivial model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tensorpack_lite.train.tower import TowerTrainer
 
 
 def run(trainer, callbacks=(), monitors=(), steps=2, epochs=2, starting_epoch=1, session_init=None):
-    """Train with exactly these callbacks and monitors; returns the trainer."""
+    """Train with exactly these callbacks and monitors. Return the trainer."""
     trainer.train_with_defaults(
         callbacks=list(callbacks),
         monitors=list(monitors),
@@ -25,10 +25,10 @@ def run(trainer, callbacks=(), monitors=(), steps=2, epochs=2, starting_epoch=1,
 
 class CountingTrainer(Trainer):
     """
-    Each step adds 1 to the variable `x`; the tensor `cost` is x * 10 before the step's addition.
+    Each step adds 1 to the variable `x`. The tensor `cost` is x * 10, with the value of x before the step.
 
     Args:
-        runs_per_step: how many times the hooked session runs in a step.
+        runs_per_step: how often each step runs the hooked session.
     """
 
     def __init__(self, runs_per_step: int = 1) -> None:
@@ -46,8 +46,8 @@ class CountingTrainer(Trainer):
 
 class ScalingTrainer(TowerTrainer):
     """
-    A model of one weight, `scale/w`: for the input `x` [None], `y` = x * w and `cost` = mean(y). Each step adds 1 to w,
-    which begins at 1.
+    Trains a model with one weight, `scale/w`. For the input `x` [None], `y` = x * w and `cost` = mean(y). Each step adds 1
+    to w, which is initially 1.
 
     Args:
         names: names of the training towers.

@@ -1,8 +1,8 @@
 """
-Ranks 0 and 1 of three, in one process, which wait for rank 2 and then gather values with it.
+Script that runs ranks 0 and 1 of three in one process. They wait for rank 2 and then gather values with it.
 
-Arguments: the port of the hub. Prints "waiting" when both are there, then the growth of the process's memory at its peak, in bytes,
-and how the ranks ended.
+Argument: the port of the hub. The script prints "waiting" when both ranks are connected, then the growth of its peak memory in bytes, and
+the results of the ranks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from tensorpack_lite.utils.ranks import RankChannel, RankError
+from tensorpack_lite.ranks.channel import RankChannel, RankError
 
 
 def memory(name):
@@ -22,7 +22,7 @@ def memory(name):
 
 
 def take_part(rank, port):
-    """Gather until rank 2 says that it is enough; return the last values."""
+    """Gather until rank 2 sends "enough", and return the last values."""
     channel = RankChannel(rank, 3, ("127.0.0.1", port), 120.0)
     try:
         while True:

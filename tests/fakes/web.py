@@ -1,4 +1,4 @@
-"""A web server on this machine, for what would be downloaded."""
+"""A local web server for downloads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves a directory and writes down what it is asked for."""
+    """Serves a directory and records the requested paths."""
 
     def do_GET(self):
         self.server.asked.append(self.path)
@@ -21,7 +21,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 @contextmanager
 def serving(directory):
-    """Serve a directory; give its URL, with a slash at its end, and the list of paths that are asked for."""
+    """Serve a directory. Yield its URL, which ends in a slash, and the list of requested paths."""
     handler = functools.partial(_Quiet, directory=str(directory))
     server = http.server.HTTPServer(("127.0.0.1", 0), handler)
     server.asked = []

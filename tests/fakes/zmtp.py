@@ -1,4 +1,4 @@
-"""Strangers that speak to a socket of ZMQ with bytes of their own (ZMTP 3.0, https://rfc.zeromq.org/spec/23/)."""
+"""Helpers that send raw bytes to a ZMQ socket (ZMTP 3.0, https://rfc.zeromq.org/spec/23/)."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ __all__ = ["closes", "command", "frame", "greeting", "knock", "shake_hands"]
 
 
 def greeting(mechanism: bytes = b"NULL", version: bytes = b"\x03\x00") -> bytes:
-    """The first 64 bytes."""
+    """Return the first 64 bytes of a connection."""
     return b"\xff" + bytes(8) + b"\x7f" + version + mechanism.ljust(20, b"\0") + bytes(32)
 
 
 def command(name: bytes, body: bytes = b"") -> bytes:
-    """A command."""
+    """Return a command."""
     content = bytes([len(name)]) + name + body
     return b"\x06" + struct.pack(">Q", len(content)) + content
 
 
 def frame(content: bytes, more: bool = False) -> bytes:
-    """One frame of a message."""
+    """Return one frame of a message."""
     return bytes([2 | more]) + struct.pack(">Q", len(content)) + content
 
 
 def knock(address: str) -> socket.socket:
-    """Connect by TCP, and say nothing."""
+    """Open a TCP connection and send nothing."""
     host, port = address[len("tcp://") :].split(":")
     return socket.create_connection((host, int(port)), timeout=20)
 
 
 def shake_hands(address: str) -> socket.socket:
-    """Connect as a PUSH socket without a secret does, and wait for the answer, which may be that the connection is closed."""
+    """Connect like a PUSH socket without a secret, and wait until the peer answers or closes the connection."""
     connection = knock(address)
     properties = b"\x0bSocket-Type" + struct.pack(">I", 4) + b"PUSH"
     connection.sendall(greeting() + command(b"READY", properties))
     answer, received = b"", b"?"
-    while received and b"READY" not in answer:  # whoever sends a message earlier is cut off
+    while received and b"READY" not in answer:  # a peer that sends a message earlier is disconnected
         try:
             received = connection.recv(4096)
         except ConnectionResetError:
@@ -46,7 +46,7 @@ def shake_hands(address: str) -> socket.socket:
 
 
 def closes(connection: socket.socket) -> bool:
-    """Read until the other end closes the connection; False if it does not within 20 seconds."""
+    """Read until the peer closes the connection. Return False if it does not within 20 seconds."""
     try:
         while connection.recv(4096):
             pass

@@ -1,4 +1,4 @@
-"""graph_builder/allreduce.py: gradients of K towers become one."""
+"""Tests of graph_builder/allreduce.py."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ def assert_equal(expected, actual):
 class TestNaive:
     @pytest.mark.parametrize("average", [True, False])
     def test_value(self, sess, average):
-        """N tensors: the sum or the mean."""
+        """The result is the sum or the mean of the gradients of all towers."""
         rows = values(3)
         result = allreduce_grads_naive(tensors(rows), average=average)
         assert_equal(reduced(rows, average), sess.run(result))
 
     def test_devices_take_turns(self):
-        """From the last variable to the first."""
+        """Devices take turns, from the last variable to the first."""
         result = allreduce_grads_naive(tensors(values(2)), devices=["/cpu:1", "/cpu:2"])
         assert [f"/device:CPU:{k}" for k in (1, 2, 1)] == [grad.op.device for grad in result]
         assert all(grad.op.name.startswith("AllReduceNaive/") for grad in result)
 
-    def test_no_operation_for_each_tower(self):
-        """Two operations a variable, however many towers, and one constant a device."""
+    def test_number_of_operations(self):
+        """The number of operations per variable does not depend on the number of towers."""
         counts = []
         for num_towers in (2, 8):
             with tf.Graph().as_default() as graph:
@@ -67,13 +67,13 @@ class TestNaive:
         assert [2 * len(SHAPES) + 1] * 2 == counts
 
     def test_one_tower(self):
-        """Is left alone."""
+        """Gradients of a single tower are unchanged."""
         rows = tensors(values(1))
         assert rows[0] == allreduce_grads_naive(rows)
 
     @pytest.mark.parametrize("average", [True, False])
     def test_slices(self, sess, average):
-        """IndexedSlices stay such, with the slices of all towers."""
+        """IndexedSlices stay IndexedSlices, with the slices of all towers."""
         rows = [[sparse([[1.0, 2.0]], [3])], [sparse([[4.0, 6.0], [8.0, 2.0]], [3, 0])]]
         result = allreduce_grads_naive(rows, average=average)[0]
         assert isinstance(result, tf.IndexedSlices)
@@ -81,7 +81,7 @@ class TestNaive:
         np.testing.assert_allclose(dense, sess.run(tf.convert_to_tensor(result)))
 
     def test_slices_and_tensors(self, sess):
-        """A variable that is sparse in one tower only becomes dense."""
+        """A gradient that is sparse in only one tower becomes dense."""
         rows = [[sparse([[1.0, 2.0]], [3])], [tf.ones([4, 2])]]
         result = sess.run(allreduce_grads_naive(rows, average=False)[0])
         np.testing.assert_allclose([[1, 1], [1, 1], [1, 1], [2, 3]], result)
@@ -90,7 +90,7 @@ class TestNaive:
 class TestColocated:
     @pytest.mark.parametrize("average", [True, False])
     def test_value(self, sess, average):
-        """Reduced gradients beside the variables of the first tower."""
+        """Reduced gradients are paired with the variables of the first tower."""
         rows = values(2)
         variables = [tf.get_variable(f"v{i}", shape) for i, shape in enumerate(SHAPES)]
         result = aggregate_grads_colocate([list(zip(row, variables)) for row in tensors(rows)], average)
@@ -98,7 +98,7 @@ class TestColocated:
         assert_equal(reduced(rows, average), sess.run([grad for grad, _ in result]))
 
     def test_on_the_variables_device(self):
-        """The work is done where the variable lives."""
+        """The device of a variable reduces its gradients."""
         with tf.device("/cpu:3"):
             var = tf.get_variable("v", [2], use_resource=True)
         result = aggregate_grads_colocate([[(tf.ones([2]), var)]] * 2)
@@ -110,7 +110,7 @@ class TestTogether:
     @pytest.mark.parametrize("average", [True, False])
     @pytest.mark.parametrize("num_towers", [2, 3])
     def test_collective(self, average, num_towers):
-        """On distinct devices, each gets the result; run after run."""
+        """On distinct devices, each device receives the result, in each run."""
         rows = values(num_towers)
         all_grads = []
         for k, row in enumerate(rows):
@@ -124,13 +124,13 @@ class TestTogether:
                     assert_equal(reduced(rows, average), actual)
 
     def test_collective_slices(self):
-        """IndexedSlices are put together, not reduced."""
+        """IndexedSlices are concatenated."""
         rows = [[sparse([[1.0, 2.0]], [3])], [sparse([[4.0, 6.0]], [0])]]
         result = allreduce_grads(rows, False, "collective", ["/cpu:0", "/cpu:1"])
         assert [2, 2] == [row[0].values.shape.as_list()[0] for row in result]
 
-    def test_two_reductions_have_their_own_keys(self):
-        """Operations belong together by their keys: never those of two variables."""
+    def test_keys_of_two_reductions(self):
+        """The operations of different variables have different keys."""
         result = allreduce_grads(tensors(values(2)), True, "collective", ["/cpu:0", "/cpu:1"])
         result += allreduce_grads(tensors(values(2)), True, "collective", ["/cpu:0", "/cpu:1"])
         keys = [[grad.op.get_attr("instance_key") for grad in row] for row in result]
@@ -138,7 +138,7 @@ class TestTogether:
         assert 6 == len({*keys[0], *keys[2]})
 
     def test_nccl_graph(self):
-        """NCCL's operations run on GPUs only; their graph: one each, all of a variable with one name."""
+        """NCCL, which needs GPUs to run, has one operation per device, with one name per variable."""
         result = allreduce_grads(tensors(values(2)), False, "nccl", ["/gpu:0", "/gpu:1"])
         for first, second in zip(*result):
             assert ("NcclAllReduce", b"sum", 2) == (
@@ -150,17 +150,19 @@ class TestTogether:
             assert ("/device:GPU:0", "/device:GPU:1") == (first.op.device, second.op.device)
 
     def test_one_tower(self):
-        """Is left alone."""
+        """Gradients of a single tower are unchanged."""
         rows = tensors(values(1))
         assert rows == allreduce_grads(rows, True, "nccl")
 
     def test_another_mode(self):
-        """Is refused."""
-        with pytest.raises(ValueError, match="mode is 'ring', wanted 'nccl' or 'collective'"):
+        """An unknown mode raises a ValueError."""
+        with pytest.raises(
+            ValueError, match=r"mode is unknown \(expected 'nccl' or 'collective', got 'ring'\)"
+        ):
             allreduce_grads(tensors(values(2)), True, "ring")
 
     def test_scope(self):
-        """The scope can be named."""
+        """The name scope can be given."""
         result = allreduce_grads(
             tensors(values(2)), False, "collective", ["/cpu:0", "/cpu:1"], name_scope="Mine"
         )
@@ -172,7 +174,7 @@ class TestHierarchical:
 
     @pytest.mark.parametrize("average", [True, False])
     def test_value(self, average):
-        """Each of 8 devices gets the result."""
+        """Each of 8 devices receives the result."""
         rows = values(8)
         result = allreduce_grads_hierarchical(tensors(rows), self.DEVICES, average)
         with tf.Session(config=tf.ConfigProto(device_count={"CPU": 8})) as sess:
@@ -180,7 +182,7 @@ class TestHierarchical:
                 assert_equal(reduced(rows, average), actual)
 
     def test_devices(self):
-        """Variable i is added up on device i and its opposite, and each device takes from the one in its half."""
+        """Device i and its peer reduce variable i, and the other devices copy the result within their group."""
         result = allreduce_grads_hierarchical(tensors(values(8)), self.DEVICES)
         for k, row in enumerate(result):
             for i, grad in enumerate(row):
@@ -190,13 +192,13 @@ class TestHierarchical:
                 assert source.name.startswith("AllReduceGradsHierachical/group")
 
     def test_not_eight(self):
-        """It is for 8 devices."""
-        with pytest.raises(ValueError, match="got 4 towers and 4 devices, wanted 8"):
+        """Other numbers of devices raise a ValueError."""
+        with pytest.raises(ValueError, match="expected 8 towers and 8 devices, got 4 and 4"):
             allreduce_grads_hierarchical(tensors(values(4)), ["/cpu:0"] * 4)
 
 
 def test_split_and_merge():
-    """merge_grad_list undoes split_grad_list."""
+    """merge_grad_list is the inverse of split_grad_list."""
     pairs = [[("g0", "v0"), ("g1", "v1")], [("h0", "w0"), ("h1", "w1")]]
     grads, variables = split_grad_list(pairs)
     assert ([["g0", "g1"], ["h0", "h1"]], [["v0", "v1"], ["w0", "w1"]]) == (grads, variables)

@@ -1,4 +1,4 @@
-"""graph_builder/data_parallel.py: one tower function, called for each device."""
+"""Tests of graph_builder/data_parallel.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tensorpack_lite.tfutils.tower.context import get_current_tower_context
 
 
 def tower():
-    """One variable; returns what the context says."""
+    """Create one variable. Return the attributes of the context, a tensor and the variable."""
     w = tf.get_variable("w", initializer=1.0)
     context = get_current_tower_context()
     seen = (context.name, context.vs_name, context.index, context.total, context.has_own_variables)
@@ -19,7 +19,7 @@ def tower():
 
 class TestCallForEachTower:
     def test_shared(self):
-        """Towers are named by their index; later ones reuse the first one's variables."""
+        """Towers are named by their index, and later towers reuse the variables of the first one."""
         results = DataParallelBuilder.call_for_each_tower([4, 7], tower)
         assert [("tower0", "", 0, 2, True), ("tower1", "", 1, 2, False)] == [seen for seen, _, _ in results]
         assert ["tower0/y", "tower1/y"] == [y.op.name for _, y, _ in results]
@@ -27,7 +27,7 @@ class TestCallForEachTower:
         assert ["w"] == [var.op.name for var in tf.global_variables()]
 
     def test_own_variables(self):
-        """With `use_vs`, a tower has its own, which are trained and local."""
+        """With `use_vs`, a tower has trainable, local copies of the variables."""
         results = DataParallelBuilder.call_for_each_tower([0, 1], tower, use_vs=[False, True])
         assert ("tower1", "tower1", 1, 2, True) == results[1][0]
         assert ["w"] == [var.op.name for var in tf.global_variables()]
@@ -35,12 +35,12 @@ class TestCallForEachTower:
         assert ["w", "tower1/w"] == [var.op.name for var in tf.trainable_variables()]
 
     def test_device_functions(self):
-        """A device may be a function of the operation."""
+        """A device can be a function of the operation."""
         results = DataParallelBuilder.call_for_each_tower([0], tower, devices=[lambda op: "/device:CPU:5"])
         assert "/device:CPU:5" == results[0][1].op.device
 
     def test_called_twice(self):
-        """A GAN's trainer may build its towers in two goes."""
+        """A GAN's trainer can call the function twice."""
         DataParallelBuilder.call_for_each_tower([0], tower)
         with tf.variable_scope(tf.get_variable_scope(), reuse=True):
             again = DataParallelBuilder.call_for_each_tower([0], tower)
@@ -52,12 +52,12 @@ class TestCallForEachTower:
 
     @pytest.mark.parametrize("kwargs", [{"devices": ["/cpu:0"]}, {"use_vs": [False]}])
     def test_lengths(self, kwargs):
-        """One entry a tower is needed."""
+        """Lists of different lengths raise a ValueError."""
         with pytest.raises(ValueError, match="got 2 towers"):
             DataParallelBuilder.call_for_each_tower([0, 1], tower, **kwargs)
 
     def test_variables_in_a_later_tower(self):
-        """A trainable variable that only a later tower makes is an error that names it."""
+        """A trainable variable that only a later tower creates raises an error that names it."""
         counter = iter("ab")
         with pytest.raises(RuntimeError, match=r"must reuse .* but created trainable variables: tower1/b\."):
             DataParallelBuilder.call_for_each_tower(
@@ -70,16 +70,16 @@ class TestCheckGradList:
         return [(None, tf.get_variable(name, initializer=0.0)) for name in names]
 
     def test_copies_are_the_same(self):
-        """The prefix of a tower does not count."""
+        """Copies of a variable in different towers count as the same variable."""
         DataParallelBuilder._check_grad_list([self.pairs("a", "b"), self.pairs("tower1/a", "tower1/b")])
 
     def test_another_number(self):
-        """The variables that are not in all towers are named."""
-        with pytest.raises(ValueError, match=r"tower 0 of 2, tower 1 of 1; b\."):
+        """The error names the variables that are not in all towers."""
+        with pytest.raises(ValueError, match=r"tower 0 has 2, tower 1 has 1 \(b\)"):
             DataParallelBuilder._check_grad_list([self.pairs("a", "b"), self.pairs("tower1/a")])
 
     def test_another_order(self):
-        """Gradients are reduced position by position."""
+        """Another order of variables raises a ValueError."""
         with pytest.raises(ValueError, match="in another order"):
             DataParallelBuilder._check_grad_list([self.pairs("a", "b"), self.pairs("tower1/b", "tower1/a")])
 
@@ -87,7 +87,7 @@ class TestCheckGradList:
 class TestApplyOneAfterAnother:
     @pytest.mark.parametrize("times", [1, 2, 5])
     def test_adam_advances_once(self, sess, times):
-        """And every application reads the powers before that."""
+        """Adam's powers advance once per step, after all applications have read them."""
         optimizer = tf.train.AdamOptimizer(0.1)
         variables = [tf.get_variable(f"v{i}", [3], use_resource=True) for i in range(times)]
         zeros = [var.assign(tf.zeros([3]), read_value=False) for var in variables]
@@ -105,7 +105,7 @@ class TestApplyOneAfterAnother:
             assert [-0.3] * 3 == pytest.approx(value, rel=1e-5)
 
     def test_no_order_where_nothing_advances(self):
-        """Updates of an optimizer without such state don't wait for each other."""
+        """Updates of an optimizer without such state do not wait for each other."""
         optimizer = tf.train.GradientDescentOptimizer(0.1)
         variables = [tf.get_variable(f"v{i}", [3], use_resource=True) for i in range(2)]
         ops = apply_one_after_another(
@@ -115,7 +115,7 @@ class TestApplyOneAfterAnother:
         assert ops[0].name not in waits_for
 
     def test_the_optimizer_is_as_before(self):
-        """Afterwards it advances at each call again, also after an error."""
+        """After an error, the optimizer advances at each call again."""
         optimizer = tf.train.AdamOptimizer(0.1)
         with pytest.raises(ZeroDivisionError):
             apply_one_after_another(optimizer, [lambda: 1 // 0, lambda: None])

@@ -1,4 +1,4 @@
-"""graph_builder/gradients.py: from a cost to gradients of one tower."""
+"""Tests of graph_builder/gradients.py."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def make(cost_fn=cost, **options):
 
 
 def test_closed_form(sess):
-    """d/dw sum(wx + b) = sum(x), d/db = the number of items."""
+    """Gradients equal the closed form: d/dw sum(wx + b) = sum(x), and d/db is the number of items."""
     with TrainTowerContext(""):
         grads = make()()
     sess.run(tf.global_variables_initializer())
@@ -38,7 +38,7 @@ def test_closed_form(sess):
 
 
 def test_own_variables_only():
-    """A tower with its own variables trains those, one that shares trains all."""
+    """A tower with copies trains its copies, a tower that shares variables trains all of them."""
     get_grads = make()
     with TrainTowerContext("tower0", index=0, total=3):
         get_grads()
@@ -71,14 +71,14 @@ def test_no_gradient_is_left_out():
 
 
 def test_outside_a_tower():
-    """Gradients are taken under a tower context."""
-    with pytest.raises(RuntimeError, match="taken under its TowerContext"):
+    """Outside of a tower, the function raises a RuntimeError."""
+    with pytest.raises(RuntimeError, match="called outside of a tower"):
         make()()
 
 
 class TestXLA:
     def test_same_gradients_or_a_clear_error(self, sess):
-        """With XLA the gradients are the same; where TensorFlow has no xla.compile, that is said."""
+        """XLA gives the same gradients; a TensorFlow without xla.compile raises a RuntimeError."""
         xla = getattr(getattr(tensorflow, "xla", tf.xla), "experimental", None)
         if not hasattr(xla, "compile"):
             with TrainTowerContext(""), pytest.raises(
@@ -93,19 +93,19 @@ class TestXLA:
         assert [3.0, 2.0] == sess.run([grad for grad, _ in grads])
 
     def test_without_xla(self, monkeypatch):
-        """The error names the switch to leave alone."""
+        """The error names the attribute to change."""
         no_xla = SimpleNamespace(xla=SimpleNamespace(experimental=None), __version__="9.9")
         monkeypatch.setattr(gradients, "tensorflow", no_xla)
         with TrainTowerContext(""), pytest.raises(
-            RuntimeError, match="TensorFlow 9.9 has no tf.xla.experimental.compile. Leave XLA_COMPILE False"
+            RuntimeError, match="TensorFlow 9.9 has no tf.xla.experimental.compile. Set XLA_COMPILE = False"
         ):
             make(xla_compile=True)()
 
     def test_a_variable_without_gradient(self, monkeypatch):
-        """Gradients come out of XLA without their variables, so each variable must have one."""
+        """Under XLA, a variable without gradient raises a ValueError."""
         fake = SimpleNamespace(experimental=SimpleNamespace(compile=lambda function: function()))
         monkeypatch.setattr(gradients, "tensorflow", SimpleNamespace(xla=fake))
         with TrainTowerContext(""):
             tf.get_variable("idle", initializer=1.0)
-            with pytest.raises(ValueError, match="2 gradients came for 3 trainable variables"):
+            with pytest.raises(ValueError, match="expected 3 gradients, got 2"):
                 make(xla_compile=True)()

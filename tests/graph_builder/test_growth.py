@@ -1,4 +1,4 @@
-"""What a tower more adds to a graph: the same each time, and nothing that the others have already."""
+"""Each further tower adds the same number of operations to a graph, and none that towers can share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NUM_WEIGHTS = 3
 
 
 class Net(ModelDesc):
-    """Three weights, a bias, two layers of BatchNorm of which one only has averages: ten variables."""
+    """Three weights, a bias and two BatchNorm layers, one of them without gamma and beta: ten variables."""
 
     def inputs(self):
         return [TensorSpec(SHAPES[0], tf.float32, "image"), TensorSpec(SHAPES[1], tf.int32, "label")]
@@ -43,10 +43,12 @@ class Net(ModelDesc):
 
 
 def count(kind, num_towers):
-    """How many operations of each type a trainer's graph has."""
+    """Return the number of operations of each type in a trainer's graph."""
     with tf.Graph().as_default() as graph:
         model = Net()
-        kind(num_towers).setup_graph(
+        trainer = kind(num_towers)
+        trainer._report_cost = lambda: None  # its moving average has variables, too
+        trainer.setup_graph(
             model.get_input_signature(), DummyConstantInput(SHAPES), model.build_graph, model.get_optimizer
         )
         return Counter(op.type for op in graph.get_operations())
@@ -62,7 +64,7 @@ def on_cpu(num_towers):
 
 @pytest.mark.parametrize("kind", [on_cpu, replicated, AsyncMultiGPUTrainer])
 def test_linear(kind):
-    """Each tower adds the same, but for constants and groups, of which each device that holds variables has its own."""
+    """Each tower adds the same operations, except constants and groups, which depend on the devices."""
     counts = [count(kind, num_towers) for num_towers in (2, 3, 4)]
     for types in counts:
         del types["Const"], types["NoOp"]
@@ -71,20 +73,20 @@ def test_linear(kind):
 
 
 def test_shared_variables_are_read_once():
-    """However many towers and layers use them: by the read that was made with each."""
+    """All towers and layers share one read per variable."""
     for num_towers in (1, 3):
         counts = count(SyncMultiGPUTrainerParameterServer, num_towers)
         assert NUM_VARIABLES == counts["VarHandleOp"] == counts["ReadVariableOp"]
 
 
 def test_copies_are_read_once():
-    """Each tower's own."""
+    """Each copy of a variable has one read."""
     counts = count(replicated, 3)
     assert 3 * NUM_VARIABLES == counts["VarHandleOp"] == counts["ReadVariableOp"]
 
 
 def test_one_constant_for_all_batch_norms_of_a_tower():
-    """BatchNorm adds to each later tower no constant of its own."""
+    """All BatchNorm layers of a tower share one constant."""
     with tf.Graph().as_default() as graph:
         model = Net()
         SyncMultiGPUTrainerParameterServer(2).setup_graph(
@@ -95,8 +97,8 @@ def test_one_constant_for_all_batch_norms_of_a_tower():
     assert 2 == len({op.inputs[index].name for op in kernels for index in (3, 4)})
 
 
-def test_slots_begin_with_the_same_zeros():
-    """Those of variables of one shape have one initial value, which is zero."""
+def test_slots_share_their_zeros():
+    """Slots of one shape share their initial value, zero."""
     with tf.Graph().as_default():
         optimizer = tf.train.MomentumOptimizer(0.1, 0.9)
         with shared_zeros(), TowerContext("", is_training=True):
@@ -113,8 +115,8 @@ def test_slots_begin_with_the_same_zeros():
             assert 0 == sum(np.abs(value).sum() for value in sess.run(slots))
 
 
-def test_one_multiplication_for_all_weight_decay():
-    """Of all weights of a tower, forward; and one for each of them, backward."""
+def test_multiplications_of_weight_decay():
+    """Weight decay has one multiplication per tower forward, and one per weight backward."""
     with tf.Graph().as_default() as graph:
         model = Net()
         SyncMultiGPUTrainerParameterServer(1).setup_graph(
@@ -124,8 +126,8 @@ def test_one_multiplication_for_all_weight_decay():
     assert NUM_WEIGHTS == len(names)
 
 
-def test_the_vectors_of_a_batch_norm_begin_with_two_constants():
-    """However many channels they have: gamma and variance with ones, beta and mean with zeros."""
+def test_initial_values_of_a_batch_norm():
+    """A BatchNorm layer has two initial values: ones and zeros."""
     with tf.Graph().as_default(), TowerContext("", is_training=True):
         variables = BatchNorm("bn", tf.zeros([2, 3, 3, 5000])).variables
         initial = [var.initializer.inputs[1] for var in (variables.gamma, variables.variance)]

@@ -1,4 +1,4 @@
-"""graph_builder/horovod.py: what is asked of Horovod, and under which names."""
+"""Tests of graph_builder/horovod.py: the calls of Horovod, and their names."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tensorpack_lite.utils import logger
 
 
 def grads():
-    """A dense gradient and one of slices."""
+    """Return a dense gradient and an IndexedSlices."""
     slices = tf.IndexedSlices(tf.ones([2, 3]), tf.constant([0, 4]), tf.constant([5, 3]))
     return [(tf.constant([1.0, 2.0]), "v"), (slices, "table")]
 
 
 class TestGradients:
     def test_of_one_process(self):
-        """Stay as they are, without an operation."""
+        """Gradients of a single process are unchanged, without new operations."""
         pairs = grads()
         before = len(tf.get_default_graph().get_operations())
         assert pairs == allreduce_horovod_grads(pairs, FakeHorovod(1))
@@ -31,7 +31,7 @@ class TestGradients:
         ("average", "op", "expected"), [(True, "Average", [1, 2]), (False, "Sum", [3, 6])]
     )
     def test_of_several(self, sess, average, op, expected):
-        """Each is reduced by itself, slices as slices; Horovod fuses them when it sends them."""
+        """Each gradient is reduced separately, IndexedSlices as such. Horovod fuses them later."""
         hvd = FakeHorovod(3)
         (dense, v), (slices, table) = allreduce_horovod_grads(grads(), hvd, average)
         assert expected == sess.run(dense).tolist()
@@ -40,7 +40,7 @@ class TestGradients:
         assert [("allreduce", False, {"op": op}), ("allreduce", True, {"op": op})] == hvd.calls
 
     def test_compression(self):
-        """Is handed on if there is one."""
+        """Compression is passed to Horovod."""
         hvd = FakeHorovod(2)
         allreduce_horovod_grads(grads(), hvd, compression=hvd.Compression.fp16)
         assert {"op": "Average", "compression": "fp16 of Horovod"} == hvd.calls[0][2]
@@ -48,7 +48,7 @@ class TestGradients:
 
 class TestVariables:
     def test_names(self):
-        """Are those of the variables, whatever scope and graph they are in."""
+        """Operations are named after the variables, whatever their scope and graph."""
         with tf.variable_scope("a"):
             first = tf.get_variable("w", initializer=1.0, use_resource=True)
         second = tf.get_variable("n", initializer=2, use_resource=False)
@@ -58,7 +58,7 @@ class TestVariables:
         assert [("broadcast", "variable.a.w", "float32"), ("broadcast", "variable.n", "int32")] == hvd.calls
 
     def test_values(self, sess):
-        """Those of rank 0 are assigned."""
+        """Variables are set to the values of rank 0."""
         var = tf.get_variable("w", initializer=[1.0, 2.0], use_resource=True)
         hvd = FakeHorovod(2, 1, of_rank_0={"variable.w": np.float32([5, 6])})
         sync = broadcast_horovod_variables([var], hvd)
@@ -67,8 +67,8 @@ class TestVariables:
         assert [5.0, 6.0] == sess.run(var).tolist()
 
     @pytest.mark.parametrize("dtype", [tf.complex64, tf.uint32, tf.bfloat16])
-    def test_what_horovod_does_not_move(self, sess, dtype):
-        """Travels as its bytes, and arrives to the bit."""
+    def test_unsupported_dtypes(self, sess, dtype):
+        """Dtypes that Horovod does not support are sent as bytes, and arrive bit for bit."""
         var = tf.get_variable("w", initializer=tf.cast(tf.constant([3, 5]), dtype), use_resource=True)
         hvd = FakeHorovod(2)
         sync = broadcast_horovod_variables([var], hvd)
@@ -77,11 +77,11 @@ class TestVariables:
         assert [("broadcast", "variable.w", "uint8")] == hvd.calls
         assert [3, 5] == sess.run(tf.cast(var, tf.int64)).tolist()
 
-    def test_what_is_no_number(self):
-        """Is left alone, with a warning."""
+    def test_strings(self):
+        """Variables that do not hold numbers are not changed, with a warning."""
         var = tf.get_variable("names", initializer=tf.constant(["a"]), use_resource=True)
         hvd = FakeHorovod(2)
         with mock.patch.object(logger, "warning") as log:
             broadcast_horovod_variables([var], hvd)
-        assert "not broadcast, since they hold no numbers: names" in log.call_args[0][0]
+        assert "do not hold numbers and are not broadcast: names" in log.call_args[0][0]
         assert [] == hvd.calls

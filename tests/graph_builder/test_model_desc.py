@@ -1,4 +1,4 @@
-"""graph_builder/model_desc.py: what a user writes."""
+"""Tests of graph_builder/model_desc.py."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Model(ModelDesc):
 
 
 def test_signature():
-    """Specs and placeholders become specs; the default graph stays empty; inputs() is asked once."""
+    """TensorSpecs and placeholders become specs; inputs() is called once, and not in the default graph."""
     model = Model()
     signature = model.get_input_signature()
     described = [(spec.name, spec.dtype, tf.TensorShape(spec.shape).as_list()) for spec in signature]
@@ -39,14 +39,14 @@ def test_signature():
 
 
 def test_each_model_has_its_own():
-    """Two models of a class do not share what they remember."""
+    """Two models of one class have separate signatures."""
     one, two = Model(), Model()
     one.get_input_signature()
     assert 0 == two.asked
 
 
 def test_no_inputs():
-    """A model may take nothing."""
+    """A model can have no inputs."""
 
     class Nothing(ModelDesc):
         def inputs(self):
@@ -56,53 +56,59 @@ def test_no_inputs():
 
 
 def test_inputs_of_another_kind():
-    """Anything else in the list is refused."""
+    """Elements that are neither TensorSpec nor placeholder raise a TypeError."""
 
     class Wrong(ModelDesc):
         def inputs(self):
             return [3]
 
-    with pytest.raises(TypeError, match=r"Wrong.inputs\(\) returned int, wanted only tf.TensorSpec"):
+    with pytest.raises(
+        TypeError,
+        match=r"Wrong.inputs\(\) returned the wrong type: expected a list of only tf.TensorSpec .* got int",
+    ):
         Wrong().get_input_signature()
 
 
-def test_inputs_is_no_list():
-    """inputs() returns a list."""
+def test_inputs_is_not_a_list():
+    """inputs() must return a list."""
 
     class Wrong(ModelDesc):
         def inputs(self):
             return {}
 
-    with pytest.raises(TypeError, match=r"Wrong.inputs\(\) returned dict, wanted a list of tf.TensorSpec"):
+    with pytest.raises(TypeError, match=r"Wrong.inputs\(\) .* expected a list of tf.TensorSpec, got dict"):
         Wrong().get_input_signature()
 
 
 def test_placeholder_from_elsewhere():
-    """Placeholders must be made inside inputs()."""
+    """A placeholder that was created outside of inputs() raises a ValueError."""
     placeholder = tf.placeholder(tf.float32, [], "p")
 
     class Wrong(ModelDesc):
         def inputs(self):
             return [placeholder]
 
-    with pytest.raises(ValueError, match="p:0 was made elsewhere"):
+    with pytest.raises(ValueError, match="p:0 was created outside of this method"):
         Wrong().get_input_signature()
 
 
 def test_optimizer_once():
-    """The optimizer is made once."""
+    """optimizer() is called once."""
     model = Model()
     assert model.get_optimizer() is model.get_optimizer()
 
 
 def test_optimizer_of_another_kind():
-    """It must be a TF1 optimizer."""
+    """An optimizer that is not of TensorFlow 1 raises a TypeError."""
 
     class Wrong(Model):
         def optimizer(self):
             return "adam"
 
-    with pytest.raises(TypeError, match=r"Wrong.optimizer\(\) returned str, wanted a tf.train.Optimizer"):
+    with pytest.raises(
+        TypeError,
+        match=r"Wrong.optimizer\(\) .* expected a tf.train.Optimizer of tfv1, not of Keras, got str",
+    ):
         Wrong().get_optimizer()
 
 
@@ -114,18 +120,18 @@ def test_training(is_training):
 
 
 def test_training_outside():
-    """Outside a tower it is not known."""
-    with pytest.raises(AttributeError, match="known only while the model is built"):
+    """Outside of a tower, `training` raises an AttributeError."""
+    with pytest.raises(AttributeError, match="used outside of a tower"):
         Model().training  # noqa: B018
 
 
 @pytest.mark.parametrize("method", ["inputs", "build_graph", "optimizer"])
 def test_not_defined(method):
-    """What a user must define says so."""
+    """Methods that a subclass must define raise NotImplementedError by default."""
     with pytest.raises(NotImplementedError, match=rf"ModelDesc: define {method}\(\)"):
         getattr(ModelDesc(), method)()
 
 
 def test_base_has_no_optimizer():
-    """A ModelDescBase says nothing of costs and optimizers."""
+    """ModelDescBase has no optimizer."""
     assert not hasattr(ModelDescBase(), "optimizer")

@@ -1,4 +1,4 @@
-"""graph_builder/packing.py: many gradients in few buffers."""
+"""Tests of graph_builder/packing.py."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def gradients(tower):
 
 @pytest.mark.parametrize("num_split", [1, 2, 4])
 def test_there_and_back(sess, num_split):
-    """Unpacked gradients are those that were packed, of all towers; the buffers differ by one element at most."""
+    """Unpacking returns the packed gradients of all towers. Buffers differ by at most one element."""
     all_grads = [gradients(0), gradients(1)]
     packer = GradientPacker(num_split)
     assert packer.compute_strategy(all_grads[0])
@@ -33,7 +33,7 @@ def test_there_and_back(sess, num_split):
 
 
 def test_one_scope():
-    """All towers' operations are in one name scope, on the tower's device."""
+    """The operations of all towers are in one name scope, and on the device of their tower."""
     packer = GradientPacker(2)
     packer.compute_strategy(gradients(0))
     packs = packer.pack_all([gradients(0), gradients(1)], ["/cpu:1", "/cpu:2"])
@@ -53,10 +53,10 @@ def test_one_scope():
     ids=["nothing", "too small", "two dtypes", "unknown shape", "sparse"],
 )
 def test_not_packed(make):
-    """What cannot be packed, or is not worth it."""
+    """Gradients that cannot be packed, or are too small, are not packed."""
     assert not GradientPacker(2).compute_strategy(make())
 
 
 def test_just_worth_it():
-    """1024 elements a buffer are enough."""
+    """1024 elements per buffer are enough."""
     assert GradientPacker(2).compute_strategy([tf.zeros([2048])])

@@ -1,4 +1,4 @@
-"""graph_builder/placement.py: where variables live."""
+"""Tests of graph_builder/placement.py."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def get(name, use_resource):
 class TestLeastLoaded:
     @pytest.mark.parametrize("use_resource", [True, False])
     def test_variables_are_balanced(self, use_resource):
-        """Each goes where the fewest elements are, the first device on a tie; of either kind."""
+        """A variable is placed on the device with the fewest elements; on a tie, on the first one."""
         with tf.device(LeastLoadedDeviceSetter("/gpu:1", ["/gpu:0", "/gpu:1"])):
             devices = [get(name, use_resource).op.device for name in "abcde"]
         assert [f"/device:GPU:{k}" for k in (0, 1, 1, 1, 0)] == devices
 
     def test_the_rest_goes_to_the_worker(self):
-        """Except what has a device already, and what reads or writes a variable."""
+        """Other operations are on the worker, unless they have a device, or read or write a variable."""
         with tf.device(LeastLoadedDeviceSetter("/gpu:1", ["/cpu:0"])):
             variable = get("a", True)
             value = tf.add(variable, 1.0)
@@ -35,29 +35,29 @@ class TestLeastLoaded:
                 elsewhere = tf.constant(1.0)
         assert ("/device:GPU:1", "/device:CPU:3") == (value.op.device, elsewhere.op.device)
         uses = ("ReadVariableOp", "AssignVariableOp")
-        beside = [op for op in value.graph.get_operations() if op.type in uses]
-        # Without a device, on newer TensorFlows, a read goes with its variable, too.
-        assert {op.device or "/device:CPU:0" for op in beside} == {"/device:CPU:0"}
-        assert set(uses) == {op.type for op in beside}
+        uses_of_variable = [op for op in value.graph.get_operations() if op.type in uses]
+        # On newer versions of TensorFlow, a read without a device is placed with its variable, too.
+        assert {op.device or "/device:CPU:0" for op in uses_of_variable} == {"/device:CPU:0"}
+        assert set(uses) == {op.type for op in uses_of_variable}
 
     def test_name(self):
-        """Its text names the worker."""
+        """str() names the worker."""
         assert "LeastLoadedDeviceSetter-/device:GPU:2" == str(LeastLoadedDeviceSetter("/gpu:2", ["/cpu:0"]))
 
     def test_no_devices(self):
-        """Variables must go somewhere."""
+        """An empty list of devices raises a ValueError."""
         with pytest.raises(ValueError, match="ps_devices is empty"):
             LeastLoadedDeviceSetter("/gpu:0", [])
 
     def test_unknown_shape_counts_nothing(self):
-        """A variable of unknown shape is placed, and is as if empty."""
+        """A variable of unknown shape counts as empty."""
         setter = LeastLoadedDeviceSetter("/gpu:0", ["/gpu:0", "/gpu:1"])
         with tf.device(setter):
             tf.Variable(tf.placeholder(tf.float32, None), validate_shape=False, use_resource=False)
         assert [0, 0] == setter.ps_sizes
 
     def test_really_on_those_devices(self):
-        """On distinct devices and without soft placement, two towers train what one does: nothing is in the wrong place."""
+        """On distinct devices, without soft placement, two towers train like one."""
         data = np.random.RandomState(0).uniform(size=(2, 4, 3)).astype("float32")
         rows = np.array([0, 1, 1, 2], "int32")
 
@@ -95,7 +95,7 @@ class TestLeastLoaded:
 
 class TestCaching:
     def test_devices(self):
-        """Large variables are cached where the fewest elements are, small ones on their device; the others not."""
+        """Large trainable variables are cached on the least loaded device, small ones on their device."""
         getter = OverrideCachingDevice(["/cpu:1", "/cpu:2"], "/cpu:0", small_variable_size_threshold=3)
         asked = []
 

@@ -1,4 +1,4 @@
-"""The contract of inputs, proxies, and remapped inputs."""
+"""The InputSource interface, proxies, and remapped inputs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SIGNATURE = [TensorSpec([None], tf.float32, "x")]
 
 
 class Plain(InputSource):
-    """The least a subclass defines."""
+    """The smallest InputSource."""
 
     resets = 0
 
@@ -43,15 +43,17 @@ class Plain(InputSource):
 
 
 class TestInputSource:
-    def test_setup_a_second_time(self):
-        """An input is for one use."""
+    def test_second_setup(self):
+        """A second setup raises RuntimeError."""
         source = Plain()
         source.setup(SIGNATURE)
-        with pytest.raises(RuntimeError, match=r"Plain.setup: was called before. Make a new one"):
+        with pytest.raises(
+            RuntimeError, match=r"Plain.setup: this input was already set up. Create an input for each use"
+        ):
             source.setup(SIGNATURE)
 
     def test_setup_done(self):
-        """Not before, but after; a setup that failed is not done."""
+        """setup_done is True only after a successful setup."""
 
         class Fails(Plain):
             def _setup(self, input_signature):
@@ -66,12 +68,12 @@ class TestInputSource:
         assert not failing.setup_done()
 
     def test_callbacks_before_setup(self):
-        """The order is setup, then callbacks."""
+        """get_callbacks raises RuntimeError before setup."""
         with pytest.raises(RuntimeError, match=r"Plain.get_callbacks: call setup"):
             Plain().get_callbacks()
 
     def test_callbacks_are_made_once_and_not_only_for_the_chief(self):
-        """The reset comes first."""
+        """The callbacks are created once and run on every rank; the first one resets the input."""
         source = Plain()
         callbacks = source.setup(SIGNATURE)
 
@@ -81,14 +83,15 @@ class TestInputSource:
         assert 1 == source.resets
 
     def test_size_is_unknown_by_default(self):
-        """With a sentence of what to do."""
+        """Without _size, size() raises NotImplementedError with advice."""
         with pytest.raises(
-            NotImplementedError, match=r"Plain: does not know .* TrainConfig\(steps_per_epoch"
+            NotImplementedError,
+            match=r"Plain: the number of datapoints is unknown. .* TrainConfig\(steps_per_epoch",
         ):
             Plain().size()
 
     def test_name_scope_is_entered_again(self):
-        """From anywhere it is the same scope; the next input has another."""
+        """An input always enters the same name scope; the next input gets another one."""
         source = Plain()
         with source.cached_name_scope() as first:
             one = tf.constant(1, name="one")
@@ -100,15 +103,15 @@ class TestInputSource:
         assert ("Plain/", "Plain/") == (first, second)
         assert ("Plain/one", "Plain/two", "Plain_1/one") == (one.op.name, two.op.name, other.op.name)
 
-    def test_name_scope_begins_where_it_is_first_entered(self):
-        """Under a callback's scope, an inference input is named after it."""
+    def test_nested_name_scope(self):
+        """The name scope of an input is nested in the scope in which it is first entered."""
         with tf.name_scope("InferenceRunner"), Plain().cached_name_scope() as scope:
             assert "InferenceRunner/Plain/" == scope
 
 
 class TestProxy:
-    def test_passes_everything_on(self):
-        """Setup, tensors, size, callbacks; the inner reset runs once."""
+    def test_forwards_everything(self):
+        """A proxy forwards setup, tensors, size and callbacks; the inner input is reset once."""
 
         class Inner(Plain):
             def _size(self):
@@ -126,17 +129,17 @@ class TestProxy:
             cb.before_train()
         assert 1 == inner.resets
 
-    def test_of_something_else(self):
-        """A DataFlow is no input."""
-        with pytest.raises(TypeError, match="ProxyInputSource: takes an InputSource, got Numbers"):
+    def test_not_an_input(self):
+        """A proxy around a DataFlow raises TypeError."""
+        with pytest.raises(TypeError, match="ProxyInputSource: expected an InputSource, got Numbers"):
             ProxyInputSource(Numbers())
 
 
 class TestRemap:
     SIGNATURE = [TensorSpec([None], tf.float32, name) for name in ("a", "b", "c")]
 
-    def test_it_is_still_of_its_class(self):
-        """What asks for a QueueInput, or a FeedfreeInput, finds one."""
+    def test_isinstance(self):
+        """isinstance finds the class of the inner input."""
         remapped = remap_input_source(QueueInput(Numbers()), ["x"])
 
         assert isinstance(remapped, QueueInput)
@@ -145,14 +148,14 @@ class TestRemap:
         assert not isinstance(remapped, FeedInput)
         assert not isinstance(remap_input_source(FeedInput(Numbers()), ["x"]), FeedfreeInput)
 
-    def test_of_a_remapped(self):
-        """Twice remapped, still of its class."""
+    def test_remapped_twice(self):
+        """An input that is remapped twice still has the class of the inner input."""
         assert isinstance(
             remap_input_source(remap_input_source(QueueInput(Numbers()), ["b"]), ["b"]), QueueInput
         )
 
     def test_attributes_of_the_inner_input(self):
-        """`queue` and `ds` are there; what neither has is an AttributeError."""
+        """Attributes such as `queue` are looked up in the inner input; unknown ones raise AttributeError."""
         flow = Numbers()
         remapped = remap_input_source(QueueInput(flow), ["x"])
         remapped.setup(SIGNATURE)
@@ -163,11 +166,11 @@ class TestRemap:
             _ = remapped.nothing_such
 
     def test_can_be_copied(self):
-        """Looking up an attribute ends also before there is an inner input."""
+        """copy.copy, which creates an object without an inner input, does not recurse."""
         assert isinstance(copy.copy(remap_input_source(PlaceholderInput(), ["x"])), PlaceholderInput)
 
-    def test_components_go_where_their_names_say(self):
-        """The rest are placeholders, named like the inputs."""
+    def test_components_by_name(self):
+        """Components go to the inputs of the given names; the other inputs are placeholders."""
         flow = DataFromList([[np.float32([3]), np.float32([1])]], shuffle=False)
         source = remap_input_source(FeedInput(flow), ["c", "a"])
         with driven(source, self.SIGNATURE) as run:
@@ -176,26 +179,26 @@ class TestRemap:
             assert ([1.0], [2.0], [3.0]) == (a, b, c)
 
     def test_queue(self):
-        """The inner queue has only its components."""
+        """The queue of a remapped QueueInput contains only the components of its DataFlow."""
         flow = DataFromList([[np.float32([3])]], shuffle=False)
         with driven(remap_input_source(QueueInput(flow), ["b"]), self.SIGNATURE) as run:
             assert "Placeholder" == run.tensors[0].op.type
             assert [3.0] == run.hooked.run(run.tensors[1])
 
     def test_unknown_name(self):
-        """The model's inputs are named."""
+        """An unknown name raises an error that lists the model's inputs."""
         source = remap_input_source(FeedInput(Numbers()), ["z"])
-        with pytest.raises(ValueError, match="the model has no input 'z', it has a, b, c"):
+        with pytest.raises(ValueError, match=r"the model has no input 'z' \(expected one of a, b, c\)"):
             source.setup(self.SIGNATURE)
 
     def test_helpers(self):
-        """By name from a list; tensors in the place of placeholders."""
+        """get_sublist_by_names selects by name, and get_tensors_inputs replaces placeholders."""
         placeholders = [tf.placeholder(tf.float32, name=name) for name in "ab"]
         tensor = tf.zeros([])
 
         assert [placeholders[1]] == get_sublist_by_names(placeholders, ["b"])
         assert [placeholders[0], tensor] == get_tensors_inputs(placeholders, [tensor], ["b"])
-        with pytest.raises(ValueError, match="got 1 tensors and 2 names"):
+        with pytest.raises(ValueError, match=r"expected a name for each of 1 tensors, got \['a', 'b'\]"):
             get_tensors_inputs(placeholders, [tensor], ["a", "b"])
         with pytest.raises(ValueError, match="the model has no input 'q'"):
             get_tensors_inputs(placeholders, [tensor], ["q"])

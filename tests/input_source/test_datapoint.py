@@ -1,4 +1,4 @@
-"""What fits a signature, what is converted, and what is refused in which words."""
+"""Conversion of datapoints: accepted datapoints, conversions, and errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IMAGE_LABEL = [TensorSpec([None, 28, 28], tf.float32, "image"), TensorSpec([None
 
 class TestComponents:
     def test_list_tuple_and_dict_are_the_same(self):
-        """Positions of a list or tuple, or names of a dict in any order."""
+        """A datapoint is a list, a tuple, or a dict with the names in any order."""
         image, label = np.zeros((2, 28, 28), "float32"), np.zeros(2, "int32")
         to_arrays = DatapointConverter("FeedInput", IMAGE_LABEL)
         for datapoint in ([image, label], (image, label), {"label": label, "image": image}):
@@ -31,33 +31,33 @@ class TestComponents:
             assert arrays[1] is label
 
     def test_wrong_number(self):
-        """The sentence names both numbers, the inputs, and what came."""
+        """The error for a wrong number of components names both numbers, the inputs, and the given arrays."""
         signature = [*IMAGE_LABEL, TensorSpec([None], tf.float32, "weight")]
         to_arrays = DatapointConverter("FeedInput", signature)
         with pytest.raises(
             ValueError,
-            match=r"FeedInput: datapoint has 2 components, the model takes 3 \(image, label, weight\). "
-            r"Datapoint: \[float32 \(128, 28, 28\), int32 \(128,\)\]\.",
+            match=r"FeedInput: the number of components in a datapoint is wrong \(expected 3: image, label, weight, "
+            r"got 2: float32 \(128, 28, 28\), int32 \(128,\)\)\.",
         ):
             to_arrays([np.zeros((128, 28, 28), "float32"), np.zeros(128, "int32")])
 
     @pytest.mark.parametrize("keys", [("image",), ("image", "labels"), ("image", "label", "more")])
     def test_wrong_names_of_a_dict(self, keys):
-        """A missing, misspelt or additional name is an error."""
+        """A missing, misspelled or additional name is an error."""
         to_arrays = DatapointConverter("FeedInput", IMAGE_LABEL)
-        with pytest.raises(ValueError, match=r"the model takes image, label. Name each component"):
+        with pytest.raises(ValueError, match=r"expected image, label, got .*\. Name each component"):
             to_arrays({key: np.zeros(2, "float32") for key in keys})
 
     @pytest.mark.parametrize("datapoint", [np.zeros((2, 2)), 3, "ab", None])
-    def test_no_list(self, datapoint):
-        """A bare array is not taken for a list of its rows."""
-        with pytest.raises(TypeError, match=r"wanted a list, a tuple or a dict"):
+    def test_bare_array(self, datapoint):
+        """A bare array is not treated as a list of its rows."""
+        with pytest.raises(TypeError, match=r"expected a list, tuple or dict of components, got "):
             DatapointConverter("FeedInput", IMAGE_LABEL)(datapoint)
 
 
 class TestDtype:
     def test_same_dtype_is_not_copied(self):
-        """An array that fits goes through as the same object."""
+        """An array of the right dtype is returned as the same object."""
         array = np.zeros((2, 2), "float32")
         assert convert(tf.float32, array) is array
 
@@ -79,7 +79,7 @@ class TestDtype:
         ],
     )
     def test_conversions(self, dtype, value, expected):
-        """Same kind, integers to floats, and integers that fit, are converted to the exact dtype."""
+        """Conversions of the same kind, integers to floats, and integers that fit give the exact dtype."""
         array = convert(dtype, value)
         assert expected.dtype == array.dtype
         np.testing.assert_array_equal(expected, array)
@@ -98,21 +98,23 @@ class TestDtype:
         ],
     )
     def test_refusals(self, dtype, value):
-        """What would lose more than precision is a TypeError with input, component, wanted and got."""
-        with pytest.raises(TypeError, match=rf"FeedInput: component 0 'x' is .*, wanted {dtype.name}"):
+        """A conversion that loses more than precision raises a TypeError that names input and component."""
+        with pytest.raises(
+            TypeError, match=rf"FeedInput: component 0 'x' .*\(expected {dtype.name} of any shape, got "
+        ):
             convert(dtype, value)
 
     @pytest.mark.parametrize(
         ("dtype", "value"), [(tf.int32, 2**40), (tf.uint8, [-1]), (tf.int8, np.array([200], "uint8"))]
     )
     def test_integers_that_do_not_fit(self, dtype, value):
-        """No integer wraps around without a word."""
-        with pytest.raises(ValueError, match=r"component 0 'x' is .* which do not fit into"):
+        """An integer that does not fit raises ValueError instead of wrapping around."""
+        with pytest.raises(ValueError, match=r"component 0 'x' does not fit into .* \(expected values from "):
             convert(dtype, value)
 
     @pytest.mark.parametrize("value", [b"a\0", "text", [b"a", b"bc\0"], np.array(["x", "yz"])])
     def test_strings(self, value, sess):
-        """Bytes and texts become objects, zero bytes at the end included, as the runtime takes them."""
+        """Bytes and strings become objects, including zero bytes at their end."""
         array = convert(tf.string, value)
         x = tf.placeholder(tf.string)
         result = sess.run(tf.identity(x), {x: array})
@@ -123,35 +125,36 @@ class TestDtype:
 
 
 class TestShape:
-    def test_unknown_dimensions_take_any_size(self):
-        """Another batch size, datapoint after datapoint."""
+    def test_unknown_dimensions(self):
+        """An unknown dimension accepts any size, for each datapoint anew."""
         to_arrays = DatapointConverter("FeedInput", [TensorSpec([None, 3], tf.float32, "x")])
         for size in (4, 2, 2, 0):
             assert (size, 3) == to_arrays([np.zeros((size, 3), "float32")])[0].shape
 
-    def test_unknown_rank_takes_anything(self):
-        """A scalar and a matrix."""
+    def test_unknown_rank(self):
+        """An unknown shape accepts a scalar and a matrix."""
         assert () == convert(tf.float32, 1.0).shape
         assert (2, 2) == convert(tf.float32, np.zeros((2, 2))).shape
 
     @pytest.mark.parametrize("shape", [(3,), (2, 4), (2, 3, 1), ()])
     def test_wrong_shape(self, shape):
-        """Rank and known dimensions must be right."""
+        """A wrong rank or known dimension raises ValueError."""
         with pytest.raises(
-            ValueError, match=r"component 0 'x' is float32 \(.*\), wanted float32 \[None, 3\]"
+            ValueError,
+            match=r"component 0 'x' has the wrong shape \(expected float32 \[None, 3\], got float32 \(",
         ):
             convert(tf.float32, np.zeros(shape, "float32"), [None, 3])
 
     def test_wrong_shape_after_a_right_one(self):
-        """The last good shape is remembered, not believed."""
+        """A wrong shape is found after a right shape was remembered."""
         to_arrays = DatapointConverter("FeedInput", [TensorSpec([None, 3], tf.float32, "x")])
         to_arrays([np.zeros((2, 3), "float32")])
-        with pytest.raises(ValueError, match="wanted float32"):
+        with pytest.raises(ValueError, match="expected float32"):
             to_arrays([np.zeros((2, 4), "float32")])
 
     def test_ragged_list(self):
-        """Lists of different lengths make no array."""
-        with pytest.raises((ValueError, TypeError), match=r"component 0 'x' is .*, wanted float32"):
+        """Lists of different lengths cannot be converted to an array."""
+        with pytest.raises((ValueError, TypeError), match=r"component 0 'x' .*\(expected float32"):
             convert(tf.float32, [[1.0], [1.0, 2.0]])
 
 
@@ -171,7 +174,7 @@ class FailingAtOnce(DataFlow):
 
 class TestIterateNamed:
     def test_names_the_stage_and_keeps_the_type(self):
-        """The text says which input and DataFlow; the original is the cause."""
+        """The error names input and DataFlow, and has the original error as its cause."""
         error = KeyError("planted")
         source = Failing(error)
         with pytest.raises(KeyError, match="QueueInput: the DataFlow Failing failed: planted") as caught:
@@ -179,7 +182,7 @@ class TestIterateNamed:
         assert error is caught.value.__cause__
 
     def test_error_that_cannot_be_rebuilt(self):
-        """It is raised as it is."""
+        """An error with other constructor arguments is raised unchanged."""
         error = OSError(2, "planted")
         source = Failing(error)
         with pytest.raises(OSError, match="planted") as caught:
@@ -188,12 +191,12 @@ class TestIterateNamed:
         assert caught.value.__cause__ is None
 
     def test_iter_itself_fails(self):
-        """An `__iter__` that is no generator may fail too."""
+        """An error of an `__iter__` that is not a generator is named, too."""
         with pytest.raises(KeyError, match="the DataFlow FailingAtOnce failed: no file"):
             list(iterate_named(FailingAtOnce(), "QueueInput", FailingAtOnce()))
 
-    def test_terminated_is_no_error(self):
-        """DataFlowTerminated stays what it is."""
+    def test_terminated(self):
+        """DataFlowTerminated is raised unchanged."""
         source = Failing(DataFlowTerminated())
         with pytest.raises(DataFlowTerminated):
             list(iterate_named(source, "QueueInput", source))

@@ -1,4 +1,4 @@
-"""The two threads of a QueueInput: how far they read ahead, and how many datapoints go into one call."""
+"""The two threads of a QueueInput: how far they read ahead, and how many datapoints one call enqueues."""
 
 from __future__ import annotations
 
@@ -18,31 +18,35 @@ LARGE = np.zeros(1 << 17, "uint8")
 
 
 def waiting(*arrays):
-    """Datapoints with their sizes, as they wait for the thread that enqueues them."""
+    """Return datapoints with their sizes, as take_chunk expects them."""
     return deque((array.nbytes, [array]) for array in arrays)
 
 
 class TestTakeChunk:
     @pytest.mark.parametrize(("num_waiting", "taken"), [(1, 1), (3, 1), (4, 4), (15, 4), (16, 16), (40, 16)])
-    def test_takes_what_waits_in_chunks(self, num_waiting, taken):
-        """A chunk has 16, 4 or 1 datapoints: the largest number that does not wait for more."""
+    def test_length(self, num_waiting, taken):
+        """A chunk has 16, 4 or 1 datapoints, and does not wait for more."""
         assert taken == len(take_chunk(waiting(*[SMALL] * num_waiting)))
 
-    def test_large_ones_go_alone(self):
-        """A chunk of small datapoints ends before the next large one."""
+    def test_large_datapoints(self):
+        """A large datapoint is a chunk by itself, and ends the chunk before it."""
         line = waiting(LARGE, SMALL, SMALL, SMALL, SMALL, LARGE, SMALL)
         assert [1, 4, 1, 1] == [len(take_chunk(line)) for _ in range(4)]
 
     def test_order(self):
-        """The first datapoint in is the first one out."""
+        """Datapoints keep their order."""
         line = waiting(*[np.array([n]) for n in range(20)])
         assert list(range(20)) == [dp[0][0] for _ in range(2) for _, dp in take_chunk(line)]
+
+    def test_maximum_length(self):
+        """A chunk has at most max_length datapoints."""
+        assert 1 == len(take_chunk(waiting(*[SMALL] * 16), max_length=1))
 
 
 class TestReadingAhead:
     @pytest.mark.parametrize(("array", "room"), [(SMALL, 64), (np.zeros(1 << 20, "uint8"), 4)])
     def test_how_far(self, sess, array, room):
-        """At most 64 datapoints or 4 MB wait for the queue; the reader holds one more."""
+        """At most 64 datapoints or 4 MB wait for the queue, and the reader holds one more."""
         queue = tf.FIFOQueue(1, [tf.uint8])
         spec = TensorSpec(array.shape, tf.uint8, "x")
         pulled = threading.Semaphore(0)
@@ -78,7 +82,7 @@ class TestEnqueueOps:
         assert list(range(48)) == [sess.run(tensor) for _ in range(48)]
 
     def test_names(self, fresh_graph):
-        """The first enqueue is named after the queue, the others stand aside."""
+        """The first enqueue is named after the queue; the others are under `chunk/`."""
         with tf.name_scope("QueueInput"):
             queue = tf.FIFOQueue(50, [tf.int32], name="input_queue")
             EnqueueOps(queue, [tf.placeholder(tf.int32, [], name="x")])

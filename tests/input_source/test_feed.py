@@ -1,4 +1,4 @@
-"""Data through feeds."""
+"""FeedInput: a datapoint is fed at each run."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ SIGNATURE = [TensorSpec([None], tf.float32, "x")]
 
 
 def test_wrong_kind():
-    """A list is no DataFlow, and the sentence says what to do."""
+    """A list instead of a DataFlow raises a TypeError with advice."""
     with pytest.raises(
-        TypeError, match=r"FeedInput: takes a DataFlow, got list. Wrap it: FeedInput\(DataFromList"
+        TypeError, match=r"FeedInput: ds .*expected DataFlow, got list\). Wrap it: FeedInput\(DataFromList"
     ):
         FeedInput([1])
 
 
 def test_each_run_has_the_next_datapoint():
-    """Also a run that fetches nothing takes one; after the last comes the first."""
+    """Each run takes the next datapoint, even a run that fetches nothing; the data is repeated."""
     with driven(FeedInput(Numbers(3)), SIGNATURE) as run:
         assert 0 == run.next()[0][0]
         run.hooked.run([])
@@ -32,7 +32,7 @@ def test_each_run_has_the_next_datapoint():
 
 
 def test_finite_data_ends_in_stop_iteration():
-    """With infinite=False; reset_state begins anew."""
+    """With infinite=False, the end of the data raises StopIteration, and reset_state restarts the data."""
     source = FeedInput(Numbers(2), infinite=False)
     with driven(source, SIGNATURE) as run:
         for _ in range(2):
@@ -43,7 +43,7 @@ def test_finite_data_ends_in_stop_iteration():
 
 
 def test_reset_once_and_iterated_when_training_begins():
-    """reset_state of the DataFlow at setup_graph, `__iter__` not before before_train."""
+    """The DataFlow is reset in setup_graph, and iterated only after before_train."""
     flow = Numbers()
     source = FeedInput(flow)
     callbacks = source.setup(SIGNATURE)
@@ -59,7 +59,7 @@ def test_reset_once_and_iterated_when_training_begins():
 
 
 def test_works_without_a_reset():
-    """Whoever drives it by hand may begin with a run."""
+    """next_feeds works without a call of reset_state."""
     source = FeedInput(Numbers())
     source.setup(SIGNATURE)
     (value,) = source.next_feeds().values()
@@ -67,20 +67,20 @@ def test_works_without_a_reset():
 
 
 def test_size():
-    """That of the DataFlow, infinite or not."""
+    """The size is that of the DataFlow, infinite or not."""
     assert 5 == FeedInput(Numbers(5)).size()
     assert 5 == FeedInput(Numbers(5), infinite=False).size()
 
 
 def test_dict_datapoints():
-    """Components by name."""
+    """The components of a dict are fed by name."""
     flow = DataFromList([{"y": np.float32([2]), "x": np.float32([1])}], shuffle=False)
     with driven(FeedInput(flow), [*SIGNATURE, TensorSpec([None], tf.float32, "y")]) as run:
         assert [[1.0], [2.0]] == [value.tolist() for value in run.next()]
 
 
 def test_error_of_the_dataflow_is_named():
-    """Type kept, FeedInput and the DataFlow in the text, the original as the cause."""
+    """An error of the DataFlow keeps its type, names FeedInput and the DataFlow, and has the original as its cause."""
     error = ZeroDivisionError("planted")
     with driven(FeedInput(Numbers(1, error)), SIGNATURE) as run:
         run.next()
@@ -92,17 +92,18 @@ def test_error_of_the_dataflow_is_named():
 
 
 def test_datapoint_that_does_not_fit():
-    """The run raises the sentence of the check."""
+    """A run raises the error of a datapoint with the wrong shape."""
     flow = DataFromList([[np.zeros((2, 2), "float32")]], shuffle=False)
     with driven(FeedInput(flow), SIGNATURE) as run:
         with pytest.raises(
-            ValueError, match=r"FeedInput: component 0 'x' is float32 \(2, 2\), wanted float32"
+            ValueError,
+            match=r"FeedInput: component 0 'x' has the wrong shape \(expected float32 \[None\], got ",
         ):
             run.next()
 
 
-def test_iterator_is_let_go_after_training():
-    """What the generator holds is released."""
+def test_iterator_is_closed_after_training():
+    """The generator of the DataFlow is closed after training."""
     released = []
 
     class Holds(DataFlow):

@@ -1,4 +1,4 @@
-"""Placeholders as input."""
+"""PlaceholderInput."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SIGNATURE = [TensorSpec([None, 3], tf.float32, "x"), TensorSpec([], tf.int32, "y
 
 
 def test_placeholders_are_named_like_the_inputs():
-    """At the root, also under a name scope; static shape and dtype are the signature's."""
+    """Placeholders have the names, shapes and dtypes of the signature, without the current name scope."""
     source = PlaceholderInput()
     with tf.name_scope("InferenceRunner"):
         source.setup(SIGNATURE)
@@ -21,7 +21,7 @@ def test_placeholders_are_named_like_the_inputs():
 
 
 def test_two_inputs_share_them():
-    """Predictors and inputs of one graph feed the same placeholders."""
+    """Two inputs in one graph share their placeholders."""
     one, other = PlaceholderInput(), PlaceholderInput()
     one.setup(SIGNATURE)
     other.setup(SIGNATURE)

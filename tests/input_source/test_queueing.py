@@ -1,4 +1,4 @@
-"""Data through a queue, as trainers and runners see it."""
+"""QueueInput and BatchQueueInput, as trainers and runners use them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SIGNATURE = [TensorSpec([None], tf.float32, "x")]
 
 
 def take(run, num):
-    """The first number of each of the next datapoints."""
+    """Return the first number of each of the next datapoints."""
     return [int(run.next()[0][0]) for _ in range(num)]
 
 
 class FirstNumber(MapData):
-    """Single samples, for BatchQueueInput."""
+    """Yields single samples, for BatchQueueInput."""
 
     def __init__(self, ds):
         super().__init__(ds, lambda dp: [dp[0][0]])
@@ -36,7 +36,7 @@ class FirstNumber(MapData):
 
 class TestGraph:
     def test_names_of_operations(self, fresh_graph):
-        """Scripts and saved graphs refer to them; the placeholder is the shared one at the root."""
+        """Operations have the names that scripts and saved graphs refer to; the placeholder has no scope."""
         source = QueueInput(Numbers())
         source.setup(SIGNATURE)
         tensors = [source.get_input_tensors()[0] for _ in range(2)]
@@ -52,7 +52,7 @@ class TestGraph:
         assert "x_1" not in names
 
     def test_second_instance_and_callback_scope(self, fresh_graph):
-        """Each input has a scope of its own, made where it is set up."""
+        """Each input has a name scope, nested in the scope in which it is set up."""
         QueueInput(Numbers()).setup(SIGNATURE)
         QueueInput(Numbers()).setup(SIGNATURE)
         with tf.name_scope("InferenceRunner"):
@@ -66,7 +66,7 @@ class TestGraph:
         ]
 
     def test_static_shapes_and_device(self):
-        """From the signature; on the CPU, whatever the tower's device."""
+        """Tensors have the shapes of the signature, and are on the CPU whatever the tower's device."""
         source = QueueInput(Numbers())
         source.setup([TensorSpec([None, 3], tf.float32, "x"), TensorSpec([], tf.int64, "y")])
         with TowerContext("tower0", is_training=True), tf.device("/gpu:0"):
@@ -76,15 +76,15 @@ class TestGraph:
         assert "CPU:0" in x.device.upper()
 
     def test_large_inputs_have_one_enqueue(self, fresh_graph):
-        """Only small datapoints are enqueued many at once."""
+        """Only small datapoints are enqueued several at a time."""
         for shape, num_enqueues in (([None, 224, 224, 3], 1), ([None, 28, 28], 16), (None, 16)):
             with tf.Graph().as_default() as graph:
                 QueueInput(Numbers()).setup([TensorSpec(shape, tf.uint8, "image")])
                 ops = [op for op in graph.get_operations() if op.type.startswith("QueueEnqueue")]
                 assert num_enqueues == len(ops)
 
-    def test_stat_of_the_queue_size(self):
-        """Its summary is there for the monitors, its update is run by the input alone."""
+    def test_summary_of_the_queue_size(self):
+        """The summary of the queue size is in the collection of summaries; its update is not in a collection."""
         QueueInput(Numbers()).setup(SIGNATURE)
 
         assert ["QueueInput/queue_size-summary"] == [
@@ -93,14 +93,14 @@ class TestGraph:
         assert [] == tf.get_collection("MOVING_SUMMARY_OPS")
 
     def test_setup_where_variables_are_reused(self):
-        """There is no stat then, and no error."""
+        """Where variables are reused, setup works, without the summary."""
         with tf.variable_scope(tf.get_variable_scope(), reuse=True):
             callbacks = QueueInput(Numbers()).setup(SIGNATURE)
         assert 3 == len(callbacks)
         assert [] == tf.get_collection(tf.GraphKeys.SUMMARIES)
 
     def test_queue_of_the_user(self):
-        """It is used as it is."""
+        """A given queue is used."""
         queue = tf.FIFOQueue(3, [tf.float32])
         source = QueueInput(Numbers(), queue)
         with driven(source, SIGNATURE) as run:
@@ -109,33 +109,35 @@ class TestGraph:
 
 
 class TestArguments:
-    def test_no_dataflow(self):
-        """With a sentence of what to do, under the right name."""
+    def test_not_a_dataflow(self):
+        """A list instead of a DataFlow raises a TypeError that names the class and gives advice."""
         with pytest.raises(
             TypeError,
-            match=r"^QueueInput: takes a DataFlow, got list. Wrap it: QueueInput\(DataFromList\(data\)\)\.$",
+            match=r"^QueueInput: ds .*expected DataFlow, got list\). Wrap it: QueueInput\(DataFromList\(data\)\)\.$",
         ):
             QueueInput([1])
-        with pytest.raises(TypeError, match="^BatchQueueInput: takes a DataFlow, got list"):
+        with pytest.raises(TypeError, match="^BatchQueueInput: ds .*expected DataFlow, got list"):
             BatchQueueInput([1], 2)
 
-    def test_no_queue(self):
-        """A Python queue is none."""
-        with pytest.raises(TypeError, match="QueueInput: queue: takes a TensorFlow queue, got list"):
+    def test_not_a_queue(self):
+        """A list instead of a TensorFlow queue raises TypeError."""
+        with pytest.raises(TypeError, match="QueueInput: queue .*expected a TensorFlow queue, got list"):
             QueueInput(Numbers(), [])
 
     def test_queue_of_other_dtypes(self):
-        """Both are named."""
-        with pytest.raises(ValueError, match=r"queue holds \['int32'\], the model takes \['float32'\]"):
+        """The error for a queue with the wrong dtypes names both."""
+        with pytest.raises(
+            ValueError, match=r"queue has the wrong dtypes \(expected \['float32'\], got \['int32'\]\)"
+        ):
             QueueInput(Numbers(), tf.FIFOQueue(3, [tf.int32])).setup(SIGNATURE)
 
     def test_no_inputs(self):
-        """There is nothing to enqueue."""
+        """A model without inputs raises ValueError."""
         with pytest.raises(ValueError, match="QueueInput: the model has no inputs"):
             QueueInput(Numbers()).setup([])
 
     def test_no_session(self):
-        """The thread needs one."""
+        """Starting the thread without a default session raises RuntimeError."""
         source = QueueInput(Numbers())
         source.setup(SIGNATURE)
         with pytest.raises(RuntimeError, match="QueueInput: there is no default session"):
@@ -144,32 +146,32 @@ class TestArguments:
 
 class TestData:
     def test_in_order_and_repeated(self):
-        """Nothing is lost, doubled or swapped, however many are enqueued at once."""
+        """Datapoints arrive in order, none lost or doubled, and the DataFlow is repeated."""
         with driven(QueueInput(Numbers(7)), SIGNATURE) as run:
             assert [n % 7 for n in range(500)] == take(run, 500)
 
     def test_two_towers_take_different_datapoints(self):
-        """Together they take each once."""
+        """Two towers together take each datapoint once."""
         source = _TwoTowers(Numbers(10))
         with driven(source, SIGNATURE) as run:
             pairs = [sorted(int(value[0]) for value in run.next()) for _ in range(5)]
         assert list(range(10)) == sorted(n for pair in pairs for n in pair)
 
     def test_small_and_large_mixed(self):
-        """A large datapoint between small ones keeps its place."""
+        """Large datapoints between small ones keep their place."""
         sizes = [1, 30000, 2, 3, 20000, 40000, 4]
         flow = DataFromList([[np.zeros(size, "float32")] for size in sizes], shuffle=False)
         with driven(QueueInput(flow), SIGNATURE) as run:
             assert sizes * 3 == [len(run.next()[0]) for _ in range(21)]
 
-    def test_larger_than_the_line(self):
-        """One datapoint of more than the line of datapoints may hold."""
+    def test_larger_than_the_buffer(self):
+        """A datapoint that is larger than the buffer between the threads is enqueued."""
         flow = DataFromList([[np.full(2_000_000, n, "float32")] for n in range(2)], shuffle=False)
         with driven(QueueInput(flow), SIGNATURE) as run:
             assert [0, 1, 0] == take(run, 3)
 
-    def test_nothing_is_held_back(self):
-        """A DataFlow that waits until its last datapoint was used gets to give the next one."""
+    def test_dataflow_that_waits_for_training(self):
+        """A DataFlow may wait until its last datapoint was used before it yields the next one."""
         used = threading.Event()
         with driven(QueueInput(AfterUse(used)), SIGNATURE) as run:
             for n in range(20):
@@ -177,8 +179,8 @@ class TestData:
                 used.set()
             used.set()
 
-    def test_arrays_without_order_and_alignment(self):
-        """Views, transposed and unaligned arrays arrive as they look."""
+    def test_noncontiguous_and_unaligned_arrays(self):
+        """Views, transposed and unaligned arrays arrive unchanged."""
         base = np.arange(12, dtype="float32").reshape(3, 4)
         unaligned = np.frombuffer(b"x" + base.tobytes(), "float32", offset=1).reshape(3, 4)
         flow = DataFromList([[base.T], [base[:, ::2]], [unaligned]], shuffle=False)
@@ -187,7 +189,7 @@ class TestData:
                 np.testing.assert_array_equal(expected, run.next()[0])
 
     def test_dataflow_works_in_the_session(self):
-        """Its code has the training session and graph as defaults, e.g. for a predictor."""
+        """The DataFlow runs with the training session and graph as defaults, e.g. for a predictor."""
         seen = []
 
         class Asks(DataFlow):
@@ -200,7 +202,7 @@ class TestData:
             assert (run.session, run.session.graph) == seen[0]
 
     def test_reset_once_at_setup_graph(self):
-        """And iterated in the thread only."""
+        """The DataFlow is reset once, in setup_graph, and iterated only in the thread."""
         flow = Numbers()
         callbacks = QueueInput(flow).setup(SIGNATURE)
         assert 0 == flow.resets
@@ -209,18 +211,18 @@ class TestData:
         assert (1, 0) == (flow.resets, flow.passes)
 
     def test_size_in_the_queue_is_averaged(self):
-        """The stat is updated by each run of the hooked session."""
+        """Each run of the hooked session updates the statistic of the queue size."""
         source = QueueInput(Numbers())
         with driven(source, SIGNATURE) as run:
             take(run, 3)
             assert 3 == run.session.run(_read(run.session.graph, "EMA/QueueInput/queue_size/local_step"))
 
     def test_size(self):
-        """That of the DataFlow."""
+        """The size is that of the DataFlow."""
         assert 5 == QueueInput(Numbers(5)).size()
 
     def test_refill(self):
-        """What was queued is thrown away, the DataFlow begins anew, several times."""
+        """refill_queue empties the queue and restarts the DataFlow, any number of times."""
         flow = Numbers(1000)
         source = QueueInput(flow)
         with driven(source, SIGNATURE) as run:
@@ -230,7 +232,7 @@ class TestData:
                     source.refill_queue()
                 assert [0, 1, 2] == take(run, 3)
         assert 1 == flow.resets
-        with pytest.raises(RuntimeError, match="refill_queue: its thread does not run"):
+        with pytest.raises(RuntimeError, match="refill_queue: the thread is not running"):
             source.refill_queue()
 
 
@@ -240,7 +242,7 @@ def _read(graph, name):
 
 
 class _TwoTowers(QueueInput):
-    """Gives the tensors of two towers at once."""
+    """Returns the tensors of two towers at once."""
 
     def _get_input_tensors(self):
         return [*super()._get_input_tensors(), *super()._get_input_tensors()]
@@ -248,7 +250,7 @@ class _TwoTowers(QueueInput):
 
 class TestErrors:
     def test_good_datapoints_come_first(self):
-        """All that came before the error are used; then the run raises it, with type, stage and cause."""
+        """All datapoints before an error are used; then the run raises it with type, stage and cause."""
         error = KeyError("planted")
         with driven(QueueInput(Numbers(60, error)), SIGNATURE) as run:
             assert list(range(60)) == take(run, 60)
@@ -257,13 +259,15 @@ class TestErrors:
             assert error is caught.value.__cause__
 
     def test_datapoint_that_does_not_fit(self):
-        """The check's sentence travels too."""
+        """A run raises the error of a datapoint with the wrong dtype."""
         with driven(QueueInput(Numbers(dtype="complex64")), SIGNATURE) as run:
-            with pytest.raises(TypeError, match="QueueInput: component 0 'x' is complex64"):
+            with pytest.raises(
+                TypeError, match="QueueInput: component 0 'x' has the wrong type .*got complex64"
+            ):
                 run.next()
 
     def test_error_while_training_waits(self):
-        """A dequeue that waits for data is woken by the error."""
+        """An error ends a dequeue that waits for data."""
         go = threading.Event()
 
         class FailsLater(DataFlow):
@@ -280,20 +284,20 @@ class TestErrors:
             timer.join()
 
     def test_exit_in_the_dataflow(self):
-        """Even sys.exit() in the data is not the end of a good training."""
+        """sys.exit() in a DataFlow is raised, not taken for the end of the data."""
         with driven(QueueInput(Numbers(1, SystemExit(3))), SIGNATURE) as run:
             take(run, 1)
             with pytest.raises(SystemExit):
                 run.next()
 
     def test_empty_dataflow(self):
-        """A pass without datapoints is an error, not a hang."""
+        """A pass without datapoints is an error."""
         with driven(QueueInput(Numbers(0)), SIGNATURE) as run:
             with pytest.raises(RuntimeError, match="QueueInput: the DataFlow Numbers failed"):
                 run.next()
 
-    def test_queue_refuses(self):
-        """A datapoint that fits the model but not the user's queue."""
+    def test_error_of_the_queue(self):
+        """A run raises the error of the user's queue for a datapoint that matches only the model."""
         queue = tf.FIFOQueue(3, [tf.float32], [[3]])
         with driven(QueueInput(Numbers(), queue), SIGNATURE) as run:
             with pytest.raises(tf.errors.InvalidArgumentError, match=r"[Ss]hape"):
@@ -306,29 +310,29 @@ class TestErrors:
             with pytest.raises(tf.errors.OutOfRangeError):
                 run.next()
 
-    def test_error_nobody_met_is_logged(self, log_lines):
-        """Training was over before it; still it is said."""
+    def test_late_error_is_logged(self, log_lines):
+        """An error that comes after the last step is logged."""
         source = QueueInput(Numbers(3, KeyError("planted")))
         with driven(source, SIGNATURE) as run:
             take(run, 2)
             source.thread.join(5)
-        assert ["The data failed after the last step that used it"] == [
+        assert ["Training ended before it reached an error of the data"] == [
             text.split(":")[0] for text in log_lines
         ]
 
     def test_training_raises_it(self):
-        """`train()` does not succeed because its data crashed (tensorpack: it does)."""
+        """train() raises an error of the DataFlow."""
         with pytest.raises(KeyError, match="QueueInput: the DataFlow Numbers failed: planted"):
             _train(QueueInput(Numbers(3, KeyError("planted"))), steps=100)
 
     def test_training_ends_quietly_with_the_data(self):
-        """DataFlowTerminated ends it as StopTraining does."""
+        """DataFlowTerminated ends training without an error."""
         assert 3 == _train(QueueInput(Numbers(3, DataFlowTerminated())), steps=100).global_step
 
 
 class TestEnd:
     def test_threads_end_with_training(self):
-        """In after_train, while the queue is full and the DataFlow endless."""
+        """after_train ends the thread, while the queue is full and the DataFlow is endless."""
         source = QueueInput(Numbers(100))
         with driven(source, SIGNATURE) as run:
             take(run, 1)
@@ -337,12 +341,12 @@ class TestEnd:
         assert not thread.is_alive()
 
     def test_after_train_without_before_train(self):
-        """Training failed before the thread was started."""
+        """after_train works if training failed before the thread was started."""
         for cb in QueueInput(Numbers()).setup(SIGNATURE):
             cb.after_train()
 
     def test_after_train_with_a_closed_session(self, sess):
-        """The session is gone already."""
+        """after_train works with a closed session."""
         callbacks = QueueInput(Numbers()).setup(SIGNATURE)
         for cb in callbacks:
             cb.before_train()
@@ -351,7 +355,7 @@ class TestEnd:
             cb.after_train()
 
     def test_dataflow_that_hangs(self, monkeypatch):
-        """It is left behind with a warning, training ends."""
+        """Training ends although the DataFlow hangs; its thread keeps running."""
         monkeypatch.setattr("tensorpack_lite.input_source.enqueue._JOIN_SECONDS", 0.05)
         go = threading.Event()
 
@@ -368,7 +372,7 @@ class TestEnd:
         source.thread.join(5)
 
     def test_ctrl_c(self):
-        """KeyboardInterrupt ends training and the threads."""
+        """KeyboardInterrupt ends training and the thread."""
 
         class Interrupts(Callback):
             def _trigger_step(self):
@@ -393,13 +397,13 @@ def _train(source, steps, callbacks=()):
 
 class TestBatchQueueInput:
     def test_batches_in_order(self):
-        """Samples become batches, across the ends of passes."""
+        """Samples are batched in order, across the ends of passes."""
         with driven(BatchQueueInput(FirstNumber(Numbers(5)), 2), SIGNATURE) as run:
             values = [run.next()[0].tolist() for _ in range(5)]
         assert [[0, 1], [2, 3], [4, 0], [1, 2], [3, 4]] == values
 
     def test_graph(self, fresh_graph):
-        """Placeholders of single samples, static shapes with the batch."""
+        """Placeholders have the shape of a sample, and tensors that of a batch."""
         source = BatchQueueInput(Numbers(), 4)
         source.setup([TensorSpec([None, 3], tf.float32, "x")])
         (x,) = source.get_input_tensors()
@@ -409,33 +413,34 @@ class TestBatchQueueInput:
         assert [3] == fresh_graph.get_tensor_by_name("x-nobatch:0").shape.as_list()
 
     def test_wrong_sample(self):
-        """Checked against the shape without the batch, and named after BatchQueueInput."""
+        """A sample is checked against the shape without the batch axis, and the error names BatchQueueInput."""
         with driven(BatchQueueInput(Numbers(), 2), SIGNATURE) as run:
             with pytest.raises(
-                ValueError, match=r"BatchQueueInput: component 0 'x-nobatch' is float32 \(2,\)"
+                ValueError,
+                match=r"BatchQueueInput: component 0 'x-nobatch' has the wrong shape .*got float32 \(2,\)",
             ):
                 run.next()
 
     @pytest.mark.parametrize("shape", [[None, None], [], None, [None, 3, None]])
     def test_unknown_dimensions(self, shape):
-        """All but the first must be known."""
+        """All dimensions but the first must be known."""
         with pytest.raises(
-            ValueError, match=r"input 'x' has shape .*; all dimensions but the first must be known"
+            ValueError, match=r"input 'x' has shape .* \(expected all dimensions but the first to be known\)"
         ):
             BatchQueueInput(Numbers(), 2).setup([TensorSpec(shape, tf.float32, "x")])
 
     def test_other_batch_size_in_the_signature(self):
-        """The model's batch is fixed to another number."""
-        with pytest.raises(ValueError, match=r"has shape \(3,\), and batch_size is 2"):
+        """A fixed first dimension other than batch_size raises ValueError."""
+        with pytest.raises(ValueError, match=r"wrong first dimension \(expected batch_size 2, got \(3,\)\)"):
             BatchQueueInput(Numbers(), 2).setup([TensorSpec([3], tf.float32, "x")])
 
     def test_batch_size_below_one(self):
-        """There are no empty batches."""
-        with pytest.raises(ValueError, match="batch_size is 0, wanted at least 1"):
+        """A batch size of 0 raises ValueError."""
+        with pytest.raises(ValueError, match=r"batch_size is too small \(expected at least 1, got 0\)"):
             BatchQueueInput(Numbers(), 0)
 
     def test_error(self):
-        """As for QueueInput; the samples that fill no batch are dropped."""
+        """Errors are raised as by QueueInput; samples that do not fill a batch are dropped."""
         flow = FirstNumber(Numbers(5, KeyError("planted")))
         with driven(BatchQueueInput(flow, 2), SIGNATURE) as run:
             assert [[0, 1], [2, 3]] == [run.next()[0].tolist() for _ in range(2)]
@@ -443,11 +448,11 @@ class TestBatchQueueInput:
                 run.next()
 
     def test_size(self):
-        """Full batches in a pass."""
+        """The size is the number of full batches in a pass."""
         assert 2 == BatchQueueInput(Numbers(5), 2).size()
 
     def test_refill(self):
-        """Begins anew (tensorpack: fails)."""
+        """refill_queue restarts the DataFlow."""
         source = BatchQueueInput(FirstNumber(Numbers(100)), 2)
         with driven(source, SIGNATURE) as run:
             run.next()

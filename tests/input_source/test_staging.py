@@ -1,4 +1,4 @@
-"""input_source/staging.py: datapoints kept ready on each device."""
+"""StagingInput: datapoints are kept ready on each device."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SIGNATURE = [TensorSpec([2], tf.float32, "x")]
 
 
 def counting():
-    """An input whose n-th datapoint is [n, n], from 1; and the variable that counts them."""
+    """Return an input whose n-th datapoint is [n, n], from 1, and the variable that counts them."""
     taken = tf.get_variable("taken", initializer=0.0, use_resource=True)
     return TensorInput(lambda: [tf.fill([2], taken.assign_add(1.0))]), taken
 
 
 class Towers:
-    """A StagingInput with several towers, running."""
+    """A running StagingInput with several towers."""
 
     def __init__(self, num_towers=2, **kwargs):
         inner, self.taken = counting()
@@ -58,13 +58,13 @@ class Towers:
 @pytest.mark.parametrize("nr_stage", [1, 2, 5])
 class TestAnyNumberOfStages:
     def test_order(self, nr_stage):
-        """Towers take datapoints in turn, none is skipped or repeated; as many are kept ready as were asked for."""
+        """Towers take datapoints in turn, none skipped or repeated, and nr_stage datapoints are kept ready."""
         with Towers(2, nr_stage=nr_stage) as towers:
             assert [[1, 2], [3, 4], [5, 6]] == [towers.next() for _ in range(3)]
             assert 2 * (3 + nr_stage) == towers.num_taken()
 
     def test_nothing_is_taken_before_it_is_needed(self, nr_stage):
-        """A run that does not need the input neither fills the areas nor takes from them."""
+        """A run that does not need the input neither fills the staging areas nor takes from them."""
         with Towers(2, nr_stage=nr_stage) as towers:
             towers.hooked.run([])
             towers.hooked.run(tf.constant(1.0))
@@ -76,13 +76,13 @@ class TestAnyNumberOfStages:
             assert [3, 4] == towers.next()
 
     def test_towers_stay_together(self, nr_stage):
-        """A run that needs one tower's input takes a datapoint of every tower."""
+        """A run that needs the input of one tower takes a datapoint of every tower."""
         with Towers(3, nr_stage=nr_stage) as towers:
             towers.hooked.run(towers.tensors[1])
             assert [4, 5, 6] == towers.next()
 
     def test_a_callback_needs_the_input(self, nr_stage):
-        """What a run takes for a callback's fetches only is brought in too; the trainer's own runs go on in order."""
+        """A run in which only a callback's fetches need the input stages new datapoints, too, and the order is kept."""
         with Towers(2, nr_stage=nr_stage) as towers:
             hook = Fetching(towers.tensors[1])
             staging = CallbackToHook(towers.source.get_callbacks()[-1])
@@ -96,7 +96,7 @@ class TestAnyNumberOfStages:
 
 
 class Fetching(Callback):
-    """Fetches a tensor along with every run."""
+    """Fetches a tensor in every run."""
 
     def __init__(self, tensor):
         self.args, self.values = tf.train.SessionRunArgs(tensor), []
@@ -109,7 +109,7 @@ class Fetching(Callback):
 
 
 def test_steps_without_the_input():
-    """NoOpTrainer fetches nothing: a moving summary of the input alone keeps the areas full."""
+    """NoOpTrainer fetches nothing; a moving summary of the input alone keeps the areas full."""
 
     def build(x):
         mean = tf.reduce_mean(x, name="mean")
@@ -124,7 +124,7 @@ def test_steps_without_the_input():
 
 
 def test_one_thread_is_enough():
-    """No operation waits in a thread of the pool that another one needs."""
+    """With one thread per pool, no operation waits for another one that needs its thread."""
     with Towers(8, nr_stage=1) as towers:
         config = tf.ConfigProto(inter_op_parallelism_threads=1, use_per_session_threads=True)
         with tf.Session(config=config) as session:
@@ -137,7 +137,7 @@ def test_one_thread_is_enough():
 
 
 def test_dependencies_by_name():
-    """A fetch may be a name, or in a structure."""
+    """Fetches may be names or structures."""
     with Towers(1) as towers:
         doubled = tf.multiply(towers.tensors[0], 2.0, name="doubled")
         assert [2, 2] == towers.hooked.run("doubled:0").tolist()
@@ -145,7 +145,7 @@ def test_dependencies_by_name():
 
 
 def test_names_and_shapes():
-    """Each tower's operations are in its scope; static shapes stay."""
+    """The operations of each tower are in its scope, and tensors keep their static shapes."""
     with Towers(2) as towers:
         names = [tensor.name for tensor in towers.tensors]
         assert ["tower0/StagingInput/StagingArea_get:0", "tower1/StagingInput/StagingArea_get:0"] == names
@@ -156,7 +156,7 @@ def test_names_and_shapes():
 
 
 def test_device():
-    """Datapoints wait on the tower's device, or on the one that is given."""
+    """Datapoints are staged on the tower's device, or on the given one."""
     for given, expected in [(None, "/device:GPU:1"), ("/cpu:0", "/device:CPU:0")]:
         with tf.Graph().as_default():
             source = StagingInput(counting()[0], device=given)
@@ -167,7 +167,7 @@ def test_device():
 
 
 def test_around_a_queue():
-    """The datapoints of a DataFlow, in order; its callbacks are the queue's and its own last."""
+    """The datapoints of a DataFlow arrive in order; the callbacks are those of the queue, then that of the staging."""
     source = StagingInput(QueueInput(Numbers(5)), nr_stage=2)
     with driven(source, SIGNATURE) as run:
         assert [0, 1, 2, 3, 4, 0] == [int(run.next()[0][0]) for _ in range(6)]
@@ -180,7 +180,7 @@ def test_around_a_queue():
 
 @pytest.mark.parametrize("size", [0, 1, 3])
 def test_errors_of_the_data(size):
-    """Come as they are, while the areas are filled or later."""
+    """Errors of the data are raised, whether the areas are being filled or already full."""
     source = StagingInput(QueueInput(Numbers(size, error=ZeroDivisionError("mine"))), nr_stage=2)
     with driven(source, SIGNATURE) as run, pytest.raises(ZeroDivisionError, match="mine"):
         for _ in range(5):
@@ -188,7 +188,7 @@ def test_errors_of_the_data(size):
 
 
 def test_placeholders_are_not_staged():
-    """Where an input gives some of the tensors only, the others are fed to the run that uses them."""
+    """The placeholders of a remapped input are fed to the run that uses them."""
     signature = [TensorSpec([], tf.float32, "fed"), *SIGNATURE]
     source = StagingInput(remap_input_source(QueueInput(Numbers(3)), ["x"]))
     with driven(source, signature) as run:
@@ -198,8 +198,8 @@ def test_placeholders_are_not_staged():
             assert (10 + n, n % 3) == (int(fed), int(x[0]))
 
 
-def test_old_variables_are_copied(sess):
-    """An area takes no reference to a variable, so its value is taken."""
+def test_reference_variables_are_copied(sess):
+    """A reference variable is staged by its value."""
     variable = tf.get_variable("v", initializer=tf.ones([2]), use_resource=False)
     source = StagingInput(TensorInput(lambda: [variable._ref() if hasattr(variable, "_ref") else variable]))
     source.setup(SIGNATURE)
@@ -211,16 +211,18 @@ def test_old_variables_are_copied(sess):
 
 class TestErrors:
     def test_fed_inputs(self):
-        """A fed input has nothing in the graph to stage."""
-        with pytest.raises(TypeError, match=r"needs no feed, got FeedInput\. Use StagingInput\(QueueInput"):
+        """An input with feeds raises a TypeError with advice."""
+        with pytest.raises(
+            TypeError, match=r"expected an input without feeds, got FeedInput\. Use StagingInput\(QueueInput"
+        ):
             StagingInput(FeedInput(Numbers(3)))
 
     def test_twice(self):
-        """Staging of staging is a number of stages."""
-        with pytest.raises(TypeError, match="Raise nr_stage"):
+        """A StagingInput around a StagingInput raises a TypeError that points to nr_stage."""
+        with pytest.raises(TypeError, match="Increase nr_stage"):
             StagingInput(StagingInput(QueueInput(Numbers(3))))
 
     def test_no_stage(self):
-        """At least one is needed."""
-        with pytest.raises(ValueError, match="nr_stage is 0"):
+        """nr_stage=0 raises ValueError."""
+        with pytest.raises(ValueError, match="nr_stage is too small"):
             StagingInput(QueueInput(Numbers(3)), nr_stage=0)

@@ -1,4 +1,4 @@
-"""Tensors as input."""
+"""TensorInput and DummyConstantInput."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def make_tensors():
 
 
 class TestTensorInput:
-    def test_called_once_a_tower_in_its_scope(self):
-        """Two towers have two sets of tensors."""
+    def test_called_once_for_each_tower(self):
+        """The function is called once for each tower, in the name scope of the input."""
         source = TensorInput(make_tensors)
         source.setup(SIGNATURE)
         first, second = source.get_input_tensors(), source.get_input_tensors()
@@ -27,23 +27,23 @@ class TestTensorInput:
         assert ["TensorInput/zeros", "TensorInput/zeros_1"] == [first[0].op.name, second[0].op.name]
 
     def test_size(self):
-        """As given, or not known."""
+        """The size is as given, or unknown."""
         assert 4 == TensorInput(make_tensors, size=4).size()
-        with pytest.raises(NotImplementedError, match="TensorInput: does not know"):
+        with pytest.raises(NotImplementedError, match="TensorInput: the number of datapoints is unknown"):
             TensorInput(make_tensors).size()
-        with pytest.raises(ValueError, match="size is 0, wanted at least 1"):
+        with pytest.raises(ValueError, match=r"size is too small \(expected at least 1, got 0\)"):
             TensorInput(make_tensors, size=0)
 
     def test_not_a_function(self):
-        """A list of tensors is not a function that makes them."""
-        with pytest.raises(TypeError, match="TensorInput: takes a function as get_tensor_fn, got list"):
+        """A list of tensors instead of a function raises TypeError."""
+        with pytest.raises(TypeError, match="TensorInput: get_tensor_fn .*expected a function, got list"):
             TensorInput([1])
 
     def test_wrong_results(self):
-        """One tensor that is no list, and too few."""
+        """A function that does not return a list, or too few tensors, is an error."""
         for result, error, match in (
-            (tf.zeros([]), TypeError, "get_tensor_fn must return a list of tensors"),
-            ([tf.zeros([])], ValueError, r"returned 1 tensors, the model takes 2 \(x, y\)"),
+            (tf.zeros([]), TypeError, "the result of get_tensor_fn has the wrong type"),
+            ([tf.zeros([])], ValueError, r"tensors from get_tensor_fn is wrong \(expected 2: x, y, got 1\)"),
         ):
             source = TensorInput(lambda result=result: result)
             source.setup(SIGNATURE)
@@ -53,7 +53,7 @@ class TestTensorInput:
 
 class TestDummyConstantInput:
     def test_zeros_of_these_shapes(self, sess):
-        """With the signature's dtypes; strings are empty."""
+        """Tensors have the given shapes and the dtypes of the signature; strings are empty."""
         source = DummyConstantInput([[3, 2], [1]])
         source.setup(SIGNATURE)
         x, y = sess.run(source.get_input_tensors())
@@ -62,7 +62,7 @@ class TestDummyConstantInput:
         assert [b""] == y.tolist()
 
     def test_names_in_towers(self):
-        """`dummy-<input>-<tower>`; a predict tower has no index, and works."""
+        """Tensors are named `dummy-<input>-<tower>`; prediction towers, which have no index, work."""
         source = DummyConstantInput([[3, 2], [1]])
         source.setup(SIGNATURE)
         with TrainTowerContext("tower1", index=1, total=2):
@@ -74,6 +74,6 @@ class TestDummyConstantInput:
         assert "dummy-x-0" == predict.op.name.split("/")[-1]
 
     def test_wrong_number_of_shapes(self):
-        """Told when it is set up."""
-        with pytest.raises(ValueError, match="got 1 shapes, the model takes 2 inputs"):
+        """A wrong number of shapes raises an error in setup."""
+        with pytest.raises(ValueError, match="the number of shapes is wrong .expected 2: x, y, got 1"):
             DummyConstantInput([[1]]).setup(SIGNATURE)

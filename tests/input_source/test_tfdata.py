@@ -1,4 +1,4 @@
-"""Data through tf.data."""
+"""TFDatasetInput."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def as_pair(n):
 
 class TestDataset:
     def test_a_bare_tensor(self):
-        """One component needs no tuple (tensorpack: TypeError)."""
+        """An element may be a single tensor."""
         with driven(TFDatasetInput(numbers(3)), [PAIR[0]]) as run:
             assert [0, 1, 2] == [int(run.next()[0]) for _ in range(3)]
 
     def test_a_tuple_of_one(self):
-        """Nor does it mind one (tensorpack: AssertionError)."""
+        """An element may be a tuple of one tensor."""
         with driven(TFDatasetInput(numbers(3).map(lambda n: (n,))), [PAIR[0]]) as run:
             assert [0, 1, 2] == [int(run.next()[0]) for _ in range(3)]
 
@@ -45,15 +45,15 @@ class TestDataset:
             run.next()
             assert [1, 0.5] == [float(value) for value in run.next()]
 
-    def test_static_shapes_are_the_signatures(self):
-        """Unknown ones of the dataset are filled in."""
+    def test_static_shapes(self):
+        """The signature fills in shapes that the dataset does not know."""
         dataset = numbers(10).batch(2).map(lambda n: tf.placeholder_with_default(n, None))
         source = TFDatasetInput(dataset)
         source.setup([TensorSpec([2], tf.int64, "x")])
         assert [2] == source.get_input_tensors()[0].shape.as_list()
 
-    def test_each_tower_has_an_element_of_its_own(self):
-        """From one iterator: together they take each once."""
+    def test_towers_take_different_elements(self):
+        """Two towers together take each element of the iterator once."""
 
         class TwoTowers(TFDatasetInput):
             def _get_input_tensors(self):
@@ -63,7 +63,7 @@ class TestDataset:
             assert list(range(6)) == sorted(int(n) for _ in range(3) for n in run.next())
 
     def test_the_end(self):
-        """Is OutOfRange; reset_state begins anew."""
+        """The end of the data is OutOfRangeError, and reset_state restarts the data."""
         source = TFDatasetInput(numbers(2))
         with driven(source, [PAIR[0]]) as run:
             for _ in range(2):
@@ -74,35 +74,42 @@ class TestDataset:
                     source.reset_state()
 
     def test_wrong_number(self):
-        """Named."""
-        with pytest.raises(ValueError, match=r"the dataset has 1 components, the model takes 2 \(a, b\)"):
+        """The error for a wrong number of components names the inputs."""
+        with pytest.raises(
+            ValueError, match=r"components in the dataset is wrong \(expected 2: a, b, got 1\)"
+        ):
             TFDatasetInput(numbers(3)).setup(PAIR)
 
     def test_wrong_dtype(self):
-        """Never converted by itself."""
-        with pytest.raises(TypeError, match="TFDatasetInput: component 0 'a' is int64 .*, wanted int32"):
+        """A wrong dtype raises TypeError, without conversion."""
+        with pytest.raises(
+            TypeError,
+            match=r"TFDatasetInput: component 0 'a' has the wrong dtype \(expected int32, got int64\)",
+        ):
             TFDatasetInput(numbers(3)).setup([TensorSpec([], tf.int32, "a")])
 
     def test_wrong_shape(self):
-        """A batch where single values are wanted."""
-        with pytest.raises(ValueError, match=r"component 0 'a' is int64 .*Is the dataset batched"):
+        """A batch for an input of single values raises ValueError."""
+        with pytest.raises(
+            ValueError, match=r"component 0 'a' has the wrong shape .*Check how the dataset is batched"
+        ):
             TFDatasetInput(numbers(3).batch(2)).setup([PAIR[0]])
 
-    def test_no_dataset(self):
-        """A list is neither."""
+    def test_not_a_dataset(self):
+        """A list raises TypeError."""
         with pytest.raises(
-            TypeError, match=r"TFDatasetInput: takes a tf.data.Dataset or a DataFlow, got list"
+            TypeError, match=r"TFDatasetInput: dataset .*expected a tf.data.Dataset or a DataFlow, got list"
         ):
             TFDatasetInput([1])
 
     def test_size(self):
-        """The size of a Dataset is not known; that of a DataFlow is its length."""
+        """The size of a Dataset is unknown; that of a DataFlow is its length."""
         with pytest.raises(NotImplementedError):
             TFDatasetInput(numbers(3)).size()
         assert 3 == TFDatasetInput(DataFromList([[1], [2], [3]])).size()
 
     def test_reset_without_a_session(self):
-        """Says what is missing."""
+        """reset_state without a default session raises RuntimeError."""
         source = TFDatasetInput(numbers(3))
         source.setup([PAIR[0]])
         with pytest.raises(RuntimeError, match="there is no default session"):
@@ -111,7 +118,7 @@ class TestDataset:
 
 class TestDataFlow:
     def test_reset_in_setup_and_not_repeated(self):
-        """Its end is the end; reset_state iterates again, without resetting it."""
+        """A DataFlow is not repeated; reset_state iterates again without resetting the DataFlow."""
         flow = Numbers(2)
         source = TFDatasetInput(flow)
         with driven(source, SIGNATURE) as run:
@@ -124,13 +131,13 @@ class TestDataFlow:
         assert 1 == flow.resets
 
     def test_dict_datapoints_and_conversion(self):
-        """As in every other input."""
+        """The datapoints of a DataFlow may be dicts, and are converted."""
         flow = DataFromList([{"b": 2, "a": np.int32(1)}], shuffle=False)
         with driven(TFDatasetInput(flow), PAIR) as run:
             assert [1, 2.0] == [float(value) for value in run.next()]
 
     def test_error_after_good_datapoints(self):
-        """Type, stage and cause travel."""
+        """An error of the DataFlow keeps its type, and has stage and cause."""
         error = KeyError("planted")
         with driven(TFDatasetInput(Numbers(2, error)), SIGNATURE) as run:
             run.next()
@@ -142,14 +149,14 @@ class TestDataFlow:
             assert error is caught.value.__cause__
 
     def test_exit_in_the_dataflow(self):
-        """Even sys.exit() in the data is not the end of a good training."""
+        """sys.exit() in a DataFlow is raised, not taken for the end of the data."""
         with driven(TFDatasetInput(Numbers(1, SystemExit(3))), SIGNATURE) as run:
             run.next()
             with pytest.raises(SystemExit):
                 run.next()
 
-    def test_a_new_round_forgets_the_error(self):
-        """After reset_state, a natural end is an end."""
+    def test_reset_state_clears_the_error(self):
+        """After reset_state, the end of the data no longer raises the error of the last pass."""
         flow = Numbers(1, KeyError("planted"))
         source = TFDatasetInput(flow)
         with driven(source, SIGNATURE) as run:
@@ -164,20 +171,22 @@ class TestDataFlow:
                 run.next()
 
     def test_datapoint_that_does_not_fit(self):
-        """With the check's sentence."""
+        """A run raises the error of a datapoint with the wrong dtype."""
         with driven(TFDatasetInput(Numbers(dtype="complex64")), SIGNATURE) as run:
-            with pytest.raises(TypeError, match="TFDatasetInput: component 0 'x' is complex64"):
+            with pytest.raises(
+                TypeError, match="TFDatasetInput: component 0 'x' has the wrong type .*got complex64"
+            ):
                 run.next()
 
     def test_terminated_is_the_end(self):
-        """No error."""
+        """DataFlowTerminated ends the data without an error."""
         with driven(TFDatasetInput(Numbers(1, DataFlowTerminated())), SIGNATURE) as run:
             run.next()
             with pytest.raises(tf.errors.OutOfRangeError):
                 run.next()
 
     def test_dataflow_to_dataset(self, sess):
-        """A dataset to go on with."""
+        """dataflow_to_dataset resets the DataFlow and returns a Dataset."""
         flow = Numbers(3)
         dataset = TFDatasetInput.dataflow_to_dataset(flow, [tf.float32]).map(lambda x: x + 1)
         element = tf.data.make_one_shot_iterator(dataset).get_next()
@@ -187,7 +196,7 @@ class TestDataFlow:
 
 
 def test_requests_after_the_end_of_training():
-    """TensorFlow may prefetch from a DataFlow after `after_train`; its data ends there, so closing the session does not wait."""
+    """After after_train, a DataFlow ends, so closing the session does not wait for prefetching."""
     source = TFDatasetInput(Numbers(1000))
     callbacks = Callbacks(source.setup(SIGNATURE))
     tensors = source.get_input_tensors()
@@ -202,7 +211,7 @@ def test_requests_after_the_end_of_training():
 
 
 def test_the_end_of_training_while_the_dataflow_waits():
-    """A run that waits for a DataFlow which gives nothing ends when training ends, so the session can be closed."""
+    """The end of training ends a run that waits for a DataFlow, so the session can be closed."""
     waits, may_end = threading.Event(), threading.Event()
 
     def generate():

@@ -1,4 +1,4 @@
-"""input_source/zmq_input.py: training on what other processes send."""
+"""ZMQInput: training on datapoints from other processes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import zmq
 from fakes.models import FinalW, Mean
+from fakes.remote import open_socket
 
 from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow import DataFromList, MapData
-from tensorpack_lite.dataflow.network.sockets import open_socket
 from tensorpack_lite.dataflow.network.wire import encode_datapoint
 from tensorpack_lite.dataflow.remote import send_dataflow_zmq
 from tensorpack_lite.input_source import FeedfreeInput, ZMQInput
@@ -28,7 +28,7 @@ def address(tmp_path):
 
 @pytest.fixture
 def send():
-    """Send datapoints, which wait until somebody takes them; the sender lives as long as the test."""
+    """Return a function that sends datapoints. They wait until they are received; the sender lives as long as the test."""
     context, sockets = zmq.Context(), []
 
     def send(address, datapoints, bind=False):
@@ -42,7 +42,7 @@ def send():
 
 
 def train(source):
-    """Four halvings of the distance to 3, if the data is threes."""
+    """Train for four steps. Each halves the distance of w to the mean of the data."""
     final = FinalW()
     config = TrainConfig(
         model=Mean(),
@@ -62,13 +62,13 @@ THREE = [np.full([4], 3, "float32")]
 
 @pytest.mark.parametrize("bind", [True, False])
 def test_trains_on_what_is_sent(address, send, bind):
-    """Either side may bind."""
+    """Training works whichever side binds."""
     if bind:
         send(address, [THREE] * 6)
         source = ZMQInput(address, 50)
     else:
         socket = threading.Thread(target=send, args=(address, [THREE] * 6, True))
-        socket.start()  # a socket that binds sends when somebody has come
+        socket.start()  # a socket that binds waits for a receiver
         source = ZMQInput(address, 50, bind=False)
     assert 3 - 3 / 16 == train(source)
     if not bind:
@@ -76,7 +76,7 @@ def test_trains_on_what_is_sent(address, send, bind):
 
 
 def test_the_end_of_training_does_not_wait_for_data(address, send):
-    """The thread that waits for more is told to go, within its second; the socket's file is gone."""
+    """The end of training stops the thread that waits for data, and closes the socket."""
     send(address, [THREE] * 4)
     source = ZMQInput(address, 50)
     start = time.monotonic()
@@ -87,7 +87,7 @@ def test_the_end_of_training_does_not_wait_for_data(address, send):
 
 
 def test_an_error_of_the_sender_ends_training(address):
-    """With its type, and the sender named."""
+    """Training raises the error of a sender, with its type and the sender's name."""
 
     def fails(dp):
         raise ValueError("mine")
@@ -108,14 +108,14 @@ def test_an_error_of_the_sender_ends_training(address):
 
 
 def test_a_datapoint_that_does_not_fit(address, send):
-    """The model takes one input."""
+    """A datapoint with too many components ends training."""
     send(address, [[THREE[0], 1]])
     with pytest.raises(ValueError, match="ZMQInput"):
         train(ZMQInput(address, 50))
 
 
-def test_is_what_others_ask_for(address):
-    """Towers have datapoints of their own; how many there are is not known; operations are under its name."""
+def test_interface(address):
+    """ZMQInput is a FeedfreeInput of unknown size, with operations under its name."""
     source = ZMQInput(address, 50)
     source.setup([TensorSpec([None], tf.float32, "x")])
     (tensor,) = source.get_input_tensors()
@@ -126,7 +126,7 @@ def test_is_what_others_ask_for(address):
 
 
 def test_as_a_dataset(address, send, sess):
-    """Tuples of the signature's dtypes."""
+    """to_dataset returns tuples of the signature's dtypes."""
     send(address, [[np.float32(1), np.int32(2)], [np.float32(3), np.int32(4)]])
     signature = [TensorSpec([], tf.float32, "a"), TensorSpec([], tf.int32, "b")]
     dataset = ZMQInput(address, 50).to_dataset(signature).take(2)

@@ -1,4 +1,4 @@
-"""Randomly damaged files of every format, read in processes of their own, because a crash ends the process."""
+"""Randomly damaged files of every format, read in separate processes, because a crash ends the process."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 from fakes.damaged_files import FORMATS, NEEDS
 
 TESTS = Path(__file__).parent.parent
-DEADLOCK_GUARD_SECONDS = 1200  # the program has a limit of its own for each copy
+DEADLOCK_GUARD_SECONDS = 1200  # the program also limits the time for each copy
 
 
 def is_readable(name):
-    """Tell whether the package that a format needs is installed, and is not known to crash."""
+    """Return whether the package for a format is installed and is not known to crash."""
     needed = NEEDS.get(name)
     if needed is not None and importlib.util.find_spec(needed) is None:
         return False
@@ -33,7 +33,7 @@ READABLE = [name for name in FORMATS if is_readable(name)]
 
 
 def run(first, last, *names):
-    """Read damaged copies in another process; returns its exit code and its lines."""
+    """Read damaged copies in another process and return its exit code and its lines."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS), os.environ.get("PYTHONPATH", "")]),
@@ -48,12 +48,12 @@ def run(first, last, *names):
     )
     lines = done.stdout.decode("utf-8").splitlines()
     if not lines:
-        pytest.fail(f"the program did not begin: {done.stderr.decode('utf-8')}")
+        pytest.fail(f"the program did not start: {done.stderr.decode('utf-8')}")
     return done.returncode, lines
 
 
 def require_one_error(code, lines):
-    """Fail if the process died, or a copy raised something other than DamagedFileError; returns the results."""
+    """Fail if the process crashed or a copy raised another error than DamagedFileError. Return the results."""
     assert 0 == code, f"the process ended by {code} after: {lines[-1]}"
     ends = [line for line in lines if line.startswith("end ")]
     results = Counter(line.rsplit(": ", 1)[1] for line in ends)
@@ -66,7 +66,7 @@ def require_one_error(code, lines):
 @pytest.mark.slow
 @pytest.mark.parametrize("with_tensorflow", [False, True])
 def test_some_damage_of_each_format(with_tensorflow):
-    """Twenty damaged copies of each format crash no process, and raise nothing but DamagedFileError."""
+    """Twenty damaged copies of each format crash no process and raise only DamagedFileError."""
     names = [name for name in READABLE if (NEEDS.get(name) == "tensorflow") is with_tensorflow]
     if not names:
         pytest.skip("needs TensorFlow")
@@ -78,7 +78,7 @@ def test_some_damage_of_each_format(with_tensorflow):
 @pytest.mark.proof
 @pytest.mark.parametrize("name", READABLE)
 def test_much_damage_of_each_format(name):
-    """500 damaged copies of a format crash no process, and raise nothing but DamagedFileError; prints what was noticed."""
+    """500 damaged copies of a format crash no process and raise only DamagedFileError."""
     code, lines = run(0, 500, name)
     results = require_one_error(code, lines)
     print(f"\n| {name} | seeds 0 to 499 | {results['noticed']} noticed | {results['unnoticed']} unnoticed |")

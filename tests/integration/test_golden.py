@@ -1,4 +1,4 @@
-"""The golden observations of the contract's section 15.1: names, collections and files of one training."""
+"""Names, collections and files of one training, compared with those of tensorpack."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Predictors(Callback):
 
 @pytest.fixture
 def trained(log_dir):
-    """Train model M as the contract did; returns the trainer, its callback and the names in collections."""
+    """Train the reference model and return the trainer, its callback and the names in collections."""
     trainer = SimpleTrainer()
     predictors = Predictors()
     runners = [
@@ -60,7 +60,7 @@ def names(key):
 
 
 def test_tower(trained):
-    """The training tower has no prefix; the predict towers have theirs, and share the placeholder."""
+    """The training tower has no name scope, inference towers have one, and all share the placeholder."""
     trainer, predictors = trained
     tower = trainer.towers.training()[0]
     assert ("", ["x:0", "y:0"]) == (tower.ns_name, [tensor.name for tensor in tower.inputs])
@@ -71,14 +71,14 @@ def test_tower(trained):
 
 
 def test_summaries(trained):
-    """Only the training tower's summaries are kept."""
+    """Only the summaries of the training tower are collected."""
     expected = ["InferenceRunner_1/QueueInput/queue_size-summary", "cost-summary"]
     expected += ["param-summary/fc/W-histogram", "param-summary/fc/W-rms", "rawcost"]
     assert sorted(expected) == names(tf.GraphKeys.SUMMARIES)
 
 
 def test_variables(trained):
-    """Global variables are the model's, its slots and counters; moving averages are local."""
+    """Global variables are those of the model, its slots and counters. Moving averages are local."""
     model = [*WEIGHTS, "bn/mean/EMA", "bn/variance/EMA"]
     expected = [*model, "learning_rate", "global_step", *[f"{name}/Momentum" for name in WEIGHTS]]
     assert sorted(expected) == names(tf.GraphKeys.GLOBAL_VARIABLES)
@@ -90,7 +90,7 @@ def test_variables(trained):
 
 
 def test_operations(trained):
-    """Two updates in the batch norm's scope; train_op in its collection."""
+    """Two update operations are in the scope of BatchNorm, and train_op is in its collection."""
     updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
     assert 2 == len(updates)
     assert all(update.name.startswith("bn/") for update in updates)
@@ -98,7 +98,7 @@ def test_operations(trained):
 
 
 def test_stats(trained, log_dir):
-    """stats.json has one element an epoch with exactly these keys, epoch and step last."""
+    """stats.json has one entry for each epoch with exactly these keys, epoch and step last."""
     with open(os.path.join(log_dir, "stats.json")) as f:
         stats = json.load(f)
     keys = {"cost", "param-summary/fc/W-rms", "rawcost", "validation_cost", "validation_total", "queued_cost"}
@@ -109,7 +109,7 @@ def test_stats(trained, log_dir):
 
 
 def test_files(trained, log_dir):
-    """Checkpoints, their list with relative names, one graph, one event file, the log."""
+    """The directory contains the checkpoints, their index with relative names, a meta graph, an event file and the log."""
     files = sorted(os.listdir(log_dir))
     steps = [f"model-{step}.{suffix}" for step in (2, 4) for suffix in ("data-00000-of-00001", "index")]
     assert set(steps) | {"checkpoint", "stats.json", "log.log"} <= set(files)
@@ -122,7 +122,7 @@ def test_files(trained, log_dir):
 
 
 def test_checkpoint_keys(trained, log_dir):
-    """A checkpoint holds the global variables, nothing else."""
+    """A checkpoint contains the global variables only."""
     saved = load_checkpoint_vars(os.path.join(log_dir, "model-4"))
     assert set(names(tf.GraphKeys.GLOBAL_VARIABLES)) == set(saved)
     assert 4 == saved["global_step"]

@@ -10,8 +10,7 @@ import sys
 import textwrap
 
 import pytest
-
-from tensorpack_lite import loop
+from fakes.processes import python_environment
 
 SCRIPT = """
     import sys
@@ -52,39 +51,29 @@ SCRIPT = """
 
 
 @pytest.fixture
-def start(tmp_path):
-    """Start the script as a process that a Ctrl-C reaches, also where the tests run in the background."""
+def start(tmp_path, start_python):
+    """Start the script as a process that receives Ctrl-C even if the tests run in the background."""
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(SCRIPT))
-    package = os.path.dirname(os.path.dirname(os.path.abspath(loop.__file__)))
-    env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": os.path.dirname(package)}
-    processes = []
 
     def start(*args):
-        process = subprocess.Popen(
-            [sys.executable, str(script), *args],
-            stdout=subprocess.PIPE,
+        return start_python(
+            script,
+            *args,
             stderr=subprocess.STDOUT,
             cwd=str(tmp_path),
-            env=env,
-            universal_newlines=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
-        processes.append(process)
-        return process
 
-    yield start
-    for process in processes:
-        process.kill()
-        process.communicate()
+    return start
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", ["feed", "queue"])
 class TestProcess:
     def test_ctrl_c(self, start, source):
-        """Ctrl-C ends training at once, runs after_train, and the exit code says so."""
-        process = start(source, "-1")
+        """Ctrl-C ends training at once, runs after_train, and sets the exit code."""
+        process = start(source, -1)
         lines = []
         for line in process.stdout:
             lines.append(line)
@@ -100,7 +89,7 @@ class TestProcess:
         assert "KeyboardInterrupt" in output
 
     def test_data_crash(self, start, source):
-        """A crash of the data is a traceback that names it, and exit code 1."""
+        """An error in the data prints a traceback that names it, and the exit code is 1."""
         process = start(source, "20")
         output, _ = process.communicate(timeout=60)
         assert 1 == process.returncode, output
@@ -111,7 +100,7 @@ class TestProcess:
 
 
 class TestWaitingForData:
-    """What `fakes/interrupt_script.py` reports: trainings whose main thread waits inside TensorFlow get one Ctrl-C."""
+    """One Ctrl-C for each training of `fakes/interrupt_script.py`, whose main thread waits inside TensorFlow."""
 
     QUICK = ["queue", "staging_first", "dataset", "inference"]
     OTHERS = [
@@ -122,12 +111,11 @@ class TestWaitingForData:
     @staticmethod
     def report(tmp_path, cases):
         script = os.path.join(os.path.dirname(os.path.dirname(__file__)), "fakes", "interrupt_script.py")
-        package = os.path.dirname(os.path.dirname(os.path.abspath(loop.__file__)))
         output = subprocess.check_output(
             [sys.executable, script, *cases],
             stderr=subprocess.DEVNULL,
             cwd=str(tmp_path),
-            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": os.path.dirname(package)},
+            env=python_environment(),
             timeout=300,
         )
         return json.loads(output.splitlines()[-1])
@@ -148,7 +136,7 @@ class TestWaitingForData:
 
     @pytest.mark.slow
     def test_handler_of_the_user(self, tmp_path):
-        """The user's handler is called once, in the main thread. What it raises ends training; else a KeyboardInterrupt does."""
+        """The user's handler is called once, in the main thread. Training ends with its error or with KeyboardInterrupt."""
         expected = {
             "raising_handler": "ZeroDivisionError", "exit_handler": "SystemExit", "quiet_handler": "KeyboardInterrupt",
         }  # fmt: skip

@@ -1,20 +1,17 @@
-"""Trainings that are killed, and two that start at once in one directory: real processes."""
+"""Trainings that are killed, and two trainings that start in one directory, as real processes."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-import sys
 import textwrap
 
 import pytest
 
-from tensorpack_lite import loop
-
 pytestmark = pytest.mark.slow
 
-# where the process is killed -> what it leaves
+# where the process is killed -> the files it leaves
 PLACES = {
     "stats.json.tmp": ["stats.json.tmp"],
     "stats.csv.tmp": ["stats.csv.tmp"],
@@ -23,7 +20,7 @@ PLACES = {
     r"\.checkpoint\.tmp": [".checkpoint.tmp"],
     "meta graph": ["graph-*.meta.tmp*"],
     r"\.saving/min-.*index": [".saving", "min-cost.data-00000-of-00001", "min-cost.state"],
-    r"/\.min-cost\.json\.tmp": [".min-cost.json.tmp"],
+    r"\.saving/min-cost\.json": [".saving"],
     "making a copy": ["top-cost-*.data-00000-of-00001", "top-cost-*.index", "top-cost-*.state"],
     "removing a copy": ["top-cost-*.data-00000-of-00001"],
 }
@@ -52,36 +49,8 @@ TWO_STARTS = """
 """
 
 
-@pytest.fixture
-def start():
-    """Start Python as a process that ends with the test."""
-    tests = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    package = os.path.dirname(os.path.dirname(os.path.abspath(loop.__file__)))
-    path = os.pathsep.join([os.path.dirname(package), tests])
-    env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": path}
-    processes = []
-
-    def start(*args):
-        process = subprocess.Popen(
-            [sys.executable, *args],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=env,
-            universal_newlines=True,
-        )
-        processes.append(process)
-        return process
-
-    yield start
-    for process in processes:
-        process.kill()
-        with process:  # closes its pipes and waits
-            pass
-
-
 def read_until(process, text):
-    """Read the output of a process up to a text."""
+    """Return the output of a process up to the line with a text."""
     seen = ""
     for line in process.stdout:
         seen += line
@@ -90,11 +59,11 @@ def read_until(process, text):
     raise AssertionError(f"ended without '{text}': {seen}")
 
 
-def test_leftovers_are_removed_at_the_next_start(start, tmp_path):
-    """Each start removes what the killed one before it has left, whatever it was writing; a clean run leaves nothing."""
+def test_leftovers_are_removed_at_the_next_start(start_python, tmp_path):
+    """Each start removes the leftovers of the killed one before it, and a complete run leaves none."""
     places = [*PLACES, "nowhere"]
     script = os.path.join(os.path.dirname(os.path.dirname(__file__)), "fakes", "killed_script.py")
-    output = start(script, str(tmp_path), *places).communicate()[0]
+    output = start_python(script, tmp_path, *places, stderr=subprocess.STDOUT).communicate()[0]
     results = [
         json.loads(line[len("RESULT ") :]) for line in output.splitlines() if line.startswith("RESULT ")
     ]
@@ -112,13 +81,16 @@ def test_leftovers_are_removed_at_the_next_start(start, tmp_path):
     assert len(places) == len(starts)
 
 
-def test_two_starts_in_one_directory(start, tmp_path):
-    """The second training ends with a sentence that names the first, or waits; when the first is killed, it resumes."""
-    script = textwrap.dedent(TWO_STARTS)
-    first = start("-c", script, str(tmp_path), "0", "yes")
+def test_two_starts_in_one_directory(start_python, tmp_path):
+    """A second training raises an error that names the first one, or waits until the first one ends and resumes it."""
+
+    def start(*args):
+        return start_python("-c", textwrap.dedent(TWO_STARTS), tmp_path, *args, stderr=subprocess.STDOUT)
+
+    first = start(0, "yes")
     assert "RESUMES False" in read_until(first, "TRAINING")
-    refused = start("-c", script, str(tmp_path), "0", "no")
-    waiting = start("-c", script, str(tmp_path), "300", "no")
+    refused = start(0, "no")
+    waiting = start(300, "no")
 
     sentence = f"a training is running in '{tmp_path}' (process {first.pid} on "
     output = refused.communicate()[0]

@@ -1,4 +1,4 @@
-"""Resource variables and ref variables, TF1's default, are the same to a script: in callbacks, checkpoints, predictors."""
+"""Resource variables and ref variables behave the same in callbacks, checkpoints and predictors."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ KINDS = pytest.mark.parametrize("use_resource", [True, False], ids=["resource", 
 
 
 def variables(use_resource):
-    """Make the two variables of the tests."""
+    """Create the two variables of the tests."""
     x = tf.get_variable("x", initializer=0.0, use_resource=use_resource)
     rate = tf.get_variable("rate", initializer=1.0, use_resource=use_resource, trainable=False)
     return x, rate
 
 
 class Adding(Trainer):
-    """Each step adds `rate` to `x`."""
+    """A trainer whose steps add `rate` to `x`."""
 
     def __init__(self, use_resource):
         super().__init__()
@@ -34,7 +34,7 @@ class Adding(Trainer):
 
 
 def train(use_resource, directory, callbacks=()):
-    """Train three epochs of two steps; the rate is 1, then 5, then 7."""
+    """Train three epochs of two steps, with the rates 1, 5 and 7."""
     setters = [
         ScheduledHyperParamSetter(GraphVarParam("rate"), [(1, 5.0)]),
         ScheduledHyperParamSetter(GraphVarParam("rate:0"), [(2, 7.0)]),
@@ -50,7 +50,7 @@ def train(use_resource, directory, callbacks=()):
 
 @KINDS
 def test_callbacks_that_take_names(tmp_path, use_resource):
-    """A schedule sets the variable, and a callback is given its value."""
+    """A schedule sets the variable, and a callback gets its value."""
     rates = []
     train(use_resource, str(tmp_path), [ProcessTensors(["rate:0"], rates.append)])
     assert [1.0, 1.0, 5.0, 5.0, 7.0, 7.0] == rates
@@ -60,7 +60,7 @@ def test_callbacks_that_take_names(tmp_path, use_resource):
 @KINDS
 @pytest.mark.parametrize("other", [True, False], ids=["into resource", "into ref"])
 def test_checkpoints_and_predictors(tmp_path, use_resource, other):
-    """A checkpoint of either kind restores into either kind, and a predictor's names mean the values."""
+    """A checkpoint of either kind restores into either kind, and predictors return values for variable names."""
     train(use_resource, str(tmp_path))
     with tf.Graph().as_default() as graph:
         x, _ = variables(other)

@@ -1,4 +1,4 @@
-"""Training on K devices equals training on one with the concatenated batch: weights, datapoints, checkpoints."""
+"""Training on K devices equals training on one device with the concatenated batch: weights, datapoints, checkpoints."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ BATCH, STEPS = 4, 20
 
 class Net(ModelDesc):
     """
-    A small network with everything that could make towers differ: frozen BatchNorm, L2, rows of an embedding.
+    A small network with the layers that could make towers differ: frozen BatchNorm, L2 regularization, an embedding.
 
     Args:
-        make_optimizer: makes the optimizer.
-        embeds: whether there is an embedding, whose gradient is an IndexedSlices.
+        make_optimizer: returns the optimizer.
+        embeds: whether the network has an embedding, whose gradient is an IndexedSlices.
         trains_batch_norm: whether BatchNorm uses the statistics of the batch.
     """
 
@@ -67,7 +67,7 @@ class Net(ModelDesc):
 
 
 class Stream:
-    """Batches that differ from each other, numbered; each is made of `times` of the small ones."""
+    """Numbered batches that differ from each other. Each contains `times` small batches."""
 
     def __init__(self, times=1):
         self.times = times
@@ -81,7 +81,7 @@ class Stream:
 
 
 class Watch(Callback):
-    """Keeps the weights after each step, and what each tower was fed."""
+    """Records the weights after each step and the inputs of each tower."""
 
     def __init__(self):
         self.inputs, self.weights, self.copies = [], [], []
@@ -101,7 +101,7 @@ class Watch(Callback):
 
 
 class Run(NamedTuple):
-    """One training: what was seen, and the values of all global variables at its end."""
+    """The records of one training, and the values of all global variables at its end."""
 
     watch: Watch
     final: dict
@@ -109,7 +109,7 @@ class Run(NamedTuple):
 
 
 def train(make_trainer, model, times=1, stage=None, init=None, steps=STEPS, checkpoint_dir=None, stream=None):
-    """Train `steps` steps, beginning with the values in `init`."""
+    """Train `steps` steps from the values in `init`."""
     final: dict = {}
     local: list = []
 
@@ -202,7 +202,7 @@ def num_towers(name):
 
 
 def assert_same(expected, actual, tolerance=1e-5):
-    """Each weight is that of the other training, by the size of the largest one in its variable."""
+    """Compare the weights of two trainings, relative to the largest one of each variable."""
     assert set(expected) <= set(actual)
     for name, values in expected.items():
         scale = np.abs(values).max() + 1e-3
@@ -224,7 +224,7 @@ def test_weights_equal_those_of_the_joint_batch(trainer, optimizer):
     ],
 )
 def test_staging_changes_no_weight(trainer, nr_stage):
-    """The same datapoints make the same steps, whether they wait on the devices or not."""
+    """StagingInput does not change the steps."""
     init = train(SimpleTrainer, Net(momentum), steps=0).final
     plain, staged = (
         train(TRAINERS[trainer], Net(momentum), init=init, stage=stage, steps=5).final
@@ -238,7 +238,7 @@ def test_staging_changes_no_weight(trainer, nr_stage):
 @pytest.mark.gpu
 @pytest.mark.parametrize("trainer", ["nccl-2", "gpu-2", "collective-2", "ps-gpu-3", "hierarchical-8"])
 def test_weights_on_gpus(trainer):
-    """The same where each tower has a GPU: what cannot be shown without."""
+    """The same holds if each tower has a GPU."""
     if get_num_gpu() < num_towers(trainer):
         pytest.skip(f"needs {num_towers(trainer)} GPUs")
     check_weights(trainer, "momentum")
@@ -269,7 +269,7 @@ def check_weights(trainer, optimizer):
     ],
 )
 def test_every_datapoint_once_and_in_order(trainer, stage):
-    """Step by step, the towers take the datapoints of the stream one after another; staging skips and repeats none."""
+    """In each step, the towers take the next datapoints. Staging skips and repeats none."""
     several = train(TRAINERS[trainer], Net(sgd), stage=stage, steps=6)
     stream = Stream()()
     expected = [[next(stream)[0] for _ in range(num_towers(trainer))] for _ in range(6)]
@@ -289,7 +289,7 @@ def test_every_datapoint_once_and_in_order(trainer, stage):
     ],
 )
 def test_replicas_are_equal_to_the_bit(trainer, optimizer):
-    """After each step, all copies of a trained variable are the same, though only the first was restored."""
+    """After each step, all copies of a trained variable are equal, although only the first was restored."""
     watch = train(TRAINERS[trainer], Net(OPTIMIZERS[optimizer]), steps=5).watch
     for weights in watch.weights:
         for name, values in weights.items():
@@ -300,10 +300,10 @@ def test_replicas_are_equal_to_the_bit(trainer, optimizer):
 
 
 class TestVariables:
-    """Names, collections and what a checkpoint holds, as with one device."""
+    """Names, collections and checkpoints are those of training on one device."""
 
     def names(self, trainer, optimizer):
-        """Names of global and of local variables of a model of one layer."""
+        """Return the names of global and of local variables of a model with one layer."""
 
         class Layer(Net):
             def build_graph(self, x, y):
@@ -320,7 +320,7 @@ class TestVariables:
 
     @pytest.mark.parametrize("trainer", ["ps-cpu-2", "async-3"])
     def test_shared(self, trainer):
-        """Shared variables have the names of one device's; async's Adam powers are in its scope."""
+        """Shared variables have the same names as on one device, except that async training has Adam's powers in a scope."""
         found, local = self.names(TRAINERS[trainer], adam)
         scope = "async_apply_gradients/" if trainer.startswith("async") else ""
         adam_slots = {f"{name}/{slot}" for name in self.TRAINED for slot in ("Adam", "Adam_1")}
@@ -329,7 +329,7 @@ class TestVariables:
         assert set() == {name for name in local if not name.startswith("EMA/")}
 
     def test_replicated_adam(self):
-        """Copies are local, under `tower<i>/`; the Adam powers are made once, and are saved."""
+        """Copies are local variables in `tower<i>/`. Adam's powers exist once and are saved."""
         found, local = self.names(TRAINERS["gpu-2"], adam)
         adam_slots = {f"{name}/{slot}" for name in self.TRAINED for slot in ("Adam", "Adam_1")}
         powers = {"apply_gradients/beta1_power", "apply_gradients/beta2_power"}
@@ -339,7 +339,7 @@ class TestVariables:
         assert 14 == len(copies)  # as many as tensorpack syncs
 
     def test_replicated_accumulation(self):
-        """A counter for each tower: the first one's is saved, the others' are copies of it."""
+        """Each tower has a counter. The first one is saved, and the others are copies of it."""
         found, local = self.names(TRAINERS["gpu-2"], lambda: AccumGradOptimizer(sgd(), 2))
         assert "apply_gradients/AccumGrad/counter" in found
         assert "tower1/apply_gradients/AccumGrad/counter" in local
@@ -358,7 +358,7 @@ SAVED = {
 @pytest.mark.parametrize("reader", SAVED)
 @pytest.mark.parametrize("optimizer", [momentum, adam])
 def test_a_checkpoint_restores_into_any_trainer(writer, reader, optimizer, tmp_path):
-    """What one trainer saved, every other one begins with, slots and Adam's powers too."""
+    """A checkpoint of any trainer restores into any other, including slots and Adam's powers."""
     written = train(SAVED[writer], Net(optimizer), steps=3, checkpoint_dir=str(tmp_path))
     path = os.path.join(str(tmp_path), "model-3")
     assert set(written.final) == set(load_checkpoint_vars(path))
@@ -374,11 +374,11 @@ def test_a_checkpoint_restores_into_any_trainer(writer, reader, optimizer, tmp_p
 
 
 class TestAsync:
-    """Updates in no order, so only what holds in any order."""
+    """Asynchronous updates have no order, so the tests check results that hold in any order."""
 
     @pytest.mark.parametrize("scale", [True, False])
     def test_applications(self, scale):
-        """A gradient of one applied K times a step, each divided by K if asked for."""
+        """A gradient of 1 is applied K times a step, divided by K if scaled."""
 
         class Slope(ModelDesc):
             def inputs(self):
@@ -396,7 +396,7 @@ class TestAsync:
         assert 2 * run.final["v"] == pytest.approx(run.final["w"])
 
     def test_accumulation(self):
-        """All towers' gradients of several steps add up to one update of each variable."""
+        """The gradients of all towers in several steps are added to one update of each variable."""
 
         class Slope(ModelDesc):
             def inputs(self):
@@ -412,7 +412,7 @@ class TestAsync:
         assert [0, -2, -2, -4, -4] == [pytest.approx(step["w"], abs=1e-5) for step in run.watch.weights]
 
     def test_processors_see_all_gradients_of_a_tower(self):
-        """The joint norm of a tower's gradients (3, 4) is clipped to 1, not each of them."""
+        """The joint norm of a tower's gradients (3, 4) is clipped to 1."""
 
         class Slope(ModelDesc):
             def inputs(self):
@@ -433,7 +433,7 @@ class TestAsync:
 
     @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
     def test_converges(self, optimizer):
-        """A convex problem is solved, whatever the order."""
+        """A convex problem converges."""
 
         class Regression(ModelDesc):
             def inputs(self):
@@ -455,7 +455,7 @@ class TestAsync:
 
 @pytest.mark.parametrize("trainer", ["ps-cpu-2", "gpu-3", "async-3"])
 def test_adam_advances_once_a_step(trainer):
-    """The beta powers are those of the step, whatever the number of towers and variables."""
+    """Adam's powers advance once a step, whatever the number of towers and variables."""
     final = train(TRAINERS[trainer], Net(adam), steps=5).final
     power = next(value for name, value in final.items() if name.endswith("beta1_power"))
     assert 0.9**6 == pytest.approx(float(power), rel=1e-5)
@@ -463,7 +463,7 @@ def test_adam_advances_once_a_step(trainer):
 
 @pytest.mark.parametrize("trainer", ["ps-cpu-2", "gpu-2"])
 def test_towers_with_inputs_of_different_shapes(trainer):
-    """Each tower takes batches of whatever size; the mean is over towers."""
+    """Towers may have batches of different sizes, and the gradient is the mean over towers."""
 
     class Sizes(Stream):
         def __call__(self):

@@ -1,4 +1,4 @@
-"""Same seed, same machine, same weights: to the last bit, through every input, with everything that draws random numbers."""
+"""The same seed gives bitwise equal weights, with every input and every source of random numbers."""
 
 from __future__ import annotations
 
@@ -37,33 +37,33 @@ INPUTS = {
 
 
 class Network(ModelDesc):
-    """Has random initial values, dropout, batch norm, and slots."""
+    """A model with random initial values, dropout, BatchNorm and slots."""
 
     def inputs(self):
-        """Batches of vectors and numbers."""
+        """Return batches of vectors and numbers."""
         return [tf.TensorSpec([BATCH, 6], tf.float32, "x"), tf.TensorSpec([BATCH], tf.float32, "y")]
 
     def build_graph(self, x, y):
-        """Two layers."""
+        """Build two layers."""
         hidden = FullyConnected("fc0", x, 16, activation=tf.nn.relu)
         hidden = Dropout(BatchNorm("bn", hidden), rate=0.3)
         add_param_summary((".*/W", ["rms"]))
         return tf.reduce_mean((FullyConnected("fc1", hidden, 1)[:, 0] - y) ** 2, name="cost")
 
     def optimizer(self):
-        """With slots that read the weights."""
+        """Return an optimizer with slots that read the weights."""
         return tf.train.MomentumOptimizer(0.05, 0.9)
 
 
 def samples():
-    """Shuffled and mixed at random."""
+    """Return a DataFlow that is shuffled and mixed at random."""
     rng = np.random.RandomState(0)
     parts = [[[rng.rand(6).astype("float32"), np.float32(i)] for i in range(12)] for _ in range(2)]
     return LocallyShuffleData(RandomMixData([DataFromList(part) for part in parts]), 8)
 
 
 def train(directory, source, seed):
-    """Train two epochs; returns the checkpoint as a dictionary."""
+    """Train two epochs and return the checkpoint as a dictionary."""
     fix_rng_seed(seed)
     with tf.Graph().as_default():
         tf.set_random_seed(seed)
@@ -86,7 +86,7 @@ def train(directory, source, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("source", INPUTS)
 def test_same_seed_same_weights(tmp_path, source):
-    """Two trainings with one seed end with equal bits; another seed ends elsewhere."""
+    """Two trainings with one seed have equal weights, and another seed has different ones."""
     first, again, other = [
         train(str(tmp_path / name), source, seed) for name, seed in [("first", 1), ("again", 1), ("other", 2)]
     ]

@@ -1,8 +1,8 @@
 """
-What only a machine with GPUs can show: `pytest -m gpu`. With fewer GPUs than one of these needs, it is skipped.
+Tests that need GPUs: `pytest -m gpu`. A test is skipped if the machine has too few of them.
 
-What else training on many devices does is shown everywhere, on virtual CPUs or by soft placement. That the weights are those
-of one device on GPUs, too: `test_weights_on_gpus` in test_multi_equals_single.py.
+Other tests of training on many devices use virtual CPUs or soft placement. `test_weights_on_gpus` in
+test_multi_equals_single.py compares the weights on GPUs with those on one device.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def need(count):
 
 
 class Net(ModelDesc):
-    """A convolution and a layer of 1,000 x 10 weights."""
+    """A model with a convolution and a layer of 1,000 x 10 weights."""
 
     def inputs(self):
         return [TensorSpec([8, 10, 10, 3], tf.float32, "image")]
@@ -63,7 +63,7 @@ class Net(ModelDesc):
 
 
 def train(trainer, callbacks=(), steps=3):
-    """Train Net on random images, and trace each step; returns a dict: operation -> the devices where it ran in the last."""
+    """Train Net on random images and trace each step. Return the devices of each operation in the last step."""
     model = Net()
     source = StagingInput(TensorInput(lambda: [tf.random_uniform([8, 10, 10, 3])]))
     trainer.setup_graph(model.get_input_signature(), source, model.build_graph, model.get_optimizer)
@@ -77,27 +77,27 @@ def train(trainer, callbacks=(), steps=3):
     places = {}
     for device in metadata.step_stats.dev_stats:
         kind = re.search(r"device:([A-Z]+:[0-9]+)$", device.device)
-        if kind:  # others are the streams of a GPU, and the threads that launch what runs there
+        if kind:  # the others are streams of a GPU, and threads that launch kernels
             for node in device.node_stats:
                 places.setdefault(node.node_name, set()).add(kind.group(1))
     return places
 
 
 class TestReductions:
-    """Sum and mean on each device, run after run, by hardware that moves them itself."""
+    """All-reduces leave the sum or mean on each GPU, in every run."""
 
     @pytest.mark.parametrize("average", [True, False])
     @pytest.mark.parametrize(
         ("mode", "count"), [("nccl", 2), ("collective", 2), ("nccl", 4), ("collective", 4)]
     )
     def test_together(self, mode, count, average):
-        """NCCL and collective operations."""
+        """NCCL and collective operations reduce gradients."""
         need(count)
         check_reduction(count, average, lambda grads, devices: allreduce_grads(grads, average, mode, devices))
 
     @pytest.mark.parametrize("average", [True, False])
     def test_hierarchical(self, average):
-        """Eight GPUs in two halves."""
+        """The hierarchical mode reduces the gradients of eight GPUs."""
         need(8)
         check_reduction(
             8, average, lambda grads, devices: allreduce_grads_hierarchical(grads, devices, average)
@@ -126,7 +126,7 @@ def check_reduction(count, average, reduce, kind="gpu"):
 class TestPlacement:
     @pytest.mark.parametrize("name", TRAINERS)
     def test_each_tower_computes_on_its_gpu(self, name):
-        """Forward and backward, with the datapoint that waited there."""
+        """Each GPU computes the forward and backward pass of its tower, with the datapoint that was staged on it."""
         need(2)
         places = train(TRAINERS[name]())
         for k in range(2):
@@ -145,15 +145,15 @@ class TestPlacement:
             ("gpu", {"GPU:0", "GPU:1"}),
         ],
     )
-    def test_variables_are_updated_where_they_live(self, name, devices):
-        """On the devices that docs/many_devices.md names, and no other."""
+    def test_variables_are_updated_on_their_devices(self, name, devices):
+        """Variables are updated on the devices that docs/many_devices.md names."""
         need(2)
         places = train(TRAINERS[name]())
         updates = [where for op, where in places.items() if op.endswith("/ResourceApplyMomentum")]
         assert devices == set().union(*updates)
 
     def test_predictors(self):
-        """Each predictor computes on its GPU, all with the same variables."""
+        """Each predictor computes on its GPU, with shared variables."""
         need(2)
         config = PredictConfig(model=Net(), input_names=["image"], output_names=["cost"])
         predictor = MultiTowerOfflinePredictor(config, [0, 1])
@@ -166,7 +166,7 @@ class TestPlacement:
 
 @pytest.mark.parametrize("name", REPLICATED)
 def test_copies_stay_equal_to_the_bit(name):
-    """After steps in which each GPU updated its own copy."""
+    """Copies of variables stay equal after steps in which each GPU updated its copy."""
     need(2)
     trainer = TRAINERS[name]()
 
@@ -187,7 +187,7 @@ def test_copies_stay_equal_to_the_bit(name):
 
 class TestTrackers:
     def test_memory_and_utilization(self):
-        """Both report of both GPUs."""
+        """Both trackers report values for both GPUs."""
         need(2)
         trainer = TRAINERS["gpu"]()
         train(trainer, [GPUMemoryTracker([0, 1]), GPUUtilizationTracker([0, 1])], steps=20)

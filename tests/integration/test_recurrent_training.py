@@ -13,7 +13,7 @@ from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.models import GRU, LSTM, FullyConnected, l2_regularizer, regularize_cost
 from tensorpack_lite.predict import OfflinePredictor, PredictConfig
-from tensorpack_lite.tfutils.export import ModelExporter
+from tensorpack_lite.predict.export import ModelExporter
 from tensorpack_lite.tfutils.gradproc import GlobalNormClip
 from tensorpack_lite.tfutils.optimizer import apply_grad_processors
 from tensorpack_lite.tfutils.sessinit import DictRestore
@@ -31,7 +31,7 @@ BATCH, STEPS = 3, 4
 
 
 class Classifier(ModelDesc):
-    """Classes of padded sequences."""
+    """A classifier of padded sequences."""
 
     def inputs(self):
         shapes = ([None, None, 3], tf.float32, "x"), ([None], tf.int32, "length"), ([None], tf.int32, "label")
@@ -50,7 +50,7 @@ class Classifier(ModelDesc):
 
 
 def make_data(times):
-    """The same datapoints in the same order, `times` batches joined in one."""
+    """Return the same datapoints in the same order, with `times` batches concatenated."""
     rng, size = np.random.RandomState(0), 2 * BATCH
     batches = [
         [rng.uniform(-1, 1, [size, 5, 3]), rng.randint(6, size=size), rng.randint(2, size=size)]
@@ -63,7 +63,7 @@ def make_data(times):
 
 @pytest.fixture(scope="module")
 def weights():
-    """Values of the variables to begin with."""
+    """Return initial values of the variables."""
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(1)
         model = Classifier()
@@ -74,7 +74,7 @@ def weights():
 
 
 class Values(Callback):
-    """Keeps the values of the variables after training."""
+    """Records the values of the variables after training."""
 
     def _setup_graph(self):
         self.variables = {v.op.name: v for v in tf.trainable_variables()}
@@ -84,7 +84,7 @@ class Values(Callback):
 
 
 def train(trainer, weights, times):
-    """Train from given weights, with validation after the epoch; return the variables and what the validation found."""
+    """Train from given weights, validate after the epoch, and return the variables and the validation's results."""
     values = Values()
     with tf.Graph().as_default():
         config = TrainConfig(
@@ -105,7 +105,7 @@ def train(trainer, weights, times):
 
 @pytest.mark.slow
 def test_two_towers_equal_one(weights):
-    """Two towers train as one tower does on the joint batch, with shared and with replicated variables."""
+    """Two towers train like one tower with the concatenated batch, with shared and with replicated variables."""
     expected, cost = train(SimpleTrainer(), weights, times=2)
     assert all(np.abs(expected[name] - value).max() > 1e-3 for name, value in weights.items())
     for trainer in (
@@ -120,7 +120,7 @@ def test_two_towers_equal_one(weights):
 
 @pytest.mark.slow
 def test_exported(weights, tmp_path):
-    """A frozen graph, optimized or not, has no variable left; it and a SavedModel give the predictor's outputs."""
+    """A frozen graph has no variables, optimized or not. A frozen graph and a SavedModel return the predictor's outputs."""
     config = PredictConfig(
         model=Classifier(),
         session_init=DictRestore(weights),

@@ -1,7 +1,7 @@
 """
-The same script gives the same names on TF 1.15, 2.15 and the newest, and checkpoints go from each to each.
+TensorFlow 1.15, 2.15 and 2.21 give a script the same names, and each restores the checkpoints of the others.
 
-The files in tests/data/ends were written by running this file as a script on each of them:
+The files in tests/data/ends were written by running this file as a script with each TensorFlow:
     python tests/integration/test_same_on_every_end.py
 """
 
@@ -22,7 +22,7 @@ TOLERANCE = 1e-5
 
 
 def test_same_names(tmp_path):
-    """Variables, checkpoint keys, keys of stats.json and the order of callbacks are those on every other end."""
+    """Variable names, checkpoint keys, keys of stats.json and the order of callbacks do not depend on TensorFlow."""
     from fakes.small_convnet import train
 
     with open(os.path.join(DATA, "names.json")) as f:
@@ -32,7 +32,7 @@ def test_same_names(tmp_path):
 
 @pytest.mark.parametrize("end", ENDS)
 def test_checkpoint_of_every_end(end):
-    """A checkpoint written on any end gives the outputs here that it gave there, to 1e-5."""
+    """A checkpoint from any TensorFlow gives the outputs that the TensorFlow that wrote it computed, to 1e-5."""
     from fakes.small_convnet import predict
 
     expected = np.load(os.path.join(DATA, end, "outputs.npy"))
@@ -40,13 +40,13 @@ def test_checkpoint_of_every_end(end):
 
 
 def test_files_are_of_different_trainings():
-    """The kept outputs are those of trained models: not uniform, and each end trained its own."""
+    """The stored outputs are those of trained models: not uniform, and different for each end."""
     outputs = [np.load(os.path.join(DATA, end, "outputs.npy")) for end in ENDS]
     assert all(np.std(output) > 0.01 for output in outputs)
 
 
 def test_same_weights_again(tmp_path):
-    """The same seed gives the same weights to the last bit."""
+    """The same seed gives bitwise equal weights."""
     from fakes.small_convnet import train
 
     from tensorpack_lite.tfutils.varmanip import load_checkpoint_vars
@@ -60,7 +60,7 @@ def test_same_weights_again(tmp_path):
 
 
 def write() -> None:
-    """Write the files of the end this runs on."""
+    """Write the reference files of the current TensorFlow."""
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     from fakes.small_convnet import predict, train
 

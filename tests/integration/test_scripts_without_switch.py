@@ -1,7 +1,7 @@
 """
-Scripts that build their graph before any `launch_*` call run as they are, in TensorFlow 2's eager default.
+Scripts that build their graph before any `launch_*` call run unmodified, with TensorFlow 2's eager default.
 
-Each is a real process that imports TensorFlow first and never switches anything itself.
+Each script is a process that imports TensorFlow first and does not switch it to graph mode.
 """
 
 from __future__ import annotations
@@ -13,10 +13,7 @@ import sys
 import textwrap
 
 import pytest
-
-from tensorpack_lite import loop
-
-HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(loop.__file__))))
+from fakes.processes import python_environment
 
 GAN = """
     import tensorflow
@@ -152,7 +149,7 @@ ENTRY = """
 
 
 def run(tmp_path, code, *args):
-    """Run a script; returns the lines of its output."""
+    """Run a script and return the lines of its output."""
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(code))
     process = subprocess.run(
@@ -160,7 +157,7 @@ def run(tmp_path, code, *args):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         cwd=str(tmp_path),
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": HOME},
+        env=python_environment(),
         text=True,
         timeout=180,
     )
@@ -171,7 +168,7 @@ def run(tmp_path, code, *args):
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "runs_per_step"), [("joint", 1), ("separate", 2)])
 def test_gan(tmp_path, kind, runs_per_step):
-    """A GAN whose trainer builds everything in its constructor trains, saves, and is sampled from."""
+    """A GAN whose trainer builds the graph in its constructor trains, saves, and generates samples."""
     log = str(tmp_path / "log")
     assert "SHAPES [[5, 4], [5, 3]]" == run(tmp_path, GAN, kind, log)[-1]
     with open(os.path.join(log, "stats.json")) as f:
@@ -182,7 +179,7 @@ def test_gan(tmp_path, kind, runs_per_step):
 
 @pytest.mark.slow
 def test_entry_points(tmp_path):
-    """Each entry point that builds graph switches TensorFlow by itself when it is the first."""
+    """Each entry point that adds to the graph switches TensorFlow to graph mode if it is called first."""
     entries = {name: textwrap.dedent(code) for name, code in ENTRIES.items()}
     lines = run(tmp_path, f"ENTRIES = {entries!r}\n" + textwrap.dedent(ENTRY))
     assert [f"{name}, fc/W, fc/b, y:0" for name in ENTRIES] == [

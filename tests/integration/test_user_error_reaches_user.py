@@ -1,4 +1,4 @@
-"""Whatever goes wrong in data, model, callbacks or files ends training as decided: type, sentence, nothing left running."""
+"""Errors in data, model, callbacks or files end training with their type and message, and nothing is left running."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GOOD_STEPS = 3
 
 
 class Faulty(DataFlow):
-    """Three good datapoints, then a fault: an exception to raise, or a datapoint to yield."""
+    """Yields three good datapoints, then raises an exception or yields a wrong datapoint."""
 
     def __init__(self, fault, good):
         self.fault, self.good = fault, good
@@ -42,7 +42,7 @@ class Faulty(DataFlow):
 
 
 def map_raises(fault, good):
-    """The same fault in the function of a MapData."""
+    """Return a MapData whose function has the same fault."""
     count = []
 
     def function(dp):
@@ -77,8 +77,8 @@ FAULTS = {
         "planted",
     ),
     "system exit in data": (RuntimeError("planted"), RuntimeError, "planted"),
-    "too few components": ([], ValueError, "0 components"),
-    "too many components": ([BATCH, BATCH], ValueError, "2 components"),
+    "too few components": ([], ValueError, "got 0: "),
+    "too many components": ([BATCH, BATCH], ValueError, "got 2: "),
     "wrong dtype": ([np.array(["a", "b"])], TypeError, "'x"),
     "wrong shape": ([np.zeros([2, 2, 2], "float32")], ValueError, "'x"),
 }
@@ -102,7 +102,7 @@ def train(data, callbacks=(), trainer=None, model=None):
 @pytest.mark.parametrize("input_name", INPUTS)
 @pytest.mark.parametrize("fault_name", FAULTS)
 def test_fault_in_training_data(input_name, fault_name):
-    """A fault of the data ends train() with its exception, after the good datapoints were trained on."""
+    """A fault in the data ends training with its exception, after training on the good datapoints."""
     make, good = INPUTS[input_name]
     fault, error, text = FAULTS[fault_name]
     trainer = SimpleTrainer()
@@ -114,7 +114,7 @@ def test_fault_in_training_data(input_name, fault_name):
 
 @pytest.mark.parametrize("input_name", INPUTS)
 def test_stage_is_named(input_name):
-    """The error says which input it came through, and has the original as its cause."""
+    """The error names the input and has the original error as its cause."""
     make, good = INPUTS[input_name]
     planted = ZeroDivisionError("planted")
     with pytest.raises(ZeroDivisionError, match=rf"{input_name}.*planted") as raised:
@@ -128,7 +128,7 @@ def test_stage_is_named(input_name):
 
 @pytest.mark.parametrize("input_name", INPUTS)
 def test_good_data_is_used_first(input_name):
-    """Everything before the fault is trained on."""
+    """All datapoints before the fault are used."""
     make, good = INPUTS[input_name]
     trainer = SimpleTrainer()
     with pytest.raises(ZeroDivisionError):
@@ -150,7 +150,7 @@ UNUSUAL = [
 @pytest.mark.parametrize("input_name", INPUTS)
 @pytest.mark.parametrize("error", UNUSUAL, ids=lambda e: type(e).__name__)
 def test_unusual_error_in_training_data(input_name, error):
-    """What the machinery of queues, sessions and generators has a use for itself is an error when the data raises it."""
+    """Exceptions that queues, sessions and generators use internally are errors if the data raises them."""
     make, good = INPUTS[input_name]
     # as Python's generators have it
     expected = RuntimeError if isinstance(error, StopIteration) else type(error)
@@ -164,15 +164,15 @@ def test_unusual_error_in_training_data(input_name, error):
     [StopTraining("enough"), tf.errors.OutOfRangeError(None, None, "over")],
     ids=lambda e: type(e).__name__,
 )
-def test_data_that_asks_for_the_end(input_name, end):
-    """StopTraining and OutOfRangeError end training quietly when they come out of the data too."""
+def test_data_that_stops_training(input_name, end):
+    """StopTraining and OutOfRangeError from the data end training without an error."""
     make, good = INPUTS[input_name]
     assert GOOD_STEPS == train(make(Faulty(end, good))).global_step
 
 
 @pytest.mark.parametrize("input_name", ["QueueInput", "TFDatasetInput"])
-def test_data_that_ends_is_no_error(input_name):
-    """Data that is over ends training quietly."""
+def test_the_end_of_data_is_not_an_error(input_name):
+    """The end of the data ends training without an error."""
 
     class Short(Faulty):
         def __iter__(self):
@@ -198,7 +198,7 @@ def test_data_that_ends_is_no_error(input_name):
 @pytest.mark.parametrize("input_name", ["FeedInput", "QueueInput", "BatchQueueInput", "TFDatasetInput"])
 @pytest.mark.parametrize("fault_name", ["exception", "too many components", "wrong dtype", "wrong shape"])
 def test_fault_in_inference_data(input_name, fault_name):
-    """A fault in the data of InferenceRunner ends training with its exception too."""
+    """A fault in the data of InferenceRunner ends training with its exception."""
     make, good = INPUTS[input_name]
     fault, error, text = FAULTS[fault_name]
     source = (
@@ -214,7 +214,7 @@ def test_fault_in_inference_data(input_name, fault_name):
 
 
 def test_fault_in_the_model():
-    """An exception while the model is built reaches the user, and the next model can be built."""
+    """An exception in the model is raised, and another model can be built afterwards."""
 
     class Broken(Mean):
         def build_graph(self, x):
@@ -240,7 +240,7 @@ def test_fault_of_tensorflow():
 
 
 def test_fault_in_a_hook():
-    """An exception in a callback's before_run reaches the user."""
+    """An exception in a callback's before_run is raised."""
 
     class Fails(Callback):
         def _before_run(self, ctx):

@@ -24,7 +24,7 @@ MOMENTS = [
 
 
 class FakeTrainer:
-    """What a callback sees of a trainer, in these tests."""
+    """The parts of a trainer that these tests need."""
 
     epoch_num, global_step, local_step = 2, 7, 1
 
@@ -42,12 +42,12 @@ class TestCallback:
         assert expected == recorder.calls
 
     def test_nothing_overridden(self):
-        """A bare callback asks for nothing, and nothing went wrong behind it."""
+        """A bare callback requests nothing and has no background error."""
         assert Callback().before_run(None) is None
         assert Callback().background_error() is None
 
     def test_trigger_epoch_triggers(self):
-        """By default the end of an epoch triggers."""
+        """By default, `trigger_epoch` calls `trigger`."""
 
         class Triggered(Callback):
             count = 0
@@ -59,8 +59,8 @@ class TestCallback:
         callback.trigger_epoch()
         assert 1 == callback.count
 
-    def test_all_moments_are_drawn(self):
-        """The module's docstring draws every moment there is."""
+    def test_all_moments_are_documented(self):
+        """The module's docstring contains every moment."""
         underscored = [
             n for n in vars(Callback) if n.startswith("_") and n[1:] in vars(Callback) and n != "_chief_only"
         ]
@@ -69,7 +69,7 @@ class TestCallback:
             assert name in callback_module.__doc__, name
 
     def test_name_scope(self):
-        """What it creates is in a scope named after the class without underscores, or as it says; made unique."""
+        """`_setup_graph` runs in a unique scope named `name_scope`, or after the class without underscores."""
 
         class My_Callback(Callback):
             def _setup_graph(self):
@@ -83,7 +83,7 @@ class TestCallback:
         assert ["MyCallback", "MyCallback_1", "Other"] == [c.scope for c in callbacks]
 
     def test_attributes(self, fresh_graph):
-        """It knows trainer, graph and counters from setup on."""
+        """After `setup_graph`, a callback has the trainer, the graph and the counters."""
         callback, trainer = Callback(), FakeTrainer()
         callback.setup_graph(trainer)
         assert callback.trainer is trainer
@@ -91,7 +91,7 @@ class TestCallback:
         assert (2, 7, 1) == (callback.epoch_num, callback.global_step, callback.local_step)
 
     def test_chief_only(self):
-        """It is for the chief by default, and can be changed in an argument list."""
+        """`chief_only` is True by default, and `set_chief_only` returns the callback."""
         callback = Callback()
         assert callback.chief_only
         assert callback.set_chief_only(False) is callback
@@ -99,11 +99,11 @@ class TestCallback:
         assert Callback().chief_only
 
     def test_str(self):
-        """Its text is its class."""
+        """`str` of a callback is the name of its class."""
         assert "RecordingCallback" == str(RecordingCallback())
 
     def test_no_constructor_needed(self):
-        """It mixes with other base classes, abstract ones too, without its constructor being called."""
+        """A callback can have other base classes, also abstract ones, and need not call a constructor of Callback."""
 
         class Other(ABC):  # noqa: B024
             def __init__(self):
@@ -118,7 +118,7 @@ class TestCallback:
         assert both.other
 
     def test_find_tensors(self):
-        """Names are looked up by the trainer."""
+        """The trainer looks up the names."""
         callback = Callback()
         callback.setup_graph(FakeTrainer())
         assert ["found a", "found b"] == callback.get_tensors_maybe_in_tower(["a", "b"])
@@ -131,29 +131,29 @@ class TestBeforeRun:
         return callback
 
     def test_none(self):
-        """Nothing asked for is None."""
+        """`before_run` returns None if nothing is requested."""
         assert self.make(None).before_run(None) is None
 
     def test_args_as_they_are(self):
-        """SessionRunArgs are passed on, the same object."""
+        """SessionRunArgs are returned unchanged."""
         args = tf.train.SessionRunArgs(tf.constant(1))
         assert args is self.make(args).before_run(None)
 
     def test_list_of_names(self):
-        """Names become tensors and operations: without an index, the operation."""
+        """Names become tensors or, without an index, operations."""
         x = tf.constant(1, name="x")
         assert [x.op, x, x] == self.make(["x", "x:0", x]).before_run(None).fetches
 
     @pytest.mark.parametrize("wrong", [(1, 2), "x", {"a": 1}])
     def test_something_else(self, wrong):
-        """Anything else is refused by name."""
+        """Another type raises TypeError, which names the callback."""
         with pytest.raises(TypeError, match="Callback: _before_run returned"):
             self.make(wrong).before_run(None)
 
 
 class TestProxyCallback:
-    def test_passes_every_moment_on(self):
-        """Each moment of the proxy is the same moment of the inner one."""
+    def test_forwards_every_moment(self):
+        """Each moment of the proxy calls the same moment of the inner callback."""
         inner = RecordingCallback()
         proxy = ProxyCallback(inner)
         proxy.setup_graph(FakeTrainer())
@@ -179,28 +179,36 @@ class TestProxyCallback:
         assert "Inner" == inner.scope
 
     def test_chief_only_is_copied(self):
-        """It is for the chief when the inner one is."""
+        """`chief_only` is copied from the inner callback."""
         assert not ProxyCallback(Callback().set_chief_only(False)).chief_only
 
+    def test_works_alone(self):
+        """`works_alone` follows the inner callback."""
+        inner = Callback()
+        proxy = ProxyCallback(inner)
+        assert not proxy.works_alone
+        inner.works_alone = True
+        assert proxy.works_alone
+
     def test_str(self):
-        """Its text shows both."""
+        """`str` of a proxy contains that of the inner callback."""
         assert "Proxy-RecordingCallback" == str(ProxyCallback(RecordingCallback()))
 
     def test_background_error(self):
-        """The inner callback's error is its own."""
+        """The proxy returns the inner callback's background error."""
         inner, error = Callback(), ValueError("x")
         inner.background_error = lambda: error
         assert error is ProxyCallback(inner).background_error()
 
     def test_not_a_callback(self):
-        """It wraps callbacks only."""
-        with pytest.raises(TypeError, match="ProxyCallback: takes a Callback, got int"):
+        """Wrapping anything else raises TypeError."""
+        with pytest.raises(TypeError, match="ProxyCallback: .* a Callback, got int"):
             ProxyCallback(3)
 
 
 class TestCallbackFactory:
     def test_calls_the_functions(self):
-        """Each function is called at its moment with the factory."""
+        """Each function is called at its moment with the callback as argument."""
         calls = []
         factory = CallbackFactory(*[lambda self, name=name: calls.append((name, self)) for name in "abcd"])
         factory.setup_graph(FakeTrainer())
@@ -210,7 +218,7 @@ class TestCallbackFactory:
         assert [(name, factory) for name in "abcd"] == calls
 
     def test_nothing_given(self):
-        """Moments without function do nothing."""
+        """A moment without a function does nothing."""
         factory = CallbackFactory()
         factory.setup_graph(FakeTrainer())
         factory.before_train()
@@ -218,6 +226,21 @@ class TestCallbackFactory:
         factory.after_train()
 
     def test_argument_names(self):
-        """The arguments are the moments, in order."""
+        """The names of the arguments are the moments, in order."""
         names = list(inspect.signature(CallbackFactory).parameters)
         assert ["setup_graph", "before_train", "trigger", "after_train"] == names
+
+
+def test_a_handle_in_setup_graph_is_explained(fresh_graph):
+    """A callback whose `_setup_graph` uses the handle of a variable as its value gets an error with the line to write."""
+    tf.get_variable("fc/W", [2, 2], use_resource=True)
+    target = tf.get_variable("target/fc/W", [2, 2], use_resource=True)
+
+    class UpdateTarget(Callback):
+        def _setup_graph(self):
+            self.update = target.assign(self.graph.get_tensor_by_name("fc/W:0"))
+
+    with pytest.raises(
+        ValueError, match=r"UpdateTarget._setup_graph: the handle of a variable.*get_tensors_by_names"
+    ):
+        UpdateTarget().setup_graph(FakeTrainer())

@@ -1,4 +1,4 @@
-"""loop/group.py: many callbacks as one."""
+"""loop/group.py: a list of callbacks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fakes.recording import RecordingCallback
 
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop import group
-from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.callback import Call, Callback
 from tensorpack_lite.loop.group import Callbacks
 from tensorpack_lite.loop.hooks import CallbackToHook
 from tensorpack_lite.loop.state import StopTraining
@@ -19,15 +19,26 @@ MOMENTS = ["before_train", "before_epoch", "trigger_step", "after_epoch", "trigg
 
 
 def seen(log) -> list:
-    """`(name, moment)` of each entry; that the end of an epoch triggers is a callback's own doing."""
+    """Return `(name, moment)` of each entry, without the `trigger` that `trigger_epoch` calls."""
     return [(name, moment) for name, moment, *_ in log if moment != "trigger"]
+
+
+def recorders(calls, *names, **fault):
+    """Make a group of recording callbacks, ready for every moment; `fault` goes to the first one."""
+    callbacks = Callbacks([RecordingCallback(name, log=calls) for name in names])
+    callbacks.before_train()
+    calls.clear()
+    for callback in callbacks.cbs:
+        callback.calls.clear()
+    callbacks.cbs[0].at, callbacks.cbs[0].error = fault.get("at"), fault.get("error")
+    return callbacks
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_in_order(moment):
-    """Each moment goes to each callback, in order."""
+    """Each moment calls each callback, in order."""
     calls = []
-    getattr(Callbacks([RecordingCallback("a", log=calls), RecordingCallback("b", log=calls)]), moment)()
+    getattr(recorders(calls, "a", "b"), moment)()
     assert [("a", moment), ("b", moment)] == seen(calls)
 
 
@@ -35,28 +46,23 @@ def test_setup_graph_at_root():
     """Callbacks are set up from the root name scope."""
     calls = []
     with tf.name_scope("outer"):
-        Callbacks([RecordingCallback("a", log=calls)]).setup_graph(object())
+        recorders(calls, "a").setup_graph(object())
     assert [("a", "setup_graph")] == seen(calls)
 
 
 @pytest.mark.parametrize("moment", MOMENTS[:-1])
-def test_error_goes_up_at_once(moment):
-    """An error ends the moment and reaches the caller."""
+def test_an_error_is_raised_at_once(moment):
+    """An error ends the moment and is raised to the caller."""
     calls = []
-    callbacks = Callbacks(
-        [
-            RecordingCallback("a", log=calls, at=moment, error=ValueError("mine")),
-            RecordingCallback("b", log=calls),
-        ]
-    )
+    callbacks = recorders(calls, "a", "b", at=moment, error=ValueError("mine"))
     with pytest.raises(ValueError, match="mine"):
         getattr(callbacks, moment)()
     assert [("a", moment)] == seen(calls)
 
 
 class TestAfterTrain:
-    def test_all_have_their_turn(self):
-        """All callbacks are called, the first error is raised afterwards, each is logged."""
+    def test_all_are_called(self):
+        """All callbacks are called, each error is logged, and the first error is raised at the end."""
         calls = []
         callbacks = Callbacks(
             [
@@ -71,20 +77,43 @@ class TestAfterTrain:
         assert 2 == log.call_count
 
     @pytest.mark.parametrize("end", [StopTraining(), tf.errors.OutOfRangeError(None, None, "over")])
-    def test_an_end_is_no_error(self, end):
-        """Asking for the end at the end is no error."""
+    def test_asking_to_end_is_not_an_error(self, end):
+        """A callback that asks in `after_train` to end training raises no error."""
         calls = []
-        Callbacks(
-            [
-                RecordingCallback("a", log=calls, at="after_train", error=end),
-                RecordingCallback("b", log=calls),
-            ]
-        ).after_train()
+        recorders(calls, "a", "b", at="after_train", error=end).after_train()
         assert ["a", "b"] == [name for name, _ in seen(calls)]
 
 
+class TestCurrentCall:
+    @pytest.mark.parametrize("moment", MOMENTS)
+    def test_during_each_moment(self, moment):
+        """The group reports the callback that is being called, and its method; afterwards it reports None."""
+        current = []
+
+        class Asks(Callback):
+            pass
+
+        asks = [Asks(), Asks()]
+        callbacks = Callbacks(asks)
+        for one in asks:
+            setattr(one, f"_{moment}", lambda: current.append(callbacks.current_call))
+        if moment != "before_train":
+            callbacks.before_train()
+        getattr(callbacks, moment)()
+        assert [Call(one, f"_{moment}") for one in asks] == current
+        assert callbacks.current_call is None
+
+    def test_after_an_error(self):
+        """When a moment fails, `after_train` resets the current call."""
+        callbacks = recorders([], "a", at="trigger_step", error=ValueError("mine"))
+        with pytest.raises(ValueError, match="mine"):
+            callbacks.trigger_step()
+        callbacks.after_train()
+        assert callbacks.current_call is None
+
+
 def test_idle_callbacks_are_left_out_of_steps():
-    """A callback without trigger_step is not called at each step; one patched on the instance is."""
+    """A callback without `_trigger_step` is not called at each step; one whose instance has it is called."""
     patched, count = Callback(), []
     patched._trigger_step = lambda: count.append(1)
     callbacks = Callbacks([Callback(), patched])
@@ -93,7 +122,7 @@ def test_idle_callbacks_are_left_out_of_steps():
     assert (1, 1) == (len(callbacks._trigger_steps), len(count))
 
 
-def test_public_trigger_step_counts():
+def test_a_callback_that_overrides_trigger_step():
     """A callback that overrides `trigger_step` itself is called, once."""
     calls = []
 
@@ -104,12 +133,14 @@ def test_public_trigger_step_counts():
         def _trigger_step(self):
             calls.append("underscore")
 
-    Callbacks([Public()]).trigger_step()
+    callbacks = Callbacks([Public()])
+    callbacks.before_train()
+    callbacks.trigger_step()
     assert ["public"] == calls
 
 
-def test_slow_callbacks_are_named():
-    """When an epoch's callbacks take long, those that did are named."""
+def test_slow_callbacks_are_logged():
+    """When the callbacks of an epoch take long, the slow ones are logged by name."""
     with mock.patch.object(logger, "info") as log:
         group._log_slow([("fast", 0.1), ("slow", 2.0)])
     assert "slow: 2 seconds" in log.call_args[0][0]
@@ -117,14 +148,14 @@ def test_slow_callbacks_are_named():
 
 
 def test_fast_epochs_are_not_logged():
-    """Below two seconds nothing is said."""
+    """Callbacks that take less than two seconds in total are not logged."""
     with mock.patch.object(logger, "info") as log:
         group._log_slow([("a", 1.9)])
     assert not log.called
 
 
 def test_background_error():
-    """The first callback that knows of an error gives it."""
+    """The first background error of a callback is returned."""
     one, two, error = Callback(), Callback(), ValueError()
     two.background_error = lambda: error
     assert error is Callbacks([one, two]).background_error()
@@ -132,7 +163,7 @@ def test_background_error():
 
 
 def test_hooks():
-    """There is one hook a callback, in order."""
+    """Each callback gets one hook, in order."""
     cbs = [Callback(), Callback()]
     hooks = Callbacks(cbs).get_hooks()
     assert cbs == [hook.callback for hook in hooks]
@@ -140,6 +171,6 @@ def test_hooks():
 
 
 def test_not_a_callback():
-    """Only callbacks are taken."""
-    with pytest.raises(TypeError, match="takes a list of Callback, got int in it"):
+    """Elements that are not callbacks are refused."""
+    with pytest.raises(TypeError, match="expected a list of Callback, got int in it"):
         Callbacks([Callback(), 3])

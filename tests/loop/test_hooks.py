@@ -1,4 +1,4 @@
-"""loop/hooks.py: callbacks as session hooks and back."""
+"""loop/hooks.py: adapters between callbacks and session hooks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Hook(tf.train.SessionRunHook):
 
 
 def test_hook_to_callback(sess):
-    """A hook's methods are called at the callback's moments, `begin` at the root scope."""
+    """A hook's methods are called at the moments of a callback, `begin` in the root scope."""
     tf.constant(1.0, name="one")
     hook = Hook()
     callback = HookToCallback(hook)
@@ -59,18 +59,18 @@ def test_hook_to_callback(sess):
 
 
 def test_hook_to_callback_is_for_every_process():
-    """It is not for the chief only."""
+    """HookToCallback is not `chief_only`."""
     assert not HookToCallback(Hook()).chief_only
 
 
 def test_not_a_hook():
-    """Only hooks are taken."""
-    with pytest.raises(TypeError, match="takes a tf.train.SessionRunHook, got Callback"):
+    """Another object raises TypeError."""
+    with pytest.raises(TypeError, match="a tf.train.SessionRunHook, got Callback"):
         HookToCallback(Callback())
 
 
 def test_callback_to_hook(sess):
-    """A callback works in TensorFlow's own monitored session."""
+    """CallbackToHook works in TensorFlow's MonitoredSession."""
     one = tf.constant(1.0)
 
     class Fetch(Callback):

@@ -1,16 +1,21 @@
-"""InterruptWatch: what it does to the process, and what it calls while the main thread waits inside TensorFlow."""
+"""loop/interrupt.py: how InterruptWatch handles SIGINT, with and without a waiting main thread."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import socket
 import threading
+import time
 
 import pytest
 
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.loop import interrupt
 from tensorpack_lite.loop.interrupt import InterruptWatch
+
+FORK = multiprocessing.get_context("fork")
 
 
 class Interrupted(Exception):
@@ -30,7 +35,7 @@ def handler():
 
 
 def never():
-    """Fail: the main thread did not wait."""
+    """Fail, because the main thread did not wait."""
     pytest.fail("called although the main thread moved")
 
 
@@ -38,8 +43,16 @@ def interrupt_this_process():
     os.kill(os.getpid(), signal.SIGINT)
 
 
+def interrupt_this_process_and_stay():
+    """Send SIGINT to this process, survive it, and end after a time in which another process would notice it."""
+    with pytest.raises(Interrupted):
+        interrupt_this_process()
+        time.sleep(10)
+    time.sleep(0.3)
+
+
 def test_leaves_everything_as_it_was(handler):
-    """Handler, wakeup file descriptor and threads are after the context what they were before."""
+    """After the context, the handler, the wakeup file descriptor and the threads are the same as before."""
     threads = threading.enumerate()
     with InterruptWatch(never, never):
         pass
@@ -49,14 +62,14 @@ def test_leaves_everything_as_it_was(handler):
 
 
 def test_handler_runs_at_once_while_python_runs(handler):
-    """A main thread that runs Python gets the exception of its handler, and nothing is interrupted."""
+    """While the main thread runs Python code, the handler's exception is raised and nothing is interrupted."""
     with pytest.raises(Interrupted), InterruptWatch(never, never):
         interrupt_this_process()
         threading.Event().wait(10)
 
 
 def test_signals_are_passed_on(handler):
-    """The wakeup file descriptor that was set before gets the signals, and is set again afterwards."""
+    """The previous wakeup file descriptor gets the signals, and is restored afterwards."""
     receiver, sender = socket.socketpair()
     receiver.settimeout(10)
     sender.setblocking(False)
@@ -73,14 +86,14 @@ def test_signals_are_passed_on(handler):
 
 
 def test_handler_set_inside_stays(handler):
-    """A handler that a callback sets inside the context is not replaced at its end."""
+    """A handler that is set inside the context is kept."""
     with InterruptWatch(never, never):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     assert signal.SIG_IGN is signal.getsignal(signal.SIGINT)
 
 
 def test_ignored_signal(handler):
-    """Where SIGINT is ignored, nothing is set up."""
+    """If SIGINT is ignored, the context does nothing."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with InterruptWatch(never, never):
         assert -1 == signal.set_wakeup_fd(-1)
@@ -88,7 +101,7 @@ def test_ignored_signal(handler):
 
 
 def test_outside_of_the_main_thread(handler):
-    """In another thread, where Python cannot set handlers, nothing is set up."""
+    """In another thread, where Python cannot set handlers, the context does nothing."""
     seen = []
 
     def enter():
@@ -101,6 +114,28 @@ def test_outside_of_the_main_thread(handler):
     assert [handler] == seen
 
 
+class TestForks:
+    def test_a_fork_does_not_hold_up_the_end(self, handler):
+        """The context is left although a forked process lives on."""
+        with InterruptWatch(never, never):
+            process = FORK.Process(target=time.sleep, args=(20,))
+            process.start()
+        assert process.is_alive()
+        process.kill()
+        process.join()
+
+    def test_signals_of_a_fork(self, handler, monkeypatch):
+        """A SIGINT that only a forked process gets does not interrupt the main process."""
+        monkeypatch.setattr(interrupt, "_PATIENCE_SECONDS", 0.01)
+        calls = []
+        with InterruptWatch(lambda: calls.append("interrupt"), lambda: calls.append("close")):
+            process = FORK.Process(target=interrupt_this_process_and_stay)
+            process.start()
+            process.join()
+        assert [] == calls
+        assert 0 == process.exitcode
+
+
 @pytest.mark.slow
 class TestWaitingRun:
     @pytest.fixture
@@ -109,7 +144,7 @@ class TestWaitingRun:
         return tf.FIFOQueue(1, [tf.float32])
 
     def test_first_signal_interrupts(self, handler, sess, queue):
-        """A run that waits is interrupted, and the exception of the handler, not TensorFlow's error, leaves the context."""
+        """A waiting run is interrupted, and the handler's exception is raised instead of TensorFlow's error."""
         dequeue, close = queue.dequeue(), queue.close()
         timer = threading.Timer(0.3, interrupt_this_process)
         timer.start()

@@ -1,4 +1,4 @@
-"""loop/session.py: one run for the caller and all hooks."""
+"""loop/session.py: HookedSession, which runs the fetches of the caller and of all hooks together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tensorpack_lite.compat import private
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop import step as step_module
-from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.callback import Call, Callback
 from tensorpack_lite.loop.hooks import CallbackToHook
 from tensorpack_lite.loop.session import HookedSession
 
@@ -19,7 +19,7 @@ Pair = namedtuple("Pair", ["one", "two"])
 
 
 class Hook(tf.train.SessionRunHook):
-    """Asks for what it is told to, and keeps what it gets."""
+    """A hook that requests its `args` and records contexts and values."""
 
     def __init__(self, args=None):
         self.args = args
@@ -48,24 +48,24 @@ def counter(sess):
 
 class TestFetches:
     def test_operation_gives_none(self, sess, counter):
-        """Running an operation runs it and gives None."""
+        """Running an operation returns None."""
         var, increment = counter
         assert HookedSession(sess, []).run(increment) is None
         assert 1.0 == sess.run(var)
 
     def test_structures(self, sess):
-        """Values come back in the structure of the fetches."""
+        """The values have the structure of the fetches."""
         one, two = tf.constant(1.0, name="one"), tf.constant(2.0)
         session = HookedSession(sess, [])
         fetches = {"a": [one, (two, one.op)], "b": Pair(one, "one:0"), "c": []}
         assert {"a": [1.0, (2.0, None)], "b": Pair(1.0, 1.0), "c": []} == session.run(fetches)
 
     def test_variable(self, sess, counter):
-        """A variable gives its value."""
+        """Fetching a variable returns its value."""
         assert [0.0] == HookedSession(sess, []).run([counter[0]])
 
     def test_sparse(self, sess):
-        """Sparse tensors and slices give their value types."""
+        """Fetching sparse tensors and slices returns their value types."""
         sparse = tf.SparseTensor([[0, 1]], [5.0], [2, 2])
         slices = tf.IndexedSlices(tf.constant([1.0]), tf.constant([3]))
         got_sparse, got_slices = HookedSession(sess, []).run([sparse, slices])
@@ -77,13 +77,13 @@ class TestFetches:
         )
 
     def test_not_fetchable(self, sess):
-        """Something that is no fetch is refused."""
-        with pytest.raises(TypeError, match="cannot fetch 3 of type int"):
+        """An object that cannot be fetched raises TypeError."""
+        with pytest.raises(TypeError, match="cannot fetch 3 .expected .*, got int"):
             HookedSession(sess, []).run(3)
 
     @pytest.mark.parametrize("name", ["contant:0", "contant"])
     def test_unknown_name(self, sess, name):
-        """A name that is not in the graph is an error that shows the nearest ones."""
+        """A name that is not in the graph raises KeyError, which shows the nearest names."""
         tf.constant(1.0, name="constant")
         with pytest.raises(KeyError, match=f"'{name}' is not in the graph. The nearest names are: constant"):
             HookedSession(sess, []).run(name)
@@ -93,21 +93,22 @@ class TestFetches:
 
     @pytest.mark.parametrize("use_resource", [True, False])
     def test_name_of_a_variable(self, sess, use_resource):
-        """It means the variable's value, for the caller and for hooks, whichever kind of variable it is."""
+        """The name of a variable means its value, for the caller and for hooks, and for both kinds of variables."""
         variable = tf.get_variable("v", initializer=3.0, use_resource=use_resource)
         sess.run(variable.initializer)
         hook = Hook(fetch(["v:0"]))
         assert 3.0 == HookedSession(sess, [hook]).run("v:0")
+        assert 3.0 == HookedSession(sess, []).run(sess.graph.get_tensor_by_name("v:0"))
         assert [3.0] == hook.values[0].results
 
     def test_operation_of_several(self, sess, counter):
-        """An operation that the caller and hooks ask for runs once."""
+        """An operation that the caller and several hooks request runs once."""
         var, increment = counter
         HookedSession(sess, [Hook(fetch([increment, increment]))]).run(increment)
         assert 1.0 == sess.run(var)
 
     def test_changed_list(self, sess):
-        """A list that was changed between two runs means what it holds now."""
+        """A list that was changed between two runs is read again."""
         one, two = tf.constant(1.0), tf.constant(2.0)
         session, fetches = HookedSession(sess, []), [one]
         assert [1.0] == session.run(fetches)
@@ -115,7 +116,7 @@ class TestFetches:
         assert [1.0, 2.0] == session.run(fetches)
 
     def test_each_combination_is_prepared_once(self, sess, counter, monkeypatch):
-        """Fetching the same again does not prepare it again, in any spelling that means the same objects."""
+        """The same fetches are prepared once, also in a new list of the same objects."""
         made = []
         original = private.make_callable
         monkeypatch.setattr(private, "make_callable", lambda *args: made.append(args) or original(*args))
@@ -127,7 +128,7 @@ class TestFetches:
         assert 2 == len(made)
 
     def test_many_combinations(self, sess, monkeypatch):
-        """What is prepared does not pile up without end, and what was forgotten is prepared again."""
+        """The number of prepared steps is limited; a step that was dropped is prepared again."""
         monkeypatch.setattr(step_module, "_MAX_STEPS", 2)
         constants = [tf.constant(i) for i in range(5)]
         session = HookedSession(sess, [])
@@ -135,7 +136,7 @@ class TestFetches:
         assert len(session._steps._steps) <= 2
 
     def test_ids_are_not_confused(self, sess):
-        """Fetches that were freed do not lend their identity to new ones."""
+        """A new object whose id is that of a freed one is not taken for it."""
         constants = [tf.constant(float(i), name=f"c{i}") for i in range(50)]
         session = HookedSession(sess, [])
         for i in range(50):
@@ -146,7 +147,7 @@ class TestFetches:
 
 class TestHooks:
     def test_runs_together(self, sess, counter):
-        """What the caller and the hooks ask for runs in one step."""
+        """The fetches of the caller and of the hooks run in one step."""
         var, increment = counter
         hook = Hook(fetch([increment, tf.constant(7.0)]))
         assert HookedSession(sess, [hook]).run(tf.constant(5.0)) == 5.0
@@ -154,20 +155,20 @@ class TestHooks:
         assert 1.0 == sess.run(var)
 
     def test_no_request(self, sess):
-        """A hook that asks for nothing is called after the run all the same."""
+        """`after_run` of a hook that requests nothing is called too."""
         hook = Hook(None)
         HookedSession(sess, [hook]).run([])
         assert (None, None, None) == tuple(hook.values[0])
 
     def test_context(self, sess):
-        """The hook sees the caller's arguments and the raw session."""
+        """The context of a hook has the caller's arguments and the raw session."""
         hook, one = Hook(None), tf.constant(1.0)
         HookedSession(sess, [hook]).run(one)
         assert one is hook.contexts[0].original_args.fetches
         assert sess is hook.contexts[0].session
 
     def test_request_that_changes(self, sess):
-        """A hook may ask for something only now and then."""
+        """A hook may request fetches in some runs only."""
         one, every_other = tf.constant(1.0), iter([True, False] * 3)
         hook = Hook(lambda: fetch(one) if next(every_other) else None)
         session = HookedSession(sess, [hook])
@@ -176,7 +177,7 @@ class TestHooks:
         assert [1.0, None] * 3 == [v.results for v in hook.values]
 
     def test_order(self, sess):
-        """Hooks are called in their order, before and after."""
+        """Hooks are called in order, before and after the run."""
         calls = []
 
         class Named(tf.train.SessionRunHook):
@@ -193,7 +194,7 @@ class TestHooks:
         assert ["before a", "before b", "after a", "after b"] == calls
 
     def test_hook_that_completes(self, sess):
-        """A hook that asked for nothing sees what the others fetch, and is asked again only when that changes."""
+        """`complete_run` of a hook that requested nothing gets all fetches; it is called again only when these change."""
         one, two = tf.constant(1.0), tf.constant(2.0)
         request, seen = fetch(one), []
 
@@ -235,7 +236,7 @@ class TestHooks:
         assert 1 == len(seen)
 
     def test_callback_that_overrides_the_public_methods(self, sess):
-        """They are called as they are, in place of those with an underscore."""
+        """Overridden public methods are called instead of those with an underscore."""
         seen = []
 
         class Public(Callback):
@@ -251,7 +252,7 @@ class TestHooks:
 
     @pytest.mark.parametrize("wrong", ["cost", 5])
     def test_request_of_another_kind(self, sess, wrong):
-        """The error names the callback that returned it."""
+        """A request of the wrong type raises TypeError, which names the callback."""
 
         class Wrong(Callback):
             def _before_run(self, ctx):
@@ -259,18 +260,37 @@ class TestHooks:
 
         session = HookedSession(sess, [CallbackToHook(Wrong())])
         with pytest.raises(
-            TypeError, match=f"Wrong: _before_run returned {type(wrong).__name__}, wanted None"
+            TypeError, match=f"Wrong: _before_run returned {type(wrong).__name__}, expected None"
         ):
             session.run([])
 
     def test_error_in_a_hook(self, sess):
-        """A hook's exception goes to the caller."""
+        """A hook's exception is raised to the caller, and the session is not running afterwards."""
 
         def fail():
             raise ZeroDivisionError
 
+        session = HookedSession(sess, [Hook(fail)])
         with pytest.raises(ZeroDivisionError):
-            HookedSession(sess, [Hook(fail)]).run([])
+            session.run([])
+        assert not session.is_running
+
+    def test_current_call(self, sess):
+        """During a run the session reports the callback that is being called, and that it is running."""
+        seen = []
+
+        class Asks(Callback):
+            def _before_run(self, ctx):
+                seen.append((session.is_running, session.current_call))
+
+            def _after_run(self, ctx, values):
+                seen.append((session.is_running, session.current_call))
+
+        asks, hook = Asks(), Hook(lambda: seen.append((session.is_running, session.current_call)))
+        session = HookedSession(sess, [CallbackToHook(asks), hook])
+        session.run([])
+        assert [(True, Call(asks, "_before_run")), (True, None), (True, Call(asks, "_after_run"))] == seen
+        assert (False, None) == (session.is_running, session.current_call)
 
 
 class TestFeeds:
@@ -288,19 +308,27 @@ class TestFeeds:
             assert [[[scale, scale]], 3] == [got[0].tolist(), got[1]]
 
     def test_fed_twice(self, sess, x):
-        """One tensor fed by two parties is an error."""
+        """Feeding a tensor in `run` and in a hook raises RuntimeError."""
         session = HookedSession(sess, [Hook(fetch(None, feed_dict={x: [[1, 2]]}))])
         with pytest.raises(RuntimeError, match="x:0 is fed twice"):
             session.run(x, {x: [[3, 4]]})
 
+    def test_a_variable_by_name(self, sess):
+        """Feeding a variable by name raises an error with another way to set it."""
+        tf.get_variable("v", initializer=3.0, use_resource=True)
+        with pytest.raises(ValueError, match=r"HookedSession.run: 'v:0' is a variable.*variable.load\("):
+            HookedSession(sess, []).run("v:0", {"v:0": 1.0})
+
     def test_wrong_shape(self, sess, x):
         """A value of the wrong shape is refused before it reaches TensorFlow."""
-        with pytest.raises(ValueError, match=r"cannot feed an array of shape \(3,\) to x:0"):
+        with pytest.raises(
+            ValueError, match=r"the value for x:0 has the wrong shape \(expected .*, got .*\(3,\)\)"
+        ):
             HookedSession(sess, []).run(x, {x: [1, 2, 3]})
 
     def test_tensor_as_value(self, sess, x):
         """A tensor cannot be a fed value."""
-        with pytest.raises(TypeError, match="a tensor .* was fed to x:0"):
+        with pytest.raises(TypeError, match="the value for x:0 is a tensor"):
             HookedSession(sess, []).run(x, {x: tf.zeros([1, 2])})
 
     def test_fetching_what_is_fed(self, sess, x):
@@ -313,7 +341,7 @@ class TestFeeds:
         assert [b"a", b"bc"] == HookedSession(sess, []).run(tf.identity(text), {text: ["a", "bc"]}).tolist()
 
     def test_fed_arrays_are_not_kept(self, sess, x):
-        """The session does not hold on to what was fed."""
+        """The session keeps no reference to a fed array."""
 
         class Array(np.ndarray):
             pass
@@ -338,7 +366,7 @@ class TestOptions:
         assert len(metadata.step_stats.dev_stats) > 0
 
     def test_metadata_for_hooks(self, sess):
-        """When a hook asks for a trace, every hook sees options and metadata."""
+        """When one hook requests a trace, every hook gets options and metadata."""
         tracer = Hook(fetch(None, options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)))
         other = Hook(None)
         HookedSession(sess, [tracer, other]).run(tf.constant(1.0) + 1.0)
@@ -347,7 +375,7 @@ class TestOptions:
             assert len(hook.values[0].run_metadata.step_stats.dev_stats) > 0
 
     def test_merged(self, sess):
-        """The longest time limit and the highest trace level win."""
+        """Merged options have the longest timeout and the highest trace level."""
         short = Hook(
             fetch(None, options=tf.RunOptions(timeout_in_ms=1000, trace_level=tf.RunOptions.SOFTWARE_TRACE))
         )
@@ -372,7 +400,7 @@ class TestErrors:
         assert "checked" == error.value.op.name
 
     def test_background_error(self, sess):
-        """When a callback knows what is behind TensorFlow's error, that is raised, from TensorFlow's."""
+        """The background error of a callback is raised instead of TensorFlow's error, which is its cause."""
 
         class Reader(Callback):
             def background_error(self):
@@ -386,7 +414,7 @@ class TestErrors:
         assert isinstance(error.value.__cause__, tf.errors.OutOfRangeError)
 
     def test_out_of_range(self, sess):
-        """The end of data is TensorFlow's OutOfRangeError when nobody knows better."""
+        """Without a background error, TensorFlow's OutOfRangeError is raised."""
         queue = tf.FIFOQueue(1, [tf.float32])
         sess.run(queue.close())
         with pytest.raises(tf.errors.OutOfRangeError):
@@ -395,7 +423,7 @@ class TestErrors:
 
 class TestEnd:
     def test_request_stop_by_a_hook(self, sess):
-        """A hook's request lets the run finish and makes should_stop true."""
+        """After a hook requests to stop, the run finishes and `should_stop` returns True."""
 
         class Stopper(tf.train.SessionRunHook):
             def after_run(self, ctx, values):
@@ -407,13 +435,13 @@ class TestEnd:
         assert session.should_stop()
 
     def test_request_stop(self, sess):
-        """Anybody can request the end."""
+        """`request_stop` makes `should_stop` return True."""
         session = HookedSession(sess, [])
         session.request_stop()
         assert session.should_stop()
 
     def test_close(self, fresh_graph):
-        """Closing closes the raw session; running after it is an error; closing twice is none."""
+        """`close` closes the raw session, after which `run` raises RuntimeError. A second `close` does nothing."""
         raw = tf.Session()
         session = HookedSession(raw, [])
         session.close()
@@ -425,7 +453,7 @@ class TestEnd:
             raw.run(tf.no_op())
 
     def test_queue_runners(self, fresh_graph):
-        """Queue runners of the graph are started, and stopped by close."""
+        """The graph's queue runners are started, and `close` stops them."""
         queue = tf.FIFOQueue(3, [tf.float32])
         tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue(1.0)]))
         dequeue = queue.dequeue()
@@ -434,7 +462,7 @@ class TestEnd:
         session.close()
 
     def test_queue_runner_that_fails(self, fresh_graph):
-        """The error of a queue runner is raised in place of the empty queue that it leaves behind."""
+        """The error of a queue runner is raised instead of the error of its empty queue."""
         queue = tf.FIFOQueue(1, [tf.float32], shapes=[[]])
         fails = queue.enqueue(tf.debugging.check_numerics(tf.constant(float("nan")), "planted"))
         tf.train.add_queue_runner(tf.train.QueueRunner(queue, [fails]))
@@ -446,5 +474,5 @@ class TestEnd:
             session.close()
 
     def test_graph(self, sess, fresh_graph):
-        """It has its session's graph."""
+        """`graph` is the raw session's graph."""
         assert fresh_graph is HookedSession(sess, []).graph

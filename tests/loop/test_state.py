@@ -1,4 +1,4 @@
-"""loop/state.py: ranges, counters and the outcome."""
+"""loop/state.py: ranges, counters and the outcome of the loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def loop():
 
 
 def test_before_config(loop):
-    """Counters have their first values; the ranges are not known."""
+    """Before `config`, counters have their initial values and the ranges raise AttributeError."""
     assert (0, 0, -1) == (loop.epoch_num, loop.global_step, loop.local_step)
     for name in ("steps_per_epoch", "starting_epoch", "max_epoch"):
         with pytest.raises(AttributeError, match="known from before_train on"):
@@ -22,20 +22,20 @@ def test_before_config(loop):
 
 
 def test_config(loop):
-    """Ranges are taken as whole numbers; the epoch is the one before the first."""
+    """Ranges are converted to integers, and `epoch_num` is the first epoch minus 1."""
     loop.config(10.0, 3, 5.0)
     assert (10, 3, 5, 2) == (loop.steps_per_epoch, loop.starting_epoch, loop.max_epoch, loop.epoch_num)
 
 
 @pytest.mark.parametrize(("steps", "max_epoch"), [(-1, 1), (1, -1)])
 def test_negative(loop, steps, max_epoch):
-    """Negative ranges are refused."""
-    with pytest.raises(ValueError, match="wanted both >= 0"):
+    """Negative ranges raise ValueError."""
+    with pytest.raises(ValueError, match="expected steps_per_epoch and max_epoch >= 0"):
         loop.config(steps, 1, max_epoch)
 
 
 def test_walk(loop):
-    """The counters follow the double loop; local_step is stale between epochs."""
+    """The iterators set the counters; between epochs, local_step keeps its last value."""
     loop.config(2, 5, 6)
     seen = []
     for epoch in loop.epochs():
@@ -46,14 +46,14 @@ def test_walk(loop):
 
 
 def test_no_epochs(loop):
-    """A last epoch before the first gives no epochs; the counter stays before the first."""
+    """If max_epoch is smaller than starting_epoch, there are no epochs and epoch_num does not change."""
     loop.config(2, 5, 4)
     assert [] == list(loop.epochs())
     assert 4 == loop.epoch_num
 
 
 def test_no_steps(loop):
-    """Epochs may have no steps."""
+    """An epoch may have no steps."""
     loop.config(0, 1, 1)
     assert [[]] == [list(loop.steps()) for _ in loop.epochs()]
 
@@ -72,7 +72,7 @@ def test_no_steps(loop):
     ids=str,
 )
 def test_outcome(loop, error, outcome):
-    """The exception that ended training decides the outcome; both are None before."""
+    """The exception that ended training determines the outcome; before the end, both are None."""
     assert (None, None) == (loop.outcome, loop.error)
     assert outcome is loop.end(error)
     assert (outcome, error) == (loop.outcome, loop.error)

@@ -32,7 +32,7 @@ def shapes():
 
 class TestOldNames:
     def test_conv2d(self):
-        """out_channel, kernel_shape, stride, padding, nl, W_init, b_init, data_format."""
+        """Conv2D accepts out_channel, kernel_shape, stride, nl, W_init, b_init and data_format='NHWC'."""
         ones, twos = tf.ones_initializer(), tf.constant_initializer(2.0)
         out = Conv2D(
             "c", pixels(), out_channel=6, kernel_shape=3, stride=2, padding="SAME", nl=tf.nn.relu,
@@ -46,23 +46,23 @@ class TestOldNames:
             assert [1, 2] == [session.run(v).max() for v in tf.global_variables()]
 
     def test_conv2d_transpose(self):
-        """Its strides may come by position, which Conv2D's may not."""
+        """Conv2DTranspose accepts strides by position, unlike Conv2D."""
         out = Conv2DTranspose("c", pixels(), out_channel=2, kernel_shape=3, stride=2)
         again = Conv2DTranspose("d", pixels(), 2, 3, 2)
         assert [None, 16, 16, 2] == out.shape.as_list() == again.shape.as_list()
 
     def test_fully_connected(self):
-        """out_dim is units."""
+        """FullyConnected accepts out_dim for units."""
         assert [None, 3] == FullyConnected("f", pixels(), out_dim=3, nl=tf.identity).shape.as_list()
 
     @pytest.mark.parametrize("layer", [MaxPooling, AvgPooling])
     def test_pooling(self, layer):
-        """Shape is pool_size, stride is strides, and both may come by position."""
+        """Poolings accept `shape` and `stride`, and both by position."""
         assert [None, 3, 3, 4] == layer("p", pixels(), shape=3, stride=2).shape.as_list()
         assert [None, 3, 3, 4] == layer("q", pixels(), 3, 2).shape.as_list()
 
     def test_norms(self):
-        """use_bias, use_scale, gamma_init, decay and use_local_stat."""
+        """Normalization layers accept use_bias, use_scale, gamma_init, decay and use_local_stat."""
         with TowerContext("", is_training=True):
             BatchNorm(
                 "b",
@@ -79,7 +79,7 @@ class TestOldNames:
         assert ["b/gamma", "l/beta", "i/gamma", "i/beta"] == trained
 
     def test_an_old_activation_gets_a_name(self):
-        """`nl` is called with name=None, and so must take one."""
+        """`nl` is called with name=None."""
         calls = []
 
         def nonlinearity(x, name):
@@ -90,49 +90,50 @@ class TestOldNames:
         assert [None] == calls
 
     def test_a_new_activation_gets_one_argument(self):
-        """No name, so that any function of one tensor will do."""
+        """`activation` is called with one argument, so any function of one tensor is valid."""
         FullyConnected("f", pixels(), 3, activation=lambda x: x)
 
     def test_nl_none_is_no_activation(self):
-        """As for `activation`."""
+        """nl=None means no activation, like activation=None."""
         assert "f/BiasAdd" == FullyConnected("f", pixels(), 3, nl=None).op.inputs[0].op.name
 
 
 class TestErrors:
     def test_old_and_new_together(self):
-        """Which one is meant?"""
-        with pytest.raises(
-            TypeError, match="Conv2D 'c': 'nl' is the old name of 'activation', and both were given"
-        ):
+        """An old name together with its new name raises a TypeError."""
+        with pytest.raises(TypeError, match="Conv2D 'c': 'nl' and 'activation' are the same argument"):
             Conv2D("c", pixels(), 3, 3, nl=tf.identity, activation=tf.nn.relu)
 
     def test_a_third_positional_argument_of_conv2d(self):
-        """Strides are written by keyword."""
+        """Conv2D takes strides only by keyword."""
         with pytest.raises(
-            TypeError, match=r"Conv2D 'c': takes 3 positional .* \(inputs, filters, kernel_size\), got 4"
+            TypeError,
+            match=r"Conv2D 'c': too many positional .* \(expected 3: inputs, filters, kernel_size, got 4\)",
         ):
             Conv2D("c", pixels(), 3, 3, 2)
 
     @pytest.mark.parametrize("layer", [BatchNorm, BatchRenorm, LayerNorm, InstanceNorm])
     def test_norms_take_only_inputs_by_position(self, layer):
-        """Their signatures have changed over the years."""
-        with TowerContext("", is_training=True), pytest.raises(TypeError, match="takes 1 positional"):
+        """Normalization layers take only the inputs by position."""
+        with TowerContext("", is_training=True), pytest.raises(
+            TypeError, match="too many positional arguments .*expected 1: inputs, got 2"
+        ):
             layer("n", pixels(), 3)
 
     def test_data_format(self):
-        """Four names, and no fifth."""
-        with pytest.raises(ValueError, match="'NHWC' .* got 'CHWN'"):
+        """An unknown data_format raises a ValueError that lists the valid ones."""
+        with pytest.raises(ValueError, match="data_format is unknown .*got 'CHWN'"):
             MaxPooling("p", pixels(), 2, data_format="CHWN")
 
     def test_an_unknown_argument(self):
-        """Python's own sentence."""
+        """An unknown argument raises Python's TypeError."""
         with pytest.raises(TypeError, match="unexpected keyword argument 'strde'"):
             Conv2D("c", pixels(), 3, 3, strde=2)
 
 
 class TestPositional:
-    def test_it_beats_argscope_and_keyword(self):
-        """Under the new name and the old one."""
+    def test_it_takes_precedence(self):
+        """A positional argument takes precedence over argscope, under its new and its old name."""
         with argscope(Conv2D, filters=5, kernel_size=5):
             Conv2D("c", pixels(), 6, 3)
         with argscope(FullyConnected, out_dim=5):
@@ -142,7 +143,7 @@ class TestPositional:
 
 class TestArgscope:
     def test_old_names_in_a_scope(self):
-        """And inner scopes win over outer ones."""
+        """argscope accepts old names, and inner scopes take precedence over outer ones."""
         with argscope([Conv2D, FullyConnected], nl=tf.nn.relu, W_init=tf.zeros_initializer()):
             with argscope(Conv2D, nl=tf.nn.tanh, data_format="NHWC"):
                 assert "c/Tanh" == Conv2D("c", pixels(), 3, 3).op.inputs[0].op.name
@@ -152,7 +153,7 @@ class TestArgscope:
             get_arg_scope()["Conv2D"]["data_format"]
 
     def test_it_reaches_into_activations(self):
-        """The BatchNorm of an activation=BNReLU too."""
+        """argscope applies to the BatchNorm inside of activation=BNReLU."""
         from tensorpack_lite.models import BNReLU
 
         with TowerContext("", is_training=True), argscope(BatchNorm, center=False):
@@ -160,7 +161,7 @@ class TestArgscope:
         assert ["c/W", "c/b", "c/bn/gamma"] == [v.op.name for v in tf.trainable_variables()]
 
     def test_deconv2d_is_conv2d_transpose(self):
-        """In argscope it has one name."""
+        """argscope of Deconv2D applies to Conv2DTranspose."""
         from tensorpack_lite.models import Deconv2D
 
         with argscope(Deconv2D, use_bias=False):
@@ -173,31 +174,34 @@ class TestActivation:
         "name", ["elu", "relu", "relu6", "selu", "sigmoid", "softmax", "softplus", "swish", "tanh"]
     )
     def test_by_name(self, name, sess):
-        """The function of tf.nn."""
+        """The name of an activation is that of a function in tf.nn."""
         x = tf.constant([[-1.0, 2.0]])
         np.testing.assert_array_equal(sess.run(getattr(tf.nn, name)(x)), sess.run(get_activation(name)(x)))
 
     @pytest.mark.parametrize("identity", [None, "linear"])
     def test_none(self, identity):
-        """The identity is no operation."""
+        """None and 'linear' add no operation."""
         x = tf.constant(1.0)
         assert x is get_activation(identity)(x)
 
     def test_an_unknown_name(self):
-        """The known ones are listed."""
-        with pytest.raises(ValueError, match="activation: there is no 'rely'. Names: linear, elu"):
+        """An unknown name raises a ValueError that lists the valid ones."""
+        with pytest.raises(
+            ValueError, match="activation is unknown .expected 'linear', 'elu', .* got 'rely'"
+        ):
             get_activation("rely")
 
-    def test_no_function(self):
-        """A number is none."""
+    def test_a_number_as_activation(self):
+        """A number as activation raises a TypeError."""
         with pytest.raises(
-            TypeError, match="activation: takes a function of one tensor, a name, or None, got int"
+            TypeError,
+            match="activation has the wrong type .expected a function of one tensor, a name or None, got int",
         ):
             get_activation(1)
 
 
 def test_the_decorator_for_own_layers():
-    """Positional names, old names and data_format arrive under their new names."""
+    """convert_to_tflayer_args renames arguments of a user's layer, by position, old name and data_format."""
 
     @convert_to_tflayer_args(args_names=["units"], name_mapping={"out_dim": "units"})
     def Own(inputs, units, data_format="channels_last", kernel_initializer=None):

@@ -1,4 +1,4 @@
-"""Tests of models/batch_norm.py, normalization.py and averages.py, beyond the laws of layers."""
+"""Tests of models/batch_norm.py and normalization.py, in addition to the laws of layers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def training():
 
 @pytest.fixture(autouse=True)
 def same_numbers():
-    """Each test draws the same, whatever ran before."""
+    """Seed the random numbers of each test."""
     RNG.seed(0)
 
 
@@ -31,7 +31,7 @@ def inference():
 
 
 def averages(sess, layer="bn"):
-    """Run UPDATE_OPS, and read both averages."""
+    """Run UPDATE_OPS, and return both averages."""
     sess.run(tf.get_collection(UPDATES))
     return read(sess, layer)
 
@@ -60,25 +60,25 @@ class TestMovingAverages:
         np.testing.assert_allclose(momentum**2 + (1 - momentum**2) * variance, got[1], rtol=1e-5)
 
     def test_images_store_the_unbiased_variance(self, sess):
-        """With n / (n - 1), n = 24 here; momentum is 0.9."""
+        """For images, the average follows the variance times n / (n - 1), n = 24, with momentum 0.9."""
         flat = PIXELS.reshape(-1, 5)
         self.check(sess, (flat.mean(0), flat.var(0) * 24 / 23), PIXELS)
 
     def test_vectors_store_the_biased_variance(self, sess):
-        """Because TensorFlow's layer did."""
+        """For vectors, the average follows the biased variance, as in TensorFlow's layer."""
         self.check(sess, (VECTORS.mean(0), VECTORS.var(0)), VECTORS)
 
     def test_momentum(self, sess):
-        """Under its old name too."""
+        """`decay` is the old name of `momentum`."""
         self.check(sess, (VECTORS.mean(0), VECTORS.var(0)), VECTORS, momentum=0.5, decay=0.5)
 
     def test_float64_images_are_like_float32(self, sess):
-        """Without the fused kernel the variance is unbiased all the same."""
+        """The variance of float64 images, which have no fused kernel, is unbiased, too."""
         flat = PIXELS.astype(np.float64).reshape(-1, 5)
         self.check(sess, (flat.mean(0), flat.var(0) * 24 / 23), PIXELS.astype(np.float64))
 
     def test_float16_keeps_float32_averages(self, sess):
-        """Of values that float16 could not sum: in its own precision the variance would be infinite."""
+        """Averages of float16 inputs are float32, so large values do not overflow."""
         data = (VECTORS * 300).astype(np.float16)
         wide = data.astype(np.float32)
         with training():
@@ -91,7 +91,7 @@ class TestMovingAverages:
         np.testing.assert_allclose(0.9 + 0.1 * wide.var(0), variance, rtol=1e-4)
 
     def test_ghost_follows_the_first_group(self, sess):
-        """Its biased variance, at once, and not through UPDATE_OPS."""
+        """With virtual_batch_size, the averages follow the first group's biased variance, without UPDATE_OPS."""
         with training():
             out = BatchNorm("bn", tf.constant(PIXELS), virtual_batch_size=2)
         assert [] == tf.get_collection(UPDATES)
@@ -103,7 +103,7 @@ class TestMovingAverages:
         np.testing.assert_allclose(0.9 + 0.1 * first.var(0), variance, rtol=1e-5)
 
     def test_ghost_in_inference_is_plain(self, sess):
-        """The averages, whatever the batch size."""
+        """Inference ignores virtual_batch_size, so the batch size need not be a multiple."""
         with inference():
             out = BatchNorm("bn", tf.constant(VECTORS), virtual_batch_size=4)
         initialize(sess)
@@ -112,7 +112,7 @@ class TestMovingAverages:
 
 class TestWhoUpdates:
     def test_the_main_training_tower(self):
-        """Two operations inside the layer's scope, whose names begin as TensorFlow's did."""
+        """The main training tower adds two updates, whose names start like those of TensorFlow's layer."""
         with TrainTowerContext("tower0", index=0, total=2):
             BatchNorm("bn", tf.constant(PIXELS))
         names = [op.name for op in tf.get_collection(UPDATES)]
@@ -122,7 +122,7 @@ class TestWhoUpdates:
 
     @pytest.mark.parametrize("vs_name", ["", "tower1"])
     def test_other_training_towers_do_not(self, vs_name):
-        """Nor are their averages the model's."""
+        """Other training towers add nothing to UPDATE_OPS and MODEL_VARIABLES."""
         with TrainTowerContext("tower0", index=0, total=2):
             BatchNorm("bn", tf.constant(PIXELS))
         with tf.variable_scope(tf.get_variable_scope(), reuse=not vs_name):
@@ -133,7 +133,7 @@ class TestWhoUpdates:
 
     @pytest.mark.parametrize("ema_update", ["default", "collection", "internal"])
     def test_inference_does_not(self, ema_update, sess):
-        """However often it runs."""
+        """Inference does not change the averages, whatever ema_update is."""
         with inference():
             out = BatchNorm("bn", tf.constant(PIXELS), ema_update=ema_update)
         assert [] == tf.get_collection(UPDATES)
@@ -143,7 +143,7 @@ class TestWhoUpdates:
         np.testing.assert_array_equal([np.zeros(5), np.ones(5)], read(sess))
 
     def test_internal_updates_with_the_output(self, sess):
-        """UPDATE_OPS stays as it was."""
+        """With ema_update='internal', computing the output updates the averages, without UPDATE_OPS."""
         tf.add_to_collection(UPDATES, "mine")
         with training():
             out = BatchNorm("bn", tf.constant(VECTORS), ema_update="internal")
@@ -153,7 +153,7 @@ class TestWhoUpdates:
         np.testing.assert_allclose(0.1 * VECTORS.mean(0), read(sess)[0], rtol=1e-5)
 
     def test_training_in_a_predict_tower_with_internal(self, sess):
-        """training=True there uses and follows the batch."""
+        """training=True in an inference tower uses the batch and updates the averages."""
         with inference():
             out = BatchNorm("bn", tf.constant(VECTORS), training=True, ema_update="internal")
         initialize(sess)
@@ -162,7 +162,7 @@ class TestWhoUpdates:
         np.testing.assert_allclose(0.1 * VECTORS.mean(0), read(sess)[0], rtol=1e-5)
 
     def test_collection_in_a_predict_tower_is_taken_back(self):
-        """The tower restores UPDATE_OPS when it is left."""
+        """An inference tower restores UPDATE_OPS when it is left."""
         with inference():
             BatchNorm("bn", tf.constant(VECTORS), training=True)
             assert 2 == len(tf.get_collection(UPDATES))
@@ -170,7 +170,7 @@ class TestWhoUpdates:
 
     @pytest.mark.parametrize("context", [training, inference])
     def test_skip_never_updates(self, context, sess):
-        """The batch is used, the averages stay."""
+        """With ema_update='skip', the batch is used and the averages stay the same."""
         with context():
             out = BatchNorm("bn", tf.constant(VECTORS), training=True, ema_update="skip")
         assert [] == tf.get_collection(UPDATES)
@@ -179,7 +179,7 @@ class TestWhoUpdates:
         np.testing.assert_array_equal([np.zeros(5), np.ones(5)], read(sess))
 
     def test_frozen(self, sess):
-        """training=False in a trained tower: averages are used and stay, gamma and beta are trained."""
+        """training=False in a training tower uses the averages, and trains only gamma and beta."""
         with training():
             out = BatchNorm("bn", tf.constant(VECTORS), training=False)
         assert [] == tf.get_collection(UPDATES)
@@ -191,7 +191,7 @@ class TestWhoUpdates:
         np.testing.assert_allclose(np.full(5, 6.0), beta)
 
     def test_frozen_images_have_a_gradient(self, sess):
-        """Through TensorFlow's kernel in inference mode."""
+        """The fused kernel in inference mode has a gradient."""
         x = tf.constant(PIXELS)
         with training():
             out = BatchNorm("bn", x, training=False)
@@ -201,7 +201,7 @@ class TestWhoUpdates:
 
 class TestSharing:
     def test_a_second_call_updates_too(self, sess):
-        """A discriminator called twice: one set of variables, two pairs of updates."""
+        """A discriminator that is called twice has one set of variables and two pairs of updates."""
 
         @auto_reuse_variable_scope
         def discriminator(x):
@@ -216,7 +216,7 @@ class TestSharing:
 
     @pytest.mark.parametrize("use_resource", [True, False])
     def test_outside_of_a_tower(self, use_resource, sess):
-        """With training= given, and with both kinds of variables."""
+        """With training=True, the layer works outside of a tower, with resource and reference variables."""
         with tf.variable_scope("", use_resource=use_resource):
             BatchNorm("bn", tf.constant(PIXELS), training=True)
         initialize(sess)
@@ -224,7 +224,7 @@ class TestSharing:
         np.testing.assert_allclose(0.1 * flat.mean(0), averages(sess)[0], rtol=1e-5)
 
     def test_inference_after_training(self, sess):
-        """A predict tower reads what training wrote."""
+        """An inference tower uses the averages that training updated."""
         with training():
             BatchNorm("bn", tf.constant(VECTORS), momentum=0.0)
         with tf.variable_scope(tf.get_variable_scope(), reuse=True), PredictTowerContext("predict"):
@@ -237,7 +237,7 @@ class TestSharing:
 
 class TestArguments:
     def test_gamma_initializer_none_means_ones(self, sess):
-        """As every layer's None means its default."""
+        """gamma_initializer=None means ones in BatchNorm and BatchRenorm."""
         with training():
             out = BatchNorm("bn", tf.constant(PIXELS), gamma_initializer=None)
             renorm = BatchRenorm("brn", tf.constant(PIXELS), rmax=1.0, dmax=0.0, gamma_initializer=None)
@@ -246,7 +246,7 @@ class TestArguments:
         np.testing.assert_array_equal(np.ones([2, 5]), gammas)
 
     def test_axis_wins_over_data_format(self, sess):
-        """Axis 1 of images is NCHW."""
+        """`axis` takes precedence over data_format: axis 1 of images is the channel axis of NCHW."""
         with training():
             out = BatchNorm("bn", tf.constant(PIXELS), axis=1)
         assert [3] == out.variables.gamma.shape.as_list()
@@ -255,14 +255,14 @@ class TestArguments:
         np.testing.assert_allclose(expected, sess.run(out), rtol=1e-3, atol=1e-4)
 
     def test_both_names_of_the_averages(self):
-        """`.variables.mean` and `.variables.moving_mean` are one."""
+        """`.variables.mean` and `.variables.moving_mean` are the same variable."""
         with training():
             variables = BatchNorm("bn", tf.constant(PIXELS)).variables
         assert variables.mean is variables.moving_mean
         assert variables.variance is variables.moving_variance
 
     def test_the_batch_may_be_one_vector(self, sess):
-        """The variance is 0 then, and no division by 0 comes of it."""
+        """A single vector has variance 0 and does not cause a division by 0."""
         with training():
             BatchNorm("bn", tf.constant(PIXELS[:1, :1, :1].astype(np.float64)))
         initialize(sess)
@@ -275,48 +275,53 @@ class TestErrors:
             BatchNorm("bn", x if isinstance(x, tf.Tensor) else tf.constant(x), **kwargs)
 
     def test_rank(self):
-        """Sequences are not normalised."""
+        """Inputs of rank 3 raise a ValueError."""
         self.fails(
-            r"BatchNorm 'bn': input \[4, 3, 2\] has rank 3, wanted 2 \(\[N, C\]\) or 4", PIXELS[..., 0]
+            r"BatchNorm 'bn': the input has the wrong rank \(expected 2: \[N, C\] or 4: .*, got 3: \[4, 3, 2\]",
+            PIXELS[..., 0],
         )
 
     def test_unknown_channels(self):
-        """The variables would have no shape."""
+        """An unknown number of channels raises a ValueError, because variables would have no shape."""
         x = tf.placeholder(tf.float32, [None, None])
-        self.fails(r"BatchNorm 'bn': input \[None, None\] has an unknown number of channels \(axis 1\)", x)
+        self.fails(r"BatchNorm 'bn': the number of channels is unknown \(axis 1 of \[None, None\]\)", x)
 
     def test_axis(self):
-        """1 or 3."""
-        self.fails("BatchNorm 'bn': axis is 2, wanted 1 or 3 for input of rank 4", axis=2)
-        self.fails("BatchNorm 'bn': axis is 3, wanted 1 for input of rank 2", VECTORS, axis=3)
+        """`axis` is 1 or 3 for images, and 1 for vectors."""
+        self.fails(
+            r"BatchNorm 'bn': axis for an input of rank 4 is unknown \(expected 1 or 3, got 2\)", axis=2
+        )
+        self.fails(r"axis for an input of rank 2 is unknown \(expected 1, got 3\)", VECTORS, axis=3)
 
     def test_ema_update(self):
-        """Four words."""
-        self.fails(
-            "ema_update is 'never', wanted one of default, collection, internal, skip", ema_update="never"
-        )
+        """An unknown ema_update raises a ValueError that lists the valid ones."""
+        self.fails("ema_update is unknown .*'internal' or 'skip', got 'never'", ema_update="never")
 
-    def test_training_is_no_tensor(self):
-        """A graph has one tower for each."""
-        self.fails("training takes True or False, got a tensor", error=TypeError, training=tf.constant(True))
+    def test_training_must_not_be_a_tensor(self):
+        """A tensor as `training` raises a TypeError."""
+        self.fails("training has the wrong type .* got a tensor", error=TypeError, training=tf.constant(True))
 
     def test_no_tower(self):
-        """It cannot know whether this is training."""
+        """Without a tower and without `training`, the layer raises a RuntimeError."""
         with pytest.raises(
             RuntimeError, match=r"BatchNorm 'bn': called outside of a tower, .* Or pass training="
         ):
             BatchNorm("bn", tf.constant(PIXELS))
 
     def test_virtual_batch_size(self):
-        """It divides the batch size."""
-        self.fails("virtual_batch_size is 3, wanted a divisor of the batch size 4", virtual_batch_size=3)
+        """virtual_batch_size must divide the batch size, and be a positive integer."""
+        self.fails(
+            r"virtual_batch_size is invalid \(expected a divisor of the batch size 4, got 3\)",
+            virtual_batch_size=3,
+        )
+        self.fails("virtual_batch_size is invalid .*positive integer, got 0", virtual_batch_size=0)
 
     def test_sync_statistics(self):
-        """The name, and not with virtual_batch_size. What it does: test_sync_statistics.py."""
+        """An unknown sync_statistics is refused, as is its combination with virtual_batch_size."""
         self.fails(
-            "sync_statistics is 'mpi', wanted None or one of nccl, horovod, collective", sync_statistics="mpi"
+            "sync_statistics is unknown .*'nccl', 'horovod' or 'collective', got 'mpi'", sync_statistics="mpi"
         )
-        self.fails("Give one of them", sync_statistics="NCCL", virtual_batch_size=2)
+        self.fails("cannot be combined", sync_statistics="NCCL", virtual_batch_size=2)
 
 
 class TestBatchRenorm:
@@ -327,16 +332,16 @@ class TestBatchRenorm:
         return out
 
     def test_no_correction_is_batch_norm(self, sess):
-        """With rmax = 1 and dmax = 0."""
+        """With rmax = 1 and dmax = 0, BatchRenorm equals BatchNorm."""
         expected = (VECTORS - VECTORS.mean(0)) / np.sqrt(VECTORS.var(0) + 1e-5)
         np.testing.assert_allclose(expected, sess.run(self.build(sess, 1.0, 0.0)), rtol=1e-4, atol=1e-5)
 
     def test_full_correction_is_inference(self, sess):
-        """Unclipped, training computes with the averages: mean 0, standard deviation 1 at first."""
+        """With large limits, training normalizes by the averages, which are 0 and 1 at first."""
         np.testing.assert_allclose(VECTORS, sess.run(self.build(sess, 100.0, 100.0)), rtol=1e-4, atol=1e-5)
 
     def test_its_updates(self, sess):
-        """Momentum 0.9 for inference, 0.99 for the correction; the variance follows the deviation."""
+        """Averages for inference have momentum 0.9, those for r and d 0.99; the variance follows the deviation."""
         self.build(sess, 2.0, 1.0)
         sess.run(tf.get_collection(UPDATES))
         values = {v.op.name[3:]: sess.run(v) for v in tf.get_collection(MODEL)}
@@ -348,7 +353,7 @@ class TestBatchRenorm:
         np.testing.assert_allclose(0.99 + 0.01 * stddev, values["renorm_stddev"], rtol=1e-5)
 
     def test_only_the_main_tower_updates(self):
-        """As BatchNorm."""
+        """Only the main training tower adds updates."""
         with TrainTowerContext("tower0", index=0, total=2):
             BatchRenorm("bn", tf.constant(PIXELS), rmax=2.0, dmax=1.0)
         with tf.variable_scope(tf.get_variable_scope(), reuse=True):
@@ -357,7 +362,7 @@ class TestBatchRenorm:
         assert 4 == len(tf.get_collection(UPDATES))
 
     def test_the_gradient_ignores_the_correction(self, sess):
-        """r and d are constants: the sum over the batch has gradient 0, as in BatchNorm."""
+        """Gradients do not pass r and d: the sum over the batch has gradient 0, as in BatchNorm."""
         x = tf.constant(VECTORS)
         with training():
             out = BatchRenorm("bn", x, rmax=100.0, dmax=100.0)
@@ -365,14 +370,14 @@ class TestBatchRenorm:
         np.testing.assert_allclose(np.zeros(VECTORS.shape), sess.run(tf.gradients(out, x))[0], atol=1e-5)
 
     def test_limits_may_be_tensors(self, sess):
-        """They usually grow during training."""
+        """rmax and dmax can be tensors."""
         np.testing.assert_allclose(
             VECTORS, sess.run(self.build(sess, tf.constant(100.0), tf.constant(100.0))), rtol=1e-4, atol=1e-5
         )
 
 
 def test_bnrelu_in_a_convolution():
-    """Names as scripts expect them."""
+    """BNReLU as activation names its operations as scripts expect them."""
     with training():
         out = Conv2D("conv0", tf.constant(PIXELS), 2, 3, activation=BNReLU)
     assert "conv0/Relu" == out.op.inputs[0].op.name

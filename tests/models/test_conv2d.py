@@ -1,4 +1,4 @@
-"""Tests of models/conv2d.py and outputs.py, beyond the laws of layers."""
+"""Tests of models/conv2d.py and outputs.py, in addition to the laws of layers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def initialize(sess):
 
 class TestConv2D:
     def test_groups_keep_one_kernel(self, sess):
-        """W is [kh, kw, C / split, filters], and without a GPU its parts are applied one by one."""
+        """W is [kh, kw, C / split, filters], and without a GPU, its parts are applied one by one."""
         out = Conv2D("c", tf.constant(PIXELS), 6, 3, split=2)
         assert [3, 3, 2, 6] == out.variables.W.shape.as_list()
         assert 1 == len([v for v in tf.global_variables() if v.op.name == "c/W"])
@@ -38,29 +38,29 @@ class TestConv2D:
             )
 
     def test_groups_with_a_gpu_are_one_operation(self, monkeypatch):
-        """TensorFlow's own, of the same W."""
+        """With a GPU, TensorFlow's grouped convolution computes all groups."""
         monkeypatch.setattr(conv2d, "get_num_gpu", lambda: 1)
         out = Conv2D("c", tf.constant(PIXELS), 6, 3, split=2)
         assert [2, 5, 4, 6] == out.shape.as_list()
         assert 1 == len([op for op in tf.get_default_graph().get_operations() if op.type == "Conv2D"])
 
     def test_fan_in_of_groups(self, sess):
-        """An output sees C / split channels only."""
+        """The fan-in of the initializer counts the C / split channels that an output depends on."""
         out = Conv2D("c", tf.zeros([1, 3, 3, 64]), 512, 3, split=4)
         initialize(sess)
         assert abs(sess.run(out.variables.W).std() / np.sqrt(2 / 144) - 1) < 0.03
 
     def test_unknown_sizes_stay_unknown(self):
-        """All but the channels may be."""
+        """All sizes but the channels may be unknown."""
         assert [None, None, None, 6] == Conv2D("c", pixels(None, None, None, 4), 6, 3).shape.as_list()
 
     def test_a_variable_is_an_input(self, sess):
-        """An image that is trained, for one."""
+        """The input can be a variable, e.g. a trained image."""
         out = Conv2D("c", tf.get_variable("image", PIXELS.shape), 2, 3)
         assert [2, 5, 4, 2] == out.shape.as_list()
 
     def test_regularizers_of_groups_and_dilation(self):
-        """tensorpack refuses them."""
+        """Regularizers work with split and dilation_rate."""
         for name, kwargs in (("a", {"split": 2}), ("b", {"dilation_rate": 2})):
             Conv2D(name, pixels(), 4, 3, kernel_regularizer=l2_regularizer(1.0), **kwargs)
         assert 2 == len(tf.get_collection(LOSSES))
@@ -72,47 +72,51 @@ class TestConv2DErrors:
             Conv2D("conv0", pixels() if x is None else x, 6, 3, **kwargs)
 
     def test_rank(self):
-        """With the way out."""
+        """Images without channels raise an error that recommends expand_dims."""
         self.fails(
-            r"Conv2D 'conv0': input \[None, 28, 28\] has rank 3, wanted 4 \(\[N, H, W, C\]\). "
-            r"Use tf.expand_dims\(x, 3\) for one channel.",
+            r"Conv2D 'conv0': the input has the wrong rank \(expected 4: \[N, H, W, C\], got 3: \[None, 28, 28\]\). "
+            r"Use tf.expand_dims\(x, 3\) for images with one channel.",
             pixels(None, 28, 28),
         )
         self.fails(
-            r"wanted 4 \(\[N, C, H, W\]\). Use tf.expand_dims\(x, 1\)",
+            r"expected 4: \[N, C, H, W\], .* Use tf.expand_dims\(x, 1\)",
             pixels(None, 28, 28),
             data_format="NCHW",
         )
 
     def test_unknown_rank(self):
-        """Nothing can be built on it."""
-        self.fails("Conv2D 'conv0': input has unknown rank", tf.placeholder(tf.float32))
+        """An unknown rank raises a ValueError."""
+        self.fails("Conv2D 'conv0': the input has an unknown rank", tf.placeholder(tf.float32))
 
     def test_unknown_channels(self):
-        """W would have no shape."""
-        self.fails(r"an unknown number of channels \(axis 3\)", pixels(None, 8, 8, None))
-        self.fails(r"an unknown number of channels \(axis 1\)", pixels(None, None, 8, 8), data_format="NCHW")
+        """An unknown number of channels raises a ValueError, because W would have no shape."""
+        self.fails(r"the number of channels is unknown \(axis 3 of", pixels(None, 8, 8, None))
+        self.fails(
+            r"the number of channels is unknown \(axis 1 of", pixels(None, None, 8, 8), data_format="NCHW"
+        )
 
     @pytest.mark.parametrize("split", [3, 4, 0])
     def test_split(self, split):
-        """It divides both sides: 4 channels, 6 filters."""
-        self.fails(
-            f"Conv2D 'conv0': split is {split}, wanted a divisor of both the 4 .* and the 6", split=split
-        )
+        """`split` must divide the 4 channels and the 6 filters."""
+        self.fails(f"Conv2D 'conv0': split is invalid .expected a .*, got {split}", split=split)
 
     def test_strides_and_dilation(self):
-        """TensorFlow has no such convolution."""
-        self.fails(r"strides is \[2, 2\] and dilation_rate \[2, 2\]", strides=2, dilation_rate=2)
+        """strides and dilation_rate cannot be combined."""
+        self.fails(
+            r"strides and dilation_rate cannot be combined \(got \[2, 2\] and \[2, 2\]\)",
+            strides=2,
+            dilation_rate=2,
+        )
 
     @pytest.mark.parametrize("padding", ["full", None])
     def test_padding(self, padding):
-        """Two words, in any case."""
-        self.fails("padding is .*, wanted 'same' or 'valid'", padding=padding)
+        """padding is 'same' or 'valid', in any case."""
+        self.fails("padding is unknown .expected 'same' or 'valid'", padding=padding)
 
 
 class TestRegularizers:
     def test_once_with_the_variable(self, sess):
-        """Not again when it is reused."""
+        """A reused variable adds no second regularization cost."""
 
         @auto_reuse_variable_scope
         def model(x):
@@ -129,7 +133,7 @@ class TestRegularizers:
         assert 4 == bias_cost
 
     def test_activity(self, sess):
-        """Of the output after the activation, divided by the batch size, at each call."""
+        """activity_regularizer adds the cost of the activated output, divided by the batch size, at each call."""
 
         @auto_reuse_variable_scope
         def model(x):
@@ -153,12 +157,12 @@ class TestConv2DTranspose:
         ],
     )
     def test_size(self, padding, kernel, stride, size):
-        """Same: H * stride; valid: H * stride + max(kernel - stride, 0)."""
+        """The size is H * stride (same) or H * stride + max(kernel - stride, 0) (valid)."""
         out = Conv2DTranspose("c", pixels(), 6, kernel, stride, padding=padding)
         assert [None, size, size, 6] == out.shape.as_list()
 
     def test_unknown_sizes_stay_unknown(self, sess):
-        """Each by itself, and it runs."""
+        """Height and width can be unknown independently of each other."""
         x = pixels(None, None, 4, 4)
         out = Conv2DTranspose("c", x, 3, 3, 2, padding="valid")
         assert [None, None, 9, 3] == out.shape.as_list()
@@ -168,8 +172,8 @@ class TestConv2DTranspose:
             transposed_convolve(PIXELS, kernel, (2, 2), "valid"), value, rtol=1e-4, atol=1e-5
         )
 
-    def test_it_undoes_the_shape_of_a_convolution(self, sess):
-        """It is its gradient: <conv(x), y> = <x, transposed(y)> with the same W."""
+    def test_it_is_the_adjoint_of_a_convolution(self, sess):
+        """It is the adjoint of Conv2D with the same W: <conv(x), y> = <x, transposed(y)>."""
         x = tf.constant(PIXELS)
         forward = Conv2D("c", x, 6, 3, padding="valid", use_bias=False)
         y = tf.constant(np.random.RandomState(1).uniform(-1, 1, forward.shape.as_list()).astype(np.float32))
@@ -180,10 +184,12 @@ class TestConv2DTranspose:
         np.testing.assert_allclose(one, other, rtol=1e-4)
 
     def test_a_second_name(self):
-        """Deconv2D, also for LinearWrap."""
+        """LinearWrap finds Deconv2D, too."""
         assert get_registered_layer("Deconv2D") is get_registered_layer("Conv2DTranspose")
 
     def test_rank(self):
-        """As Conv2D."""
-        with pytest.raises(ValueError, match="Conv2DTranspose 'c': input .* has rank 2, wanted 4"):
+        """Inputs of rank 2 raise a ValueError."""
+        with pytest.raises(
+            ValueError, match="Conv2DTranspose 'c': the input has the wrong rank .expected 4: .*, got 2"
+        ):
             Conv2DTranspose("c", pixels(None, 4), 6, 3)

@@ -1,4 +1,4 @@
-"""Tests of models/fc.py, beyond the laws of layers."""
+"""Tests of models/fc.py, in addition to the laws of layers."""
 
 from __future__ import annotations
 
@@ -14,39 +14,40 @@ DATA = np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2)
 
 class TestBatchFlatten:
     def test_memory_order(self, sess):
-        """Row by row, as NumPy."""
+        """Values are in row-major order, as in NumPy."""
         np.testing.assert_array_equal(DATA.reshape(2, 12), sess.run(batch_flatten(tf.constant(DATA))))
 
     def test_static_shape(self):
-        """Known where it can be."""
+        """The number of columns is known statically if all sizes but the first are."""
         assert [None, 12] == batch_flatten(tf.placeholder(tf.float32, [None, 3, 2, 2])).shape.as_list()
 
     def test_unknown_sizes(self, sess):
-        """Come out at run time."""
+        """Unknown sizes are computed when the graph runs."""
         x = tf.placeholder(tf.float32, [None, None, 2, 2])
         np.testing.assert_array_equal(DATA.reshape(2, 12), sess.run(batch_flatten(x), {x: DATA}))
 
     def test_vector(self, sess):
-        """One value each."""
+        """A vector becomes a matrix with one column."""
         assert [2, 1] == batch_flatten(tf.constant([1.0, 2.0])).shape.as_list()
 
 
 class TestFullyConnected:
     def test_names_of_operations(self):
-        """As TensorFlow's layer has them."""
+        """Operations have the names that TensorFlow's layer uses."""
         out = FullyConnected("fc", tf.constant(DATA), 3)
         assert "fc/BiasAdd" == out.op.inputs[0].op.name
         assert "fc/MatMul" == out.op.inputs[0].op.inputs[0].op.name
 
     def test_unknown_size(self):
-        """W would have no shape."""
+        """An unknown size raises a ValueError, because W would have no shape."""
         with pytest.raises(
-            ValueError, match="FullyConnected 'fc': input has shape .*, of which only the first size"
+            ValueError,
+            match="FullyConnected 'fc': the shape of the input is unknown .expected all sizes but the first",
         ):
             FullyConnected("fc", tf.placeholder(tf.float32, [None, None, 2]), 3)
 
     def test_initializers(self, sess):
-        """Both can be given."""
+        """kernel_initializer and bias_initializer set the initial values."""
         out = FullyConnected(
             "fc", tf.ones([1, 2]), 3,
             kernel_initializer=tf.constant_initializer(2.0), bias_initializer=tf.constant_initializer(0.5),

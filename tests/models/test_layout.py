@@ -16,13 +16,13 @@ from tensorpack_lite.tfutils.tower.context import TowerContext
     [(0, "NCHW", "NHWC"), (0, "channels_last", "NHWC"), (2, "channels_first", "NCHW"), (2, "NHWC", "NHWC")],
 )
 def test_without_a_gpu_channels_come_last(gpus, data_format, expected, monkeypatch):
-    """With one, as asked for."""
+    """Kernels use NHWC without a GPU, and the given format with one."""
     monkeypatch.setattr(layout, "get_num_gpu", lambda: gpus)
     assert expected == get_kernel_format(data_format)
 
 
 def test_convert(sess):
-    """There and back; the same order is the same tensor."""
+    """convert_layout transposes images there and back; equal formats return the same tensor."""
     x = tf.constant(np.arange(24).reshape(1, 2, 3, 4))
     first = convert_layout(x, "NHWC", "channels_first")
     assert [1, 4, 2, 3] == first.shape.as_list()
@@ -32,7 +32,7 @@ def test_convert(sess):
 
 
 def test_with_a_gpu_the_kernels_get_channels_first(monkeypatch):
-    """Nothing is transposed there."""
+    """With a GPU, layers in NCHW create no transpositions."""
     monkeypatch.setattr(layout, "get_num_gpu", lambda: 1)
     x = tf.placeholder(tf.float32, [None, 4, 8, 8])
     with TowerContext("", is_training=True):

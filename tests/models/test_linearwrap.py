@@ -18,7 +18,7 @@ def image():
 
 class TestLayers:
     def test_a_chain(self):
-        """Layers that need a name, may have one, or have none."""
+        """Layers whose name is required, optional or missing work in one chain."""
         x = image()
         with TowerContext("", is_training=True):
             out = (
@@ -36,28 +36,28 @@ class TestLayers:
         assert ["conv0", "conv0", "bn", "bn", "again", "again", "up", "up", "fc", "fc"] == names
 
     def test_each_call_is_a_new_chain(self):
-        """So that one can branch."""
+        """A call does not change the LinearWrap, so chains can branch."""
         start = LinearWrap(image())
         start.MaxPooling("pool", 2)
         assert [None, 8, 8, 4] == start.tensor().shape.as_list()
 
     def test_the_name_is_needed(self):
-        """Where the layer needs one."""
+        """A missing name raises a TypeError that shows the correct call."""
         with pytest.raises(
-            TypeError, match=r"LinearWrap: .Conv2D takes a name first: .Conv2D\('conv2d0', ...\)"
+            TypeError, match=r"LinearWrap: .Conv2D needs a name. Write .Conv2D\('conv2d0', ...\)"
         ):
             LinearWrap(image()).Conv2D(3, 3)
 
     def test_an_unknown_layer(self):
-        """An AttributeError, so that hasattr and copy work."""
-        with pytest.raises(AttributeError, match="LinearWrap: there is no layer 'Conv3D'"):
+        """An unknown layer is an AttributeError, so that hasattr and copy work."""
+        with pytest.raises(AttributeError, match="LinearWrap: 'Conv3D' is not a layer"):
             LinearWrap(image()).Conv3D("conv0", 3, 3)
         wrap = LinearWrap(image())
         assert not hasattr(wrap, "shape")
         assert copy.copy(wrap)() is wrap()
 
     def test_two_layers_of_one_name(self, monkeypatch):
-        """Fail here, and only here."""
+        """Two layers with one name only fail when LinearWrap looks the name up."""
         monkeypatch.setattr(registry, "_registry", registry._Registry())
 
         def register():
@@ -71,13 +71,13 @@ class TestLayers:
         x = image()
         assert x is first("a", x) is second("b", x)
         assert x is LinearWrap(x).apply2(first, "a")()
-        with pytest.raises(KeyError, match="2 layers are registered as 'Twice'"):
+        with pytest.raises(KeyError, match="2 layers are named 'Twice'"):
             LinearWrap(x).Twice("a")
 
 
 class TestTensorFlow:
     def test_functions_at_any_depth(self, sess):
-        """The tensor is the first argument."""
+        """`.tf.<path>` calls a function of TensorFlow with the tensor as first argument."""
         x = LinearWrap(tf.constant([[-2.0, 4.0]]))
         np.testing.assert_array_equal([[-1, 2]], sess.run(x.tf.multiply(0.5)()))
         np.testing.assert_allclose([[-0.4, 4]], sess.run(x.tf.nn.leaky_relu(alpha=0.2)()), rtol=1e-6)
@@ -85,30 +85,30 @@ class TestTensorFlow:
         assert "named" == x.tf.nn.relu(name="named")().op.name
 
     def test_names_of_tensorflow_1(self):
-        """On TensorFlow 2 too."""
+        """Functions of TensorFlow 1 work on TensorFlow 2."""
         out = LinearWrap(image()).tf.image.resize_nearest_neighbor([16, 16])()
         assert [None, 16, 16, 4] == out.shape.as_list()
         assert [] == LinearWrap(image()).tf.log().tf.div(2.0).tf.reduce_sum()().shape.as_list()
 
-    def test_what_is_not_there(self):
-        """The whole path is named."""
-        with pytest.raises(AttributeError, match=r"LinearWrap: there is no 'tf.nn.rleu' in TensorFlow \d"):
+    def test_an_unknown_function(self):
+        """An unknown function raises an error with its whole path."""
+        with pytest.raises(AttributeError, match=r"LinearWrap: TensorFlow \d.* has no 'tf.nn.rleu'"):
             LinearWrap(image()).tf.nn.rleu()
 
 
 class TestFunctions:
     def test_apply(self):
-        """The tensor comes first."""
+        """apply passes the tensor as first argument."""
         x = object()
         assert (x, 1, 2) == LinearWrap(x).apply(lambda *args, b: (*args, b), 1, b=2)()
 
     def test_apply2(self):
-        """The tensor comes second."""
+        """apply2 passes the tensor as second argument."""
         x = object()
         assert (1, x, 2, 3) == LinearWrap(x).apply2(lambda *args, b: (*args, b), 1, 2, b=3)()
 
     def test_print_tensor(self, log_lines):
-        """It is logged, and the chain goes on."""
+        """print_tensor logs the tensor and returns the LinearWrap."""
         wrap = LinearWrap(tf.zeros([2, 3], name="zeros"))
         assert wrap is wrap.print_tensor()
         assert 1 == len(log_lines)

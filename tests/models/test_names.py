@@ -1,4 +1,4 @@
-"""The names of variables and operations that checkpoints and scripts depend on, written out."""
+"""Names of variables and operations that checkpoints and scripts depend on."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LINES = [line.split("->") for line in GOLDEN.strip().splitlines()]
 @pytest.mark.parametrize(("left", "output"), LINES, ids=[line[0].split()[0] for line in LINES])
 @pytest.mark.parametrize("tower", ["", "tower0"])
 def test_names(left, output, tower):
-    """Variables have no tower in their name, operations have."""
+    """Names of operations start with the tower, names of variables do not."""
     layer, *variables = left.split()
     kwargs = {"rmax": 2.0, "dmax": 1.0} if layer == "BatchRenorm" else {}
     is_recurrent = layer in ("LSTM", "GRU")
@@ -51,8 +51,8 @@ def test_names(left, output, tower):
     assert (f"{tower}/" if tower else "") + output.strip() == out.op.name
 
 
-def test_an_activation_stands_inside_the_layer():
-    """conv0/bn/gamma."""
+def test_scope_of_an_activation():
+    """Variables of an activation are in the scope of the layer, e.g. conv0/bn/gamma."""
     with TowerContext("", is_training=True):
         models.Conv2D("conv0", tf.zeros([1, 6, 6, 4]), 4, 3, activation=models.BNReLU)
     assert [
@@ -74,7 +74,7 @@ def test_an_activation_stands_inside_the_layer():
         ("shape_utils", "StaticDynamicShape"),
     ],
 )
-def test_upstreams_paths(path, names):
-    """A script that changes only its imports finds them."""
+def test_paths_of_tensorpack(path, names):
+    """The modules of tensorpack export the names that scripts import from them."""
     module = importlib.import_module(f"tensorpack_lite.models.{path}")
     assert [] == [name for name in names.split() if not hasattr(module, name)]

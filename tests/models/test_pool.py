@@ -1,4 +1,4 @@
-"""Tests of models/pool.py, beyond the laws of layers."""
+"""Tests of models/pool.py, in addition to the laws of layers."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ LAYERS = [
 
 @pytest.mark.parametrize(("layer", "args"), LAYERS)
 def test_rank(layer, args):
-    """Images only."""
-    with pytest.raises(ValueError, match=rf"{layer.__name__} 'p': input \[None, 8\] has rank 2, wanted 4"):
+    """Inputs that are not images raise a ValueError."""
+    with pytest.raises(ValueError, match=rf"{layer.__name__} 'p': the input .* got 2: \[None, 8\]"):
         layer("p", tf.placeholder(tf.float32, [None, 8]), *args)
 
 
 @pytest.mark.parametrize(("layer", "args"), LAYERS)
 def test_data_format(layer, args):
-    """Four names are known."""
-    with pytest.raises(ValueError, match="data_format: takes 'NHWC'"):
+    """An unknown data_format raises a ValueError."""
+    with pytest.raises(ValueError, match="data_format is unknown"):
         layer("p", tf.placeholder(tf.float32, [None, 8, 8, 4]), *args, data_format="CNHW")
 
 
 @pytest.mark.parametrize("layer", [MaxPooling, AvgPooling])
 def test_strides_default_to_the_size_of_the_pool(layer):
-    """And padding to "valid"."""
+    """`strides` defaults to pool_size, and padding to 'valid'."""
     x = tf.placeholder(tf.float32, [None, 8, 8, 4])
     assert [None, 2, 4, 4] == layer("p", x, (3, 2)).shape.as_list()
 
 
 @pytest.mark.parametrize("layer", [MaxPooling, AvgPooling])
 def test_padding(layer):
-    """Two words."""
-    with pytest.raises(ValueError, match="padding is 'full', wanted 'same' or 'valid'"):
+    """padding is 'same' or 'valid'."""
+    with pytest.raises(ValueError, match="padding is unknown .expected 'same' or 'valid', got 'full'"):
         layer("p", tf.placeholder(tf.float32, [None, 8, 8, 4]), 2, padding="full")
 
 
 class TestFixedUnPooling:
     def test_default_matrix(self, sess):
-        """Each value at the upper left of its zeros."""
+        """By default, each value is at the upper left of its zeros."""
         out = sess.run(FixedUnPooling("u", tf.constant([[[[1.0], [2.0]]]]), (2, 3)))
         np.testing.assert_array_equal([[1, 0, 0, 2, 0, 0], [0] * 6], out[0, :, :, 0])
 
     def test_unknown_sizes(self, sess):
-        """Static where known, right at run time."""
+        """Unknown sizes are computed when the graph runs."""
         x = tf.placeholder(tf.float32, [None, None, 3, 2])
         out = FixedUnPooling("u", x, 2, unpool_mat=np.ones([2, 2]))
         assert [None, None, 6, 2] == out.shape.as_list()
@@ -59,19 +59,19 @@ class TestFixedUnPooling:
         np.testing.assert_allclose(value.repeat(2, 1).repeat(2, 2), sess.run(out, {x: value}), rtol=1e-6)
 
     def test_a_tensor_as_matrix(self, sess):
-        """A trained one, for instance."""
+        """The matrix can be a tensor, e.g. a trained one."""
         matrix = tf.constant([[1.0, 2.0]])
         out = sess.run(FixedUnPooling("u", tf.constant([[[[3.0]]]]), (1, 2), unpool_mat=matrix))
         np.testing.assert_array_equal([[3, 6]], out[0, :, :, 0])
 
     def test_the_constant_has_a_name(self):
-        """`unpool_mat`, in the layer's scope."""
+        """The constant is named `unpool_mat` in the layer's scope."""
         FixedUnPooling("u", tf.zeros([1, 1, 1, 1]), 2)
         assert "Const" == tf.get_default_graph().get_operation_by_name("u/unpool_mat").type
 
     def test_shape_of_the_matrix(self):
-        """It is the one that was announced."""
+        """A matrix whose shape is not `shape` raises a ValueError."""
         with pytest.raises(
-            ValueError, match=r"'u': unpool_mat has shape \[3, 3\], wanted that of shape: \[2, 2\]"
+            ValueError, match=r"'u': unpool_mat has the wrong shape \(expected \[2, 2\], got \[3, 3\]\)"
         ):
             FixedUnPooling("u", tf.zeros([1, 1, 1, 1]), 2, unpool_mat=np.ones([3, 3]))

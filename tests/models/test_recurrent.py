@@ -1,4 +1,4 @@
-"""Tests of models/recurrent.py, beyond the laws of layers."""
+"""Tests of models/recurrent.py, in addition to the laws of layers."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def placeholder(shape=(None, None, 3), dtype=tf.float32):
 
 
 def flat(outputs, state):
-    """Outputs and all parts of the state, as one list."""
+    """Return the outputs and all parts of the state as one list."""
     return [outputs, *tf.nest.flatten(state)]
 
 
 def assert_close(expected, got, tolerance=1e-5):
-    """All arrays agree to an absolute tolerance."""
+    """Assert that all arrays agree to an absolute tolerance."""
     for one, other in zip(expected, got):
         np.testing.assert_allclose(one, other, rtol=0, atol=tolerance)
 
 
 def build_case(x, case):
-    """Write a case of fakes/rnn_cells.py with the layers."""
+    """Build a case of fakes/rnn_cells.py with the layers."""
     kind, form = case.split("-")
     layer = getattr(models, kind)
     if form == "plain":
@@ -141,13 +141,13 @@ class TestState:
         assert_close([np.zeros([4, 7, 2]), c, h], [outputs, *state], 0)
 
     def test_known_batch_size_of_the_state(self):
-        """A state of known batch size, as a variable is, makes that of the outputs known."""
+        """If the batch size of the state is known, that of the outputs is, too."""
         outputs, state = GRU("rnn", placeholder(), 2, initial_state=tf.zeros([4, 2]))
         assert [4, None, 2] == outputs.shape.as_list()
         assert [4, 2] == state.shape.as_list()
 
     def test_known_batch_size_of_the_inputs(self):
-        """The shape of the last state has it, too."""
+        """If the batch size of the inputs is known, that of the last state is, too."""
         outputs, state = LSTM(
             "rnn", placeholder([4, 7, 3]), 2, initial_state=(tf.placeholder(tf.float32, [None, 2]),) * 2
         )
@@ -189,7 +189,7 @@ class TestPadding:
         assert not outputs[:, ~mask.astype(bool)].any()
 
     def test_mask_and_length(self, sess):
-        """A step counts that neither the mask nor the length excludes."""
+        """With a mask and lengths, a step is valid if both say so."""
         x, mask = placeholder(), np.array([[1, 0, 1, 1, 1, 1, 1]] * 4)
         outputs, _ = GRU("rnn", x, UNITS, mask=mask, sequence_length=LENGTHS)
         sess.run(tf.global_variables_initializer())
@@ -274,7 +274,7 @@ class TestGraph:
         assert tf.gradients(outputs, x)[0] is not None
 
     def test_variables_of_the_outputs(self):
-        """They have the names of their direction and layer."""
+        """`.variables` of several cells have prefixes for direction and layer."""
         outputs, _ = LSTM("rnn", placeholder(), 2, 2, bidirectional=True)
         assert "rnn/cell_1/bidirectional_rnn/bw/lstm_cell/bias" == outputs.variables.cell_1_bw_bias.op.name
         outputs, _ = GRU("gru", placeholder(), 2, 2)
@@ -288,7 +288,7 @@ class TestGraph:
         assert ["'logged_lstm': [?, ?, 3] --> [?, ?, 2], LSTMStateTuple"] == log_lines
 
     def test_num_units(self):
-        """TensorFlow's name of `units` is known."""
+        """TensorFlow's name for `units`, num_units, is accepted."""
         assert 2 == LSTM("rnn", placeholder(), num_units=2)[0].shape.as_list()[2]
 
 
@@ -299,42 +299,48 @@ class TestMistakes:
             LSTM("rnn", placeholder([4, 7, 3]) if x is None else x, 2, **kwargs)
 
     def test_rank(self):
-        """Inputs without steps are refused, and those of unknown size."""
-        self.check(r"LSTM 'rnn': input has shape .* \(expected three axes", x=placeholder([None, 3]))
-        self.check("expected three axes", x=placeholder([None, 7, None]))
-        self.check("expected three axes", x=tf.placeholder(tf.float32))
+        """Inputs without steps or of unknown size are refused."""
+        self.check(r"LSTM 'rnn': the input has the wrong shape \(expected 3 axes", x=placeholder([None, 3]))
+        self.check("expected 3 axes", x=placeholder([None, 7, None]))
+        self.check("expected 3 axes", x=tf.placeholder(tf.float32))
 
     def test_dtype(self):
-        """Word numbers are refused, with the advice to embed them."""
-        self.check("dtype int32 .*Look up an embedding", x=placeholder(dtype=tf.int32))
+        """Integers are refused, with the advice to use an embedding."""
+        self.check("wrong dtype .*got int32.*embedding_lookup", x=placeholder(dtype=tf.int32))
 
     def test_num_layers(self):
-        """At least one layer is needed."""
-        self.check(r"num_layers is 0 \(expected at least 1\)", num_layers=0)
+        """num_layers is at least 1."""
+        self.check(r"num_layers is invalid \(expected a positive integer, got 0\)", num_layers=0)
 
     def test_units(self):
-        """The size of the output is a positive integer."""
-        with pytest.raises(ValueError, match=r"GRU 'rnn': units is 0 \(expected a positive integer\)"):
+        """`units` is a positive integer."""
+        with pytest.raises(
+            ValueError, match=r"GRU 'rnn': units is invalid \(expected a positive integer, got 0\)"
+        ):
             GRU("rnn", placeholder(), 0)
-        with pytest.raises(ValueError, match="units is 2.5"):
+        with pytest.raises(ValueError, match="units is invalid .*got 2.5"):
             GRU("rnn", placeholder(), 2.5)
 
     def test_sequence_length(self):
-        """Lengths are one integer for each datapoint."""
-        self.check("sequence_length has shape", sequence_length=[1, 2])
-        self.check("sequence_length has shape", sequence_length=7)
-        self.check(r"sequence_length has dtype float32 \(expected integers\)", sequence_length=[1.0] * 4)
+        """sequence_length has one integer per datapoint."""
+        self.check("sequence_length has the wrong shape", sequence_length=[1, 2])
+        self.check("sequence_length has the wrong shape", sequence_length=7)
+        self.check(
+            r"sequence_length has the wrong dtype \(expected integers, got float32\)",
+            sequence_length=[1.0] * 4,
+        )
 
     def test_mask(self):
-        """A mask has a value for each step of each datapoint."""
-        self.check("mask has shape", mask=np.ones([7, 4]))
+        """A mask has one value per step of each datapoint."""
+        self.check("mask has the wrong shape", mask=np.ones([7, 4]))
 
     def test_initial_state(self):
         """A state of another form or size is refused, and the error shows the form."""
         self.check(
-            r"initial_state is .*LSTMStateTuple\(c='\[N, 2\]', h='\[N, 2\]'\)", initial_state=tf.zeros([4, 2])
+            r"initial_state has the wrong form .*LSTMStateTuple\(c='\[N, 2\]', h='\[N, 2\]'\)",
+            initial_state=tf.zeros([4, 2]),
         )
-        self.check("initial_state is", initial_state=[tf.zeros([4, 2])] * 3)
-        self.check("initial_state is", initial_state=[tf.zeros([4, 2])] * 2, num_layers=2)
-        self.check("a part of initial_state has shape", initial_state=[tf.zeros([4, 3])] * 2)
-        self.check("a part of initial_state has shape", initial_state=[tf.zeros([5, 2])] * 2)
+        self.check("initial_state has the wrong form", initial_state=[tf.zeros([4, 2])] * 3)
+        self.check("initial_state has the wrong form", initial_state=[tf.zeros([4, 2])] * 2, num_layers=2)
+        self.check("a part of initial_state has the wrong shape", initial_state=[tf.zeros([4, 3])] * 2)
+        self.check("a part of initial_state has the wrong shape", initial_state=[tf.zeros([5, 2])] * 2)

@@ -16,7 +16,7 @@ from tensorpack_lite.utils import logger
 
 @pytest.fixture
 def lines(monkeypatch):
-    """The messages of the logger, and a shape log in which nothing was logged yet."""
+    """The messages of the logger, with an empty shape log."""
     messages = []
     for level in ("info", "warning"):
         monkeypatch.setattr(
@@ -28,7 +28,7 @@ def lines(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch):
-    """Layers of these tests are unknown outside of them."""
+    """Hide the layers of these tests from other tests."""
     monkeypatch.setattr(registry, "_registry", registry._Registry())
 
 
@@ -51,32 +51,34 @@ class TestCall:
         assert ["s0/w"] == [v.op.name for v in tf.global_variables()]
 
     def test_a_name_is_needed(self):
-        """Forgetting it is the most common mistake."""
-        with pytest.raises(TypeError, match=r"Scale: its first argument is a name, got .*Tensor"):
+        """A missing name raises a TypeError that shows the correct call."""
+        with pytest.raises(TypeError, match=r"Scale: the name is missing .*got .*Tensor"):
             scale_layer()(pixels())
 
     def test_no_arguments_at_all(self):
-        """Not an IndexError."""
-        with pytest.raises(TypeError, match="Scale: its first argument is a name, got nothing"):
+        """A call without arguments raises a TypeError."""
+        with pytest.raises(TypeError, match="Scale: the name is missing .*got nothing"):
             scale_layer()()
 
     def test_inputs_come_by_position(self):
-        """`x=` would be an argument like any other."""
-        with pytest.raises(TypeError, match=r"Scale: got no inputs. They come by position: Scale\(name, x"):
+        """Inputs by keyword raise a TypeError."""
+        with pytest.raises(
+            TypeError, match=r"Scale: the inputs are missing. Pass them by position: Scale\(name, x"
+        ):
             scale_layer()("s0", x=pixels())
 
     def test_arrays_are_refused(self):
-        """Inputs are tensors."""
-        with pytest.raises(ValueError, match="Scale 's0': takes a tensor, .* got ndarray"):
+        """Arrays as inputs raise a ValueError."""
+        with pytest.raises(ValueError, match="Scale 's0': the inputs have the wrong type .* got ndarray"):
             scale_layer()("s0", np.zeros([2, 2]))
 
     def test_an_empty_list_is_refused(self):
-        """There is nothing to compute on."""
+        """An empty list as inputs raises a ValueError."""
         with pytest.raises(ValueError, match="got list"):
             scale_layer()("s0", [])
 
     def test_lists_and_variables_are_inputs(self):
-        """As are tuples; the layer gets them as they are."""
+        """A layer receives lists, tuples and variables unchanged."""
 
         @layer_register()
         def Give(x):
@@ -88,28 +90,28 @@ class TestCall:
         assert variable is Give("c", variable)
 
     def test_use_scope_none_makes_the_name_optional(self):
-        """With a name there is a scope, without one there is none."""
+        """With use_scope=None, a layer without name has no scope."""
         layer = scale_layer(use_scope=None)
         layer(pixels())
         layer("named", pixels())
         assert ["w", "named/w"] == [v.op.name for v in tf.global_variables()]
 
     def test_use_scope_false_warns_of_a_name(self, lines):
-        """It is used nevertheless."""
+        """With use_scope=False, a name is used as scope, with a warning."""
         layer = scale_layer(use_scope=False)
         layer(pixels())
         assert [] == lines
         layer("named", pixels())
         assert ["w", "named/w"] == [v.op.name for v in tf.global_variables()]
-        assert ["Scale: takes no name, got 'named'. It is used as a variable scope all the same."] == lines
+        assert ["Scale: the layer takes no name. 'named' is used as its variable scope."] == lines
 
     def test_attributes_of_the_layer(self):
-        """It is what argscope and LinearWrap ask for, with the function's name."""
+        """A layer keeps the function's name, and has the attributes for argscope and LinearWrap."""
         layer = scale_layer(use_scope=None)
         assert (None, True, "Scale") == (layer.use_scope, layer.__argscope_enabled__, layer.__name__)
 
-    def test_shapes_of_nameless_layers_are_not_logged(self):
-        """The contradiction shows where it is written."""
+    def test_log_shape_needs_a_name(self):
+        """log_shape=True with an optional name raises a ValueError at once."""
         with pytest.raises(ValueError, match="log_shape=True needs use_scope=True"):
             layer_register(log_shape=True, use_scope=None)
 
@@ -122,7 +124,7 @@ class TestArgscope:
         return sess.run(output)
 
     def test_it_gives_defaults(self, sess):
-        """And the call's own arguments win, by keyword and by position."""
+        """argscope gives defaults. Arguments of the call take precedence, by keyword and by position."""
         layer = scale_layer()
         with argscope(layer, factor=3.0, shift=1.0):
             assert 31 == self.run(sess, layer)
@@ -134,31 +136,31 @@ class TestArgscope:
 
 class TestNames:
     def test_a_layer_is_found_by_its_name(self):
-        """None for a name that nobody registered."""
+        """get_registered_layer returns None for an unknown name."""
         layer = scale_layer()
         assert layer is get_registered_layer("Scale")
         assert get_registered_layer("Sclae") is None
 
     def test_two_of_a_name_are_refused_when_looked_up(self):
-        """Registering them is fine: each can be called as a function."""
+        """Two layers with one name only fail when the name is looked up."""
         scale_layer()
         scale_layer()
-        with pytest.raises(KeyError, match="2 layers are registered as 'Scale'"):
+        with pytest.raises(KeyError, match="2 layers are named 'Scale'"):
             get_registered_layer("Scale")
 
     def test_tf_is_taken(self):
-        """`LinearWrap(x).tf` is TensorFlow."""
+        """A layer cannot be named `tf`, because `LinearWrap(x).tf` is TensorFlow."""
 
         def tf(x):
             return x
 
-        with pytest.raises(ValueError, match="a layer cannot be called 'tf'"):
+        with pytest.raises(ValueError, match="a layer cannot be named 'tf'"):
             layer_register()(tf)
 
 
 class TestShapeLog:
-    def test_one_line_a_layer(self, lines):
-        """Unknown sizes are question marks; a second build is quiet."""
+    def test_one_line_per_layer(self, lines):
+        """Unknown sizes are question marks, and a second build logs nothing."""
         layer = scale_layer(log_shape=True)
         with tf.variable_scope("", reuse=tf.AUTO_REUSE):
             layer("conv0", pixels())
@@ -166,7 +168,7 @@ class TestShapeLog:
         assert ["'conv0'     : [?, 8, 8, 4] --> [?, 8, 8, 4]"] == lines
 
     def test_towers_are_the_same_layer(self, lines):
-        """`tower1/` is no part of the name."""
+        """The prefix of a tower is not part of the name."""
         layer = scale_layer(log_shape=True)
         for tower in ("tower0", "tower1"):
             with tf.variable_scope(tower):
@@ -186,7 +188,7 @@ class TestShapeLog:
         return Block
 
     def test_layers_inside_are_indented(self, lines):
-        """The outer one has a line before and one after."""
+        """Inner layers are indented between two lines of the outer layer."""
         self.nested()("block", pixels())
         shape = "[?, 8, 8, 4]"
         assert [
@@ -197,7 +199,7 @@ class TestShapeLog:
         ] == lines
 
     def test_an_exception_leaves_it_clean(self, lines):
-        """The next layer is not indented, and the failed one is logged when it succeeds."""
+        """After an exception, indentation is reset, and the failed layer is logged when it succeeds."""
         block = self.nested()
         with pytest.raises(RuntimeError, match="in the block"):
             block("block", pixels(), fail=True)
@@ -214,7 +216,7 @@ class TestShapeLog:
         ] == lines
 
     def test_outputs_need_not_be_tensors(self, lines):
-        """A layer may return anything."""
+        """The type of an output that is not a tensor is logged."""
 
         @layer_register(log_shape=True)
         def Odd(x):
@@ -224,13 +226,13 @@ class TestShapeLog:
         assert ["'odd'       : [?, 8, 8, 4] --> dict"] == lines
 
     def test_it_can_be_switched_off(self, lines):
-        """For the rest of the process."""
+        """disable_layer_logging stops the log for the rest of the process."""
         disable_layer_logging()
         scale_layer(log_shape=True)("conv0", pixels())
         assert [] == lines
 
     def test_it_reaches_the_real_logger(self, monkeypatch):
-        """At INFO."""
+        """Shapes are logged at level INFO."""
         monkeypatch.setattr(registry, "_shape_log", registry._ShapeLog())
         records = []
         handler = logging.Handler()

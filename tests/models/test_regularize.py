@@ -40,22 +40,22 @@ def evaluate(sess, tensor):
 
 class TestRegularizers:
     def test_l2_has_the_half(self, sess):
-        """s / 2 * sum of squares."""
+        """l2_regularizer is scale / 2 * sum of squares."""
         assert 3 * 0.5 * 25 == sess.run(l2_regularizer(3.0)(tf.constant([3.0, -4.0])))
 
     def test_l1(self, sess):
-        """S * sum of absolute values."""
+        """l1_regularizer is scale * sum of absolute values."""
         assert 3 * 7 == sess.run(l1_regularizer(3.0)(tf.constant([3.0, -4.0])))
 
     @pytest.mark.parametrize("make", [l1_regularizer, l2_regularizer])
     def test_dtype(self, make):
-        """That of the variable."""
+        """The cost has the dtype of the variable."""
         assert tf.float16 == make(0.1)(tf.constant([1.0], tf.float16)).dtype
 
 
 class TestRegularizeCost:
     def test_the_sum_over_matching_variables(self, sess, lines):
-        """The expression is looked for anywhere in the name; untrained variables do not count."""
+        """The expression is searched anywhere in the names of trainable variables."""
         with TowerContext("", is_training=True):
             weights("conv0/W", "conv1/W", "conv0/b")
             tf.get_variable("frozen/W", [2], trainable=False)
@@ -64,8 +64,8 @@ class TestRegularizeCost:
         assert (1 + 1) + (4 + 1) == evaluate(sess, cost)
         assert ["regularize_cost: found 2 variables to regularize: conv0/W, conv1/W"] == lines
 
-    def test_names_are_logged_once_a_graph(self, lines):
-        """Two costs on the same variables are one line; another graph is another line."""
+    def test_names_are_logged_once_per_graph(self, lines):
+        """The matching variables are logged once per graph."""
         with TowerContext("", is_training=True):
             weights("W")
             regularize_cost("W", l2_regularizer(1.0))
@@ -76,22 +76,22 @@ class TestRegularizeCost:
         assert 2 == len(lines)
 
     def test_inference(self, sess):
-        """A constant 0, and the function is not called."""
+        """In inference, the cost is a constant 0, and the function is not called."""
         with TowerContext("", is_training=False):
             weights("W")
             cost = regularize_cost(".*", None, name="wd")
         assert ("empty_wd", "Const", 0) == (cost.op.name, cost.op.type, sess.run(cost))
 
     def test_no_match(self, sess, lines):
-        """A constant 0, and a warning."""
+        """If no variable matches, the cost is a constant 0, with a warning."""
         with TowerContext("", is_training=True):
             weights("W")
             cost = regularize_cost("x", l2_regularizer(1.0))
         assert ("empty_regularize_cost", 0) == (cost.op.name, sess.run(cost))
-        assert ["regularize_cost: no trained variable matches 'x', so the cost is 0."] == lines
+        assert ["regularize_cost: no trainable variable matches 'x', so the cost is 0."] == lines
 
     def test_replicated_towers_count_their_own(self, sess):
-        """Not those of the other towers."""
+        """A tower with copies of the variables only counts its copies."""
         costs = []
         for index in range(2):
             with TrainTowerContext(f"tower{index}", vs_name=f"tower{index}" * index, index=index, total=2):
@@ -101,7 +101,7 @@ class TestRegularizeCost:
         assert [2, 2] == evaluate(sess, costs)
 
     def test_towers_that_share_count_all(self, sess):
-        """The variables of the first one."""
+        """A tower that shares variables counts those of the first tower."""
         with TrainTowerContext("tower0", index=0, total=2):
             weights("W")
         with tf.variable_scope(tf.get_variable_scope(), reuse=True), TrainTowerContext(
@@ -111,7 +111,7 @@ class TestRegularizeCost:
         assert 2 == evaluate(sess, cost)
 
     def test_the_sum_is_float32(self, sess):
-        """Of float16 and float32 variables together."""
+        """The cost of float16 and float32 variables is float32."""
         with TowerContext("", is_training=True):
             weights("a/W")
             tf.get_variable("b/W", initializer=tf.constant([1.0, 1.0], tf.float16))
@@ -121,7 +121,7 @@ class TestRegularizeCost:
 
     @pytest.mark.parametrize(("make", "expected"), [(l1_regularizer, [3, -3]), (l2_regularizer, [6, -3])])
     def test_gradient(self, sess, make, expected):
-        """Of each variable that of its own cost, though all are weighted together."""
+        """Each variable has the gradient of its cost."""
         with TowerContext("", is_training=True):
             weights("a/W")
             variable = tf.get_variable("b/W", initializer=[2.0, -1.0])
@@ -129,7 +129,7 @@ class TestRegularizeCost:
         assert expected == evaluate(sess, gradient).tolist()
 
     def test_one_weight_for_all(self):
-        """The graph has no multiplication for each variable."""
+        """The graph has a single multiplication for all variables."""
         with TowerContext("", is_training=True):
             weights("a/W", "b/W", "c/W")
             regularize_cost("W", l2_regularizer(3.0))
@@ -137,7 +137,7 @@ class TestRegularizeCost:
         assert (1, 3) == (types.count("Mul"), types.count("L2Loss"))
 
     def test_an_empty_expression(self):
-        """It would match everything."""
+        """An empty expression, which would match all variables, raises a ValueError."""
         with TowerContext("", is_training=True), pytest.raises(
             ValueError, match="regularize_cost: regex is empty"
         ):
@@ -148,14 +148,17 @@ class TestRegularizeCost:
         [(lambda v: 1.0, "float"), (lambda v: tf.constant(1), "int32"), (lambda v: None, "NoneType")],
     )
     def test_the_cost_is_a_floating_point_tensor(self, func, got):
-        """The function gave something else."""
+        """A function that does not return a floating-point tensor raises a TypeError."""
         with TowerContext("", is_training=True):
             weights("W")
-            with pytest.raises(TypeError, match=f"the cost of 'W' is a floating-point tensor, got {got}"):
+            with pytest.raises(
+                TypeError,
+                match=f"the cost of 'W' has the wrong type .expected a floating-point tensor, got {got}",
+            ):
                 regularize_cost("W", func)
 
     def test_no_tower(self):
-        """It cannot know whether this is training."""
+        """Outside of a tower, it raises a RuntimeError."""
         with pytest.raises(RuntimeError, match="regularize_cost: called outside of a tower"):
             regularize_cost(".*", l2_regularizer(1.0))
 
@@ -166,7 +169,7 @@ class TestFromCollection:
                        kernel_regularizer=l2_regularizer(1.0))  # fmt: skip
 
     def test_the_sum(self, sess, lines):
-        """Of what layers collected."""
+        """The cost is the sum of what layers collected."""
         with TowerContext("", is_training=True):
             self.build("a")
             self.build("b")
@@ -175,7 +178,7 @@ class TestFromCollection:
         assert "regularize_cost_from_collection: found 2 losses in REGULARIZATION_LOSSES." == lines[-1]
 
     def test_its_gradient_reaches_the_variable(self, sess):
-        """Through what TensorFlow 2 collects, too."""
+        """The cost has a gradient for the variable, also on TensorFlow 2."""
         with TowerContext("", is_training=True):
             self.build()
             cost = regularize_cost_from_collection()
@@ -183,7 +186,7 @@ class TestFromCollection:
         np.testing.assert_array_equal(np.ones([2, 3]), evaluate(sess, grad))
 
     def test_replicated_towers_count_their_own(self, sess):
-        """Not those of the other towers."""
+        """A tower with copies of the variables only counts the costs that it added."""
         costs = []
         for index in range(2):
             with TrainTowerContext(f"tower{index}", vs_name=f"tower{index}" * index, index=index, total=2):
@@ -192,7 +195,7 @@ class TestFromCollection:
         assert [3, 3] == evaluate(sess, costs)
 
     def test_towers_that_share_count_all(self, sess):
-        """The losses were collected when the variables were made."""
+        """A tower that shares variables counts the costs of the first tower."""
         costs = []
         for index in range(2):
             with tf.variable_scope(tf.get_variable_scope(), reuse=index > 0):
@@ -203,7 +206,7 @@ class TestFromCollection:
 
     @pytest.mark.parametrize("is_training", [True, False])
     def test_nothing(self, is_training, sess):
-        """Nothing collected, or no training: a constant 0."""
+        """In inference, or if the collection is empty, the cost is a constant 0."""
         with TowerContext("", is_training=is_training):
             if not is_training:
                 self.build()
@@ -211,7 +214,7 @@ class TestFromCollection:
         assert ("empty_wd", 0) == (cost.op.name, sess.run(cost))
 
     def test_no_tower(self):
-        """As regularize_cost."""
+        """Outside of a tower, it raises a RuntimeError."""
         with pytest.raises(RuntimeError, match="regularize_cost_from_collection: called outside of a tower"):
             regularize_cost_from_collection()
 
@@ -220,7 +223,7 @@ class TestDropout:
     ONES = np.ones([100, 100], np.float32)
 
     def drop(self, sess, *args, **kwargs):
-        """Apply it in training; returns the fraction dropped, after checking what was kept."""
+        """Apply Dropout in training, check the scale of the kept values, and return the dropped fraction."""
         with TowerContext("", is_training=True):
             out = sess.run(Dropout(tf.constant(self.ONES), *args, **kwargs))
         dropped = np.mean(out == 0)
@@ -228,14 +231,14 @@ class TestDropout:
         return round(float(dropped), 1)
 
     def test_the_positional_value_is_kept(self, sess):
-        """Everything else is the rate of what goes."""
+        """The positional argument is the probability to keep a value, `rate` the one to drop it."""
         assert 0.2 == self.drop(sess, 0.8)
         assert 0.2 == self.drop(sess, keep_prob=0.8)
         assert 0.8 == self.drop(sess, rate=0.8)
         assert 0.5 == self.drop(sess)
 
     def test_a_positional_value_warns_unless_it_is_a_half(self, monkeypatch):
-        """One half has no two meanings."""
+        """A positional argument logs a warning, unless it is the unambiguous 0.5."""
         warnings = []
         monkeypatch.setattr(
             "tensorpack_lite.models.regularize.log_once", lambda text, func: warnings.append(text)
@@ -244,16 +247,16 @@ class TestDropout:
             Dropout(tf.constant(self.ONES), 0.5)
             assert [] == warnings
             Dropout("drop", tf.constant(self.ONES), 0.9)
-        assert ["Dropout 'drop': the positional argument is the probability to keep. Write rate=... for the probability "
-                "to drop."] == warnings  # fmt: skip
+        assert ["Dropout 'drop': the positional argument is the probability to keep a value. Pass rate=..., that "
+                "to drop it."] == warnings  # fmt: skip
 
     def test_the_rate_may_be_a_tensor(self, sess):
-        """Of any floating dtype, whatever that of x."""
+        """The rate can be a tensor of any floating dtype."""
         assert 0.3 == self.drop(sess, rate=tf.constant(0.3, tf.float64))
         assert 0.3 == self.drop(sess, tf.constant(0.7))
 
     def test_inference_is_the_identity(self):
-        """It is the very tensor."""
+        """In inference, Dropout returns x itself."""
         x = tf.constant(self.ONES)
         with TowerContext("", is_training=False):
             assert x is Dropout(x, rate=0.3)
@@ -263,14 +266,14 @@ class TestDropout:
             assert x is Dropout(x, rate=0.3, training=False)
 
     def test_with_a_name_and_in_a_chain(self):
-        """The name is a scope."""
+        """The name is a scope, and optional in a chain."""
         with TowerContext("", is_training=True):
             x = LinearWrap(tf.constant(self.ONES)).Dropout("drop0", rate=0.1).Dropout(rate=0.1)()
         assert not x.op.name.startswith("drop0/")
         assert any(op.name.startswith("drop0/") for op in tf.get_default_graph().get_operations())
 
     def test_noise_shape_seed_and_name(self, sess):
-        """All three matter."""
+        """noise_shape, seed and name have an effect."""
         x = tf.constant(self.ONES)
         with TowerContext("", is_training=True):
             rows = Dropout(x, rate=0.5, noise_shape=[100, 1], seed=3, name="mask")
@@ -281,36 +284,43 @@ class TestDropout:
         np.testing.assert_array_equal(first, second)
 
     def test_float16(self, sess):
-        """The dtype stays."""
+        """Float16 inputs have float16 outputs."""
         with TowerContext("", is_training=True):
             assert tf.float16 == Dropout(tf.ones([3], tf.float16), rate=0.5).dtype
 
     @pytest.mark.parametrize(
         ("args", "kwargs", "error", "message"),
         [
-            ((), {"keep_prob": 0.5, "rate": 0.5}, ValueError, "got both keep_prob and rate"),
-            ((0.5,), {"rate": 0.5}, ValueError, "got both keep_prob and rate"),
-            ((0.5,), {"keep_prob": 0.5}, ValueError, "keep_prob was given twice"),
-            ((0.5, None), {}, TypeError, "takes one positional value, keep_prob, got 2"),
-            ((), {"rate": 1.0}, ValueError, "rate is 1.0, the probability to drop, wanted 0 <= rate < 1"),
-            ((), {"rate": -0.1}, ValueError, "rate is -0.1"),
-            ((), {"keep_prob": 1.5}, ValueError, "rate is -0.5"),
-            ((), {"is_training": True, "training": True}, ValueError, "got both is_training and training"),
+            ((), {"keep_prob": 0.5, "rate": 0.5}, ValueError, "keep_prob and rate cannot be combined"),
+            ((0.5,), {"rate": 0.5}, ValueError, "keep_prob and rate cannot be combined"),
+            ((0.5,), {"keep_prob": 0.5}, ValueError, "keep_prob is given twice"),
+            ((0.5, None), {}, TypeError, "too many positional arguments .expected 1: keep_prob, got 2"),
+            ((), {"rate": 1.0}, ValueError, "rate is out of range .expected 0 <= x < 1, got 1.0"),
+            ((), {"rate": -0.1}, ValueError, "rate is out of range .*got -0.1"),
+            ((), {"keep_prob": 1.5}, ValueError, "rate is out of range .*got -0.5"),
+            (
+                (),
+                {"is_training": True, "training": True},
+                ValueError,
+                "is_training and training are the same argument",
+            ),
             ((), {"colour": 1}, TypeError, "unexpected keyword argument 'colour'"),
         ],
     )
     def test_errors(self, args, kwargs, error, message):
-        """Each with its sentence."""
+        """Contradictory and invalid arguments raise an error."""
         with TowerContext("", is_training=True), pytest.raises(error, match=message):
             Dropout(tf.constant(self.ONES), *args, **kwargs)
 
-    def test_training_is_no_tensor(self):
-        """A graph has one tower for each."""
-        with pytest.raises(TypeError, match="Dropout: training takes True or False, got a tensor"):
+    def test_training_must_not_be_a_tensor(self):
+        """A tensor as `training` raises a TypeError."""
+        with pytest.raises(
+            TypeError, match="Dropout: training has the wrong type .expected True or False, got a tensor"
+        ):
             Dropout(tf.constant(self.ONES), rate=0.5, training=tf.constant(True))
 
     def test_no_tower(self):
-        """Unless training is given."""
+        """Without a tower and without `training`, Dropout raises a RuntimeError."""
         with pytest.raises(
             RuntimeError, match=r"Dropout: called outside of a tower, .* Or pass training=True or False"
         ):

@@ -11,7 +11,7 @@ from tensorpack_lite.models import BatchNorm, BNReLU, Conv2D
 from tensorpack_lite.tfutils.argscope import argscope
 from tensorpack_lite.tfutils.scope_utils import auto_reuse_variable_scope
 from tensorpack_lite.tfutils.tower.context import PredictTowerContext, TowerContext, TrainTowerContext
-from tensorpack_lite.tfutils.tower.ranks import TowerRanks
+from tensorpack_lite.tfutils.tower.tower_ranks import TowerRanks
 from tensorpack_lite.utils.argtools import log_once
 from tensorpack_lite.utils.gpu import get_num_gpu
 
@@ -21,13 +21,13 @@ UPDATES = tf.GraphKeys.UPDATE_OPS
 
 
 def batches(kind, total, seed=0):
-    """One batch for each tower, whose means and variances differ from tower to tower."""
+    """Return one batch per tower, with different means and variances."""
     rng = np.random.RandomState(seed)
     return [rng.normal(k - 1, k + 0.5, [BATCH, *SHAPES[kind]]) for k in range(total)]
 
 
 def in_towers(build, total, own=False):
-    """Call `build(index)` in each of several towers on the CPU; returns what it returned."""
+    """Call `build(index)` in each of several towers on the CPU, and return the results."""
     indices = iter(range(total))
     use_vs = [own and index > 0 for index in range(total)]
     devices = ["/cpu:0"] * total
@@ -39,12 +39,12 @@ def initialize(sess):
 
 
 def trained():
-    """Variables of the first tower by name."""
+    """Return the trainable variables of the first tower by name."""
     return {var.op.name: var for var in tf.trainable_variables() if not var.op.name.startswith("tower")}
 
 
 def make_cost(outputs, weights):
-    """Something whose gradient through the normalization is not 0."""
+    """Return a cost whose gradient through the normalization is not 0."""
     return tf.reduce_mean(tf.sin(tf.cast(outputs, tf.float32)) * weights)
 
 
@@ -55,14 +55,14 @@ def make_cost(outputs, weights):
     [("vectors", "channels_last"), ("images", "channels_last"), ("images", "channels_first")],
 )
 class TestEqualsTheJointBatch:
-    """Outputs, the gradients of inputs, gamma and beta, and the averages: of K towers, and of BatchNorm with all data."""
+    """K towers and BatchNorm with all data have equal outputs, gradients and averages."""
 
     def test_float32(self, sess, kind, data_format, total, own):
-        """To 1e-5."""
+        """Float32 results agree to 1e-5."""
         self.check(sess, kind, data_format, total, own, tf.float32, 1e-5)
 
     def test_float16(self, sess, kind, data_format, total, own):
-        """As exactly as float16 is; statistics and averages are float32."""
+        """Float16 results agree to its precision; statistics and averages are float32."""
         self.check(sess, kind, data_format, total, own, tf.float16, 4e-3)
 
     def check(self, sess, kind, data_format, total, own, dtype, tolerance):
@@ -101,7 +101,7 @@ class TestEqualsTheJointBatch:
 
 
 class TestAverages:
-    """They follow the moments of the joint batch, the biased variance, with each run of the first tower."""
+    """The averages follow the moments of the joint batch, with the biased variance."""
 
     def build(self, kind="images", **kwargs):
         self.data = batches(kind, 2)
@@ -119,7 +119,7 @@ class TestAverages:
     @pytest.mark.parametrize("kind", ["vectors", "images"])
     @pytest.mark.parametrize("ema_update", ["default", "collection", "internal"])
     def test_updated_at_once(self, sess, kind, ema_update):
-        """Whatever ema_update says, and once a run."""
+        """Each run of the first tower updates the averages once, whatever ema_update is."""
         towers = self.build(kind, ema_update=ema_update)
         assert [] == tf.get_collection(UPDATES)
         initialize(sess)
@@ -130,20 +130,20 @@ class TestAverages:
         np.testing.assert_allclose(0.9 + 0.1 * joint.var(0), variance, rtol=1e-5)
 
     def test_skip(self, sess):
-        """Leaves them."""
+        """With ema_update='skip', the averages stay the same."""
         towers = self.build(ema_update="skip")
         initialize(sess)
         sess.run(towers)
         np.testing.assert_array_equal([np.zeros(CHANNELS), np.ones(CHANNELS)], self.averages(sess))
 
     def test_frozen(self, sess):
-        """training=False uses them, and no tower waits for another."""
+        """training=False uses the averages, and no tower waits for another one."""
         towers = self.build(training=False)
         initialize(sess)
         np.testing.assert_allclose(self.data[0] / np.sqrt(1 + 1e-5), sess.run(towers[0]), rtol=1e-4)
 
     def test_inference(self, sess):
-        """The same, in a tower that is not trained, also with training=True."""
+        """Inference towers are independent of each other, also with training=True."""
         self.build()
         data = batches("images", 1)[0]
         with tf.variable_scope(tf.get_variable_scope(), reuse=True), PredictTowerContext("predict"):
@@ -158,7 +158,7 @@ class TestAverages:
 
 class TestNumbers:
     def test_large_means(self, sess):
-        """A variance that is small beside the square of the mean keeps its digits; tensorpack's would be noise."""
+        """A variance that is small compared with the squared mean keeps its digits."""
         rng = np.random.RandomState(0)
         data = rng.normal(3000, 0.5, [2, 64, CHANNELS]).astype("float32")
         towers = in_towers(lambda index: BatchNorm("bn", tf.constant(data[index]), sync_statistics="nccl"), 2)
@@ -168,7 +168,7 @@ class TestNumbers:
         np.testing.assert_allclose(expected, np.concatenate(sess.run(towers)), atol=5e-3)
 
     def test_constant_inputs(self, sess):
-        """The variance is 0, not less."""
+        """The variance of constant inputs is not negative."""
         towers = in_towers(
             lambda index: BatchNorm("bn", tf.fill([4, 3], 0.1), sync_statistics="nccl", momentum=0.0), 2
         )
@@ -178,7 +178,7 @@ class TestNumbers:
         assert (sess.run(variance) >= 0).all()
 
     def test_float64(self, sess):
-        """Stays float64, and is as exact."""
+        """Float64 inputs are normalized in float64."""
         data = batches("images", 2)
         towers = in_towers(
             lambda index: BatchNorm("bn", tf.constant(data[index], tf.float64), sync_statistics="nccl"), 2
@@ -190,12 +190,12 @@ class TestNumbers:
 
 
 class TestModels:
-    """What is built with the layer: networks, adversaries, penalties on gradients."""
+    """Models with the layer: networks, adversaries, gradient penalties."""
 
     DATA = batches("images", 2)
 
     def compare(self, sess, build, num_results):
-        """Build in two towers, and with the joint batch; each result averaged over the towers is that of the joint batch."""
+        """Build in two towers and with the joint batch. Mean results over towers equal those of the joint batch."""
         halves = [tf.constant(batch, tf.float32) for batch in self.DATA]
         towers = in_towers(lambda index: build(halves[index]), 2)
         with tf.variable_scope(tf.get_variable_scope(), reuse=True), TrainTowerContext("joint"):
@@ -209,7 +209,7 @@ class TestModels:
             )
 
     def test_a_deep_network(self, sess):
-        """Layers in layers, an activation among them; every variable has the gradient of the joint batch."""
+        """In a network of several layers, every variable has the gradient of the joint batch."""
 
         def build(x):
             with argscope(BatchNorm, sync_statistics="nccl"):
@@ -222,7 +222,7 @@ class TestModels:
         self.compare(sess, build, num_results=10)
 
     def test_two_players(self, sess):
-        """A discriminator called twice, and two calls of tf.gradients in each tower."""
+        """A discriminator that is called twice, and two calls of tf.gradients per tower, have the right gradients."""
 
         @auto_reuse_variable_scope
         def discriminator(x):
@@ -250,7 +250,7 @@ class TestModels:
         self.compare(sess, build, num_results=8)
 
     def test_a_penalty_on_gradients(self, sess):
-        """Second derivatives, as WGAN-GP takes them."""
+        """Second derivatives, as in WGAN-GP, equal those of the joint batch."""
 
         def build(x):
             hidden = tf.tanh(BatchNorm("bn", Conv2D("conv", x, 4, 3, use_bias=False), sync_statistics="nccl"))
@@ -262,35 +262,35 @@ class TestModels:
         self.compare(sess, build, num_results=3)
 
 
-class TestRefused:
+class TestErrors:
     def test_xla(self):
-        """Its cluster would need the other's."""
+        """In an XLA cluster, the layer raises a RuntimeError."""
         x = tf.constant(batches("vectors", 1)[0], tf.float32)
 
         def build(index):
             return tf.xla.experimental.compile(lambda: BatchNorm("bn", x, sync_statistics="nccl"))
 
-        with pytest.raises(RuntimeError, match="BatchNorm 'bn': its mean over .* XLA's cluster"):
+        with pytest.raises(RuntimeError, match="BatchNorm 'bn': a mean over .* XLA cluster"):
             in_towers(build, 2)
 
     @pytest.mark.parametrize("method", ["horovod", "Collective"])
     def test_no_ranks(self, method):
-        """Several towers of one process are another thing."""
+        """Modes for several processes raise a RuntimeError in a trainer with one process."""
         x = tf.constant(batches("vectors", 1)[0], tf.float32)
         with pytest.raises(
-            RuntimeError, match="BatchNorm 'bn': a mean over processes needs a trainer that has several"
+            RuntimeError, match="BatchNorm 'bn': a mean over processes needs a distributed trainer"
         ):
             in_towers(lambda index: BatchNorm("bn", x, sync_statistics=method), 2)
 
     def test_no_tower(self):
-        """There is nothing to be joined with."""
+        """Outside of a training tower, the layer raises a RuntimeError."""
         x = tf.constant(batches("vectors", 1)[0], tf.float32)
-        with pytest.raises(RuntimeError, match="taken in training towers only"):
+        with pytest.raises(RuntimeError, match="works only in training towers"):
             BatchNorm("bn", x, training=True, sync_statistics="horovod")
 
     @pytest.mark.parametrize("names", [("a", "b"), ("a", None), (None, "a")])
     def test_other_layers_in_other_towers(self, names):
-        """The layer and the tower are named."""
+        """Towers with different layers raise an error that names the layer and the tower."""
         x = tf.constant(batches("vectors", 1)[0], tf.float32)
 
         def build(index):
@@ -306,11 +306,11 @@ class TestRefused:
 
 
 class TestNoEffect:
-    """Where there is but one tower, one process."""
+    """sync_statistics with one tower or one process."""
 
     @pytest.mark.parametrize("method", ["nccl", "horovod", "Collective"])
-    def test_is_the_same_as_none(self, sess, method):
-        """The fused kernel, and updates in the collection."""
+    def test_equals_no_sync_statistics(self, sess, method):
+        """The layer uses the fused kernel and UPDATE_OPS, as without sync_statistics."""
         data = batches("images", 1)[0]
         with TrainTowerContext("", ranks=TowerRanks(1, tf.identity)):
             out = BatchNorm("bn", tf.constant(data, tf.float32), sync_statistics=method)
@@ -320,8 +320,8 @@ class TestNoEffect:
         assert "Bitcast" not in {op.type for op in tf.get_default_graph().get_operations()}
 
     @pytest.mark.parametrize(("method", "alone"), [("nccl", "one tower"), ("horovod", "one process")])
-    def test_it_is_said(self, method, alone, log_lines):
-        """Once."""
+    def test_a_warning_is_logged_once(self, method, alone, log_lines):
+        """A warning says once that sync_statistics has no effect."""
         log_once.cache_clear()
         with TrainTowerContext("", ranks=TowerRanks(1, tf.identity)):
             for name in "ab":
@@ -332,7 +332,7 @@ class TestNoEffect:
 
 
 def check_devices(devices):
-    """Towers on devices of their own, without soft placement, have outputs and gradients of the joint batch."""
+    """Towers on different devices, without soft placement, have outputs and gradients of the joint batch."""
     data = np.concatenate(batches("images", len(devices))).astype("float32")
     inputs = tf.split(tf.constant(data), len(devices))
     indices = iter(range(len(devices)))
@@ -354,21 +354,21 @@ def check_devices(devices):
     assert len(devices) == len({out.device for out, _ in towers})
 
 
-def test_devices_of_their_own():
-    """Edges go from one to the other, forward and backward."""
+def test_different_devices():
+    """The mean over towers crosses devices, forward and backward."""
     check_devices(["/cpu:0", "/cpu:1"])
 
 
 @pytest.mark.gpu
 def test_gpus():
-    """The same between GPUs."""
+    """The mean over towers crosses GPUs."""
     if get_num_gpu() < 2:
         pytest.skip("needs 2 GPUs")
     check_devices(["/gpu:0", "/gpu:1"])
 
 
 def test_over_ranks(sess):
-    """The engine gets mean and mean square of each channel, once; its means are used."""
+    """The engine receives the mean and mean square of each channel in one tensor, and its means are used."""
     data, other = batches("vectors", 2)
     seen = []
 

@@ -22,31 +22,31 @@ from tensorpack_lite.tfutils.varreplace import freeze_variables, remap_variables
 
 class TestVariableHolder:
     def test_it_holds_in_order(self):
-        """By attribute, and all of them."""
+        """Variables are attributes, and `all` returns them in order."""
         holder = VariableHolder(W=1, b=2)
         holder.gamma = 3
         assert (1, 2, 3) == (holder.W, holder.b, holder.gamma)
         assert [1, 2, 3] == holder.all()
 
     def test_a_name_is_set_once(self):
-        """An overwritten variable would be a mistake."""
+        """A second value for a name raises a ValueError."""
         holder = VariableHolder(W=1)
         with pytest.raises(ValueError, match="'W' is set already"):
             holder.W = 2
 
     def test_an_unknown_name(self):
-        """AttributeError for hasattr, KeyError for old scripts; the sentence lists what is there."""
+        """An unknown name is an AttributeError and a KeyError, which lists the variables."""
         holder = VariableHolder(W=1, b=2)
         assert not hasattr(holder, "w")
         for error in (AttributeError, KeyError):
             with pytest.raises(error) as caught:
                 _ = holder.w
-            assert "VariableHolder: there is no 'w'. The variables are: W, b." == str(caught.value)
+            assert "VariableHolder: no variable is called 'w' (the variables are: W, b)." == str(caught.value)
 
 
 class TestRename:
     def test_the_last_part_is_replaced(self):
-        """And only that."""
+        """Only the last part of a name is replaced."""
         with rename_get_variable({"kernel": "W"}), tf.variable_scope("kernel"):
             tf.get_variable("kernel", [])
             tf.get_variable("other", [])
@@ -55,7 +55,7 @@ class TestRename:
         assert ["kernel/W", "kernel/other", "outside/kernel"] == [v.op.name for v in tf.global_variables()]
 
     def test_names_of_tensorflows_layers(self):
-        """kernel, bias and the moving averages."""
+        """kernel, bias and the moving averages get the names of this library's layers."""
         with rename_tflayer_get_variable(), tf.variable_scope("x"):
             for name in ("kernel", "bias", "moving_mean", "moving_variance", "gamma"):
                 tf.get_variable(name, [])
@@ -64,7 +64,7 @@ class TestRename:
         ]
 
     def test_as_a_decorator(self):
-        """A function can be wrapped once and for all."""
+        """The context manager is a decorator, too."""
 
         @rename_get_variable({"a": "b"})
         def build():
@@ -75,14 +75,14 @@ class TestRename:
 
 class TestInitializer:
     def test_it_is_an_untruncated_normal(self, sess):
-        """Standard deviation sqrt(2 / fan_in), and values beyond four times that exist."""
+        """The standard deviation is sqrt(2 / fan_in), and values beyond four times that occur."""
         values = sess.run(default_kernel_initializer()([3, 3, 50, 1000], tf.float32))
         stddev = np.sqrt(2 / 450)
         assert abs(values.std() / stddev - 1) < 0.01
         assert np.abs(values).max() > 4 * stddev
 
     def test_seeds_and_parts(self):
-        """It obeys the graph's seed; a part of a variable knows the fan-in of the whole."""
+        """The initializer follows the graph's seed; a part of a variable uses the fan-in of the whole."""
         values = []
         for _ in range(2):
             with tf.Graph().as_default(), tf.Session() as session:
@@ -104,7 +104,7 @@ class TestInitializer:
         ids=["Conv2D", "FullyConnected"],
     )
     def test_layers_use_it(self, build, sess):
-        """With fan_in = 144."""
+        """Layers use the initializer by default, here with fan_in = 144."""
         out = build(tf.zeros([1, 3, 3, 16]))
         sess.run(tf.global_variables_initializer())
         weights, bias = sess.run([out.variables.W, out.variables.b])
@@ -113,7 +113,7 @@ class TestInitializer:
 
 
 class TestCustomGetters:
-    """Every variable of every layer goes through tf.get_variable."""
+    """Every variable of every layer is created by tf.get_variable."""
 
     def build(self):
         x = tf.ones([2, 3, 3, 4])
@@ -122,7 +122,7 @@ class TestCustomGetters:
             return FullyConnected("fc", PReLU("prelu", x), 2)
 
     def test_each_variable_is_seen(self):
-        """By a getter around the model."""
+        """A custom getter around the model receives each variable."""
         seen = []
 
         def getter(getter, name, *args, **kwargs):
@@ -135,7 +135,7 @@ class TestCustomGetters:
         assert 9 == len(seen)
 
     def test_remap(self, sess):
-        """A weight can be another tensor; the holder has that one."""
+        """If a custom getter returns a tensor, the layer uses it, and `.variables` has it."""
         with remap_variables(lambda v: v * 0 if v.op.name.endswith("/W") else v):
             out = self.build()
         sess.run(tf.global_variables_initializer())
@@ -144,30 +144,30 @@ class TestCustomGetters:
         assert is_variable(out.variables.b)
 
     def test_freeze(self):
-        """Frozen weights get no gradient; the averages of BatchNorm are still variables."""
+        """Frozen weights have no gradient, and BatchNorm still updates its averages."""
         with freeze_variables():
             out = self.build()
         assert [None] * 7 == tf.gradients(out, tf.trainable_variables())
         assert 2 == len(tf.get_collection(tf.GraphKeys.UPDATE_OPS))
 
-    def test_an_average_that_is_no_variable(self):
-        """Cannot be updated, and says so."""
-        with pytest.raises(TypeError, match="BatchNorm 'bn': a custom getter gave .* in the place of a moving average"), \
+    def test_an_average_that_is_a_tensor(self):
+        """If a custom getter replaces an average by a tensor, BatchNorm raises a TypeError."""
+        with pytest.raises(TypeError, match="BatchNorm 'bn': a custom getter returned .* instead of a moving average"), \
                 remap_variables(lambda v: tf.identity(v)):  # fmt: skip
             self.build()
 
 
 @pytest.mark.parametrize("use_resource", [True, False])
 def test_is_variable(use_resource):
-    """Both kinds are; a tensor is not."""
+    """Resource and reference variables are variables, and tensors are not."""
     var = tf.get_variable("v", [2], use_resource=use_resource)
     assert is_variable(var)
     assert not is_variable(tf.identity(var))
 
 
 class TestSameConstant:
-    def test_one_a_shape(self, sess):
-        """Of each shape and dtype; each variable has a value of its own all the same."""
+    def test_one_per_shape(self, sess):
+        """Variables of one shape and dtype share an initial value, and are still independent."""
         ones = same_constant(1.0)
         shapes = {"a": [3], "b": [3], "c": [4], "d": [3]}
         made = {
@@ -187,7 +187,7 @@ class TestSameConstant:
         assert 3 == len({tensor.name for tensor in initial.values()})
 
     def test_another_graph(self):
-        """Has another one."""
+        """Each graph has its own constant."""
         ones, found = same_constant(1.0), []
         for _ in range(2):
             with tf.Graph().as_default() as graph:
@@ -196,8 +196,8 @@ class TestSameConstant:
 
 
 class TestSharedConstant:
-    def test_one_a_tower(self):
-        """The same value twice is one operation in a tower, another one in the next."""
+    def test_one_per_tower(self):
+        """Layers of a tower share a constant, other towers have another one."""
         made = []
         for index in range(2):
             with TrainTowerContext(f"tower{index}", index=index, total=2):
@@ -208,7 +208,7 @@ class TestSharedConstant:
         assert ["tower0", "tower1"] == [row[0].op.name.split("/")[0] for row in made]
 
     def test_inside_a_condition(self, sess):
-        """It is one of its own: what stands in a branch cannot be used outside."""
+        """A constant inside a condition is not shared, because it cannot be used outside."""
         with TowerContext("", is_training=True):
             value = tf.cond(
                 tf.constant(True), lambda: shared_constant(2.0, tf.float32) * 3, lambda: tf.constant(0.0)

@@ -1,4 +1,4 @@
-"""Predictors in an existing session, and with one of their own."""
+"""OnlinePredictor and OfflinePredictor."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def scale(x, n):
 
 @pytest.fixture
 def online(sess):
-    """The tensors of a small graph: x, n, y = x * 2 * n, variable w."""
+    """The tensors of a small graph: x, n, y = x * 2 * n, and the variable w."""
     x, n = [tf.placeholder(spec.dtype, spec.shape, spec.name) for spec in SIGNATURE]
     weight = tf.get_variable("w", initializer=2.0, use_resource=True)
     y = tf.multiply(x * weight, tf.cast(n, tf.float32), name="y")
@@ -40,7 +40,7 @@ def online(sess):
 
 class TestOnlinePredictor:
     def test_tensors(self, sess, online):
-        """Returns a list, one value an output."""
+        """A call returns a list with a value for each output."""
         x, n, y, _ = online
         predictor = OnlinePredictor([x, n], [y, n], sess=sess)
         outputs = predictor(np.ones((1, 2), "float32"), np.int32(3))
@@ -50,7 +50,7 @@ class TestOnlinePredictor:
         assert 3 == outputs[1]
 
     def test_names(self, sess, online):
-        """Of operations and of tensors; the name of a variable, and the variable, mean its value."""
+        """Operations and tensors can be named; a variable and its name mean its value."""
         predictor = OnlinePredictor(["x", "n:0"], ["y", "w", "w:0", online[3]], sess=sess)
         y, *weights = predictor(np.ones((1, 2)), 1)
 
@@ -58,18 +58,18 @@ class TestOnlinePredictor:
         assert [2, 2, 2] == weights
 
     def test_converts_as_session_run_does(self, sess, online):
-        """Lists, Python numbers, other dtypes."""
+        """Lists, Python numbers and other dtypes are converted."""
         predictor = OnlinePredictor(["x", "n"], ["y"], sess=sess)
         np.testing.assert_array_equal([[3, 6]], predictor([[0.5, 1]], 3)[0])
         np.testing.assert_array_equal([[3, 6]], predictor(np.array([[0.5, 1]], "float64"), np.int64(3))[0])
 
     def test_return_input(self, sess, online):
-        """Then the datapoint comes first."""
+        """With return_input, a call returns the datapoint and the outputs."""
         datapoint, outputs = OnlinePredictor(["x", "n"], ["n"], return_input=True, sess=sess)([[1, 2]], 3)
         assert (([[1, 2]], 3), [3]) == (datapoint, outputs)
 
     def test_without_session(self, sess, online):
-        """The default session of the first call is bound for good."""
+        """Without sess, the predictor keeps the default session of the first call."""
         predictor = OnlinePredictor(["x", "n"], ["y"])
         assert predictor.sess is None
         predictor([[1, 1]], 1)
@@ -79,13 +79,13 @@ class TestOnlinePredictor:
         assert sess is predictor.sess
 
     def test_no_session_at_all(self):
-        """Says what to do."""
+        """A call without a session raises RuntimeError with advice."""
         x = tf.placeholder(tf.float32)
-        with pytest.raises(RuntimeError, match=r"OnlinePredictor: has no session. Pass sess="):
+        with pytest.raises(RuntimeError, match=r"OnlinePredictor: there is no session. Pass sess="):
             OnlinePredictor([x], [x + 1])(1)
 
     def test_another_session(self, sess, online):
-        """A trainer that gives it a session later has it used."""
+        """A session that is set later is used."""
         predictor = OnlinePredictor([], ["w"], sess=sess)
         with tf.Session() as other:
             other.run(online[3].initializer)
@@ -94,41 +94,50 @@ class TestOnlinePredictor:
             assert [7] == predictor()
 
     def test_wrong_number(self, sess, online):
-        """Names the inputs."""
-        with pytest.raises(ValueError, match=r"Predictor: called with 1 components, wanted 2 \(x, n\)"):
+        """The error for a wrong number of components names the inputs."""
+        with pytest.raises(
+            ValueError, match=r"Predictor: the number of components is wrong \(expected 2: x, n, got 1\)"
+        ):
             OnlinePredictor(["x", "n"], ["y"], sess=sess)([[1, 1]])
 
     def test_wrong_shape(self, sess, online):
-        """Rank and known dimensions."""
-        with pytest.raises(ValueError, match=r"Predictor: 'x' got shape \(2,\), wanted "):
+        """A wrong rank or known dimension raises ValueError."""
+        with pytest.raises(
+            ValueError, match=r"Predictor: 'x' has the wrong shape \(expected .*, got float32 \(2,\)\)"
+        ):
             OnlinePredictor(["x", "n"], ["y"], sess=sess)([1, 1], 1)
 
+    def test_not_an_array(self, sess, online):
+        """A value that cannot be converted raises an error that names the input."""
+        with pytest.raises(ValueError, match=r"Predictor: 'n' cannot be converted to an array: .*got str"):
+            OnlinePredictor(["x", "n"], ["y"], sess=sess)([[1, 1]], "two")
+
     def test_unknown_name(self, sess, online):
-        """Told at once, with the nearest names."""
+        """An unknown name raises an error in the constructor, with the nearest names."""
         with pytest.raises(KeyError, match="'yy:0' is not in the graph. The nearest names are"):
             OnlinePredictor(["x", "n"], ["yy"], sess=sess)
 
-    def test_what_cannot_be_fed(self, sess):
-        """A tensor that TensorFlow protects."""
+    def test_tensor_that_cannot_be_fed(self, sess):
+        """A tensor that TensorFlow does not allow to feed raises ValueError."""
         x = tf.identity(tf.zeros([]), name="x")
         x.graph.prevent_feeding(x)
         with pytest.raises(ValueError, match="x:0 cannot be fed"):
             OnlinePredictor([x], [x + 1], sess=sess)
 
     def test_output_that_is_fed(self, sess, online):
-        """Its value comes back, with others or alone."""
+        """An output that is also an input returns the fed value, alone or with others."""
         x, n, y, _ = online
         assert [3] == OnlinePredictor([n], [n], sess=sess)(3)
         outputs = OnlinePredictor([x, n], [n, y, x], sess=sess)([[1, 1]], 2)
         assert [2, [[4, 4]], [[1, 1]]] == [np.asarray(value).tolist() for value in outputs]
 
     def test_in_a_final_graph(self, sess, online):
-        """It adds nothing to the graph, so it can be made when training runs."""
+        """A predictor adds nothing to the graph, so it can be created during training."""
         sess.graph.finalize()
         assert [2] == OnlinePredictor([], ["w"], sess=sess)()
 
     def test_many_threads(self, sess, online):
-        """Threads share one, bound or not; each gets its own answer."""
+        """Several threads can share a predictor."""
         predictor = OnlinePredictor(["x", "n"], ["y"], sess=sess)
         answers = {}
 
@@ -143,7 +152,7 @@ class TestOnlinePredictor:
         assert {n: [2.0 * n] * 50 for n in range(8)} == answers
 
     def test_in_training(self):
-        """A trainer's predictor sees the weights as they are, takes no step and no datapoint."""
+        """A trainer's predictor sees the current weights, and takes no step and no datapoint."""
         seen = []
 
         class Asks(Callback):
@@ -163,20 +172,20 @@ class TestOfflinePredictor:
         return OfflinePredictor(PredictConfig(**arguments))
 
     def test_names_are_those_of_training(self):
-        """The tower has no name; the default graph stays as it was."""
+        """The tower has no name, and the default graph stays empty."""
         with self.make().sess as sess:
             names = {op.name for op in sess.graph.get_operations()}
         assert {"x", "n", "y", "w"} <= names
         assert [] == tf.get_default_graph().get_operations()
 
     def test_loads_variables(self):
-        """By their training names."""
+        """Variables are loaded by their names in training."""
         predictor = self.make(session_init=DictRestore({"w": np.float32(3)}))
         with predictor.sess:
             np.testing.assert_array_equal([[6, 12]], predictor([[1, 2]], 2)[0])
 
     def test_any_tensor_is_input_and_output(self):
-        """Also one from inside the model, and one with a default that need not be fed."""
+        """A tensor inside the model can be an input, and a placeholder with a default need not be fed."""
         predictor = self.make(input_names=["z"], output_names=["inside"])
         default = self.make(input_names=[], output_names=["inside", "w"])
         with predictor.sess, default.sess:
@@ -184,12 +193,12 @@ class TestOfflinePredictor:
             assert [6, 2] == default()
 
     def test_unknown_name(self):
-        """The sentence has the nearest names."""
+        """An unknown name raises an error with the nearest names."""
         with pytest.raises(KeyError, match="'probability:0' is not in the graph"):
             self.make(output_names=["probability"])
 
     def test_two_from_one_config(self):
-        """Each has a graph and variables of its own."""
+        """Two predictors of one config have separate graphs and variables."""
         config = PredictConfig(tower_func=scale, input_signature=SIGNATURE, output_names=["y"])
         one, other = OfflinePredictor(config), OfflinePredictor(config)
         with one.sess, other.sess:
@@ -199,13 +208,13 @@ class TestOfflinePredictor:
             assert (10, 2) == tuple(p([[1, 1]], 1)[0][0][0] for p in (one, other))
 
     def test_in_the_default_graph(self, fresh_graph):
-        """With create_graph=False."""
+        """With create_graph=False, the predictor uses the default graph."""
         predictor = self.make(create_graph=False)
         predictor.sess.close()
         assert fresh_graph is predictor.graph
 
     def test_return_input(self):
-        """As OnlinePredictor does it."""
+        """With return_input, a call returns the datapoint and the outputs."""
         predictor = self.make(return_input=True)
         with predictor.sess:
             datapoint, outputs = predictor([[1, 1]], 1)
@@ -214,7 +223,7 @@ class TestOfflinePredictor:
 
 
 def test_async_predictor_waits_for_its_future():
-    """A plain call is put_task and result."""
+    """A plain call of an asynchronous predictor waits for its future."""
 
     class Doubles(AsyncPredictorBase):
         def put_task(self, dp, callback=None):

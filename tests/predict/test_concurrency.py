@@ -1,4 +1,4 @@
-"""MultiThreadAsyncPredictor: batches of what many callers hand in; no error ends a thread."""
+"""MultiThreadAsyncPredictor: batches of the datapoints of many callers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def graph(sess):
 
 @pytest.fixture
 def make(graph):
-    """Predictors of the graph's outputs, started, and stopped after the test."""
+    """Return a function that creates a predictor of the graph's outputs and starts it; stop all after the test."""
     made = []
 
     def build(outputs=("y",), number=1, batch_size=5, start=True):
@@ -42,17 +42,17 @@ def make(graph):
 
 class TestPredicting:
     def test_a_call(self, make):
-        """A plain call waits for its outputs, without batch dimension."""
+        """A plain call waits for its outputs, which have no batch axis."""
         assert [5] == make()(2)
 
     def test_futures(self, make):
-        """Each future has its own outputs."""
+        """Each future returns the outputs of its datapoint."""
         predictor = make(number=2)
         futures = [predictor.put_task([i]) for i in range(1, 11)]
         assert [10 // i for i in range(1, 11)] == [future.result(10)[0] for future in futures]
 
     def test_batches(self, make):
-        """What waits is gathered, up to batch_size."""
+        """Waiting datapoints are combined into batches of at most batch_size."""
         predictor = make(["in_batch"], start=False, batch_size=4)
         futures = [predictor.put_task([i]) for i in range(6)]
         predictor.start()
@@ -66,7 +66,7 @@ class TestPredicting:
         assert [2] == future.result()
 
     def test_many_callers(self, make):
-        """Several threads share one."""
+        """Several threads can share a predictor."""
         predictor, outputs = make(number=2), {}
 
         def call(i):
@@ -80,7 +80,7 @@ class TestPredicting:
         assert {i: 10 // i for i in range(1, 9)} == outputs
 
     def test_default_session(self, graph):
-        """Predictors without a session work in the one that is the default at `start`."""
+        """Predictors without a session use the default session at `start`."""
         predictor = MultiThreadAsyncPredictor([OnlinePredictor(["x"], ["y"])])
         predictor.start()
         assert [5] == predictor(2)
@@ -89,14 +89,14 @@ class TestPredicting:
 
 class TestErrors:
     def test_the_future_has_the_error(self, make):
-        """An error of the session arrives at who asked, and the thread goes on."""
+        """The future raises an error of the session, and the thread continues."""
         predictor = make()
         with pytest.raises(tf.errors.InvalidArgumentError, match="ivision by zero"):
             predictor(0)
         assert [5] == predictor(2)
 
-    def test_only_the_cause_suffers(self, make):
-        """The others of its batch get their outputs."""
+    def test_other_datapoints_of_a_failing_batch(self, make):
+        """The other datapoints of a failing batch get their outputs."""
         predictor = make(start=False)
         futures = [predictor.put_task([i]) for i in (1, 0, 2)]
         predictor.start()
@@ -104,17 +104,19 @@ class TestErrors:
         assert isinstance(futures[1].exception(10), tf.errors.InvalidArgumentError)
 
     def test_components(self, make):
-        """A datapoint of another length says so."""
-        with pytest.raises(ValueError, match="got a datapoint of 2 components, wanted 1"):
+        """A datapoint with a wrong number of components raises ValueError."""
+        with pytest.raises(ValueError, match=r"components of a datapoint is wrong \(expected 1, got 2\)"):
             make()(1, 2)
 
     def test_output_without_batch(self, make):
-        """An output that cannot be split says so."""
-        with pytest.raises(ValueError, match=r"an output has shape \(\), wanted 1 as its first dimension"):
+        """An output without a batch axis raises ValueError."""
+        with pytest.raises(
+            ValueError, match=r"an output cannot be split \(expected shape \[1, ...\], .*got \(\)\)"
+        ):
             make(["total"])(1)
 
     def test_a_cancelled_future(self, make):
-        """A caller that no longer wants it changes nothing for the others."""
+        """A cancelled future does not affect the others."""
         predictor = make(start=False)
         futures = [predictor.put_task([i]) for i in (1, 2)]
         assert futures[0].cancel()
@@ -122,7 +124,7 @@ class TestErrors:
         assert [5] == futures[1].result(10)
 
     def test_a_cancelled_session(self):
-        """When the session goes away, futures are cancelled, and later tasks are refused."""
+        """When the session is closed, futures are cancelled, and put_task raises RuntimeError."""
 
         class Closed(OnlinePredictor):
             def _do_call(self, dp):
@@ -135,13 +137,15 @@ class TestErrors:
         wait(futures, 10)
         assert all(future.cancelled() for future in futures)
         predictor._threads[0].join()
-        with pytest.raises(RuntimeError, match="put_task: it was stopped, or its session closed"):
+        with pytest.raises(
+            RuntimeError, match="put_task: the predictor was stopped, or its session was closed"
+        ):
             predictor.put_task([1])
 
 
 class TestStop:
     def test_what_waits_is_cancelled(self, make):
-        """Nobody waits for ever."""
+        """stop cancels the futures of waiting datapoints."""
         predictor = make(start=False)
         future = predictor.put_task([1])
         predictor.stop()
@@ -156,40 +160,40 @@ class TestStop:
         assert not predictor._threads[0].is_alive()
 
     def test_a_full_queue(self, make):
-        """A caller that waits for room is told."""
+        """put_task raises RuntimeError if the predictor is stopped while it waits for room."""
         predictor = make(start=False)
         for _ in range(100):
             predictor.put_task([1])
-        stopper = threading.Timer(0.1, predictor._stopped.set)
+        stopper = threading.Timer(0.1, predictor.stop)
         stopper.start()
-        with pytest.raises(RuntimeError, match="it was stopped"):
+        with pytest.raises(RuntimeError, match="the predictor was stopped"):
             predictor.put_task([1])
         stopper.join()
 
 
 class TestMistakes:
     def test_not_started(self, make):
-        """A call would wait for ever."""
-        with pytest.raises(RuntimeError, match=r"nobody works for it yet. Call start\(\) first"):
+        """A call before start raises RuntimeError instead of waiting."""
+        with pytest.raises(RuntimeError, match=r"the worker threads are not running. Call start\(\) first"):
             make(start=False)(1)
 
     def test_no_session(self):
-        """There must be a session at `start`."""
+        """start without a session raises RuntimeError."""
         with pytest.raises(RuntimeError, match="a predictor has no session"):
             MultiThreadAsyncPredictor([OnlinePredictor(["x"], ["y"])]).start()
 
     def test_constructor(self, graph):
-        """Each argument is looked at."""
-        with pytest.raises(ValueError, match="there are no predictors"):
+        """Each argument is checked."""
+        with pytest.raises(ValueError, match="predictors is empty"):
             MultiThreadAsyncPredictor([])
-        with pytest.raises(TypeError, match="takes a list of OnlinePredictor, got int"):
+        with pytest.raises(TypeError, match="expected OnlinePredictor, got int"):
             MultiThreadAsyncPredictor([1])
         with pytest.raises(ValueError, match="has return_input=True"):
             MultiThreadAsyncPredictor([OnlinePredictor(["x"], ["y"], return_input=True)])
-        with pytest.raises(ValueError, match="batch_size is 0, wanted >= 1"):
+        with pytest.raises(ValueError, match="expected at least 1, got 0"):
             MultiThreadAsyncPredictor([OnlinePredictor(["x"], ["y"])], 0)
 
     def test_it_is_a_predictor(self, make):
-        """It stands where a predictor does."""
+        """A MultiThreadAsyncPredictor is a PredictorBase."""
         assert isinstance(make(start=False), PredictorBase)
         np.testing.assert_array_equal([3], make()(3))

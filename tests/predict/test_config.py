@@ -1,4 +1,4 @@
-"""What a PredictConfig accepts, and what it fills in."""
+"""PredictConfig: defaults and checks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def build(a, b):
 
 
 def test_defaults():
-    """All inputs, a new session, initial values, a graph for each predictor."""
+    """The defaults are all inputs, a new session, initial values, and a graph for each predictor."""
     config = PredictConfig(tower_func=build, input_signature=SIGNATURE, output_names=["sum"])
 
     assert ["a", "b"] == config.input_names
@@ -38,13 +38,13 @@ def test_defaults():
 
 
 def test_model():
-    """A ModelDesc brings function and signature."""
+    """A ModelDesc defines tower function and signature."""
     config = PredictConfig(model=Mean(), output_names=["cost"])
     assert Mean().get_input_signature() == config.input_signature
 
 
 def test_graph():
-    """A new one for each predictor, or the default one."""
+    """Each predictor gets a new graph, or the default graph."""
     config = PredictConfig(tower_func=build, input_signature=SIGNATURE, output_names=["sum"])
     assert config._maybe_create_graph() is not config._maybe_create_graph()
     config.create_graph = False
@@ -52,7 +52,7 @@ def test_graph():
 
 
 def test_tower_func_is_not_wrapped_again():
-    """A trainer's TowerFunc works (tensorpack: calls itself for ever) and keeps its towers."""
+    """A trainer's TowerFunc works as tower_func, and keeps its towers."""
     tower_func = TowerFunc(build, SIGNATURE)
     placeholders = [tf.placeholder(tf.float32, [None], spec.name) for spec in SIGNATURE]
     with PredictTowerContext("first"):
@@ -68,40 +68,44 @@ def test_tower_func_is_not_wrapped_again():
 @pytest.mark.parametrize(
     ("arguments", "error", "match"),
     [
-        ({}, ValueError, "PredictConfig: has no model"),
-        ({"tower_func": build}, ValueError, "PredictConfig: has no model"),
-        ({"tower_func": 3, "input_signature": SIGNATURE}, TypeError, "tower_func: takes a function"),
-        ({"model": build}, TypeError, "model: takes a ModelDescBase, got function"),
-        ({"model": Mean(), "input_signature": SIGNATURE}, ValueError, "model has its own tower_func"),
-        ({"model": Mean(), "tower_func": build}, ValueError, "model has its own tower_func"),
+        ({}, ValueError, "PredictConfig: there is no model"),
+        ({"tower_func": build}, ValueError, "PredictConfig: there is no model"),
+        (
+            {"tower_func": 3, "input_signature": SIGNATURE},
+            TypeError,
+            "tower_func has .*expected a function of",
+        ),
+        ({"model": build}, TypeError, "model has .*expected ModelDescBase, got function"),
+        ({"model": Mean(), "input_signature": SIGNATURE}, ValueError, "model already defines tower_func"),
+        ({"model": Mean(), "tower_func": build}, ValueError, "model already defines tower_func"),
         ({"model": Mean(), "output_names": []}, ValueError, "output_names is empty"),
         ({"model": Mean(), "output_names": None}, ValueError, "output_names is empty"),
         (
             {"model": Mean(), "output_names": "cost"},
             TypeError,
-            "output_names: takes a list of names, got str",
+            "output_names: expected a list of names, got str",
         ),
-        ({"model": Mean(), "input_names": [3]}, TypeError, "input_names: takes a list of names"),
+        ({"model": Mean(), "input_names": [3]}, TypeError, "input_names: expected a list of names, got list"),
         (
             {"model": Mean(), "session_init": "path"},
             TypeError,
-            r"session_init: takes a SessionInit, got str. Use SmartInit",
+            r"session_init has .*expected SessionInit, got str\). Use SmartInit",
         ),
         (
             {"model": Mean(), "session_creator": 3},
             TypeError,
-            "session_creator: takes a tf.train.SessionCreator, got int",
+            "session_creator has .*expected SessionCreator, got int",
         ),
     ],
 )
 def test_mistakes(arguments, error, match):
-    """Each has its sentence."""
+    """Each invalid argument raises an error that names it."""
     with pytest.raises(error, match=match):
         PredictConfig(**{"output_names": ["cost"], **arguments})
 
 
 def test_no_inputs_is_a_warning(monkeypatch):
-    """A predictor without input is possible."""
+    """A predictor without inputs is possible, with a warning."""
     said = []
     monkeypatch.setattr("tensorpack_lite.predict.config.logger.warning", said.append)
     PredictConfig(tower_func=build, input_signature=SIGNATURE, input_names=[], output_names=["sum"])
@@ -109,7 +113,7 @@ def test_no_inputs_is_a_warning(monkeypatch):
 
 
 class FailingInit(SessionInit):
-    """Fails to load, as a damaged checkpoint does, and remembers the session."""
+    """Fails to load, like a damaged checkpoint, and remembers the session."""
 
     def _run_init(self, sess):
         self.sess = sess
@@ -127,7 +131,7 @@ class FailingInit(SessionInit):
     ids=["offline", "feedfree", "multi_tower", "data_parallel"],
 )
 def test_failed_load_closes_the_session(make):
-    """A predictor whose variables cannot be loaded leaves no session open."""
+    """A predictor whose variables cannot be loaded closes its session."""
     init = FailingInit()
     config = PredictConfig(
         tower_func=build, input_signature=SIGNATURE, output_names=["sum"], session_init=init

@@ -1,4 +1,4 @@
-"""DatasetPredictors: a whole DataFlow, in this process or in several."""
+"""DatasetPredictors: prediction of a whole DataFlow, in this process or in several."""
 
 from __future__ import annotations
 
@@ -53,18 +53,14 @@ def double(x):
 
 
 def config(**kwargs):
-    """The model."""
+    """Return a configuration of the model."""
     return PredictConfig(
         tower_func=double, input_signature=[TensorSpec([], tf.int64, "x")], output_names=["y"], **kwargs
     )
 
 
 def run(code):
-    """
-    Run a script on the model above; gives what it printed.
-
-    In a process of its own: what is forked must not come from one that has run sessions.
-    """
+    """Run a script on the model above in a process that has not run a session. Return the last line of its output."""
     root = str(Path(tensorpack_lite.__file__).parents[1])
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT + code],
@@ -77,7 +73,7 @@ def run(code):
 
 class TestSimple:
     def test_results(self):
-        """One list of outputs a datapoint, in order, again for each pass."""
+        """Results are lists of outputs in order, for each pass anew."""
         predictor = SimpleDatasetPredictor(config(), DataFromList([[1], [2], [3]], shuffle=False))
         assert [[2], [4], [6]] == predictor.get_all_result()
         assert [2, 4, 6] == [outputs[0] for outputs in predictor.get_result()]
@@ -92,29 +88,29 @@ class TestSimple:
         predictor.predictor.sess.close()
 
     def test_mistakes(self):
-        """Both arguments are looked at."""
-        with pytest.raises(TypeError, match="takes a DataFlow, got list. Wrap it"):
+        """Both arguments are checked."""
+        with pytest.raises(TypeError, match=r"expected DataFlow, got list\). Wrap it"):
             SimpleDatasetPredictor(config(), [[1]])
-        with pytest.raises(TypeError, match="takes a PredictConfig, got NoneType"):
+        with pytest.raises(TypeError, match="expected PredictConfig, got NoneType"):
             SimpleDatasetPredictor(None, DataFromList([[1]]))
 
 
 @pytest.mark.slow
 class TestMultiProcess:
     def test_ordered(self):
-        """In order, though the first datapoint takes longest; from two processes."""
+        """Results are in order although the first datapoint takes longest, and come from two processes."""
         code = "r = predict(range(20)).get_all_result(); print([int(y) for y, _ in r], len({int(p) for _, p in r}))"
         assert run(code) == f"{[2 * i for i in range(20)]} 2"
 
-    def test_as_they_come(self):
-        """Unordered, the slow one comes later."""
+    def test_unordered(self):
+        """With ordered=False, results come in the order in which they arrive."""
         code = (
             "r = [int(y) for y, _ in predict(range(20), ordered=False).get_result()]; print(sorted(r), r[0])"
         )
         assert run(code).startswith(f"{[2 * i for i in range(20)]} ")
 
     def test_an_error_in_a_process(self):
-        """It is raised here, with the number of its datapoint and the process's traceback."""
+        """An error in a process is raised with the number of the datapoint and the process's traceback."""
         code = """
 try:
     predict([1, 2, -1, 3]).get_all_result()
@@ -124,7 +120,7 @@ except RuntimeError as error:
         assert "True True True" == run(code)
 
     def test_death_of_a_process(self):
-        """It is named with its pid and exit code, and nothing is left behind."""
+        """The death of a process raises an error with its pid and exit code, and no process remains."""
         code = """
 import multiprocessing, re
 try:
@@ -135,7 +131,7 @@ except RuntimeError as error:
         assert "True []" == run(code)
 
     def test_left_early(self):
-        """Who stops iterating leaves no process behind."""
+        """No process remains after iteration stops early."""
         code = """
 import multiprocessing
 results = predict(range(1, 20)).get_result()
@@ -148,33 +144,37 @@ print(multiprocessing.active_children())
 
 class TestMultiProcessMistakes:
     def test_number(self):
-        """At least one process."""
-        with pytest.raises(ValueError, match="nr_proc is 0, wanted >= 1"):
+        """nr_proc=0 raises ValueError."""
+        with pytest.raises(ValueError, match=r"nr_proc is too small \(expected at least 1, got 0\)"):
             MultiProcessDatasetPredictor(config(), DataFromList([[1]]), 0)
 
     def test_gpus(self, monkeypatch):
-        """Each process needs a GPU."""
+        """More processes than GPUs raise ValueError."""
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-        with pytest.raises(ValueError, match="nr_proc is 3, but there are 2 GPUs"):
+        with pytest.raises(
+            ValueError, match=r"nr_proc is too large \(expected at most 2, the number of GPUs, got 3\)"
+        ):
             MultiProcessDatasetPredictor(config(), DataFromList([[1]]), 3)
 
     def test_gpus_are_shared_out(self, monkeypatch):
-        """One each, as the environment names them."""
+        """Each process gets one of the visible GPUs, or none."""
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
         assert ["3", "5"] == MultiProcessDatasetPredictor(config(), DataFromList([[1]]), 2)._gpus
         np.testing.assert_array_equal(
             ["", ""], MultiProcessDatasetPredictor(config(), DataFromList([[1]]), 2, False)._gpus
         )
 
-    def test_where_nothing_forks(self, monkeypatch):
-        """It says what to use instead."""
+    def test_system_without_fork(self, monkeypatch):
+        """Where processes cannot be forked, the error points to SimpleDatasetPredictor."""
         monkeypatch.setattr(dataset, "get_all_start_methods", lambda: ["spawn"])
-        with pytest.raises(RuntimeError, match="this system cannot fork. Use SimpleDatasetPredictor"):
+        with pytest.raises(
+            RuntimeError, match="this system cannot fork processes. Use SimpleDatasetPredictor"
+        ):
             MultiProcessDatasetPredictor(config(), DataFromList([[1]]), 1)
 
 
 class Pipe:
-    """The end of a pipe that a process has: gives datapoints, keeps answers, and is closed from the other end."""
+    """A child's end of a pipe: returns tasks, stores answers, then reports that the parent closed it."""
 
     def __init__(self, *tasks) -> None:
         self.tasks, self.answers = list(tasks), []
@@ -188,12 +188,12 @@ class Pipe:
         self.answers.append(answer)
 
 
-class TestWhatAProcessDoes:
-    """The body of a process, called in this one."""
+class TestChildProcess:
+    """The loop of a child process, called in this process."""
 
     @pytest.fixture
     def answers(self, monkeypatch):
-        """Function: the answers to datapoints."""
+        """Return a function that returns the answers to datapoints."""
         monkeypatch.setattr(dataset, "enable_death_signal", lambda _warn: None)
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
 
@@ -206,19 +206,19 @@ class TestWhatAProcessDoes:
         return answer
 
     def test_answers(self, answers):
-        """The number of the datapoint and the outputs, on the GPU that it was given."""
+        """An answer has the number of the datapoint and the outputs; the process sees only its GPU."""
         assert [(0, [2], None, ""), (1, [8], None, "")] == answers([1], [4])
         assert "" == os.environ["CUDA_VISIBLE_DEVICES"]
 
     def test_an_error(self, answers):
-        """It is sent with its traceback, and the next datapoint is predicted."""
+        """An error is sent with its traceback, and the next datapoint is predicted."""
         (index, value, error, trace), after = answers([1, 2, 3], [4])
         assert (0, None, ValueError) == (index, value, type(error))
         assert "Traceback" in trace
         assert (1, [8], None, "") == after
 
     def test_an_error_that_cannot_be_sent(self):
-        """Of TensorFlow's, the text is sent; Python's own are sent as they are."""
+        """Of a TensorFlow error, the text is sent; Python's errors are sent unchanged."""
         error = tf.errors.NotFoundError(None, None, "no such file")
         sent = dataset._sendable(error)
         assert (RuntimeError, "NotFoundError: no such file") == (type(sent), str(sent))
@@ -226,8 +226,8 @@ class TestWhatAProcessDoes:
         assert own is dataset._sendable(own)
 
 
-def test_a_datapoint_for_a_process_that_is_gone():
-    """The pipe breaks when it is given, and the error says that the process died."""
+def test_a_datapoint_for_a_dead_process():
+    """Sending a datapoint to a dead process raises the error of its death."""
     worker = dataset._Worker.__new__(dataset._Worker)
     worker.connection = mock.Mock(send=mock.Mock(side_effect=BrokenPipeError))
     worker.process = mock.Mock(pid=123, exitcode=-9)

@@ -1,4 +1,4 @@
-"""FeedfreePredictor: its input brings the datapoints, and it can be closed."""
+"""FeedfreePredictor: reads datapoints from an InputSource, and can be closed."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ DATA = [[np.float32([i, i])] for i in range(3)]
 
 
 def double(x):
-    """y = w * x, w = 2 when restored."""
+    """y = w * x; w is 2 when restored."""
     tf.multiply(tf.get_variable("w", initializer=1.0), x, name="y")
 
 
 def config(**kwargs):
-    """The model with its variable restored."""
+    """Return a configuration that restores w."""
     signature = [TensorSpec([2], tf.float32, "x")]
     return PredictConfig(
         tower_func=double, input_signature=signature, output_names=["y"],
@@ -36,7 +36,7 @@ def config(**kwargs):
 
 
 def flow():
-    """Three datapoints."""
+    """Return a DataFlow of three datapoints."""
     return DataFromList(DATA, shuffle=False)
 
 
@@ -46,7 +46,7 @@ def flow():
     ids=["queue", "feed", "tensor"],
 )
 def test_every_kind_of_input(make):
-    """Each call gives the outputs of the next datapoint."""
+    """Each call returns the outputs of the next datapoint."""
     predictor = FeedfreePredictor(config(), make())
     outputs = [predictor()[0].tolist() for _ in range(3)]
     predictor.close()
@@ -55,7 +55,7 @@ def test_every_kind_of_input(make):
 
 
 def test_the_end_of_the_data():
-    """An input that ends raises it."""
+    """A call raises the StopIteration of an input that ends."""
     predictor = FeedfreePredictor(config(), FeedInput(flow(), infinite=False))
     for _ in range(3):
         predictor()
@@ -65,7 +65,7 @@ def test_the_end_of_the_data():
 
 
 def test_an_error_of_the_data():
-    """What the DataFlow raised is what the call raises."""
+    """A call raises the error of the DataFlow."""
 
     def broken():
         yield DATA[1]
@@ -79,31 +79,31 @@ def test_an_error_of_the_data():
 
 
 def test_close():
-    """Threads end, the session too; once is enough."""
+    """close stops the threads and closes the session; a second close does nothing."""
     predictor = FeedfreePredictor(config(), QueueInput(flow()))
     predictor.close()
     predictor.close()
-    with pytest.raises(RuntimeError, match="it is closed. Make a new one"):
+    with pytest.raises(RuntimeError, match="the predictor is closed. Create a new one"):
         predictor()
     with pytest.raises(RuntimeError, match="closed"):
         predictor.sess.run("w:0")
 
 
 def test_mistakes():
-    """Datapoints cannot be handed in, or out."""
-    with pytest.raises(TypeError, match="takes an InputSource, got DataFromList. Wrap it"):
+    """Datapoints can neither be passed to a call nor returned by it."""
+    with pytest.raises(TypeError, match=r"expected InputSource, got DataFromList\). Wrap it"):
         FeedfreePredictor(config(), flow())
-    with pytest.raises(ValueError, match="return_input=True, but the input is in the graph"):
+    with pytest.raises(ValueError, match="return_input=True, but the input comes from the graph"):
         FeedfreePredictor(config(return_input=True), FeedInput(flow()))
     predictor = FeedfreePredictor(config(), FeedInput(flow()))
-    with pytest.raises(ValueError, match="called with 1 components"):
+    with pytest.raises(ValueError, match="expected no components, got 1"):
         predictor(DATA[0])
     predictor.close()
 
 
 @pytest.mark.parametrize("inner", [QueueInput, TFDatasetInput])
 def test_staging_outside_the_graph(inner):
-    """A predictor over a StagingInput is called where another graph is the default one."""
+    """A predictor over a StagingInput can be called where another graph is the default."""
     predictor = FeedfreePredictor(config(), StagingInput(inner(RepeatedData(flow(), -1))))
     with tf.Graph().as_default():
         outputs = [predictor()[0].tolist() for _ in range(2)]

@@ -23,7 +23,7 @@ def model(x, n):
 
 
 def config(**kwargs):
-    """w is 3."""
+    """Return a configuration that restores w as 3."""
     kwargs = {"output_names": ["y"], **kwargs}
     return PredictConfig(
         tower_func=model,
@@ -35,7 +35,7 @@ def config(**kwargs):
 
 @pytest.fixture
 def close():
-    """Closes the sessions of predictors at the end."""
+    """Return a function that registers a predictor, whose session is closed after the test."""
     predictors = []
 
     def remember(predictor):
@@ -49,7 +49,7 @@ def close():
 
 class TestMultiTower:
     def test_each_predictor(self, close):
-        """All towers have the same variable and placeholders; the predictor itself is the first."""
+        """All towers share variable and placeholders; the object itself is the first predictor."""
         predictor = close(MultiTowerOfflinePredictor(config(), [0, 2]))
         for one in [predictor, *predictor.get_predictors()]:
             np.testing.assert_array_equal([6, 12], one([1, 2], 2)[0])
@@ -59,13 +59,13 @@ class TestMultiTower:
         assert ["x:0", "x:0"] == [p.input_tensors[0].name for p in predictor.predictors]
 
     def test_get_predictor(self, close):
-        """Gives a list of n, in turn."""
+        """get_predictor(n) returns a list of n predictors, and repeats the towers."""
         predictor = close(MultiTowerOfflinePredictor(config(), [0, 1]))
         first, second = predictor.get_predictors()
         assert [first, second, first] == predictor.get_predictor(3)
 
     def test_return_input(self, close):
-        """Then the datapoint comes first."""
+        """With return_input, a call returns the datapoint and the outputs."""
         predictor = close(MultiTowerOfflinePredictor(config(return_input=True), [0]))
         datapoint, outputs = predictor([1.0], 1)
         assert ([1.0], 1) == datapoint
@@ -86,14 +86,14 @@ class TestMultiTower:
         parallel.stop()
 
     def test_unknown_name(self):
-        """An output that is not there is a KeyError that names the nearest."""
+        """An unknown output raises KeyError with the nearest names."""
         with pytest.raises(KeyError, match="nearest"):
             MultiTowerOfflinePredictor(config(output_names=["z"]), [0])
 
 
 class TestDataParallel:
     def test_a_datapoint_for_each_tower(self, close):
-        """Inputs and outputs come tower by tower; the placeholders say which."""
+        """Inputs and outputs are ordered by tower; placeholders have the tower's number in their names."""
         predictor = close(DataParallelOfflinePredictor(config(), [0, 3]))
         first, second = predictor([1], 1, [1, 2], 2)
         np.testing.assert_array_equal([3], first)
@@ -112,6 +112,6 @@ class TestDataParallel:
     ("towers", "error"), [(2, TypeError), ([], ValueError), ([0, 0], ValueError), (["0"], TypeError)]
 )
 def test_wrong_towers(kind, towers, error):
-    """What is no list of distinct numbers is refused."""
+    """Anything but a list of distinct numbers raises an error."""
     with pytest.raises(error, match=kind.__name__):
         kind(config(), towers)

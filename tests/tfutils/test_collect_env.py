@@ -1,4 +1,4 @@
-"""The report of the environment: complete, and never an error."""
+"""Tests of the report of the environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tensorpack_lite.tfutils.collect_env import collect_env_info
 
 
 def rows(text: str) -> dict:
-    """First column -> the rest."""
+    """Return a dictionary from the first column to the rest of the row."""
     return {
         " ".join(line.split("  ")[0].split()): line.split("  ", 1)[-1].strip()
         for line in text.splitlines()
@@ -25,20 +25,20 @@ def rows(text: str) -> dict:
 
 class TestCollectEnvInfo:
     def test_versions(self):
-        """Those that a bug report needs."""
+        """The report contains the versions that a bug report needs."""
         found = rows(collect_env_info())
         assert (__version__, np.__version__) == (found["tensorpack_lite"], found["numpy"])
         assert found["tensorflow"].startswith("{}.{}".format(*TF_VERSION))
 
-    def test_what_cannot_be_found_out_is_said(self, monkeypatch):
-        """A question that raises fills its own row only."""
+    def test_a_question_that_raises(self, monkeypatch):
+        """A question that raises puts the error into its row, and the other rows are complete."""
         monkeypatch.setattr(environment.psutil, "virtual_memory", lambda: 1 / 0)
         found = rows(collect_env_info())
         assert "unknown (ZeroDivisionError: division by zero)" == found["RAM"]
         assert np.__version__ == found["numpy"]
 
     def test_broken_packages(self, monkeypatch):
-        """A package that fails on import does not break the report."""
+        """A package that fails on import does not make the report fail."""
 
         def broken(name):
             raise OSError("libhorovod.so: wrong ELF class")
@@ -48,7 +48,7 @@ class TestCollectEnvInfo:
         assert "unknown (OSError: libhorovod.so: wrong ELF class)" == rows(collect_env_info())["horovod"]
 
     def test_broken_driver(self, monkeypatch):
-        """Nor does a GPU driver."""
+        """A broken GPU driver does not make the report fail."""
 
         def broken():
             raise MemoryError("nvml")
@@ -59,26 +59,26 @@ class TestCollectEnvInfo:
 
 class TestCapabilities:
     def test_essentials_are_there(self):
-        """What the library stands on exists in every supported TensorFlow."""
+        """Every supported TensorFlow has the names that the library needs."""
         found = environment.tensorflow_capabilities()
         assert all(
             found[name] for name in ("Session", "train.Saver", "queue.FIFOQueue", "summary.FileWriter")
         )
 
     @pytest.mark.parametrize("name", ["layers.dense", "estimator.Estimator", "nn.rnn_cell.LSTMCell"])
-    def test_what_left_with_keras_3(self, name):
-        """The table is probed: these are gone since 2.16."""
+    def test_names_removed_in_tf_2_16(self, name):
+        """Names that TensorFlow removed in 2.16 are reported as missing."""
         assert (TF_VERSION < (2, 16)) == environment.tensorflow_capabilities()[name]
 
-    def test_what_came_later(self):
-        """Determinism is TF 2's."""
+    def test_determinism(self):
+        """Determinism is reported as available since TF 2.9."""
         found = environment.tensorflow_capabilities()
         assert (TF_VERSION >= (2, 9)) == found["config.experimental.enable_op_determinism"]
 
 
 @pytest.mark.slow
 def test_runs_as_a_module():
-    """`python -m tensorpack_lite.tfutils.collect_env` prints it, with nothing else on stdout and no warning of runpy."""
+    """`python -m tensorpack_lite.tfutils.collect_env` prints only the report on stdout, without a warning of runpy."""
     done = subprocess.run(
         [sys.executable, "-m", "tensorpack_lite.tfutils.collect_env"], capture_output=True, check=True
     )

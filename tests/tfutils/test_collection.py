@@ -1,4 +1,4 @@
-"""tfutils/collection.py: backing up and restoring collections."""
+"""Tests of tfutils/collection.py: backing up and restoring collections."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def test_backup_all():
 
 
 def test_backup_of_a_string():
-    """A single string is a mistake."""
+    """A string instead of a list raises a TypeError."""
     with pytest.raises(TypeError, match=r"got the string 'a'. Write \['a'\]"):
         backup_collection("a")
 
 
 def test_restore_leaves_others():
-    """Collections that are not in the backup stay."""
+    """Collections that are not in the backup do not change."""
     backup = backup_collection(["a"])
     tf.add_to_collection("a", 1)
     tf.add_to_collection("b", 2)
@@ -39,7 +39,7 @@ def test_restore_leaves_others():
 
 
 def test_restore_in_place():
-    """Whoever holds the list sees it restored."""
+    """A collection is restored in place, in the same list object."""
     held = tf.get_collection_ref("a")
     backup = backup_collection(["a"])
     held.append(1)
@@ -48,7 +48,7 @@ def test_restore_in_place():
 
 
 def test_freeze():
-    """What was added in the block is gone after it."""
+    """Members added in the block are removed after it."""
     with freeze_collection(["a"]):
         tf.add_to_collection("a", 1)
         assert [1] == tf.get_collection("a")
@@ -56,7 +56,7 @@ def test_freeze():
 
 
 def test_freeze_after_error():
-    """It is gone after an error too."""
+    """Members added in the block are also removed after an error."""
     with pytest.raises(ZeroDivisionError), freeze_collection(["a"]):
         tf.add_to_collection("a", 1)
         1 / 0  # noqa: B018

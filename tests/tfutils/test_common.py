@@ -1,4 +1,4 @@
-"""tfutils/common.py: configuration, global step, names."""
+"""Tests of tfutils/common.py: configuration, global step, names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tensorpack_lite.tfutils import common
 
 
 def test_session_config():
-    """The defaults of a session: soft placement, one thread inside an operation, memory as needed."""
+    """The default configuration has soft placement, one thread inside an operation, and memory growth."""
     config = common.get_default_sess_config(0.5)
     assert config.allow_soft_placement
     assert (1, 0) == (config.intra_op_parallelism_threads, config.inter_op_parallelism_threads)
@@ -20,7 +20,7 @@ def test_session_config():
 
 
 def test_session_config_is_new_each_time():
-    """A caller may change its own copy."""
+    """Each call returns a new configuration."""
     assert common.get_default_sess_config() is not common.get_default_sess_config()
 
 
@@ -30,27 +30,27 @@ def test_version():
 
 
 class TestGlobalStep:
-    def test_at_root_wherever_it_is_made(self):
-        """It has no prefix inside scopes, and there is one in a graph."""
+    def test_is_at_the_root(self):
+        """Inside scopes the variable has no prefix, and each graph has only one."""
         with tf.variable_scope("v"), tf.name_scope("n"):
             step = common.get_global_step_var()
         assert "global_step" == step.op.name
         assert step is common.get_global_step_var()
 
     def test_kind(self):
-        """It is an int64 scalar, global, not trained, a resource variable."""
+        """The global step is an int64 scalar, global, not trained, a resource variable."""
         step = common.get_global_step_var()
         assert (tf.int64, [], "VarHandleOp") == (step.dtype.base_dtype, step.shape.as_list(), step.op.type)
         assert [step.op.name] == [v.op.name for v in tf.global_variables()]
         assert [] == tf.trainable_variables()
 
     def test_under_reuse(self):
-        """It is created even where variables are being reused."""
+        """The global step can be created where variables are reused."""
         with tf.variable_scope("v", reuse=True):
             assert "global_step" == common.get_global_step_var().op.name
 
     def test_custom_getters_do_not_see_it(self):
-        """It is made outside of the current scope's getter."""
+        """Custom getters of the current scope do not apply to the global step."""
 
         def getter(getter, name, *args, **kwargs):
             raise AssertionError("asked")
@@ -58,8 +58,8 @@ class TestGlobalStep:
         with tf.variable_scope("v", custom_getter=getter):
             common.get_global_step_var()
 
-    def test_the_users_own(self):
-        """One that TensorFlow made is used."""
+    def test_created_by_tensorflow(self):
+        """A global step created by TensorFlow is used."""
         step = tf.train.get_or_create_global_step()
         assert step is common.get_global_step_var()
 
@@ -71,7 +71,7 @@ class TestGlobalStep:
         assert 3 == common.get_global_step_value()
 
     def test_value_without_session(self):
-        """Without a session there is nothing to read."""
+        """Without a default session, a RuntimeError gives advice."""
         with pytest.raises(RuntimeError, match="no default session"):
             common.get_global_step_value()
 
@@ -81,14 +81,14 @@ class TestGlobalStep:
     [("x", ("x", "x:0")), ("x:0", ("x", "x:0")), ("a/x:12", ("a/x", "a/x:12")), ("a:b", ("a:b", "a:b:0"))],
 )
 def test_op_tensor_name(name, expected):
-    """A name is split into operation and tensor, with indices of any length."""
+    """The operation and tensor are found for either name, with indices of any length."""
     assert expected == common.get_op_tensor_name(name)
 
 
 class TestNames:
     @pytest.fixture(params=[True, False], ids=["resource", "ref"])
     def var(self, request):
-        """A variable of each kind TensorFlow has."""
+        """A variable of each kind that TensorFlow has."""
         return tf.get_variable("v", initializer=3.0, use_resource=request.param)
 
     def test_tensor_of_operation(self):
@@ -103,7 +103,7 @@ class TestNames:
         assert 3.0 == sess.run(common.get_op_or_tensor_by_name("v:0"))
 
     def test_operation(self):
-        """Without an index, get_op_or_tensor_by_name gives the operation; a list gives a list."""
+        """Without an index, get_op_or_tensor_by_name returns the operation, and a list for a list."""
         x = tf.constant(1, name="x")
         assert x.op is common.get_op_or_tensor_by_name("x")
         assert [x.op, x] == common.get_op_or_tensor_by_name(["x", "x:0"])
@@ -112,7 +112,7 @@ class TestNames:
         "function", [common.get_op_or_tensor_by_name, lambda n: common.get_tensors_by_names([n])]
     )
     def test_unknown(self, function):
-        """An unknown name is a KeyError with the nearest names."""
+        """An unknown name raises a KeyError that lists the nearest names."""
         tf.constant(1, name="tower0/cost")
         with pytest.raises(
             KeyError, match="'costs.*' is not in the graph. The nearest names are: tower0/cost"
@@ -120,25 +120,25 @@ class TestNames:
             function("costs")
 
     def test_unknown_output(self):
-        """An output that the operation does not have is a KeyError too."""
+        """An output that the operation does not have raises a KeyError."""
         tf.constant(1, name="x")
         with pytest.raises(KeyError, match="'x:3' is not in the graph"):
             common.get_op_or_tensor_by_name("x:3")
 
 
 def test_gpu_available(sess):
-    """A session on CPU devices has no GPU."""
+    """A session with only CPU devices has no GPU."""
     assert any(d.device_type == "GPU" for d in sess.list_devices()) == common.gpu_available_in_session()
 
 
 def test_gpu_available_without_session():
-    """Without a session the question has no answer."""
+    """Without a default session, a RuntimeError gives advice."""
     with pytest.raises(RuntimeError, match="no default session"):
         common.gpu_available_in_session()
 
 
 def test_global_step_of_the_session(sess):
-    """The step is read in the session's graph, whichever graph is the default one."""
+    """The step is read in the session's graph, even if another graph is the default."""
     sess.run(common.get_global_step_var().initializer)
     with tf.Graph().as_default() as other:
         assert 0 == common.get_global_step_value()

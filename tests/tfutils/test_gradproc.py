@@ -1,4 +1,4 @@
-"""Gradient processors against NumPy, on dense gradients, on slices, and on none."""
+"""Tests of gradient processors against NumPy, with dense gradients, slices and None."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ A, B = np.array([3.0, -4.0], dtype="float32"), np.array([[12.0]], dtype="float32
 
 @pytest.fixture
 def grads():
-    """Two variables with known gradients, of joint norm 13, and one without."""
+    """Two variables with known gradients of joint norm 13, and one without a gradient."""
     return [
         (tf.constant(A), tf.get_variable("fc/W", shape=[2])),
         (tf.constant(B), tf.get_variable("fc/b", shape=[1, 1])),
@@ -34,18 +34,18 @@ def grads():
 
 
 def slices(values=(1.0, 2.0)):
-    """Rows 0 and 2 of a [4] variable."""
+    """Return an IndexedSlices with rows 0 and 2 of a [4] variable."""
     return tf.IndexedSlices(tf.constant(values), tf.constant([0, 2]), tf.constant([4]))
 
 
 def names(grads) -> list:
-    """The variables' names."""
+    """Return the names of the variables."""
     return [var.op.name for _, var in grads]
 
 
 class TestGradientProcessor:
     def test_one_name_scope_for_all_calls(self, grads):
-        """Its operations are under the class name, without `_1` at the second call."""
+        """All operations are under the class name, without `_1` in the second call."""
 
         class Double(GradientProcessor):
             def _process(self, grads):
@@ -56,7 +56,7 @@ class TestGradientProcessor:
         assert ["Double/x2", "Double/x2_1"] == seen
 
     def test_each_graph_has_its_own_scope(self):
-        """A processor that served another graph starts anew (in tensorpack the scope of the first stays)."""
+        """A processor used in a second graph creates its name scope there."""
         processor = MapGradient(lambda grad: tf.identity(grad, name="x"))
         seen = []
         for outer in ("a", "b"):
@@ -66,7 +66,7 @@ class TestGradientProcessor:
         assert ["a/MapGradient/x", "b/MapGradient/x"] == seen
 
     def test_keeps_no_graph_alive(self):
-        """What is remembered of a graph dies with it."""
+        """The cached name scopes do not keep a graph alive."""
         processor = SummaryGradient()
         with tf.Graph().as_default() as graph:
             processor.process([(tf.constant(1.0), tf.get_variable("w", shape=[]))])
@@ -76,19 +76,19 @@ class TestGradientProcessor:
         assert ghost() is None
 
     def test_is_abstract(self):
-        """A subclass defines _process."""
+        """A subclass without _process cannot be created."""
         with pytest.raises(TypeError, match="abstract"):
             GradientProcessor()
 
 
 class TestFilterNoneGrad:
     def test_drops_none(self, grads, capsys):
-        """And says which."""
+        """Pairs without a gradient are dropped, with a warning that names the variables."""
         assert ["fc/W", "fc/b"] == names(FilterNoneGrad().process(grads))
         assert "No gradient w.r.t 1 trainable variables: unused" in capsys.readouterr().out
 
     def test_quietly(self, grads, capsys):
-        """Unless it is not to."""
+        """With verbose=False, no warning is logged."""
         FilterNoneGrad(verbose=False).process(grads)
         assert "" == capsys.readouterr().out
 
@@ -96,7 +96,7 @@ class TestFilterNoneGrad:
 class TestGlobalNormClip:
     @pytest.mark.parametrize(("norm", "factor"), [(6.5, 0.5), (13.0, 1.0), (100.0, 1.0)])
     def test_scales_all_by_one_factor(self, sess, grads, norm, factor):
-        """sqrt(3^2 + 4^2 + 12^2) = 13; None stays None."""
+        """All gradients are scaled by one factor of sqrt(3^2 + 4^2 + 12^2) = 13, and None stays None."""
         clipped = GlobalNormClip(norm).process(grads)
         got_a, got_b = sess.run([clipped[0][0], clipped[1][0]])
         np.testing.assert_allclose(A * factor, got_a, rtol=1e-6)
@@ -105,53 +105,56 @@ class TestGlobalNormClip:
         assert names(grads) == names(clipped)
 
     def test_slices(self, sess):
-        """Slices count with their values and stay slices."""
+        """The values of slices count, and slices stay slices."""
         var = tf.get_variable("e", shape=[4])
         ((clipped, _),) = GlobalNormClip(1.0).process([(slices([3.0, 4.0]), var)])
         np.testing.assert_allclose([0.6, 0.8], sess.run(clipped).values, rtol=1e-6)
 
     @pytest.mark.parametrize("norm", [0, -1.0, float("nan")])
     def test_refuses_other_norms(self, norm):
-        """It must be positive."""
-        with pytest.raises(ValueError, match=f"GlobalNormClip: global_norm is {norm}, wanted a number > 0"):
+        """A norm that is not positive raises a ValueError."""
+        with pytest.raises(
+            ValueError,
+            match=rf"GlobalNormClip: global_norm is not positive \(expected more than 0, got {norm}\)",
+        ):
             GlobalNormClip(norm)
 
 
 class TestMapGradient:
     def test_one_argument(self, sess, grads):
-        """func(grad), for the variables that match as a whole."""
+        """func(grad) is applied to the variables whose whole name matches."""
         mapped = MapGradient(lambda grad: grad * 2, regex="fc/W|x").process(grads[:2])
         got = sess.run([grad for grad, _ in mapped])
         assert ([6.0, -8.0], [[12.0]]) == (got[0].tolist(), got[1].tolist())
 
     def test_two_arguments(self, grads):
-        """func(grad, var)."""
+        """func(grad, var) gets the variable as well."""
         seen = []
         MapGradient(lambda grad, var: seen.append(var.op.name)).process(grads)
         assert ["fc/W", "fc/b", "unused"] == seen
 
     def test_none_drops(self, grads):
-        """A pair whose gradient becomes None is left out."""
+        """A pair whose gradient becomes None is dropped."""
         assert ["fc/b", "unused"] == names(MapGradient(lambda grad: None, regex="fc/W").process(grads))
 
     def test_bound_methods_and_defaults(self, grads):
-        """Only what must be passed counts."""
+        """Only required arguments of func are counted."""
         assert 3 == len(MapGradient(lambda grad, scale=3: tf.zeros([])).process(grads))
 
     def test_warns_when_nothing_matches(self, grads, capsys):
-        """Mostly a misspelt regex; "fc" alone is not "fc/W"."""
+        """A regex that matches no whole name logs a warning."""
         MapGradient(lambda grad: grad, regex="fc").process(grads)
         assert "MapGradient: 'fc' matches no variable" in capsys.readouterr().out
 
     def test_refuses_other_functions(self):
-        """One argument or two."""
-        with pytest.raises(TypeError, match="func takes 3 arguments"):
+        """A function without or with more than two arguments raises a TypeError."""
+        with pytest.raises(TypeError, match=r"expected func\(grad\) or .*, got 3 arguments"):
             MapGradient(lambda a, b, c: a)
 
 
 class TestSummaryGradient:
     def test_histogram_and_rms(self, sess, grads):
-        """Gradients pass unchanged, None is dropped; the average of the rms starts with the rms."""
+        """Gradients do not change, None is dropped, and the average of the rms starts with the rms."""
         assert grads[:2] == SummaryGradient().process(grads)
         wanted = ["fc/W-grad", "fc/W/rms-summary", "fc/b-grad", "fc/b/rms-summary"]
         assert [f"SummaryGradient/{name}" for name in wanted] == [
@@ -162,21 +165,21 @@ class TestSummaryGradient:
         np.testing.assert_allclose([np.sqrt(12.5), 12.0], got, rtol=1e-6)
 
     def test_once_for_each_variable(self, grads):
-        """Also by another instance, and not for copies in other towers."""
+        """A second instance and copies in other towers add no summaries for the same variable."""
         replica = (tf.constant(A), tf.get_variable("tower1/fc/W", shape=[2]))
         SummaryGradient().process(grads)
         SummaryGradient().process([*grads, replica])
         assert 4 == len(tf.get_collection(tf.GraphKeys.SUMMARIES))
 
     def test_once_for_each_graph(self, grads):
-        """A second graph of the process has its summaries (in tensorpack it has none)."""
+        """A second graph of the process has its own summaries."""
         SummaryGradient().process(grads)
         with tf.Graph().as_default():
             SummaryGradient().process([(tf.constant(1.0), tf.get_variable("fc/W", shape=[]))])
             assert 2 == len(tf.get_collection(tf.GraphKeys.SUMMARIES))
 
     def test_slices(self):
-        """Their values are summarised; they stay slices."""
+        """The values of slices are summarized, and slices stay slices."""
         pair = (slices(), tf.get_variable("e", shape=[4]))
         assert [pair] == SummaryGradient(collections=["mine"]).process([pair])
         assert 1 == len(tf.get_collection("mine"))
@@ -184,7 +187,7 @@ class TestSummaryGradient:
 
 class TestPrintGradient:
     def test_prints(self, sess, grads, capfd):
-        """Name and numbers to stderr, once a variable."""
+        """The name and values are printed to stderr, once per variable."""
         printed = PrintGradient("fc/W").process(grads)
         np.testing.assert_array_equal(A, sess.run(printed[0][0]))
         assert "fc/W-grad shape: [2] mean: -0.5" in capfd.readouterr().err
@@ -192,7 +195,7 @@ class TestPrintGradient:
         assert again[0][0] is grads[0][0]
 
     def test_once_for_each_graph(self):
-        """A second graph of the process has variables of its own to print."""
+        """A second graph of the process prints its variables too."""
         processor = PrintGradient()
         for _ in range(2):
             with tf.Graph().as_default():
@@ -209,14 +212,14 @@ class TestPrintGradient:
 
 class TestCheckGradient:
     def test_good_gradients_pass(self, sess, grads):
-        """Their values are unchanged, None is dropped."""
+        """Finite gradients do not change, and None is dropped."""
         checked = CheckGradient().process(grads)
         np.testing.assert_array_equal(A, sess.run(checked[0][0]))
         assert ["fc/W", "fc/b"] == names(checked)
 
     @pytest.mark.parametrize("bad", [np.nan, np.inf])
     def test_bad_gradients_fail(self, sess, bad):
-        """The message names the variable."""
+        """A gradient with NaN or infinity raises an error that names the variable."""
         var = tf.get_variable("fc/W", shape=[2])
         for grad in (tf.constant([1.0, bad]), slices([1.0, bad])):
             ((checked, _),) = CheckGradient().process([(grad, var)])
@@ -226,19 +229,19 @@ class TestCheckGradient:
 
 class TestScaleGradient:
     def test_first_match_counts(self, sess, grads, capsys):
-        """Whole names; what matches nothing passes; each is logged."""
+        """The first regex that matches a whole name counts, other gradients do not change, and each scaling is logged."""
         scaled = ScaleGradient([("fc/W", 0.5), ("fc/.*", 3.0)]).process(grads[:2])
         got = sess.run([grad for grad, _ in scaled])
         assert ([1.5, -2.0], [[36.0]]) == (got[0].tolist(), got[1].tolist())
         assert "Gradient of 'fc/W' is multiplied by 0.5" in capsys.readouterr().out
 
     def test_zero_drops(self, grads, capsys):
-        """A variable with factor 0 is not updated at all, not even by momentum."""
+        """A variable with factor 0 is not updated, not even by momentum."""
         assert ["fc/b"] == names(ScaleGradient(("fc/W", 0), verbose=False).process(grads[:2]))
         assert "" == capsys.readouterr().out
 
     def test_slices_and_half_precision(self, sess):
-        """Slices stay slices, dtypes stay."""
+        """Slices stay slices, and dtypes do not change."""
         pairs = [
             (slices(), tf.get_variable("e", shape=[4])),
             (tf.constant(2.0, tf.float16), tf.get_variable("h", shape=[], dtype=tf.float16)),
@@ -249,13 +252,11 @@ class TestScaleGradient:
 
     @pytest.mark.parametrize("multipliers", ["fc", [("fc", 1.0), "x"], ("a", "b", "c")])
     def test_refuses_other_multipliers(self, multipliers):
-        """Pairs."""
-        with pytest.raises(TypeError, match=r"takes a pair \(regex, factor\) or a list of them"):
+        """Arguments other than pairs raise a TypeError."""
+        with pytest.raises(TypeError, match=r"expected a pair \(regex, factor\) or a list of them"):
             ScaleGradient(multipliers)
 
     def test_refuses_a_second_pair_as_verbose(self):
-        """A frequent slip."""
-        with pytest.raises(
-            TypeError, match="takes a bool as verbose, got tuple. Put several pairs into one list"
-        ):
+        """A second pair passed as `verbose` by mistake raises a TypeError."""
+        with pytest.raises(TypeError, match="expected bool, got tuple.. Put several pairs into one list"):
             ScaleGradient(("a", 1.0), ("b", 2.0))

@@ -1,4 +1,4 @@
-"""tfutils/loss_scale.py: the scale grows, shrinks and saves gradients, in exact numbers."""
+"""Tests of tfutils/loss_scale.py: growth, reduction and effect of the scale, in exact numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tensorpack_lite.tfutils.loss_scale import DynamicLossScaleOptimizer
 
 
 def build(sess, cost, rate=1.0, **kwargs):
-    """An optimizer over `cost(w)`, w = 1; returns it, w and the step."""
+    """Return an optimizer of `cost(w)` with w = 1, the variable w, and the train operation."""
     w = tf.get_variable("w", initializer=1.0, use_resource=True)
     opt = DynamicLossScaleOptimizer(tf.train.GradientDescentOptimizer(rate), **kwargs)
     step = opt.apply_gradients(opt.compute_gradients(cost(w), [w]))
@@ -19,14 +19,14 @@ def build(sess, cost, rate=1.0, **kwargs):
 
 
 def test_same_update(sess):
-    """A power of two as scale changes no update."""
+    """A scale that is a power of two does not change the updates."""
     _, w, step = build(sess, lambda w: w * w, 0.25)
     sess.run(step)
     assert 0.5 == sess.run(w)
 
 
 def test_small_gradients_survive(sess):
-    """A gradient of 2^-26, zero in half precision, arrives."""
+    """A gradient of 2^-26, which is zero in half precision, is applied."""
     tiny = np.float32(2.0**-13)
 
     def half(w):
@@ -42,7 +42,7 @@ def test_small_gradients_survive(sess):
 
 
 def test_growth(sess):
-    """After growth_steps good steps the scale doubles, and counting begins anew."""
+    """After growth_steps finite steps the scale doubles, and the count starts again."""
     opt, _, step = build(sess, lambda w: 0.0 * w, initial_scale=4, growth_steps=2)
     scales = []
     for _ in range(5):
@@ -52,7 +52,7 @@ def test_growth(sess):
 
 
 def test_overflow(sess):
-    """A step with a gradient that is not finite changes nothing but the scale, which stops at 1."""
+    """A step with a gradient that is not finite only changes the scale, which is never less than 1."""
     x = tf.placeholder(tf.float32, [])
     opt, w, step = build(sess, lambda w: w * x, initial_scale=4, growth_steps=2, factor=2)
     sess.run(step, {x: 0.5})
@@ -61,12 +61,12 @@ def test_overflow(sess):
         sess.run(step, {x: np.inf})
         scales.append(sess.run(opt.scale))
     assert ([2, 1, 1], 0.5) == (scales, sess.run(w))
-    sess.run(step, {x: 0.5})  # one good step: the count began anew
+    sess.run(step, {x: 0.5})  # one finite step, because the count started again
     assert (1, 0.0) == (sess.run(opt.scale), sess.run(w))
 
 
 def test_sparse(sess):
-    """Gradients of a lookup stay sparse."""
+    """The gradients of a lookup stay sparse."""
     table = tf.get_variable("table", initializer=[1.0, 1.0], use_resource=True)
     opt = DynamicLossScaleOptimizer(tf.train.GradientDescentOptimizer(1.0))
     pairs = opt.compute_gradients(tf.reduce_sum(tf.gather(table, [1])), [table])
@@ -78,11 +78,11 @@ def test_sparse(sess):
 
 
 def test_mistakes():
-    """Numbers out of range, and calls in the wrong order."""
+    """Numbers out of range and calls in the wrong order raise a ValueError."""
     plain = tf.train.GradientDescentOptimizer(1.0)
-    with pytest.raises(ValueError, match="got initial_scale=0.5"):
+    with pytest.raises(ValueError, match=r"initial_scale is too small \(expected at least 1, got 0\.5\)"):
         DynamicLossScaleOptimizer(plain, initial_scale=0.5)
     with pytest.raises(ValueError, match="call its compute_gradients before"):
         DynamicLossScaleOptimizer(plain).apply_gradients([])
-    with pytest.raises(TypeError, match=r"takes a tf.train.Optimizer, got str"):
+    with pytest.raises(TypeError, match=r"expected a tf.train.Optimizer, got str"):
         DynamicLossScaleOptimizer("sgd")

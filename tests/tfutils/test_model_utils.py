@@ -1,4 +1,4 @@
-"""The table of variables and the text of shapes."""
+"""Tests of the table of variables and of the text of shapes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tensorpack_lite.tfutils.model_utils import describe_trainable_vars, get_sha
 
 class TestDescribe:
     def test_table_and_totals(self, capsys):
-        """Name, shape, elements; 4 bytes a float."""
+        """The table has name, shape and elements, and the total size counts 4 bytes per float."""
         tf.get_variable("fc/W", shape=[512, 1024])
         tf.get_variable("fc/b", shape=[10])
         describe_trainable_vars()
@@ -22,7 +22,7 @@ class TestDescribe:
         assert "2.00MB" in text
 
     def test_leaves_out_other_towers_and_untrained(self, capsys):
-        """Copies and statistics are not listed."""
+        """Copies in other towers and untrained variables are not listed."""
         tf.get_variable("fc/W", shape=[2])
         tf.get_variable("tower1/fc/W", shape=[2])
         tf.get_variable("ema", shape=[2], trainable=False)
@@ -32,7 +32,7 @@ class TestDescribe:
         assert "tower1" not in text
 
     def test_shows_dtype_and_device_where_they_differ(self, capsys):
-        """Only then do the columns appear."""
+        """The columns for dtype and device appear only if they are needed."""
         tf.get_variable("a", shape=[2])
         describe_trainable_vars()
         assert "dtype" not in capsys.readouterr().out
@@ -44,7 +44,7 @@ class TestDescribe:
         assert "CPU:0" in text
 
     def test_unknown_shape(self, capsys):
-        """A variable without a shape has no size, so there are no totals of elements and bytes."""
+        """A variable without a static shape has no size, so the totals of elements and bytes are left out."""
         tf.Variable(
             tf.placeholder(tf.float32, None), validate_shape=False, use_resource=True, name="shapeless"
         )
@@ -53,8 +53,8 @@ class TestDescribe:
         assert "Number of trainable variables: 1" in text
         assert "elements)" not in text
 
-    def test_warns_of_nothing(self, capsys):
-        """A model without variables is worth a word."""
+    def test_warns_without_variables(self, capsys):
+        """A model without trainable variables logs a warning."""
         describe_trainable_vars()
         assert "No trainable variables" in capsys.readouterr().out
 
@@ -69,6 +69,6 @@ class TestDescribe:
     ],
 )
 def test_get_shape_str(shapes, expected):
-    """Question marks for what is not known; several are separated by commas."""
+    """Unknown sizes are question marks, and several shapes are separated by commas."""
     tensors = [tf.placeholder(tf.float32, shape) for shape in shapes]
     assert expected == get_shape_str(tensors[0] if len(tensors) == 1 else tensors)

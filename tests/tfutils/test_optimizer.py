@@ -1,4 +1,4 @@
-"""Optimizers around optimizers: numbers in closed form, names and places of variables."""
+"""Tests of optimizer wrappers: numbers in closed form, names and places of variables."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SGD = tf.train.GradientDescentOptimizer
 
 
 def skip_ref_accumulation(use_resource) -> None:
-    """TensorFlow 2's control flow cannot assign ref variables; the error is tested by itself."""
+    """Skip ref variables under TF 2's control flow, which cannot assign them. Another test checks the error."""
     if not use_resource and tf.control_flow_v2_enabled():
         pytest.skip("ref variables need TF 1's control flow")
 
 
 def trajectory(sess, op, var, steps) -> list:
-    """The variable after each step."""
+    """Return the variable's value after each step."""
     sess.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
     values = []
     for _ in range(steps):
@@ -37,13 +37,13 @@ def trajectory(sess, op, var, steps) -> list:
 
 
 def global_names() -> list:
-    """Sorted names of global variables."""
+    """Return the sorted names of global variables."""
     return sorted(var.op.name for var in tf.global_variables())
 
 
 class TestProxyOptimizer:
     def test_delegates(self, sess):
-        """It is the other optimizer in all its methods."""
+        """All methods forward to the wrapped optimizer."""
         x = tf.get_variable("x", initializer=1.0)
         inner = tf.train.MomentumOptimizer(0.5, 0.5)
         proxy = ProxyOptimizer(inner)
@@ -55,20 +55,20 @@ class TestProxyOptimizer:
         assert isinstance(proxy, tf.train.Optimizer)
 
     def test_refuses_other_optimizers(self):
-        """Such as Keras's."""
-        with pytest.raises(TypeError, match=r"ProxyOptimizer: takes a tf\.train\.Optimizer, got object"):
+        """A Keras optimizer raises a TypeError."""
+        with pytest.raises(TypeError, match=r"ProxyOptimizer: expected a tf\.train\.Optimizer, got object"):
             ProxyOptimizer(object())
 
 
 class TestApplyGradProcessors:
     def test_in_order(self, sess):
-        """(1 + 1) * 3 is not 1 * 3 + 1."""
+        """Processors are applied in the order of the list: (1 + 1) * 3 is not 1 * 3 + 1."""
         x = tf.get_variable("x", initializer=0.0)
         opt = apply_grad_processors(SGD(1.0), [MapGradient(lambda g: g + 1.0), ScaleGradient((".*", 3.0))])
         assert [-6.0] == trajectory(sess, opt.minimize(x * 1.0), x, 1)
 
     def test_name_and_global_step(self, sess):
-        """Both are handed on."""
+        """Name and global step are passed to the wrapped optimizer."""
         x = tf.get_variable("x", initializer=0.0)
         step = tf.train.create_global_step()
         op = apply_grad_processors(SGD(1.0), []).minimize(x * 1.0, global_step=step, name="train_op")
@@ -76,17 +76,19 @@ class TestApplyGradProcessors:
         assert [1, 2] == trajectory(sess, op, step, 2)
 
     def test_refuses_other_things(self):
-        """A list of processors."""
-        with pytest.raises(TypeError, match="takes a list of GradientProcessor, got ScaleGradient"):
+        """Arguments of other types raise a TypeError."""
+        with pytest.raises(TypeError, match="gradprocs .*expected list or tuple, got ScaleGradient"):
             apply_grad_processors(SGD(1.0), ScaleGradient((".*", 3.0)))
-        with pytest.raises(TypeError, match="takes a list of GradientProcessor, got function"):
+        with pytest.raises(
+            TypeError, match="an item of gradprocs .*expected GradientProcessor, got function"
+        ):
             apply_grad_processors(SGD(1.0), [lambda grads: grads])
 
 
 class TestPostProcessOptimizer:
     @pytest.mark.parametrize("use_resource", KINDS)
     def test_runs_after_the_update(self, sess, use_resource):
-        """x <- 2 (x - 1), read after the update."""
+        """`func` reads the value after the update: x <- 2 (x - 1)."""
         x = tf.get_variable("x", initializer=3.0, use_resource=use_resource)
         opt = PostProcessOptimizer(SGD(1.0), lambda var: var.assign(var.read_value() * 2.0, read_value=False))
         op = opt.minimize(x * 1.0, name="train_op")
@@ -94,22 +96,23 @@ class TestPostProcessOptimizer:
         assert [4.0, 6.0, 10.0] == trajectory(sess, op, x, 3)
 
     def test_none_does_nothing(self, sess):
-        """For this variable."""
+        """If `func` returns None, the variable is not changed further."""
         x = tf.get_variable("x", initializer=3.0)
         op = PostProcessOptimizer(SGD(1.0), lambda var: None).minimize(x * 1.0)
         assert [2.0] == trajectory(sess, op, x, 1)
 
     def test_global_step(self, sess):
-        """Incremented once a call."""
+        """The global step is incremented once per call."""
         x, step = tf.get_variable("x", initializer=3.0), tf.train.create_global_step()
         op = PostProcessOptimizer(SGD(1.0), lambda var: None).minimize(x * 1.0, global_step=step)
         assert [1, 2] == trajectory(sess, op, step, 2)
 
     def test_refuses_tensors(self):
-        """A function that returns a tensor may have forgotten to assign it."""
+        """A `func` that returns a tensor raises a TypeError, because it may have forgotten to assign it."""
         x = tf.get_variable("x", initializer=3.0)
         with pytest.raises(
-            TypeError, match="PostProcessOptimizer: takes func to return an operation or None, got .*Tensor"
+            TypeError,
+            match="PostProcessOptimizer: the result of func: expected an operation or None, got .*Tensor",
         ):
             PostProcessOptimizer(SGD(1.0), lambda var: tf.constant(1.0)).minimize(x * 1.0)
 
@@ -117,7 +120,7 @@ class TestPostProcessOptimizer:
 class TestVariableAssignmentOptimizer:
     @pytest.mark.parametrize("use_resource", KINDS)
     def test_assigns(self, sess, use_resource):
-        """Clipped after each update."""
+        """The variable is clipped after each update."""
         x = tf.get_variable("x", initializer=[3.0, 0.5], use_resource=use_resource)
         opt = VariableAssignmentOptimizer(SGD(1.0), lambda var: tf.clip_by_value(var.read_value(), -1.0, 1.0))
         got = trajectory(sess, opt.minimize(tf.reduce_sum(x)), x, 3)
@@ -130,7 +133,7 @@ class TestVariableAssignmentOptimizer:
         assert [4.0, 6.0] == trajectory(sess, opt.minimize(x * 1.0), x, 2)
 
     def test_none_leaves_it(self, sess):
-        """The variable keeps what the update made of it."""
+        """If `func` returns None, the variable keeps the value of the update."""
         x = tf.get_variable("x", initializer=3.0)
         op = VariableAssignmentOptimizer(SGD(1.0), lambda var: None).minimize(x * 1.0)
         assert [2.0] == trajectory(sess, op, x, 1)
@@ -139,14 +142,14 @@ class TestVariableAssignmentOptimizer:
 class TestAccumGradOptimizer:
     @pytest.mark.parametrize("use_resource", KINDS)
     def test_updates_with_the_sum_at_every_nth_call(self, sess, use_resource):
-        """Trap 54: 9 calls, rate 1, gradient 1, n = 3."""
+        """9 calls with learning rate 1, gradient 1 and n = 3 update the variable three times by 3."""
         skip_ref_accumulation(use_resource)
         x = tf.get_variable("x", initializer=0.0, use_resource=use_resource)
         op = AccumGradOptimizer(SGD(1.0), 3).minimize(x * 1.0)
         assert [0, 0, -3, -3, -3, -6, -6, -6, -9] == trajectory(sess, op, x, 9)
 
     def test_every_run_is_the_same(self, sess):
-        """The counter is read after its increment, not by chance: 100 runs of many variables agree."""
+        """The counter is read after its increment: 100 runs of many variables give the same values."""
         variables = [tf.get_variable(f"x{i}", initializer=np.zeros(50, "float32")) for i in range(20)]
         op = AccumGradOptimizer(SGD(1.0), 4).minimize(tf.add_n([tf.reduce_sum(x) for x in variables]))
         sess.run(tf.global_variables_initializer())
@@ -157,7 +160,7 @@ class TestAccumGradOptimizer:
 
     @pytest.mark.parametrize("n", [1, 2, 5])
     def test_equals_the_large_batch(self, sess, n):
-        """n small batches and Momentum = one batch of their sum, in numbers."""
+        """n small batches with Momentum give the same values as one batch of their sum."""
         x = tf.get_variable("x", initializer=1.0)
         data = tf.placeholder(tf.float32, [])
         op = AccumGradOptimizer(tf.train.MomentumOptimizer(0.01, 0.9), n).minimize(tf.square(x - data) / 2)
@@ -174,7 +177,7 @@ class TestAccumGradOptimizer:
 
     @pytest.mark.parametrize("use_resource", KINDS)
     def test_slices(self, sess, use_resource):
-        """Gradients of rows are added, rows that come twice twice."""
+        """Gradients of rows are added up, and rows that occur twice count twice."""
         skip_ref_accumulation(use_resource)
         table = tf.get_variable("e", initializer=np.zeros([4, 2], "float32"), use_resource=use_resource)
         cost = tf.reduce_sum(tf.nn.embedding_lookup(table, [1, 3, 1]))
@@ -186,7 +189,7 @@ class TestAccumGradOptimizer:
         assert [0, -4, 0, -2] == got[1][:, 0].tolist()
 
     def test_variables(self):
-        """Names as in tensorpack; those of the inner optimizer as without accumulation."""
+        """Names are the same as in tensorpack, and those of the wrapped optimizer are the same as without accumulation."""
         x = tf.get_variable("fc/W", initializer=0.0)
         AccumGradOptimizer(tf.train.AdamOptimizer(1.0), 3).minimize(x * 1.0)
         assert [
@@ -201,7 +204,7 @@ class TestAccumGradOptimizer:
         assert ["fc/W"] == [var.op.name for var in tf.trainable_variables()]
 
     def test_names_under_a_name_scope(self):
-        """As the replicated trainer calls it."""
+        """The names are correct under a name scope, which the replicated trainer uses."""
         x = tf.get_variable("x", initializer=0.0)
         with tf.name_scope("apply_gradients"):
             op = AccumGradOptimizer(tf.train.AdamOptimizer(1.0), 3).minimize(x * 1.0, name="apply_grad_0")
@@ -209,7 +212,7 @@ class TestAccumGradOptimizer:
         assert {"apply_gradients/AccumGrad/counter", "apply_gradients/beta1_power"} <= set(global_names())
 
     def test_one_counter_for_each_tower(self, sess):
-        """Replicas are local, sums and counter alike, under names that tie them to their tower; none is global."""
+        """Sums and counters of replicas are local, with the names of their towers, and none is global."""
         opt = AccumGradOptimizer(SGD(1.0), 2)
         ops, variables = [], []
         for tower in range(2):
@@ -226,7 +229,7 @@ class TestAccumGradOptimizer:
         assert ([0.0, -2.0], -4.0) == (got, sess.run(variables[1]))
 
     def test_two_optimizers(self, sess):
-        """As a GAN has: each counts by itself."""
+        """Two optimizers, as in a GAN, have separate counters."""
         x, y = tf.get_variable("x", initializer=0.0), tf.get_variable("y", initializer=0.0)
         first = AccumGradOptimizer(SGD(1.0), 2).minimize(x * 1.0, var_list=[x])
         second = AccumGradOptimizer(SGD(1.0), 3).minimize(y * 1.0, var_list=[y])
@@ -239,7 +242,7 @@ class TestAccumGradOptimizer:
         assert [-6.0, -6.0] == sess.run([x, y])
 
     def test_same_variables_twice(self, sess):
-        """Two calls for the same variables share sums and counter, as towers that share variables need."""
+        """Two calls for the same variables share the sums and the counter, for towers that share variables."""
         x = tf.get_variable("x", initializer=0.0)
         opt = AccumGradOptimizer(SGD(1.0), 2)
         ops = [opt.apply_gradients([(tf.constant(1.0), x)]) for _ in range(2)]
@@ -250,7 +253,7 @@ class TestAccumGradOptimizer:
         assert -2.0 == sess.run(x)
 
     def test_global_step_counts_calls(self, sess):
-        """Not updates."""
+        """The global step counts calls, not updates."""
         x, step = tf.get_variable("x", initializer=0.0), tf.train.create_global_step()
         op = AccumGradOptimizer(SGD(1.0), 3).minimize(x * 1.0, global_step=step)
         assert [1, 2, 3, 4] == trajectory(sess, op, step, 4)
@@ -259,27 +262,27 @@ class TestAccumGradOptimizer:
         ("name", "expected"), [("train_op", "train_op"), (None, "AccumGradOptimizer/cond_update_grad")]
     )
     def test_returns_an_operation(self, name, expected):
-        """Of the given name, where other optimizers put theirs."""
+        """The result is an operation with the given name, at the same place as with other optimizers."""
         x = tf.get_variable("x", initializer=0.0)
         op = AccumGradOptimizer(SGD(1.0), 3).minimize(x * 1.0, name=name)
         assert isinstance(op, tf.Operation)
         assert expected == op.name
 
     def test_inside_a_variable_scope(self):
-        """The sum belongs to the variable wherever the optimizer is called."""
+        """Inside a variable scope, the name of a sum starts with the name of its variable."""
         with tf.variable_scope("gen"):
             x = tf.get_variable("x", initializer=0.0)
             AccumGradOptimizer(SGD(1.0), 3).minimize(x * 1.0)
         assert "gen/x/AccumGrad" in global_names()
 
     def test_with_processors_outside(self, sess):
-        """Each small gradient is processed."""
+        """With processors outside, each small gradient is processed."""
         x = tf.get_variable("x", initializer=0.0)
         opt = apply_grad_processors(AccumGradOptimizer(SGD(1.0), 2), [ScaleGradient((".*", 0.5))])
         assert [0.0, -1.0] == trajectory(sess, opt.minimize(x * 1.0), x, 2)
 
     def test_checkpoint_in_the_middle(self, tmp_path, sess):
-        """Sums and counter are saved: a training that continues is as one that never stopped."""
+        """Sums and counter are saved: continuing from a checkpoint gives the same values as training without interruption."""
         x = tf.get_variable("x", initializer=0.0)
         op = AccumGradOptimizer(SGD(1.0), 3).minimize(x * 1.0)
         saver = tf.train.Saver()
@@ -291,7 +294,7 @@ class TestAccumGradOptimizer:
             assert -3.0 == other.run(x)
 
     def test_none_gradients(self, sess):
-        """Are left out; none at all is an error."""
+        """Pairs without a gradient are left out, and a ValueError is raised if none has one."""
         x, y = tf.get_variable("x", initializer=0.0), tf.get_variable("y", initializer=0.0)
         op = AccumGradOptimizer(SGD(1.0), 1).minimize(x * 1.0)
         assert [-1.0] == trajectory(sess, op, x, 1)
@@ -302,20 +305,20 @@ class TestAccumGradOptimizer:
         ("niter", "error"), [(0, ValueError), (-1, ValueError), (1.5, TypeError), (True, TypeError)]
     )
     def test_refuses_other_counts(self, niter, error):
-        """At construction."""
+        """Other values of niter raise an error at construction."""
         with pytest.raises(error, match="AccumGradOptimizer: .*niter"):
             AccumGradOptimizer(SGD(1.0), niter)
 
     def test_refuses_other_gradients(self):
-        """Numbers, arrays."""
+        """Gradients that are numbers or arrays raise a TypeError."""
         x = tf.get_variable("x", initializer=0.0)
-        with pytest.raises(TypeError, match="tensors or IndexedSlices as gradients, got float"):
+        with pytest.raises(TypeError, match="a gradient: expected a tensor or IndexedSlices, got float"):
             AccumGradOptimizer(SGD(1.0), 1).apply_gradients([(1.0, x)])
-        with pytest.raises(TypeError, match="variables to apply gradients to, got"):
+        with pytest.raises(TypeError, match="expected a variable for each gradient, got"):
             AccumGradOptimizer(SGD(1.0), 1).apply_gradients([(tf.constant(1.0), tf.constant(1.0))])
 
     def test_ref_variables_under_v2_control_flow(self):
-        """TensorFlow cannot do it; the sentence says what to do."""
+        """A ref variable under TF 2's control flow raises a ValueError with advice."""
         if not tf.control_flow_v2_enabled():
             pytest.skip("TF 1's control flow can do it")
         x = tf.get_variable("x", initializer=0.0, use_resource=False)

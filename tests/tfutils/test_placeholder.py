@@ -1,4 +1,4 @@
-"""tfutils/placeholder.py: one placeholder for each name and shape."""
+"""Tests of tfutils/placeholder.py: one placeholder for each name and shape."""
 
 from __future__ import annotations
 
@@ -14,38 +14,40 @@ def spec(shape=(None, 3), dtype=tf.float32, name="x"):
 
 
 def test_created_at_root():
-    """It is made at the root of the graph, whatever scope is open."""
+    """The placeholder is created at the root of the graph, inside any scope."""
     with tf.name_scope("scope"):
         x = build_or_reuse_placeholder(spec())
     assert ("x:0", [None, 3], tf.float32) == (x.name, x.shape.as_list(), x.dtype)
 
 
 def test_reused():
-    """The same name and shape give the same placeholder."""
+    """The same name and shape return the same placeholder."""
     assert build_or_reuse_placeholder(spec()) is build_or_reuse_placeholder(spec())
 
 
 def test_another_static_shape():
-    """The same name with another compatible shape gives a new one."""
+    """The same name with another compatible shape creates a new placeholder."""
     build_or_reuse_placeholder(spec())
     assert "x_1:0" == build_or_reuse_placeholder(spec((5, 3))).name
 
 
 def test_unknown_rank_is_reused():
-    """Inputs of unknown rank are shared too."""
+    """Inputs of unknown rank are reused too."""
     assert build_or_reuse_placeholder(spec(None)) is build_or_reuse_placeholder(spec(None))
 
 
 @pytest.mark.parametrize("other", [spec(dtype=tf.int32), spec((None,))])
 def test_incompatible(other):
-    """The same name with another dtype or rank is an error."""
+    """The same name with another dtype or rank raises a ValueError."""
     build_or_reuse_placeholder(spec())
-    with pytest.raises(ValueError, match=r"Input 'x': the graph has a placeholder of that name with float32"):
+    with pytest.raises(
+        ValueError, match=r"Input 'x': the graph has a different placeholder of this name .*, got float32"
+    ):
         build_or_reuse_placeholder(other)
 
 
 def test_name_taken():
-    """A name that belongs to something else is an error."""
+    """A name that belongs to another operation raises a ValueError."""
     tf.constant(1.0, name="x")
-    with pytest.raises(ValueError, match="belongs to an operation of type Const"):
+    with pytest.raises(ValueError, match="expected a placeholder, got Const"):
         build_or_reuse_placeholder(spec())

@@ -1,4 +1,4 @@
-"""A value that is read for its own sake is that from before the step's update, always."""
+"""Tests of tfutils/reads.py: a read for a summary always returns the value from before the step's update."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def variable(name="w", size=(300, 300)):
 
 
 def waits(update) -> list:
-    """The names of what an update waits for."""
+    """Return the names of the operations that an update waits for."""
     return [op.name for op in update.control_inputs]
 
 
 @pytest.mark.parametrize("make", OPTIMIZERS)
 def test_it_is_the_old_value(sess, make):
-    """In each of many steps: the gradient of a linear cost does not need the variable, so nothing else orders them."""
+    """The old value is read in each of many steps, even though the gradient of a linear cost does not read the variable."""
     w = variable()
     train_op = make().minimize(tf.reduce_sum(w))
     total = tf.reduce_sum(read_before_update(w))
@@ -45,7 +45,7 @@ def test_it_is_the_old_value(sess, make):
 
 
 def test_slices(sess):
-    """Updates of some rows wait too."""
+    """Updates of some rows wait for the read too."""
     w = variable(size=(5, 2))
     tf.train.GradientDescentOptimizer(1.0).minimize(tf.reduce_sum(tf.gather(w, [1])), name="train")
     read = read_before_update(w)
@@ -55,7 +55,7 @@ def test_slices(sess):
 
 
 def test_the_models_own_read(sess):
-    """No operation is added where the model reads the variable anyway."""
+    """If the model reads the variable, no operation is added."""
     w = variable()
     tf.reduce_sum(w)
     before = len(w.graph.get_operations())
@@ -64,8 +64,8 @@ def test_the_models_own_read(sess):
     assert before == len(w.graph.get_operations())
 
 
-def test_a_read_of_its_own(sess):
-    """Where all reads wait for something or are in a condition, it makes one."""
+def test_a_new_read(sess):
+    """If all reads have control inputs or are in a condition, a new read is created."""
     w = variable()
     for op in plain_reads(w):
         add_control_inputs(op, [tf.no_op()])
@@ -73,8 +73,8 @@ def test_a_read_of_its_own(sess):
     assert [read.op] == plain_reads(w)
 
 
-def test_what_does_not_wait(sess, tmp_path):
-    """Initial values, restoring, other variables, and variables whose summary nobody wants."""
+def test_operations_that_do_not_wait(sess, tmp_path):
+    """Initialization, restoring, updates of other variables, and variables without a summary do not wait."""
     w, other = variable(), variable("other")
     saver = tf.train.Saver()
     tf.train.GradientDescentOptimizer(1.0).minimize(tf.reduce_sum(w + other))
@@ -91,7 +91,7 @@ def test_what_does_not_wait(sess, tmp_path):
 
 
 def test_a_condition(sess):
-    """An update inside a condition is left alone, and so is a read inside one."""
+    """Updates and reads inside a condition are ignored."""
     w = variable(size=(2,))
     tf.cond(tf.constant(True), lambda: w.assign_add([1.0, 1.0]).op, tf.no_op)
     read_before_update(w)
@@ -106,7 +106,7 @@ def test_a_condition(sess):
 
 
 def test_a_read_that_waits(sess):
-    """One that waits for something, a feed perhaps, is not made part of each step."""
+    """A read with control inputs, for example on a feed, does not become part of each step."""
     w = variable(size=(2,))
     tf.train.GradientDescentOptimizer(1.0).minimize(tf.reduce_sum(w))
     feed = tf.placeholder(tf.float32, [], "feed")
@@ -121,14 +121,14 @@ def test_a_read_that_waits(sess):
 
 
 def test_a_reference_variable():
-    """It is left as it is: its memory is what is read."""
+    """A ref variable is returned unchanged."""
     w = tf.get_variable("w", [2], use_resource=False)
     assert w is read_before_update(w)
     let_updates_wait()
 
 
 def test_summaries_of_parameters_use_it(sess):
-    """Each parameter is read once, whatever is summarised of it; what nobody summarises is not read."""
+    """Each summarized parameter is read once, and other parameters are not read."""
     for name in ("a", "b"):
         tf.reduce_sum(variable(name, (2,)))
     add_param_summary(("a", ["rms", "histogram", "mean"]))
@@ -139,7 +139,7 @@ def test_summaries_of_parameters_use_it(sess):
 
 class TestSharedRead:
     def test_one_operation(self):
-        """Two uses are one read: that which was made with the variable."""
+        """Two uses share the read that was created with the variable."""
         w = variable()
         before = len(tf.get_default_graph().get_operations())
         assert shared_read(w) is shared_read(w)
@@ -147,14 +147,14 @@ class TestSharedRead:
         assert before == len(tf.get_default_graph().get_operations())
 
     def test_gradient(self, sess):
-        """It reaches the variable, from all uses."""
+        """Gradients of all uses reach the variable."""
         w = variable(size=[2])
         (gradient,) = tf.gradients(tf.reduce_sum(3 * shared_read(w)) + tf.reduce_sum(shared_read(w) * w), w)
         sess.run(tf.global_variables_initializer())
         assert [5, 5] == sess.run(gradient).tolist()
 
     def test_after_an_update(self, sess):
-        """What waits for an update of the same run reads anew, so it sees the new value."""
+        """After an update in the same run, a new read returns the new value."""
         w = variable(size=[])
         with tf.control_dependencies([tf.assign_add(w, 1.0)]):
             value = tf.identity(shared_read(w))
@@ -162,7 +162,7 @@ class TestSharedRead:
         assert 2 == sess.run(value)
 
     def test_inside_a_loop(self, sess):
-        """It reads anew in each round."""
+        """Inside a loop, each iteration reads the variable again."""
         w = variable(size=[])
 
         def body(i, total):
@@ -174,7 +174,7 @@ class TestSharedRead:
         assert 2 + 3 + 4 == sess.run(total)
 
     def test_inside_a_condition(self, sess):
-        """It is the variable, which is read where the condition stands."""
+        """Inside a condition, the variable itself is returned."""
         w, seen = variable(size=[]), []
         value = tf.cond(tf.constant(True), lambda: seen.append(shared_read(w)) or w + 1, lambda: w - 1)
         sess.run(tf.global_variables_initializer())
@@ -182,7 +182,7 @@ class TestSharedRead:
         assert 2 == sess.run(value)
 
     def test_caching(self):
-        """A variable with a caching device keeps to its copy."""
+        """A variable with a caching device uses its cached copy."""
         w = tf.get_variable("w", [2], use_resource=True, caching_device="/cpu:0")
         assert "Identity" == shared_read(w).op.type
 
@@ -190,6 +190,6 @@ class TestSharedRead:
         "make", [lambda: tf.constant(1.0), lambda: tf.get_variable("w", [2], use_resource=False)]
     )
     def test_others(self, make):
-        """Tensors and ref variables are returned as they are."""
+        """Tensors and ref variables are returned unchanged."""
         value = make()
         assert value is shared_read(value)

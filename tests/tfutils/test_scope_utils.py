@@ -1,4 +1,4 @@
-"""Scopes that are the same at each call."""
+"""Tests of scopes that are the same in each call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tensorpack_lite.tfutils.scope_utils import (
 
 class TestAutoReuse:
     def test_second_call_reuses(self):
-        """Two calls, one variable."""
+        """Two calls create one variable."""
 
         @auto_reuse_variable_scope
         def f():
@@ -25,7 +25,7 @@ class TestAutoReuse:
         assert ["w"] == [v.op.name for v in tf.global_variables()]
 
     def test_each_scope_has_a_first_call(self):
-        """Another variable scope has other variables."""
+        """A call in another variable scope creates other variables."""
 
         @auto_reuse_variable_scope
         def f():
@@ -38,7 +38,7 @@ class TestAutoReuse:
         assert ["a/w", "b/w", "a/w"] == names
 
     def test_each_graph_has_a_first_call(self):
-        """A new graph starts anew."""
+        """A call in a new graph creates new variables."""
 
         @auto_reuse_variable_scope
         def f():
@@ -49,7 +49,7 @@ class TestAutoReuse:
             assert f() is not first
 
     def test_first_call_under_reuse(self):
-        """Where variables are reused already, the first call reuses too."""
+        """Where variables are reused, the first call reuses them too."""
 
         @auto_reuse_variable_scope
         def f():
@@ -60,7 +60,7 @@ class TestAutoReuse:
             assert f() is var
 
     def test_methods_share_the_count(self):
-        """Two instances share the variables."""
+        """Two instances of a class share the variables."""
 
         class Model:
             @auto_reuse_variable_scope
@@ -70,7 +70,7 @@ class TestAutoReuse:
         assert Model().f() is Model().f()
 
     def test_a_call_that_raised_does_not_count(self):
-        """After a failure the next call is the first."""
+        """After a call that raised, the next call is the first one."""
 
         @auto_reuse_variable_scope
         def f(fail):
@@ -83,7 +83,7 @@ class TestAutoReuse:
         assert "w" == f(False).op.name
 
     def test_opens_no_name_scope(self):
-        """Operations of the second call stay at the root."""
+        """Operations of the second call are not in a name scope."""
 
         @auto_reuse_variable_scope
         def f():
@@ -94,7 +94,7 @@ class TestAutoReuse:
 
 class TestUnderNameScope:
     def test_each_call_has_a_new_scope(self):
-        """The function's name, then `_1`."""
+        """Each call opens a new scope: the function's name, then `_1`."""
 
         @under_name_scope()
         def block():
@@ -103,7 +103,7 @@ class TestUnderNameScope:
         assert ["block/c", "block_1/c"] == [block(), block()]
 
     def test_name_of_the_decorator(self):
-        """The decorator may give the name."""
+        """The decorator can set the name."""
 
         @under_name_scope("mine")
         def block():
@@ -112,7 +112,7 @@ class TestUnderNameScope:
         assert "mine/c" == block()
 
     def test_keyword_re_enters(self):
-        """`name_scope=` is not passed on, and opens the same scope twice."""
+        """`name_scope=` is not passed to the function, and opens the same scope twice."""
 
         @under_name_scope()
         def block():
@@ -121,7 +121,7 @@ class TestUnderNameScope:
         assert ["x/c", "x/c_1"] == [block(name_scope="x"), block(name_scope="x")]
 
     def test_keyword_nests(self):
-        """The scope lies inside the current one."""
+        """The scope is inside the current one."""
 
         @under_name_scope()
         def block():
@@ -131,7 +131,7 @@ class TestUnderNameScope:
             assert "outer/x/c" == block(name_scope="x")
 
     def test_warns_when_the_name_is_taken(self, capsys):
-        """An operation of that name pushes the scope aside."""
+        """If an operation already has the name, a warning is logged and another name is used."""
         tf.constant(1.0, name="x")
 
         @under_name_scope()
@@ -139,11 +139,11 @@ class TestUnderNameScope:
             return tf.constant(1.0, name="c").op.name
 
         assert "x_1/c" == block(name_scope="x")
-        assert "Name scope 'x' is taken" in capsys.readouterr().out
+        assert "Name scope 'x' already exists" in capsys.readouterr().out
 
 
 def test_under_variable_scope():
-    """Variables carry the function's name."""
+    """Variables have the function's name as prefix."""
 
     @under_variable_scope()
     def encoder():
@@ -154,7 +154,7 @@ def test_under_variable_scope():
 
 class TestCachedNameScope:
     def test_is_the_same_one(self):
-        """No `_1` at the second entry."""
+        """The second call opens the same scope, without `_1`."""
         seen = []
         for _ in range(2):
             with cached_name_scope("s") as scope:
@@ -162,12 +162,12 @@ class TestCachedNameScope:
         assert ["s/", "s/"] == seen
 
     def test_top_level_ignores_the_current_scope(self):
-        """By default it is at the root."""
+        """By default, the scope is at the root."""
         with tf.name_scope("a"), cached_name_scope("s"):
             assert "s/c" == tf.constant(1.0, name="c").op.name
 
     def test_nested(self):
-        """`top_level=False` stays inside, one for each outer scope."""
+        """With `top_level=False`, each outer scope has its own inner scope."""
         seen = []
         for outer in ("a/", "b/", "a/"):
             with tf.name_scope(outer), cached_name_scope("s", top_level=False) as scope:
@@ -175,7 +175,7 @@ class TestCachedNameScope:
         assert ["a/s/", "b/s/", "a/s/"] == seen
 
     def test_each_graph_has_its_own(self):
-        """A name that was taken in one graph is free in another."""
+        """A name used in one graph can be used in another."""
         tf.constant(1.0, name="s")
         with cached_name_scope("s") as first:
             pass

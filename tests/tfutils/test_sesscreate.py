@@ -1,4 +1,4 @@
-"""New sessions, old sessions, and sessions changed on the way."""
+"""Tests of session creators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tensorpack_lite.tfutils.sesscreate import NewSessionCreator, ReuseSessionCr
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch):
-    """What create_session sets is taken back."""
+    """Restore the environment variables that create_session sets."""
     for name in ("TF_GPU_THREAD_MODE", "TF_GPU_THREAD_COUNT", "TF_USE_CUDNN_BATCHNORM_SPATIAL_PERSISTENT"):
         monkeypatch.setenv(name, "before")
         monkeypatch.delenv(name)
@@ -21,7 +21,7 @@ def _environment(monkeypatch):
 class TestNewSessionCreator:
     @pytest.mark.parametrize("use_resource", [True, False])
     def test_initializes_everything(self, use_resource):
-        """Global and local variables, and tables."""
+        """Global variables, local variables and tables are initialized."""
         var = tf.get_variable("w", initializer=3.0, use_resource=use_resource)
         local = tf.get_variable(
             "l", initializer=4.0, use_resource=use_resource, collections=[tf.GraphKeys.LOCAL_VARIABLES]
@@ -34,20 +34,20 @@ class TestNewSessionCreator:
             assert (3.0, 4.0, 7) == tuple(sess.run([var, local, found]))
 
     def test_leaves_the_graph_open(self):
-        """Nothing is finalized: the trainer does that."""
+        """The graph is not finalized; the trainer does that."""
         tf.get_variable("w", initializer=3.0)
         with NewSessionCreator().create_session():
             tf.constant(1.0)
         assert not tf.get_default_graph().finalized
 
     def test_default_config(self):
-        """Without a config, the library's."""
+        """Without a config, the library's default is used."""
         creator = NewSessionCreator()
         assert creator.config.allow_soft_placement is True
         assert (False, "") == (creator.user_provided_config, creator.target)
 
     def test_config_of_the_user(self, capsys):
-        """A config is used as it is, and what may surprise is said."""
+        """A custom config is used, with a warning about its GPU options."""
         config = tf.ConfigProto(inter_op_parallelism_threads=3)
         creator = NewSessionCreator(config=config)
         assert creator.config is config
@@ -55,12 +55,15 @@ class TestNewSessionCreator:
         assert "GPU options" in capsys.readouterr().out
 
     def test_refuses_other_configs(self):
-        """A dictionary is no config."""
-        with pytest.raises(TypeError, match="NewSessionCreator: takes a tf.ConfigProto as config, got dict"):
+        """A dictionary as config raises a TypeError."""
+        with pytest.raises(
+            TypeError, match="NewSessionCreator: config .*expected a tf.ConfigProto, got dict"
+        ):
             NewSessionCreator(config={})
 
     def test_environment_is_set_late_and_only_if_unset(self, monkeypatch):
-        """At the session, not before; what the user set stays."""
+        """Environment variables are set when the session is created, except those that are already set."""
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
         monkeypatch.setenv("TF_GPU_THREAD_COUNT", "5")
         creator = NewSessionCreator()
         assert "TF_GPU_THREAD_MODE" not in os.environ
@@ -68,8 +71,14 @@ class TestNewSessionCreator:
         creator.create_session().close()
         assert ("gpu_private", "5") == (os.environ["TF_GPU_THREAD_MODE"], os.environ["TF_GPU_THREAD_COUNT"])
 
+    def test_the_environment_stays_as_it_is_without_a_gpu(self, monkeypatch):
+        """If TensorFlow can use no GPU, no environment variable is set."""
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+        NewSessionCreator().create_session().close()
+        assert "TF_GPU_THREAD_MODE" not in os.environ
+
     def test_warns_of_blocking_initializers(self, capsys):
-        """An initial value that comes out of a queue is named (here the queue is filled just before)."""
+        """An initial value from a queue logs a warning that names the queue. The test fills the queue just before."""
         queue = tf.FIFOQueue(1, [tf.float32], shapes=[[]])
 
         def initial_value():
@@ -82,7 +91,7 @@ class TestNewSessionCreator:
         assert "'w/Initializer/take' (QueueDequeueV2), which waits for data" in capsys.readouterr().out
 
     def test_does_not_warn_of_plain_initializers(self, capsys):
-        """Random and constant values are fine."""
+        """Random and constant initial values log no warning."""
         tf.get_variable("w", shape=[3, 3])
         NewSessionCreator().create_session().close()
         assert "may hang" not in capsys.readouterr().out
@@ -90,23 +99,23 @@ class TestNewSessionCreator:
 
 class TestReuseSessionCreator:
     def test_hands_the_session_out(self, sess):
-        """The very session."""
+        """The given session is returned."""
         assert ReuseSessionCreator(sess).create_session() is sess
 
 
 class TestSessionCreatorAdapter:
     def test_passes_the_session_through(self, sess):
-        """What the function returns is the session."""
+        """The result of the function is returned."""
         creator = SessionCreatorAdapter(ReuseSessionCreator(sess), lambda made: ("wrapped", made))
         assert ("wrapped", sess) == creator.create_session()
 
     def test_refuses_a_session(self, sess):
-        """It adapts creators."""
-        with pytest.raises(TypeError, match="takes a tf.train.SessionCreator, got Session"):
+        """A session instead of a creator raises a TypeError."""
+        with pytest.raises(TypeError, match="expected SessionCreator, got Session"):
             SessionCreatorAdapter(sess, lambda made: made)
 
 
 def test_all_are_session_creators(sess):
-    """TensorFlow's own class is the common base."""
+    """All session creators are instances of TensorFlow's SessionCreator."""
     for creator in (NewSessionCreator(), ReuseSessionCreator(sess)):
         assert isinstance(creator, tf.train.SessionCreator)

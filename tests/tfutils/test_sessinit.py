@@ -1,4 +1,4 @@
-"""Values for variables: from checkpoints, files, dictionaries."""
+"""Tests of initializing variables from checkpoints, files and dictionaries."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.tfutils.checkpoint_reader import CheckpointReader
 from tensorpack_lite.tfutils.sessinit import (
     ChainInit,
+    CheckpointReaderAdapter,
     DictRestore,
     JustCurrentSession,
     SaverRestore,
@@ -27,7 +28,7 @@ KINDS = [True, False]  # resource variables and ref variables
 
 
 def make(use_resource=True, **variables) -> list:
-    """Variables of the given initial values; `__` in a name stands for a slash."""
+    """Create variables with the given initial values. `__` in a name means a slash."""
     return [
         tf.get_variable(name.replace("__", "/"), initializer=value, use_resource=use_resource)
         for name, value in variables.items()
@@ -36,7 +37,7 @@ def make(use_resource=True, **variables) -> list:
 
 @pytest.fixture
 def write(tmp_path):
-    """Write a checkpoint with TensorFlow's Saver."""
+    """Return a function that writes a checkpoint with TensorFlow's Saver."""
 
     def write(name="model-3", **variables):
         with tf.Graph().as_default(), tf.Session() as session:
@@ -48,7 +49,7 @@ def write(tmp_path):
 
 
 def load(init, sess) -> None:
-    """What a trainer does: graph, session, initial values, final graph, values."""
+    """Initialize as a trainer does: set up the graph, create the session, finalize the graph, set the values."""
     init._setup_graph()
     sess.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
     tf.get_default_graph().finalize()
@@ -58,7 +59,7 @@ def load(init, sess) -> None:
 class TestSaverRestore:
     @pytest.mark.parametrize("use_resource", KINDS)
     def test_restores(self, write, sess, use_resource):
-        """What both have; what only the graph has keeps its initial value."""
+        """Variables in both are restored, and those only in the graph keep their initial values."""
         path = write(a=[1.0, 2.0], b=3.0)
         a, c = make(use_resource, a=[0.0, 0.0], c=5.0)
         load(SaverRestore(path), sess)
@@ -67,7 +68,7 @@ class TestSaverRestore:
     @pytest.mark.parametrize("restore", [SaverRestore, SaverRestoreRelaxed])
     @pytest.mark.parametrize("suffix", [".index", ".data-00000-of-00001"])
     def test_a_damaged_checkpoint(self, write, sess, suffix, restore):
-        """A flipped bit in the index or the data is a DamagedFileError that names the checkpoint."""
+        """A flipped bit in the index or the data raises a DamagedFileError that names the checkpoint."""
         path = write(a=[1.0, 2.0])
         with open(path + suffix, "r+b") as file:
             content = bytearray(file.read())
@@ -81,7 +82,7 @@ class TestSaverRestore:
             load(restore(path), sess)
 
     def test_a_checkpoint_without_its_data(self, write, sess):
-        """A missing data file is named as damage of the checkpoint, whose index is there."""
+        """A missing data file raises a DamagedFileError that names the checkpoint."""
         path = write(a=[1.0, 2.0])
         os.remove(path + ".data-00000-of-00001")
         make(a=[0.0, 0.0])
@@ -90,21 +91,21 @@ class TestSaverRestore:
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
     def test_a_checkpoint_that_may_not_be_read(self, write):
-        """An index without read permission is a PermissionError."""
+        """An index without read permission raises a PermissionError."""
         path = write(a=1.0)
         os.chmod(path + ".index", 0)
         with pytest.raises(PermissionError, match="model-3.index"):
             CheckpointReader(path)
 
     def test_between_kinds_of_variables(self, write, sess):
-        """A checkpoint of ref variables restores into resource variables, and back."""
+        """A checkpoint of ref variables can be restored into resource variables, and the other way round."""
         path = write(use_resource=False, a=1.0)
         (a,) = make(True, a=0.0)
         load(SaverRestore(path), sess)
         assert 1.0 == sess.run(a)
 
     def test_latest_of_a_directory(self, write, sess):
-        """The directory's file `checkpoint`."""
+        """The path of a directory's file `checkpoint` means its latest checkpoint."""
         write("model-1", a=1.0)
         path = write("model-2", a=2.0)
         init = SaverRestore(os.path.join(os.path.dirname(path), "checkpoint"))
@@ -113,7 +114,7 @@ class TestSaverRestore:
         assert (path, 2.0) == (init.path, sess.run(a))
 
     def test_local_variables_are_left_alone(self, write, sess):
-        """Only global variables are restored."""
+        """Only global variables are restored, not local ones."""
         path = write(a=1.0, b=1.0)
         (b,) = make(b=0.0)
         a = tf.get_variable("a", initializer=0.0, collections=[tf.GraphKeys.LOCAL_VARIABLES])
@@ -121,7 +122,7 @@ class TestSaverRestore:
         assert [0.0, 1.0] == sess.run([a, b])
 
     def test_prefix(self, write, sess):
-        """The scope is cut from those that are in it; others match by their own name."""
+        """The prefix is removed from the variables that have it, and other variables match by their own name."""
         path = write(W=1.0, ab__W=2.0, b=3.0)
         variables = make(a__W=0.0, ab__W=0.0, b=0.0)
         load(SaverRestore(path, prefix="a"), sess)
@@ -129,7 +130,7 @@ class TestSaverRestore:
 
     @pytest.mark.parametrize("ignored", ["a", "a:0"])
     def test_ignore(self, write, sess, ignored, capsys):
-        """Names to ignore are those of the checkpoint; they are not missed."""
+        """Names in `ignore` are those of the checkpoint, and no warning is logged about them."""
         path = write(a=1.0, b=2.0)
         variables = make(x__a=0.0, b=0.0)
         load(SaverRestore(path, prefix="x", ignore=[ignored]), sess)
@@ -147,8 +148,8 @@ class TestSaverRestore:
         load(SaverRestore(path), sess)
         assert 1.0 == sess.run(a)
 
-    def test_reports_what_has_no_partner(self, write, sess, capsys):
-        """One line for each side, without what matters in training only."""
+    def test_reports_unmatched_variables(self, write, sess, capsys):
+        """One warning for each side lists the unmatched variables, except those that matter only for training."""
         path = write(a=1.0, old=1.0, a__Momentum=0.0)
         make(a=0.0, new=0.0, a__Adam=0.0)
         load(SaverRestore(path), sess)
@@ -157,42 +158,42 @@ class TestSaverRestore:
         assert "in the checkpoint, but not found in the graph: old\n" in text
 
     def test_nothing_in_common(self, write):
-        """An error, not a silent start from scratch (in tensorpack one of TensorFlow's)."""
+        """If no variable matches, a ValueError is raised, instead of training from scratch."""
         path = write(a=1.0)
         make(b=0.0)
         with pytest.raises(ValueError, match="the graph have no variable in common"):
             SaverRestore(path)._setup_graph()
 
     def test_another_shape(self, write):
-        """Named, with the way out, before the session exists."""
+        """Another shape raises a ValueError with advice before the session is created."""
         path = write(a=[1.0, 2.0])
         make(a=[0.0, 0.0, 0.0])
         with pytest.raises(
             ValueError,
-            match=r"variables of another shape in .*: a \(3,\) \(there \(2,\)\).*ignore_mismatch=True",
+            match=r"variables have another shape in .*: a \(3,\) \(in the checkpoint \(2,\)\).*ignore_mismatch=True",
         ):
             SaverRestore(path)._setup_graph()
 
     def test_two_variables_for_one(self, write):
-        """The prefix makes two names the same."""
+        """Two variables whose names are equal without the prefix raise a ValueError."""
         path = write(a=1.0)
         make(a=0.0, x__a=0.0)
-        with pytest.raises(ValueError, match="'a' and 'x/a' both mean 'a'"):
+        with pytest.raises(ValueError, match="'a' and 'x/a' both match 'a'"):
             SaverRestore(path, prefix="x")._setup_graph()
 
     def test_missing(self, tmp_path):
-        """At construction."""
+        """A missing checkpoint raises a FileNotFoundError at construction."""
         with pytest.raises(FileNotFoundError, match="There is no checkpoint .*model-9"):
             SaverRestore(str(tmp_path / "model-9"))
 
     def test_warns_of_npz(self, tmp_path, capsys):
-        """Such files are for SmartInit."""
+        """An npz file logs a warning that recommends SmartInit."""
         with pytest.raises(FileNotFoundError):
             SaverRestore(str(tmp_path / "m.npz"))
         assert "Use SmartInit(path)" in capsys.readouterr().out
 
     def test_two_in_one_graph(self, write, sess):
-        """Two checkpoints into one graph, with a prefix each: as GANs and teachers do."""
+        """Two checkpoints with different prefixes can be restored into one graph, as for GANs and teachers."""
         first, second = write("m1", w=1.0), write("m2", w=2.0)
         variables = make(a__w=0.0, b__w=0.0)
         load(ChainInit([SaverRestore(first, prefix="a"), SaverRestore(second, prefix="b")]), sess)
@@ -202,7 +203,7 @@ class TestSaverRestore:
     @pytest.mark.parametrize("wanted", ["", "apply_gradients/", "async_apply_gradients/"])
     @pytest.mark.parametrize("kind", [SaverRestore, SaverRestoreRelaxed, "dict"])
     def test_powers_of_another_trainer(self, tmp_path, sess, kind, saved, wanted, capsys):
-        """The powers of Adam are found under the name that each trainer gives them, and are not reported."""
+        """Powers of Adam are restored from the names that other trainers use, without a warning."""
         values = {"w": 1.0, f"{saved}beta1_power": 2.0, f"{saved}beta1_power_1": 3.0, f"{saved}mine": 4.0}
         path = str(tmp_path / "m")
         save_checkpoint_vars({name: np.float32(value) for name, value in values.items()}, path)
@@ -214,7 +215,7 @@ class TestSaverRestore:
 
     @pytest.mark.parametrize("kind", [SaverRestore, "dict"])
     def test_powers_are_taken_once(self, tmp_path, sess, kind):
-        """The own name comes first; what another variable has, or is to be ignored, is not taken."""
+        """A variable's own name has priority, and names that are ignored or belong to another variable are not used."""
         first, second = "beta1_power", "apply_gradients/beta1_power"
         path = str(tmp_path / "m")
         save_checkpoint_vars({"w": np.float32(1), second: np.float32(2)}, path)
@@ -231,7 +232,7 @@ class TestSaverRestore:
 class TestSaverRestoreRelaxed:
     @pytest.mark.parametrize("use_resource", KINDS)
     def test_makes_fit_or_skips(self, tmp_path, sess, use_resource, capsys):
-        """Reshaped, cast, skipped."""
+        """Values are reshaped, cast or skipped."""
         path = str(tmp_path / "m")
         save_checkpoint_vars(
             {"a": np.arange(4.0), "b": np.float16(2), "c": np.ones(3, dtype="float32")}, path
@@ -246,7 +247,7 @@ class TestSaverRestoreRelaxed:
         assert "Variable c has shape" in capsys.readouterr().out
 
     def test_adds_nothing_to_the_graph(self, write):
-        """Values are read in Python."""
+        """The values are read in Python, without new operations."""
         path = write(a=1.0)
         make(a=0.0)
         before = len(tf.get_default_graph().get_operations())
@@ -256,8 +257,8 @@ class TestSaverRestoreRelaxed:
 
 class TestDictRestore:
     @pytest.mark.parametrize("use_resource", KINDS)
-    def test_sets_what_both_have(self, sess, use_resource, capsys):
-        """Names with or without `:0`; plain numbers too (refused by tensorpack)."""
+    def test_sets_variables_in_both(self, sess, use_resource, capsys):
+        """Variables are set by name with or without `:0`, also from plain numbers."""
         a, b, c = make(use_resource, a=0.0, b=[0.0, 0.0], c=5.0)
         load(DictRestore({"a": 1.0, "b:0": np.array([1.0, 2.0]), "d": 3}), sess)
         assert (1.0, [1.0, 2.0], 5.0) == (sess.run(a), sess.run(b).tolist(), sess.run(c))
@@ -267,13 +268,13 @@ class TestDictRestore:
         assert "in the dict, but not found in the graph: d\n" in text
 
     def test_lists_unused_slots(self, sess, capsys):
-        """What the dictionary has too much is listed without a filter."""
+        """The warning about unused values also lists the slots of optimizers."""
         make(a=0.0)
         load(DictRestore({"a": 1.0, "a/Adam": 2.0}), sess)
         assert "not found in the graph: a/Adam\n" in capsys.readouterr().out
 
     def test_mismatch(self, sess):
-        """An error, unless it is to be ignored."""
+        """A value that cannot be converted raises an error, or is skipped with ignore_mismatch."""
         (a,) = make(a=[0.0, 0.0])
         sess.run(tf.global_variables_initializer())
         with pytest.raises(ValueError, match=r"Variable a has shape \(2,\)"):
@@ -282,14 +283,14 @@ class TestDictRestore:
         assert [0.0, 0.0] == sess.run(a).tolist()
 
     def test_refuses_other_things(self):
-        """A path is for SmartInit."""
-        with pytest.raises(TypeError, match="DictRestore: takes a dictionary .*, got str"):
+        """A path raises a TypeError."""
+        with pytest.raises(TypeError, match="DictRestore: .*expected a dictionary .*, got str"):
             DictRestore("a.npz")
 
 
 class TestChainInit:
     def test_phases_in_order(self, sess):
-        """All graphs first, then all values; later ones win."""
+        """All graphs are set up before any values are set, and later values override earlier ones."""
         calls = []
 
         class Recorder(SessionInit):
@@ -306,19 +307,19 @@ class TestChainInit:
         assert [("graph", 1), ("graph", 2), ("run", 1), ("run", 2)] == calls
 
     def test_refuses_other_things(self):
-        """Paths are wrapped by SmartInit."""
-        with pytest.raises(TypeError, match="ChainInit: takes a list of SessionInit, got str"):
+        """A path in the list raises a TypeError that recommends SmartInit."""
+        with pytest.raises(TypeError, match="ChainInit: .*expected SessionInit, got str"):
             ChainInit(["model-10"])
 
 
 class TestSmartInit:
     @pytest.mark.parametrize("nothing", [None, "", [], {}])
     def test_nothing(self, nothing):
-        """Whatever is empty loads nothing."""
+        """An empty object loads nothing."""
         assert type(SmartInit(nothing)) is JustCurrentSession
 
     def test_checkpoint(self, write):
-        """A checkpoint, strictly or relaxed."""
+        """A checkpoint gives SaverRestore, or SaverRestoreRelaxed with ignore_mismatch."""
         path = write(a=1.0)
         assert type(SmartInit(path)) is SaverRestore
         assert type(SmartInit(path, ignore_mismatch=True)) is SaverRestoreRelaxed
@@ -326,7 +327,7 @@ class TestSmartInit:
 
     @pytest.mark.parametrize("name", ["m.npz", "m.npy"])
     def test_parameter_files(self, tmp_path, sess, name):
-        """Both kinds of NumPy files (tensorpack fails on the second)."""
+        """Both kinds of NumPy files can be loaded."""
         path, values = str(tmp_path / name), {"a": np.float32(2)}
         if name.endswith("npz"):
             np.savez(path, **values)
@@ -337,45 +338,45 @@ class TestSmartInit:
         assert 2.0 == sess.run(a)
 
     def test_dict(self, sess):
-        """A dictionary, with ignore_mismatch passed on."""
+        """A dictionary gives DictRestore, with ignore_mismatch passed on."""
         (a,) = make(a=[0.0, 0.0])
         load(SmartInit({"a": np.zeros(3)}, ignore_mismatch=True), sess)
         assert [0.0, 0.0] == sess.run(a).tolist()
 
     def test_list(self, write, sess):
-        """One after the other; None in it is fine."""
+        """The items of a list are loaded in order, and may be None."""
         variables = make(a=0.0, b=0.0)
         load(SmartInit([write(a=1.0, b=1.0), None, {"b": 2.0}]), sess)
         assert [1.0, 2.0] == sess.run(variables)
 
     def test_session_init(self):
-        """What is one already is returned."""
+        """A SessionInit is returned unchanged."""
         init = JustCurrentSession()
         assert SmartInit(init) is init
 
     def test_home(self, tmp_path, monkeypatch):
-        """`~` is the home directory."""
+        """`~` means the home directory."""
         monkeypatch.setenv("HOME", str(tmp_path))
         np.savez(str(tmp_path / "m.npz"), a=1.0)
         assert type(SmartInit("~/m.npz")) is DictRestore
 
     def test_no_such_path(self, tmp_path):
-        """Named."""
-        with pytest.raises(ValueError, match="SmartInit: there is no file at .*nothing"):
+        """A missing path raises a ValueError that names it."""
+        with pytest.raises(ValueError, match="SmartInit: there is no file .*nothing"):
             SmartInit(str(tmp_path / "nothing"))
 
     def test_no_such_npz(self, tmp_path):
-        """Named."""
+        """A missing npz file raises a FileNotFoundError that names it."""
         with pytest.raises(FileNotFoundError, match=r"no parameter file .*m\.npz"):
             SmartInit(str(tmp_path / "m.npz"))
 
     def test_other_objects(self):
-        """A sentence (in tensorpack a TypeError about its own message)."""
-        with pytest.raises(ValueError, match="SmartInit: takes a path, .* got int 3"):
+        """Another type raises a ValueError that lists the valid ones."""
+        with pytest.raises(ValueError, match=r"SmartInit: cannot load 3 \(expected a path, .* got int\)"):
             SmartInit(3)
 
     def test_old_name(self):
-        """get_model_loader is the same function."""
+        """`get_model_loader` is the same function."""
         assert get_model_loader is SmartInit
 
 
@@ -390,3 +391,23 @@ def test_init_outside_the_graph(sess):
     with tf.Graph().as_default():
         DictRestore({"w": 2.0}).init(sess)
     assert 2.0 == sess.run(w)
+
+
+class TestCheckpointReaderAdapter:
+    @pytest.mark.parametrize("suffix", ["", ":0"])
+    def test_names(self, tmp_path, suffix):
+        """Arrays are found under their names with and without `:0`, whichever the checkpoint has."""
+        path = str(tmp_path / "model")
+        with tf.Session() as session:
+            variable = tf.get_variable("fc/W", initializer=[1.0, 2.0])
+            session.run(variable.initializer)
+            tf.train.Saver({"fc/W" + suffix: variable}).save(session, path)
+        reader = CheckpointReaderAdapter(tf.train.NewCheckpointReader(path))
+        assert {"fc/W:0": [2]} == reader.get_variable_to_shape_map()
+        for name in ("fc/W", "fc/W:0"):
+            assert [1.0, 2.0] == reader.get_tensor(name).tolist()
+            assert reader.has_tensor(name)
+            assert "fc/W" + suffix == reader.get_real_name(name)
+        assert not reader.has_tensor("fc/b")
+        with pytest.raises(KeyError, match="the checkpoint has no 'fc/b'. It has: fc/W:0"):
+            reader.get_tensor("fc/b")

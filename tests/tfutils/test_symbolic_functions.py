@@ -1,4 +1,4 @@
-"""Small functions against NumPy."""
+"""Tests of small functions of tensors, against NumPy."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ X = np.array([[1.0, -2.0], [3.0, 4.0]], dtype="float32")
 
 class TestRms:
     def test_number(self, sess):
-        """sqrt(mean(x^2))."""
+        """The result is sqrt(mean(x^2))."""
         np.testing.assert_allclose(np.sqrt(np.mean(X**2)), sess.run(rms(tf.constant(X))), rtol=1e-6)
 
     def test_default_name_is_at_the_root(self):
-        """Named after the tensor, wherever it is called."""
+        """The default name is that of the tensor, at the root of the graph."""
         with tf.name_scope("a"):
             x = tf.constant(X, name="x")
         with tf.name_scope("b"):
             assert "a/x/rms" == rms(x).op.name
 
     def test_own_name_is_in_the_scope(self):
-        """A given name stays in the current scope."""
+        """A given name is in the current scope."""
         with tf.name_scope("b"):
             assert "b/r" == rms(tf.constant(X), name="r").op.name
 
@@ -32,7 +32,7 @@ class TestRms:
 class TestPsnr:
     @pytest.mark.parametrize(("maxp", "peak"), [(255, 255.0), (1.0, 1.0), (None, 1.0)])
     def test_number(self, sess, maxp, peak):
-        """10 log10(peak^2 / mse); without maxp the peak is 1 (tensorpack raises)."""
+        """The result is 10 log10(peak^2 / mse), with a default peak of 1."""
         expected = 10 * np.log10(peak**2 / np.mean((X - 1) ** 2))
         got = psnr(tf.constant(X), tf.constant(np.ones_like(X)), maxp)
         np.testing.assert_allclose(expected, sess.run(got), rtol=1e-6)
@@ -41,7 +41,7 @@ class TestPsnr:
 
 class TestPrintStat:
     def test_prints_and_passes_on(self, sess, capfd):
-        """The values are unchanged, the facts go to stderr."""
+        """The values do not change, and the statistics are printed to stderr."""
         x = tf.constant(X, name="x")
         printed = print_stat(x, message="hello")
         np.testing.assert_array_equal(X, sess.run(printed))
@@ -50,7 +50,7 @@ class TestPrintStat:
         assert "print_x" == printed.op.name
 
     def test_integers_have_no_rms(self, sess, capfd):
-        """Default message: the name."""
+        """For integers no rms is printed, and the default message is the name."""
         sess.run(print_stat(tf.constant([1, 3], name="n")))
         text = capfd.readouterr().err
         assert "n shape: [2] mean: 2 values: [1 3]" in text

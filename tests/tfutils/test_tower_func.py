@@ -1,4 +1,4 @@
-"""tfutils/tower/func.py and handle.py: calling a tower function and looking inside what it built."""
+"""Tests of tfutils/tower/func.py and handle.py: calling a tower function and looking up its tensors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tower_func():
 
 class TestTowerFunc:
     def test_records_towers(self, tower_func):
-        """Each call adds a handle that knows context, inputs and outputs."""
+        """Each call adds a handle with its context, inputs and outputs."""
         x = tf.placeholder(tf.float32, [None], "x")
         with TowerContext("", is_training=True):
             y = tower_func(x)
@@ -38,12 +38,12 @@ class TestTowerFunc:
         assert ("", "", True) == (handle.ns_name, handle.vs_name, handle.is_training)
 
     def test_outside_a_tower(self, tower_func):
-        """Calling it without a context is an error."""
+        """A call outside of a tower context raises a RuntimeError."""
         with pytest.raises(RuntimeError, match="called outside of a TowerContext"):
             tower_func(tf.zeros([1]))
 
     def test_wrapping_a_tower_func_shares_it(self, tower_func):
-        """A TowerFunc of a TowerFunc calls the function once and knows the same towers."""
+        """A TowerFunc of a TowerFunc shares its function and its towers."""
         again = TowerFunc(tower_func, SIGNATURE)
         with TowerContext("", is_training=True):
             again(tf.zeros([1]))
@@ -51,29 +51,29 @@ class TestTowerFunc:
         assert SIGNATURE == TowerFunc(tower_func).input_signature
 
     def test_not_a_function(self):
-        """Something that cannot be called is refused."""
-        with pytest.raises(TypeError, match="takes a function that builds the model, got int"):
+        """An object that is not callable raises a TypeError."""
+        with pytest.raises(TypeError, match="expected a function that builds the model, got int"):
             TowerFunc(3, SIGNATURE)
 
     def test_no_signature(self):
-        """The signature is needed for a plain function."""
+        """A plain function without a signature raises a ValueError."""
         with pytest.raises(ValueError, match="input_signature is missing"):
             TowerFunc(model)
 
     @pytest.mark.parametrize("name", [None, "", "a/b", "a:0", "a b"])
     def test_bad_names(self, name):
-        """Names that cannot be a placeholder's are refused."""
-        with pytest.raises(ValueError, match="wanted a name without"):
+        """Names that a placeholder cannot have raise a ValueError."""
+        with pytest.raises(ValueError, match="expected a name without"):
             TowerFunc(model, [TensorSpec([], tf.float32, name)])
 
     def test_name_twice(self):
-        """Two inputs of one name are refused."""
+        """Two inputs with the same name raise a ValueError."""
         spec = TensorSpec([], tf.float32, "a")
         with pytest.raises(ValueError, match="appear twice: a"):
             TowerFunc(model, [spec, spec])
 
     def test_second_inference_tower_of_one_name(self, tower_func):
-        """Names inside would mean the first tower, so a second one is refused; training towers may be re-entered."""
+        """A second inference tower with the same name raises a ValueError. Training towers may be built again."""
         for reuse in (False, True):
             with tf.variable_scope(tf.get_variable_scope(), reuse=reuse), PredictTowerContext(""):
                 tower_func(tf.zeros([1]))
@@ -81,30 +81,28 @@ class TestTowerFunc:
             tower_func(tf.zeros([1]))
         reuse = tf.variable_scope(tf.get_variable_scope(), reuse=True)
         with reuse, PredictTowerContext("inference"), pytest.raises(
-            ValueError, match="'inference' was built in this graph"
+            ValueError, match="this graph already has a tower named 'inference'"
         ):
             tower_func(tf.zeros([1]))
 
     def test_same_name_in_another_graph(self, tower_func):
-        """One configuration may be built in several graphs."""
+        """The same name can be used in several graphs."""
         for _ in range(2):
             with tf.Graph().as_default(), PredictTowerContext("inference"):
                 tower_func(tf.zeros([1]))
         assert 2 == len(tower_func.towers)
 
     def test_wrong_number_of_inputs(self):
-        """The number of inputs is checked against the signature."""
+        """A number of inputs that differs from the signature raises a ValueError."""
         tower_func = TowerFunc(lambda *args: args[0], SIGNATURE)
-        with TowerContext("", is_training=True), pytest.raises(
-            ValueError, match=r"got 2 input tensors, wanted 1 \(x:0\)"
-        ):
+        with TowerContext("", is_training=True), pytest.raises(ValueError, match=r"expected 1: x:0, got 2"):
             tower_func(tf.zeros([1]), tf.zeros([1]))
 
 
 class TestHandles:
     @pytest.fixture
     def towers(self, tower_func):
-        """tower0 trained on a staged input, tower1 trained with variables of its own, one for inference."""
+        """Towers: tower0 trained on a staged input, tower1 trained with its own variables, and one for inference."""
         placeholder = build_or_reuse_placeholder(SIGNATURE[0])
         with TrainTowerContext("tower0", index=0, total=2):
             tower_func(tf.identity(placeholder, name="staged"))
@@ -115,13 +113,13 @@ class TestHandles:
         return tower_func.towers
 
     def test_filters(self, towers):
-        """training() and inference() choose; names and numbers index."""
+        """training() and inference() filter the towers, which can be indexed by name and number."""
         assert ["tower0", "tower1"] == [t.ns_name for t in towers.training()]
         assert ["inference"] == [t.ns_name for t in towers.inference()]
         assert "tower1" == towers["tower1"].ns_name == towers[1].ns_name
 
     def test_unknown_tower(self, towers):
-        """An unknown tower is a KeyError that lists those there are."""
+        """An unknown tower raises a KeyError that lists the existing ones."""
         with pytest.raises(
             KeyError, match=r"no tower 'tower7'. The towers are: \['inference', 'tower0', 'tower1'\]"
         ):
@@ -132,7 +130,7 @@ class TestHandles:
         assert "tower0/y:0" == towers[0]["y"].name == towers[0].get_tensor("y:0").name
 
     def test_declared_input(self, towers):
-        """The name of an input means what the tower was given."""
+        """The name of an input means the tensor that the tower was called with."""
         assert "tower0/staged:0" == towers[0]["x"].name
         assert "x:0" == towers[1]["x"].name
 
@@ -145,7 +143,7 @@ class TestHandles:
         assert given is tower_func.towers[0]["x"]
 
     def test_variable_means_its_value(self, towers, sess):
-        """A variable's name gives its value, that of this tower."""
+        """A variable's name means the value of this tower's variable."""
         sess.run(tf.global_variables_initializer())
         assert 2.0 == sess.run(towers[0]["fc/W"])
         assert 2.0 == sess.run(towers[0].get_variable("fc/W:0"))
@@ -153,31 +151,31 @@ class TestHandles:
         assert ["fc/W/Read/ReadVariableOp:0"] == [t.name for t in towers["inference"].get_variables(["fc/W"])]
 
     def test_unknown_name(self, towers):
-        """An unknown name is a KeyError with the nearest names."""
+        """An unknown name raises a KeyError that lists the nearest names."""
         with pytest.raises(
             KeyError, match=r"'tower0/yy:0' is not in the graph. The nearest names are: .*tower0/y"
         ):
             towers[0]["yy"]
 
     def test_collection(self, towers):
-        """A tower knows the variables it made, not those of later towers."""
+        """The collection of a tower contains its variables, not those of later towers."""
         assert ["fc/W"] == [v.op.name for v in towers[0].get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)]
         assert ["tower1/fc/W"] == [
             v.op.name for v in towers[1].get_collection(name=tf.GraphKeys.TRAINABLE_VARIABLES)
         ]
 
     def test_collection_without_name(self, towers):
-        """The collection must be named."""
-        with pytest.raises(ValueError, match="no name given"):
+        """A missing collection name raises a ValueError."""
+        with pytest.raises(ValueError, match="the name of the collection is missing"):
             towers[0].get_collection()
 
     def test_lookup_works_from_another_graph(self, towers):
-        """A handle looks into its own graph, whatever the default one is."""
+        """A handle looks up names in its own graph, even if another graph is the default."""
         with tf.Graph().as_default():
             assert "tower0/y:0" == towers[0]["y"].name
 
     def test_values(self, towers, sess):
-        """All towers compute the same from the same input."""
+        """All towers compute the same values from the same input."""
         sess.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         outputs = sess.run([t["y"] for t in towers], {"x:0": np.array([1.0, 3.0])})
         for output in outputs:
@@ -186,7 +184,7 @@ class TestHandles:
 
 class TestSecondTraining:
     def test_advice(self, tower_func):
-        """A second model whose variables the graph has already is told to use a graph of its own."""
+        """A second model in a graph with the same variables raises an error that recommends a separate graph."""
         with TowerContext("", is_training=True):
             tower_func(tf.zeros([1]))
         with pytest.raises(ValueError, match=r"with tf\.Graph\(\)\.as_default\(\):"), TowerContext(
@@ -195,7 +193,7 @@ class TestSecondTraining:
             TowerFunc(model, SIGNATURE)(tf.zeros([1]))
 
     def test_variable_made_twice_in_one_tower(self):
-        """A model that makes a variable twice gets TensorFlow's own advice."""
+        """A model that creates a variable twice raises TensorFlow's own error."""
 
         def twice(x):
             return model(x) + model(x)
@@ -204,7 +202,7 @@ class TestSecondTraining:
             TowerFunc(twice, SIGNATURE)(tf.zeros([1]))
 
     def test_sharing_on_purpose(self, tower_func):
-        """Two models may share variables in a scope with AUTO_REUSE."""
+        """Two models can share variables in a scope with AUTO_REUSE."""
 
         def shared(x):
             with tf.variable_scope("shared", reuse=tf.AUTO_REUSE):
@@ -214,3 +212,18 @@ class TestSecondTraining:
             with TowerContext("", is_training=True):
                 TowerFunc(shared, SIGNATURE)(tf.zeros([1]))
         assert 1 == len(tf.global_variables())
+
+
+def test_a_handle_in_a_tower_function_is_explained(fresh_graph):
+    """A tower function that uses the handle of a variable as its value raises an error with the line to write."""
+
+    def tower(x):
+        tf.get_variable("W", [2, 2])
+        return x + fresh_graph.get_tensor_by_name("W:0")
+
+    function = TowerFunc(tower, [tf.TensorSpec([2, 2], tf.float32, "x")])
+    with pytest.raises(
+        TypeError, match=r"The tower function: the handle of a variable.*get_tensors_by_names"
+    ):
+        with TowerContext("", is_training=True):
+            function(tf.zeros([2, 2]))

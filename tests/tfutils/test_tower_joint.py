@@ -1,4 +1,4 @@
-"""tfutils/tower/joint.py: a mean over towers that are built one after the other, and its gradients."""
+"""Tests of tfutils/tower/joint.py: means over towers that are built one after the other, and their gradients."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.graph_builder.data_parallel import DataParallelBuilder
 from tensorpack_lite.tfutils.tower.context import TowerContext, TrainTowerContext
 from tensorpack_lite.tfutils.tower.joint import mean_over_ranks, mean_over_towers, require_all_towers
-from tensorpack_lite.tfutils.tower.ranks import TowerRanks
+from tensorpack_lite.tfutils.tower.tower_ranks import TowerRanks
 
 VALUES = np.array([[1.0, 2.0], [5.0, -4.0], [0.5, 0.25]])
 
 
 def in_towers(build, total=3, own=False):
-    """Call `build(index)` in each of several towers on the CPU; returns what it returned."""
+    """Call `build(index)` in each of several towers on the CPU, and return the results."""
     indices = iter(range(total))
     use_vs = [own and index > 0 for index in range(total)]
     devices = ["/cpu:0"] * total
@@ -34,7 +34,7 @@ class TestForward:
     @pytest.mark.parametrize("dtype", [tf.float16, tf.float32, tf.float64])
     @pytest.mark.parametrize("total", [2, 3])
     def test_mean(self, sess, total, dtype):
-        """Every tower gets it, of the dtype it gave, equal to the bit."""
+        """Every tower gets exactly the same mean, with the dtype of its value."""
         means = in_towers(lambda index: mean_over_towers(value_of(index, dtype), "layer"), total)
         assert [[2]] * total == [mean.shape.as_list() for mean in means]
         assert [dtype] * total == [mean.dtype for mean in means]
@@ -43,19 +43,19 @@ class TestForward:
         assert all(np.array_equal(got[0], other) for other in got)
 
     def test_one_tower(self):
-        """Is its own mean: nothing is built."""
+        """With one tower, the value itself is returned."""
         value = value_of(0)
         (mean,) = in_towers(lambda index: mean_over_towers(value, "layer"), 1)
         assert value is mean
 
     def test_an_unknown_shape(self, sess):
-        """Is known when it runs."""
+        """A shape that is unknown at construction works."""
         lengths = [tf.placeholder_with_default(VALUES[index], [None]) for index in range(2)]
         means = in_towers(lambda index: mean_over_towers(lengths[index], "layer"), 2)
         np.testing.assert_allclose(VALUES[:2].mean(0), sess.run(means[1]))
 
     def test_one_after_the_other(self, sess):
-        """What depends on a mean takes part in the next one."""
+        """A mean can depend on another mean."""
 
         def build(index):
             mean = mean_over_towers(value_of(index), "a")
@@ -66,13 +66,13 @@ class TestForward:
             np.testing.assert_allclose(expected, got, rtol=1e-6)
 
     def test_several_builds_in_a_graph(self, sess):
-        """Each is by itself, also with other numbers of towers."""
+        """Several builds in a graph are independent, also with other numbers of towers."""
         for total in (2, 3, 2):
             means = in_towers(lambda index: mean_over_towers(value_of(index), "layer"), total)
             np.testing.assert_allclose(VALUES[:total].mean(0), sess.run(means[0]), rtol=1e-6)
 
     def test_towers_with_variable_scopes(self, sess):
-        """Their names are not part of the layer's."""
+        """The variable scopes of towers are not part of the layer's name."""
 
         def build(index):
             with tf.variable_scope("bn"):
@@ -82,7 +82,7 @@ class TestForward:
         np.testing.assert_allclose(VALUES.mean(0), means[2], rtol=1e-6)
 
     def test_a_tower_that_is_run_alone(self, sess):
-        """Makes the others compute what it needs of them, and no more."""
+        """Running one tower runs only those parts of the others that it depends on."""
         probes = [tf.placeholder(tf.float32, [2], name=f"probe{index}") for index in range(2)]
 
         def build(index):
@@ -94,21 +94,21 @@ class TestForward:
 
 
 class TestGradient:
-    """Towers k = 0, 1, ... with cost_k = f(w * v_k, mean of w * v); the mean cost of all is what one process would minimize."""
+    """Costs f(w * v_k, mean of w * v) of the towers k = 0, 1, ...; a single process would minimize their mean."""
 
     @staticmethod
     def cost(own, mean, k):
         return tf.reduce_sum((k + 1.0) * tf.sin(own) * mean**2)
 
     def expected(self, w, total):
-        """The gradient of the mean cost, all in one piece."""
+        """Return the gradient of the mean cost, computed without towers."""
         owns = [w * value_of(k, tf.float64) for k in range(total)]
         mean = tf.add_n(owns) / total
         return tf.add_n([self.cost(own, mean, k) for k, own in enumerate(owns)]) / total
 
     @pytest.mark.parametrize("total", [2, 3])
     def test_average_over_towers(self, sess, total):
-        """Of the towers' gradients, each of its own cost, is the gradient of the mean cost."""
+        """The average of the gradients that towers compute of their costs is the gradient of the mean cost."""
         w = tf.constant([0.3, -0.7], tf.float64)
 
         def build(k):
@@ -120,7 +120,7 @@ class TestGradient:
         np.testing.assert_allclose(*sess.run([expected, tf.add_n(grads) / total]), rtol=1e-12)
 
     def test_of_the_mean_cost_after_all_towers(self, sess):
-        """As trainers of GANs take it: one call of tf.gradients on the costs of all."""
+        """One call of tf.gradients on the costs of all towers, as in trainers of GANs, gives the same gradient."""
         w = tf.constant([0.3, -0.7], tf.float64)
 
         def build(k):
@@ -130,12 +130,12 @@ class TestGradient:
         cost = tf.add_n(in_towers(build)) / 3
         expected = self.expected(w, 3)
         np.testing.assert_allclose(*sess.run([expected, cost]), rtol=1e-12)
-        for _ in range(2):  # one for each player
+        for _ in range(2):  # one iteration for each player
             got = tf.gradients(cost, w)[0]
             np.testing.assert_allclose(*sess.run([tf.gradients(expected, w)[0], got]), rtol=1e-12)
 
     def test_twice_in_a_tower(self, sess):
-        """The first call in each tower meets the first of the others, the second the second."""
+        """If each tower computes gradients twice, the first calls are combined, and the second calls are combined."""
         w = tf.constant([0.3, -0.7], tf.float64)
 
         def build(k):
@@ -150,7 +150,7 @@ class TestGradient:
             np.testing.assert_allclose(*sess.run([factor * expected, got]), rtol=1e-12)
 
     def test_second_derivative(self, sess):
-        """A penalty on gradients: WGAN-GP."""
+        """Second derivatives are correct, as for the gradient penalty of WGAN-GP."""
         w = tf.constant([0.3, -0.7], tf.float64)
 
         def penalty(gradients):
@@ -169,8 +169,8 @@ class TestGradient:
         expected = tf.gradients(penalty(tf.gradients(total, values)), w)[0]
         np.testing.assert_allclose(*sess.run([expected, tf.add_n(grads) / 3]), rtol=1e-11)
 
-    def test_no_way_into_other_towers(self):
-        """tf.gradients of the last tower, whose mean is there already, finds nothing of the others."""
+    def test_gradients_stay_in_their_tower(self):
+        """tf.gradients in the last tower does not follow the mean into other towers."""
         inputs = [value_of(k) for k in range(2)]
         means = in_towers(lambda k: mean_over_towers(inputs[k], "layer"), 2)
         assert [None] == tf.gradients(means[1], inputs[0])
@@ -183,28 +183,28 @@ class TestTowersThatDiffer:
             in_towers(build, 2)
 
     def test_another_name(self):
-        """Is told where it is built."""
+        """A tower with another layer raises an error while it is built."""
         self.fails(
             "layer1: tower 1 builds it where another tower has built layer0",
             lambda index: mean_over_towers(value_of(index), f"layer{index}"),
         )
 
     def test_fewer_layers(self):
-        """Is told when all towers are built."""
+        """A tower with fewer layers raises an error when all towers are built."""
         self.fails(
             "^layer: missing in tower 1 of 2. Towers that share",
             lambda index: [mean_over_towers(value_of(index), "layer") for _ in range(2 - index)],
         )
 
     def test_more_layers(self):
-        """The same, of the towers that were built first."""
+        """A tower with more layers raises an error when all towers are built."""
         self.fails(
             "^layer: missing in tower 0 of 2",
             lambda index: [mean_over_towers(value_of(index), "layer") for _ in range(1 + index)],
         )
 
     def test_fewer_gradients(self):
-        """They would meet the wrong ones of other towers."""
+        """A tower with fewer gradients raises an error when all towers are built."""
 
         def build(index):
             value = value_of(index)
@@ -214,7 +214,7 @@ class TestTowersThatDiffer:
         self.fails("^A gradient of layer: missing in tower 1 of 2", build)
 
     def test_without_a_builder(self, sess):
-        """A placeholder says that one waits."""
+        """Without a builder, running an incomplete mean raises an error that names the placeholder."""
         with TrainTowerContext("tower0", index=0, total=2):
             mean = mean_over_towers(value_of(0), "layer")
         with pytest.raises(
@@ -225,13 +225,13 @@ class TestTowersThatDiffer:
             require_all_towers(2)
 
 
-class TestWhereItCannotBe:
+class TestInvalidPlaces:
     @pytest.mark.parametrize("is_training", [False, None])
     def test_no_training_tower(self, is_training):
-        """Inference is not joint."""
+        """Outside of a training tower, a RuntimeError is raised."""
         value = value_of(0)
         with pytest.raises(
-            RuntimeError, match="layer: a mean over towers or processes is taken in training towers only"
+            RuntimeError, match="layer: a mean over towers or processes works only in training towers"
         ):
             if is_training is None:
                 mean_over_towers(value, "layer")
@@ -240,7 +240,7 @@ class TestWhereItCannotBe:
 
     @pytest.mark.parametrize("is_v2", [False, True])
     def test_a_condition(self, is_v2):
-        """Knows nothing of the other towers."""
+        """Inside a condition, a RuntimeError is raised."""
         choose = tf.enable_control_flow_v2 if is_v2 else tf.disable_control_flow_v2
         was_v2 = tf.control_flow_v2_enabled()
 
@@ -250,19 +250,19 @@ class TestWhereItCannotBe:
 
         choose()
         try:
-            with pytest.raises(RuntimeError, match="layer: its mean over .* cannot stand inside a condition"):
+            with pytest.raises(RuntimeError, match="layer: a mean over .* cannot be inside a condition"):
                 in_towers(build, 2)
         finally:
             (tf.enable_control_flow_v2 if was_v2 else tf.disable_control_flow_v2)()
 
 
 class TestRanks:
-    """An engine that gives half of what this rank has, as if that of the other one were 0."""
+    """Tests with a function that returns half of this rank's value, as if the other rank's value were 0."""
 
     RANKS = TowerRanks(2, lambda tensor: tf.stop_gradient(tensor / 2))
 
     def test_mean_and_gradients(self, sess):
-        """The gradient is the mean again, and that has one."""
+        """The gradient is the mean of the gradients, and so is the second derivative."""
         with TrainTowerContext("", ranks=self.RANKS):
             x = value_of(0)
             mean = mean_over_ranks(x**3, "layer")
@@ -274,13 +274,13 @@ class TestRanks:
         )
 
     def test_one_rank(self):
-        """Has its own mean."""
+        """With one rank, the value itself is returned."""
         value = value_of(0)
         with TrainTowerContext("", ranks=self.RANKS._replace(size=1)):
             assert value is mean_over_ranks(value, "layer")
 
     def test_no_ranks(self):
-        """It is said which trainers have them."""
+        """Without ranks, the error names the trainers that have them."""
         with TrainTowerContext(""), pytest.raises(
             RuntimeError, match="Use HorovodTrainer or CollectiveTrainer"
         ):
@@ -288,14 +288,14 @@ class TestRanks:
 
 
 def test_one_mean_for_all(fresh_graph):
-    """Not one in each tower."""
+    """The mean is computed once for all towers."""
     in_towers(lambda index: mean_over_towers(value_of(index), "layer"))
     assert 1 == [op.type for op in fresh_graph.get_operations()].count("AddN")
     assert private.at_top_level(fresh_graph)
 
 
-def test_the_graph_can_die():
-    """Nothing that is known of gradients keeps it."""
+def test_the_graph_can_be_collected():
+    """The gradient functions do not keep the graph alive."""
     with tf.Graph().as_default() as graph:
         values = [value_of(index) for index in range(2)]
         in_towers(lambda index: tf.gradients(mean_over_towers(values[index], "layer"), values[index]), 2)

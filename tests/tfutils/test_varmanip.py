@@ -1,4 +1,4 @@
-"""Checkpoints as dictionaries, names, and values that almost fit."""
+"""Tests of checkpoints as dictionaries, of names, and of converting values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ VALUES = {"fc/W": np.arange(6, dtype="float32").reshape(2, 3), "global_step": np
 
 @pytest.fixture
 def checkpoint(tmp_path):
-    """A checkpoint with VALUES, as TensorFlow's Saver writes it."""
+    """A checkpoint with VALUES, written by TensorFlow's Saver."""
     with tf.Graph().as_default(), tf.Session() as sess:
         for name, value in VALUES.items():
             tf.get_variable(name, initializer=value)
@@ -37,7 +37,7 @@ def checkpoint(tmp_path):
 
 
 def check(got: dict) -> None:
-    """The dictionary is VALUES."""
+    """Check that the dictionary equals VALUES."""
     assert sorted(VALUES) == sorted(got)
     for name, value in VALUES.items():
         np.testing.assert_array_equal(value, got[name])
@@ -46,18 +46,18 @@ def check(got: dict) -> None:
 
 class TestLoadAndSave:
     def test_reads_a_checkpoint(self, checkpoint):
-        """All of its variables."""
+        """All variables of a checkpoint are read."""
         check(load_checkpoint_vars(checkpoint))
 
     @pytest.mark.parametrize("name", ["m.npz", "m"])
     def test_round_trip(self, tmp_path, name):
-        """Names with `:0` come back without."""
+        """Names with `:0` are read back without it."""
         path = str(tmp_path / name)
         save_checkpoint_vars({"fc/W:0": VALUES["fc/W"], "global_step:0": VALUES["global_step"]}, path)
         check(load_checkpoint_vars(path))
 
     def test_saver_reads_what_was_written(self, tmp_path, sess):
-        """It is a checkpoint to TensorFlow as well."""
+        """TensorFlow's Saver can restore the written checkpoint."""
         path = str(tmp_path / "m")
         save_checkpoint_vars(VALUES, path)
         var = tf.get_variable("fc/W", shape=[2, 3])
@@ -65,12 +65,12 @@ class TestLoadAndSave:
         np.testing.assert_array_equal(VALUES["fc/W"], sess.run(var))
 
     def test_adds_nothing_to_the_graph(self, tmp_path):
-        """The default graph stays empty."""
+        """The default graph does not change."""
         save_checkpoint_vars(VALUES, str(tmp_path / "m"))
         assert [] == tf.get_default_graph().get_operations()
 
-    def test_names_itself_latest_only_where_there_is_none(self, tmp_path, checkpoint):
-        """The `checkpoint` file of a training is not replaced."""
+    def test_keeps_an_existing_list_of_checkpoints(self, tmp_path, checkpoint):
+        """An existing `checkpoint` file is not replaced."""
         save_checkpoint_vars(VALUES, str(tmp_path / "converted"))
         assert checkpoint == get_checkpoint_path(str(tmp_path / "checkpoint"))
         (tmp_path / "new").mkdir()
@@ -78,14 +78,14 @@ class TestLoadAndSave:
         assert str(tmp_path / "new" / "m") == get_checkpoint_path(str(tmp_path / "new" / "checkpoint"))
 
     def test_bare_name(self, tmp_path, monkeypatch):
-        """A name without a directory is in the current one."""
+        """A path without a directory means the current directory."""
         monkeypatch.chdir(tmp_path)
         save_checkpoint_vars(VALUES, "m")
         check(load_checkpoint_vars("m"))
 
     @pytest.mark.parametrize("name", ["m", "m.npz"])
-    def test_a_failure_leaves_what_was_there(self, tmp_path, monkeypatch, name):
-        """Complete or absent: when the disk is full, the old file is untouched, and nothing else is left."""
+    def test_a_failure_keeps_the_old_file(self, tmp_path, monkeypatch, name):
+        """If the disk is full, the old file does not change, and no other files remain."""
 
         def no_space(file, array):
             file.write(b"half of it")
@@ -101,46 +101,46 @@ class TestLoadAndSave:
             save_checkpoint_vars({"w": np.zeros(3)}, path)
         assert before == {file.name: file.read_bytes() for file in tmp_path.iterdir()}
 
-    def test_nothing_but_the_result(self, tmp_path):
-        """Replacing leaves nothing behind; the directory is made."""
+    def test_leaves_no_temporary_files(self, tmp_path):
+        """Replacing a file leaves no temporary files, and the directory is created if needed."""
         path = tmp_path / "a" / "b" / "m"
         for _ in range(2):
             save_checkpoint_vars(VALUES, str(path))
         assert ["checkpoint", "m.data-00000-of-00001", "m.index"] == sorted(os.listdir(str(path.parent)))
 
     def test_refuses_npy(self, tmp_path):
-        """That format holds one array."""
-        with pytest.raises(ValueError, match=r"cannot write .*\.npy. Name it .npz"):
+        """The suffix `.npy` raises a ValueError, because that format has one array."""
+        with pytest.raises(ValueError, match=r"cannot write .*\.npy. Use the suffix .npz"):
             save_checkpoint_vars(VALUES, str(tmp_path / "m.npy"))
 
     def test_refuses_one_variable_twice(self, tmp_path):
-        """`w` and `w:0` are one."""
+        """The names `w` and `w:0` together raise a ValueError."""
         with pytest.raises(ValueError, match="two names mean the same variable"):
             save_checkpoint_vars({"w": 1.0, "w:0": 2.0}, str(tmp_path / "m"))
 
     def test_refuses_nothing(self, tmp_path):
-        """An empty checkpoint cannot be read again."""
+        """An empty dictionary raises a ValueError, because an empty checkpoint could not be read."""
         with pytest.raises(ValueError, match="nothing to save"):
             save_checkpoint_vars({}, str(tmp_path / "m"))
 
     def test_missing_npz(self, tmp_path):
-        """A clear error."""
+        """A missing npz file raises a FileNotFoundError that names it."""
         with pytest.raises(FileNotFoundError, match=r"no parameter file .*m\.npz"):
             load_checkpoint_vars(str(tmp_path / "m.npz"))
 
     def test_parameter_file_keeps_names(self, tmp_path):
-        """Names are as in the file."""
+        """load_parameter_file returns the names as in the file."""
         np.savez(str(tmp_path / "m.npz"), **{"fc/W:0": VALUES["fc/W"]})
         assert ["fc/W:0"] == list(load_parameter_file(str(tmp_path / "m.npz")))
 
     def test_short_names(self):
-        """Upstream's older names mean the same functions."""
+        """The older names from tensorpack are the same functions."""
         assert (load_chkpt_vars, save_chkpt_vars) == (load_checkpoint_vars, save_checkpoint_vars)
 
 
 class TestDumpSessionParams:
     def test_saves_the_model_only(self, tmp_path, sess):
-        """Trainable and model variables that are global; no slots, no locals."""
+        """Trainable and model variables that are global are saved, but no slots or local variables."""
         var = tf.get_variable("w", initializer=2.0)
         tf.get_variable("ema", initializer=3.0, trainable=False, collections=["variables", "model_variables"])
         tf.get_variable("replica", initializer=4.0, collections=[tf.GraphKeys.LOCAL_VARIABLES])
@@ -152,19 +152,19 @@ class TestDumpSessionParams:
         }
 
     def test_keys_of_the_file(self, tmp_path, sess):
-        """The file's keys are tensor names, as tensorpack writes them."""
+        """The keys of the file are tensor names, as in tensorpack."""
         tf.get_variable("w", initializer=2.0)
         sess.run(tf.global_variables_initializer())
         dump_session_params(str(tmp_path / "m.npz"))
         assert ["w:0"] == list(load_parameter_file(str(tmp_path / "m.npz")))
 
     def test_needs_a_session(self, tmp_path):
-        """Without default session: what to do."""
+        """Without a default session, a RuntimeError gives advice."""
         with pytest.raises(RuntimeError, match="no default session"):
             dump_session_params(str(tmp_path / "m.npz"))
 
     def test_refuses_a_variable_in_both(self, tmp_path, sess):
-        """A variable is trained or not."""
+        """A variable that is both trainable and a model variable raises a ValueError."""
         tf.add_to_collection(tf.GraphKeys.MODEL_VARIABLES, tf.get_variable("w", initializer=2.0))
         with pytest.raises(ValueError, match="both trainable and model variables: w:0"):
             dump_session_params(str(tmp_path / "m.npz"))
@@ -173,51 +173,52 @@ class TestDumpSessionParams:
 class TestGetCheckpointPath:
     @pytest.mark.parametrize("suffix", ["", ".index", ".data-00000-of-00001"])
     def test_files_of_a_checkpoint(self, checkpoint, suffix):
-        """Any of its files means it."""
+        """The path of any of its files means the checkpoint."""
         assert checkpoint == get_checkpoint_path(checkpoint + suffix)
 
     def test_the_latest(self, checkpoint):
-        """The file `checkpoint` means the latest one."""
+        """The path of the file `checkpoint` means the latest checkpoint."""
         assert checkpoint == get_checkpoint_path(os.path.join(os.path.dirname(checkpoint), "checkpoint"))
 
     def test_bare_names(self, checkpoint, monkeypatch):
-        """Names without a directory."""
+        """Paths without a directory work."""
         monkeypatch.chdir(os.path.dirname(checkpoint))
         assert "./model-7" == get_checkpoint_path("model-7")
         assert "model-7" == os.path.basename(get_checkpoint_path("checkpoint"))
 
     def test_missing(self, tmp_path):
-        """Named, and from where it was looked for."""
+        """A missing checkpoint raises a FileNotFoundError with the path and the current directory."""
         with pytest.raises(
-            FileNotFoundError, match="There is no checkpoint .*nothing. Is the path right, as seen from"
+            FileNotFoundError,
+            match="There is no checkpoint .*nothing. Check the path; the current directory is",
         ):
             get_checkpoint_path(str(tmp_path / "nothing"))
 
     def test_missing_checkpoint_file(self, tmp_path):
-        """A directory without that file."""
+        """A missing `checkpoint` file raises a FileNotFoundError."""
         with pytest.raises(
-            FileNotFoundError, match="There is no file .*checkpoint, so no latest checkpoint is known"
+            FileNotFoundError, match="There is no file .*checkpoint, which names the latest checkpoint"
         ):
             get_checkpoint_path(str(tmp_path / "checkpoint"))
 
     def test_checkpoint_file_without_checkpoints(self, checkpoint):
-        """Its files were moved away: not None, not a TypeError."""
+        """A `checkpoint` file whose checkpoints were moved away raises a FileNotFoundError."""
         for suffix in (".index", ".data-00000-of-00001"):
             os.remove(checkpoint + suffix)
-        with pytest.raises(FileNotFoundError, match="names no checkpoint whose files are there"):
+        with pytest.raises(FileNotFoundError, match="does not name an existing checkpoint"):
             get_checkpoint_path(os.path.join(os.path.dirname(checkpoint), "checkpoint"))
 
     def test_directory(self, checkpoint):
-        """A directory is no checkpoint; the sentence says what to write."""
+        """The path of a directory raises a FileNotFoundError that recommends its `checkpoint` file."""
         with pytest.raises(
             FileNotFoundError,
-            match="is a directory, not a checkpoint. For its latest checkpoint: .*/checkpoint",
+            match="is a directory, not a checkpoint. For its latest checkpoint, use .*/checkpoint",
         ):
             get_checkpoint_path(os.path.dirname(checkpoint))
 
 
 def test_get_all_checkpoints(tmp_path):
-    """By number, not by text; only those of the prefix; without `.index`."""
+    """The list is sorted by number, has only checkpoints with the prefix, and paths without `.index`."""
     for name in ("model-10", "model-9", "max-error-3", "model-x", "my-model-4"):
         (tmp_path / (name + ".index")).touch()
         (tmp_path / (name + ".data-00000-of-00001")).touch()
@@ -239,7 +240,7 @@ def test_get_all_checkpoints(tmp_path):
     ],
 )
 def test_get_savename_from_varname(arguments, expected):
-    """The prefix is a whole scope: "a" is not the beginning of "ab"."""
+    """The prefix must be a whole scope: "a" is not a prefix of "ab"."""
     assert expected == get_savename_from_varname(*arguments)
 
 
@@ -264,14 +265,14 @@ def test_get_savename_from_varname(arguments, expected):
     ],
 )
 def test_is_training_name(name, expected):
-    """Slots and averages of summaries; batch statistics matter in inference."""
+    """Slots and averages of summaries are used only in training; batch statistics are needed in inference."""
     assert expected == is_training_name(name)
 
 
 class TestSessionUpdate:
     @pytest.mark.parametrize("use_resource", [True, False])
     def test_sets_variables_of_a_final_graph(self, sess, use_resource):
-        """Both kinds of variables, and no operation is added."""
+        """Both kinds of variables can be set in a finalized graph."""
         a = tf.get_variable("a", shape=[2], use_resource=use_resource)
         b = tf.get_variable(
             "b", shape=[], dtype=tf.int64, use_resource=use_resource, initializer=tf.zeros_initializer()
@@ -282,26 +283,26 @@ class TestSessionUpdate:
         assert ([1.0, 2.0], 3) == (sess.run(a).tolist(), sess.run(b))
 
     def test_variables_with_one_initial_value(self, sess):
-        """Two variables that share the tensor of their initial value get each its own."""
+        """Two variables that share the tensor of their initial value get different values."""
         initial = tf.constant(0.0)
         a, b = tf.Variable(initial, name="a"), tf.Variable(initial, name="b")
         SessionUpdate(sess, [a, b]).update({"a:0": np.float32(1), "b:0": np.float32(2)})
         assert [1.0, 2.0] == sess.run([a, b])
 
     def test_unknown_name(self, sess):
-        """Only what was announced."""
+        """A name that is not among the variables raises a KeyError."""
         with pytest.raises(KeyError, match="no variable to update is named x:0"):
             SessionUpdate(sess, []).update({"x:0": 1.0})
 
     def test_skips_what_does_not_fit(self, sess):
-        """With ignore_mismatch, the rest is set."""
+        """With ignore_mismatch, values that cannot be converted are skipped, and the others are set."""
         a, b = tf.get_variable("a", initializer=[0.0, 0.0]), tf.get_variable("b", initializer=0.0)
         sess.run(tf.global_variables_initializer())
         SessionUpdate(sess, [a, b], ignore_mismatch=True).update({"a:0": np.ones(3), "b:0": np.ones([])})
         assert ([0.0, 0.0], 1.0) == (sess.run(a).tolist(), sess.run(b))
 
     def test_one_run_for_all(self, sess):
-        """Two hundred variables in one run of the session, not in two hundred."""
+        """Two hundred variables are set in one run of the session."""
         variables = [tf.get_variable(f"v{i}", initializer=0.0) for i in range(200)]
         runs = []
 
@@ -319,18 +320,18 @@ class TestRelaxedValue:
     fit = staticmethod(SessionUpdate.relaxed_value_for_var)
 
     def test_same(self):
-        """What fits is returned as it is."""
+        """A value with the same shape and dtype is returned unchanged."""
         value = np.ones([2, 3], dtype="float32")
         assert self.fit(value, tf.get_variable("w", shape=[2, 3])) is value
 
     def test_reshapes(self, capsys):
-        """The number of elements agrees."""
+        """A value with the same number of elements is reshaped."""
         fitting = self.fit(np.arange(6, dtype="float32"), tf.get_variable("w", shape=[2, 3]))
         np.testing.assert_array_equal(np.arange(6).reshape(2, 3), fitting)
         assert "Variable w: its new value is reshaped from (6,) to (2, 3)" in capsys.readouterr().out
 
     def test_another_size(self, capsys):
-        """An error, or None with a warning."""
+        """Another number of elements raises a ValueError, or returns None with a warning."""
         var = tf.get_variable("w", shape=[2, 3])
         with pytest.raises(
             ValueError, match=r"Variable w has shape \(2, 3\), but its new value has shape \(5,\)"
@@ -351,7 +352,7 @@ class TestRelaxedValue:
         ],
     )
     def test_casts(self, value, dtype, capsys):
-        """Floats into floats; integers where they fit."""
+        """Floats are cast to floats, and integers to integers if every value fits."""
         fitting = self.fit(
             value, tf.get_variable("w", shape=[], dtype=dtype, initializer=tf.zeros_initializer())
         )
@@ -368,7 +369,7 @@ class TestRelaxedValue:
         ],
     )
     def test_refuses_other_kinds(self, value, dtype):
-        """Nothing that would lose more than precision."""
+        """Casts that lose more than precision raise a TypeError."""
         var = tf.get_variable("w", shape=[], dtype=dtype, initializer=tf.zeros_initializer())
         with pytest.raises(
             TypeError, match=f"Variable w has dtype {dtype.name}, but its new value has dtype"
@@ -377,13 +378,13 @@ class TestRelaxedValue:
         assert self.fit(value, var, ignore_mismatch=True) is None
 
     def test_text_and_bools(self):
-        """Other dtypes pass when they agree."""
+        """Strings and bools are accepted if the dtypes are equal."""
         var = tf.get_variable("b", shape=[], dtype=tf.bool, initializer=tf.zeros_initializer())
         assert self.fit(np.bool_(1), var)
 
 
 def test_dump_outside_the_graph(sess, tmp_path):
-    """The variables are those of the session's graph, whichever graph is the default one."""
+    """The variables are those of the session's graph, even if another graph is the default."""
     sess.run(tf.get_variable("w", initializer=3.0).initializer)
     path = str(tmp_path / "m.npz")
     with tf.Graph().as_default():
@@ -393,7 +394,7 @@ def test_dump_outside_the_graph(sess, tmp_path):
 
 @pytest.mark.parametrize("name", ["file", "allow_pickle"])
 def test_a_variable_with_the_name_of_an_argument(tmp_path, name):
-    """A variable may be called as an argument of NumPy's function is."""
+    """A variable can have the name of an argument of `np.savez`."""
     path = str(tmp_path / "m.npz")
     save_checkpoint_vars({name: np.float32(2.0)}, path)
     assert {name: 2.0} == {key: float(value) for key, value in load_checkpoint_vars(path).items()}

@@ -1,4 +1,4 @@
-"""Custom getters: what `tf.get_variable` returns, and which collections get it."""
+"""Tests of custom getters: the results of `tf.get_variable` and their collections."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tensorpack_lite.tfutils.varreplace import (
 
 
 def names(variables) -> list:
-    """Operation names."""
+    """Return the names of operations."""
     return [var.op.name for var in variables]
 
 
 class TestCustomGetterScope:
     def test_composes_with_outer_getters(self, sess):
-        """The inner getter is asked first, the outer one still acts: (1 + 10) * 2."""
+        """The inner getter is called first, and the outer one still applies: (1 + 10) * 2."""
         with custom_getter_scope(lambda getter, *a, **k: getter(*a, **k) + 10.0), custom_getter_scope(
             lambda getter, *a, **k: getter(*a, **k) * 2.0
         ):
@@ -31,13 +31,13 @@ class TestCustomGetterScope:
         assert 22.0 == sess.run(value)
 
     def test_keeps_the_scopes(self):
-        """Variable scope and name scope are those of outside."""
+        """The variable scope and the name scope do not change."""
         with tf.variable_scope("a"), custom_getter_scope(lambda getter, *a, **k: getter(*a, **k)):
             var, op = tf.get_variable("w", shape=[]), tf.constant(1.0, name="c")
         assert ["a/w", "a/c"] == [var.op.name, op.op.name]
 
     def test_ends_with_the_block(self):
-        """Later variables are not touched."""
+        """Variables created after the block are not affected."""
         with remap_variables(lambda var: None):
             pass
         assert tf.get_variable("w", shape=[]) is not None
@@ -45,7 +45,7 @@ class TestCustomGetterScope:
 
 class TestRemapVariables:
     def test_result_passes_through_the_function(self, sess):
-        """What the function returns is what get_variable returns."""
+        """get_variable returns the result of the function."""
         with remap_variables(lambda var: var * 3.0):
             value = tf.get_variable("w", initializer=[1.0, 2.0])
         sess.run(tf.global_variables_initializer())
@@ -54,7 +54,7 @@ class TestRemapVariables:
 
 class TestFreezeVariables:
     def test_stops_gradients(self):
-        """The result is a tensor through which no gradient flows; the variable stays trainable."""
+        """No gradient flows through the result, but the variable stays trainable."""
         with freeze_variables():
             value = tf.get_variable("a/w", shape=[2])
         assert "freezed_a/w" == value.op.name
@@ -63,7 +63,7 @@ class TestFreezeVariables:
 
     @pytest.mark.parametrize("use_resource", [True, False])
     def test_skip_collection(self, use_resource):
-        """The variable leaves TRAINABLE for MODEL_VARIABLES, whichever kind it is."""
+        """The variable moves from TRAINABLE_VARIABLES to MODEL_VARIABLES, whatever kind it is."""
         with freeze_variables(stop_gradient=False, skip_collection=True):
             var = tf.get_variable("w", shape=[2], use_resource=use_resource)
         assert isinstance(var, tensorflow.Variable)
@@ -71,14 +71,14 @@ class TestFreezeVariables:
         assert ["w"] == names(tf.model_variables())
 
     def test_both(self):
-        """With skip_collection and the default stop_gradient both happen."""
+        """With skip_collection and the default stop_gradient, both apply."""
         with freeze_variables(skip_collection=True):
             value = tf.get_variable("w", shape=[2])
         assert "freezed_w" == value.op.name
         assert ([], ["w"]) == (names(tf.trainable_variables()), names(tf.model_variables()))
 
     def test_leaves_untrained_variables_alone(self):
-        """What was asked for with trainable=False is a plain variable, in no further collection."""
+        """A variable requested with trainable=False is returned unchanged, in no additional collection."""
         with freeze_variables(skip_collection=True):
             var = tf.get_variable("w", shape=[2], trainable=False)
         assert isinstance(var, tensorflow.Variable)
@@ -90,15 +90,15 @@ class TestFreezeVariables:
             assert "freezed_w" == tf.get_variable(name="w", shape=[]).op.name
 
     def test_reuse_is_listed_once(self):
-        """A variable that is got twice is in MODEL_VARIABLES once."""
+        """A variable that is requested twice is in MODEL_VARIABLES once."""
         with freeze_variables(stop_gradient=False, skip_collection=True):
             for _ in range(2):
                 with tf.variable_scope("s", reuse=tf.AUTO_REUSE):
                     tf.get_variable("w", shape=[])
         assert ["s/w"] == names(tf.model_variables())
 
-    def test_warns_of_what_is_no_variable(self, capsys):
-        """Under another getter that returns tensors, nothing can be added, and that is said."""
+    def test_warns_of_tensors(self, capsys):
+        """If another getter returns a tensor, a warning says that it is not added to MODEL_VARIABLES."""
         with remap_variables(lambda var: tf.identity(var)), freeze_variables(skip_collection=True):
             tf.get_variable("w", shape=[])
         assert "not added to MODEL_VARIABLES" in capsys.readouterr().out
@@ -107,7 +107,7 @@ class TestFreezeVariables:
 
 class TestOverrideToLocalVariable:
     def test_moves_from_global_to_local(self):
-        """Other collections stay: trainable variables are trainable."""
+        """Variables move from GLOBAL to LOCAL_VARIABLES and stay in other collections."""
         with override_to_local_variable():
             tf.get_variable("w", shape=[])
         assert ([], ["w"], ["w"]) == (
@@ -117,7 +117,7 @@ class TestOverrideToLocalVariable:
         )
 
     def test_without_collections(self):
-        """A getter that passes no `collections` at all is fine (in tensorpack an UnboundLocalError)."""
+        """A getter that passes no `collections` works."""
 
         def drop(getter, *args, **kwargs):
             kwargs.pop("collections", None)
@@ -128,7 +128,7 @@ class TestOverrideToLocalVariable:
         assert ["w"] == names(tf.local_variables())
 
     def test_keeps_collections_of_the_call(self):
-        """Collections that the caller asked for are kept, except the global one."""
+        """The collections in the call are kept, except the global one."""
         with override_to_local_variable():
             tf.get_variable("w", shape=[], collections=[tf.GraphKeys.MODEL_VARIABLES])
         assert (["w"], ["w"], []) == (
@@ -138,7 +138,7 @@ class TestOverrideToLocalVariable:
         )
 
     def test_slots_of_optimizers_are_local_too(self, sess):
-        """A slot is made by get_variable, so it goes where its variable went."""
+        """Slots of optimizers are local if their variables are, because get_variable creates both."""
         with override_to_local_variable():
             var = tf.get_variable("w", initializer=1.0)
             tf.train.MomentumOptimizer(0.1, 0.9).minimize(var * 2.0, var_list=[var])
@@ -153,7 +153,7 @@ class TestOverrideToLocalVariable:
 
 
 def test_getters_do_not_change_numbers(sess):
-    """Frozen and local variables hold their initial values."""
+    """Frozen and local variables have their initial values."""
     initial = np.arange(3, dtype="float32")
     with override_to_local_variable(), freeze_variables():
         value = tf.get_variable("w", initializer=initial)

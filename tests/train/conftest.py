@@ -1,4 +1,4 @@
-"""Fixtures of the trainers' tests."""
+"""Fixtures for the tests of trainers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""train/base.py: the loop, its order, its counters, its session."""
+"""train/base.py: the main loop, its order, counters and session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fakes.recording import RecordingCallback
 
 from tensorpack_lite.callbacks.monitor.base import MonitorBase
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.callback import Call, Callback, CallbackFactory
 from tensorpack_lite.loop.group import Callbacks
 from tensorpack_lite.tfutils.common import get_global_step_var
 from tensorpack_lite.tfutils.sesscreate import NewSessionCreator, ReuseSessionCreator
@@ -21,7 +21,7 @@ from tensorpack_lite.utils import logger
 
 
 class KeepsX(Callback):
-    """Reads x after training, while the session is open."""
+    """Reads x in `after_train`, while the session is open."""
 
     def _after_train(self):
         self.x = float(self.trainer.sess.run(self.trainer.x))
@@ -29,19 +29,19 @@ class KeepsX(Callback):
 
 class TestTraining:
     def test_closed_form(self, trainer, run):
-        """Four steps of halving from 0 to 3 end at 3 - 3/16."""
+        """Four steps, each halving the distance to 3, end at 3 - 3/16."""
         keep = KeepsX()
         run(trainer, keep)
         assert 3 - 3 / 16 == keep.x
 
     def test_counts(self, trainer, run):
-        """Two epochs of two steps are four steps."""
+        """Two epochs of two steps count four steps."""
         run(trainer)
         assert (4, 2, 1) == (trainer.global_step, trainer.epoch_num, trainer.local_step)
         assert (2, 1, 2) == (trainer.steps_per_epoch, trainer.starting_epoch, trainer.max_epoch)
 
     def test_each_phase_under_another_graph(self):
-        """The loop, and the look-up of tensors, use the graph of the session, whichever graph is the default one."""
+        """The loop and `find_tensor` use the graph of the session, whatever the default graph is."""
 
         class Finds(Callback):
             def _after_train(self):
@@ -72,12 +72,12 @@ class TestTraining:
         assert 3 == trace.calls.count("trigger_step")
 
     def test_no_train_op(self, run):
-        """Without a train_op, run_step must be overridden."""
+        """Without `train_op`, the default `run_step` raises NotImplementedError."""
         with pytest.raises(NotImplementedError, match="has no train_op"):
             run(Trainer())
 
     def test_session_closed_afterwards(self, trainer, run):
-        """After training the session is closed; what monitors keep can be read."""
+        """After training the session is closed, and the history of the monitors can be read."""
 
         class Put(Callback):
             def _trigger(self):
@@ -89,12 +89,12 @@ class TestTraining:
             trainer.sess.run(tf.no_op())
 
     def test_graph_can_grow_after_training(self, trainer, run):
-        """When training is over the graph is open again."""
+        """After training, operations can be added to the graph again."""
         run(trainer)
         tf.constant(1.0)
 
     def test_graph_is_final_while_training(self, trainer, run):
-        """Nothing can be added to the graph from before_train on."""
+        """From `before_train` on, the graph is finalized."""
 
         class Adds(Callback):
             def _before_train(self):
@@ -104,7 +104,7 @@ class TestTraining:
             run(trainer, Adds())
 
     def test_no_steps(self, trainer, run):
-        """With no steps an epoch still has its moments."""
+        """An epoch without steps calls the other moments."""
         trace = RecordingCallback()
         run(trainer, trace, steps_per_epoch=0, max_epoch=1)
         expected = [
@@ -119,13 +119,13 @@ class TestTraining:
         assert expected == trace.calls
 
     def test_no_epochs(self, trainer, run):
-        """With no epochs training starts and ends."""
+        """A training without epochs calls only `before_train` and `after_train`."""
         trace = RecordingCallback()
         run(trainer, trace, starting_epoch=3, max_epoch=2)
         assert ["setup_graph", "before_train", "after_train"] == trace.calls
 
     def test_same_numbers_again(self, run):
-        """The same training gives the same numbers to the last bit."""
+        """The same training gives bit-identical numbers."""
         results = []
         for _ in range(2):
             keep = KeepsX()
@@ -137,7 +137,7 @@ class TestTraining:
 
 class TestOrder:
     def test_callback_order(self, trainer, run):
-        """Registered ones, the step counter, the user's, extra ones, monitors, the group of monitors."""
+        """The order is: registered callbacks, step counter, the user's, extra callbacks, monitors, `Monitors`."""
         registered, user, extra = (
             RecordingCallback("registered"),
             RecordingCallback("user"),
@@ -152,7 +152,7 @@ class TestOrder:
         assert [registered, cbs[1], user, extra, monitor, trainer.monitors] == cbs
 
     def test_default_order(self, trainer):
-        """The defaults come in the order that scripts rely on."""
+        """The default callbacks and monitors come in tensorpack's order."""
         trainer.train_with_defaults(callbacks=[RecordingCallback()], steps_per_epoch=1, max_epoch=1)
         expected = [
             "MaintainStepCounter",
@@ -163,14 +163,14 @@ class TestOrder:
             "RunUpdateOps",
             "TFEventWriter",
             "JSONWriter",
-            "ScalarPrinter",
+            "ScalarTable",
             "Monitors",
         ]
         assert expected == [str(cb) for cb in trainer._callbacks.cbs]
         assert "MergeAllSummaries" in expected[4]
 
     def test_moments_and_counters(self, trainer, run):
-        """Each moment comes in its order and sees the counters of the contract's table."""
+        """Each moment is called in order, with the documented values of the counters."""
         trace = RecordingCallback()
         run(trainer, trace)
         epoch = [
@@ -190,14 +190,14 @@ class TestOrder:
         assert [(2, 4, 1)] == trace.seen_at("after_train")
 
     def test_counters_of_earlier_callbacks(self, trainer, run):
-        """A callback before the step counter sees the old step in after_run."""
+        """A callback registered before the step counter sees the previous step in `after_run`."""
         early = RecordingCallback()
         trainer.register_callback(early)
         run(trainer, max_epoch=1)
         assert [(1, 0, 0), (1, 1, 1)] == early.seen_at("after_run")
 
     def test_later_start(self, trainer, run):
-        """A training that starts at epoch 5 has epoch 0 in setup_graph and 4 in before_train."""
+        """If training starts with epoch 5, epoch_num is 0 in `setup_graph` and 4 in `before_train`."""
         trace = RecordingCallback()
         run(trainer, trace, starting_epoch=5, max_epoch=5)
         assert 0 == trace.seen_at("setup_graph")[0][0]
@@ -205,7 +205,7 @@ class TestOrder:
         assert 5 == trace.seen_at("before_epoch")[0][0]
 
     def test_restored_step(self, trainer, run):
-        """The step counter starts from the restored value, and from what a callback sets in before_train."""
+        """The step counter starts with the restored value, or with the value that a callback sets in `before_train`."""
         trace = RecordingCallback()
 
         class Sets(Callback):
@@ -222,9 +222,37 @@ class TestOrder:
         assert 110 == trace.seen_at("before_run")[0][1]
 
 
+class TestCallbacksOfTrainer:
+    def test_find_callbacks(self, trainer, run):
+        """find_callbacks returns the callbacks of a class, subclasses included, in order."""
+        one, two, found = RecordingCallback("one"), RecordingCallback("two"), []
+        search = CallbackFactory(lambda self: found.append(self.trainer.find_callbacks(RecordingCallback)))
+        run(trainer, one, search, two, max_epoch=1)
+        assert [[one, two]] == found
+        assert search in trainer.find_callbacks(Callback)
+
+    def test_current_call(self, trainer, run):
+        """During training, the trainer reports the callback that is being called and whether its session is running."""
+        seen = {}
+
+        class Asks(Callback):
+            def _before_run(self, ctx):
+                seen["run"] = (self.trainer.current_call, self.trainer.is_in_run)
+
+            def _trigger_epoch(self):
+                self.trainer.hooked_sess.run([])
+                seen["epoch"] = (self.trainer.current_call, self.trainer.is_in_run)
+
+        asks = Asks()
+        run(trainer, asks, max_epoch=1)
+        assert (Call(asks, "_trigger_epoch"), True) == seen["run"]  # the callback in the list counts
+        assert (Call(asks, "_trigger_epoch"), False) == seen["epoch"]
+        assert (None, False) == (trainer.current_call, trainer.is_in_run)
+
+
 class TestSession:
     def test_not_chief_ignores_session_init(self, trainer, run):
-        """Only the chief restores."""
+        """A process that is not the chief ignores `session_init`, with a warning."""
         import numpy as np
 
         trainer.is_chief = False
@@ -235,14 +263,14 @@ class TestSession:
         assert any("session_init is ignored" in str(call) for call in log.call_args_list)
 
     def test_not_chief_without_session_init(self, trainer, run):
-        """Where there is nothing to restore, nothing is said of it."""
+        """Without `session_init`, a process that is not the chief logs no warning."""
         trainer.is_chief = False
         with mock.patch.object(logger, "warning") as log:
             run(trainer)
         log.assert_not_called()
 
     def test_reused_session(self, trainer, run):
-        """A session of the user's is used as it is."""
+        """A session of the user is used unchanged."""
         trainer.setup_callbacks([], [])
         session = tf.Session()
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
@@ -251,7 +279,7 @@ class TestSession:
         trainer.main_loop(1, 1, 1)
 
     def test_initialize_hooks_can_be_overridden(self, run):
-        """A subclass may make its own hooked session."""
+        """A subclass may create another hooked session."""
 
         class Mine(QuadraticTrainer):
             def initialize_hooks(self):
@@ -261,7 +289,7 @@ class TestSession:
         assert run(Mine()).made
 
     def test_trainer_is_a_weak_reference(self, trainer, run):
-        """Callbacks see the trainer through a proxy that still has its type."""
+        """`callback.trainer` is a weak proxy, which `isinstance` takes for the trainer."""
         trace = RecordingCallback()
         run(trainer, trace, session_creator=NewSessionCreator())
         assert isinstance(trace.trainer, QuadraticTrainer)
@@ -271,7 +299,7 @@ class TestSession:
 
 class TestFindTensor:
     def test_tensor_operation_variable(self, trainer, sess):
-        """A name means a tensor, or an operation that has none; a variable's means its value."""
+        """A name means a tensor, or an operation without outputs; the name of a variable means its value."""
         tf.constant(1.0, name="c")
         sess.run(tf.global_variables_initializer())
         assert ["c:0", "c:0"] == [trainer.find_tensor(name).name for name in ("c", "c:0")]
@@ -279,7 +307,7 @@ class TestFindTensor:
         assert 0.0 == sess.run(trainer.find_tensor("x"))
 
     def test_unknown(self, trainer):
-        """An unknown name is a KeyError with the nearest names."""
+        """An unknown name raises KeyError, which shows the nearest names."""
         with pytest.raises(
             KeyError, match="'train_opp' is not in the graph. The nearest names are: train_op"
         ):
@@ -287,7 +315,7 @@ class TestFindTensor:
 
 
 def test_step_counter_order(run):
-    """What reads global_step in a step sees the value before that step's increment, every time."""
+    """A tensor that reads global_step in a step always gets the value before that step's increment."""
 
     class Decayed(Trainer):
         def __init__(self):

@@ -1,4 +1,4 @@
-"""train/base.py: how a training ends, quietly or by an error, and what is done then."""
+"""train/base.py: the ends of a training, with and without an error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TestEnds:
     @pytest.mark.parametrize("moment", DURING)
     @pytest.mark.parametrize("end", ENDS, ids=lambda e: type(e).__name__)
     def test_quiet_end(self, trainer, run, moment, end):
-        """StopTraining and OutOfRangeError end training quietly; every callback gets after_train, once."""
+        """StopTraining and OutOfRangeError end training without an error; `after_train` is called once for each callback."""
         log = []
         run(
             trainer,
@@ -45,7 +45,7 @@ class TestEnds:
     @pytest.mark.parametrize("moment", DURING)
     @pytest.mark.parametrize("error", ERRORS, ids=lambda e: type(e).__name__)
     def test_error(self, trainer, run, moment, error):
-        """Anything else reaches the caller as the same object, after after_train of all callbacks."""
+        """Any other exception is raised as the same object, after `after_train` of all callbacks."""
         log = []
         with pytest.raises(type(error)) as raised:
             run(
@@ -70,7 +70,7 @@ class TestEnds:
         ids=lambda value: getattr(value, "name", type(value).__name__),
     )
     def test_after_train_knows_the_outcome(self, trainer, run, error, outcome):
-        """In after_train a callback reads from the loop how training ended and by which exception; before, nothing."""
+        """In `after_train`, `trainer.loop` has the outcome and the exception; before, both are None."""
 
         class Reads(Callback):
             def _before_train(self):
@@ -85,19 +85,19 @@ class TestEnds:
         assert [(None, None), (outcome, error)] == seen
 
     def test_error_in_setup(self, trainer, run):
-        """An error before the session exists goes straight to the caller."""
+        """An error before the session exists is raised directly."""
         with pytest.raises(ValueError, match="mine"):
             run(trainer, RecordingCallback("a", "setup_graph", ValueError("mine")))
 
     def test_interrupted_epoch(self, trainer, run):
-        """An epoch that is broken off has no end of epoch."""
+        """An interrupted epoch has no `after_epoch` and no `trigger_epoch`."""
         trace = RecordingCallback("a", "trigger_step", StopTraining(), nth=2)
         run(trainer, trace, steps_per_epoch=3)
         assert "after_epoch" not in trace.calls
         assert 2 == trainer.global_step
 
     def test_stop_in_trigger_epoch_skips_later_callbacks(self, trainer, run):
-        """Callbacks after the one that stops don't get that trigger_epoch."""
+        """After a callback stops training in `trigger_epoch`, later callbacks are not triggered."""
         log = []
         run(
             trainer,
@@ -107,7 +107,7 @@ class TestEnds:
         assert ["a"] == [name for name, m, *_ in log if m == "trigger_epoch"]
 
     def test_request_stop(self, trainer, run):
-        """ctx.request_stop lets the step finish and ends before the next one."""
+        """After `ctx.request_stop()` the step finishes, and no other step starts."""
 
         class Requests(Callback):
             def _after_run(self, ctx, run_values):
@@ -121,7 +121,7 @@ class TestEnds:
         assert Outcome.STOPPED is trainer.loop.outcome
 
     def test_error_in_after_train(self, trainer, run):
-        """If training had no error, the first of after_train is raised, and the session is closed."""
+        """If training had no error, the first error of `after_train` is raised, and the session is closed."""
         log = []
         with pytest.raises(ValueError, match="first"):
             run(
@@ -136,7 +136,7 @@ class TestEnds:
         "error", [KeyboardInterrupt(), SystemExit(3), StopIteration("mine")], ids=lambda e: type(e).__name__
     )
     def test_unusual_error_in_after_train(self, trainer, run, error):
-        """Ctrl-C in the end of one callback, and the like, takes their end from no other one; it is raised as it is."""
+        """Ctrl-C and other exceptions in `after_train` of one callback are raised after all callbacks are called."""
         log = []
         with pytest.raises(type(error)) as raised:
             run(
@@ -149,7 +149,7 @@ class TestEnds:
         assert trainer.hooked_sess.should_stop()
 
     def test_end_in_after_train(self, trainer, run):
-        """To ask for the end at the end changes nothing."""
+        """StopTraining in `after_train` has no effect."""
         log = []
         run(
             trainer,
@@ -159,7 +159,7 @@ class TestEnds:
         assert ["a", "b"] == [name for name, m, *_ in log if m == "after_train"]
 
     def test_error_of_training_wins(self, trainer, run):
-        """Training's own error is raised even if after_train fails too."""
+        """If both training and `after_train` fail, training's error is raised."""
         with pytest.raises(KeyError, match="training"):
             run(
                 trainer,
@@ -168,7 +168,7 @@ class TestEnds:
             )
 
     def test_error_after_a_quiet_end(self, trainer, run):
-        """An error in after_train is raised after a quiet end too."""
+        """After StopTraining, an error in `after_train` is raised."""
         with pytest.raises(ValueError, match="later"):
             run(
                 trainer,
@@ -177,7 +177,7 @@ class TestEnds:
             )
 
     def test_error_in_close(self, run):
-        """An error while the session is closed is raised, unless training had one of its own."""
+        """An error while closing the session is raised, unless training itself failed."""
 
         class ClosesBadly(QuadraticTrainer):
             def initialize_hooks(self):
@@ -196,13 +196,13 @@ class TestEnds:
             run(ClosesBadly(), RecordingCallback("a", "trigger_step", KeyError("training")))
 
     def test_failure_is_logged_with_step(self, trainer, run):
-        """The log says at which step training failed."""
+        """The log contains the step at which training failed."""
         with mock.patch.object(logger, "error") as log, pytest.raises(ValueError, match="mine"):
             run(trainer, RecordingCallback("a", "trigger_step", ValueError("mine"), nth=3))
         assert "Training failed at global_step=3: ValueError: mine" == log.call_args[0][0]
 
     def test_session_open_in_after_train(self, trainer, run):
-        """after_train can still use the session, which is the default one."""
+        """In `after_train` the session is open and is the default session."""
 
         class Reads(Callback):
             def _after_train(self):

@@ -1,4 +1,4 @@
-"""train/base.py: what a trainer refuses, and what it says."""
+"""train/base.py: the errors for wrong calls of a trainer."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tensorpack_lite.utils import logger
 
 class TestMisuse:
     def test_config_passed_to_a_trainer(self):
-        """The old way of calling a trainer names both ways out."""
+        """A TrainConfig as argument raises TypeError, which names both alternatives."""
         with pytest.raises(TypeError, match=r"launch_train_with_config.*trainv1"):
             Trainer(object())
-        with pytest.raises(TypeError, match="takes no arguments here"):
+        with pytest.raises(TypeError, match="expected no arguments"):
             TowerTrainer(config=object())
 
     def test_session_init_that_fails(self, trainer, run):
-        """An error of session_init reaches the user as it is; the session is closed, its queue runners are stopped."""
+        """An error of session_init is raised; the session is closed and its queue runners are stopped."""
 
         class Fails(SessionInit):
             def _run_init(self, sess):
@@ -39,7 +39,7 @@ class TestMisuse:
             trainer.sess.run(trainer.train_op)
 
     def test_hooks_that_cannot_be_made(self, run):
-        """An error before there is a hooked session closes the raw one."""
+        """An error in `initialize_hooks` closes the raw session."""
 
         class Fails(QuadraticTrainer):
             def initialize_hooks(self):
@@ -52,33 +52,34 @@ class TestMisuse:
             trainer.sess.run(trainer.train_op)
 
     def test_training_twice(self, trainer, run):
-        """A trainer trains once."""
+        """Training a second time raises RuntimeError."""
         run(trainer)
         with pytest.raises(
-            RuntimeError, match=r"Trainer\.setup_callbacks: may be called only once.*Make a new one"
+            RuntimeError,
+            match=r"Trainer\.setup_callbacks: .* \(expected one call, got two\)\. Create a new one",
         ):
             run(trainer)
 
     def test_register_something_else(self, trainer):
-        """Only callbacks can be registered."""
-        with pytest.raises(TypeError, match="takes a Callback or a list of them, got int"):
+        """Registering anything but a callback raises TypeError."""
+        with pytest.raises(TypeError, match="expected a Callback or a list of them, got int"):
             trainer.register_callback(3)
 
     def test_register_late(self, trainer, run):
-        """After setup it is too late to register."""
+        """Registering after `setup_callbacks` raises RuntimeError."""
         run(trainer)
         with pytest.raises(RuntimeError, match="comes too late"):
             trainer.register_callback(Callback())
 
     def test_register_list(self, trainer):
-        """A list is registered in order and gives None."""
+        """A list is registered in order, and the result is None."""
         one, two = Callback(), Callback()
         assert trainer.register_callback([one, two]) is None
-        assert [one, two] == trainer._callbacks
+        assert [one, two] == trainer._callbacks.cbs
         assert trainer.register_callback(Callback()) is True
 
     def test_not_chief(self, trainer):
-        """A process that is not the chief leaves chief-only callbacks out, with a warning."""
+        """A process that is not the chief leaves out chief-only callbacks, with a warning."""
         trainer.is_chief = False
         with mock.patch.object(logger, "warning") as log:
             assert trainer.register_callback(Callback()) is False
@@ -86,34 +87,34 @@ class TestMisuse:
         assert trainer.register_callback(Callback().set_chief_only(False)) is True
 
     def test_monitor_among_callbacks(self, trainer, run):
-        """A monitor must be passed as a monitor."""
+        """A monitor among the callbacks raises TypeError."""
         with pytest.raises(TypeError, match=r"is among the callbacks. Pass it in monitors=\[...\]"):
             run(trainer, MonitorBase())
 
     @pytest.mark.parametrize("name", ["callbacks", "monitors"])
     def test_not_a_list(self, trainer, name):
-        """Callbacks and monitors come as lists."""
+        """Callbacks and monitors that are not lists raise TypeError."""
         kwargs = {"callbacks": [], "monitors": [], name: ()}
-        with pytest.raises(TypeError, match=f"Trainer: {name}: takes a list, got tuple"):
+        with pytest.raises(TypeError, match=f"Trainer: {name}: expected a list, got tuple"):
             trainer.setup_callbacks(**kwargs)
 
     def test_no_steps_per_epoch(self, trainer):
-        """steps_per_epoch must be given."""
+        """A missing steps_per_epoch raises ValueError."""
         with pytest.raises(ValueError, match="steps_per_epoch is missing"):
             trainer.train_with_defaults(callbacks=[])
 
     def test_session_creator_of_another_kind(self, trainer, run):
-        """The session comes from a SessionCreator."""
-        with pytest.raises(TypeError, match=r"takes a tf.train.SessionCreator, got int"):
+        """A session_creator that is not a SessionCreator raises TypeError."""
+        with pytest.raises(TypeError, match=r"expected a tf.train.SessionCreator, got int"):
             run(trainer, session_creator=3)
 
     def test_session_init_of_another_kind(self, trainer, run):
-        """Values come from a SessionInit."""
-        with pytest.raises(TypeError, match=r"takes a SessionInit, got str. Use SmartInit"):
+        """A session_init that is not a SessionInit raises TypeError."""
+        with pytest.raises(TypeError, match=r"expected a SessionInit, got str. Use SmartInit"):
             run(trainer, session_init="model")
 
     def test_ranges_in_setup(self, trainer, run):
-        """The ranges are not known while the graph is built."""
+        """While the graph is built, the ranges raise AttributeError."""
 
         class Asks(Callback):
             def _setup_graph(self):

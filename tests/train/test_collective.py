@@ -1,4 +1,4 @@
-"""train/collective.py with real processes: several ranks equal one process, and no fault of one leaves another hanging."""
+"""train/collective.py with real processes: several ranks equal one process, and all end when one fails."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from fakes.rank_cases import RanksThatFail, RanksThatTrain, train, weights
 
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.ranks.cluster import free_ports
 from tensorpack_lite.train.collective import CollectiveTrainer
-from tensorpack_lite.utils.cluster import free_ports
 
 
 @pytest.fixture(scope="module", params=[2, 3])
 def trained(request, tmp_path_factory):
-    """What several ranks, and one process, have trained."""
+    """Weights that several ranks, and one process, have trained."""
     return train("collective", request.param, tmp_path_factory.mktemp("ranks"))
 
 
 class TestAlone:
     def test_without_a_cluster(self, monkeypatch):
-        """It trains as SimpleTrainer does."""
+        """Without a cluster it trains as SimpleTrainer does."""
         monkeypatch.delenv("TF_CONFIG", raising=False)
         trainer, model, seen = CollectiveTrainer(), Mean(), []
 
@@ -43,8 +43,8 @@ class TestAlone:
         assert [2.25] == seen
 
     def test_another_compression(self):
-        """Is refused."""
-        with pytest.raises(ValueError, match="compression is 'fp8', wanted None or 'fp16'"):
+        """Another compression is a ValueError."""
+        with pytest.raises(ValueError, match="unknown compression .expected None or 'fp16', got 'fp8'"):
             CollectiveTrainer(compression="fp8")
 
 
@@ -54,10 +54,10 @@ class TestRanks(RanksThatTrain):
 
     @pytest.mark.parametrize("trained", [2], indirect=True)
     def test_a_second_training(self, trained, tmp_path):
-        """In the same processes, of another model, is as if it were the first."""
+        """A second training in the same processes, of another model, has the same result as a first one."""
         ended = launch(2, SCRIPT, "collective", tmp_path, "twice")
         assert 0 == ended.code, ended.out + ended.err
-        assert 4 == ended.out.count("Training has finished!")
+        assert 4 == ended.out.count("Training has finished.")
         for rank in range(2):
             second, wanted = weights(tmp_path, rank, 2), trained.weights(rank)
             assert sorted(wanted) == sorted(second)
@@ -70,7 +70,7 @@ class TestFaults(RanksThatFail):
     ENGINE = "collective"
 
     def test_a_busy_port(self, tmp_path):
-        """Is named, by the rank whose it is; the other ends, too."""
+        """A port that is taken is an error on its rank, and the other rank ends."""
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen(1)
@@ -79,13 +79,13 @@ class TestFaults(RanksThatFail):
                 start(SCRIPT, "collective", tmp_path, "", "20", TF_CONFIG=config(ports, i)) for i in range(2)
             ]
             first, second = [wait(rank) for rank in ranks]
-        assert f"rank 1 cannot serve at 127.0.0.1:{ports[1]}" in second.err
+        assert f"rank 1 cannot listen on 127.0.0.1:{ports[1]}" in second.err
         assert "Rank 1 failed after step 0, initializing the session" in first.err
         assert 0 != first.code
         assert 0 != second.code
 
 
 def config(ports, index):
-    """TF_CONFIG of one of several local workers."""
+    """Return the TF_CONFIG of one of several local workers."""
     cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
     return json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})

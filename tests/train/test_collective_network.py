@@ -1,4 +1,4 @@
-"""Who reaches the servers of a training: real processes, and network namespaces as machines."""
+"""Reaching the servers of a training from outside: real processes, and network namespaces as machines."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from fakes.rank_cases import weights
 from fakes.strangers import SECRET, Attack
 
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.ranks.cluster import Cluster, free_ports
 from tensorpack_lite.train import collective
-from tensorpack_lite.utils.cluster import Cluster, free_ports
 
 SERVING = str(TESTS / "fakes" / "serving_script.py")
 
 
 @pytest.fixture(scope="module")
 def namespaces():
-    """Skips a test where the kernel or the container allows no network namespaces."""
+    """Skip the test if the kernel or the container does not allow network namespaces."""
     reason = machine.why_not()
     if reason:
         pytest.skip(reason)
@@ -32,7 +32,7 @@ def namespaces():
 @pytest.mark.slow
 class TestOtherMachines:
     def reached(self, *options):
-        """Return what came of connecting from another machine to the servers of two ranks."""
+        """Connect from another machine to the servers of two ranks, and return the results."""
         command = machine.command(4, "-m", "tensorpack_lite.launch", "-n", 2, *options, SERVING)
         process = subprocess.Popen(
             command,
@@ -47,13 +47,13 @@ class TestOtherMachines:
         return found
 
     def test_ranks_of_one_machine(self, namespaces):
-        """Other machines cannot reach TensorFlow's servers of local ranks, though they reach a server on every interface."""
+        """Other machines cannot reach TensorFlow's servers of local ranks, but can reach a server on every interface."""
         found = self.reached()
         assert ["refused", "refused"] == [found[f"tensorflow-{rank}"] for rank in range(2)]
         assert ["reached", "reached"] == [found[f"plain-{rank}"] for rank in range(2)]
 
     def test_isolated_ranks(self, namespaces):
-        """Other machines reach no server of isolated ranks at all."""
+        """Other machines cannot reach any server of isolated ranks."""
         assert {"refused"} == set(self.reached("--isolate").values())
 
 
@@ -61,7 +61,7 @@ class TestOtherMachines:
 class TestIsolate:
     @pytest.mark.proof
     def test_a_training(self, namespaces, tmp_path):
-        """Isolated ranks train to the end, and the launcher says that they are isolated."""
+        """Isolated ranks finish their training, and the launcher says that they are isolated."""
         ended = launch(2, SCRIPT, "collective", tmp_path, options=["--isolate"])
         assert 0 == ended.code, ended.out + ended.err
         assert "launch: the ranks run in a private network." in ended.err
@@ -70,7 +70,7 @@ class TestIsolate:
         assert [] == [name for name in first if (first[name] != second[name]).any()]
 
     def test_other_processes_of_this_machine(self, namespaces, tmp_path):
-        """A server of an isolated rank is out of reach for other processes of this machine."""
+        """Other processes of this machine cannot reach a server of an isolated rank."""
         script = tmp_path / "script.py"
         script.write_text(
             "import signal, socket\nserver = socket.socket()\nserver.bind(('127.0.0.1', 0))\nserver.listen(5)\n"
@@ -101,8 +101,8 @@ class TestIsolate:
         assert "" == ended.out
 
 
-class TestWithoutTheRight:
-    def test_it_is_said(self, monkeypatch, log_lines):
+class TestWithoutPermission:
+    def test_warning(self, monkeypatch, log_lines):
         """If the server cannot be bound to the loopback interface, training continues with a warning that names the port."""
 
         def refuse(port):
@@ -122,7 +122,7 @@ class TestWithoutTheRight:
 @pytest.mark.proof
 class TestUnderAttack:
     def test_a_training(self, tmp_path):
-        """Ranks meet and train while strangers attack the ranks' channel all the time: the weights are those of a quiet run."""
+        """An attack on the ranks' channel during the whole training does not change the weights."""
         ports = free_ports(3)
         cluster = {"worker": [f"127.0.0.1:{port}" for port in ports[:2]]}
         places = [
@@ -135,11 +135,11 @@ class TestUnderAttack:
         ]
         attack, is_over = Attack(("127.0.0.1", ports[2])), threading.Event()
 
-        def go_on():
+        def attack_repeatedly():
             while not is_over.is_set():
                 attack.run(100)
 
-        attacker = threading.Thread(target=go_on)
+        attacker = threading.Thread(target=attack_repeatedly)
         attacker.start()
         try:
             ranks = [

@@ -1,4 +1,4 @@
-"""train/config.py: what a training needs, and resuming."""
+"""train/config.py: TrainConfig and resuming."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tensorpack_lite.train.simple import SimpleTrainer
 
 class TestTrainConfig:
     def test_defaults(self):
-        """What is not given has the documented value."""
+        """Arguments that are not given have the documented defaults."""
         config = TrainConfig(dataflow=threes(7), model=Mean())
         assert ([], None, None) == (config.callbacks, config.extra_callbacks, config.monitors)
         assert isinstance(config.session_creator, NewSessionCreator)
@@ -30,42 +30,42 @@ class TestTrainConfig:
         assert (1, 7, 99999) == (config.starting_epoch, config.steps_per_epoch, config.max_epoch)
 
     def test_steps_from_input_source(self):
-        """The size of an input source is the default number of steps."""
+        """The size of an InputSource is the default of steps_per_epoch."""
         assert 7 == TrainConfig(data=FeedInput(threes(7))).steps_per_epoch
 
     def test_numbers_are_whole(self):
-        """Ranges may be floats."""
+        """Floats are converted to integers."""
         config = TrainConfig(steps_per_epoch=10.0, starting_epoch=2.0, max_epoch=3.0)
         assert (10, 2, 3) == (config.steps_per_epoch, config.starting_epoch, config.max_epoch)
 
     def test_no_steps(self):
-        """Zero steps are zero steps, not the default."""
+        """steps_per_epoch=0 means no steps, not the default."""
         assert 0 == TrainConfig(dataflow=threes(7), steps_per_epoch=0).steps_per_epoch
 
     def test_anything_smart_init_takes(self):
-        """session_init may be a dictionary or a path."""
+        """session_init may be any argument of SmartInit."""
         assert isinstance(TrainConfig(steps_per_epoch=1, session_init={}).session_init, JustCurrentSession)
 
     def test_data_without_length(self):
-        """Without a length, steps_per_epoch must be given."""
+        """Data without a length requires steps_per_epoch."""
         with pytest.raises(
             ValueError, match=r"DataFromGenerator has no length. Pass TrainConfig\(steps_per_epoch=...\)"
         ):
             TrainConfig(dataflow=DataFromGenerator(lambda: iter([[1]])))
 
     def test_no_data(self):
-        """Without data there is nothing to count."""
+        """Without data and steps_per_epoch, ValueError is raised."""
         with pytest.raises(ValueError, match="there is no data to count"):
             TrainConfig(model=Mean())
 
     def test_both_inputs(self):
-        """dataflow and data exclude each other."""
-        with pytest.raises(ValueError, match="both dataflow and data were given"):
+        """Passing both dataflow and data raises ValueError."""
+        with pytest.raises(ValueError, match="expected either dataflow or data, got both"):
             TrainConfig(dataflow=threes(), data=FeedInput(threes()))
 
     def test_both_sessions(self):
-        """session_creator and session_config exclude each other."""
-        with pytest.raises(ValueError, match="both session_creator and session_config were given"):
+        """Passing both session_creator and session_config raises ValueError."""
+        with pytest.raises(ValueError, match="expected either session_creator or session_config, got both"):
             TrainConfig(
                 session_creator=NewSessionCreator(), session_config=tf.ConfigProto(), steps_per_epoch=1
             )
@@ -82,16 +82,16 @@ class TestTrainConfig:
         ],
     )
     def test_another_kind(self, name, wanted):
-        """Each argument is checked by name."""
-        with pytest.raises(TypeError, match=f"TrainConfig: {name}: takes {wanted}, got int"):
+        """An argument of the wrong type raises TypeError, which names the argument."""
+        with pytest.raises(TypeError, match=f"TrainConfig: {name}: expected {wanted}, got int"):
             TrainConfig(**{"steps_per_epoch": 1, name: 3})
 
 
 def test_defaults_are_new_each_time():
-    """The default callbacks and monitors are new objects, in their order."""
+    """The default callbacks and monitors are new objects at each call, in a fixed order."""
     names = [type(cb).__name__.split("_")[0] for cb in DEFAULT_CALLBACKS()]
     assert ["MovingAverageSummary", "ProgressBar", names[2], "RunUpdateOps"] == names
-    assert ["TFEventWriter", "JSONWriter", "ScalarPrinter"] == [type(m).__name__ for m in DEFAULT_MONITORS()]
+    assert ["TFEventWriter", "JSONWriter", "ScalarTable"] == [type(m).__name__ for m in DEFAULT_MONITORS()]
     assert DEFAULT_CALLBACKS()[0] is not DEFAULT_CALLBACKS()[0]
 
 
@@ -112,17 +112,17 @@ class TestAutoResume:
         )
 
     def test_no_logger_dir(self):
-        """Without a directory there is nothing to resume, and that is no error."""
+        """Without a logger directory, training starts from the beginning without an error."""
         config = AutoResumeTrainConfig(steps_per_epoch=1)
         assert 1 == config.starting_epoch
         assert isinstance(config.session_init, JustCurrentSession)
 
     def test_empty_dir(self, log_dir):
-        """Nothing there, nothing resumed."""
+        """In an empty directory, training starts from the beginning."""
         assert 1 == self.config().starting_epoch
 
     def test_resumes(self, log_dir):
-        """The next training starts after the last epoch, with the last checkpoint, and continues stats.json."""
+        """The next training starts after the last epoch, restores the last checkpoint, and continues stats.json."""
         self.train(self.config())
         config = self.config(max_epoch=3)
         assert 3 == config.starting_epoch
@@ -134,13 +134,13 @@ class TestAutoResume:
             assert [1, 2, 3] == [entry["epoch_num"] for entry in json.load(f)]
 
     def test_third_training_from_the_start(self, log_dir):
-        """A training that starts anew moves the old stats.json aside."""
+        """A training that does not resume renames the old stats.json."""
         self.train(self.config())
         self.train(self.config(TrainConfig))
         assert 2 == len([name for name in os.listdir(log_dir) if name.startswith("stats.json")])
 
     def test_users_values_win_when_asked(self, log_dir):
-        """With always_resume=False, what the user gives is used."""
+        """With always_resume=False, the given session_init and starting_epoch are used."""
         self.train(self.config())
         mine = DictRestore({})
         config = self.config(always_resume=False, session_init=mine)
@@ -149,7 +149,7 @@ class TestAutoResume:
         assert 7 == self.config(always_resume=False, starting_epoch=7).starting_epoch
 
     def test_statistics_without_a_checkpoint(self, log_dir):
-        """Rows of a training that saved no checkpoint count for nothing: training begins with epoch 1, and the file is moved."""
+        """Without a checkpoint, training starts with epoch 1, and the old stats.json is renamed."""
         self.train(self.config())
         os.remove(os.path.join(log_dir, "checkpoint"))
         config = self.config()

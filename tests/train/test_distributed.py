@@ -16,7 +16,7 @@ KINDS = [BytePSTrainer, DistributedTrainerParameterServer, DistributedTrainerRep
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_says_what_to_use(kind):
-    """Whatever the arguments were."""
+    """Constructing a removed trainer raises an error that names the replacements, with any arguments."""
     for arguments in ((), ([0, 1], None)):
         with pytest.raises(
             NotImplementedError, match=rf"{kind.__name__}: .*HorovodTrainer, or CollectiveTrainer"
@@ -26,5 +26,5 @@ def test_says_what_to_use(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_isinstance_checks_of_scripts_work(kind):
-    """They are classes, and trainers."""
+    """The names are subclasses of SingleCostTrainer."""
     assert issubclass(kind, SingleCostTrainer)

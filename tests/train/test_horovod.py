@@ -1,4 +1,4 @@
-"""train/horovod.py: its logic over a Horovod that is not there, and, where Horovod is built, real ranks."""
+"""train/horovod.py over a fake Horovod, and with real ranks where Horovod is built."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ from fakes.rank_cases import RanksThatFail, RanksThatTrain, train, weights
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.ranks.channel import RankError
+from tensorpack_lite.ranks.cluster import free_ports
+from tensorpack_lite.ranks.rendezvous import RendezvousServer, RendezvousStore
 from tensorpack_lite.tfutils.sesscreate import NewSessionCreator, ReuseSessionCreator
 from tensorpack_lite.tfutils.sessinit import DictRestore
 from tensorpack_lite.train import horovod
@@ -27,14 +30,11 @@ from tensorpack_lite.train.config import TrainConfig
 from tensorpack_lite.train.horovod import HorovodTrainer
 from tensorpack_lite.train.interface import apply_default_prefetch, launch_train_with_config
 from tensorpack_lite.utils import logger
-from tensorpack_lite.utils.cluster import free_ports
-from tensorpack_lite.utils.ranks import RankError
-from tensorpack_lite.utils.rendezvous import RendezvousServer, RendezvousStore
 
 
 @pytest.fixture
 def use():
-    """Puts a fake Horovod of chosen size and rank in place for the test."""
+    """Function: install a fake Horovod for the test."""
     with mock.patch.dict(sys.modules), mock.patch.dict("os.environ"):
         contexts = []
 
@@ -49,7 +49,7 @@ def use():
 
 
 def run(trainer, *callbacks, **kwargs):
-    """Train Mean for two epochs of two steps; returns its weight at the end."""
+    """Train Mean for two epochs of two steps, and return its weight."""
     final = FinalW()
     kwargs = {"steps_per_epoch": 2, "max_epoch": 2, "extra_callbacks": [], "monitors": [], **kwargs}
     config = TrainConfig(model=Mean(), dataflow=threes(), callbacks=[*callbacks, final], **kwargs)
@@ -59,7 +59,7 @@ def run(trainer, *callbacks, **kwargs):
 
 
 class SeesW(Callback):
-    """Notes the weight before training and at the end of each epoch."""
+    """Records the weight before training and at the end of each epoch."""
 
     _chief_only = False
 
@@ -92,7 +92,7 @@ class TestConstructing:
         assert [("init",)] == hvd.calls
 
     def test_who_it_is(self, use):
-        """Horovod says it."""
+        """Rank and size are those of Horovod."""
         use(4, 3, local_size=2, local_rank=1)
         trainer = HorovodTrainer(time_limit=7)
         assert (3, 4, 1, 2, False) == (
@@ -101,35 +101,37 @@ class TestConstructing:
         assert ((3, 4), 7) == (trainer.ranks.place, trainer.ranks.time_limit)
 
     def test_it_is_not_installed(self):
-        """The error names the command that builds it."""
+        """Without Horovod the error names the command that builds it."""
         with mock.patch.dict(sys.modules, {"horovod": None, "horovod.tensorflow": None}):
             with pytest.raises(ImportError, match="Run: python -m tensorpack_lite.contrib.install_horovod"):
                 HorovodTrainer()
 
     @pytest.mark.parametrize(("given", "used"), [("fp16", "fp16 of Horovod"), (bytes, bytes)])
     def test_compression(self, use, given, used):
-        """By name, or a member of Horovod's own class."""
+        """The compression is a name, or a member of `hvd.Compression`."""
         hvd = use(2)
         run(HorovodTrainer(compression=given))
         assert {"op": "Average", "compression": used} == hvd.calls[2][2]
 
     def test_another_compression(self, use):
-        """Is refused."""
+        """Another compression is a ValueError."""
         use()
-        with pytest.raises(ValueError, match="compression is 'fp8', wanted None, 'fp16' or a member"):
+        with pytest.raises(
+            ValueError, match="expected None, 'fp16' or a member of hvd.Compression, got 'fp8'"
+        ):
             HorovodTrainer(compression="fp8")
 
     def test_pyarrow(self, use):
-        """Is warned of."""
+        """An imported pyarrow is a warning."""
         use()
         with mock.patch.dict(sys.modules, {"pyarrow": mock.Mock()}), mock.patch.object(
             logger, "warning"
         ) as log:
             HorovodTrainer()
-        assert "pyarrow is imported already" in log.call_args_list[0][0][0]
+        assert "pyarrow is already imported" in log.call_args_list[0][0][0]
 
     def test_how_long_horovod_waits(self, use):
-        """Longer than the ranks' watch, unless the user says otherwise."""
+        """Horovod's own timeouts are longer than `time_limit`, unless the user sets them."""
         use()
         os.environ["HOROVOD_GLOO_TIMEOUT_SECONDS"] = "5"
         HorovodTrainer(time_limit=100)
@@ -141,7 +143,7 @@ class TestConstructing:
 class TestTraining:
     @pytest.mark.parametrize(("average", "final"), [(True, 3 - 3 / 16), (False, 3.0)])
     def test_mean_and_sum(self, use, average, final):
-        """With the same gradients everywhere the mean is one rank's, and the sum of two ranks' twice that."""
+        """If the gradients of two ranks are equal, their mean is that of one rank, and their sum is twice that."""
         hvd = use(2)
         assert final == run(HorovodTrainer(average=average))
         op = "Average" if average else "Sum"
@@ -151,12 +153,12 @@ class TestTraining:
         )
 
     def test_data_comes_through_a_queue(self, use):
-        """A DataFlow gets a QueueInput, without staging."""
+        """The default input of a DataFlow is a QueueInput without staging."""
         use(2)
         assert type(apply_default_prefetch(threes(), HorovodTrainer())) is QueueInput
 
     def test_what_is_compared(self, use):
-        """Optimizer, versions, variables, steps."""
+        """The ranks compare optimizer, versions, variables and steps."""
         use(2)
         trainer = HorovodTrainer()
         run(trainer)
@@ -168,7 +170,7 @@ class TestTraining:
 
 class TestBroadcast:
     def test_when(self, use):
-        """After the session is initialized, before training, and each epoch, ahead of the user's callbacks."""
+        """Variables are broadcast after initialization, before training and after each epoch, before the user's callbacks."""
         hvd = use(2, 1, of_rank_0={"variable.w": np.float32(7)})
         sees = SeesW()
         assert 7.0 == run(HorovodTrainer(), sees)
@@ -176,7 +178,7 @@ class TestBroadcast:
         assert {"variable.w": 4, "variable.global_step": 4} == hvd.sent
 
     def test_not_every_epoch(self, use):
-        """If the user says so."""
+        """With BROADCAST_EVERY_EPOCH = False there is no broadcast after an epoch."""
         hvd = use(2, 1, of_rank_0={"variable.w": np.float32(7)})
         trainer = HorovodTrainer()
         trainer.BROADCAST_EVERY_EPOCH = False
@@ -184,7 +186,7 @@ class TestBroadcast:
         assert 2 == hvd.sent["variable.w"]
 
     def test_variables_that_only_one_rank_has(self, use):
-        """Are that rank's own."""
+        """Variables that only one rank has are not broadcast."""
         hvd = use(2)
         trainer = HorovodTrainer()
         trainer.ranks.others_lack = ["w"]
@@ -194,7 +196,7 @@ class TestBroadcast:
 
 class TestRanksThatAreNotTheChief:
     def test_what_they_leave_out(self, use):
-        """The session_init, with a warning, and callbacks of the chief."""
+        """Other ranks ignore session_init and chief-only callbacks, with a warning."""
         use(2, 1)
         chiefs = SeesW()
         chiefs._chief_only = True
@@ -210,7 +212,7 @@ class TestRanksThatAreNotTheChief:
 class TestSession:
     @pytest.mark.parametrize(("local_size", "local_rank"), [(1, 0), (2, 1), (1000, 3)])
     def test_its_configuration(self, use, local_size, local_rank):
-        """Each rank of a machine has a GPU of its own and a share of the threads."""
+        """Each rank of a machine gets one GPU and its share of the threads."""
         use(local_size, local_rank, local_size, local_rank)
         creator = NewSessionCreator()
         run(HorovodTrainer(), session_creator=creator)
@@ -219,23 +221,23 @@ class TestSession:
         assert threads == creator.config.inter_op_parallelism_threads
 
     def test_another_creator(self, use):
-        """Is refused."""
+        """Another session creator is a ValueError."""
         use()
-        sentence = r"session_creator must be NewSessionCreator \(its config is set per rank\), got ReuseSessionCreator"
+        sentence = r"expected NewSessionCreator, because its config is set per rank, got ReuseSessionCreator"
         with pytest.raises(ValueError, match=sentence), tf.Session() as session:
             run(HorovodTrainer(), session_creator=ReuseSessionCreator(session))
 
 
 class TestMeetingPlace:
     def test_given(self, monkeypatch):
-        """TENSORPACK_RANKS_ADDRESS is the address of the ranks' channel, whatever the engine."""
+        """TENSORPACK_RANKS_ADDRESS is the address of the ranks' channel."""
         monkeypatch.setenv("TENSORPACK_RANKS_ADDRESS", "host:12")
         assert ("host", 12) == horovod._find_meeting(1, 1.0)[0]
         assert ("host", 12) == horovod._hear_meeting(FakeHorovod(2))[0]
 
     @pytest.fixture
     def store(self, monkeypatch):
-        """A store as horovodrun has one."""
+        """A rendezvous server like that of horovodrun."""
         server = RendezvousServer(2, "127.0.0.1")
         monkeypatch.delenv("TENSORPACK_RANKS_ADDRESS", raising=False)
         monkeypatch.setenv("HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1")
@@ -244,19 +246,19 @@ class TestMeetingPlace:
         server.stop()
 
     def test_through_the_store(self, store):
-        """Rank 0 chooses, the others find it there; a second training keeps it."""
+        """Rank 0 stores the address and the others read it; a second training uses the same one."""
         first, second, again = [horovod._find_meeting(rank, 1.0) for rank in (0, 1, 0)]
         assert "127.0.0.1" == first[0][0]
         assert first[0] == second[0] == again[0]
 
     def test_a_secret_through_the_store(self, store):
-        """Where the environment has no secret, rank 0 makes one and the others find it with the address."""
+        """Without a secret in the environment, rank 0 makes one and stores it with the address."""
         first, second = [horovod._find_meeting(rank, 1.0)[1].secret for rank in (0, 1)]
         assert 64 == len(first)
         assert first == second
 
     def test_the_job_s_secret_stays_out_of_the_store(self, store, monkeypatch):
-        """A secret of the environment is not written to the store, which everybody can read."""
+        """A secret of the environment is not written to the store, which any process can read."""
         monkeypatch.setenv("TENSORPACK_LITE_SECRET", "a secret of the job")
         first, second = [horovod._find_meeting(rank, 1.0)[1].secret for rank in (0, 1)]
         assert b"a secret of the job" == first == second
@@ -265,14 +267,14 @@ class TestMeetingPlace:
 
     def test_rank_0_does_not_come(self, store):
         """The others say so."""
-        with pytest.raises(RankError, match="Rank 1 waited for rank 0, which did not come within 0.1 s"):
+        with pytest.raises(RankError, match="Rank 1 waited for rank 0, which did not start within 0.1 s"):
             horovod._find_meeting(1, 0.1)
 
-    def test_there_is_no_store(self, store, monkeypatch):
-        """The error names its address."""
+    def test_an_unreachable_store(self, store, monkeypatch):
+        """If the rendezvous server cannot be reached, the error names its address."""
         port = str(free_ports(1)[0])
         monkeypatch.setenv("HOROVOD_GLOO_RENDEZVOUS_PORT", port)
-        with pytest.raises(RankError, match=f"Rank 1 cannot reach the store .* 127.0.0.1:{port}"):
+        with pytest.raises(RankError, match=f"Rank 1 cannot reach the rendezvous server .* 127.0.0.1:{port}"):
             horovod._find_meeting(1, 1.0)
 
     def test_without_a_store(self, use):
@@ -296,7 +298,7 @@ class TestMeetingPlace:
 class TestTheEnd:
     @pytest.mark.parametrize("failure", [None, "Rank 1 is gone."])
     def test_horovod_is_given_a_few_seconds(self, failure):
-        """After a failure, to shut down; without one as long as it wants."""
+        """After a failure Horovod gets a few seconds to shut down; otherwise there is no limit."""
         with mock.patch.object(faulthandler, "dump_traceback_later") as watchdog:
             horovod._end_in_time(mock.Mock(failure=failure))
         assert bool(failure) == watchdog.called
@@ -308,7 +310,7 @@ class TestTheEnd:
 # Real ranks -----------------------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module", params=[2, 3])
 def trained(request, tmp_path_factory):
-    """What several ranks, and one process, have trained."""
+    """Weights that several ranks, and one process, have trained."""
     return train("horovod", request.param, tmp_path_factory.mktemp("ranks"))
 
 
@@ -322,11 +324,11 @@ class TestFaults(RanksThatFail):
     ENGINE = "horovod"
 
     def test_a_rank_that_stops_while_nobody_waits(self, tmp_path):
-        """The others end, too, although Horovod waits for all when it shuts down."""
+        """When a rank stops, the others end, although Horovod waits for all ranks when it shuts down."""
         self.plant(tmp_path, "stop, seen", 6, "for 6 s, last seen after step")
 
     def test_a_busy_port(self, tmp_path):
-        """Is named by the chief, whose it is; the other ends, too."""
+        """A port that is taken is an error on the chief, and the other rank ends."""
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen(1)
@@ -361,7 +363,7 @@ class TestFaults(RanksThatFail):
 @pytest.mark.horovod
 class TestHorovodrun:
     def run(self, directory, *args):
-        """Run the script in two ranks under Horovod's own launcher."""
+        """Run the script in two ranks under horovodrun."""
         horovodrun = os.path.join(os.path.dirname(sys.executable), "horovodrun")
         command = [
             horovodrun,
@@ -385,7 +387,7 @@ class TestHorovodrun:
         return wait(process)
 
     def test_it_trains(self, tmp_path):
-        """As under our own launcher: the same weights, to the bit."""
+        """Training under horovodrun gives exactly the weights of training under our launcher."""
         ended = self.run(tmp_path / "theirs")
         assert 0 == ended.code, ended.out + ended.err
         assert 0 == launch(2, SCRIPT, "horovod", tmp_path / "ours").code
@@ -393,8 +395,8 @@ class TestHorovodrun:
         assert [] == [name for name in ours if (ours[name] != theirs[name]).any()]
 
     def test_a_rank_that_is_killed(self, tmp_path):
-        """Is named, and all end."""
+        """When a rank is killed, all end with an error that names it."""
         ended = self.run(tmp_path, "kill")
         assert 0 != ended.code
-        assert "Rank 1 has died without a word, last seen after step" in ended.out + ended.err
+        assert "Rank 1 died without reporting an error, last seen after step" in ended.out + ended.err
         assert [] == running_with(str(tmp_path))

@@ -1,4 +1,4 @@
-"""train/interface.py: launching, and how data is fed by default."""
+"""train/interface.py: launch_train_with_config and the default input."""
 
 from __future__ import annotations
 
@@ -23,42 +23,42 @@ def train_once(model):
 
 class TestDefaultPrefetch:
     def test_simple_trainer_feeds(self):
-        """Exactly SimpleTrainer gets a FeedInput."""
+        """SimpleTrainer itself gets a FeedInput."""
         assert type(apply_default_prefetch(threes(), SimpleTrainer())) is FeedInput
 
     def test_others_queue(self):
-        """Every other trainer, subclasses included, gets a QueueInput."""
+        """Every other trainer, subclasses of SimpleTrainer included, gets a QueueInput."""
         assert type(apply_default_prefetch(threes(), NoOpTrainer())) is QueueInput
 
     def test_input_source_stays(self):
-        """An InputSource is the user's choice."""
+        """An InputSource is used unchanged."""
         source = FeedInput(threes())
         assert source is apply_default_prefetch(source, NoOpTrainer())
 
 
 class TestLaunch:
     def test_another_trainer(self):
-        """Only single-cost trainers can be launched."""
-        with pytest.raises(TypeError, match="takes a SingleCostTrainer, got Trainer"):
+        """A trainer that is not a SingleCostTrainer raises TypeError."""
+        with pytest.raises(TypeError, match="expected a SingleCostTrainer, got Trainer"):
             launch_train_with_config(TrainConfig(steps_per_epoch=1), Trainer())
 
     def test_another_config(self):
-        """The config is a TrainConfig."""
-        with pytest.raises(TypeError, match="takes a TrainConfig, got dict"):
+        """A config that is not a TrainConfig raises TypeError."""
+        with pytest.raises(TypeError, match="expected a TrainConfig, got dict"):
             launch_train_with_config({}, SimpleTrainer())
 
     def test_no_model(self):
-        """A model is needed."""
+        """A config without a model raises ValueError."""
         with pytest.raises(ValueError, match="the config has no model"):
             launch_train_with_config(TrainConfig(dataflow=threes()), SimpleTrainer())
 
     def test_no_data(self):
-        """Data is needed."""
+        """A config without data raises ValueError."""
         with pytest.raises(ValueError, match="the config has no data"):
             launch_train_with_config(TrainConfig(model=Mean(), steps_per_epoch=1), SimpleTrainer())
 
     def test_unused_regularizers(self, log_lines):
-        """Regularization that is not part of the cost is named."""
+        """A warning names regularization losses that are not part of the cost."""
 
         class Regularized(Mean):
             def build_graph(self, x):
@@ -70,7 +70,7 @@ class TestLaunch:
         assert any("not part of the cost: forgotten:0" in line for line in log_lines)
 
     def test_unused_regularizers_of_layers(self, log_lines):
-        """A regularizer given to a layer and not added to the cost is named too."""
+        """The warning also names the losses of regularizers given to layers."""
 
         class Regularized(Mean):
             def build_graph(self, x):
@@ -82,7 +82,7 @@ class TestLaunch:
         assert any("not part of the cost: fc/" in line for line in log_lines)
 
     def test_everything_in_the_config_is_used(self, log_dir):
-        """The config's fields reach the trainer."""
+        """Every field of the config reaches the trainer."""
         trainer = SimpleTrainer()
         config = TrainConfig(
             model=Mean(), dataflow=threes(), steps_per_epoch=3, starting_epoch=4, max_epoch=5

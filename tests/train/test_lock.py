@@ -1,4 +1,4 @@
-"""Training locks the logger's directory: when, and for how long."""
+"""The lock on the logger's directory: when training takes and releases it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tensorpack_lite.train.simple import SimpleTrainer
 
 @pytest.fixture
 def is_locked(log_dir):
-    """Tells whether there is a lock in the logger's directory."""
+    """Return a function that tells whether the logger's directory is locked."""
     return lambda: os.path.exists(os.path.join(log_dir, "training.lock"))
 
 
 class Noting(DictRestore):
-    """Notes whether the directory is locked when variables are restored."""
+    """Records whether the directory is locked when variables are restored."""
 
     def __init__(self, is_locked):
         super().__init__({})
@@ -36,14 +36,14 @@ class Noting(DictRestore):
 
 
 class Fails(Mean):
-    """A model that cannot be built."""
+    """A model that raises an error while it is built."""
 
     def build_graph(self, *inputs):
         raise ArithmeticError("in the model")
 
 
 def test_as_long_as_training(is_locked):
-    """The lock is there before variables are restored and until every callback has had after_train; then it is gone."""
+    """The lock is held from before variables are restored until `after_train` of every callback is done."""
     seen = {}
 
     def note(moment):
@@ -70,7 +70,7 @@ def test_an_error(is_locked, moment):
 
 
 def test_auto_resume(is_locked):
-    """AutoResumeTrainConfig locks before it reads anything, and training releases what it has locked."""
+    """AutoResumeTrainConfig takes the lock before it reads the directory, and training releases it."""
     seen = []
     look = mock.Mock(side_effect=lambda *_: seen.append(is_locked()))
     with mock.patch.object(AutoResumeTrainConfig, "get_sessinit_resume", look):
@@ -90,7 +90,7 @@ def test_auto_resume(is_locked):
     ids=["launch_train_with_config", "trainv1"],
 )
 def test_a_model_that_cannot_be_built(is_locked, train):
-    """The lock of AutoResumeTrainConfig is released when building fails."""
+    """If building the model fails, the lock of AutoResumeTrainConfig is released."""
     config = trainv1.AutoResumeTrainConfig(dataflow=threes(), model=Fails(), steps_per_epoch=1)
     assert is_locked()
     with pytest.raises(ArithmeticError, match="in the model"):
@@ -113,13 +113,13 @@ def test_another_rank(is_locked, monkeypatch):
 
 
 def test_a_config_without_resuming(is_locked):
-    """A TrainConfig reads nothing and takes no lock."""
+    """A plain TrainConfig takes no lock."""
     TrainConfig(steps_per_epoch=1)
     assert not is_locked()
 
 
 def test_without_a_directory(tmp_path, monkeypatch):
-    """A training without a logger directory leaves no lock anywhere."""
+    """A training without a logger directory takes no lock."""
     monkeypatch.chdir(tmp_path)
     run(CountingTrainer(), [], epochs=1)
     assert [] == os.listdir(str(tmp_path))

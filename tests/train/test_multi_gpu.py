@@ -1,4 +1,4 @@
-"""train/multi_gpu.py: one tower on each device. That the numbers are right: tests/integration/test_multi_equals_single.py."""
+"""train/multi_gpu.py: one tower per device. See tests/integration/test_multi_equals_single.py for the numbers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KINDS = [SyncMultiGPUTrainerParameterServer, SyncMultiGPUTrainerReplicated, Asyn
 
 
 def set_up(trainer, model=None, source=None):
-    """Build the graph of a trainer; returns it."""
+    """Build the graph of a trainer, and return the trainer."""
     model = model or Mean()
     trainer.setup_graph(
         model.get_input_signature(), source or QueueInput(threes()), model.build_graph, model.get_optimizer
@@ -49,7 +49,7 @@ def operation(name):
 
 
 class Probe(Callback):
-    """Calls a function with the trainer at each moment that is named."""
+    """Calls a function with the trainer at each named moment."""
 
     def __init__(self, **functions):
         for moment, function in functions.items():
@@ -60,47 +60,47 @@ class Probe(Callback):
 class TestEachKind:
     @pytest.mark.parametrize(("gpus", "devices"), [(3, [0, 1, 2]), ([2, 5], [2, 5]), ((1,), [1]), (1, [0])])
     def test_devices(self, kind, gpus, devices):
-        """A number means the first GPUs; a list is taken as it is."""
+        """A number means the first GPUs; a list is used unchanged."""
         assert devices == kind(gpus).devices
         assert devices == kind(gpus=gpus).devices
 
     @pytest.mark.parametrize(
         ("gpus", "error", "match"),
         [
-            (0, ValueError, "gpus is 0, wanted at least 1"),
+            (0, ValueError, "expected at least 1 GPU, got 0"),
             (-1, ValueError, "at least 1"),
-            ([], ValueError, "wanted distinct numbers"),
-            ([0, 0], ValueError, "wanted distinct numbers"),
+            ([], ValueError, "expected distinct numbers"),
+            ([0, 0], ValueError, "expected distinct numbers"),
             ("2", TypeError, "a number of GPUs or a list"),
             (None, TypeError, "a number of GPUs or a list"),
             (True, TypeError, "a number of GPUs or a list"),
         ],
     )
     def test_wrong_gpus(self, kind, gpus, error, match):
-        """What is neither is refused."""
+        """Any other value of gpus raises an error."""
         with pytest.raises(error, match=match):
             kind(gpus)
 
     def test_a_config_in_place_of_gpus(self, kind):
-        """Scripts of 2017 are told both ways out."""
+        """A TrainConfig instead of gpus raises TypeError, which names both alternatives."""
         config = TrainConfig(model=Mean(), dataflow=threes(), steps_per_epoch=1)
         with pytest.raises(TypeError, match="launch_train_with_config.*trainv1"):
             kind(config)
 
     def test_one_tower_has_a_name(self, kind):
-        """With one device the tower is tower0, unlike SimpleTrainer's."""
+        """With one device the tower is named tower0, unlike that of SimpleTrainer."""
         trainer = set_up(kind(1))
         assert ["tower0"] == [tower.ns_name for tower in trainer.towers]
         assert ["tower0/cost"] == [tower.outputs.op.name for tower in trainer.towers]
 
     def test_fed_input(self, kind):
-        """Several towers cannot share a feed; one can have it."""
-        with pytest.raises(TypeError, match=r"on 2 devices: takes .*Use QueueInput"):
+        """A fed input works for one tower, and raises TypeError for several."""
+        with pytest.raises(TypeError, match=r"on 2 devices: expected .*Use QueueInput"):
             set_up(kind(2), source=FeedInput(threes()))
         set_up(kind(1), source=FeedInput(threes()))
 
     def test_the_optimizer_is_made_once(self, kind):
-        """Inside the first tower, so its variables have no prefix and its summaries are kept."""
+        """The optimizer is created once, in the first tower: its variables have no prefix, and its summaries are kept."""
         calls = []
 
         class Model(Golden):
@@ -116,29 +116,29 @@ class TestEachKind:
         assert "tower0/lr" in [summary.op.name for summary in tf.get_collection(tf.GraphKeys.SUMMARIES)]
 
     def test_predictors_and_devices(self, kind, run):
-        """A tower on the GPU of a training tower reads that one's variables, any other the first one's."""
+        """A tower on the GPU of a training tower reads its variables; other towers read the first one's."""
         trainer = set_up(kind([4, 6]))
         own = "tower1" if kind is SyncMultiGPUTrainerReplicated else ""
         assert ["", own, "", ""] == [trainer.vs_name_for_predictor(gpu) for gpu in (4, 6, 0, -1)]
 
     @pytest.mark.parametrize("size", [4, 10])
     def test_what_is_said_at_the_start(self, kind, run, log_lines, size):
-        """One line says what a step and an epoch take, and what there is."""
+        """Training starts with a log line about the data of a step, of an epoch, and in total."""
         samples = DataFromList([[3.0]] * (4 * size), shuffle=False)
         run(set_up(kind(2), source=QueueInput(BatchData(samples, 4))))
         line = next(line for line in log_lines if "total batch" in line)
-        assert f"2 towers x batch 4 = total batch 8; 4 datapoints an epoch; the data holds {size}." == line
+        assert f"2 towers x batch 4 = total batch 8; 4 datapoints per epoch; the data has {size}." == line
 
     def test_accumulation_at_the_start(self, kind, run, log_lines):
-        """If an update takes several steps, that is said, too."""
+        """The line includes the number of steps per update, if there is more than one."""
 
         class Model(Mean):
             def optimizer(self):
                 return apply_grad_processors(AccumGradOptimizer(super().optimizer(), 3), [])
 
         run(set_up(kind(2), Model()))
-        line = next(line for line in log_lines if "make an update" in line)
-        expected = "2 towers x the data's own batch, and 3 steps make an update; 4 datapoints an epoch; the data holds 10."
+        line = next(line for line in log_lines if "each update takes" in line)
+        expected = "2 towers x the data's own batch, and each update takes 3 steps; 4 datapoints per epoch; the data has 10."
         assert expected == line
 
     @pytest.mark.parametrize(
@@ -156,17 +156,17 @@ class TestEachKind:
         ],
     )
     def test_size_of_a_batch(self, kind, run, log_lines, make, said):
-        """It is that of the outermost BatchData; where there is none, or several disagree, it is not made up."""
+        """The batch size is that of the outermost BatchData; without one, or if several disagree, none is logged."""
         run(set_up(kind(2), source=make(DataFromList([[3.0]] * 40, shuffle=False))))
         line = next(line for line in log_lines if line.startswith("2 towers x "))
-        assert line.startswith(f"2 towers x {said}; 4 datapoints an epoch; the data holds ")
+        assert line.startswith(f"2 towers x {said}; 4 datapoints per epoch; the data has ")
 
     def test_what_is_not_known_at_the_start(self, kind, run, log_lines):
-        """Is said to be so."""
+        """If the size of the data is unknown, the line contains a note."""
         run(set_up(kind(1), source=DummyConstantInput([[7]])))
         line = next(line for line in log_lines if "total batch" in line)
         assert (
-            "1 tower x batch 7 = total batch 7; 2 datapoints an epoch; how many the data holds is not known."
+            "1 tower x batch 7 = total batch 7; 2 datapoints per epoch; the size of the data is unknown."
             == line
         )
 
@@ -183,7 +183,7 @@ class TestEachKind:
         ],
     )
     def test_size_of_a_batch_in_the_graph(self, kind, run, log_lines, shapes, said):
-        """It is the first dimension of all inputs that have a known one; where they disagree, it is not made up."""
+        """The batch size is the first dimension that all inputs share; if they disagree, none is logged."""
 
         class Model(Mean):
             def inputs(self):
@@ -199,21 +199,19 @@ class TestEachKind:
             return [tf.placeholder_with_default(value, shape) for value, shape in zip(values, shapes)]
 
         run(set_up(kind(1), Model(), TensorInput(tensors)))
-        expected = f"1 tower x {said}; 2 datapoints an epoch; how many the data holds is not known."
+        expected = f"1 tower x {said}; 2 datapoints per epoch; the size of the data is unknown."
         assert expected == next(line for line in log_lines if line.startswith("1 tower x "))
 
     @pytest.mark.parametrize(("gpus", "names"), [(1, "tower0/raw"), (2, "tower0/raw, tower1/raw")])
     def test_raw_variable(self, kind, log_lines, gpus, names):
-        """One that is not trained is a warning, which names it; it says "saved" of what is."""
+        """A warning names variables that are not trained and not created by `tf.get_variable`."""
         set_up(kind(gpus), WithRaw())
-        (line,) = [line for line in log_lines if "not made with tf.get_variable" in line]
-        assert f"tf.get_variable: {names}. So they are neither shared nor replicated" in line
-        assert (
-            "each tower has its own, they are saved under these names, and they are never made equal." in line
-        )
+        (line,) = [line for line in log_lines if "not created with tf.get_variable" in line]
+        assert f"tf.get_variable: {names}. They are neither shared nor synchronized between towers." in line
+        assert "All are saved in checkpoints under these names." in line
 
     def test_no_raw_variable(self, kind, log_lines):
-        """Local ones, those of metrics, of optimizers and of summaries are as they should be."""
+        """Local variables and those of metrics, optimizers and summaries cause no warning."""
 
         class Model(Mean):
             def build_graph(self, x):
@@ -240,29 +238,29 @@ class WithRaw(Mean):
 
 class TestDefaultPrefetch:
     def test_several_devices(self):
-        """A DataFlow gets a queue and staging."""
+        """For several devices, a DataFlow gets a QueueInput and a StagingInput."""
         source = apply_default_prefetch(threes(), SyncMultiGPUTrainer(2))
         assert isinstance(source, StagingInput)
         assert isinstance(source._input, QueueInput)
 
     def test_a_queue(self):
-        """So does a QueueInput, without a second queue."""
+        """For several devices, a QueueInput gets a StagingInput."""
         queue = QueueInput(threes())
         assert queue is apply_default_prefetch(queue, SyncMultiGPUTrainerReplicated(2))._input
 
     def test_one_device(self):
-        """One device needs no staging; SimpleTrainer itself is fed."""
+        """One device gets no StagingInput; SimpleTrainer itself gets a FeedInput."""
         assert QueueInput is type(apply_default_prefetch(threes(), AsyncMultiGPUTrainer(1)))
         assert QueueInput is type(apply_default_prefetch(threes(), NoOpTrainer()))
         assert FeedInput is type(apply_default_prefetch(threes(), SimpleTrainer()))
 
     def test_others_are_left_alone(self):
-        """An input that is no queue, or is staged already."""
+        """Inputs other than a QueueInput, and a StagingInput, are used unchanged."""
         for source in (DummyConstantInput([[2]]), StagingInput(QueueInput(threes()))):
             assert source is apply_default_prefetch(source, SyncMultiGPUTrainer(2))
 
     def test_launched(self):
-        """The whole way, with the default callbacks."""
+        """launch_train_with_config trains several towers, with the default callbacks."""
         config = TrainConfig(model=Mean(), dataflow=threes(), steps_per_epoch=2, max_epoch=2, monitors=[])
         launch_train_with_config(config, SyncMultiGPUTrainer(2))
         assert "tower1/StagingInput/StagingArea_get" in {
@@ -273,11 +271,12 @@ class TestDefaultPrefetch:
 class TestParameterServer:
     @pytest.mark.parametrize(("gpus", "kind"), [(1, "gpu"), (2, "gpu"), (3, "cpu")])
     def test_default_place(self, gpus, kind):
-        """Variables are spread over one or two GPUs, else they are on the CPU."""
+        """Variables are spread over one or two GPUs; with more GPUs they are on the CPU."""
         assert kind == SyncMultiGPUTrainerParameterServer(gpus)._builder.ps_device
 
-    def test_where_things_are(self):
-        """On the CPU as asked for, on every TensorFlow; the towers are on their GPUs."""
+    def test_where_things_are(self, monkeypatch):
+        """With ps_device="cpu", variables are on the CPU on every TensorFlow, and towers on their GPUs."""
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
         set_up(SyncMultiGPUTrainerParameterServer(2, ps_device="cpu"))
         assert "/device:CPU:0" == operation("w").device
         assert "/device:GPU:1" == operation("tower1/cost").device
@@ -290,12 +289,12 @@ class TestParameterServer:
         assert "cpu" == trainer._builder.ps_device
 
     def test_wrong_place(self):
-        """Another place is refused."""
-        with pytest.raises(ValueError, match="ps_device is 'tpu', wanted 'cpu' or 'gpu'"):
+        """Another ps_device raises ValueError."""
+        with pytest.raises(ValueError, match=r"ps_device is unknown \(expected 'cpu' or 'gpu', got 'tpu'\)"):
             SyncMultiGPUTrainerParameterServer(2, ps_device="tpu")
 
     def test_a_variable_from_outside(self):
-        """A trainable variable made before the towers is none of the first tower's, but one of all: the error names it."""
+        """If some towers do not use a trainable variable made outside, the error names the variable."""
         tf.get_variable("outside", initializer=0.0, use_resource=True)
 
         class Model(Mean):
@@ -305,14 +304,14 @@ class TestParameterServer:
                 return super().build_graph(x) + outside
 
         with pytest.raises(
-            ValueError, match="gradients of different variables: tower 0 of 1, tower 1 of 2; outside"
+            ValueError, match=r"gradients of different variables: tower 0 has 1, tower 1 has 2 \(outside\)"
         ):
             set_up(SyncMultiGPUTrainerParameterServer(2), Model())
 
 
 class TestSubclass:
     def test_gradients_of_its_own(self, run, log_lines):
-        """A subclass may build its towers itself: it trains, and how many steps make an update is taken to be one."""
+        """A subclass may build its towers itself; the log then assumes one step per update."""
 
         class Trainer(SyncMultiGPUTrainerParameterServer):
             def _setup_graph(self, input, get_cost_fn, get_opt_fn):
@@ -328,11 +327,11 @@ class TestSubclass:
         last = FinalW()
         run(set_up(Trainer(2)), last)
         assert 3 - 3 / 2**4 == last.w
-        wanted = "2 towers x the data's own batch; 4 datapoints an epoch; the data holds 10."
+        wanted = "2 towers x the data's own batch; 4 datapoints per epoch; the data has 10."
         assert wanted in log_lines
 
     def test_an_input_of_its_own(self, run, log_lines):
-        """A subclass may set the input up itself: then nothing is known of the data."""
+        """A subclass may set up the input itself; the log then says that the size of the data is unknown."""
 
         class Trainer(SyncMultiGPUTrainerParameterServer):
             def _setup_input(self, input_signature, input):
@@ -341,9 +340,7 @@ class TestSubclass:
         last = FinalW()
         run(set_up(Trainer(2)), last)
         assert 3 - 3 / 2**4 == last.w
-        wanted = (
-            "2 towers x the data's own batch; 4 datapoints an epoch; how many the data holds is not known."
-        )
+        wanted = "2 towers x the data's own batch; 4 datapoints per epoch; the size of the data is unknown."
         assert wanted in log_lines
 
 
@@ -361,25 +358,24 @@ class TestReplicated:
         ],
     )
     def test_modes(self, mode, towers, chosen):
-        """A mode is taken as asked for where it can be, and chosen otherwise."""
+        """A possible mode is used; otherwise the default is."""
         assert chosen == _choose_mode(mode, towers)
 
     def test_unknown_mode(self):
-        """Is refused, with those there are."""
-        with pytest.raises(
-            ValueError, match="mode is 'ring', wanted one of nccl, cpu, hierarchical, gpu, collective"
-        ):
+        """An unknown mode raises ValueError, which lists the modes."""
+        modes = "'nccl', 'cpu', 'hierarchical', 'gpu' or 'collective'"
+        with pytest.raises(ValueError, match=f"mode is unknown \\(expected {modes}, got 'ring'\\)"):
             SyncMultiGPUTrainerReplicated(2, mode="ring")
 
     def test_sum(self, run):
-        """With average=False gradients are added: two towers go twice as far."""
+        """With average=False gradients are added: two towers make a step twice as large."""
         seen = []
         watch = Probe(trigger_step=lambda trainer: seen.append(trainer.sess.run(trainer.find_tensor("w"))))
         run(set_up(SyncMultiGPUTrainerReplicated(2, average=False)), watch, steps_per_epoch=1, max_epoch=1)
         assert [3.0] == seen  # one step of rate 0.25 halves the distance, two at once cover it
 
     def test_names(self):
-        """Of operations that scripts and saved graphs refer to."""
+        """Operations that scripts and saved graphs refer to have tensorpack's names."""
         set_up(SyncMultiGPUTrainerReplicated(2))
         names = {op.name for op in tf.get_default_graph().get_operations()}
         wanted = {
@@ -394,7 +390,7 @@ class TestReplicated:
         assert set() == wanted - names
 
     def test_copies_begin_equal(self):
-        """Without any sync, and with one initializer for all of them."""
+        """All copies of a variable share one initializer, so they are equal without synchronization."""
 
         class Random(Mean):
             def build_graph(self, x):
@@ -415,7 +411,7 @@ class TestReplicated:
 
     @pytest.mark.parametrize("every_epoch", [True, False])
     def test_sync(self, run, every_epoch):
-        """Copies get the first tower's values before training and, unless told otherwise, after each epoch."""
+        """Copies get the first tower's values before training and, unless switched off, after each epoch."""
         trainer = SyncMultiGPUTrainerReplicated(2)
         trainer.BROADCAST_EVERY_EPOCH = every_epoch
         set_up(trainer)
@@ -434,19 +430,19 @@ class TestReplicated:
         assert [False, not every_epoch] == differences
 
     def test_sync_comes_first(self, run):
-        """Before the callbacks of the user, right after those of the input."""
+        """The callback that synchronizes follows those of the input and precedes the user's."""
         trainer = set_up(SyncMultiGPUTrainerReplicated(2))
-        kinds = [type(callback) for callback in trainer._callbacks]
+        kinds = [type(callback) for callback in trainer._callbacks.cbs]
         assert RunOp is kinds[-1]
-        assert "SyncVariables" == trainer._callbacks[-1].name_scope
+        assert "SyncVariables" == trainer._callbacks.cbs[-1].name_scope
 
     def test_one_tower_needs_no_sync(self):
-        """So it has no callback for it."""
+        """One tower needs no callback that synchronizes."""
         trainer = set_up(SyncMultiGPUTrainerReplicated(1))
-        assert not any(isinstance(callback, RunOp) for callback in trainer._callbacks)
+        assert not any(isinstance(callback, RunOp) for callback in trainer._callbacks.cbs)
 
     def test_raw_trainable_variable(self):
-        """A tf.Variable is not replicated: an error that names it and says what to do."""
+        """A trainable tf.Variable raises ValueError, which names it."""
 
         class Model(Mean):
             def build_graph(self, x):
@@ -457,33 +453,34 @@ class TestReplicated:
             set_up(SyncMultiGPUTrainerReplicated(2), Model())
 
     def test_raw_local_variable(self, log_lines):
-        """Is a warning, too, which does not say that it is saved."""
+        """The warning about a local tf.Variable does not claim that it is saved."""
         set_up(SyncMultiGPUTrainerReplicated(2), WithRaw(tf.GraphKeys.LOCAL_VARIABLES))
         (line,) = [line for line in log_lines if "tower0/raw, tower1/raw" in line]
-        assert "each tower has its own, and they are never made equal." in line
+        assert "They are neither shared nor synchronized between towers." in line
 
     def test_other_variables_in_a_tower(self):
-        """A model that is not the same in each tower is told so, by name."""
+        """A model with different variables in each tower raises ValueError, which names them."""
         sizes = iter(["a", "b"])
 
         class Model(Mean):
             def build_graph(self, x):
                 return super().build_graph(x) + tf.get_variable(next(sizes), initializer=1.0) ** 2
 
-        with pytest.raises(ValueError, match=r"different variables: tower 0 of 2, tower 1 of 2; a, b\."):
+        with pytest.raises(ValueError, match=r"different variables: tower 0 has 2, tower 1 has 2 \(a, b\)\."):
             set_up(SyncMultiGPUTrainerReplicated(2), Model())
 
 
 class TestNccl:
-    def test_graph(self):
-        """It takes GPUs to run; the graph has an operation for each tower and gradient."""
+    def test_graph(self, monkeypatch):
+        """The graph has an NCCL operation for each tower and gradient; running it requires GPUs."""
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
         set_up(SyncMultiGPUTrainerReplicated(2, mode="nccl"))
         found = [op for op in tf.get_default_graph().get_operations() if op.type == "NcclAllReduce"]
         assert ["/device:GPU:0", "/device:GPU:1"] == [op.device for op in found]
         assert 1 == len({op.get_attr("shared_name") for op in found})
 
     def test_other_dtypes(self, log_lines):
-        """Mode gpu stands in where NCCL cannot reduce."""
+        """Mode gpu replaces NCCL for dtypes that NCCL cannot reduce."""
 
         class Model(Mean):
             def build_graph(self, x):
@@ -497,12 +494,12 @@ class TestNccl:
 
 class TestCollective:
     def test_steps_end_without_gpus(self, run):
-        """Where tensorpack's never return: the session is asked for a device for each tower."""
+        """Without GPUs the session gets a CPU device for each tower, so that steps do not hang."""
         trainer = run(set_up(SyncMultiGPUTrainerReplicated(3, mode="collective")))
         assert 4 == trainer.global_step
 
     def test_one_operation_a_tower(self):
-        """All gradients of a tower travel in one buffer, if they are worth it."""
+        """All gradients of a tower are reduced in one buffer, if they are large enough."""
 
         class Model(Mean):
             def build_graph(self, x):
@@ -514,10 +511,10 @@ class TestCollective:
         assert ["/device:CPU:0", "/device:CPU:1"] == [op.device for op in found]
 
     def test_too_few_devices(self, run):
-        """A session without them is an error that says what is missing, not a step that never ends."""
+        """A session with too few devices raises RuntimeError instead of hanging."""
         config = tf.ConfigProto(device_count={"CPU": 1}, allow_soft_placement=True)
         with pytest.raises(
-            RuntimeError, match=r"needs 2 distinct devices of kind CPU, the session has 1 .*device_count"
+            RuntimeError, match=r"expected 2 devices of type CPU in the session, got 1: .*device_count"
         ):
             run(
                 set_up(SyncMultiGPUTrainerReplicated(2, mode="collective")),
@@ -525,14 +522,15 @@ class TestCollective:
             )
 
     def test_one_device_is_enough_for_one(self, run):
-        """Then nothing is reduced."""
+        """One tower needs one device."""
         assert 4 == run(set_up(SyncMultiGPUTrainerReplicated(1, mode="collective"))).global_step
 
 
 class TestAsync:
     @pytest.mark.parametrize(("gpus", "device"), [(3, "/device:GPU:0"), (4, "/device:CPU:0")])
-    def test_where_variables_are(self, gpus, device):
-        """On the GPUs for up to three towers, else on the CPU."""
+    def test_where_variables_are(self, gpus, device, monkeypatch):
+        """Variables are on the GPUs for up to three towers, otherwise on the CPU."""
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
         set_up(AsyncMultiGPUTrainer(gpus))
         assert device == operation("w").device
 

@@ -1,4 +1,4 @@
-"""train/rank_trainer.py in one process: what it says of callbacks. Several ranks are in test_collective.py and test_horovod.py."""
+"""train/rank_trainer.py in one process. test_collective.py and test_horovod.py start several ranks."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from fakes.models import Mean, threes
 
 from tensorpack_lite.callbacks import EarlyStopping, ModelSaver
 from tensorpack_lite.input_source.feed import FeedInput
+from tensorpack_lite.ranks.cluster import free_ports
 from tensorpack_lite.train.collective import CollectiveTrainer
-from tensorpack_lite.train.ranks import RankWatch
+from tensorpack_lite.train.rank_watch import RankWatch
 from tensorpack_lite.utils import logger
-from tensorpack_lite.utils.cluster import free_ports
 
 
 @pytest.fixture
 def trainer(monkeypatch):
-    """A trainer that believes that there are others."""
+    """A trainer with a channel to other ranks, of which there are none."""
     monkeypatch.delenv("TF_CONFIG", raising=False)
     one, model = CollectiveTrainer(), Mean()
     one.ranks = RankWatch(0, 1, ("127.0.0.1", free_ports(1)[0]), 10.0)
@@ -27,9 +27,9 @@ def trainer(monkeypatch):
 class TestCallbacks:
     @pytest.mark.parametrize("chief_only", [True, False])
     def test_early_stopping(self, trainer, tmp_path, monkeypatch, chief_only):
-        """A warning, where it would end the training of the chief alone."""
+        """EarlyStopping that runs only on the chief is a warning."""
         warned = []
         monkeypatch.setattr(logger, "warning", lambda text, *args: warned.append(text))
         stopping = EarlyStopping("cost").set_chief_only(chief_only)
         trainer.setup_callbacks([ModelSaver(checkpoint_dir=str(tmp_path)), stopping], [])
-        assert chief_only == any("EarlyStopping is the chief's alone" in text for text in warned)
+        assert chief_only == any("EarlyStopping runs only on the chief" in text for text in warned)

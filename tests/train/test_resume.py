@@ -1,4 +1,4 @@
-"""Resuming: the place of a training in its checkpoint, and what continues there."""
+"""train/resume.py: the place of a training in its checkpoint, and trainings that resume there."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from tensorpack_lite.train.config import AutoResumeTrainConfig
 from tensorpack_lite.train.interface import launch_train_with_config
 from tensorpack_lite.train.simple import SimpleTrainer
 from tensorpack_lite.utils import logger
-from tensorpack_lite.utils.utils import advance_rng_seed, fix_rng_seed
+from tensorpack_lite.utils.random_streams import advance_rng_seed, fix_rng_seed
 
 
 class Killed(BaseException):
-    """Ends a training at once, as far as an exception can."""
+    """Raised to end a training at once, as if its process had been killed."""
 
 
 class Tally(Callback):
-    """Notes its triggers, reports their number, and keeps both in checkpoints."""
+    """Records its triggers, reports their number to the monitors, and keeps its records in checkpoints."""
 
     def __init__(self, name, kill=lambda note: False):
         self.name, self.notes, self._kill = name, [], kill
@@ -74,7 +74,7 @@ def every_epoch():
 def train(
     saver=every_epoch, kill=lambda note: False, steps=4, epochs=3, more=(), make=CountingTrainer, **kwargs
 ):
-    """Train as a script with a trainer of its own does; returns the trainer, which was killed if its loop did not end."""
+    """Train like a script with a custom trainer. Return the trainer, with `is_killed` set if its loop did not end."""
     callbacks = [Tally("first", kill), saver(), Tally("last", kill), *more]
     with tf.Graph().as_default():
         trainer = make()
@@ -99,7 +99,7 @@ def train(
 
 
 def rows():
-    """The rows of both files, which have the same."""
+    """Return the rows of `stats.json`, after checking that `stats.csv` has as many."""
     directory = logger.get_logger_dir()
     with open(os.path.join(directory, "stats.json")) as file:
         found = json.load(file)
@@ -109,7 +109,7 @@ def rows():
 
 
 def x_of_latest():
-    """What the variable `x`, which counts steps, is in the latest checkpoint."""
+    """Return the value of the variable `x`, which counts steps, in the latest checkpoint."""
     path = tf.train.latest_checkpoint(logger.get_logger_dir())
     return tf.train.NewCheckpointReader(path).get_tensor("x")
 
@@ -120,7 +120,7 @@ def start_over(tmp_path, name):
 
 
 def remove_states():
-    """Make all checkpoints those of an earlier version."""
+    """Turn all checkpoints into those of an earlier version, which wrote no `.state` files."""
     directory = logger.get_logger_dir()
     for name in os.listdir(directory):
         if name.endswith(".state"):
@@ -142,8 +142,8 @@ class TestEveryPoint:
             for name in SAVERS
         ],
     )
-    def test_nothing_counts_twice(self, tmp_path, saver):
-        """A training that is ended at each trigger of each callback, one after the other, does the same as an undisturbed one."""
+    def test_a_kill_at_every_point(self, tmp_path, saver):
+        """A training that is killed and resumed at each trigger of each callback gives the results of an undisturbed one."""
         start_over(tmp_path, "undisturbed")
         points = []
         whole = train(self.SAVERS[saver], kill=lambda note: points.append(note))
@@ -157,7 +157,7 @@ class TestEveryPoint:
         assert wanted == (found.tallies, rows(), x_of_latest())
 
     def test_inside_an_epoch(self, log_dir, log_lines):
-        """A checkpoint of a step resumes behind that step, with the callbacks that come after the saver."""
+        """A checkpoint saved inside an epoch resumes after that step, with the callbacks that follow the saver."""
         saver = self.SAVERS["every 3 steps"]
         assert train(saver, kill=lambda note: note[:4] == ("last", "step", 2, 1)).is_killed
         assert "model-6" == os.path.basename(tf.train.latest_checkpoint(log_dir))
@@ -168,7 +168,7 @@ class TestEveryPoint:
         ]
 
     def test_two_runs_a_step(self, tmp_path):
-        """Where a step has several runs of the session, epochs are counted by steps and not by `global_step`."""
+        """If a step runs the session several times, the epoch follows from the number of steps, not from `global_step`."""
         make, saver = (lambda: CountingTrainer(runs_per_step=2)), self.SAVERS["every 3 steps"]
         start_over(tmp_path, "undisturbed")
         wanted = train(saver, make=make).tallies, rows(), x_of_latest()
@@ -181,7 +181,7 @@ class TestEveryPoint:
 
 class TestStartedAgain:
     def test_with_a_larger_max_epoch(self, tmp_path):
-        """A training that had ended continues as if it had not."""
+        """A finished training continues with a larger max_epoch as if it had not stopped."""
         start_over(tmp_path, "whole")
         wanted = train(epochs=4).tallies, rows()
         start_over(tmp_path, "parts")
@@ -189,7 +189,7 @@ class TestStartedAgain:
         assert wanted == (train(epochs=4).tallies, rows())
 
     def test_with_the_same_max_epoch(self, log_dir):
-        """A training that had ended does no step more and leaves the same rows."""
+        """A finished training that is started again runs no step and leaves the rows unchanged."""
         train()
         before = rows()
         trainer = train()
@@ -207,7 +207,7 @@ class TestStartedAgain:
         assert [4, 8, 12] == [row["global_step"] for row in rows() if "last" in row]
 
     def test_saved_again_before_training(self, log_dir):
-        """A checkpoint that a resumed training saves in `before_train` still has what was due when it was saved first."""
+        """A checkpoint that a resumed training saves in `before_train` keeps the callbacks that were still due."""
 
         def saver():
             return PeriodicTrigger(ModelSaver(), every_k_epochs=1, before_train=True)
@@ -219,7 +219,7 @@ class TestStartedAgain:
         assert [5, 10, 15] == [row["last"] for row in rows() if "last" in row]
 
     def test_saved_before_the_first_step(self, log_dir):
-        """A checkpoint of step 0 starts the same training."""
+        """A checkpoint of step 0 resumes at the first step."""
 
         def saver():
             return PeriodicTrigger(ModelSaver(), every_k_epochs=9, before_train=True)
@@ -230,7 +230,7 @@ class TestStartedAgain:
         assert [5, 10, 15] == [row["last"] for row in rows() if "last" in row]
 
     def test_the_best_checkpoint_has_its_place(self, log_dir):
-        """MinSaver copies the state too, and what it compares with survives a resume."""
+        """MinSaver copies the `.state` file too, and its best value survives a resume."""
         more = [MinSaver("first")]
         train(more=more, kill=lambda note: note == ("last", "epoch", 1, 3, 4))
         train(more=[MinSaver("first")])
@@ -241,7 +241,7 @@ class TestStartedAgain:
 
 class TestChanges:
     def test_steps_per_epoch(self, log_dir, log_lines):
-        """With other epochs, training continues after the same number of steps, and says so."""
+        """With another steps_per_epoch, training continues after the same number of steps, and logs a warning."""
         train(steps=4, epochs=3)
         trainer = train(steps=5, epochs=3)
         assert (3, 15) == (trainer.starting_epoch, trainer.global_step)
@@ -249,31 +249,34 @@ class TestChanges:
             "steps_per_epoch was 4 and is 5" in line and "step 2 of epoch 3" in line for line in log_lines
         )
 
-    def test_a_new_callback(self, log_dir, log_lines):
-        """If the list has a new callback, those that were due are left out, by name."""
+    def test_an_added_callback(self, log_dir, log_lines):
+        """If a callback was added, the calls that were due are skipped, and a warning names them."""
         train(kill=lambda note: note == ("last", "epoch", 2, 3, 8))
         trainer = train(more=[CallbackFactory()])
-        assert any("are left out: Tally-last, JSONWriter, CSVWriter" in line for line in log_lines)
+        assert any("are skipped: Tally-last, JSONWriter, CSVWriter" in line for line in log_lines)
         assert 12 == trainer.global_step
         assert [1, 3] == [row["epoch_num"] for row in rows() if "last" in row]
 
-    def test_a_callback_less(self, log_dir, log_lines):
-        """If the list only lacks a callback, the others that were due are called."""
+    def test_a_removed_callback(self, log_dir, log_lines):
+        """If a callback was removed, the others that were due are called."""
         train(more=[CallbackFactory()], kill=lambda note: note == ("last", "epoch", 2, 3, 8))
         train()
         assert [1, 2, 3] == [row["epoch_num"] for row in rows() if "last" in row]
-        assert not any("are left out" in line for line in log_lines)
+        assert not any("are skipped" in line for line in log_lines)
 
     def test_a_state_without_its_callback(self, log_dir, log_lines):
-        """The state of a callback that is gone is named and ignored."""
+        """The state of a callback that is no longer used is ignored, and the log names it."""
         train(more=[Tally("other")], epochs=1)
         train()
-        assert "The checkpoint has states of callbacks that are not used now: Tally-other." in log_lines
+        assert (
+            "The checkpoint has states of callbacks that this training does not have: Tally-other."
+            in log_lines
+        )
 
 
 class TestRows:
     def test_later_rows_are_cut_off(self, log_dir, log_lines):
-        """Rows after the checkpoint go, the scalars that had gathered come back, and the first file is kept as a copy."""
+        """Rows written after the checkpoint are cut off, pending scalars are restored, and a copy of the first file is kept."""
         saver = TestEveryPoint.SAVERS["every second epoch"]
         train(saver, kill=lambda note: note == ("first", "epoch", 3, 3, 12))
         before = rows()
@@ -288,7 +291,7 @@ class TestRows:
             assert before == json.load(file)
 
     def test_a_damaged_file(self, log_dir, log_lines):
-        """A damaged stats.json does not matter for the epoch; it is kept, and named in a warning."""
+        """A damaged stats.json does not change the epoch; the file is kept, and a warning names it."""
         train(epochs=2)
         with open(os.path.join(log_dir, "stats.json"), "r+b") as file:
             file.truncate(30)
@@ -300,37 +303,37 @@ class TestRows:
             "stats.json cannot be read as the stats.json of a training" in line and moved[0] in line
             for line in log_lines
         )
-        assert any("has 0 of the 3 rows" in line for line in log_lines)
+        assert any("has only 0 of the 3 rows" in line for line in log_lines)
 
 
 class TestEarlierVersions:
     def test_the_epoch_follows_from_the_rows(self, log_dir, log_lines):
-        """Without a state, the epoch is that of the rows up to the checkpoint's step; later ones are cut off."""
+        """Without a `.state` file, the epoch comes from the rows up to the checkpoint's step; later rows are cut off."""
         saver = TestEveryPoint.SAVERS["every second epoch"]
         train(saver, kill=lambda note: note == ("first", "epoch", 3, 3, 12))
         remove_states()
         trainer = train(saver)
         assert (3, 12) == (trainer.starting_epoch, trainer.global_step)
         assert [2, 4, 6, 8, 10, 12] == [row["global_step"] for row in rows()]
-        assert any("model-8 has no .state file" in line and "Its epoch, 2," in line for line in log_lines)
+        assert any("model-8 has no .state file" in line and "its epoch is 2" in line for line in log_lines)
 
     def test_killed_before_the_row(self, log_dir):
-        """A checkpoint whose row is missing belongs to the epoch that its number of steps gives."""
+        """The epoch of a checkpoint whose row is missing follows from its number of steps."""
         train(kill=lambda note: note == ("last", "epoch", 2, 3, 8))
         remove_states()
         assert 3 == AutoResumeTrainConfig(steps_per_epoch=4).starting_epoch
 
     def test_no_rows(self, log_dir, log_lines):
-        """Without rows the epoch is not known, which is said; variables are restored."""
+        """Without rows the epoch is unknown: a warning is logged, and the variables are restored."""
         train()
         remove_states()
         os.remove(os.path.join(log_dir, "stats.json"))
         config = AutoResumeTrainConfig(steps_per_epoch=4)
         assert (1, SaverRestore) == (config.starting_epoch, type(config.session_init))
-        assert any("The epoch of checkpoint" in line and "is not known" in line for line in log_lines)
+        assert any("The epoch of checkpoint" in line and "is unknown" in line for line in log_lines)
 
     def test_damaged_rows(self, log_dir):
-        """With neither a state nor rows that can be read, an error names the file and the way out."""
+        """With neither a state nor readable rows, the error names the file and the arguments to pass."""
         train()
         remove_states()
         with open(os.path.join(log_dir, "stats.json"), "w") as file:
@@ -345,38 +348,38 @@ class TestEarlierVersions:
         assert 4 == config.starting_epoch
 
 
-class TestWhatIsGiven:
+class TestArguments:
     def test_another_starting_epoch_wins(self, log_dir, log_lines):
-        """With always_resume=False, a starting_epoch other than the checkpoint's is used, with its variables."""
+        """With always_resume=False, a given starting_epoch is used together with the checkpoint's variables."""
         train(kill=lambda note: note == ("last", "epoch", 2, 3, 8))
         trainer = train(always_resume=False, starting_epoch=2)
         assert (2, 16) == (trainer.starting_epoch, trainer.global_step)
-        assert any("Training begins with epoch 2, as given" in line for line in log_lines)
+        assert any("Training starts with epoch 2, as given" in line for line in log_lines)
 
     def test_the_users_variables(self, log_dir):
-        """With always_resume=False and a session_init, only the epoch is the checkpoint's."""
+        """With always_resume=False and a session_init, only the epoch comes from the checkpoint."""
         train(epochs=2)
         trainer = train(always_resume=False, session_init=DictRestore({"global_step": np.int64(100)}))
         assert (3, 104) == (trainer.starting_epoch, trainer.global_step)
 
     def test_more_variables(self, log_dir):
-        """A ChainInit around what was found continues at the same place."""
+        """A ChainInit with the restored checkpoint carries the same state."""
         train(kill=lambda note: note == ("last", "epoch", 2, 3, 8))
         found = AutoResumeTrainConfig.get_sessinit_resume()
         chain = ChainInit([found, DictRestore({})])
         assert found.checkpoint_state is chain.checkpoint_state is not None
 
-    def test_a_checkpoint_that_is_gone(self, log_dir, log_lines):
-        """If the latest checkpoint of the list is not there, the one before it is used."""
+    def test_a_missing_checkpoint(self, log_dir, log_lines):
+        """If the latest checkpoint listed does not exist, the one before it is used."""
         train(saver=ModelSaver)
         os.remove(os.path.join(log_dir, "model-12.index"))
         trainer = train(saver=ModelSaver)
         assert (3, 12) == (trainer.starting_epoch, trainer.global_step)
-        assert any("model-12 is listed as the latest, but is not there" in line for line in log_lines)
+        assert any("model-12 is listed as the latest, but does not exist" in line for line in log_lines)
 
 
 class TestRandomStreams:
-    """A training with fixed seeds, of which each step notes its datapoint and a random number of the graph."""
+    """A training with fixed seeds that records the datapoint and a random number of the graph at each step."""
 
     def run(self, max_epoch):
         seen = []
@@ -415,7 +418,7 @@ class TestRandomStreams:
         return seen
 
     def test_a_resumed_training_does_not_repeat_the_first_epoch(self, log_dir, tmp_path):
-        """Order of the data and random numbers of the graph are other ones than those of epoch 1, and the same at each resume."""
+        """A resumed training has another data order and other random numbers than epoch 1, the same ones at each resume."""
         first = self.run(max_epoch=1)
         shutil.copytree(log_dir, str(tmp_path / "copy"))
         resumed = self.run(max_epoch=2)
@@ -427,7 +430,7 @@ class TestRandomStreams:
         assert resumed == self.run(max_epoch=2)
 
     def test_without_a_checkpoint_nothing_changes(self, log_dir, tmp_path):
-        """A training that begins has the streams of its seed."""
+        """A training without a checkpoint uses its seeds unchanged."""
         first = self.run(max_epoch=1)
         start_over(tmp_path, "other")
         assert first == self.run(max_epoch=1)

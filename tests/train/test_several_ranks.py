@@ -1,4 +1,4 @@
-"""What holds for the ranks of either engine, in closed form: mean and sum, the broadcast of each epoch, who writes; a third rank."""
+"""Several ranks over either engine: mean and sum in closed form, the broadcast of each epoch, files, and a third rank."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def engine(request):
 
 
 def trained(size, engine, directory, mode):
-    """The weight after each epoch, on each rank."""
+    """Train, and return the weight after each epoch on each rank."""
     ended = launch(size, SUMS, engine, directory, mode)
     assert 0 == ended.code, ended.out + ended.err
     return [json.loads((directory / f"w-{rank}.json").read_text()) for rank in range(size)]
@@ -26,14 +26,14 @@ def trained(size, engine, directory, mode):
 
 @pytest.mark.parametrize(("mode", "slope"), [("mean", 2), ("sum", 6)])
 def test_mean_and_sum(tmp_path, engine, mode, slope):
-    """Of the slopes 1, 2 and 3; the weight begins at 100. Only the chief has a directory, with what callbacks and monitors write."""
+    """The ranks average or sum the slopes 1, 2 and 3, from a weight of 100. Only the chief writes logs."""
     assert [[100 - 4 * slope, 100 - 8 * slope]] * 3 == trained(3, engine, tmp_path, mode)
     assert ["log", "w-0.json", "w-1.json", "w-2.json"] == sorted(path.name for path in tmp_path.iterdir())
 
 
 @pytest.mark.full
 def test_the_broadcast_of_each_epoch(tmp_path, engine):
-    """Gives a rank that has drifted the chief's weight; without it the rank stays apart."""
+    """The broadcast gives a rank that has drifted the chief's weight; without it the weights stay different."""
     for mode, second in (("drift, repaired", [94, 88]), ("drift, left", [95, 89])):
         assert [[94, 88], second] == trained(2, engine, tmp_path, mode)
 
@@ -42,13 +42,13 @@ def test_the_broadcast_of_each_epoch(tmp_path, engine):
 @pytest.mark.parametrize(
     ("fault", "limit", "told"),
     [
-        ("kill", 20, "Rank 1 has died without a word, last seen after step"),
+        ("kill", 20, "Rank 1 died without reporting an error, last seen after step"),
         ("stop", 6, "Rank 1 has been silent for 6 s, last seen after step"),
         ("callback", 20, "Rank 1 failed after step 5, training: KeyError: 'planted in a callback'"),
     ],
 )
 def test_one_of_three(tmp_path, engine, fault, limit, told):
-    """When one is gone both others end, each with the sentence; nothing is left."""
+    """When one of three ranks fails, both others end with the error, and no process is left."""
     ended = launch(3, SCRIPT, engine, tmp_path, fault, limit)
     assert 0 != ended.code
     lines = [line for line in (ended.out + ended.err).splitlines() if told in line]
@@ -57,7 +57,7 @@ def test_one_of_three(tmp_path, engine, fault, limit, told):
 
 
 def test_resume_inside_an_epoch(tmp_path):
-    """All ranks continue at the chief's place, inside an epoch, with other random streams than at the start."""
+    """All ranks resume at the chief's place inside an epoch, with other random streams than at the start."""
     script = str(TESTS / "fakes" / "resumed_ranks.py")
     seen = []
     for end, code in ((10, 1), (0, 0)):

@@ -1,4 +1,4 @@
-"""callbacks/sharded_inference.py on real ranks: every sample is counted once, and the numbers are those of one process."""
+"""callbacks/sharded_inference.py on real ranks: every sample counts once, and the results are those of one process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 
 def validated(directory, size, *arguments):
-    """What each rank has at the end of a training."""
+    """Train, and return the output and the results of each rank."""
     ended = launch(size, SCRIPT, directory, *arguments)
     assert 0 == ended.code, ended.out + ended.err
     return ended, [json.loads((directory / f"rank-{rank}.json").read_text()) for rank in range(size)]
@@ -23,7 +23,7 @@ def validated(directory, size, *arguments):
     ("size", "count"), [(2, 7), pytest.param(2, 1, marks=pytest.mark.full), (3, 8)], ids=str
 )
 def test_numbers_are_those_of_the_chief_alone(tmp_path, size, count):
-    """To the bit, in each epoch, for any number of datapoints; the chief sees each once, in order; all ranks have the numbers."""
+    """The results equal those of the chief alone, to the bit, for any number of datapoints, and all ranks have them."""
     ended, ranks = validated(tmp_path, size, count)
     for name in ("cost", "wrong"):
         assert 2 == len(ranks[0][f"one_{name}"])
@@ -38,14 +38,14 @@ def test_numbers_are_those_of_the_chief_alone(tmp_path, size, count):
 
 @pytest.mark.full
 def test_all_ranks_stop_alike(tmp_path):
-    """A callback that decides by the numbers decides the same everywhere: two epochs of three steps, not four."""
+    """A callback that stops training by a result stops all ranks: after two epochs of three steps, not four."""
     _, ranks = validated(tmp_path, 2, 4, "no better")
     assert [6, 6] == [rank["steps"] for rank in ranks]
 
 
 @pytest.mark.full
 def test_other_data(tmp_path):
-    """Ends all ranks with a sentence."""
+    """If a rank has other data, all ranks end with an error that names it."""
     ended = launch(2, SCRIPT, tmp_path, 4, "other data")
     assert 0 != ended.code
     assert "those of rank 1 differ from those of rank 0" in ended.out + ended.err

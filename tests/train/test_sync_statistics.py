@@ -1,4 +1,4 @@
-"""Trainings with joint statistics: K towers, or K processes, do what one does with the joint batch, averages included."""
+"""Trainings with joint statistics: K towers or processes give the variables of one with the joint batch."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TRAINERS = {
 
 
 def in_turn(total):
-    """The batches of several streams one after another: those of one step go to the towers."""
+    """Yield the batches of several streams in turn; those of one step go to the towers."""
     streams = [joined([which]) for which in range(total)]
     while True:
         for stream in streams:
@@ -47,15 +47,15 @@ def assert_equal_to_joint(values, joint, total, tolerance=1e-5):
         )
 
 
-def in_graph_of_its_own(*args):
+def in_a_new_graph(*args):
     with tf.Graph().as_default():
         return train(*args)
 
 
 @pytest.fixture(scope="module")
 def joint():
-    """What one process has after 20 steps with the batches of 2 or 3, by their number."""
-    return {total: in_graph_of_its_own(SimpleTrainer(), None, joined(range(total))) for total in (2, 3)}
+    """Variables of one process after 20 steps with the batches of 2 or 3 streams, by their number."""
+    return {total: in_a_new_graph(SimpleTrainer(), None, joined(range(total))) for total in (2, 3)}
 
 
 class TestTowers:
@@ -65,18 +65,18 @@ class TestTowers:
          pytest.param("replicated", 2, marks=pytest.mark.slow)],
     )  # fmt: skip
     def test_equal_one(self, joint, kind, total):
-        """Weights, slots and averages after 20 steps."""
+        """Weights, slots and averages equal those of one process after 20 steps."""
         values = train(TRAINERS[kind](total), "nccl", in_turn(total))
         renamed = {name.replace("apply_gradients/", ""): value for name, value in values.items()}
         assert_equal_to_joint(renamed, joint[total], total)
 
     def test_without(self, joint):
-        """Towers that normalize by themselves end elsewhere: the tests above see the difference."""
+        """Without joint statistics the weights differ, so the tests above would notice it."""
         values = train(TRAINERS["ps"](2), None, in_turn(2))
         assert np.abs(values["conv/W"] - joint[2]["conv/W"]).max() > 1e-2
 
     def test_async(self):
-        """Its towers run together too, so joint statistics are had; only updates are in no order."""
+        """Asynchronous training works with joint statistics, because its towers run together too."""
         values = train(AsyncMultiGPUTrainer(2), "nccl", in_turn(2))
         assert all(np.isfinite(value).all() for value in values.values())
         assert STEPS == values["global_step"]
@@ -85,7 +85,7 @@ class TestTowers:
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["collective", pytest.param("horovod", marks=pytest.mark.horovod)])
 def test_ranks_equal_one(joint, engine, tmp_path):
-    """Weights, slots and averages after 20 steps; ranks are equal to the bit."""
+    """Weights, slots and averages equal those of one process after 20 steps; ranks are equal to the bit."""
     ended = launch(2, SCRIPT, tmp_path, engine)
     assert 0 == ended.code, ended.out + ended.err
     first, second = (dict(np.load(str(tmp_path / f"rank-{rank}-of-2.npz"))) for rank in range(2))

@@ -1,4 +1,4 @@
-"""train/tower.py: predictors, finding tensors, and what every single-cost trainer shares."""
+"""train/tower.py: tower functions, predictors, find_tensor, and the base class of single-cost trainers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def scaled(x):
 
 
 class ScaledTrainer(TowerTrainer):
-    """A trainer of a user's own: one tower, whatever name it is given."""
+    """A custom trainer with one tower of a given name."""
 
     def __init__(self, tower_name=""):
         super().__init__()
@@ -38,7 +38,7 @@ class ScaledTrainer(TowerTrainer):
 
 
 class Predicts(Callback):
-    """Asks for predictors in setup and calls them in training."""
+    """Gets predictors in `_setup_graph` and calls them during training."""
 
     def __init__(self, devices=(0,), outputs=("y",)):
         self.devices, self.outputs = devices, outputs
@@ -54,36 +54,36 @@ class Predicts(Callback):
 
 class TestTowerFunc:
     def test_set_once(self):
-        """A trainer has one tower function."""
-        with pytest.raises(RuntimeError, match="set a second time"):
+        """Setting tower_func a second time raises RuntimeError."""
+        with pytest.raises(RuntimeError, match="cannot be set a second time"):
             ScaledTrainer().tower_func = TowerFunc(scaled, SIGNATURE)
 
     def test_another_kind(self):
-        """It must be a TowerFunc."""
-        with pytest.raises(TypeError, match=r"takes a TowerFunc, got function. Wrap it: TowerFunc"):
+        """Setting tower_func to another object raises TypeError."""
+        with pytest.raises(TypeError, match=r"expected a TowerFunc, got function. Wrap it: TowerFunc"):
             TowerTrainer().tower_func = scaled
 
     def test_not_set(self):
-        """Asking for towers before there is a tower function says what to do."""
+        """Reading towers before tower_func is set raises RuntimeError, which explains how to set it."""
         for ask in (lambda t: t.towers, lambda t: t.input_signature, lambda t: t.get_predictor(["x"], ["y"])):
-            with pytest.raises(RuntimeError, match=r"has no tower function yet. Set self.tower_func"):
+            with pytest.raises(RuntimeError, match=r"has no tower function. Set self.tower_func"):
                 ask(TowerTrainer())
         assert TowerTrainer().tower_func is None
 
     def test_signature(self):
-        """The signature is the tower function's."""
+        """`input_signature` is that of the tower function."""
         assert SIGNATURE == ScaledTrainer().input_signature
 
 
 class TestPredictor:
     def test_values(self, run):
-        """A predictor evaluates the model with its current variables."""
+        """A predictor evaluates the model with the current variables."""
         predicts = Predicts()
         run(ScaledTrainer(), predicts)
         assert [2.0, 6.0] == predicts.results[0][0].tolist()
 
     def test_one_tower_a_device(self, run):
-        """There is one tower a device, however many predictors are asked for; inputs are shared placeholders."""
+        """All predictors on a device share one tower and its placeholders."""
         predicts = Predicts(devices=(-1, 0, 0, 1, 5))
         trainer = run(ScaledTrainer(), predicts)
         names = [t.ns_name for t in trainer.towers.inference()]
@@ -92,20 +92,20 @@ class TestPredictor:
         assert "tower-pred-5/y:0" == predicts.predictors[-1].output_tensors[0].name
 
     def test_variable_as_output(self, run):
-        """A variable's name means its value."""
+        """The name of a variable means its value."""
         predicts = Predicts(outputs=("w", "w:0"))
         run(ScaledTrainer(), predicts)
         assert [2.0, 2.0] == predicts.results[0]
 
     def test_unknown_name(self, run):
-        """An unknown name is a KeyError with the nearest ones."""
+        """An unknown name raises KeyError, which shows the nearest names."""
         with pytest.raises(
             KeyError, match=r"tower-pred-0/yy:0' is not in the graph. The nearest names are: .*y"
         ):
             run(ScaledTrainer(), Predicts(outputs=("yy",)))
 
     def test_two_trainers_in_a_process(self, run):
-        """The predictors of one trainer do not become those of the next."""
+        """Two trainers in one process have separate predictors."""
         first, second = Predicts(), Predicts()
         with tf.Graph().as_default():
             one = run(ScaledTrainer(), first)
@@ -115,7 +115,7 @@ class TestPredictor:
         assert second.predictors[0].sess is not one.sess
 
     def test_asked_for_before_setup(self, run):
-        """A predictor may be made right after the towers."""
+        """A predictor can be made right after the towers."""
         trainer = ScaledTrainer()
         predictor = trainer.get_predictor(["x"], ["y"])
 
@@ -130,7 +130,7 @@ class TestPredictor:
 
 class TestVariableScopeOfPredictors:
     def test_devices(self):
-        """A predictor reads the variables of the tower on its device, or of the first one."""
+        """A predictor reads the variables of the training tower on its device, or of the first tower."""
         trainer = TowerTrainer()
         trainer.tower_func = TowerFunc(scaled, SIGNATURE)
         from tensorpack_lite.tfutils.tower.context import TrainTowerContext
@@ -146,11 +146,11 @@ class TestVariableScopeOfPredictors:
 class TestFindTensor:
     @pytest.mark.parametrize("tower_name", ["", "tower0"])
     def test_in_graph_or_first_tower(self, tower_name):
-        """A name without prefix is found whether towers have names or not."""
+        """A name without prefix is found, whether the towers have names or not."""
         assert ScaledTrainer(tower_name).find_tensor("y").name.endswith("y:0")
 
     def test_before_there_are_towers(self):
-        """Without towers, an unknown name is a plain KeyError."""
+        """Before towers are built, an unknown name raises KeyError."""
         with pytest.raises(KeyError, match="'y:0' is not in the graph|'y' is not in the graph"):
             TowerTrainer().find_tensor("y")
 
@@ -168,39 +168,41 @@ class TestSetupGraph:
         return trainer
 
     def test_once(self):
-        """A trainer's graph is built once."""
+        """Calling setup_graph a second time raises RuntimeError."""
         trainer = self.build()
-        with pytest.raises(Exception, match="once"):
+        with pytest.raises(RuntimeError, match="expected one call, got two"):
             self.build(trainer=trainer)
 
     def test_input_that_was_set_up(self):
-        """An input source cannot be used twice."""
+        """An input source that was set up before raises RuntimeError."""
         source = FeedInput(threes())
         self.build(input_source=source)
-        with pytest.raises(RuntimeError, match="FeedInput was set up before. Make a new one"):
+        with pytest.raises(RuntimeError, match="a FeedInput, was set up before. Make a new one"):
             self.build(input_source=source)
 
     @pytest.mark.parametrize(
-        ("cost", "message"), [(None, "returned NoneType, wanted the cost"), (1.0, "returned float")]
+        ("cost", "message"), [(None, "returned the wrong type .*got NoneType"), (1.0, "got float")]
     )
     def test_cost_is_no_tensor(self, cost, message):
-        """The tower function must return a tensor."""
+        """A cost that is not a tensor raises TypeError."""
         with pytest.raises(TypeError, match=message):
             self.build(lambda x: cost)
 
     def test_cost_is_no_scalar(self):
-        """The cost must be a scalar."""
-        with pytest.raises(ValueError, match=r"of shape \(.*\), wanted a scalar. Use tf.reduce_mean"):
+        """A cost that is not a scalar raises ValueError."""
+        with pytest.raises(
+            ValueError, match=r"a cost of the wrong shape \(expected a scalar, got .* Use tf.reduce_mean"
+        ):
             self.build(lambda x: x)
 
     def test_nothing_to_train(self):
-        """A model without variables made in its tower cannot be trained."""
+        """A model without variables in its tower raises an error."""
         tf.get_variable("outside", shape=[])
         with pytest.raises(ValueError, match="has no trainable variables"):
             self.build(lambda x: tf.reduce_sum(x))
 
     def test_variables_from_outside_are_not_trained(self):
-        """A variable made before the tower function is not trained."""
+        """A variable created outside the tower function is not trained."""
         outside = tf.get_variable("outside", initializer=1.0, use_resource=True)
 
         def cost(x):
@@ -224,7 +226,7 @@ class TestSetupGraph:
         assert [""] == calls
 
     def test_gradients_that_are_none(self):
-        """A variable the cost does not depend on is left alone."""
+        """A variable on which the cost does not depend stays unchanged."""
 
         def cost(x):
             tf.get_variable("unused", initializer=0.0)
@@ -233,7 +235,7 @@ class TestSetupGraph:
         assert "train_op" == self.build(cost).train_op.name
 
     def test_abstract(self):
-        """The base class itself does not know how to build."""
+        """SingleCostTrainer itself raises NotImplementedError."""
         model = Mean()
         trainer = SingleCostTrainer()
         with pytest.raises(NotImplementedError, match="_setup_graph"):

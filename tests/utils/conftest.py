@@ -1,36 +1,37 @@
-"""Running a script in an interpreter of its own."""
+"""Fixtures that run a script in another interpreter."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
+from fakes.processes import python_environment
 
-import tensorpack_lite.utils
-
-WITHOUT_TENSORFLOW = "import sys; sys.modules['tensorflow'] = None\n"  # faster, and it is not needed
-ROOT = str(Path(tensorpack_lite.utils.__file__).parents[2])
-
-
-def make_script(directory, code: str) -> list:
-    """Write a script; returns the command that runs it."""
-    path = directory / "script.py"
-    path.write_text(WITHOUT_TENSORFLOW + textwrap.dedent(code))
-    return [sys.executable, str(path)]
+WITHOUT_TENSORFLOW = "import sys; sys.modules['tensorflow'] = None\n"  # starts faster
 
 
 @pytest.fixture
-def run_script(tmp_path):
-    """Function: run a script to its end; gives its outputs as text and its return code."""
+def write_script(tmp_path):
+    """Function that writes a script and returns its path."""
+
+    def write(code: str) -> str:
+        path = tmp_path / "script.py"
+        path.write_text(WITHOUT_TENSORFLOW + textwrap.dedent(code))
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def run_script(write_script):
+    """Function that runs a script to its end and returns its output as text and its return code."""
 
     def run(code: str, **environment: str) -> subprocess.CompletedProcess:
         return subprocess.run(
-            make_script(tmp_path, code),
-            env=dict(os.environ, PYTHONPATH=ROOT, **environment),
+            [sys.executable, write_script(code)],
+            env=python_environment(**environment),
             capture_output=True,
             text=True,
             timeout=60,
@@ -38,24 +39,3 @@ def run_script(tmp_path):
         )
 
     return run
-
-
-@pytest.fixture
-def start_script(tmp_path):
-    """Function: start a script; gives the Popen, which is killed at the end of the test."""
-    started = []
-
-    def start(code: str) -> subprocess.Popen:
-        process = subprocess.Popen(
-            make_script(tmp_path, code),
-            env=dict(os.environ, PYTHONPATH=ROOT),
-            stdout=subprocess.PIPE,
-            universal_newlines=True,
-        )
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()

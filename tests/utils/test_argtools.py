@@ -1,4 +1,4 @@
-"""Decorators and shapes."""
+"""Decorators on functions and methods, and conversions of shapes."""
 
 from __future__ import annotations
 
@@ -30,40 +30,40 @@ class TestMapArg:
     def train(self):
         @map_arg(gpus=lambda gpus: list(range(gpus)) if isinstance(gpus, int) else gpus)
         def train(first, gpus=2, *rest, **named):
-            """Train it."""
+            """Train a model."""
             return first, gpus, rest, named
 
         return train
 
     def test_positional(self, train):
-        """The argument is translated where it is passed by position."""
+        """A positional argument is converted."""
         assert (0, [0, 1, 2], (), {}) == train(0, 3)
 
     def test_keyword(self, train):
-        """The argument is translated where it is passed by name."""
+        """A keyword argument is converted."""
         assert (0, [0, 1, 2], (), {}) == train(gpus=3, first=0)
 
     def test_not_passed(self, train):
-        """A default is left alone."""
+        """A default is not converted."""
         assert (0, 2, (), {}) == train(0)
 
-    def test_others_are_handed_on(self, train):
-        """Star arguments arrive."""
+    def test_other_arguments_are_passed(self, train):
+        """`*args` and `**kwargs` are passed unchanged."""
         assert (0, [0], (5, 6), {"x": 7}) == train(0, 1, 5, 6, x=7)
 
     def test_missing_argument(self, train):
-        """A call that lacks an argument fails as the function itself does."""
+        """A call without a required argument raises the function's own TypeError."""
         with pytest.raises(TypeError, match="missing 1 required positional argument: 'first'"):
             train(gpus=3)
 
     def test_keeps_the_docstring(self, train):
-        """The decorated function is still that function to a reader."""
-        assert "Train it." == train.__doc__
+        """The decorated function has the docstring of the function."""
+        assert "Train a model." == train.__doc__
 
 
 class TestMemoized:
     def test_once_per_arguments(self):
-        """Equal arguments call once, others again."""
+        """The function is called once for each set of arguments."""
         function = mock.Mock(side_effect=lambda x, y=0: x + y, __name__="f")
         remembered = memoized(function)
 
@@ -71,7 +71,7 @@ class TestMemoized:
         assert 2 == function.call_count
 
     def test_ignoreargs(self):
-        """The first result stays, whatever the arguments; two functions do not disturb each other."""
+        """A function always returns its first result, and two functions are independent."""
 
         @memoized_ignoreargs
         def first(x):
@@ -85,7 +85,7 @@ class TestMemoized:
 
 
 class Squares:
-    """Counts what it computes."""
+    """Records the arguments of its calls."""
 
     def __init__(self):
         self.calls = []
@@ -108,28 +108,28 @@ class Cubes(Squares):
 
 class TestMemoizedMethod:
     def test_once_per_arguments(self):
-        """Equal arguments compute once."""
+        """The method is called once for each argument."""
         squares = Squares()
 
         assert [4, 4, 9] == [squares.square(2), squares.square(2), squares.square(3)]
         assert [(2, 0), (3, 0)] == squares.calls
 
     def test_values_of_keywords_count(self):
-        """Calls that differ in the value of a keyword are two calls."""
+        """Different values of a keyword argument have different results."""
         squares = Squares()
 
         assert [5, 6, 5] == [squares.square(2, offset=o) for o in (1, 2, 1)]
         assert [(2, 1), (2, 2)] == squares.calls
 
     def test_none_is_remembered(self):
-        """A result of None is a result."""
+        """A result of None is remembered."""
         squares = Squares()
 
         assert [None, None] == [squares.nothing(), squares.nothing()]
         assert ["nothing"] == squares.calls
 
     def test_instances_are_separate(self):
-        """Each instance remembers for itself, and forgets with its death."""
+        """Results belong to one instance and do not keep it alive."""
         first, second = Squares(), Squares()
         first.square(2)
         second.square(2)
@@ -140,11 +140,11 @@ class TestMemoizedMethod:
         assert reference() is None
 
     def test_subclass_calls_super(self):
-        """An override and what it overrides do not share results."""
+        """A method and the method that it overrides do not share results."""
         assert 8 == Cubes().square(2)
 
     def test_instance_can_be_pickled(self):
-        """What is remembered does not stand in the way of pickle."""
+        """An instance with remembered results can be pickled."""
         squares = Squares()
         squares.square(2)
 
@@ -152,7 +152,7 @@ class TestMemoizedMethod:
 
 
 class Machine:
-    """Things that happen once."""
+    """Has methods that may be called once."""
 
     def __init__(self):
         self.starts = 0
@@ -190,18 +190,19 @@ class BigMachine(Machine):
 
 class TestCallOnlyOnce:
     def test_second_call_raises(self):
-        """The error names the method and the class, and what to do."""
+        """A second call raises a RuntimeError that names the method and the class."""
         machine = Machine()
 
         assert "started" == machine.start()
         with pytest.raises(
-            RuntimeError, match=r"Machine.start: may be called only once on one Machine.*Make a new one"
+            RuntimeError,
+            match=r"Machine.start: this Machine has run it before \(expected one call, got two\). Create a new",
         ):
             machine.start()
         assert 1 == machine.starts
 
     def test_each_instance_has_its_call(self):
-        """Another instance may."""
+        """Each instance may be called once."""
         first, second = Machine(), Machine()
         first.start()
         second.start()
@@ -209,17 +210,17 @@ class TestCallOnlyOnce:
         assert [1, 1] == [first.starts, second.starts]
 
     def test_property_setter(self):
-        """A setter works once on each instance."""
+        """A property may be set once on each instance."""
         machine, other = Machine(), Machine()
         machine.owner = "me"
         other.owner = "you"
 
-        with pytest.raises(RuntimeError, match="owner: may be called only once"):
+        with pytest.raises(RuntimeError, match="owner: .*expected one call"):
             machine.owner = "she"
         assert ["me", "you"] == [machine.owner, other.owner]
 
     def test_a_failed_call_does_not_count(self):
-        """After an exception it may be tried again; after success not."""
+        """A call that raised may be repeated, and a successful call may not."""
         machine = Machine()
         for _ in range(2):
             with pytest.raises(OSError, match="no power"):
@@ -227,16 +228,16 @@ class TestCallOnlyOnce:
         machine.works = True
         machine.start_if_it_works()
 
-        with pytest.raises(RuntimeError, match="only once"):
+        with pytest.raises(RuntimeError, match="expected one call"):
             machine.start_if_it_works()
 
     def test_it_cannot_call_itself(self):
-        """A call inside the first call is a second call."""
-        with pytest.raises(RuntimeError, match="only once"):
+        """A recursive call raises."""
+        with pytest.raises(RuntimeError, match="expected one call"):
             Machine().start_twice()
 
     def test_override_calls_super(self):
-        """Both decorated: the call of the subclass may call that of the base."""
+        """A decorated method may call the decorated method of its base class."""
         machine = BigMachine()
 
         assert "started big" == machine.start()
@@ -256,7 +257,7 @@ class TestGraphMemoized:
         return constant
 
     def test_once_per_graph(self, constant):
-        """One tensor for each default graph and set of arguments."""
+        """Each default graph has one result for each set of arguments."""
         first = constant(1)
         with self.tf.Graph().as_default() as graph:
             second = constant(1)
@@ -267,7 +268,7 @@ class TestGraphMemoized:
         assert second.graph is graph
 
     def test_functions_are_separate(self):
-        """Two functions with equal arguments have two results."""
+        """Two functions with equal arguments do not share results."""
         first = graph_memoized(lambda x: self.tf.constant(x))
 
         @graph_memoized
@@ -276,8 +277,8 @@ class TestGraphMemoized:
 
         assert first(1) is not second(1)
 
-    def test_graphs_die(self, constant):
-        """Remembering a tensor does not keep its graph alive."""
+    def test_graphs_are_released(self, constant):
+        """A remembered tensor does not keep its graph alive."""
         with self.tf.Graph().as_default() as graph:
             constant(1)
         reference = weakref.ref(graph)
@@ -292,8 +293,8 @@ class TestLogOnce:
     def forget(self):
         log_once.cache_clear()
 
-    def test_says_it_once(self, capsys):
-        """The same message is logged once, another one too."""
+    def test_a_message_is_logged_once(self, capsys):
+        """Each message is logged once."""
         for _ in range(3):
             log_once("one")
         log_once("two")
@@ -301,7 +302,7 @@ class TestLogOnce:
         assert ["one", "two"] == [line.split("] ")[1] for line in capsys.readouterr().out.splitlines()]
 
     def test_level(self):
-        """The function of the logger is looked up when called, so it can be patched."""
+        """`func` selects the function of the logger."""
         with mock.patch.object(argtools.logger, "warning") as warning:
             log_once("careful", "warning")
             log_once("careful", func="warning")
@@ -312,32 +313,36 @@ class TestLogOnce:
 class TestShapes:
     @pytest.mark.parametrize("a", [3, np.int64(3), np.int32(3), np.uint8(3), (3, 3), [3, 3]])
     def test_shape2d(self, a):
-        """Integers, NumPy's as well, are doubled; pairs become lists."""
+        """An integer of Python or NumPy becomes a list of two, and a pair becomes a list."""
         result = shape2d(a)
 
         assert [3, 3] == result
         assert isinstance(result, list)
 
     def test_shape2d_keeps_the_order(self):
-        """Height first."""
+        """The order of a pair is kept."""
         assert [2, 5] == shape2d((2, 5))
 
-    def test_shape2d_gives_a_new_list(self):
-        """The caller's list is not handed on."""
+    def test_shape2d_returns_a_new_list(self):
+        """Changing the result does not change the argument."""
         pair = [2, 5]
         shape2d(pair).append(0)
 
         assert [2, 5] == pair
 
     def test_shape2d_length(self):
-        """A list of another length is named."""
-        with pytest.raises(ValueError, match=r"takes an integer or a list of two, got 3 values: \[1, 2, 3\]"):
+        """A list of another length raises a ValueError."""
+        with pytest.raises(
+            ValueError, match=r"wrong length \(expected an integer or a list of two, got \[1, 2, 3\]\)"
+        ):
             shape2d([1, 2, 3])
 
     @pytest.mark.parametrize("a", ["33", 3.0, None])
     def test_shape2d_type(self, a):
-        """Something else is named with its type."""
-        with pytest.raises(RuntimeError, match=f"takes an integer or a list of two, got {type(a).__name__}"):
+        """Another type raises a RuntimeError."""
+        with pytest.raises(
+            RuntimeError, match=rf"wrong type \(expected an integer or a list of two, got {a!r}\)"
+        ):
             shape2d(a)
 
     @pytest.mark.parametrize(
@@ -350,22 +355,22 @@ class TestShapes:
         ],
     )
     def test_shape4d(self, data_format, shape):
-        """A window of height 2, width 5 over one image and one channel."""
+        """The shape has height 2 and width 5 in the positions of the data format."""
         assert shape == shape4d((2, 5), data_format)
 
     def test_shape4d_default(self):
-        """NHWC is the default."""
+        """The default data format is NHWC."""
         assert [1, 3, 3, 1] == shape4d(3)
 
     @pytest.mark.parametrize(("names"), [("NHWC", "channels_last"), ("NCHW", "channels_first")])
     def test_get_data_format(self, names):
-        """Both names are understood, either can be had."""
+        """Keras's and TensorFlow's names are both accepted and returned."""
         tensorflow_name, keras_name = names
 
         assert [keras_name] * 2 == [get_data_format(name) for name in names]
         assert [tensorflow_name] * 2 == [get_data_format(name, keras_mode=False) for name in names]
 
     def test_get_data_format_unknown(self):
-        """The error names what is possible."""
-        with pytest.raises(ValueError, match="takes 'NHWC' .*got 'NWHC'"):
+        """An unknown name raises a ValueError that lists the known ones."""
+        with pytest.raises(ValueError, match="expected 'NHWC', .*got 'NWHC'"):
             get_data_format("NWHC")

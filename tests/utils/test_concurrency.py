@@ -1,4 +1,4 @@
-"""Threads, signals, processes."""
+"""Stoppable threads, signals, and processes that end with their parent."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from tensorpack_lite.utils.concurrency import (
 
 
 def has_ended(pid: int, seconds: float = 5) -> bool:
-    """Whether a process (not a child of ours) ends in time."""
+    """Return whether a process, which is not a child of this one, ends in time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
             with open(f"/proc/{pid}/stat") as file:
                 if file.read().rsplit(")", 1)[1].split()[0] == "Z":
-                    return True  # ended, and nobody asked for its return code
+                    return True  # ended, and its parent has not read its return code
         except FileNotFoundError:
             return True
         threading.Event().wait(0.01)
@@ -41,7 +41,7 @@ def has_ended(pid: int, seconds: float = 5) -> bool:
 
 class TestStoppableThread:
     def test_stop(self):
-        """stop() is seen by stopped()."""
+        """`stopped` returns True after `stop`."""
         thread = StoppableThread()
         before = thread.stopped()
         thread.stop()
@@ -49,7 +49,7 @@ class TestStoppableThread:
         assert [False, True] == [before, thread.stopped()]
 
     def test_threads_can_share_an_event(self):
-        """One event stops several threads."""
+        """One event stops all threads that share it."""
         event = threading.Event()
         first, second = StoppableThread(event), StoppableThread(evt=event)
         first.stop()
@@ -57,7 +57,7 @@ class TestStoppableThread:
         assert second.stopped()
 
     def test_put_and_get(self):
-        """The queue methods pass objects, None as well."""
+        """The queue methods pass objects, including None."""
         thread, objects = StoppableThread(), queue.Queue()
         thread.queue_put_stoppable(objects, "a")
         thread.queue_put_stoppable(objects, None)
@@ -65,7 +65,7 @@ class TestStoppableThread:
         assert ["a", None] == [thread.queue_get_stoppable(objects) for _ in range(2)]
 
     def test_put_waits_for_room(self, monkeypatch):
-        """A full queue is tried again until there is room."""
+        """Putting into a full queue waits for room."""
         monkeypatch.setattr(concurrency, "_POLL_SECONDS", 0.001)
         objects = mock.Mock(put=mock.Mock(side_effect=[queue.Full, queue.Full, None]))
         StoppableThread().queue_put_stoppable(objects, "a")
@@ -74,7 +74,7 @@ class TestStoppableThread:
 
     @pytest.mark.parametrize("method", ["put", "get"])
     def test_waiting_ends_when_stopped(self, monkeypatch, method):
-        """A thread that waits for a queue ends soon after stop()."""
+        """A thread that waits for a queue ends soon after `stop`."""
         monkeypatch.setattr(concurrency, "_POLL_SECONDS", 0.01)
         objects = queue.Queue(maxsize=1)
         if method == "put":
@@ -97,13 +97,13 @@ class TestStoppableThread:
         assert thread.result is None
 
     def test_polls_are_short(self):
-        """A stop is seen within half a second (upstream: five)."""
+        """A thread polls a queue at least twice a second."""
         assert concurrency._POLL_SECONDS <= 0.5
 
 
 class TestLoopThread:
     def run_until(self, thread, condition):
-        """Start the thread; end it when the condition holds."""
+        """Start a thread and stop it once the condition holds."""
         thread.start()
         reached = condition.wait(2)
         thread.stop()
@@ -112,7 +112,7 @@ class TestLoopThread:
         assert not thread.is_alive()
 
     def test_loops(self):
-        """The function is called again and again until stopped."""
+        """The function is called repeatedly until the thread is stopped."""
         calls, enough = [], threading.Event()
 
         def work():
@@ -125,11 +125,11 @@ class TestLoopThread:
         assert len(calls) >= 10
 
     def test_is_a_daemon(self):
-        """It does not keep the process alive."""
+        """The thread is a daemon thread."""
         assert LoopThread(int).daemon
 
     def test_pause_and_resume(self):
-        """Paused before its start it does nothing; resumed it works."""
+        """A paused thread does not call the function until it is resumed."""
         enough = threading.Event()
         thread = LoopThread(enough.set)
         thread.pause()
@@ -155,8 +155,8 @@ class TestLoopThread:
         work.assert_not_called()
 
     def test_not_pausable(self):
-        """pause() of a thread that is not pausable says how to make it so."""
-        with pytest.raises(RuntimeError, match="needs LoopThread.*pausable=True"):
+        """`pause` of a thread that is not pausable raises a RuntimeError."""
+        with pytest.raises(RuntimeError, match="LoopThread.pause: .*pausable=True"):
             LoopThread(int, pausable=False).pause()
 
 
@@ -169,7 +169,7 @@ class TestShareSessionThread:
         assert not thread.is_alive()
 
     def test_runs_a_thread_in_the_session(self, fresh_graph):
-        """The thread that is wrapped sees the default session and its graph."""
+        """A wrapped thread runs in the default session and its graph."""
         seen = []
         value = self.tf.constant(3)
 
@@ -184,7 +184,7 @@ class TestShareSessionThread:
         assert [session, fresh_graph, 3] == seen
 
     def test_subclass_uses_default_sess(self, sess):
-        """A subclass opens the session itself, as often as it likes."""
+        """A subclass may enter the session several times."""
         seen = []
 
         class Worker(StoppableThread, ShareSessionThread):
@@ -198,7 +198,7 @@ class TestShareSessionThread:
         assert [(sess, True, False)] * 2 == seen
 
     def test_without_a_session_it_warns(self, capsys):
-        """No default session where it starts: None, and a warning with the thread's name."""
+        """Without a default session at the start, the context yields None and logs a warning with the thread's name."""
         seen = []
 
         class Worker(ShareSessionThread):
@@ -211,30 +211,33 @@ class TestShareSessionThread:
         self.finish(worker)
 
         assert [None] == seen
-        assert "WRN ShareSessionThread ants wasn't under a default session!" in capsys.readouterr().out
+        assert (
+            "WRN ShareSessionThread ants: there was no default session when it was started."
+            in capsys.readouterr().out
+        )
 
     def test_name_and_daemon_of_the_thread(self):
-        """The wrapper looks like what it wraps."""
+        """The wrapper has the name and the daemon flag of the wrapped thread."""
         thread = ShareSessionThread(threading.Thread(name="ants", daemon=True))
 
         assert ("ants", True) == (thread.name, thread.daemon)
 
     def test_nothing_to_run(self):
-        """Neither a thread nor a run(): an error that says so."""
-        with pytest.raises(
-            NotImplementedError, match="there is nothing to run. Pass a thread, or override run"
-        ):
+        """A thread without anything to run raises a NotImplementedError."""
+        with pytest.raises(NotImplementedError, match="nothing to run. Pass a thread, or override run"):
             ShareSessionThread().run()
 
-    def test_takes_a_thread(self):
-        """A function is not a thread."""
-        with pytest.raises(TypeError, match="ShareSessionThread: takes a Thread, got function"):
+    def test_a_function(self):
+        """A function instead of a thread raises a TypeError."""
+        with pytest.raises(
+            TypeError, match=r"ShareSessionThread: th has the wrong type \(expected Thread, got function\)"
+        ):
             ShareSessionThread(lambda: None)
 
 
 class TestMaskSigint:
     def test_ignores_and_restores(self):
-        """Ctrl-C is ignored inside, and handled as before afterwards."""
+        """Ctrl-C is ignored inside the context, and the former handler is restored."""
         before = signal.getsignal(signal.SIGINT)
         with mask_sigint() as masked:
             inside = signal.getsignal(signal.SIGINT)
@@ -243,7 +246,7 @@ class TestMaskSigint:
         assert (True, signal.SIG_IGN, before) == (masked, inside, signal.getsignal(signal.SIGINT))
 
     def test_restores_after_an_exception(self):
-        """The handler comes back when the body raises."""
+        """The former handler is restored after an exception."""
         before = signal.getsignal(signal.SIGINT)
         with pytest.raises(ZeroDivisionError), mask_sigint():
             raise ZeroDivisionError
@@ -251,7 +254,7 @@ class TestMaskSigint:
         assert before == signal.getsignal(signal.SIGINT)
 
     def test_in_another_thread_nothing_happens(self):
-        """Only the main thread handles signals: False elsewhere."""
+        """Outside of the main thread, the context yields False and changes nothing."""
         seen = []
 
         def work():
@@ -268,7 +271,7 @@ class TestMaskSigint:
 
 class TestStartProcMaskSignal:
     def test_starts_with_sigint_ignored(self):
-        """Whatever has a start() is started while Ctrl-C is ignored: one, or a list."""
+        """One object or a list of objects is started while Ctrl-C is ignored."""
         seen = []
 
         class Startable:
@@ -292,7 +295,7 @@ class TestStartProcMaskSignal:
     @pytest.mark.slow
     @pytest.mark.parametrize("method", ["fork", "spawn"])
     def test_a_process_ignores_ctrl_c(self, method, run_script):
-        """A SIGINT does not end the child, under both ways of starting one."""
+        """SIGINT does not end a child, with fork and with spawn."""
         done = run_script(
             """
             import multiprocessing, os, signal
@@ -322,15 +325,13 @@ class TestStartProcMaskSignal:
 
 class TestEnsureProcTerminate:
     @pytest.mark.parametrize("wrong", ["pid", threading.Thread()])
-    def test_takes_processes(self, wrong):
-        """A thread or a number is no process."""
-        with pytest.raises(
-            TypeError, match="ensure_proc_terminate: takes a multiprocessing.Process or a list of them"
-        ):
+    def test_other_objects(self, wrong):
+        """A thread or a number instead of a process raises a TypeError."""
+        with pytest.raises(TypeError, match="expected a multiprocessing.Process or a list of them, got "):
             ensure_proc_terminate([wrong])
 
     def test_kills_what_does_not_terminate(self, monkeypatch):
-        """A process that ignores SIGTERM is killed after a while."""
+        """A process that ignores SIGTERM is killed after a timeout."""
         process = mock.Mock(pid=1, is_alive=mock.Mock(return_value=True))
         concurrency._terminate(lambda: process, os.getpid())
 
@@ -348,7 +349,7 @@ class TestEnsureProcTerminate:
         ],
     )
     def test_leaves_alone_what_is_not_running(self, process, forks_since):
-        """Only a live process of ours is terminated."""
+        """Only running processes that this process has started are terminated."""
         concurrency._terminate(lambda: process, os.getpid() - forks_since)
 
         assert process is None or not process.terminate.called
@@ -357,7 +358,7 @@ class TestEnsureProcTerminate:
     @pytest.mark.parametrize("method", ["fork", "spawn"])
     @pytest.mark.parametrize("end", ["pass", "raise ValueError", "sys.exit(3)"])
     def test_children_end_with_the_process(self, method, end, run_script):
-        """However the main script ends, a child that would sleep for ever ends with it, and in time."""
+        """A sleeping child ends when the main script returns, raises or exits."""
         done = run_script(
             """
             import multiprocessing, sys, time
@@ -377,9 +378,9 @@ class TestEnsureProcTerminate:
 
 class TestDeathSignal:
     @pytest.mark.slow
-    def test_child_dies_with_its_killed_parent(self, start_script):
-        """SIGKILL to the parent, which can do nothing about it, ends the child."""
-        parent = start_script(
+    def test_child_dies_with_its_killed_parent(self, start_python, write_script):
+        """A child ends when its parent is killed by SIGKILL."""
+        script = write_script(
             """
             import multiprocessing, time
             from tensorpack_lite.utils.concurrency import enable_death_signal
@@ -397,6 +398,7 @@ class TestDeathSignal:
                 time.sleep(600)
             """
         )
+        parent = start_python(script)
         works, pid = parent.stdout.readline().split()
         parent.kill()
 
@@ -405,7 +407,7 @@ class TestDeathSignal:
 
     @pytest.mark.parametrize(("warn", "num_warnings"), [(True, 1), (False, 0)])
     def test_elsewhere_it_warns(self, monkeypatch, warn, num_warnings):
-        """Not on Linux: False, and a warning unless that is unwanted."""
+        """On other systems than Linux, the result is False with a warning, unless it is disabled."""
         monkeypatch.setattr(concurrency.sys, "platform", "darwin")
         with mock.patch.object(concurrency, "log_once") as log_once:
             assert concurrency.enable_death_signal(_warn=warn) is False
@@ -414,7 +416,7 @@ class TestDeathSignal:
 
     @pytest.mark.parametrize(("warn", "num_warnings"), [(True, 1), (False, 0)])
     def test_refused_it_warns(self, monkeypatch, warn, num_warnings):
-        """A system that refuses prctl (a sandbox): False, and a warning unless that is unwanted."""
+        """If the system rejects prctl, the result is False with a warning, unless it is disabled."""
         library = mock.Mock(prctl=mock.Mock(return_value=-1))
         monkeypatch.setattr(concurrency.sys, "platform", "linux")
         monkeypatch.setattr(concurrency.ctypes, "CDLL", mock.Mock(return_value=library))
@@ -426,34 +428,34 @@ class TestDeathSignal:
 
 class TestSubprocCall:
     def test_output(self):
-        """Bytes of stdout and stderr, and the return code."""
+        """The output has stdout and stderr as bytes."""
         assert (b"out\nerr\n", 0) == subproc_call("echo out; echo err >&2")
 
     def test_failure(self, capsys):
-        """A return code that is not zero is given and logged with the output."""
+        """A nonzero return code is returned, and logged with the output."""
         assert (b"oops\n", 3) == subproc_call("echo oops; exit 3")
         assert (
             "WRN Command 'echo oops; exit 3' failed, return code=3. Output: oops" in capsys.readouterr().out
         )
 
     def test_timeout(self, capsys):
-        """What takes too long is killed with all it started; -1 and the output so far."""
+        """After the timeout, the command and its children are killed, and -1 is returned with the output so far."""
         started = time.monotonic()
         result = subproc_call("echo begun; (sleep 30; echo never) | cat", timeout=1)
 
         assert (b"begun\n", -1) == result
         assert time.monotonic() - started < 5
-        assert "timeout after 1 seconds! Output: begun" in capsys.readouterr().out
+        assert "timed out after 1 seconds. Output: begun" in capsys.readouterr().out
 
     def test_cannot_run(self, monkeypatch, capsys):
-        """A command that cannot even be started: -2."""
+        """A command that cannot be started returns -2."""
         monkeypatch.setattr(subprocess, "Popen", mock.Mock(side_effect=OSError("no memory")))
 
         assert (b"", -2) == subproc_call("anything")
         assert "WRN Command 'anything' failed to run: no memory" in capsys.readouterr().out
 
     def test_interrupt_ends_the_command(self, monkeypatch):
-        """Ctrl-C while waiting kills the command and goes on to the caller."""
+        """Ctrl-C during the command kills it and raises KeyboardInterrupt."""
         process = mock.Mock(pid=4242, communicate=mock.Mock(side_effect=[KeyboardInterrupt, (b"", None)]))
         kill = mock.Mock()
         monkeypatch.setattr(subprocess, "Popen", mock.Mock(return_value=process))

@@ -1,4 +1,4 @@
-"""Deprecation, and stand-ins."""
+"""Deprecation warnings, and placeholders for missing dependencies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def warnings(capsys) -> list:
 
 class TestDeprecated:
     def test_warns_with_the_calling_line(self, capsys):
-        """What, where it was called, until when, and what instead."""
+        """The warning names the function, the calling line, the date of the removal and the replacement."""
 
         @deprecated("Use new() instead.", "2030-01-31")
         def old(x, y=0):
@@ -46,7 +46,7 @@ class TestDeprecated:
         assert "It is old." == old.__doc__
 
     def test_number_of_warnings(self, capsys):
-        """Per calling line, no more than so many."""
+        """Each calling line has its own maximum number of warnings."""
 
         @deprecated("Use new().", max_num_warnings=2)
         def old():
@@ -58,14 +58,14 @@ class TestDeprecated:
         assert 2 == len(warnings(capsys))
 
     def test_date(self):
-        """A date that is none is an error where it is written."""
-        with pytest.raises(ValueError, match="eos must be a date 'YYYY-MM-DD', got '31.1.2030'"):
+        """An invalid date raises a ValueError at the definition."""
+        with pytest.raises(ValueError, match=r"eos is not a date \(expected 'YYYY-MM-DD', got '31.1.2030'\)"):
             deprecated("Use new().", "31.1.2030")
 
 
 class TestLogDeprecated:
     def test_forms(self, capsys):
-        """With a name, with a text, with both; soon, or after a date."""
+        """The warning has a name, a text or both, and a date if there is one."""
         log_deprecated("old")
         log_deprecated(text="Old is bad.")
         log_deprecated("old", "Use new.", "2030-01-31")
@@ -77,30 +77,30 @@ class TestLogDeprecated:
         ] == warnings(capsys)
 
     def test_number_of_warnings(self, capsys):
-        """Counted for each name."""
+        """Each name has its own maximum number of warnings."""
         for _ in range(3):
             log_deprecated("old", max_num_warnings=1)
             log_deprecated("older", max_num_warnings=1)
 
         assert 2 == len(warnings(capsys))
 
-    def test_says_something(self):
-        """Nothing to say is an error."""
-        with pytest.raises(ValueError, match="needs a name or a text"):
+    def test_without_a_name_and_a_text(self):
+        """A warning without a name and a text raises a ValueError."""
+        with pytest.raises(ValueError, match="name and text are both empty"):
             log_deprecated(eos="2030-01-31")
 
 
 @pytest.mark.parametrize("create", [create_dummy_class, create_dummy_func])
 class TestDummy:
     def test_call(self, create):
-        """Using it names itself and the dependency."""
+        """Calling the placeholder raises an ImportError that names it and the dependency."""
         with pytest.raises(
             ImportError, match="Cannot import 'cv2', therefore 'ImageFromFile' is not available"
         ):
             create("ImageFromFile", "cv2")(1, x=2)
 
     def test_attribute(self, create):
-        """So does asking for an attribute, e.g. a static method."""
+        """Reading an attribute of the placeholder raises an AttributeError."""
         with pytest.raises(AttributeError, match="Cannot import 'lmdb', therefore 'LMDBSerializer'"):
             create("LMDBSerializer", "lmdb").save  # noqa: B018
 
@@ -115,7 +115,7 @@ class TestDummy:
     ],
 )
 def test_building_rtfd(monkeypatch, variables, building):
-    """Two variables say that the documentation is being built."""
+    """Two environment variables indicate that the documentation is being built."""
     for name in ("READTHEDOCS", "DOC_BUILDING"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
@@ -125,7 +125,7 @@ def test_building_rtfd(monkeypatch, variables, building):
 
 
 def test_hide_doc():
-    """The mark leaves the function alone."""
+    """`HIDE_DOC` returns the function."""
 
     def function():
         pass

@@ -1,4 +1,4 @@
-"""The sentences of errors, and the stand-in for a package."""
+"""Messages of errors, and the error for damaged files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensorpack_lite.utils.errors import DamagedFileError, parsing, rebuild_erro
 
 
 class OwnError(Exception):
-    """Its constructor takes two arguments."""
+    """An error whose constructor takes two arguments."""
 
     def __init__(self, a, b):
         super().__init__(f"{a} and {b}")
@@ -21,28 +21,28 @@ class OwnError(Exception):
 
 class TestTypeError:
     def test_sentence(self):
-        """Who, wanted, got, what to do."""
+        """The message has the caller, the expected type, the given type and the advice."""
         error = type_error("QueueInput", "a DataFlow", [1], "Wrap it.")
 
         assert isinstance(error, TypeError)
-        assert "QueueInput: takes a DataFlow, got list. Wrap it." == str(error)
+        assert "QueueInput: expected a DataFlow, got list. Wrap it." == str(error)
 
     def test_without_advice(self):
-        """No blank at the end."""
-        assert "f: takes a path, got NoneType." == str(type_error("f", "a path", None))
+        """Without advice, the message ends with the period."""
+        assert "f: expected a path, got NoneType." == str(type_error("f", "a path", None))
 
 
 class TestRebuildError:
     @pytest.mark.parametrize("kind", [ValueError, RuntimeError, KeyError, AssertionError, ZeroDivisionError])
     def test_keeps_the_type_and_names_the_stage(self, kind):
-        """The same type, with the stage before the text."""
+        """The new error has the same type, and the stage before the text."""
         error = rebuild_error(kind("bad"), "MapData")
 
         assert type(error) is kind
         assert ("MapData: bad",) == error.args
 
     def test_without_text(self):
-        """An error without a text gets its type's name as text."""
+        """An error without a text gets the name of its type as its text."""
         assert "MapData: ValueError" == str(rebuild_error(ValueError(), "MapData"))
 
     @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ class TestRebuildError:
         ],
         ids=lambda error: type(error).__name__,
     )
-    def test_what_cannot_be_rebuilt_stays(self, error):
-        """Errors that hold more than one text are given back as they are."""
+    def test_other_errors_are_returned(self, error):
+        """Errors with other arguments than one text are returned unchanged."""
         assert rebuild_error(error, "MapData") is error
 
 
@@ -79,7 +79,7 @@ class TestParsing:
         ids=lambda error: type(error).__name__,
     )
     def test_any_error_of_a_parser_becomes_one_type(self, error):
-        """Whatever a parser raises becomes a DamagedFileError with the path, the type and the original as its cause."""
+        """Any error of a parser becomes a DamagedFileError with the path and the type, and has the original as its cause."""
         name = type(error).__name__
         with pytest.raises(
             DamagedFileError,
@@ -91,7 +91,7 @@ class TestParsing:
         assert isinstance(info.value, ValueError)
 
     def test_the_reason_is_one_line(self):
-        """Only the first line of a long message is repeated, so that a command prints one line."""
+        """Only the first line of a long message is used."""
         with pytest.raises(DamagedFileError) as info, parsing("f", "a table"):
             raise ValueError("row 3 is short:\n  1 2\n  3")
         assert "f cannot be read as a table: row 3 is short." == str(info.value)
@@ -108,13 +108,13 @@ class TestParsing:
         ],
         ids=lambda error: type(error).__name__,
     )
-    def test_errors_that_say_something_else_pass(self, error):
-        """Errors of the file system, absent packages, Ctrl-C and a DamagedFileError pass through unchanged."""
+    def test_other_errors_pass(self, error):
+        """Errors of the file system, missing packages, Ctrl-C and a DamagedFileError are not changed."""
         with pytest.raises(type(error)) as info, parsing("f", "a table"):
             raise error
         assert info.value is error
 
-    def test_it_travels_between_processes(self):
-        """A DamagedFileError that was pickled has the same type and text."""
+    def test_pickle(self):
+        """A pickled DamagedFileError keeps its type and text."""
         error = pickle.loads(pickle.dumps(DamagedFileError("f cannot be read")))
         assert (DamagedFileError, "f cannot be read") == (type(error), str(error))

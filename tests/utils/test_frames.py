@@ -1,4 +1,4 @@
-"""utils/frames.py: what other threads execute."""
+"""The frames that other threads execute."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ print("ended")
 
 
 def test_the_frame_of_a_thread():
-    """The frame is that of the caller, for the caller's own thread; an unknown thread has none."""
+    """For the calling thread, the frame is the caller's. An unknown thread has no frame."""
     frame = frame_of_thread(threading.get_ident())
     names = []
     while frame is not None:
@@ -40,6 +40,6 @@ def test_the_frame_of_a_thread():
 
 
 def test_no_deadlock_with_threads_that_start():
-    """Looking at frames while threads start and the garbage collector runs does not deadlock."""
+    """Reading frames while threads start and the garbage collector runs does not deadlock."""
     done = subprocess.run([sys.executable, "-c", STRESS], stdout=subprocess.PIPE, text=True, timeout=60)
     assert "ended\n" == done.stdout

@@ -1,4 +1,4 @@
-"""Directories, paths, downloads (from file:// and from a server in this process)."""
+"""Directories, paths, and downloads from files and from a server in this process."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import hashlib
 import http.server
 import os
 import threading
+import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tensorpack_lite.utils import fs
 from tensorpack_lite.utils.argtools import log_once
-from tensorpack_lite.utils.fs import download, get_dataset_path, mkdir_p, normpath, recursive_walk, write_npz
+from tensorpack_lite.utils.fs import download, get_dataset_path, mkdir_p, normpath, recursive_walk
 
 CONTENT = b"some data\n" * 1000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -22,7 +22,7 @@ MD5 = hashlib.md5(CONTENT).hexdigest()
 
 @pytest.fixture
 def source(tmp_path):
-    """A file on the "internet"."""
+    """A file to download."""
     path = tmp_path / "internet" / "data.bin"
     path.parent.mkdir()
     path.write_bytes(CONTENT)
@@ -35,38 +35,40 @@ def target(tmp_path):
 
 
 class TestMkdirP:
-    def test_makes_parents(self, tmp_path):
-        """All that is missing is made; a second time nothing happens."""
+    def test_creates_parents(self, tmp_path):
+        """Missing parents are created. A second call does nothing."""
         path = str(tmp_path / "a" / "b")
         mkdir_p(path)
         mkdir_p(path)
 
         assert os.path.isdir(path)
 
-    def test_empty_is_nothing(self):
-        """The directory of a bare file name is the empty string."""
+    def test_empty_string(self):
+        """The empty string, the directory of a bare file name, does nothing."""
         mkdir_p("")
 
     def test_path_objects(self, tmp_path):
-        """pathlib's paths are paths."""
+        """A `pathlib.Path` is accepted."""
         mkdir_p(tmp_path / "a")
 
         assert (tmp_path / "a").is_dir()
 
     def test_none(self):
-        """None is no path."""
-        with pytest.raises(TypeError, match="mkdir_p: takes a path, got NoneType"):
+        """None raises a TypeError."""
+        with pytest.raises(
+            TypeError, match=r"mkdir_p: dirname has the wrong type \(expected a path, got NoneType\)"
+        ):
             mkdir_p(None)
 
     def test_a_file_is_in_the_way(self, source):
-        """A file of that name is the operating system's error."""
+        """A file with that name raises a FileExistsError."""
         with pytest.raises(FileExistsError):
             mkdir_p(str(source))
 
 
 class TestDownload:
-    def test_gets_the_file(self, source, target):
-        """The path is returned; name by the URL; nothing else is left in the directory."""
+    def test_downloads_a_file(self, source, target):
+        """The file has the name of the URL, and the directory contains nothing else."""
         path = download(source.as_uri(), target)
 
         assert os.path.join(target, "data.bin") == path
@@ -74,7 +76,7 @@ class TestDownload:
         assert ["data.bin"] == os.listdir(target)
 
     def test_filename(self, source, target):
-        """Another name can be given."""
+        """`filename` replaces the name."""
         assert ["other"] == os.listdir(os.path.dirname(download(source.as_uri(), target, filename="other")))
 
     @pytest.mark.parametrize(
@@ -86,7 +88,7 @@ class TestDownload:
         ],
     )
     def test_right_checksums(self, source, target, checks):
-        """A file that agrees is kept, the second time without a download."""
+        """A file with the right checksums is not downloaded again."""
         download(source.as_uri(), target, **checks)
         source.unlink()
 
@@ -94,33 +96,33 @@ class TestDownload:
 
     @pytest.mark.parametrize("algorithm", ["sha256", "md5"])
     def test_wrong_checksum(self, source, target, algorithm):
-        """The wrong file is thrown away, and the error names both checksums."""
+        """A wrong checksum raises an OSError with both checksums, and the file is removed."""
         got = {"sha256": SHA256, "md5": MD5}[algorithm]
         with pytest.raises(
-            OSError, match=f"file whose {algorithm} is {got}, wanted 0123. It was thrown away"
+            OSError, match=rf"has the wrong {algorithm} \(expected 0123, got {got}\) and was removed"
         ):
             download(source.as_uri(), target, **{algorithm: "0123"})
 
         assert [] == os.listdir(target)
 
     def test_a_broken_file_is_replaced(self, source, target):
-        """A file with a wrong checksum, e.g. half a download, is downloaded again."""
+        """An existing file with a wrong checksum is downloaded again."""
         os.makedirs(target)
         (Path(target) / "data.bin").write_bytes(CONTENT[:50])
 
         assert Path(download(source.as_uri(), target, md5=MD5)).read_bytes() == CONTENT
 
     def test_a_failure_keeps_the_old_file(self, source, target):
-        """When the new download fails, what was there before is untouched."""
+        """If the download fails, an existing file is kept."""
         os.makedirs(target)
         (Path(target) / "data.bin").write_bytes(b"old")
-        with pytest.raises(OSError, match="wanted 0123"):
+        with pytest.raises(OSError, match="expected 0123"):
             download(source.as_uri(), target, sha256="0123")
 
         assert b"old" == (Path(target) / "data.bin").read_bytes()
 
-    def test_nothing_expected_downloads_again(self, source, target):
-        """Without a size or a checksum nothing says that the file is still right."""
+    def test_without_checks(self, source, target):
+        """Without a size or a checksum, an existing file is downloaded again."""
         download(source.as_uri(), target)
         source.write_bytes(b"new")
 
@@ -132,17 +134,29 @@ class TestDownload:
         source.unlink()
         download(source.as_uri(), target, expect_size=len(CONTENT))
 
-        assert "File data.bin exists! Skip download." in capsys.readouterr().out
+        assert "Skipping the download of data.bin, which exists." in capsys.readouterr().out
 
     def test_wrong_size_is_logged(self, source, target, capsys):
-        """A size that is not the expected one is an error in the log, not an exception."""
+        """A wrong size is logged as an error and does not raise."""
         path = download(source.as_uri(), target, expect_size=5)
 
         assert os.path.isfile(path)
         assert "ERR download" in capsys.readouterr().out
 
+    def test_abandoned_parts_are_removed(self, source, target):
+        """An hour-old `.part` file of a killed download is removed, one of a running download is kept."""
+        os.makedirs(target)
+        for name, seconds in (("data.bin.1.part", 4000), ("data.bin.2.part", 60), ("other.1.part", 4000)):
+            path = os.path.join(target, name)
+            Path(path).write_bytes(CONTENT[:50])
+            os.utime(path, (time.time() - seconds,) * 2)
+        for _ in range(2):  # a call that downloads, and one that finds the file
+            download(source.as_uri(), target, sha256=SHA256)
+
+            assert ["data.bin", "data.bin.2.part", "other.1.part"] == sorted(os.listdir(target))
+
     def test_missing(self, source, target):
-        """What does not exist is an OSError that says where to put the file by hand."""
+        """A missing file raises an OSError that names the path at which to put the file."""
         with pytest.raises(
             OSError, match=r"download: cannot get file://.*missing.*put the file at .*directory/missing"
         ):
@@ -150,22 +164,22 @@ class TestDownload:
         assert [] == os.listdir(target)
 
     def test_empty(self, source, target):
-        """An empty file is refused."""
+        """An empty file raises an OSError."""
         source.write_bytes(b"")
-        with pytest.raises(OSError, match="gave an empty file"):
+        with pytest.raises(OSError, match="is an empty file"):
             download(source.as_uri(), target)
         assert [] == os.listdir(target)
 
     def test_offline(self, target):
-        """No server: the same clear error."""
+        """Without a network, an OSError names the path at which to put the file."""
         with pytest.raises(
-            OSError, match=r"cannot get http://127.0.0.1:1/x: .*Without network, put the file at"
+            OSError, match=r"cannot get http://127.0.0.1:1/x: .*Without a network, put the file at"
         ):
             download("http://127.0.0.1:1/x", target)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """/data.bin, /short (the connection breaks), and nothing else."""
+    """Serves /data.bin, and /short, where the connection breaks."""
 
     def do_GET(self):
         if self.path not in ("/data.bin", "/short"):
@@ -193,16 +207,16 @@ class TestDownloadByHttp:
         server.server_close()
 
     def test_gets_the_file(self, url, target):
-        """The same over HTTP."""
+        """A file is downloaded over HTTP."""
         assert Path(download(url + "/data.bin", target, sha256=SHA256)).read_bytes() == CONTENT
 
     def test_not_found(self, url, target):
-        """The server's answer is in the error."""
+        """The server's answer is in the error's message."""
         with pytest.raises(OSError, match="cannot get .*nothing: Not Found"):
             download(url + "/nothing", target)
 
     def test_a_broken_connection(self, url, target):
-        """Half a file is an error, and leaves nothing."""
+        """A broken connection raises an OSError, and the incomplete file is removed."""
         with pytest.raises(OSError, match="cannot get .*short: .*ended after 100 of 10000 bytes"):
             download(url + "/short", target)
         assert [] == os.listdir(target)
@@ -210,19 +224,21 @@ class TestDownloadByHttp:
 
 class TestGetDatasetPath:
     def test_variable(self, tmp_path, monkeypatch):
-        """Below $TENSORPACK_DATASET."""
+        """Paths are in `$TENSORPACK_DATASET`."""
         monkeypatch.setenv("TENSORPACK_DATASET", str(tmp_path))
 
         assert str(tmp_path / "mnist_data" / "x") == get_dataset_path("mnist_data", "x")
 
     def test_variable_is_not_a_directory(self, tmp_path, monkeypatch):
-        """A directory that is named must exist."""
+        """A directory in the variable that does not exist raises a ValueError."""
         monkeypatch.setenv("TENSORPACK_DATASET", str(tmp_path / "missing"))
-        with pytest.raises(ValueError, match=r"\$TENSORPACK_DATASET is .*missing'.*not a directory. Make it"):
+        with pytest.raises(
+            ValueError, match=r"\$TENSORPACK_DATASET is .*missing'.*not a directory. Create it"
+        ):
             get_dataset_path("mnist_data")
 
     def test_default(self, tmp_path, monkeypatch, capsys):
-        """~/tensorpack_data is made, and mentioned once."""
+        """Without the variable, `~/tensorpack_data` is created and one warning is logged."""
         log_once.cache_clear()
         monkeypatch.delenv("TENSORPACK_DATASET", raising=False)
         monkeypatch.setenv("HOME", str(tmp_path))
@@ -235,7 +251,7 @@ class TestGetDatasetPath:
 
 class TestPaths:
     def test_recursive_walk(self, tmp_path):
-        """All files in all directories, in order."""
+        """The files of all directories are yielded in order."""
         for name in ("b/2", "b/1", "a/x/3", "c"):
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text("")
@@ -249,25 +265,10 @@ class TestPaths:
         [("a//b/../c/", "a/c"), ("gs://bucket//a/../b", "gs://bucket//a/../b"), (".", ".")],
     )
     def test_normpath(self, path, normal):
-        """Paths are normalised, URLs are not."""
+        """Paths are normalized, URLs are not."""
         assert normal == normpath(path)
 
 
-def test_network_errors_are_not_all_os_errors():
-    """A full disk is not explained as a missing network."""
+def test_a_full_disk_is_not_a_network_error():
+    """A full disk is not reported as a missing network."""
     assert OSError not in fs._NETWORK_ERRORS
-
-
-@pytest.mark.parametrize("compress", [False, True])
-def test_write_npz(tmp_path, compress):
-    """NumPy reads the file; every name is possible, and a file that is open is written to."""
-    arrays = {"file": np.arange(3), "allow_pickle": np.float32(1.5), "fc/W:0": np.zeros([2, 0])}
-    path = tmp_path / "a.npz"
-    write_npz(str(path), arrays, compress)
-    with open(str(tmp_path / "b.npz"), "wb") as file:
-        write_npz(file, arrays, compress)
-    for written in (path, tmp_path / "b.npz"):
-        with np.load(str(written)) as archive:
-            assert set(arrays) == set(archive.files)
-            for name, array in arrays.items():
-                np.testing.assert_array_equal(array, archive[name])

@@ -19,7 +19,7 @@ SECONDS = 60  # a thread that takes longer than this to end is deadlocked
 
 @pytest.fixture
 def frequent_switches():
-    """Threads take turns as often as the interpreter can."""
+    """Let threads switch as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -34,7 +34,7 @@ def start(function, *args):
 
 
 def join(threads):
-    """Wait for threads; a deadlock fails the test instead of hanging it."""
+    """Wait for threads. A deadlock fails the test instead of hanging it."""
     deadline = time.monotonic() + SECONDS
     for thread in threads:
         thread.join(max(0, deadline - time.monotonic()))
@@ -42,7 +42,7 @@ def join(threads):
 
 
 def wait_until(condition):
-    """Wait for what another thread does."""
+    """Wait for another thread."""
     deadline = time.monotonic() + SECONDS
     while not condition():
         assert time.monotonic() < deadline
@@ -55,7 +55,7 @@ def some(items):
 
 
 def hand_over(queue, num_producers, num_consumers, num_items, patience=None):
-    """Send numbers through a queue; returns what each consumer took."""
+    """Send numbers through a queue and return the numbers that each consumer took."""
     taken = [[] for _ in range(num_consumers)]
 
     def produce(index):
@@ -75,7 +75,7 @@ def hand_over(queue, num_producers, num_consumers, num_items, patience=None):
 
 
 def shake(seed, max_items):
-    """Hand items over in one random setting; each arrives once, in order if there is one consumer."""
+    """Send items with random settings. Each arrives once, and in order if there is one consumer."""
     draw = random.Random(seed)
     capacity, producers, consumers = (
         draw.choice([1, 1, 2, 3, 9]),
@@ -93,23 +93,23 @@ def shake(seed, max_items):
 
 class TestStress:
     def test_one_producer_and_one_consumer(self, frequent_switches):
-        """They never both sleep: the predecessor of this class deadlocked here after 1,000 to 100,000 items."""
+        """Producer and consumer do not deadlock. (An earlier version did after 1,000 to 100,000 items.)"""
         assert 4000 == len(hand_over(HandoffQueue(2), 1, 1, 4000)[0])
 
     @pytest.mark.slow
     def test_one_producer_and_one_consumer_for_longer(self, frequent_switches):
-        """The same with enough items for the predecessor to deadlock almost always."""
+        """The same holds for enough items to make a deadlock of the earlier version almost certain."""
         for _ in range(30):
             assert 2000 == len(hand_over(HandoffQueue(2), 1, 1, 2000)[0])
 
     @pytest.mark.parametrize("seed", range(10))
     def test_random_settings(self, frequent_switches, seed):
-        """No setting deadlocks, loses an item, or hands one over twice."""
+        """With random settings, there is no deadlock and each item arrives exactly once."""
         shake(seed, 300)
 
     @pytest.mark.proof
     def test_random_settings_for_two_minutes(self, frequent_switches):
-        """The same with new settings all the time."""
+        """The same holds for two minutes of new random settings."""
         deadline, seed = time.monotonic() + 120, 1000
         while time.monotonic() < deadline:
             shake(seed, 3000)
@@ -117,7 +117,7 @@ class TestStress:
 
     @pytest.mark.parametrize("num_threads", [1, 3])
     def test_stopping_at_any_moment(self, frequent_switches, num_threads):
-        """All threads return, whatever they were doing."""
+        """All threads return when the queue is stopped at any moment."""
         for k in range(60):
             queue = HandoffQueue(1 + k % 3)
             threads = [
@@ -142,13 +142,13 @@ class TestPut:
         assert [[2], [3]] == [queue.take(), queue.take()]
 
     def test_several_items_stay_together(self):
-        """They are appended at once, also if they exceed the capacity."""
+        """Items that are put together are appended together, even if they exceed the capacity."""
         queue = HandoffQueue(2, remove=some)
         assert queue.put([1, 2, 3, 4])
         assert [[1, 2, 3], [4]] == [queue.take(), queue.take()]
 
     def test_sizes(self):
-        """The capacity is a total of sizes; an item larger than the capacity fits an empty queue."""
+        """The capacity limits the total size. An item larger than the capacity fits into an empty queue."""
         queue = HandoffQueue(10, size_of=len)
         assert all(queue.put([item], patience=None) for item in ["x" * 50])
         assert ["x" * 50] == queue.take()
@@ -165,13 +165,13 @@ class TestPut:
         assert all(queue.put([k]) for k in range(1000))
 
     def test_patience(self):
-        """After the patience the items are appended to a full queue."""
+        """When the patience is over, the items are appended to a full queue."""
         queue = HandoffQueue(1)
         assert [True, True] == [queue.put([k], patience=0.001) for k in range(2)]
         assert [[0], [1]] == [queue.take(), queue.take()]
 
     def test_patience_is_one_deadline(self):
-        """Being woken again and again does not prolong it: only the total time counts."""
+        """The patience limits the total time, however often the producer is woken."""
         queue = HandoffQueue(1)
         queue.put([0])
         thread = start(queue.put, [1], 0.2)
@@ -186,7 +186,7 @@ class TestPut:
 
 class TestEnd:
     def test_waiting_items_can_still_be_taken(self):
-        """Then `take` returns an empty list, as often as it is called."""
+        """After the end, waiting items can be taken, and then `take` returns an empty list."""
         queue = HandoffQueue(0)
         queue.put([1])
         error = ValueError("bad")
@@ -196,7 +196,7 @@ class TestEnd:
         assert error is queue.error
 
     def test_stop_drops_the_waiting_items(self):
-        """It returns them; nothing can be put or taken any more."""
+        """`stop` returns the waiting items, and nothing can be put or taken afterwards."""
         queue = HandoffQueue(5)
         queue.put([1, 2])
         assert [1, 2] == queue.stop()
@@ -205,7 +205,7 @@ class TestEnd:
         assert [] == queue.stop()
 
     def test_the_first_error_stays(self):
-        """A later error is usually a consequence of the first one."""
+        """The first error is kept, since later ones are usually consequences of it."""
         queue = HandoffQueue(1)
         queue.end()
         errors = [ValueError("first"), ValueError("second")]
@@ -215,7 +215,7 @@ class TestEnd:
 
     @pytest.mark.parametrize("end", [HandoffQueue.end, HandoffQueue.stop])
     def test_a_waiting_producer_returns(self, end):
-        """Its `put` returns False."""
+        """A waiting `put` returns False when the queue ends."""
         queue, answers = HandoffQueue(1), []
         queue.put([0])
         thread = start(lambda: answers.append(queue.put([1])))
@@ -226,7 +226,7 @@ class TestEnd:
 
     @pytest.mark.parametrize("end", [HandoffQueue.end, HandoffQueue.stop])
     def test_waiting_consumers_return(self, end):
-        """All of them, with an empty list."""
+        """All waiting consumers return an empty list when the queue ends."""
         queue, answers = HandoffQueue(1), []
         threads = [start(lambda: answers.append(queue.take())) for _ in range(3)]
         wait_until(lambda: len(queue._consumers) == 3)
@@ -238,13 +238,13 @@ class TestEnd:
 class TestReentrance:
     @pytest.fixture
     def only_explicit_collections(self):
-        """The garbage collector runs only when a test calls it."""
+        """Let the garbage collector run only when a test calls it."""
         gc.disable()
         yield
         gc.enable()
 
     def test_a_finalizer_stops_the_queue_in_the_middle_of_a_call(self, only_explicit_collections):
-        """The garbage collector may run anywhere; the thread does not deadlock with itself."""
+        """A finalizer may stop the queue inside a method of the same thread, without a deadlock."""
 
         class StopsTheQueue:
             def __init__(self, queue):
@@ -266,7 +266,7 @@ class TestReentrance:
 
     @pytest.mark.parametrize("was_woken", [False, True])
     def test_an_interrupted_consumer_leaves_its_item_to_another(self, was_woken):
-        """An exception out of waiting, as Ctrl-C raises it, loses no item for the consumers that still wait."""
+        """If Ctrl-C interrupts a waiting consumer, its item goes to another waiting consumer."""
         queue, answers = HandoffQueue(1), []
 
         interrupted = threading.Lock()
@@ -288,7 +288,7 @@ class TestReentrance:
         reason="in Python 3.7 an interrupt can leave a `with lock:` without its release",
     )
     def test_interrupts_at_any_moment(self):
-        """A signal handler that raises, as Ctrl-C does, is raised as it is and leaves the queue usable."""
+        """An exception of a signal handler is raised unchanged and leaves the queue usable."""
 
         class Interrupt(Exception):
             pass

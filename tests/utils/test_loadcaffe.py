@@ -1,4 +1,4 @@
-"""What an import of upstream's Caffe reader gives."""
+"""The placeholder for tensorpack's Caffe reader."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tensorpack_lite.utils import loadcaffe
     ],
 )
 def test_dropped_names(name, advice):
-    """They say why they are not here and what to do instead."""
+    """The names raise an ImportError that names the alternative."""
     with pytest.raises(
         ImportError, match=f"{name} is not in tensorpack_lite: Caffe has had no release.*{advice}"
     ):
@@ -23,11 +23,11 @@ def test_dropped_names(name, advice):
 
 
 def test_the_import_line_of_a_script():
-    """The sentence is what `from .. import ..` shows."""
+    """`from ... import load_caffe` raises the same ImportError."""
     with pytest.raises(ImportError, match="load_caffe is not in tensorpack_lite"):
         from tensorpack_lite.utils.loadcaffe import load_caffe  # noqa: F401
 
 
 def test_other_names():
-    """Any other name is absent as in every module."""
+    """Any other name raises an AttributeError."""
     assert not hasattr(loadcaffe, "something")

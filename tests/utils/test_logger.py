@@ -1,4 +1,4 @@
-"""The logger: lines, and the directory."""
+"""The format of log lines, and the logger's directory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensorpack_lite.utils import logger
 
 
 def fill(directory, name="old.txt"):
-    """Make a directory with a file in it."""
+    """Create a directory with a file."""
     directory.mkdir(parents=True)
     (directory / name).write_text("precious")
     return str(directory)
@@ -25,12 +25,12 @@ def log_file(directory) -> str:
 
 
 def num_open_files() -> int:
-    """How many log files the logger writes to (pytest adds handlers of its own types)."""
+    """Return the number of the logger's log files. (Pytest adds handlers of other types.)"""
     return sum(type(handler) is logging.FileHandler for handler in logger._logger.handlers)
 
 
 class Terminal:
-    """A stdin with a person before it."""
+    """A stdin with a user."""
 
     def isatty(self):
         return True
@@ -38,14 +38,14 @@ class Terminal:
 
 class TestLines:
     def test_line_shows_the_file_of_the_caller(self, capsys):
-        """The prefix names this file and the line of the call, not the logger's."""
+        """The prefix has the file and line of the call."""
         line = sys._getframe().f_lineno + 1
         logger.info("hello")
 
         assert f"@test_logger.py:{line}] hello\n" in capsys.readouterr().out
 
     def test_line_begins_with_the_date(self, capsys):
-        """The form is [mmdd HH:MM:SS @file:line] message."""
+        """The format is `[mmdd HH:MM:SS @file:line] message`."""
         logger.info("hello")
 
         prefix = capsys.readouterr().out.split(" @")[0]
@@ -55,13 +55,13 @@ class TestLines:
         ("function", "tag"), [("warning", "WRN "), ("warn", "WRN "), ("error", "ERR "), ("critical", "ERR ")]
     )
     def test_levels_have_tags(self, capsys, function, tag):
-        """What is worse than info says so."""
+        """Warnings, errors and debug messages have tags."""
         getattr(logger, function)("trouble")
 
         assert capsys.readouterr().out.endswith(f"] {tag}trouble\n")
 
     def test_debug_is_shown_on_request(self, capsys):
-        """The level is INFO until setLevel changes it."""
+        """The level is INFO unless setLevel changes it."""
         logger.debug("one")
         logger.setLevel("DEBUG")
         try:
@@ -72,7 +72,7 @@ class TestLines:
         assert [True] == [line.endswith("] DBG two") for line in capsys.readouterr().out.splitlines()]
 
     def test_exception_adds_the_traceback(self, capsys):
-        """`exception` shows where the error came from."""
+        """`exception` logs the traceback."""
         try:
             raise ValueError("inner")
         except ValueError:
@@ -83,13 +83,13 @@ class TestLines:
         assert output.endswith("ValueError: inner\n")
 
     def test_arguments_are_formatted(self, capsys):
-        """The functions are logging's own: they take arguments."""
+        """Arguments are formatted as in the module logging."""
         logger.info("%d of %s", 3, "four")
 
         assert capsys.readouterr().out.endswith("] 3 of four\n")
 
     def test_output_goes_to_stdout_only(self, capsys):
-        """Nothing on stderr, and nothing twice through the root logger."""
+        """Nothing is written to stderr, and the root logger does not repeat messages."""
         with mock.patch.object(logging.getLogger(), "handlers", [logging.StreamHandler(sys.stderr)]):
             logger.info("once")
 
@@ -98,7 +98,7 @@ class TestLines:
         assert "" == captured.err
 
     def test_terminal_gets_colors(self, capsys, monkeypatch):
-        """On a terminal the prefix is green and the tag red."""
+        """On a terminal, the prefix is green and the tag red."""
         monkeypatch.delenv("NO_COLOR", raising=False)
         monkeypatch.setenv("FORCE_COLOR", "1")  # termcolor asks file descriptor 1, which pytest captures
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
@@ -109,7 +109,7 @@ class TestLines:
         assert "\x1b[31mWRN" in output
 
     def test_functions_can_be_patched(self):
-        """Code calls `logger.warning(...)`, so tests may put a mock there."""
+        """Tests may patch `logger.warning` with a mock."""
         from tensorpack_lite.utils.utils import humanize_time_delta
 
         with mock.patch("tensorpack_lite.utils.logger.warning") as warning:
@@ -118,7 +118,7 @@ class TestLines:
         warning.assert_called_once()
 
     def test_underlying_logger_is_there(self):
-        """`_logger` is what unittest's assertLogs takes."""
+        """unittest's `assertLogs` accepts `_logger`."""
         import unittest
 
         with unittest.TestCase().assertLogs(logger=logger._logger, level="INFO") as captured:
@@ -127,7 +127,7 @@ class TestLines:
         assert ["INFO:tensorpack_lite:seen"] == captured.output
 
     def test_filters_can_be_added(self, capsys):
-        """addFilter is the logger's own."""
+        """`addFilter` adds a filter to the logger."""
 
         def only_numbers(record):
             return record.getMessage().isdigit()
@@ -144,7 +144,7 @@ class TestLines:
 
 class TestSetLoggerDir:
     def test_new_directory_is_made_and_logged_into(self, tmp_path):
-        """Parents are made; the command line comes first, then what is logged."""
+        """Missing parents are created. log.log begins with the command line."""
         path = tmp_path / "a" / "b"
         logger.set_logger_dir(str(path))
         logger.info("hello")
@@ -154,24 +154,24 @@ class TestSetLoggerDir:
         assert lines[1].endswith("] hello")
 
     def test_directory_is_known(self, tmp_path):
-        """The normalised path is get_logger_dir() and LOG_DIR."""
+        """get_logger_dir() and LOG_DIR are the normalized path."""
         logger.set_logger_dir(str(tmp_path / "a") + "//./")
 
         assert str(tmp_path / "a") == logger.get_logger_dir()
         assert str(tmp_path / "a") == logger.LOG_DIR
 
     def test_no_directory_is_none(self):
-        """Before any call there is none."""
+        """Before the first call, the directory is None."""
         assert logger.get_logger_dir() is None
         assert logger.LOG_DIR is None
 
     def test_unknown_attribute(self):
-        """LOG_DIR is the only name made up."""
+        """Other attributes than LOG_DIR raise an AttributeError."""
         with pytest.raises(AttributeError, match="has no attribute 'LOG_DIRECTORY'"):
             logger.LOG_DIRECTORY  # noqa: B018
 
     def test_file_has_no_colors(self, tmp_path):
-        """Neither the logger's colours nor those of a message reach the file."""
+        """Colors of the logger and of messages are removed from the file."""
         logger.set_logger_dir(str(tmp_path / "a"))
         logger.warning("\x1b[31mred\x1b[0m and \x1b[1;4mbold\x1b[0m")
 
@@ -179,28 +179,28 @@ class TestSetLoggerDir:
         assert log_file(tmp_path / "a").endswith("] WRN red and bold\n")
 
     def test_file_is_utf8(self, tmp_path):
-        """Any language can be logged."""
+        """Text in any language can be logged."""
         logger.set_logger_dir(str(tmp_path / "a"))
         logger.info("größer 日本")
 
         assert "größer 日本" in log_file(tmp_path / "a")
 
     def test_empty_and_hidden_do_not_count(self, tmp_path):
-        """A directory with only hidden files is taken without asking, and they stay."""
+        """A directory with only hidden files is used without asking, and the files are kept."""
         path = fill(tmp_path / "a", ".hidden")
         logger.set_logger_dir(path)
 
         assert [".hidden", "log.log"] == sorted(os.listdir(path))
 
     def test_keep(self, tmp_path):
-        """'k' leaves the files."""
+        """'k' keeps the files."""
         path = fill(tmp_path / "a")
         logger.set_logger_dir(path, action="k")
 
         assert ["log.log", "old.txt"] == sorted(os.listdir(path))
 
     def test_keep_continues_the_log(self, tmp_path):
-        """'k' appends to log.log: one file has the lines of all runs, in order."""
+        """'k' appends to log.log, which then has the lines of all runs in order."""
         path = str(tmp_path / "a")
         for number in range(3):
             logger.set_logger_dir(path, action="k")
@@ -218,7 +218,7 @@ class TestSetLoggerDir:
         assert ["log.log"] == os.listdir(path)
 
     def test_delete_the_directory_in_use(self, tmp_path):
-        """The same directory again, with 'd': a fresh log file that is written to."""
+        """'d' on the directory in use starts a new log file."""
         path = str(tmp_path / "a")
         logger.set_logger_dir(path)
         logger.info("first")
@@ -230,7 +230,7 @@ class TestSetLoggerDir:
         assert "second" in log_file(path)
 
     def test_back_up(self, tmp_path):
-        """'b' renames the old directory and takes its name."""
+        """'b' renames the old directory and creates a new one with its name."""
         path = fill(tmp_path / "a")
         logger.set_logger_dir(path, action="b")
 
@@ -240,14 +240,14 @@ class TestSetLoggerDir:
         assert "precious" == (tmp_path / other / "old.txt").read_text()
 
     def test_back_up_twice_in_a_second(self, tmp_path):
-        """Two backups with the same time are two directories."""
+        """Two backups in the same second are two directories."""
         for _ in range(3):
             logger.set_logger_dir(str(tmp_path / "a"), action="b")
 
         assert 3 == len(os.listdir(str(tmp_path)))
 
     def test_new(self, tmp_path):
-        """'n' leaves the old directory alone and uses another name."""
+        """'n' keeps the old directory and uses another name."""
         path = fill(tmp_path / "a")
         logger.set_logger_dir(path, action="n")
 
@@ -257,26 +257,26 @@ class TestSetLoggerDir:
 
     @pytest.mark.parametrize("action", ["q", "x", "delete"])
     def test_anything_else_raises(self, tmp_path, action):
-        """'q' and unknown answers are an OSError that says what to do; nothing is touched."""
+        """'q' and unknown answers raise an OSError, and the directory is not changed."""
         path = fill(tmp_path / "a")
 
-        with pytest.raises(OSError, match="exists and has files in it. Choose what to do with it"):
+        with pytest.raises(OSError, match="contains files. Pass action="):
             logger.set_logger_dir(path, action=action)
         assert ["old.txt"] == os.listdir(path)
 
     def test_after_an_error_it_can_be_called_again(self, tmp_path):
-        """An OSError leaves no half state: the next call works."""
+        """After an OSError, the next call works."""
         path = fill(tmp_path / "a")
-        with pytest.raises(OSError, match="exists"):
+        with pytest.raises(OSError, match="contains files"):
             logger.set_logger_dir(path, action="q")
         logger.set_logger_dir(path, action="k")
 
         assert path == logger.get_logger_dir()
 
     def test_an_error_keeps_the_directory_in_use(self, tmp_path):
-        """The log goes on where it was."""
+        """After an OSError, the log continues in the former directory."""
         logger.set_logger_dir(str(tmp_path / "in_use"))
-        with pytest.raises(OSError, match="exists"):
+        with pytest.raises(OSError, match="contains files"):
             logger.set_logger_dir(fill(tmp_path / "a"), action="q")
         logger.info("still here")
 
@@ -284,7 +284,7 @@ class TestSetLoggerDir:
         assert "still here" in log_file(tmp_path / "in_use")
 
     def test_second_directory_ends_the_first(self, tmp_path):
-        """One file at a time, and the old one is closed."""
+        """A second directory closes the log file of the first."""
         logger.set_logger_dir(str(tmp_path / "a"))
         first = logger._directory._handler
         logger.set_logger_dir(str(tmp_path / "b"))
@@ -296,14 +296,14 @@ class TestSetLoggerDir:
         assert 1 == num_open_files()
 
     def test_without_a_terminal_it_raises(self, tmp_path, monkeypatch):
-        """Nobody can answer: an OSError with advice, not a wait and not an EOFError."""
+        """Without a terminal, an OSError with advice is raised."""
         monkeypatch.setattr("builtins.input", mock.Mock(side_effect=AssertionError("asked")))
 
-        with pytest.raises(OSError, match=r"no terminal to ask on. .*action=\.\.\."):
+        with pytest.raises(OSError, match="no terminal to ask. Pass action="):
             logger.set_logger_dir(fill(tmp_path / "a"))
 
     def test_on_a_terminal_it_asks(self, tmp_path, monkeypatch, capsys):
-        """It asks until there is an answer, and follows it."""
+        """On a terminal, it asks until the user answers, and follows the answer."""
         monkeypatch.setattr(sys, "stdin", Terminal())
         ask = mock.Mock(side_effect=["", " ", "K"])
         monkeypatch.setattr("builtins.input", ask)
@@ -315,17 +315,17 @@ class TestSetLoggerDir:
         assert 2 == capsys.readouterr().out.count(" WRN ")
 
     def test_on_a_terminal_q_raises(self, tmp_path, monkeypatch):
-        """The answer 'q' is an OSError."""
+        """The answer 'q' raises an OSError."""
         monkeypatch.setattr(sys, "stdin", Terminal())
         monkeypatch.setattr("builtins.input", lambda prompt: "q")
 
-        with pytest.raises(OSError, match="exists and has files"):
+        with pytest.raises(OSError, match="contains files"):
             logger.set_logger_dir(fill(tmp_path / "a"))
 
 
 class TestReset:
     def test_closes_and_forgets(self, tmp_path):
-        """After reset there is no directory, and nothing more is written."""
+        """After `reset`, there is no directory and nothing is written to its file."""
         logger.set_logger_dir(str(tmp_path / "a"))
         logger.reset()
         logger.info("hello")
@@ -342,20 +342,20 @@ class TestAutoSetDir:
         monkeypatch.setattr(sys.modules["__main__"], "__file__", "/somewhere/train_it.py", raising=False)
 
     def test_is_named_after_the_script(self):
-        """train_log/<script>, relative to the working directory."""
+        """The directory is train_log/<script> in the working directory."""
         logger.auto_set_dir()
 
         assert os.path.join("train_log", "train_it") == logger.get_logger_dir()
         assert os.path.isfile("train_log/train_it/log.log")
 
     def test_name_is_added(self):
-        """A name tells runs of one script apart."""
+        """A name is appended after a colon."""
         logger.auto_set_dir(name="lr0.1")
 
         assert os.path.join("train_log", "train_it:lr0.1") == logger.get_logger_dir()
 
     def test_windows_has_no_colons(self, monkeypatch):
-        """On Windows the name is joined by an underscore."""
+        """On Windows, the name is appended after an underscore."""
         monkeypatch.setattr(logger.os, "name", "nt")
         with mock.patch.object(logger, "set_logger_dir") as set_logger_dir:
             logger.auto_set_dir(name="lr0.1")
@@ -363,14 +363,14 @@ class TestAutoSetDir:
         set_logger_dir.assert_called_once_with(os.path.join("train_log", "train_it_lr0.1"), action=None)
 
     def test_notebook_has_no_script(self, monkeypatch):
-        """Without a main script the name is notebook."""
+        """Without a main script, the name is notebook."""
         monkeypatch.delattr(sys.modules["__main__"], "__file__")
         logger.auto_set_dir()
 
         assert os.path.join("train_log", "notebook") == logger.get_logger_dir()
 
-    def test_action_is_handed_on(self):
-        """The action is that of set_logger_dir."""
+    def test_action(self):
+        """The action is passed to set_logger_dir."""
         logger.auto_set_dir()
-        with pytest.raises(OSError, match="exists and has files"):
+        with pytest.raises(OSError, match="contains files"):
             logger.auto_set_dir(action="q")

@@ -12,6 +12,6 @@ def test_names_are_upstreams():
 
 
 def test_names_are_different():
-    """A collection is for one thing."""
+    """All names differ."""
     keys = [naming.READ_BEFORE_UPDATE_KEY, naming.MOVING_SUMMARY_OPS_KEY, naming.STAGING_OPS_KEY]
     assert len(keys) == len(set(keys))

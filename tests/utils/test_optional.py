@@ -1,4 +1,4 @@
-"""Packages that may be absent."""
+"""Optional packages."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tensorpack_lite.utils.optional import load_optional, require_optional
 
 @pytest.fixture
 def without(monkeypatch):
-    """Function: as where this module is not installed."""
+    """Function that simulates a missing module."""
     return lambda module: monkeypatch.setitem(sys.modules, module, None)
 
 
 class TestLoad:
     def test_the_module(self):
-        """It is the module itself, also one inside a package."""
+        """The module is returned, also one inside a package."""
         assert xml.sax is load_optional("xml.sax", "f")
 
     @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ class TestLoad:
         ],
     )
     def test_where_it_is_absent(self, module, sentence, without):
-        """Who needs what, and the command that installs it; quoted where the shell would read it otherwise."""
+        """The error has the caller, the package, and the command that installs it, quoted if a shell needs that."""
         without(module)
         with pytest.raises(ImportError) as info:
             load_optional(module, "f")
@@ -44,7 +44,7 @@ class TestLoad:
         assert isinstance(info.value.__cause__, ImportError)
 
     def test_advice(self, without):
-        """Another way out stands behind the command."""
+        """An alternative is appended to the command."""
         without("IPython")
         with pytest.raises(ImportError, match="Run: pip install ipython, or use shell='pdb'$"):
             load_optional("IPython", "f", ", or use shell='pdb'")
@@ -52,7 +52,7 @@ class TestLoad:
 
 class TestRequire:
     def test_nothing_is_imported(self, run_script):
-        """It is only looked for."""
+        """`require_optional` does not import the module."""
         code = """
         import sys
         from tensorpack_lite.utils.optional import require_optional
@@ -62,22 +62,22 @@ class TestRequire:
         assert "False\n" == run_script(code).stdout
 
     def test_where_it_is_absent(self, without):
-        """The same sentence."""
+        """`require_optional` raises the same error."""
         without("cv2")
         with pytest.raises(ImportError, match="^f: needs OpenCV, which is not installed. Run: pip install"):
             require_optional("cv2", "f")
 
 
 def test_the_extras_exist():
-    """Each extra that a sentence names is one of setup.py."""
+    """Each extra in an error is in setup.py."""
     setup = (Path(__file__).parents[2] / "setup.py").read_text(encoding="utf-8")
     extras = {name for _, install in optional._PACKAGES.values() for name in re.findall(r"\[(.*)\]", install)}
     assert {"image", "plot"} <= extras
     assert set() == {name for name in extras if f'    "{name}": [' not in setup}
 
 
-def test_nobody_loads_them_on_import(run_script):
-    """Neither OpenCV nor matplotlib is touched before they are used."""
+def test_importing_the_library_imports_none(run_script):
+    """Importing the library does not import OpenCV or matplotlib."""
     code = """
     import sys
     import tensorpack_lite.utils.viz as viz, tensorpack_lite.utils.palette, numpy as np

@@ -1,4 +1,4 @@
-"""Results put back in order."""
+"""Results of several producers in order."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tensorpack_lite.utils.ordering import DIE, OrderedContainer, OrderedResultG
 
 class TestDIE:
     def test_survives_pickle(self):
-        """It is the same object on the other side of a queue."""
+        """A pickled DIE is the same object."""
         assert pickle.loads(pickle.dumps(DIE)) is DIE
 
     def test_is_importable_from_concurrency(self):
-        """Upstream's path."""
+        """DIE can be imported from tensorpack's address."""
         assert concurrency.DIE is DIE
 
 
 class TestOrderedContainer:
     def test_orders(self):
-        """Values come back by rank."""
+        """Values are returned by rank."""
         container = OrderedContainer()
         for rank in (2, 0, 1):
             container.put(rank, "abc"[rank])
@@ -32,7 +32,7 @@ class TestOrderedContainer:
         assert [(0, "a"), (1, "b"), (2, "c")] == [container.get() for _ in range(3)]
 
     def test_waits_for_the_next_rank(self):
-        """has_next is about the next rank, not about any."""
+        """`has_next` is False until the next rank was put."""
         container = OrderedContainer(start=5)
         before = container.has_next()
         container.put(6, "b")
@@ -42,7 +42,7 @@ class TestOrderedContainer:
         assert [False, False, True] == [before, with_a_gap, container.has_next()]
 
     def test_values_need_no_order(self):
-        """Only ranks are compared."""
+        """Values are not compared."""
         container = OrderedContainer()
         container.put(1, {})
         container.put(0, {})
@@ -50,17 +50,17 @@ class TestOrderedContainer:
         assert (0, {}) == container.get()
 
     def test_too_early(self):
-        """get() without has_next() names the rank that is missing."""
+        """`get` without the next value raises a RuntimeError that names the missing rank."""
         container = OrderedContainer()
         container.put(1, "b")
 
-        with pytest.raises(RuntimeError, match="rank 0 was not put yet. Ask has_next"):
+        with pytest.raises(RuntimeError, match="rank 0 was not put yet. Call has_next"):
             container.get()
 
 
 class TestOrderedResultGatherProc:
     def gather(self, items, num_producers, start=0):
-        """What the process's work gives, run here."""
+        """Return the results of the process's `run`, executed here."""
         incoming = queue.Queue()
         for item in items:
             incoming.put(item)
@@ -74,19 +74,19 @@ class TestOrderedResultGatherProc:
         return results
 
     def test_orders_and_ends(self):
-        """All results by rank; one DIE after all producers ended."""
+        """All results are ordered, and one DIE follows after all producers ended."""
         items = [(3, "d"), (DIE, None), (2, "c"), (1, "b"), (DIE, None)]
 
         assert [(1, "b"), (2, "c"), (3, "d"), (DIE, None)] == self.gather(items, num_producers=2, start=1)
 
     def test_a_missing_rank_is_logged(self, capsys):
-        """What comes after a rank that never came cannot be given: an error says so, and the end comes all the same."""
+        """If a rank is missing, the later results are lost, an error is logged, and the process ends."""
         assert [(0, "a"), (DIE, None)] == self.gather([(0, "a"), (2, "c"), (DIE, None)], num_producers=1)
         assert "ERR OrderedResultGatherProc: 1 results are lost" in capsys.readouterr().out
 
     @pytest.mark.slow
     def test_as_a_process(self):
-        """The same across processes."""
+        """The process orders results of other processes."""
         incoming = multiprocessing.Queue()
         gatherer = OrderedResultGatherProc(incoming, nr_producer=1)
         gatherer.start()

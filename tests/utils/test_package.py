@@ -1,9 +1,7 @@
-"""The package as a whole: what it brings, and what it does not need."""
+"""The package's names and imports."""
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import pkgutil
 
 import pytest
@@ -14,7 +12,7 @@ MODULES = sorted(module.name for module in pkgutil.iter_modules(utils.__path__))
 
 
 def test_public_names():
-    """`from tensorpack_lite.utils import *` brings upstream's seven names."""
+    """`from tensorpack_lite.utils import *` imports tensorpack's seven names."""
     assert [
         "change_env",
         "execute_only_once",
@@ -29,14 +27,8 @@ def test_public_names():
 
 @pytest.mark.slow
 def test_no_module_imports_tensorflow(run_script):
-    """Every module imports where TensorFlow is not installed, and importing changes no environment variable."""
+    """Every module can be imported without TensorFlow, and importing changes no environment variable."""
     imports = "; ".join(f"import tensorpack_lite.utils.{name}" for name in MODULES)
     done = run_script(f"import os; before = dict(os.environ); {imports}; print(before == dict(os.environ))")
 
     assert "True\n" == done.stdout, done.stderr
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_examples_are_true(name):
-    """Every example of a docstring gives what it says."""
-    assert 0 == doctest.testmod(importlib.import_module(f"tensorpack_lite.utils.{name}")).failed

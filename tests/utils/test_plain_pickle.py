@@ -1,4 +1,4 @@
-"""Pickles of plain data, read without running anything in them; the hostile ones are in dataset/test_array_pickle.py."""
+"""Pickles of plain data. Hostile pickles are in dataset/test_array_pickle.py."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ PLAIN = [
 
 
 def load(value, protocol=4):
-    """Through a pickle."""
+    """Write and read a value."""
     return load_plain(io.BytesIO(pickle.dumps(value, protocol)))
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 @pytest.mark.parametrize("value", PLAIN, ids=lambda value: type(value).__name__)
 def test_plain_data_comes_back(value, protocol):
-    """By every protocol, and it is new."""
+    """Plain data is read from every protocol, as new objects."""
     loaded = load(value, protocol)
     assert type(value) is type(loaded)
     # NumPy does not compare arrays inside arrays
@@ -49,13 +49,13 @@ def test_plain_data_comes_back(value, protocol):
 
 @pytest.mark.parametrize("protocol", [0, 2, 4])
 def test_a_bytearray_of_bytes(protocol):
-    """It is data; a bytearray of a size is not."""
+    """A bytearray of bytes is read, one of a size is not."""
     assert bytearray(b"abc") == load(bytearray(b"abc"), protocol)
 
 
 @pytest.mark.parametrize("value", PLAIN, ids=lambda value: type(value).__name__)
 def test_what_can_be_read_passes_the_check(value):
-    """Nothing is refused at saving that could be read."""
+    """Values that can be read pass the check."""
     check_plain(value)
 
 
@@ -69,7 +69,7 @@ def test_what_can_be_read_passes_the_check(value):
     ],
 )
 def test_what_cannot_be_read_does_not(value, text):
-    """The type that is in the way is named."""
+    """Other values raise a TypeError that names the type."""
     with pytest.raises(TypeError, match=text):
         check_plain(value)
 
@@ -78,8 +78,8 @@ class TestSizes:
     @pytest.mark.parametrize(
         ("packed", "match"),
         [
-            (b"\x80\x02Nr\xff\xff\xff\x07.", "into place 134217727 of its memo after only 4 bytes"),
-            (b"Np268435455\n.", "into place 268435455 of its memo after only 2 bytes"),
+            (b"\x80\x02Nr\xff\xff\xff\x07.", "at index 134217727 of its memo after only 4 bytes"),
+            (b"Np268435455\n.", "at index 268435455 of its memo after only 2 bytes"),
             (b"\x80\x04\x8e\xff\xff\xff\xff\xff\x00\x00\x00.", "is cut off"),
             (b"\x80\x05\x96\xff\xff\xff\xff\x07\x00\x00\x00.", "is cut off|byte 2 .* not an opcode"),
             (b"\x80\x02X\xff\xff\xff\x7f.", "is cut off"),
@@ -92,13 +92,13 @@ class TestSizes:
         ],
     )
     def test_a_bomb_is_refused_before_it_is_unpickled(self, packed, match):
-        """A few bytes that claim gigabytes are an error; Python's unpickler would allocate them."""
+        """A few bytes that claim gigabytes raise a ValueError."""
         with pytest.raises(ValueError, match=match):
             load_plain(io.BytesIO(packed))
 
     @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
     def test_every_honest_pickle_passes(self, protocol):
-        """Long strings, large numbers, deep lists, classes and objects have the sizes that they claim."""
+        """Long strings, large numbers, deep lists, classes and objects pass the check."""
         values = [
             *PLAIN,
             "x" * 70000,
@@ -113,12 +113,12 @@ class TestSizes:
         check_pickle_sizes(pickle.dumps(values, protocol))
 
     def test_what_follows_the_pickle_is_not_read(self):
-        """Bytes after the end of a pickle do not matter."""
+        """Bytes after the pickle are ignored."""
         assert [1] == load_plain(io.BytesIO(pickle.dumps([1]) + b"\xff"))
 
 
 def test_shared_objects_stay_shared():
-    """Forty lists, each of which holds the one before twice, do not become 2^40 lists."""
+    """Forty nested lists that hold the same list twice do not become 2^40 lists."""
     value: list = []
     for _ in range(40):
         value = [value, value]
@@ -127,7 +127,7 @@ def test_shared_objects_stay_shared():
 
 
 def test_an_ordered_dict():
-    """It comes back as a dict, in its order."""
+    """An OrderedDict becomes a dict in the same order."""
     value = OrderedDict([("b", np.arange(2)), ("a", 1)])
     loaded = load(value)
     assert (dict, ["b", "a"]) == (type(loaded), list(loaded))

@@ -18,7 +18,7 @@ LONG = "0123456789abcdef"
 
 @pytest.fixture(autouse=True)
 def no_environment(monkeypatch):
-    """None of the variables is set."""
+    """Remove the variables from the environment."""
     for name in (SECRET_VARIABLE, SECRET_FILE_VARIABLE, JOB_SECRET_VARIABLE):
         monkeypatch.delenv(name, raising=False)
 
@@ -32,8 +32,8 @@ def file(tmp_path):
     return path
 
 
-def test_there_is_none(monkeypatch):
-    """Without an argument and variables there is no secret; an empty variable is like none."""
+def test_no_secret(monkeypatch):
+    """Without an argument and variables there is no secret; an empty variable counts as not set."""
     assert "" == find_secret(None, "me")
     monkeypatch.setenv(SECRET_VARIABLE, "")
     assert "" == find_secret(None, "me")
@@ -60,7 +60,7 @@ def test_a_file_that_others_can_read(mode, file):
 
 @pytest.mark.parametrize("short", ["", "a", "x" * 15])
 def test_a_short_secret(short, file, monkeypatch):
-    """A secret of fewer than 16 characters is refused, an empty one included: it would turn protection off unnoticed."""
+    """A secret of fewer than 16 characters is refused, also an empty one, which would disable authentication."""
     with pytest.raises(ValueError, match=f"from the argument is too short .* got {len(short)}"):
         find_secret(short, "me")
     file.write_text(short)
@@ -76,13 +76,13 @@ def test_other_types():
 
 
 def test_a_missing_file(tmp_path):
-    """A file that does not exist is an error, not an absent secret."""
+    """A file that does not exist is an error; it does not mean that there is no secret."""
     with pytest.raises(FileNotFoundError):
         find_secret(tmp_path / "none", "me")
 
 
 def test_the_secret_of_a_job(monkeypatch):
-    """Ranks use the secret of the user, and the one that the launcher made only if there is none; senders of data never do."""
+    """Ranks use the launcher's secret only if the user has set none; senders of data never use it."""
     assert "" == find_job_secret()
     monkeypatch.setenv(JOB_SECRET_VARIABLE, "made by the launcher")
     assert "made by the launcher" == find_job_secret()
@@ -92,7 +92,7 @@ def test_the_secret_of_a_job(monkeypatch):
 
 
 def test_a_new_secret():
-    """Each new secret is another one, and long enough."""
+    """Each new secret is different and has 64 characters."""
     first, second = make_secret(), make_secret()
     assert first != second
     assert 64 == len(first)

@@ -1,4 +1,4 @@
-"""Statistics against NumPy and closed forms."""
+"""Statistics compared with NumPy and closed forms."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def fed(counter, *values):
 
 class TestStatCounter:
     def test_numbers(self):
-        """Count, sum, average and extremes of 4, 1, 7."""
+        """Count, sum, average and extremes of 4, 1, 7 are right."""
         counter = fed(StatCounter(), 4, 1, 7)
 
         assert (3, 12, 4, 7, 1) == (counter.count, counter.sum, counter.average, counter.max, counter.min)
         assert [4, 1, 7] == counter.samples()
 
     def test_reset(self):
-        """After reset it is new."""
+        """`reset` removes all values."""
         counter = fed(StatCounter(), 4)
         counter.reset()
 
@@ -31,12 +31,12 @@ class TestStatCounter:
 
     @pytest.mark.parametrize("name", ["average", "sum", "max", "min"])
     def test_empty(self, name):
-        """Statistics of nothing are an error."""
-        with pytest.raises(ValueError, match="StatCounter: nothing was fed yet"):
+        """Statistics of no values raise a ValueError."""
+        with pytest.raises(ValueError, match="StatCounter: no value was fed yet"):
             getattr(StatCounter(), name)
 
     def test_arrays(self):
-        """Arrays are averaged and added component by component."""
+        """Arrays are averaged and added elementwise."""
         counter = fed(StatCounter(), np.array([1.0, 2.0]), np.array([3.0, 6.0]))
 
         assert [2.0, 4.0] == counter.average.tolist()
@@ -45,7 +45,7 @@ class TestStatCounter:
 
 class TestRatioCounter:
     def test_ratio(self):
-        """Part / whole; the whole grows by one unless said."""
+        """The ratio is count / total, and the total grows by one by default."""
         counter = RatioCounter()
         counter.feed(1)
         counter.feed(0)
@@ -54,11 +54,11 @@ class TestRatioCounter:
         assert (3, 8, 0.375) == (counter.count, counter.total, counter.ratio)
 
     def test_empty(self):
-        """The ratio of nothing is zero."""
+        """The ratio without values is 0."""
         assert 0 == RatioCounter().ratio
 
     def test_reset(self):
-        """After reset it is new."""
+        """`reset` sets both counts to 0."""
         counter = RatioCounter()
         counter.feed(1)
         counter.reset()
@@ -66,7 +66,7 @@ class TestRatioCounter:
         assert (0, 0) == (counter.count, counter.total)
 
     def test_accuracy(self):
-        """Accuracy is a ratio by another name."""
+        """`accuracy` is the ratio."""
         accuracy = Accuracy()
         accuracy.feed(3, 4)
 
@@ -75,7 +75,7 @@ class TestRatioCounter:
 
 class TestBinaryStatistics:
     def test_numbers(self):
-        """Three predicted positive, two of them right; four truly positive."""
+        """Three predicted positives, of which two are right, and four positive labels give the known statistics."""
         statistics = BinaryStatistics()
         statistics.feed(np.array([1, 1, 0]), np.array([1, 0, 1]))
         statistics.feed([1, 0, 0], [1, 1, 0])
@@ -94,14 +94,14 @@ class TestBinaryStatistics:
         )
 
     def test_all_wrong(self):
-        """Nothing right: precision and recall 0, errors 1."""
+        """If all predictions are wrong, precision and recall are 0 and the errors 1."""
         statistics = BinaryStatistics()
         statistics.feed([1, 0], [0, 1])
 
         assert (0, 0, 1, 1) == self.numbers(statistics)
 
     def test_empty_and_reset(self):
-        """Without data all four are zero."""
+        """Without data, all four statistics are 0."""
         statistics = BinaryStatistics()
         empty = self.numbers(statistics)
         statistics.feed([1, 0], [0, 1])
@@ -118,15 +118,15 @@ class TestBinaryStatistics:
         assert (1, 0.5) == (statistics.precision, statistics.recall)
 
     def test_shapes_must_agree(self):
-        """The shapes are named."""
-        with pytest.raises(ValueError, match=r"must have one shape, got \(2,\) and \(3,\)"):
+        """Different shapes raise a ValueError."""
+        with pytest.raises(ValueError, match=r"different shapes \(got \(2,\) and \(3,\)\)"):
             BinaryStatistics().feed([1, 0], [1, 0, 1])
 
     @pytest.mark.parametrize(("pred", "label", "name"), [([0.3], [1], "pred"), ([1], [2], "label")])
     def test_values_must_be_binary(self, pred, label, name):
-        """What is not 0 or 1 is refused, and nothing counted."""
+        """Other values than 0 and 1 raise a ValueError, and nothing is counted."""
         statistics = BinaryStatistics()
-        with pytest.raises(ValueError, match=f"{name} must hold only 0 and 1"):
+        with pytest.raises(ValueError, match=f"{name} has other values than 0 and 1"):
             statistics.feed(pred, label)
 
         assert 0 == statistics.nr_pos
@@ -142,7 +142,7 @@ class TestBinaryStatistics:
 
 class TestOnlineMoments:
     def test_equals_numpy(self):
-        """Mean, sample variance and deviation of numbers far from zero."""
+        """Mean, sample variance and standard deviation equal NumPy's for numbers far from zero."""
         values = np.random.RandomState(0).randn(1000) + 1e6
         moments = fed(OnlineMoments(), *values)
 
@@ -151,7 +151,7 @@ class TestOnlineMoments:
         np.testing.assert_allclose(moments.std, values.std(ddof=1), rtol=1e-6)
 
     def test_arrays(self):
-        """Arrays have moments per component, and are not changed."""
+        """Arrays have elementwise moments and are not changed."""
         first, second = np.array([1.0, 5.0]), np.array([3.0, 5.0])
         moments = fed(OnlineMoments(), first, second)
 
@@ -160,6 +160,6 @@ class TestOnlineMoments:
         assert [1.0, 5.0] == first.tolist()
 
     def test_one_number_has_no_variance(self):
-        """The error says how many it takes."""
-        with pytest.raises(ValueError, match="a variance takes at least two numbers, got 1"):
+        """The variance of one number raises a ValueError."""
+        with pytest.raises(ValueError, match=r"expected at least 2, got 1"):
             fed(OnlineMoments(), 3).variance  # noqa: B018

@@ -1,4 +1,4 @@
-"""Timers, on a clock that the test winds."""
+"""Timers with a simulated clock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tensorpack_lite.utils.timer import (
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock: set `clock.now`."""
+    """A clock that shows `clock.now`."""
     clock = mock.Mock(now=100.0)
     monkeypatch.setattr(timer_module, "timer", lambda: clock.now)
     return clock
@@ -30,7 +30,7 @@ def messages(capsys) -> list:
 
 class TestTimer:
     def test_runs_from_the_start(self, clock):
-        """It counts from its creation."""
+        """A timer starts when it is created."""
         timer = Timer()
         clock.now += 3
 
@@ -38,7 +38,7 @@ class TestTimer:
         assert not timer.is_paused()
 
     def test_pauses_do_not_count(self, clock):
-        """Only the time between pauses is counted."""
+        """Pauses are not counted."""
         timer = Timer()
         clock.now += 3
         timer.pause()
@@ -51,7 +51,7 @@ class TestTimer:
         assert 5 == timer.seconds()
 
     def test_reset(self, clock):
-        """reset() starts from zero, also after a pause."""
+        """`reset` starts from zero, also after a pause."""
         timer = Timer()
         clock.now += 3
         timer.pause()
@@ -61,19 +61,19 @@ class TestTimer:
         assert 1 == timer.seconds()
 
     def test_pause_twice(self):
-        """A second pause is an error."""
+        """Pausing a paused timer raises a RuntimeError."""
         timer = Timer()
         timer.pause()
-        with pytest.raises(RuntimeError, match=r"pause\(\) of a paused timer"):
+        with pytest.raises(RuntimeError, match="Timer.pause: the timer is already paused"):
             timer.pause()
 
     def test_resume_twice(self):
-        """A second resume is an error."""
-        with pytest.raises(RuntimeError, match=r"resume\(\) of a running timer"):
+        """Resuming a running timer raises a RuntimeError."""
+        with pytest.raises(RuntimeError, match="Timer.resume: the timer is already running"):
             Timer().resume()
 
     def test_real_clock_goes_forward(self):
-        """Without a fake clock, time passes."""
+        """With the real clock, time passes."""
         timer = Timer()
         before = timer.seconds()
 
@@ -82,21 +82,21 @@ class TestTimer:
 
 class TestTimedOperation:
     def test_logs_the_time(self, clock, capsys):
-        """One line after the body."""
+        """One line is logged after the body."""
         with timed_operation("Load"):
             clock.now += 1.5
 
         assert ["Load finished, time:1.5000 sec."] == messages(capsys)
 
     def test_logs_the_start(self, clock, capsys):
-        """And one before it, if wanted."""
+        """With log_start, a line is also logged at the start."""
         with timed_operation("Load", log_start=True):
             pass
 
         assert ["Start Load ...", "Load finished, time:0.0000 sec."] == messages(capsys)
 
     def test_says_nothing_of_failures(self, capsys):
-        """What raised did not finish."""
+        """Nothing is logged if the body raises."""
         with pytest.raises(ZeroDivisionError), timed_operation("Load"):
             raise ZeroDivisionError
 
@@ -111,7 +111,7 @@ class TestTotalTimer:
         monkeypatch.setattr(timer_module.atexit, "register", self.register)
 
     def test_adds_up(self, clock, capsys):
-        """The times of one name are added."""
+        """Durations with the same name are added."""
         for seconds in (1, 3):
             with total_timer("load"):
                 clock.now += seconds
@@ -120,7 +120,7 @@ class TestTotalTimer:
         assert ["Total Time: load -> 4.00 sec, 2 times, 2 sec/time"] == messages(capsys)
 
     def test_is_logged_at_exit(self, clock):
-        """Asked for once, when there is a first total; importing asks for nothing."""
+        """The first total registers one exit handler."""
         assert not self.register.called
         for name in ("load", "save"):
             with total_timer(name):
@@ -131,7 +131,7 @@ class TestTotalTimer:
 
 class TestIterSpeedCounter:
     def test_logs_every_so_often(self, clock, capsys):
-        """After every third call, with the totals since the first."""
+        """A line is logged after every third call, with the totals since the first."""
         counter = IterSpeedCounter(3, name="loop")
         clock.now += 50  # before the first call nothing counts
         for _ in range(7):
@@ -144,7 +144,7 @@ class TestIterSpeedCounter:
         ] == messages(capsys)
 
     def test_default_name(self, clock, capsys):
-        """Without a name it is IterSpeed."""
+        """The default name is IterSpeed."""
         IterSpeedCounter(1)()
 
         assert ["IterSpeed: 0.00 sec, 1 times, 0 sec/time"] == messages(capsys)

@@ -1,11 +1,9 @@
-"""utils/training_lock.py: one training at a time, with real processes."""
+"""The lock that allows one training at a time in a directory, with real processes."""
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import textwrap
 import threading
 import time
@@ -16,7 +14,6 @@ import pytest
 from tensorpack_lite.utils import logger
 from tensorpack_lite.utils.training_lock import TrainingLock
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(logger.__file__)))
 HOLD = """
     import sys
     from tensorpack_lite.utils.training_lock import TrainingLock
@@ -41,44 +38,27 @@ RACE = """
 
 
 @pytest.fixture
-def start():
-    """Start scripts as processes that end with the test."""
-    processes = []
-
-    def start(script, *args):
-        process = subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(script), *map(str, args)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.path.dirname(ROOT)},
-            universal_newlines=True,
-        )
-        processes.append(process)
-        return process
-
-    yield start
-    for process in processes:
-        process.kill()
-        with process:  # closes its pipes and waits
-            pass
+def start(start_python):
+    """Function that starts one of the scripts above in another process."""
+    return lambda script, *args: start_python("-c", textwrap.dedent(script), *args)
 
 
 @pytest.fixture
 def told():
-    """Sentences that the locks of the test say."""
+    """The messages of the test's locks."""
     return []
 
 
 @pytest.fixture
 def lock(tmp_path, told):
-    """A lock of the test's directory; released in the end."""
+    """A lock of the test's directory, released at the end."""
     lock = TrainingLock(str(tmp_path), told.append)
     yield lock
     lock.release()
 
 
 def write_lock(directory, seconds_ago=0.0, **changes):
-    """Write the lock file of another process: alive unless `changes` say otherwise."""
+    """Write the lock file of another process, which is alive unless `changes` say otherwise."""
     lock = TrainingLock(str(directory), print)
     lock.acquire(0)
     with open(lock.path, encoding="utf-8") as file:
@@ -91,14 +71,14 @@ def write_lock(directory, seconds_ago=0.0, **changes):
 
 @contextmanager
 def held(start, directory):
-    """Inside, another process holds the lock of a directory."""
+    """Context in which another process holds the lock of a directory."""
     process = start(HOLD, directory)
     assert "held\n" == process.stdout.readline()
     yield process
 
 
 def test_taken_and_released(tmp_path, lock):
-    """The lock is a file that names the process; it is gone after the release, and so is the thread."""
+    """The lock is a file that names the process. The release removes it and ends the heartbeat's thread."""
     lock.acquire(0)
     content = json.loads((tmp_path / "training.lock").read_text())
     assert os.getpid() == content["pid"]
@@ -111,7 +91,7 @@ def test_taken_and_released(tmp_path, lock):
 
 
 def test_several_times_in_one_process(tmp_path, lock, told):
-    """A process can take the lock again after a release, and does not compete with itself."""
+    """A process may take its lock again, after a release and while it holds it."""
     for _ in range(2):
         lock.acquire(0)
         lock.release()
@@ -122,7 +102,7 @@ def test_several_times_in_one_process(tmp_path, lock, told):
     assert [] == told
 
 
-def test_of_another_process(tmp_path, lock, start):
+def test_the_lock_of_another_process(tmp_path, lock, start):
     """The error names the directory and the process that trains there."""
     with held(start, tmp_path) as process:
         match = (
@@ -133,8 +113,8 @@ def test_of_another_process(tmp_path, lock, start):
         assert not lock.is_held
 
 
-def test_waiting(tmp_path, lock, told, start):
-    """A process that waits says once for whom, and takes the lock when the other one ends."""
+def test_waiting_for_another_process(tmp_path, lock, told, start):
+    """A waiting process names the holder once, and takes the lock when the holder ends."""
     with held(start, tmp_path) as process:
         lock._tell = lambda text: (told.append(text), process.stdin.close())
         lock.acquire(60)
@@ -145,8 +125,8 @@ def test_waiting(tmp_path, lock, told, start):
 
 
 @pytest.mark.parametrize("reaped", [True, False])
-def test_of_a_killed_process(tmp_path, lock, told, start, reaped):
-    """A lock whose process was killed is taken over at once, also while its parent has not asked for its exit code."""
+def test_the_lock_of_a_killed_process(tmp_path, lock, told, start, reaped):
+    """The lock of a killed process is taken over at once, even while the process is a zombie."""
     with held(start, tmp_path) as process:
         process.kill()
         if reaped:
@@ -159,22 +139,22 @@ def test_of_a_killed_process(tmp_path, lock, told, start, reaped):
     assert f"process {process.pid} on " in told[0]
 
 
-def test_a_pid_that_is_used_again(tmp_path, lock):
-    """A process that has the holder's pid but started at another time is not the holder."""
+def test_a_reused_pid(tmp_path, lock):
+    """A process with the holder's pid and another start time is not the holder."""
     write_lock(tmp_path, pid=os.getppid(), started="1")
     lock.acquire(0)
 
 
 def test_another_boot_or_container(tmp_path, lock):
-    """Where pids mean other processes, only the heartbeat counts: the same host name proves nothing."""
+    """In another container or after a reboot, pids mean other processes, so only the heartbeat counts."""
     write_lock(tmp_path, machine="another boot", pid=2**22 + 1)
     with pytest.raises(OSError, match="a training is running"):
         lock.acquire(0)
 
 
 @pytest.mark.parametrize(("seconds", "is_stale"), [(50, False), (61, True)])
-def test_of_another_machine(tmp_path, lock, seconds, is_stale):
-    """A lock of another machine is taken over when it was not renewed for a minute."""
+def test_the_lock_of_another_machine(tmp_path, lock, seconds, is_stale):
+    """The lock of another machine is taken over if it was not renewed for a minute."""
     write_lock(tmp_path, seconds, host="elsewhere", machine="elsewhere")
     if is_stale:
         lock.acquire(0)
@@ -183,14 +163,14 @@ def test_of_another_machine(tmp_path, lock, seconds, is_stale):
             lock.acquire(0)
 
 
-def test_a_file_that_is_not_complete(tmp_path, lock):
-    """A process that is killed while it writes the file leaves a lock that is free."""
+def test_an_incomplete_file(tmp_path, lock):
+    """The incomplete file of a process that was killed while writing it is not a lock."""
     (tmp_path / "training.lock").write_text('{"host": "h", "pid":')
     lock.acquire(0)
 
 
-def test_many_take_over_at_once(tmp_path, start):
-    """Of several processes that take over a stale lock at the same time, exactly one wins."""
+def test_several_processes_take_over_at_once(tmp_path, start):
+    """If several processes take over a stale lock at the same time, exactly one gets it."""
     names = [f"{number:02d}" for number in range(40)]
     for name in names:
         (tmp_path / name).mkdir()
@@ -206,27 +186,27 @@ def test_many_take_over_at_once(tmp_path, start):
 
 
 def test_the_heartbeat(tmp_path, lock):
-    """A thread renews the file's modification time as long as the lock is held."""
+    """A thread renews the file's modification time while the lock is held."""
     lock.acquire(0, renew_every=0.01)
     os.utime(lock.path, (0, 0))
     wait_until(lambda: os.path.getmtime(lock.path) > 0)
 
 
-def test_a_lock_that_is_lost(tmp_path, lock, told):
-    """A holder whose lock was taken over meanwhile says so once, and leaves the file to the other one."""
+def test_a_lost_lock(tmp_path, lock, told):
+    """A holder whose lock was taken over logs that once, and does not remove the other process's file."""
     lock.acquire(0, renew_every=0.01)
     write_over(lock.path, host="elsewhere", machine="elsewhere", pid=7)
     wait_until(lambda: told)
     lock.release()
 
     assert [
-        f"The lock of '{tmp_path}' was taken over by process 7 on elsewhere. Another training may write there, too."
+        f"The lock of '{tmp_path}' was taken over by process 7 on elsewhere. Another training may also write there."
     ] == told
     assert os.path.exists(lock.path)
 
 
-def test_a_directory_that_is_gone(tmp_path, told):
-    """The release does not miss the directory."""
+def test_a_removed_directory(tmp_path, told):
+    """Releasing the lock of a removed directory does nothing."""
     directory = tmp_path / "log"
     directory.mkdir()
     lock = TrainingLock(str(directory), told.append)
@@ -250,7 +230,7 @@ def test_a_forked_process(tmp_path, lock):
 
 @pytest.mark.parametrize(("end", "code"), [("", 0), ("sys.exit(3)", 3), ("1 / 0", 1)])
 def test_the_end_of_the_process(tmp_path, start, end, code):
-    """However a process ends by itself, it releases its lock and does not wait for the thread."""
+    """A process that returns, exits or raises releases its lock and does not wait for the thread."""
     process = start(textwrap.dedent(HOLD).replace("sys.stdin.read()", end), tmp_path)
     process.communicate()
     assert code == process.returncode
@@ -258,15 +238,15 @@ def test_the_end_of_the_process(tmp_path, start, end, code):
 
 
 class TestLoggersDirectory:
-    """`logger.lock_dir`, and what `set_logger_dir` does to a directory in which a training runs."""
+    """`logger.lock_dir`, and `set_logger_dir` on a directory in which a training runs."""
 
     def test_without_a_directory(self):
-        """There is nothing to lock."""
+        """Without a directory, `lock_dir` and `unlock_dir` do nothing."""
         logger.lock_dir(0)
         logger.unlock_dir()
 
-    def test_it_belongs_to_the_directory(self, log_dir, tmp_path):
-        """It is released with the directory: by unlock_dir, another directory, or a reset."""
+    def test_the_lock_is_released_with_the_directory(self, log_dir, tmp_path):
+        """`unlock_dir`, another directory, and a reset release the lock."""
         for release in (
             logger.unlock_dir,
             lambda: logger.set_logger_dir(str(tmp_path / "b"), "k"),
@@ -280,7 +260,7 @@ class TestLoggersDirectory:
 
     @pytest.mark.parametrize("action", ["d", "b"])
     def test_a_live_training(self, tmp_path, start, action):
-        """A directory in which another process trains is neither deleted nor moved; keeping it is allowed."""
+        """A directory in which another process trains cannot be deleted or moved, but it can be kept."""
         (tmp_path / "precious").write_text("")
         with held(start, tmp_path) as process:
             with pytest.raises(
@@ -291,8 +271,8 @@ class TestLoggersDirectory:
             logger.set_logger_dir(str(tmp_path), "k")
 
     @pytest.mark.parametrize("action", ["d", "b"])
-    def test_a_dead_one(self, tmp_path, action):
-        """A stale lock protects nothing."""
+    def test_a_dead_training(self, tmp_path, action):
+        """A directory with a stale lock can be deleted or moved."""
         directory = tmp_path / "log"
         directory.mkdir()
         write_lock(directory, pid=os.getppid(), started="1")
@@ -300,8 +280,8 @@ class TestLoggersDirectory:
         assert ["log.log"] == os.listdir(str(directory))
 
     @pytest.mark.parametrize("action", ["d", "b"])
-    def test_its_own(self, log_dir, action):
-        """The process that holds the lock may begin anew in the same directory."""
+    def test_the_own_training(self, log_dir, action):
+        """The process that holds the lock may delete or move its own directory."""
         logger.lock_dir(0)
         logger.set_logger_dir(log_dir, action)
         assert ["log.log"] == os.listdir(log_dir)

@@ -1,8 +1,8 @@
 """
-Monitors: where the numbers, images and events of a training go.
+Monitors: destinations for the scalars, images and events of a training.
 
-**In:** what callbacks put into `trainer.monitors`.
-**Out:** an event file, `stats.json`, lines on the screen, and the history that other callbacks read.
+**In:** the values that callbacks report to `trainer.monitors`.
+**Out:** an event file, `stats.json`, tables in the log, and the history that other callbacks read.
 **Next:** the user.
 """
 
@@ -18,6 +18,7 @@ from .mlflow_run import MLflowMonitor
 from .monitors import Monitors
 from .printer import ScalarPrinter
 from .rows import RowFile, RowMonitor
+from .table import ScalarTable
 from .wandb_run import WandbMonitor
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "RowFile",
     "RowMonitor",
     "ScalarPrinter",
+    "ScalarTable",
     "SendMonitorData",
     "TFEventWriter",
     "WandbMonitor",

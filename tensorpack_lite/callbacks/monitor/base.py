@@ -1,57 +1,53 @@
-"""What a monitor is: a callback that also receives the numbers, images and events that a training produces."""
+"""Base class of monitors: callbacks that also receive the scalars, images and events of a training."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import numpy as np
 
 from ...compat import tfv1 as tf
 from ...loop.callback import Callback
-
-if TYPE_CHECKING:
-    from ...train.base import Trainer
+from ...loop.trainer import LoopTrainer
 
 __all__ = ["MonitorBase", "NoOpMonitor"]
 
 
 class MonitorBase(Callback):
     """
-    Base class of monitors: override the `process_*` methods you care about, and the moments of a callback.
+    Base class of monitors: override the `process_*` methods you need, and the methods of a callback.
 
-    What anybody hands to `trainer.monitors` arrives here, at once and in the thread that handed it over:
-    `put_scalar` as `process_scalar` and `process_summary`, `put_image` as `process_image` and `process_summary`,
-    `put_summary` as one `process_scalar` for each scalar in it and one `process_summary`.
+    Each call of `trainer.monitors` is passed on immediately, in the same thread: `put_scalar` calls
+    `process_scalar` and `process_summary`, `put_image` calls `process_image` and `process_summary`, and
+    `put_summary` calls `process_scalar` for each scalar in the summary and then `process_summary`.
 
-    Runs at: whatever a subclass overrides. Every process of a distributed training has its monitors.
+    Runs at: the methods that a subclass overrides. In every process of a distributed training.
 
     Example:
-        >>> class Loudspeaker(MonitorBase):
+        >>> class LogScalars(MonitorBase):
         ...     def process_scalar(self, name, val):
         ...         logger.info("%s is %s", name, val)
-
-    tensorpack: same.
     """
 
     _chief_only = False
 
-    def setup_graph(self, trainer: Trainer) -> None:
-        """Receive the trainer; monitors create no graph, so no name scope is opened."""
+    def setup_graph(self, trainer: LoopTrainer) -> None:
+        """Receive the trainer. Monitors create no graph, so no name scope is opened."""
         self.trainer = trainer
         self.graph = tf.get_default_graph()
         self._setup_graph()
 
-    def process(self, name: str, val: Any) -> None:
-        """Receive a value of any kind; for users' own monitors, the library does not call it."""
+    def process(self, name: str, val: object) -> None:
+        """Receive any value. The library never calls this method; it is for custom monitors."""
 
     def process_scalar(self, name: str, val: float) -> None:
         """
-        Receive a number.
+        Receive a scalar.
 
         Args:
             name: its name, without `tower<k>/` and without a trailing `-summary`.
             val: a Python int or float.
         """
 
-    def process_image(self, name: str, val: Any) -> None:
+    def process_image(self, name: str, val: np.ndarray) -> None:
         """
         Receive images.
 
@@ -60,17 +56,17 @@ class MonitorBase(Callback):
             val: an ndarray [N, H, W, C].
         """
 
-    def process_summary(self, summary: Any) -> None:
+    def process_summary(self, summary: tf.Summary) -> None:
         """
         Receive a `tf.Summary`.
 
         Args:
-            summary: the protocol buffer; the names of its scalars are shortened as in `process_scalar`.
+            summary: the protocol buffer; the names of its scalars are shortened as for `process_scalar`.
         """
 
-    def process_event(self, evt: Any) -> None:
+    def process_event(self, evt: tf.Event) -> None:
         """
-        Receive a `tf.Event` that is no summary, such as the trace of a run.
+        Receive a `tf.Event` that is not a summary, such as the trace of a run.
 
         Args:
             evt: the protocol buffer; `step` and `wall_time` are filled in.
@@ -79,12 +75,10 @@ class MonitorBase(Callback):
 
 class NoOpMonitor(MonitorBase):
     """
-    A monitor that does nothing; a placeholder in a list.
+    Monitor that does nothing; a placeholder in a list.
 
     Args:
-        name: what `str()` shows, or None for the class name.
-
-    tensorpack: same.
+        name: the result of `str()`; None means the class name.
     """
 
     def __init__(self, name: str | None = None) -> None:

@@ -1,11 +1,12 @@
-"""Scalars handed to a command of the shell."""
+"""Monitor that runs a shell command with scalars."""
 
 from __future__ import annotations
 
 import os
-from typing import Sequence
+from typing import Any, Sequence
 
 from ...utils import logger
+from ...utils.checks import check_type
 from .base import MonitorBase
 
 __all__ = ["SendMonitorData"]
@@ -13,52 +14,50 @@ __all__ = ["SendMonitorData"]
 
 class SendMonitorData(MonitorBase):
     """
-    Run a command of the shell with scalars in it, whenever all of them have arrived.
+    Run a shell command that contains scalars, whenever all of them have been reported.
 
     Args:
         command: the command, a format string with the scalars' names as fields.
-        names: the scalars to wait for.
+        names: list of the scalars' names.
 
-    Runs at: trigger_step and trigger: once every name has arrived since the last command, the command runs and
-    training waits for it. If it fails, that is logged.
+    Runs at: trigger_step, trigger. The command runs once every name has been reported since the last command. Training
+    waits for the command; a failure is logged.
 
     Raises:
-        TypeError: `command` is no string, or `names` is no list.
+        TypeError: `command` is not a string, or `names` is not a list.
 
     Example:
         >>> SendMonitorData("curl -d value={validation_error} http://board.example", ["validation_error"])
 
-    Note: the text goes to the shell as it is; put nothing into it that comes from others.
-
-    tensorpack: same.
+    Note: the shell interprets the command. Do not build it from untrusted input.
     """
 
     def __init__(self, command: str, names: Sequence[str]) -> None:
-        if not isinstance(command, str) or not isinstance(names, (list, tuple)):
-            raise TypeError(
-                "SendMonitorData: takes a command (str) and a list of names, got "
-                f"{type(command).__name__} and {type(names).__name__}."
-            )
-        self.command = command
-        self.names = list(names)
+        self.command = check_type("SendMonitorData: command", command, str)
+        self.names = list(check_type("SendMonitorData: names", names, (list, tuple)))
         self._values: dict[str, float] = {}
 
     def process_scalar(self, name: str, val: float) -> None:
-        """Keep the number if the command needs it."""
+        """Keep the scalar if the command needs it."""
         if name in self.names:
             self._values[name] = val
 
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return the scalars that were reported since the last command."""
+        return {"values": dict(self._values)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the scalars that were reported since the last command."""
+        self._values = dict(state["values"])
+
     def _trigger_step(self) -> None:
-        self._send_if_complete()
+        self._trigger()
 
     def _trigger(self) -> None:
-        self._send_if_complete()
-
-    def _send_if_complete(self) -> None:
         if len(self._values) < len(set(self.names)):
             return
         command = self.command.format(**self._values)
         self._values.clear()
         status = os.system(command)
         if status != 0:
-            logger.error("SendMonitorData: the command ended with status %d: %s", status, command)
+            logger.error("SendMonitorData: the command failed with status %d: %s", status, command)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...utils import logger
 from ...utils.errors import parsing
-from .rows import RowFile
+from .rows import RowFile, counter_in
 
 __all__ = ["CSVWriter"]
 
@@ -17,14 +17,15 @@ _FIRST_COLUMNS = ["epoch_num", "global_step"]
 
 class CSVWriter(RowFile):
     """
-    Monitor that writes all scalars to a CSV file, one row for each moment at which something was reported.
+    Monitor that writes all scalars to a CSV file, one row per epoch or step.
 
-    The first line has the names. Rows are written when those of `stats.json` are, and appended; when a scalar appears
-    for the first time, the file is written anew with one more column, and older rows have nothing in it.
+    The first line holds the names. Rows are written at the same times as in `stats.json`. When a scalar is
+    reported for the first time, the file is rewritten with one more column, which is empty in older rows.
 
-    If the file exists when training begins: a training that resumes from a checkpoint cuts off the rows that were written after the
-    checkpoint, see `RowFile`. Another one continues the file if it ends before `starting_epoch`; otherwise the file is moved to
-    `<file>.<MMDD-HHMMSS>`, with a warning. Without a directory nothing is written, with a warning.
+    If the file exists when training starts, a training that resumes from a checkpoint removes the rows
+    written after the checkpoint, see `RowFile`. Any other training appends to the file if it ends before
+    `starting_epoch`; otherwise the file is moved to `<file>.<MMDD-HHMMSS>`, with a warning. Without a
+    directory, nothing is written, with a warning.
 
     Args:
         path: the file; None means `stats.csv` in the logger's directory.
@@ -37,7 +38,7 @@ class CSVWriter(RowFile):
     Example:
         >>> TrainConfig(model=Model(), data=data, monitors=[*DEFAULT_MONITORS(), CSVWriter()])
 
-    Note: a disk error is logged and does not end training. Like `CSVLogger` in Keras and Lightning.
+    Note: a disk error is logged and does not end training. This monitor is like `CSVLogger` in Keras and Lightning.
     """
 
     FILENAME = "stats.csv"
@@ -47,24 +48,28 @@ class CSVWriter(RowFile):
         super().__init__(path or (os.path.join(directory, self.FILENAME) if directory else None))
         if self.path is None:
             logger.warning(
-                "CSVWriter writes nothing: there is no logger directory. Call logger.set_logger_dir(...) before, or pass "
-                "a path."
+                "CSVWriter: no logger directory, so nothing is written. Call logger.set_logger_dir(...) first, or pass a path."
             )
         self._columns: list[str] = []
 
     def _read(self, path: str) -> list[dict[str, Any]]:
         rows, columns = _read_table(path)
         if columns[:2] != _FIRST_COLUMNS:
-            raise ValueError(f"'{path}' begins with columns {columns[:2]} (expected {_FIRST_COLUMNS}).")
+            raise ValueError(
+                f"'{path}' has the wrong first columns (expected {_FIRST_COLUMNS}, got {columns[:2]})."
+            )
         self._columns = columns
         return rows
 
     def _why_not_continued(self, rows: list[dict[str, Any]]) -> str | None:
         starting_epoch = self.trainer.starting_epoch
-        if _ends_before(rows, starting_epoch):
+        if not rows:
+            return None
+        last_epoch = counter_in(rows[-1], "epoch_num")
+        if last_epoch is not None and last_epoch < starting_epoch != 1:
             return None
         self._columns = []
-        return f"'{self.path}' does not end before epoch {starting_epoch}, with which training starts."
+        return f"'{self.path}' has rows of epoch {starting_epoch} or later, and training starts at epoch {starting_epoch}."
 
     def _write_last(self, path: str) -> None:
         row = self._rows[-1]
@@ -75,7 +80,7 @@ class CSVWriter(RowFile):
             csv.DictWriter(file, self._columns).writerow(row)
 
     def _write_all(self, path: str) -> None:
-        """Write the file aside with the columns that its rows have, and move it into place."""
+        """Write a temporary file with the columns of the rows, and move it into place."""
         used = {name: None for row in self._rows for name, value in row.items() if value not in ("", None)}
         self._columns = [*_FIRST_COLUMNS, *(name for name in used if name not in _FIRST_COLUMNS)]
         with open(f"{path}.tmp", "w", encoding="utf-8", newline="") as file:
@@ -86,17 +91,10 @@ class CSVWriter(RowFile):
 
 
 def _read_table(path: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """Read the rows and the names of the columns; raises DamagedFileError."""
+    """Return the rows and the names of the columns, or raise DamagedFileError."""
     with open(path, encoding="utf-8", newline="") as file, parsing(path, "a table"):
         reader = csv.DictReader(file)
         rows: list[dict[str, Any]] = list(reader)
         if any(None in row for row in rows):
             raise ValueError("a row has more columns than the first line")
         return rows, list(reader.fieldnames or ())
-
-
-def _ends_before(rows: list[dict[str, str]], starting_epoch: int) -> bool:
-    try:
-        return not rows or int(rows[-1]["epoch_num"]) < starting_epoch != 1
-    except (ValueError, TypeError):  # no number there
-        return False

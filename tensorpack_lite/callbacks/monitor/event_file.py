@@ -1,4 +1,4 @@
-"""The event file that TensorBoard reads."""
+"""Monitor that writes TensorBoard's event file."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ class TFEventWriter(MonitorBase):
     Write summaries, events and the graph to a TensorFlow event file.
 
     Args:
-        logdir: an existing directory; None means the logger's. Without either, nothing is written, with a warning.
-        max_queue: how many events may wait before they are written.
+        logdir: an existing directory; None means the logger's directory. If there is none, nothing is
+            written, with a warning.
+        max_queue: number of events to buffer before they are written.
         flush_secs: seconds between writes to the disk.
-        split_files: begin a new file at each trigger, so that finished ones can be moved away.
+        split_files: start a new file at each trigger, so that finished files can be moved.
 
     Raises:
-        ValueError: `logdir` is no directory.
+        ValueError: `logdir` is not a directory.
 
     Runs at: before_train (a background thread writes the graph), trigger (flush), after_train (close).
 
-    Note: the file is opened by the first thing that is to be written.
-
-    tensorpack: same; there `split_files` cannot be given by position, and a directory that is missing is an
-    AssertionError.
+    Note: the file is created at the first write. A training that resumes from a checkpoint begins with an
+    event that makes TensorBoard ignore what was written after the checkpoint.
     """
 
     def __init__(
@@ -45,7 +44,7 @@ class TFEventWriter(MonitorBase):
         self.enabled = self._logdir is not None
         if self._logdir is None:
             logger.warning(
-                "TFEventWriter writes nothing: there is no logger directory. Call logger.set_logger_dir(...) before."
+                "TFEventWriter: no logger directory, so nothing is written. Call logger.set_logger_dir(...) first."
             )
         elif not os.path.isdir(self._logdir):
             raise ValueError(f"TFEventWriter: logdir '{self._logdir}' is not a directory. Create it first.")
@@ -56,12 +55,12 @@ class TFEventWriter(MonitorBase):
         self._writer: Any = None
         self._graph_thread: threading.Thread | None = None
 
-    def process_summary(self, summary: Any) -> None:
+    def process_summary(self, summary: tf.Summary) -> None:
         """Write a summary at the current step."""
         if self.enabled:
             self._get_writer().add_summary(summary, self.global_step)
 
-    def process_event(self, evt: Any) -> None:
+    def process_event(self, evt: tf.Event) -> None:
         """Write an event."""
         if self.enabled:
             self._get_writer().add_event(evt)
@@ -69,7 +68,10 @@ class TFEventWriter(MonitorBase):
     def _before_train(self) -> None:
         if not self.enabled:
             return
-        # To serialize a large graph takes seconds; training need not wait for it.
+        if self.trainer.loop.is_resumed:
+            start = tf.SessionLog(status=tf.SessionLog.START)
+            self._get_writer().add_session_log(start, self.global_step + 1)
+        # Serializing a large graph takes seconds, so a thread does it.
         self._graph_thread = threading.Thread(
             target=self._get_writer().add_graph, args=(self.graph,), name="TFEventWriter-graph", daemon=True
         )
@@ -86,9 +88,9 @@ class TFEventWriter(MonitorBase):
     def _after_train(self) -> None:
         self._close()
 
-    def _get_writer(self) -> Any:
+    def _get_writer(self) -> tf.summary.FileWriter:
         if self._writer is None:
-            # Two files made within one second would have one name on TensorFlow 1.15.
+            # On TensorFlow 1.15, two files created within one second would have the same name.
             suffix = f".{self._num_files}" if self._split_files else None
             self._writer = tf.summary.FileWriter(
                 self._logdir,

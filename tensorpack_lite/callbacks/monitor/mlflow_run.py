@@ -1,49 +1,52 @@
-"""MLflow's tracking."""
+"""Monitor for MLflow."""
 
 from __future__ import annotations
 
 import re
 import time
-from typing import Any
+from typing import Any, Mapping
 
 from ...loop.state import Outcome
+from ...utils import logger
 from ...utils.optional import load_optional
-from .rows import RowMonitor
+from .rows import CONTINUED, RowMonitor
 
 __all__ = ["MLflowMonitor"]
 
-_STATUS = {Outcome.FAILED: "FAILED", Outcome.INTERRUPTED: "KILLED"}
+_STATUS: dict[Outcome | None, str] = {Outcome.FAILED: "FAILED", Outcome.INTERRUPTED: "KILLED"}
 _NOT_ALLOWED = re.compile(r"[^\w\-./ ]")
 
 
 class MLflowMonitor(RowMonitor):
     """
-    Send scalars to MLflow, at the steps of the training.
+    Send scalars to MLflow, with the step at which they were reported.
 
-    The run starts before training and ends after it: as FINISHED if training finished or was stopped, FAILED if it
-    failed, and KILLED if it was interrupted. See `Outcome`. MLflow's global "active run" is neither used nor changed.
+    The run starts before training and ends after it, with status FINISHED if training finished or was
+    stopped, FAILED if it failed, and KILLED if it was interrupted; see `Outcome`. A training that resumes
+    from a checkpoint continues the run. The run then has scalars twice that were reported after the
+    checkpoint, which the log says. MLflow's global "active run" is neither used nor changed.
 
     Args:
-        experiment_name: the experiment; it is created if it does not exist.
-        run_name: the run's name; None lets MLflow make one up.
-        tracking_uri: where it goes: a server's address; `sqlite:///file`, which needs all of `mlflow`, not the extra's
-            `mlflow-skinny`; `file:///directory`, which MLflow 3 allows where the environment variable
-            MLFLOW_ALLOW_FILE_STORE is true. None means what MLflow is set to.
-        params: a dictionary of hyper-parameters to show with the run.
-        tags: a dictionary of tags.
+        experiment_name: name of the experiment; it is created if it does not exist.
+        run_name: name of the run; None lets MLflow choose one.
+        tracking_uri: the destination: a server's address; `sqlite:///file`, which needs the package `mlflow`
+            instead of the extra's `mlflow-skinny`; or `file:///directory`, which MLflow 3 allows only if the
+            environment variable MLFLOW_ALLOW_FILE_STORE is true. None means MLflow's configured URI.
+        params: dictionary of hyper-parameters of the run.
+        tags: dictionary of tags.
 
     Raises:
         ImportError: MLflow is not installed.
 
     Attributes:
-        run_id: the run's id, from before_train on.
+        run_id: id of the run, available from before_train on; in a resumed training, from before_epoch on.
 
     Runs at: before_train, trigger_step, trigger, after_train. Only in the chief process of a distributed training.
 
     Example:
         >>> MLflowMonitor("digits", params={"lr": 0.1})
 
-    Note: MLflow allows letters, digits and "_-./ " in names; what else is in the name of a scalar becomes "_".
+    Note: MLflow allows letters, digits and "_-./ " in names; any other character in the name of a scalar becomes "_".
     """
 
     _chief_only = True
@@ -53,7 +56,7 @@ class MLflowMonitor(RowMonitor):
         experiment_name: str = "Default",
         run_name: str | None = None,
         tracking_uri: str | None = None,
-        params: dict[str, Any] | None = None,
+        params: Mapping[str, object] | None = None,
         tags: dict[str, str] | None = None,
     ) -> None:
         super().__init__()
@@ -68,6 +71,15 @@ class MLflowMonitor(RowMonitor):
 
     def _before_train(self) -> None:
         self._client = self._mlflow.MlflowClient(tracking_uri=self._tracking_uri)
+        if not self.trainer.loop.is_resumed:
+            self._start_run()
+        super()._before_train()
+
+    def _before_epoch(self) -> None:
+        if self.run_id is None:  # the checkpoint has no run
+            self._start_run()
+
+    def _start_run(self) -> None:
         experiment = self._client.get_experiment_by_name(self._experiment_name)
         experiment_id = (
             self._client.create_experiment(self._experiment_name)
@@ -78,7 +90,18 @@ class MLflowMonitor(RowMonitor):
         self.run_id = run.info.run_id
         for key, value in self._params.items():
             self._client.log_param(self.run_id, key, value)
-        super()._before_train()
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return the id of the run, and the scalars collected so far."""
+        return {**(super().state_dict() or {}), "run_id": self.run_id}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue the run."""
+        super().load_state_dict(state)
+        self.run_id = state.get("run_id")
+        if self.run_id is not None:
+            self._client.update_run(self.run_id, status="RUNNING")
+            logger.info(f"{self}: {CONTINUED.format(self.run_id)}")
 
     def _write_row(self, row: dict[str, float]) -> None:
         now = int(time.time() * 1000)

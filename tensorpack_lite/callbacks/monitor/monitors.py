@@ -1,20 +1,25 @@
-"""`trainer.monitors`, which hands scalars, images and events to every monitor and keeps the history of scalars."""
+"""`trainer.monitors`: the group of all monitors, which also keeps the history of scalars."""
 
 from __future__ import annotations
 
 import math
+import os
 import re
 import time
+from difflib import get_close_matches
 from typing import Any, Sequence
 
 import numpy as np
 
 from ...compat import tfv1 as tf
 from ...loop.callback import Callback
+from ...loop.trainer import LoopMonitors
 from ...tfutils.summary import create_image_summary, create_scalar_summary
 from ...utils import logger
-from ...utils.errors import type_error
+from ...utils.checks import check_type
 from .base import MonitorBase
+from .json_file import JSONWriter
+from .rows import counter_in
 
 __all__ = ["Monitors"]
 
@@ -22,50 +27,49 @@ _TOWER_PREFIX = re.compile("tower[0-9]+/")
 _SUMMARY_SUFFIX = re.compile("-summary$")
 
 
-class Monitors(Callback):
+class Monitors(Callback, LoopMonitors):
     """
-    Hand what callbacks produce to every monitor, and keep the history of scalars.
+    Pass scalars, images and events to every monitor, and keep the history of scalars.
 
-    A trainer makes it, as `trainer.monitors`, and registers it as its last callback. The history is in memory and holds
-    scalars only. In a training that resumes from a checkpoint, it begins with the last value of each name.
+    A trainer creates it as `trainer.monitors` and registers it as the last callback. The history is kept in
+    memory and holds only scalars. A training that resumes from a checkpoint reads the history from
+    `stats.json`, which has the last value of each name in each row. Without a JSONWriter, the history starts
+    with the last value of each name.
 
-    Scalars that are NaN or infinite are logged as a warning at the end of the epoch, once per name. To end training at
-    the first such loss instead, add `TerminateOnNaN`.
+    For scalars that are NaN or infinite, a warning is logged at the end of the epoch, once per name. To end
+    training at the first such loss instead, add `TerminateOnNaN`.
 
     Runs at: trigger_epoch, after_train.
 
     Args:
-        monitors: the monitors, in the order in which they are told.
+        monitors: the monitors, in the order in which they are called.
 
     Raises:
-        TypeError: one of them is no monitor.
+        TypeError: an element is not a monitor.
 
     Example:
         >>> self.trainer.monitors.put_scalar("distance", 0.5)      # inside a callback
         >>> self.trainer.monitors.get_latest("distance")
         0.5
-
-    tensorpack: same; there the wrong kind of argument is an AssertionError.
     """
 
     _chief_only = False
 
     def __init__(self, monitors: Sequence[MonitorBase]) -> None:
         for monitor in monitors:
-            if not isinstance(monitor, MonitorBase):
-                raise type_error("Monitors", "a list of MonitorBase", monitor)
+            check_type("Monitors: monitors", monitor, MonitorBase, "a list of MonitorBase")
         self._monitors = list(monitors)
         self._history: dict[str, list[tuple[int, float]]] = {}
         self._not_finite: dict[str, str] = {}  # name -> its first such value and step
         self._num_warned = 0
 
-    def put_scalar(self, name: str, val: Any) -> None:
+    def put_scalar(self, name: str, val: float | np.generic | np.ndarray) -> None:
         """
-        Hand in one number.
+        Report a scalar.
 
         Args:
             name: its name.
-            val: a Python or NumPy number, or an array of one element without dimensions.
+            val: a Python or NumPy number, or an array of shape ().
 
         Raises:
             TypeError: `val` is something else.
@@ -74,58 +78,56 @@ class Monitors(Callback):
         self._tell_scalar(name, number)
         self._tell_summary(create_scalar_summary(name, number))
 
-    def put_image(self, name: str, val: Any) -> None:
+    def put_image(self, name: str, val: np.ndarray) -> None:
         """
-        Hand in one image or several.
+        Report one image or several.
 
         Args:
             name: their name.
             val: an ndarray with values in [0, 255]: [H, W], [H, W, C] with C in {1, 3, 4}, [N, H, W], or [N, H, W, C].
 
         Raises:
-            TypeError: `val` is no ndarray.
-            ValueError: it has another number of dimensions.
+            TypeError: `val` is not an ndarray.
+            ValueError: `val` has another number of dimensions.
         """
         images = _as_image_batch(name, val)
         for monitor in self._monitors:
             monitor.process_image(name, images)
         self._tell_summary(create_image_summary(name, images))
 
-    def put_summary(self, summary: Any) -> None:
+    def put_summary(self, summary: tf.Summary | bytes) -> None:
         """
-        Hand in a summary as TensorFlow evaluates it.
+        Report a summary as TensorFlow evaluates it.
 
-        Names of scalars lose every `tower<k>/` and a trailing `-summary`, for all monitors; names of histograms and
-        images stay as they are.
+        `tower<k>/` and a trailing `-summary` are removed from the names of scalars; names of histograms and images stay
+        as they are.
 
         Args:
             summary: a `tf.Summary`, or its bytes.
 
         Raises:
-            TypeError: it is neither.
+            TypeError: `summary` is something else.
         """
         if isinstance(summary, bytes):
             summary = tf.Summary.FromString(summary)
-        if not isinstance(summary, tf.Summary):
-            raise type_error("Monitors.put_summary", "a tf.Summary or its bytes", summary)
+        check_type("Monitors.put_summary: summary", summary, tf.Summary, "a tf.Summary or its bytes")
         for value in summary.value:
             if value.WhichOneof("value") == "simple_value":
                 value.tag = _SUMMARY_SUFFIX.sub("", _TOWER_PREFIX.sub("", value.tag))
                 self._tell_scalar(value.tag, value.simple_value)
         self._tell_summary(summary)
 
-    def put_event(self, evt: Any) -> None:
+    def put_event(self, evt: tf.Event) -> None:
         """
-        Hand in an event; its step and its time are set here.
+        Report an event; its step and time are set here.
 
         Args:
             evt: a `tf.Event`.
 
         Raises:
-            TypeError: it is something else.
+            TypeError: `evt` is something else.
         """
-        if not isinstance(evt, tf.Event):
-            raise type_error("Monitors.put_event", "a tf.Event", evt)
+        check_type("Monitors.put_event: evt", evt, tf.Event)
         evt.step = self.global_step
         evt.wall_time = time.time()
         for monitor in self._monitors:
@@ -133,23 +135,30 @@ class Monitors(Callback):
 
     def get_latest(self, name: str) -> float:
         """
-        Give the last value of a scalar.
+        Return the last value of a scalar.
 
         Raises:
-            KeyError: nobody handed in a scalar of that name.
+            KeyError: no scalar of that name has been reported; the message names the nearest ones.
         """
         history = self._history.get(name)
         if not history:
-            known = ", ".join(sorted(self._history)) or "none"
-            raise KeyError(f"No scalar '{name}' has been put into the monitors. So far there are: {known}.")
+            raise KeyError(self.describe_missing(name))
         return history[-1][1]
+
+    def describe_missing(self, name: str) -> str:
+        """Return a sentence that says that a scalar has not been reported, and names the nearest ones."""
+        nearest = get_close_matches(name, sorted(self._history), n=3, cutoff=0.0)
+        names = " or ".join(f"'{one}'" for one in nearest)
+        return f"'{name}' has not been reported. " + (
+            f"Did you mean {names}?" if names else "Nothing has been reported yet."
+        )
 
     def get_history(self, name: str) -> list[tuple[int, float]]:
         """
-        Give all values of a scalar.
+        Return all values of a scalar.
 
         Returns:
-            A list of `(global_step, value)` in the order of arrival; empty if nobody handed in that name.
+            A list of `(global_step, value)` in the order of the reports; empty if there are none.
         """
         return list(self._history.get(name, ()))
 
@@ -158,8 +167,22 @@ class Monitors(Callback):
         return {"last": {name: list(history[-1]) for name, history in self._history.items()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Begin the histories with the values that were the last."""
-        self._history = {name: [(step, value)] for name, (step, value) in state["last"].items()}
+        """Read the histories from `stats.json`, and add the values that are not in a row yet."""
+        self._history = {}
+        for row in self._saved_rows():
+            for name, value in row.items():
+                if name in state["last"] and isinstance(value, (int, float)):
+                    self._history.setdefault(name, []).append((row["global_step"], float(value)))
+        for name, (step, value) in state["last"].items():
+            history = self._history.setdefault(name, [])
+            if not history or history[-1][0] != step:
+                history.append((step, value))
+
+    def _saved_rows(self) -> list[dict[str, Any]]:
+        """Return the rows of `stats.json` up to the checkpoint; the JSONWriter has removed the others."""
+        paths = [one.path for one in self._monitors if isinstance(one, JSONWriter) and one.path is not None]
+        rows = JSONWriter.load_existing_json(os.path.dirname(paths[0])) if paths else None
+        return [row for row in rows or [] if counter_in(row, "global_step") is not None]
 
     def _trigger_epoch(self) -> None:
         self._warn_of_not_finite()
@@ -174,8 +197,8 @@ class Monitors(Callback):
         if new:
             found = ", ".join(f"'{name}' {what}" for name, what in new)
             logger.warning(
-                f"Scalars that are not finite: {found}. Training goes on; to end it at the first such loss and to find the "
-                "tensor where it began, add TerminateOnNaN() to the callbacks."
+                f"Monitors: not finite: {found}. To end training at the first such loss and find the tensor where it began, add "
+                "TerminateOnNaN() to the callbacks."
             )
 
     def _tell_scalar(self, name: str, number: float) -> None:
@@ -186,24 +209,21 @@ class Monitors(Callback):
         if not math.isfinite(number) and name not in self._not_finite:
             self._not_finite[name] = f"({number}, first reported at global_step={step})"
 
-    def _tell_summary(self, summary: Any) -> None:
+    def _tell_summary(self, summary: tf.Summary) -> None:
         for monitor in self._monitors:
             monitor.process_summary(summary)
 
 
-def _as_python_number(name: str, val: Any) -> Any:
-    """Give a Python int or float for every kind of number."""
+def _as_python_number(name: str, val: Any) -> float:
+    """Convert any kind of number to a Python int or float."""
     if isinstance(val, (np.generic, np.ndarray)) and np.ndim(val) == 0:
         val = val.item()
-    if not isinstance(val, (int, float)):
-        raise type_error(f"Monitors.put_scalar '{name}'", "a number", val)
-    return val
+    return check_type(f"Monitors.put_scalar '{name}'", val, (int, float), "a number")
 
 
-def _as_image_batch(name: str, val: Any) -> Any:
-    """Give [N, H, W, C] for every form of an image that `put_image` takes."""
-    if not isinstance(val, np.ndarray):
-        raise type_error(f"Monitors.put_image '{name}'", "an ndarray", val)
+def _as_image_batch(name: str, val: np.ndarray) -> np.ndarray:
+    """Convert any shape that `put_image` accepts to [N, H, W, C]."""
+    check_type(f"Monitors.put_image '{name}'", val, np.ndarray)
     if val.ndim == 2:
         return val[np.newaxis, :, :, np.newaxis]
     if val.ndim == 3:
@@ -211,6 +231,5 @@ def _as_image_batch(name: str, val: Any) -> Any:
     if val.ndim == 4:
         return val
     raise ValueError(
-        f"Monitors.put_image '{name}': array of shape {val.shape} has {val.ndim} dimensions, wanted 2, 3 or 4 "
-        "([H, W], [H, W, C], [N, H, W] or [N, H, W, C])."
+        f"Monitors.put_image '{name}': wrong shape (expected [H, W], [H, W, C], [N, H, W] or [N, H, W, C], got {val.shape})."
     )

@@ -1,9 +1,9 @@
-"""Scalars on the screen and in the log."""
+"""Monitor that logs scalars, one per line."""
 
 from __future__ import annotations
 
 import re
-from typing import Iterable
+from typing import Any, Iterable
 
 from ...utils import logger
 from .base import MonitorBase
@@ -16,11 +16,11 @@ class ScalarPrinter(MonitorBase):
     Log scalars, one line each, sorted by name.
 
     Args:
-        enable_step: log after each step what the step reported. The last step of an epoch is left to the epoch's lines
-            if these are enabled too.
-        enable_epoch: log after each epoch what was reported since the last lines, the last value of each name.
-        whitelist: regular expressions; a name must match one of them anywhere. None lets all names through.
-        blacklist: regular expressions; a name must match none of them. None means none.
+        enable_step: log after each step the scalars of that step. With `enable_epoch`, the last step of an
+            epoch is logged with the epoch.
+        enable_epoch: log after each epoch the last value of each scalar that was reported since the last log.
+        whitelist: regular expressions; log only names in which one of them is found. None means all names.
+        blacklist: regular expressions; do not log names in which one of them is found. None means no names.
 
     Raises:
         re.error: an expression is malformed.
@@ -29,8 +29,6 @@ class ScalarPrinter(MonitorBase):
 
     Example:
         >>> ScalarPrinter(whitelist=["error$", "^cost$"])
-
-    tensorpack: same.
     """
 
     def __init__(
@@ -47,8 +45,16 @@ class ScalarPrinter(MonitorBase):
         self._values: dict[str, float] = {}
 
     def process_scalar(self, name: str, val: float) -> None:
-        """Keep the number until the next lines."""
+        """Keep the scalar until the next log."""
         self._values[name] = float(val)
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return the scalars that were reported since the last log."""
+        return {"values": dict(self._values)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the scalars that were reported since the last log."""
+        self._values = dict(state["values"])
 
     def _before_train(self) -> None:
         self._log_lines()

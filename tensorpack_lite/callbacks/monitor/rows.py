@@ -1,4 +1,4 @@
-"""Base classes of monitors that write scalars in rows, and of those whose rows are in a file."""
+"""Base classes for monitors that write scalars as rows, in general and to a file."""
 
 from __future__ import annotations
 
@@ -12,37 +12,40 @@ from typing import Any
 from ...utils import logger
 from .base import MonitorBase
 
-__all__ = ["RowFile", "RowMonitor"]
+__all__ = ["CONTINUED", "RowFile", "RowMonitor", "counter_in"]
+
+CONTINUED = "continues run {}. Scalars that were reported after the checkpoint may be there twice."
 
 
 class RowMonitor(MonitorBase):
     """
-    Base class of monitors that write one row at a time: implement `_write_row`.
+    Base class for monitors that write one row at a time: implement `_write_row`.
 
-    Scalars gather, the last of one name counts, until they are written as one row: before training, after each step but
-    the last of an epoch, and at each trigger. So what is reported once an epoch stands in one row per epoch.
+    Scalars are collected, the last value of each name counts, and written as one row before training, after
+    each step except the last of an epoch, and at each trigger. So scalars that are reported once per epoch
+    share one row per epoch.
 
-    A checkpoint keeps what has gathered. A training that resumes from it drops what is reported before training, because an
-    undisturbed training has no such row at that point.
+    A checkpoint keeps the scalars collected so far. A training that resumes from it drops scalars that are
+    reported before training, because an uninterrupted training has no such row at that point.
 
     Runs at: before_train, trigger_step, trigger.
 
-    Note: what was reported in an epoch that did not finish is not written.
+    Note: scalars reported in an unfinished epoch are not written.
     """
 
     def __init__(self) -> None:
         self._pending: dict[str, float] = {}
 
     def process_scalar(self, name: str, val: float) -> None:
-        """Keep the number until the next row."""
+        """Keep the scalar until the next row."""
         self._pending[name] = val
 
     def state_dict(self) -> dict[str, Any] | None:
-        """Return the scalars that have gathered."""
+        """Return the scalars collected so far."""
         return {"pending": dict(self._pending)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take the scalars that had gathered."""
+        """Restore the scalars collected so far."""
         self._pending = dict(state["pending"])
 
     def _write_row(self, row: dict[str, float]) -> None:
@@ -50,7 +53,7 @@ class RowMonitor(MonitorBase):
         Write one row, for the current `epoch_num` and `global_step`.
 
         Args:
-            row: names and values; there is at least one.
+            row: names and values, at least one.
         """
         raise NotImplementedError(f"{type(self).__name__}._write_row")
 
@@ -60,7 +63,7 @@ class RowMonitor(MonitorBase):
         self._flush()
 
     def _trigger_step(self) -> None:
-        # What the last step reports is written with what the epoch's callbacks report.
+        # The scalars of the last step are written together with those of the epoch's callbacks.
         if self._pending and self.local_step != self.trainer.steps_per_epoch - 1:
             self._flush()
 
@@ -75,14 +78,15 @@ class RowMonitor(MonitorBase):
 
 class RowFile(RowMonitor):
     """
-    Base class of monitors whose rows are in a file, which a later training continues.
+    Base class for monitors that write their rows to a file, to which a later training can append.
 
-    If the file exists when training begins, there are three cases. A training that resumes from a checkpoint keeps the rows that
-    were written before the checkpoint and cuts off the later ones, which it will write again; the first time, the file as it was is
-    copied to `<file>.before-resume`. A training that continues the epochs of the file without such a checkpoint appends to it.
-    Otherwise, or if the file is damaged, it is moved to `<file>.<MMDD-HHMMSS>`, with a warning.
+    If the file exists when training starts, there are three cases. A training that resumes from a checkpoint
+    keeps the rows written before the checkpoint and removes the later ones, which it will write again; the
+    first time, the original file is copied to `<file>.before-resume`. A training that continues the epochs of
+    the file without such a checkpoint appends to it. Otherwise, or if the file is damaged, it is moved to
+    `<file>.<MMDD-HHMMSS>`, with a warning.
 
-    A disk error is logged and does not end training; the next row tries again to write what is missing.
+    A disk error is logged and does not end training; the next write includes the missing rows.
 
     Args:
         path: the file, or None to write nothing.
@@ -96,10 +100,10 @@ class RowFile(RowMonitor):
     def __init__(self, path: str | None) -> None:
         super().__init__()
         self.path = path
-        self._rows: list[Any] = []  # all of the file, as `_encode` gives them
+        self._rows: list[Any] = []  # all rows of the file, as returned by `_encode`
         self._is_behind = False
 
-    # What a subclass defines -----------------------------------------------------------------------------------------
+    # Methods for subclasses to override ------------------------------------------------------------------------------
     @abstractmethod
     def _read(self, path: str) -> list[dict[str, Any]]:
         """
@@ -111,33 +115,32 @@ class RowFile(RowMonitor):
 
     @abstractmethod
     def _why_not_continued(self, rows: list[dict[str, Any]]) -> str | None:
-        """Say why these rows do not belong to a training that begins with `starting_epoch`; None if they do."""
+        """Return why a training that begins with `starting_epoch` cannot append to these rows, or None if it can."""
 
     @abstractmethod
     def _write_all(self, path: str) -> None:
-        """Write the file anew, aside, and move it into place."""
+        """Write all rows to a temporary file, and move it into place."""
 
-    def _encode(self, row: dict[str, Any]) -> Any:
-        """Return a row in the form in which it is held."""
+    def _encode(self, row: dict[str, float]) -> dict[str, float] | str:
+        """Return the form of a row that is kept in memory."""
         return row
 
     def _write_last(self, path: str) -> None:
         """Write the newest row."""
         self._write_all(path)
 
-    # What it does for them -------------------------------------------------------------------------------------------
     def state_dict(self) -> dict[str, Any] | None:
-        """Return the scalars that have gathered, and how many rows are written."""
+        """Return the scalars collected so far, and the number of written rows."""
         return {"pending": dict(self._pending), "rows": len(self._rows)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take the scalars that had gathered, and cut off the rows that were written later."""
+        """Restore the scalars collected so far, and remove the rows that were written later."""
         super().load_state_dict(state)
         if self.path is None:
             return
         if len(self._rows) < state["rows"]:
             logger.warning(
-                "%s: '%s' has %d of the %d rows that it had when the checkpoint was saved.",
+                "%s: '%s' has only %d of the %d rows that it had when the checkpoint was saved.",
                 self,
                 self.path,
                 len(self._rows),
@@ -164,10 +167,11 @@ class RowFile(RowMonitor):
             os.replace(path, backup)
             logger.warning("%s: %s The file was moved to '%s'.", self, reason, backup)
             return
-        logger.info("%s continues the existing '%s'.", self, path)
+        logger.info("%s: appending to the existing '%s'.", self, path)
         self._rows = [self._encode(row) for row in rows]
         if is_resumed:
-            self._cut(path, len(list(takewhile(lambda row: _step_of(row) <= self.global_step, rows))))
+            steps = (counter_in(row, "global_step") or 0 for row in rows)
+            self._cut(path, len(list(takewhile(lambda step: step <= self.global_step, steps))))
 
     def _cut(self, path: str, num_rows: int) -> None:
         num_cut = len(self._rows) - num_rows
@@ -176,10 +180,10 @@ class RowFile(RowMonitor):
         copy = f"{path}.before-resume"
         if not os.path.exists(copy):
             shutil.copyfile(path, copy)
-            logger.info("%s: '%s' is a copy of the file as it was before rows were cut off.", self, copy)
+            logger.info("%s: the original file was copied to '%s'.", self, copy)
         del self._rows[num_rows:]
         self._save(path, is_last_enough=False)
-        logger.info("%s: cut off %d rows that were written after the checkpoint was saved.", self, num_cut)
+        logger.info("%s: removed %d rows that were written after the checkpoint was saved.", self, num_cut)
 
     def _write_row(self, row: dict[str, float]) -> None:
         if self.path is not None:
@@ -199,18 +203,18 @@ class RowFile(RowMonitor):
             logger.error("%s: cannot write '%s': %s", self, path, error)
 
 
-def _step_of(row: Any) -> int:
-    """Return the `global_step` of a row, 0 if it has none."""
+def counter_in(row: Any, name: str) -> int | None:
+    """Return the `epoch_num` or `global_step` of a row that was read from a file, or None if it has none."""
     try:
-        return int(row["global_step"])
-    except (KeyError, TypeError, ValueError):
-        return 0
+        return int(row[name])
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
 
 
 def _remove_leftover(path: str) -> None:
-    """Remove a temporary file that a killed process has left, if there is one; a disk error is logged."""
+    """Remove a temporary file left by a killed process, if it exists; log a disk error."""
     if os.path.isfile(path):
         try:
             os.remove(path)
         except OSError as error:
-            logger.error("Cannot remove '%s', which a killed process left: %s", path, error)
+            logger.error("Cannot remove '%s', left by a killed process: %s", path, error)

@@ -1,8 +1,8 @@
 """
-Hyper-parameters that change while training runs.
+Hyper-parameters that change during training.
 
 **In:** a variable of the graph or an attribute of an object, and a rule.
-**Out:** the parameter, set before training and at triggers.
+**Out:** the parameter's value, set before training and at triggers.
 **Next:** the user.
 """
 

@@ -1,4 +1,4 @@
-"""What a hyper-parameter is: something with a name that can be read and set while training runs."""
+"""Hyper-parameters: named values that can be read and set during training."""
 
 from __future__ import annotations
 
@@ -16,24 +16,27 @@ __all__ = ["GraphVarParam", "HyperParam", "ObjAttrParam"]
 class HyperParam(metaclass=ABCMeta):
     """
     Base class of hyper-parameters.
-
-    tensorpack: same.
     """
 
     def setup_graph(self) -> None:  # noqa: B027 (not every parameter is in the graph)
-        """Find what is needed in the graph; called while the graph is being built."""
+        """Look up variables or tensors; called while the graph is being built."""
 
     @abstractmethod
-    def set_value(self, v: Any) -> None:
-        """Give the parameter a new value."""
+    def set_value(self, v: object) -> None:
+        """Set the parameter's value."""
 
     @abstractmethod
     def get_value(self) -> Any:
-        """Read the parameter's value."""
+        """Return the parameter's value."""
+
+    @property
+    def is_variable_saved(self) -> bool:
+        """Whether the value is a variable that checkpoints hold. If not, the setter keeps the value in its state."""
+        return False
 
     @property
     def readable_name(self) -> str:
-        """The name to show, and to find in a file written by a human."""
+        """The name in logs, monitors, and the file of `HumanHyperParamSetter`."""
         return type(self).__name__
 
 
@@ -42,20 +45,18 @@ class GraphVarParam(HyperParam):
     A variable of the graph, such as a learning rate.
 
     Args:
-        name: the variable's name, e.g. "learning_rate"; global and local variables are searched.
+        name: name of a global or local variable, e.g. "learning_rate".
         shape: its shape.
 
     Raises:
-        ValueError: in `setup_graph`, there is no such variable, or it has another shape; in `set_value`, a number with
-            a fraction for a variable of integers.
+        ValueError: in `setup_graph`: the variable does not exist or has another shape; in `set_value`: the
+            value is a float and the variable holds integers.
 
     Attributes:
         name: as given.
-        var: the variable, from `setup_graph` on.
+        var: the variable, available from `setup_graph` on.
 
-    Note: only a variable can be set. A learning rate that is computed (`tf.train.exponential_decay`) is a tensor.
-
-    tensorpack: same; there the shape is not looked at.
+    Note: only a variable can be set, not a computed learning rate, e.g. from `tf.train.exponential_decay`.
     """
 
     def __init__(self, name: str, shape: Sequence[int] = ()) -> None:
@@ -72,32 +73,37 @@ class GraphVarParam(HyperParam):
                 break
         else:
             raise ValueError(
-                f"GraphVarParam: '{self.name}' is not a variable of this graph. Make it one, e.g. "
-                f"tf.get_variable('{self._op_name}', initializer=0.1, trainable=False); a tensor cannot be set."
+                f"GraphVarParam: '{self.name}' is not a variable of this graph. Create it, e.g. "
+                f"tf.get_variable('{self._op_name}', initializer=0.1, trainable=False). A tensor cannot be set."
             )
         if not self.var.shape.is_compatible_with(self.shape):
             raise ValueError(
-                f"GraphVarParam: variable '{self.name}' has shape {self.var.shape}, wanted {self.shape}. "
-                "Give its shape: GraphVarParam(name, shape)."
+                f"GraphVarParam: wrong shape of variable '{self.name}' (expected {self.shape}, got {self.var.shape}). "
+                "Pass its shape: GraphVarParam(name, shape)."
             )
 
-    def set_value(self, v: Any) -> None:
-        """Assign to the variable, in the default session."""
+    def set_value(self, v: object) -> None:
+        """Assign the variable in the default session."""
         dtype = self.var.dtype.base_dtype
         array = np.asarray(v)
         if dtype.is_integer and array.dtype.kind == "f":
             raise ValueError(
-                f"GraphVarParam: cannot set variable '{self.name}' of type {dtype.name} to {v}: it holds integers."
+                f"GraphVarParam: wrong type for variable '{self.name}' (expected {dtype.name}, got {v})."
             )
-        # The variable's own initializer, fed with the value: nothing is added to a graph that is final.
+        # Feeding the initializer adds nothing to the finalized graph.
         initializer = self.var.initializer
         _default_session().run(
             initializer, feed_dict={initializer.inputs[1]: array.astype(dtype.as_numpy_dtype)}
         )
 
     def get_value(self) -> Any:
-        """Read the variable, in the default session."""
+        """Return the variable's value in the default session."""
         return _default_session().run(self.var)
+
+    @property
+    def is_variable_saved(self) -> bool:
+        """Whether the variable is in `GLOBAL_VARIABLES`."""
+        return any(self.var is variable for variable in tf.global_variables())
 
     @property
     def readable_name(self) -> str:
@@ -111,35 +117,33 @@ class ObjAttrParam(HyperParam):
 
     Args:
         obj: the object.
-        attrname: the attribute's name.
-        readable_name: the name to show; None means `attrname`.
-
-    tensorpack: same.
+        attrname: name of the attribute.
+        readable_name: the name in logs and monitors; None means `attrname`.
     """
 
-    def __init__(self, obj: Any, attrname: str, readable_name: str | None = None) -> None:
+    def __init__(self, obj: object, attrname: str, readable_name: str | None = None) -> None:
         self.obj = obj
         self.attrname = attrname
         self._readable_name = readable_name or attrname
 
-    def set_value(self, v: Any) -> None:
+    def set_value(self, v: object) -> None:
         """Set the attribute."""
         setattr(self.obj, self.attrname, v)
 
     def get_value(self) -> Any:
-        """Read the attribute."""
+        """Return the attribute."""
         return getattr(self.obj, self.attrname)
 
     @property
     def readable_name(self) -> str:
-        """The given name, or the attribute's."""
+        """The given name, or the attribute's name."""
         return self._readable_name
 
 
-def _default_session() -> Any:
+def _default_session() -> tf.Session:
     session = tf.get_default_session()
     if session is None:
         raise RuntimeError(
-            "GraphVarParam: there is no default session. Call it under `with sess.as_default():`."
+            "GraphVarParam: there is no default session. Use it inside `with sess.as_default():`."
         )
     return session

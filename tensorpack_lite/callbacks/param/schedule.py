@@ -1,4 +1,4 @@
-"""A hyper-parameter that follows a schedule."""
+"""Callback that sets a hyper-parameter by a schedule."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from bisect import bisect_right
 from typing import Sequence
 
 from ...utils import logger
+from ...utils.checks import check_choice
 from .hyperparam import HyperParam
 from .setter import HyperParamSetter
 
@@ -17,21 +18,23 @@ class ScheduledHyperParamSetter(HyperParamSetter):
     """
     Set a hyper-parameter at fixed points of training.
 
-    `(e, v)` means: v from the end of epoch e on; e = 0 is before the first epoch. Between two points the value stays, or
-    with `interp="linear"` moves along the line between them; before the first point and after the last nothing is set.
+    A pair `(e, v)` sets the value v at the end of epoch e; e = 0 is before the first epoch. Between two
+    points, the value stays constant, or is interpolated with `interp="linear"`. Before the first point and
+    after the last, nothing is set.
 
-    When training begins in the middle of the schedule, the value that should hold there is computed. If the parameter has
-    another one (they differ by more than 1e-5 of it), there is a warning, and the value is set if `set_at_beginning`.
+    When training starts in the middle of the schedule, the scheduled value at that point is computed. If the
+    parameter differs from it by more than 1e-5 (relative), a warning is logged, and the value is set if
+    `set_at_beginning` is true.
 
     Args:
         param: a `HyperParam`, or the name of a variable.
         schedule: pairs (point, value), in any order; points are epochs, or steps if `step_based`.
         interp: None or "linear".
         step_based: points are values of `global_step` instead of `epoch_num`.
-        set_at_beginning: whether to set the value that should hold when training begins.
+        set_at_beginning: whether to set the scheduled value when training starts.
 
     Raises:
-        ValueError: the schedule is empty, or `interp` is something else.
+        ValueError: the schedule is empty, or `interp` is unknown.
 
     Attributes:
         schedule: the pairs, sorted, as (int, float).
@@ -40,8 +43,6 @@ class ScheduledHyperParamSetter(HyperParamSetter):
 
     Example:
         >>> ScheduledHyperParamSetter("learning_rate", [(30, 1e-2), (60, 1e-3), (85, 1e-4)])
-
-    tensorpack: same; there a scheduled 0 is not set when training begins, and values below 1e-8 count as equal.
     """
 
     def __init__(
@@ -54,31 +55,26 @@ class ScheduledHyperParamSetter(HyperParamSetter):
     ) -> None:
         self.schedule = sorted((int(point), float(value)) for point, value in schedule)
         if not self.schedule:
-            raise ValueError("ScheduledHyperParamSetter: schedule is empty, wanted pairs (point, value).")
-        if interp not in (None, "linear"):
-            raise ValueError(f"ScheduledHyperParamSetter: interp is {interp!r}, wanted None or 'linear'.")
+            raise ValueError(
+                "ScheduledHyperParamSetter: the schedule is empty (expected pairs (point, value))."
+            )
         self._points = [point for point, _ in self.schedule]
-        self._interp = interp
+        self._interp = check_choice("ScheduledHyperParamSetter: interp", interp, (None, "linear"))
         self._step_based = step_based
         self._set_at_beginning = set_at_beginning
         super().__init__(param)
 
     def _get_value_to_set(self) -> float | None:
-        return self._value_to_set_at(self._current_point())
+        point = self._current_point()
+        is_between = self._points[0] < point < self._points[-1]
+        is_due = point in self._points or (self._interp is not None and is_between)
+        return self._value_at(point) if is_due else None
 
     def _current_point(self) -> int:
         return self.global_step if self._step_based else self.epoch_num
 
-    def _value_to_set_at(self, point: int) -> float | None:
-        """Give the value that is to be set exactly at this point, or None."""
-        index = bisect_right(self._points, point) - 1
-        if index >= 0 and self._points[index] == point:
-            return self.schedule[index][1]
-        is_between = 0 <= index < len(self._points) - 1
-        return self._value_holding_at(point) if self._interp and is_between else None
-
-    def _value_holding_at(self, point: int) -> float | None:
-        """Give the value that the parameter should have at this point; None before the first one."""
+    def _value_at(self, point: int) -> float | None:
+        """Return the scheduled value at this point; None before the first point."""
         index = bisect_right(self._points, point) - 1
         if index < 0:
             return None
@@ -90,32 +86,45 @@ class ScheduledHyperParamSetter(HyperParamSetter):
 
     def _before_train(self) -> None:
         super()._before_train()
-        wanted = self._value_holding_at(self._current_point())
-        if wanted is None:
+        expected = self._value_at(self._current_point())
+        if expected is None:
             return
         actual = self.get_current_value()
-        if math.isclose(float(actual), wanted, rel_tol=1e-5):
+        if _is_close(actual, expected) or self._may_be_due(actual):
             return
         logger.warning(
             "%s: %s should be %.8g at %s %d, but is %.8g.",
             type(self).__name__,
             self.param.readable_name,
-            wanted,
+            expected,
             "step" if self._step_based else "epoch",
             self._current_point(),
             actual,
         )
         if self._set_at_beginning:
-            logger.info("%s: %s is set to %.8g.", type(self).__name__, self.param.readable_name, wanted)
-            self.param.set_value(wanted)
+            logger.info("%s: setting %s to %.8g.", type(self).__name__, self.param.readable_name, expected)
+            self.param.set_value(expected)
+
+    def _may_be_due(self, actual: float) -> bool:
+        """Return whether the value is that of before the current point, whose trigger is still to come in a resumed training."""
+        if not self.trainer.loop.has_calls_left or self._get_value_to_set() is None:
+            return False
+        previous = self._value_at(self._current_point() - 1)
+        return previous is None or _is_close(actual, previous)
 
     def _trigger_epoch(self) -> None:
-        if not self._step_based:
+        if self._step_based:
+            self._report()
+        else:
             self.trigger()
 
     def _trigger_step(self) -> None:
         if self._step_based:
-            self.trigger()
+            self._set_param()
 
     def __str__(self) -> str:
         return f"{type(self).__name__}(schedule={self.schedule})"
+
+
+def _is_close(actual: float, expected: float) -> bool:
+    return math.isclose(float(actual), expected, rel_tol=1e-5)

@@ -1,4 +1,4 @@
-"""Callbacks that set a hyper-parameter: the base class, and the ones that ask a function or a human."""
+"""Callbacks that set a hyper-parameter: a base class, and setters that use a function or a file that the user edits."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from ...loop.callback import Callback
 from ...utils import logger
+from ...utils.checks import check_type
 from .hyperparam import GraphVarParam, HyperParam
 
 __all__ = ["HumanHyperParamSetter", "HyperParamSetter", "HyperParamSetterWithFunc"]
@@ -19,18 +20,23 @@ class HyperParamSetter(Callback):
     """
     Base class of callbacks that set a hyper-parameter: override `_get_value_to_set`.
 
+    At each trigger, the value that was in use until then is reported to the monitors under the parameter's
+    `readable_name`, e.g. `learning_rate`, before the new value is set. It is left out if it is not a number,
+    or if the name has been reported at this step already, e.g. by `tf.summary.scalar`.
+
     Args:
         param: a `HyperParam`, or the name of a variable.
 
     Raises:
-        TypeError: `param` is neither.
+        TypeError: `param` has another type.
 
     Attributes:
         param: the `HyperParam`.
 
     Runs at: before_train, trigger. In every process of a distributed training.
 
-    tensorpack: same.
+    Note: a resumed training begins with the value in its checkpoint, and nothing is set in before_train. A
+    checkpoint also keeps the value of an attribute, if it is a number, a string, a bool, None or an array.
     """
 
     _chief_only = False
@@ -39,20 +45,18 @@ class HyperParamSetter(Callback):
     def __init__(self, param: HyperParam | str) -> None:
         if isinstance(param, str):
             param = GraphVarParam(param)
-        if not isinstance(param, HyperParam):
-            raise TypeError(
-                f"{type(self).__name__}: param is {type(param).__name__}, wanted a HyperParam or a variable's name."
-            )
-        self.param = param
+        self.param = check_type(
+            f"{type(self).__name__}: param", param, HyperParam, "a HyperParam or the name of a variable"
+        )
         self._last_value: Any = None
         self._last_logged_epoch = -1
 
     def get_value_to_set(self) -> Any:
         """
-        Give the value to set now; a change is logged, at most once an epoch.
+        Return the value to set now, and log a change at most once per epoch.
 
         Returns:
-            The value, or None to leave the parameter alone.
+            The value, or None to keep the parameter as it is.
         """
         value = self._get_value_to_set()
         if value is None or np.array_equal(value, self._last_value):
@@ -72,22 +76,54 @@ class HyperParamSetter(Callback):
         return value
 
     def get_current_value(self) -> Any:
-        """Read the parameter as it is now."""
+        """Return the parameter's current value."""
         return self.param.get_value()
 
     @abstractmethod
     def _get_value_to_set(self) -> Any:
-        """Give the value to set now, or None."""
+        """Return the value to set now, or None."""
 
     def _setup_graph(self) -> None:
         self.param.setup_graph()
 
     def _before_train(self) -> None:
-        if self._enable_before_train:
+        # Setting it again would, for instance, decay a learning rate twice in one epoch.
+        is_set = self.trainer.loop.is_resumed and self.param.is_variable_saved
+        if self._enable_before_train and not is_set:
             self._set_param()
 
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return the parameter's value, unless it is a variable in the checkpoint or of a type that cannot be saved."""
+        if self.param.is_variable_saved:
+            return None
+        value = self.get_current_value()
+        if isinstance(value, np.generic):
+            value = np.asarray(value)
+        is_array = isinstance(value, np.ndarray) and not value.dtype.hasobject
+        if value is None or is_array or type(value) in (bool, int, float, str):
+            return {"value": value}
+        return None
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Set the parameter to its value in the checkpoint."""
+        if "value" in state:
+            value = state["value"]
+            self.param.set_value(value[()] if isinstance(value, np.ndarray) else value)
+
+    @property
+    def state_name(self) -> str:
+        """The name of the class, and the parameter."""
+        return f"{self}({self.param.readable_name})"
+
     def _trigger(self) -> None:
+        self._report()
         self._set_param()
+
+    def _report(self) -> None:
+        monitors, name, value = self.trainer.monitors, self.param.readable_name, self.get_current_value()
+        is_number = np.ndim(value) == 0 and np.asarray(value).dtype.kind in "iuf"
+        if is_number and monitors.get_history(name)[-1:] != [(self.global_step, float(value))]:
+            monitors.put_scalar(name, value)
 
     def _set_param(self) -> None:
         value = self.get_value_to_set()
@@ -97,19 +133,18 @@ class HyperParamSetter(Callback):
 
 class HyperParamSetterWithFunc(HyperParamSetter):
     """
-    Set a hyper-parameter to what a function says.
+    Set a hyper-parameter to the result of a function.
 
     Args:
         param: a `HyperParam`, or the name of a variable.
-        func: `func(epoch_num, current_value) -> new value`, or None to leave it; called after each epoch with that
-            epoch's number, and before training with the number before the first.
+        func: `func(epoch_num, current_value) -> new value`, or None to keep the value. It is called after
+            each epoch with the epoch's number, and before training with `starting_epoch - 1`, unless training
+            resumes with the variable's value.
 
     Runs at: before_train, trigger.
 
     Example:
         >>> HyperParamSetterWithFunc("learning_rate", lambda epoch, lr: lr * 0.9 if epoch else None)
-
-    tensorpack: same.
     """
 
     def __init__(self, param: HyperParam | str, func: Callable[[int, Any], Any]) -> None:
@@ -122,24 +157,22 @@ class HyperParamSetterWithFunc(HyperParamSetter):
 
 class HumanHyperParamSetter(HyperParamSetter):
     """
-    Set a hyper-parameter to what somebody writes into a file while training runs.
+    Set a hyper-parameter to a value in a file that can be edited during training.
 
-    The file stands in the logger's directory; each line is `name:value`. While there is no file, nothing happens; when a
-    line cannot be read, or the name is not there, there is a warning.
+    The file is in the logger's directory; each line is `name:value`. Nothing happens while the file does not
+    exist. A warning is logged if a line cannot be parsed or the name is missing.
 
     Args:
         param: a `HyperParam`, or the name of a variable.
-        file_name: the file.
+        file_name: name of the file.
 
     Raises:
-        RuntimeError: in `setup_graph`, there is no logger directory.
+        RuntimeError: in `setup_graph`: there is no logger directory.
 
-    Runs at: before_train, trigger.
+    Runs at: before_train, trigger. A resumed training reads the file in before_train, too.
 
     Example:
         >>> HumanHyperParamSetter("learning_rate")      # then: echo learning_rate:0.001 > train_log/x/hyper.txt
-
-    tensorpack: same; there a missing logger directory is a TypeError of the constructor.
     """
 
     def __init__(self, param: HyperParam | str, file_name: str = "hyper.txt") -> None:
@@ -152,9 +185,17 @@ class HumanHyperParamSetter(HyperParamSetter):
         self._directory = self._directory or logger.get_logger_dir()
         if self._directory is None:
             raise RuntimeError(
-                f"HumanHyperParamSetter: there is no logger directory to look for '{self._file_name}' in. "
+                f"HumanHyperParamSetter: no logger directory to read '{self._file_name}' from. "
                 "Call logger.set_logger_dir(...) first."
             )
+
+    def _before_train(self) -> None:
+        self._set_param()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Set the parameter to its value in the checkpoint, and then to the value in the file, which may have been edited."""
+        super().load_state_dict(state)
+        self._set_param()
 
     def _get_value_to_set(self) -> float | None:
         path = os.path.join(self._directory or "", self._file_name)
@@ -166,7 +207,7 @@ class HumanHyperParamSetter(HyperParamSetter):
             return float({name.strip(): value for name, value in pairs}[self.param.readable_name])
         except (OSError, ValueError, KeyError) as error:
             logger.warning(
-                "HumanHyperParamSetter: no value of '%s' in '%s' (%r); a line is name:value.",
+                "HumanHyperParamSetter: cannot read '%s' from '%s' (%r). Each line must be name:value.",
                 self.param.readable_name,
                 path,
                 error,

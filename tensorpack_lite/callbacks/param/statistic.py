@@ -1,11 +1,12 @@
-"""A hyper-parameter that changes when a statistic stops getting better."""
+"""Callback that changes a hyper-parameter when a statistic stops improving."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import Any, Callable
 
-from ...utils import logger
+from ...utils.checks import check_at_least
+from ..statistic_reader import StatisticReader
 from .hyperparam import HyperParam
 from .setter import HyperParamSetter
 
@@ -16,27 +17,30 @@ class StatMonitorParamSetter(HyperParamSetter):
     """
     Change a hyper-parameter when a statistic has not decreased enough for a while.
 
-    Each trigger takes the newest value of the statistic. Of the last `last_k` of them, let f be the first: the parameter
-    changes to `value_func(current)` when min(window) >= f - threshold, or with `reverse`, when
-    max(window) <= f + threshold. Then the window is emptied, so the next change is at least `last_k` values away.
+    Each trigger adds the newest value of the statistic to a window of the last `last_k` values. Let f be the
+    first value in the full window. The parameter changes to `value_func(current)` if min(window) >= f -
+    threshold, or with `reverse`, if max(window) <= f + threshold. Then the window is cleared, so the next
+    change needs at least `last_k` new values.
 
     Args:
         param: a `HyperParam`, or the name of a variable.
         stat_name: a scalar of `trainer.monitors`.
-        value_func: from the current value to the new one.
-        threshold: how much must be gained within the window, in the units of the statistic.
-        last_k: the size of the window, >= 1.
-        reverse: the statistic is one that should increase.
+        value_func: function that returns the new value for the current value.
+        threshold: the least improvement within the window, in units of the statistic.
+        last_k: size of the window, >= 1.
+        reverse: whether the statistic should increase.
+        strict: raise a KeyError, which ends training, if the statistic has not been reported when this
+            callback is triggered.
 
     Raises:
         ValueError: `last_k` is not positive.
+        KeyError: at a trigger, see `strict`.
 
-    Runs at: trigger; never before training. A trigger without a new value of the statistic warns and does nothing.
+    Runs at: trigger, never before training. A trigger without a new value of the statistic only logs a warning. A
+    checkpoint keeps the window.
 
     Example:
         >>> StatMonitorParamSetter("learning_rate", "val-error", lambda lr: lr * 0.2, threshold=0, last_k=5)
-
-    tensorpack: same.
     """
 
     _enable_before_train = False
@@ -49,29 +53,39 @@ class StatMonitorParamSetter(HyperParamSetter):
         threshold: float,
         last_k: int,
         reverse: bool = False,
+        *,
+        strict: bool = False,
     ) -> None:
         super().__init__(param)
-        if last_k < 1:
-            raise ValueError(f"StatMonitorParamSetter: last_k is {last_k}, wanted at least 1.")
         self.stat_name = stat_name
         self.value_func = value_func
         self.threshold = threshold
-        self.last_k = last_k
+        self.last_k = check_at_least("StatMonitorParamSetter: last_k", last_k, 1)
         self.reverse = reverse
         self._window: deque[float] = deque(maxlen=last_k)
-        self._last_step = -1
+        self._reader = StatisticReader(self, stat_name, strict)
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return the window, the step of its last value, and the parameter's value if no variable holds it."""
+        window = {"window": list(self._window), "last_step": self._reader.last_step}
+        return {**(super().state_dict() or {}), **window}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned. A window that is now smaller keeps the newest values."""
+        super().load_state_dict(state)
+        self._window = deque(state["window"], maxlen=self.last_k)
+        self._reader.last_step = state["last_step"]
+
+    @property
+    def state_name(self) -> str:
+        """The name of the class, the parameter and the statistic."""
+        return f"{self}({self.param.readable_name}, {self.stat_name})"
 
     def _get_value_to_set(self) -> Any:
-        history = self.trainer.monitors.get_history(self.stat_name)
-        if not history:
-            logger.warning("StatMonitorParamSetter: nobody has reported '%s' yet.", self.stat_name)
+        newest = self._reader.read_new()
+        if newest is None:
             return None
-        step, value = history[-1]
-        if step == self._last_step:
-            logger.warning("StatMonitorParamSetter: '%s' has no value since step %d.", self.stat_name, step)
-            return None
-        self._last_step = step
-        self._window.append(value)
+        self._window.append(newest[1])
         if len(self._window) < self.last_k or self._has_improved():
             return None
         self._window.clear()

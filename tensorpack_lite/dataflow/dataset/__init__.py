@@ -1,15 +1,18 @@
 """
-Data sets under a name: each class finds, or downloads, its files and yields their datapoints.
+Well-known datasets: each class finds or downloads its files and yields their datapoints.
 
-In:  files below `get_dataset_path`, i.e. `$TENSORPACK_DATASET` or `~/tensorpack_data`, or below a directory given.
+In:  files below `get_dataset_path`, i.e. `$TENSORPACK_DATASET` or `~/tensorpack_data`, or below a given directory.
 Out: a DataFlow of single datapoints, e.g. [image, label].
 
-`indexed.py` is what they all have in common; `files.py` finds, downloads and unpacks; `readers.py` and `array_pickle.py`
-read, and run nothing that is in a file.
+`indexed.py` has the base classes; `files.py` finds, downloads and unpacks files; `readers.py` and
+`array_pickle.py` read them without executing their content.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ...utils.old_names import old_name_finder
 from .bsds500 import BSDS500
 from .caltech101 import Caltech101Silhouettes
 from .cifar import Cifar10, Cifar100, CifarBase
@@ -36,3 +39,6 @@ __all__ = [
     "SVHNDigit",
     "TinyImageNet",
 ]
+
+if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
+    __getattr__ = old_name_finder(__name__)

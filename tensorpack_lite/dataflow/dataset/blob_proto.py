@@ -1,8 +1,8 @@
 """
-The one kind of protocol buffer that a data set needs: Caffe's `BlobProto`, an array of floats, without Caffe.
+Reader of Caffe's `BlobProto`, a protocol buffer with an array of floats, without Caffe.
 
-Fields of the message, by number: 1 to 4 num, channels, height, width (old shape); 5 data (float); 7 shape, a message
-whose field 1 are the sizes; 8 double_data.
+Field numbers of the message: 1 to 4 are num, channels, height, width (old shape); 5 is data (float); 7 is
+shape, a message with the sizes in field 1; 8 is double_data.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ def read_blob_proto(path: str) -> np.ndarray:
     Read the array of a `.binaryproto` file.
 
     Args:
-        path: of the file.
+        path: the file.
 
     Returns:
-        float32, of the file's shape; an old one without its leading sizes of 1: [3, 256, 256] for ImageNet's mean.
+        float32, with the shape in the file. An old shape loses its leading sizes of 1: [3, 256, 256] for
+        ImageNet's mean.
 
     Raises:
-        DamagedFileError: the file is damaged, or is not such a message.
-        OSError: it cannot be opened.
+        DamagedFileError: the file is damaged or is not a BlobProto.
+        OSError: the file cannot be opened.
     """
     with open(path, "rb") as file:
         content = file.read()

@@ -1,4 +1,4 @@
-"""Small photographs: CIFAR-10 and CIFAR-100, in their archives of pickles."""
+"""CIFAR-10 and CIFAR-100: small photographs, stored in archives of pickles."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from typing import Sequence, Tuple
 
 import numpy as np
 
+from ...utils.checks import check_choice
 from ...utils.errors import DamagedFileError
 from ...utils.fs import get_dataset_path
 from .array_pickle import load_array_dict
 from .files import Origin, find_file, unpack_tar
-from .indexed import StoredPairs, require_split
+from .indexed import StoredPairs
 
 __all__ = ["Cifar10", "Cifar100", "CifarBase"]
 
-_SHAPE = (3, 32, 32)  # of an image in the files: red, then green, then blue
+_SHAPE = (3, 32, 32)  # of an image in the files; the channels are in RGB order
 _MIRRORS = ("https://www.cs.toronto.edu/~kriz/",)
 
 
 @dataclass(frozen=True)
 class _Edition:
-    """What differs between the two archives."""
+    """The differences between the two archives."""
 
     archive: Origin
     default_dir: str
@@ -58,34 +59,31 @@ _CIFAR100 = _Edition(
 
 class CifarBase(StoredPairs):
     """
-    CIFAR-10 or CIFAR-100: datapoints [uint8 (32, 32, 3) in red, green, blue, int label].
+    CIFAR-10 or CIFAR-100: datapoints [uint8 (32, 32, 3) in RGB order, int label].
 
-    The folder that the archive unpacks to is looked for in `dir`; if it is absent, the archive is looked for there,
-    downloaded if need be, and unpacked. How many images there are is what the files say. Their pickles are read as
-    plain data: nothing in them is run.
+    If `dir` does not contain the unpacked folder, the archive in `dir` is unpacked, after downloading it if necessary.
+    The files may contain any number of images. Their pickles are read as plain data; nothing in them is executed.
 
-    Length: 50000 ("train"), 10000 ("test"); in general the number of images in the files.
-    Order: a new random one each pass, or that of the files.
-    Process: stays in this one.
+    Length: the number of images in the files; 50000 for "train", 10000 for "test".
+    Order: a new random order in each pass, or that of the files.
+    Process: runs in the current process.
 
     Args:
         train_or_test: "train" or "test".
-        shuffle: in a new random order each pass; needs `reset_state`. Default: for "train" only.
-        dir: the directory of the archive. Default: `cifar10_data` or `cifar100_data` in the directory of data sets.
+        shuffle: whether to use a new random order in each pass. Default: only for "train".
+        dir: the directory of the archive. Default: `cifar10_data` or `cifar100_data` in the directory of datasets.
         cifar_classnum: 10 or 100.
 
     Raises:
-        ValueError: another name or number; a file that is absent from its folder, damaged, or holds anything but data.
-        OSError: the archive is absent and cannot be downloaded.
+        ValueError: unknown name or number of classes; a file is missing from the folder, or is damaged.
+        OSError: the archive is missing and cannot be downloaded.
 
     Attributes:
         images: uint8 [N, 32, 32, 3].
-        labels: list of N ints.
+        labels: a list of N ints.
 
     Source: Krizhevsky 2009, "Learning multiple layers of features from tiny images";
         https://www.cs.toronto.edu/~kriz/cifar.html.
-    tensorpack: same; there the numbers of images are fixed, a directory with "train" in its name spoils the test split of
-        CIFAR-100, the list of a datapoint is the stored one, and pickles are run.
     """
 
     def __init__(
@@ -95,61 +93,57 @@ class CifarBase(StoredPairs):
         dir: str | None = None,
         cifar_classnum: int = 10,
     ) -> None:
-        require_split(self, train_or_test)
-        if cifar_classnum not in (10, 100):
-            raise ValueError(
-                f"{type(self).__name__}: cifar_classnum must be 10 or 100, got {cifar_classnum!r}."
-            )
-        self.train_or_test = train_or_test
-        self.cifar_classnum = cifar_classnum
+        who = type(self).__name__
+        self.train_or_test = check_choice(f"{who}: train_or_test", train_or_test, ("train", "test"))
+        self.cifar_classnum = check_choice(f"{who}: cifar_classnum", cifar_classnum, (10, 100))
         self.dir = get_dataset_path(self._edition.default_dir) if dir is None else dir
         images, labels = self._read_split(train_or_test)
         super().__init__(images, labels, train_or_test == "train" if shuffle is None else shuffle)
 
     def get_per_pixel_mean(self, names: Sequence[str] = ("train", "test")) -> np.ndarray:
         """
-        Average the images of one split, or of both.
+        Return the mean image of one split, or of both.
 
         Args:
             names: "train", "test" or both.
 
         Returns:
-            float32 [32, 32, 3], from 0 to 255.
+            float32 [32, 32, 3], 0 to 255.
 
         Raises:
-            ValueError: another name, or none.
+            ValueError: unknown name, or `names` is empty.
         """
         if not names:
-            raise ValueError(f"{type(self).__name__}: names is empty, wanted 'train', 'test' or both.")
+            raise ValueError(f"{type(self).__name__}: names is empty (expected 'train', 'test' or both).")
         for name in names:
-            require_split(self, name, argument="names")
+            check_choice(f"{type(self).__name__}: names", name, ("train", "test"))
         splits = [self.images if name == self.train_or_test else self._read_split(name)[0] for name in names]
         total = sum(images.sum(axis=0, dtype=np.float64) for images in splits)
         return np.asarray(total / sum(len(images) for images in splits), dtype=np.float32)
 
     def get_per_channel_mean(self, names: Sequence[str] = ("train", "test")) -> np.ndarray:
         """
-        Average the red, the green and the blue of one split, or of both.
+        Return the mean of each channel of one split, or of both.
 
         Args:
             names: "train", "test" or both.
 
         Returns:
-            float32 [3], from 0 to 255.
+            float32 [3], 0 to 255.
         """
         return self.get_per_pixel_mean(names).mean(axis=(0, 1))
 
     def get_label_names(self) -> list[str]:
         """
-        Name the classes.
+        Return the names of the classes.
 
         Returns:
-            Names in the order of the labels; the fine ones of CIFAR-100.
+            The names in the order of the labels; for CIFAR-100, the fine classes.
         """
         path = self._file(self._edition.names_file)
         names = load_array_dict(path).get(self._edition.names_key)
         if not isinstance(names, list):
-            raise DamagedFileError(f"{path} has no list {self._edition.names_key!r}.")
+            raise DamagedFileError(f"{path} does not contain the list {self._edition.names_key!r}.")
         return [name.decode("utf-8") if isinstance(name, bytes) else str(name) for name in names]
 
     @property
@@ -157,35 +151,35 @@ class CifarBase(StoredPairs):
         return _CIFAR10 if self.cifar_classnum == 10 else _CIFAR100
 
     def _file(self, name: str) -> str:
-        """Return the path of a file of the unpacked archive; unpack it, or get it first, if need be."""
+        """Return the path of a file of the unpacked archive, after downloading and unpacking it if necessary."""
         folder = os.path.join(self.dir, self._edition.folder)
         if not os.path.isdir(folder):
             unpack_tar(find_file(self, self._edition.archive, self.dir), self.dir)
         path = os.path.join(folder, name)
         if not os.path.isfile(path):
             raise ValueError(
-                f"{type(self).__name__}: {name} is not in {folder}. Delete that folder; it is unpacked again from "
+                f"{type(self).__name__}: {name} is not in {folder}. Delete that folder, and it will be unpacked again from "
                 f"{self._edition.archive.name}, or downloaded."
             )
         return path
 
     def _read_split(self, name: str) -> tuple[np.ndarray, list[int]]:
-        parts = [self._read_file(file) for file in getattr(self._edition, name)]
-        return np.concatenate([images for images, _ in parts]), [
-            label for _, labels in parts for label in labels
-        ]
+        images, labels = zip(*(self._read_file(file) for file in getattr(self._edition, name)))
+        return np.concatenate(images), [label for part in labels for label in part]
 
     def _read_file(self, name: str) -> tuple[np.ndarray, list[int]]:
         """Read images [N, 32, 32, 3] and their labels."""
         path = self._file(name)
         content = load_array_dict(path)
         pixels, labels = content.get("data"), content.get(self._edition.labels_key)
-        wanted = int(np.prod(_SHAPE))
-        if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape[1:] != (wanted,):
-            raise DamagedFileError(f"{path}: 'data' must be uint8 [N, {wanted}], got {_describe(pixels)}.")
+        size = int(np.prod(_SHAPE))
+        if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape[1:] != (size,):
+            raise DamagedFileError(
+                f"{path}: 'data' is invalid (expected uint8 [N, {size}], got {_describe(pixels)})."
+            )
         if not isinstance(labels, (list, np.ndarray)) or len(labels) != len(pixels):
             raise DamagedFileError(
-                f"{path}: {self._edition.labels_key!r} must be {len(pixels)} labels, got {_describe(labels)}."
+                f"{path}: {self._edition.labels_key!r} is invalid (expected {len(pixels)} labels, got {_describe(labels)})."
             )
         images = pixels.reshape(-1, *_SHAPE).transpose(0, 2, 3, 1)
         return np.ascontiguousarray(images), [self._label(label, path) for label in labels]
@@ -193,31 +187,33 @@ class CifarBase(StoredPairs):
     def _label(self, label: object, path: str) -> int:
         if isinstance(label, (int, np.integer)) and 0 <= label < self.cifar_classnum:
             return int(label)
-        raise DamagedFileError(f"{path}: a label is {label!r}, wanted 0 to {self.cifar_classnum - 1}.")
+        raise DamagedFileError(
+            f"{path}: a label is invalid (expected 0 to {self.cifar_classnum - 1}, got {label!r})."
+        )
 
 
 class Cifar10(CifarBase):
     """
-    CIFAR-10: photographs of ten kinds of things; datapoints [uint8 (32, 32, 3) in red, green, blue, int label].
+    CIFAR-10, photographs of ten classes: datapoints [uint8 (32, 32, 3) in RGB order, int label].
 
-    Length: as `CifarBase`.
-    Order: as `CifarBase`.
-    Process: stays in this one.
+    Length: as in `CifarBase`.
+    Order: as in `CifarBase`.
+    Process: runs in the current process.
 
     Args:
         train_or_test: "train" or "test".
-        shuffle: as `CifarBase`. Default: for "train" only.
-        dir: where `cifar-10-batches-py` or its archive is. Default: `cifar10_data` in the directory of data sets.
+        shuffle: whether to use a new random order in each pass. Default: only for "train".
+        dir: the directory of `cifar-10-batches-py` or of its archive. Default: `cifar10_data` in the
+            directory of datasets.
 
     Raises:
-        ValueError, OSError: as `CifarBase`.
+        ValueError, OSError: as in `CifarBase`.
 
     Example:
         >>> train = Cifar10("train")  # doctest: +SKIP
         >>> train.get_label_names()[3]  # doctest: +SKIP
         'cat'
 
-    tensorpack: same, but for what `CifarBase` says.
     """
 
     def __init__(self, train_or_test: str, shuffle: bool | None = None, dir: str | None = None) -> None:
@@ -226,21 +222,21 @@ class Cifar10(CifarBase):
 
 class Cifar100(CifarBase):
     """
-    CIFAR-100: photographs of a hundred kinds of things; datapoints [uint8 (32, 32, 3) in red, green, blue, int label].
+    CIFAR-100, photographs of a hundred classes: datapoints [uint8 (32, 32, 3) in RGB order, int label].
 
-    Length: as `CifarBase`.
-    Order: as `CifarBase`.
-    Process: stays in this one.
+    Length: as in `CifarBase`.
+    Order: as in `CifarBase`.
+    Process: runs in the current process.
 
     Args:
         train_or_test: "train" or "test".
-        shuffle: as `CifarBase`. Default: for "train" only.
-        dir: where `cifar-100-python` or its archive is. Default: `cifar100_data` in the directory of data sets.
+        shuffle: whether to use a new random order in each pass. Default: only for "train".
+        dir: the directory of `cifar-100-python` or of its archive. Default: `cifar100_data` in the directory
+            of datasets.
 
     Raises:
-        ValueError, OSError: as `CifarBase`.
+        ValueError, OSError: as in `CifarBase`.
 
-    tensorpack: same, but for what `CifarBase` says.
     """
 
     def __init__(self, train_or_test: str, shuffle: bool | None = None, dir: str | None = None) -> None:

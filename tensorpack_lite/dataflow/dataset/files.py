@@ -1,8 +1,8 @@
 """
-Files of data sets: where they are, where they come from, and archives that stay in their folder.
+Finding, downloading and unpacking the files of datasets.
 
-In:  a directory, and an `Origin`: the name of a file and what the internet knows of it.
-Out: the path of a file that is there.
+In:  a directory, and an `Origin`: the name of a file, its mirrors and its checksum.
+Out: the path of an existing file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import shutil
 import tarfile
 import uuid
 from dataclasses import dataclass
-from typing import Any, Sequence, Tuple
+from typing import IO, Any, Sequence, Tuple
 
 from ...utils import logger
 from ...utils.errors import DamagedFileError, parsing
@@ -31,20 +31,20 @@ _ABOUT_NAMES = (
     errno.EISDIR,
     errno.ENAMETOOLONG,
     errno.ENOTDIR,
-)  # of members; the folder is new
-_ADVICE = "Delete it; it is downloaded again."
+)  # errors that the name of a member causes, since the folder is new
+_ADVICE = "Delete it, and it will be downloaded again."
 _COMPRESSIONS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
 
 
 @dataclass(frozen=True)
 class Origin:
     """
-    Where a file of a data set comes from.
+    Source of a file of a dataset.
 
     Attributes:
         name: the file's name.
-        mirrors: URLs of directories that have it, each with a slash at its end; they are tried in this order.
-        md5: its MD5; None when its publisher gives no checksum. Then the reader of the file checks its content.
+        mirrors: URLs of directories that contain the file, each with a slash at the end, tried in this order.
+        md5: its checksum. None if there is no published one; then the reader of the file checks its content.
     """
 
     name: str
@@ -56,20 +56,20 @@ def find_file(
     who: object, origin: Origin, directory: str, argument: str = "dir", needed: Sequence[str] = ()
 ) -> str:
     """
-    Return the path of a file of a data set, after downloading it if it is absent.
+    Return the path of a file of a dataset, after downloading it if it is missing.
 
-    A file that is there is used as it is, so smaller or fabricated ones in the same format do as well. What is
-    downloaded has the right checksum, where one is known.
+    Existing files are not compared with the checksum, so smaller or synthetic files in the same format also work.
+    Downloaded files are, if the checksum is known.
 
     Args:
-        who: the data set.
-        origin: of the file.
-        directory: where it should be.
-        argument: the data set's argument for the directory.
-        needed: all files that this part of the data set needs; for the message.
+        who: the dataset, for the message.
+        origin: name, mirrors and checksum of the file.
+        directory: the directory of the file.
+        argument: the dataset's argument for the directory, for the message.
+        needed: all files that this split of the dataset needs, for the message.
 
     Raises:
-        OSError: it is absent and cannot be downloaded.
+        OSError: the file is missing and cannot be downloaded.
     """
     path = os.path.join(directory, origin.name)
     if os.path.isfile(path):
@@ -82,41 +82,41 @@ def find_file(
             failures.append(str(error))
     raise OSError(
         f"{type(who).__name__}: {origin.name} is not in {directory} and could not be downloaded. Put "
-        f"{' and '.join(needed or [origin.name])} (from {origin.mirrors[0]}) into that directory, or pass "
-        f"{type(who).__name__}(..., {argument}=...) for another. Tried: {'; '.join(failures)}"
+        f"{' and '.join(needed or [origin.name])} (from {origin.mirrors[0]}) into that directory, or pass another "
+        f"one: {type(who).__name__}(..., {argument}=...). Tried: {'; '.join(failures)}"
     )
 
 
 def unpack_tar(path: str, directory: str) -> None:
     """
-    Unpack an archive, and write nothing outside of the directory.
+    Unpack an archive safely: nothing is written outside of the directory.
 
-    Only folders and plain files are unpacked, with the permissions of new files. They are written aside and moved when
-    all is there: each entry of the archive's top level is complete or absent. What is there already stays as it is.
+    Only folders and regular files are unpacked, with the permissions of new files. They are unpacked into a temporary
+    folder and moved when complete, so each top-level entry is complete or missing. Existing entries do not change.
 
     Args:
-        path: a .tar, .tar.gz, .tar.bz2 or .tar.xz.
-        directory: where to; made if it does not exist.
+        path: a .tar, .tar.gz, .tar.bz2 or .tar.xz file.
+        directory: the target directory; created if it does not exist.
 
     Raises:
-        DamagedFileError: the archive is damaged, unpacks to too much (see `utils.unpacking`), or has a member with an
-            absolute path, a path with "..", a link or a device. Nothing of it is kept then.
-        OSError: it cannot be read, or the disk is full.
+        DamagedFileError: the archive is damaged, unpacks to too many bytes (see `utils.unpacking`), or a member has an
+            absolute path, a path with "..", or is a link or a device. Nothing is unpacked.
+        OSError: the archive cannot be read, or the disk is full.
 
     Note:
-        It does not rely on the filters of `tarfile`, which came with Python 3.12.
+        It does not use the filters of `tarfile`, which need Python 3.12.
     """
     mkdir_p(directory)
-    aside = os.path.join(directory, f".{uuid.uuid4().hex}.part")
-    os.mkdir(aside)
+    temporary = os.path.join(directory, f".{uuid.uuid4().hex}.part")
+    os.mkdir(temporary)
     try:
-        _extract(path, aside)
-        for name in sorted(os.listdir(aside)):
+        _extract(path, temporary)
+        for name in sorted(os.listdir(temporary)):
             target = os.path.join(directory, name)
             if not os.path.lexists(target):
-                os.rename(os.path.join(aside, name), target)
+                os.rename(os.path.join(temporary, name), target)
     finally:
-        shutil.rmtree(aside)
+        shutil.rmtree(temporary)
     logger.info(f"Unpacked {path}.")
 
 
@@ -127,11 +127,11 @@ def _extract(path: str, directory: str) -> None:
             for member in archive:
                 _extract_member(archive, member, directory, path)
         while stream.read(_CHUNK_BYTES):
-            pass  # what follows the last member; at its very end gzip compares the checksum
+            pass  # read to the end, where gzip compares the checksum
 
 
-def _opened(path: str) -> Any:
-    """Open an archive, unpacked if it is compressed."""
+def _opened(path: str) -> IO[bytes]:
+    """Open an archive, and decompress it while reading."""
     with open(path, "rb") as file:
         head = file.read(6)
     known = (open_ for mark, open_ in _COMPRESSIONS.items() if head.startswith(mark))
@@ -139,11 +139,11 @@ def _opened(path: str) -> Any:
 
 
 class _StrictTarInfo(tarfile.TarInfo):
-    """The head of a member; a damaged one is an error, where tarfile would end as if the archive ended there."""
+    """Header of a member. A damaged header raises an error; tarfile would treat it as the end of the archive."""
 
     @classmethod
-    def fromtarfile(cls, tarfile_: tarfile.TarFile) -> Any:
-        """Read the next head."""
+    def fromtarfile(cls, tarfile_: tarfile.TarFile) -> _StrictTarInfo:
+        """Read the next header."""
         try:
             return super().fromtarfile(tarfile_)
         except (tarfile.InvalidHeaderError, tarfile.TruncatedHeaderError) as error:  # type: ignore[attr-defined]
@@ -158,11 +158,11 @@ def _extract_member(archive: tarfile.TarFile, member: tarfile.TarInfo, directory
     elif ".." in parts:
         wrong = "leads out of its folder"
     elif member.issparse() or not (member.isreg() or member.isdir()):
-        wrong = "is a link, a device or a file with holes"
+        wrong = "is a link, a device or a sparse file"
     if wrong:
         raise DamagedFileError(
-            f"{path} is refused, nothing of it was unpacked: its member {member.name!r} {wrong}. "
-            "It is not the data set's archive; delete it."
+            f"{path} was not unpacked: its member {member.name!r} {wrong}. "
+            "It is not the archive of the dataset. Delete it."
         )
     try:
         _write_member(archive, member, os.path.join(directory, *parts))
@@ -170,7 +170,7 @@ def _extract_member(archive: tarfile.TarFile, member: tarfile.TarInfo, directory
         if error.errno not in _ABOUT_NAMES:
             raise
         raise DamagedFileError(
-            f"{path} is refused, nothing of it was unpacked: its member {member.name!r:.200}: {error.strerror}."
+            f"{path} was not unpacked: its member {member.name!r:.200} cannot be written: {error.strerror}."
         ) from error
 
 
@@ -180,6 +180,6 @@ def _write_member(archive: tarfile.TarFile, member: tarfile.TarInfo, target: str
         return
     os.makedirs(os.path.dirname(target), exist_ok=True)
     content = archive.extractfile(member)
-    assert content is not None, "bug: a plain file has content"
+    assert content is not None, "bug: a regular file has content"
     with content, open(target, "wb") as file:
         shutil.copyfileobj(content, file)

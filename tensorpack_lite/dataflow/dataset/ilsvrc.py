@@ -1,4 +1,4 @@
-"""ImageNet as one has it on disk: ILSVRC12's images or their paths, and Tiny ImageNet."""
+"""ImageNet datasets on disk: the images of ILSVRC12 or their paths, and Tiny ImageNet."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from ...utils.checks import check_choice
 from ...utils.errors import DamagedFileError, parsing
 from ...utils.optional import require_optional
 from ..base import Datapoint
 from .ilsvrc_meta import ILSVRCMeta
-from .indexed import LabelledFiles, require_split
+from .indexed import LabelledFiles
 from .readers import read_image
 
 __all__ = ["ILSVRC12", "ILSVRC12Files", "ILSVRCMeta", "TinyImageNet"]
@@ -23,35 +24,35 @@ _TINY_CLASSES = 200
 
 class ILSVRC12Files(LabelledFiles):
     """
-    The files of ILSVRC12: datapoints [path, int label 0 to 999].
+    The image files of ILSVRC12: datapoints [path, int label 0 to 999].
 
-    `dir` has the folders `train`, `val`, `test`. In `train`, each class has its folder: `train/n02134418/*.JPEG`. In the
-    other two, either all images are in one folder ("original") or in folders as for `train` ("train").
+    `dir` contains the folders `train`, `val`, `test`. `train` has one folder per class:
+    `train/n02134418/*.JPEG`. The other two contain either all images directly ("original") or one folder per
+    class ("train").
 
-    Length: 1281167 ("train"), 50000 ("val"), 100000 ("test"); in general the lines of the list of files.
-    Order: a new random one each pass, or that of the list.
-    Process: stays in this one.
+    Length: the number of lines in the list of files; 1281167 for "train", 50000 for "val", 100000 for "test".
+    Order: a new random order in each pass, or that of the list.
+    Process: runs in the current process.
 
     Args:
-        dir: the directory of the three folders.
+        dir: the directory that contains the folders.
         name: "train", "val" or "test".
         meta_dir: the directory of the metadata; see `ILSVRCMeta`.
-        shuffle: in a new random order each pass; needs `reset_state`. Default: for "train" only.
-        dir_structure: of "val" and "test": "original" or "train". Default: guessed from the first entry of the folder.
+        shuffle: whether to use a new random order in each pass. Default: only for "train".
+        dir_structure: "original" or "train", for "val" and "test". Default: guessed from the first entry of the folder.
 
     Raises:
-        ValueError: other names; a folder that is absent; one of the first ten files is not there.
-        OSError: the metadata are absent and cannot be downloaded.
+        ValueError: unknown name or structure; the folder is missing; one of the first ten files is missing.
+        OSError: the metadata are missing and cannot be downloaded.
 
     Attributes:
-        full_dir: the folder of the part.
-        imglist: (path below `full_dir`, label) of each image.
+        full_dir: the folder of the split.
+        imglist: (path relative to `full_dir`, label) of each image.
 
     Note:
-        The images cannot be downloaded without an account at https://image-net.org.
+        Downloading the images requires an account at https://image-net.org.
 
     Source: Russakovsky et al. 2015, "ImageNet large scale visual recognition challenge".
-    tensorpack: same; there AssertionErrors.
     """
 
     def __init__(
@@ -62,13 +63,12 @@ class ILSVRC12Files(LabelledFiles):
         shuffle: bool | None = None,
         dir_structure: str | None = None,
     ) -> None:
-        require_split(self, name, ("train", "val", "test"), argument="name")
-        self.name = name
+        self.name = check_choice(f"{type(self).__name__}: name", name, ("train", "val", "test"))
         full_dir = os.path.join(os.path.expanduser(dir), name)
         if not os.path.isdir(full_dir):
             raise ValueError(
-                f"{type(self).__name__}: there is no folder {full_dir}. Pass the directory that has the folders train and "
-                "val of ILSVRC12, from https://image-net.org."
+                f"{type(self).__name__}: the folder {full_dir} does not exist. Pass the directory that contains the folders "
+                "train and val of ILSVRC12, from https://image-net.org."
             )
         meta = ILSVRCMeta(meta_dir)
         if name == "train":
@@ -81,31 +81,30 @@ class ILSVRC12Files(LabelledFiles):
 
 class ILSVRC12(ILSVRC12Files):
     """
-    The images of ILSVRC12: datapoints [uint8 (H, W, 3) in blue, green, red, int label 0 to 999].
+    The images of ILSVRC12: datapoints [uint8 (H, W, 3) in BGR order, int label 0 to 999].
 
-    Length: 1281167 ("train"), 50000 ("val"), 100000 ("test"); in general the lines of the list of files.
-    Order: a new random one each pass, or that of the list.
-    Process: stays in this one.
+    Length: the number of lines in the list of files; 1281167 for "train", 50000 for "val", 100000 for "test".
+    Order: a new random order in each pass, or that of the list.
+    Process: runs in the current process.
 
     Args:
         dir: the directory of the folders `train`, `val`, `test`; see `ILSVRC12Files`.
         name: "train", "val" or "test".
         meta_dir: the directory of the metadata; see `ILSVRCMeta`.
-        shuffle: in a new random order each pass; needs `reset_state`. Default: for "train" only.
-        dir_structure: of "val" and "test": "original" or "train". Default: guessed from the first entry of the folder.
+        shuffle: whether to use a new random order in each pass. Default: only for "train".
+        dir_structure: "original" or "train", for "val" and "test". Default: guessed from the first entry of the folder.
 
     Raises:
-        ValueError: as for `ILSVRC12Files`. When iterated: an image that is damaged.
-        FileNotFoundError: when iterated: an image that is not there.
+        ValueError: as in `ILSVRC12Files`; (while iterating) an image is damaged.
+        FileNotFoundError: (while iterating) an image does not exist.
         ImportError: OpenCV is not installed.
 
     Example:
         >>> ILSVRC12("/data/imagenet", "val")  # doctest: +SKIP
 
     Note:
-        Decoding is slow. Take `ILSVRC12Files` and decode in a parallel map, or store the data in one file.
+        Decoding is slow. Use `ILSVRC12Files` and decode in a parallel map, or store the data in one file.
 
-    tensorpack: same; there `get_training_bbox` gives only None on Python 3.9 and later.
     """
 
     def __init__(
@@ -129,56 +128,55 @@ class ILSVRC12(ILSVRC12Files):
         Read the bounding boxes of training images.
 
         Args:
-            bbox_dir: the directory of the annotations, `n02134418/n02134418_198.xml` and so on.
-            imglist: of `ILSVRC12Files` for "train", or a part of it.
+            bbox_dir: the directory of the annotations, e.g. `n02134418/n02134418_198.xml`.
+            imglist: the `imglist` of `ILSVRC12Files` for "train", or a part of it.
 
         Returns:
-            For each image float32 [4]: xmin, ymin, xmax, ymax of its first object, in pixels; None where there is no
-            annotation, as for half of the images.
+            For each image, float32 [4]: xmin, ymin, xmax, ymax of its first object, in pixels. None for images without
+            an annotation, which are about half.
 
         Raises:
-            ValueError: an annotation is damaged, or `bbox_dir` does not exist.
+            ValueError: `bbox_dir` does not exist, or an annotation is damaged.
         """
         if not os.path.isdir(bbox_dir):
-            raise ValueError(f"ILSVRC12.get_training_bbox: there is no directory {bbox_dir}.")
+            raise ValueError(f"ILSVRC12.get_training_bbox: the directory {bbox_dir} does not exist.")
         return [_first_box(os.path.join(bbox_dir, f"{os.path.splitext(name)[0]}.xml")) for name, _ in imglist]
 
 
 class TinyImageNet(LabelledFiles):
     """
-    Tiny ImageNet: datapoints [uint8 (64, 64, 3) in blue, green, red, int label 0 to 199].
+    Tiny ImageNet: datapoints [uint8 (64, 64, 3) in BGR order, int label 0 to 199].
 
-    Labels are the places of the classes in `wnids.txt`.
+    The label is the position of the class in `wnids.txt`, counted from 0.
 
-    Length: 100000 ("train"), 10000 ("val"); in general the number of files.
-    Order: a new random one each pass, or that of classes and file names ("train") or of the annotations ("val").
-    Process: stays in this one.
+    Length: the number of files; 100000 for "train", 10000 for "val".
+    Order: a new random order in each pass, or that of classes and file names ("train") or of the annotations ("val").
+    Process: runs in the current process.
 
     Args:
-        dir: the unpacked `tiny-imagenet-200.zip`, with `wnids.txt`, `train` and `val` in it.
+        dir: the unpacked `tiny-imagenet-200.zip`, which contains `wnids.txt`, `train` and `val`.
         name: "train" or "val".
-        shuffle: in a new random order each pass; needs `reset_state`. Default: for "train" only.
+        shuffle: whether to use a new random order in each pass. Default: only for "train".
 
     Raises:
-        ValueError: another name; not 200 classes; a file or a folder that is not there; an annotation of an unknown class.
-            When iterated: an image that is damaged.
+        ValueError: unknown name; there are not 200 classes; a file or folder is missing; an annotation has an unknown
+            class; (while iterating) an image is damaged.
         ImportError: OpenCV is not installed.
 
     Attributes:
-        full_dir: the folder of the part.
-        imglist: (path below `full_dir`, label) of each image.
+        full_dir: the folder of the split.
+        imglist: (path relative to `full_dir`, label) of each image.
 
     Note:
-        It is at http://cs231n.stanford.edu/tiny-imagenet-200.zip, without a checksum; this class does not download it.
+        This class does not download the archive, because it has no checksum. It is at
+        http://cs231n.stanford.edu/tiny-imagenet-200.zip.
 
     Source: the course CS231n of Stanford.
-    tensorpack: same; there an AssertionError for other classes.
     """
 
     def __init__(self, dir: str, name: str, shuffle: bool | None = None) -> None:
-        require_split(self, name, ("train", "val"), argument="name")
+        self.name = check_choice("TinyImageNet: name", name, ("train", "val"))
         require_optional("cv2", type(self).__name__)
-        self.name = name
         dir = os.path.expanduser(dir)
         labels = _tiny_classes(dir)
         full_dir = os.path.join(dir, name)
@@ -203,7 +201,7 @@ def _tiny_file(*parts: str) -> str:
     path = os.path.join(*parts)
     if not os.path.exists(path):
         raise ValueError(
-            f"TinyImageNet: there is no {path}. Pass the directory that tiny-imagenet-200.zip is unpacked to; it is at "
+            f"TinyImageNet: {path} does not exist. Pass the directory of the unpacked archive "
             "http://cs231n.stanford.edu/tiny-imagenet-200.zip."
         )
     return path
@@ -215,7 +213,7 @@ def _tiny_classes(dir: str) -> dict[str, int]:
         names = file.read().split()
     if len(set(names)) != _TINY_CLASSES:
         raise DamagedFileError(
-            f"TinyImageNet: {path} must have {_TINY_CLASSES} classes, got {len(set(names))}."
+            f"TinyImageNet: {path} is invalid (expected {_TINY_CLASSES} classes, got {len(set(names))})."
         )
     return {name: label for label, name in enumerate(names)}
 
@@ -236,7 +234,7 @@ def _tiny_val(full_dir: str, labels: dict[str, int]) -> list[tuple[str, int]]:
             columns = line.split("\t")
             if len(columns) < 2 or columns[1].strip() not in labels:
                 raise DamagedFileError(
-                    f"{path}:{number} is {line.strip()!r}, wanted a file name and a class of wnids.txt."
+                    f"{path}:{number} is invalid (expected a file name and a class of wnids.txt, got {line.strip()!r})."
                 )
             found.append((os.path.join("images", columns[0]), labels[columns[1].strip()]))
     return found

@@ -1,4 +1,4 @@
-"""Small grey images with a label each, all in memory: what Mnist, FashionMnist, Digits and Caltech's silhouettes share."""
+"""Base class of datasets of small grayscale images: Mnist, FashionMnist, Digits and Caltech101Silhouettes."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ __all__ = ["LabelledImages"]
 
 class LabelledImages(StoredPairs):
     """
-    Grey images with labels: datapoints [float32 (H, W) in [0, 1], np.uint8 label].
+    Grayscale images with labels, kept in memory: datapoints [float32 (H, W) in [0, 1], np.uint8 label].
 
     Length: the number of images.
-    Order: a new random one each pass, or that of the arrays.
-    Process: stays in this one.
+    Order: a new random order in each pass, or that of the arrays.
+    Process: runs in the current process.
 
     Args:
         images: uint8 or float32 [N, H, W], brightness from 0 to `white`.
         labels: integers [N], 0 to 255.
         white: the brightness that becomes 1.
-        shuffle: in a new random order each pass; needs `reset_state`.
+        shuffle: whether to use a new random order in each pass.
 
     Raises:
-        ValueError: not as many labels as images.
+        ValueError: the numbers of images and labels differ.
 
     Attributes:
         images: float32 [N, H, W, 1] in [0, 1].
         labels: uint8 [N].
 
     Note:
-        The image of a datapoint is a view of `images`: what changes it in place changes the data set.
+        The image of a datapoint is a view of `images`: modifying it in place modifies the dataset.
     """
 
     def __init__(self, images: np.ndarray, labels: np.ndarray, white: float, shuffle: bool) -> None:

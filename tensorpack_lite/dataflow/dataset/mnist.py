@@ -1,4 +1,4 @@
-"""Handwritten digits and pieces of clothing: MNIST and Fashion-MNIST, in their idx files."""
+"""MNIST and Fashion-MNIST: handwritten digits and pieces of clothing, stored in idx files."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Tuple
 
 import numpy as np
 
+from ...utils.checks import check_choice
 from ...utils.errors import parsing
 from ...utils.fs import get_dataset_path
 from ...utils.unpacking import BoundedReader
 from .files import Origin, find_file
-from .indexed import require_split
 from .labelled_images import LabelledImages
 
 __all__ = ["FashionMnist", "Mnist"]
@@ -28,30 +28,30 @@ _FILES = {
 
 class Mnist(LabelledImages):
     """
-    MNIST: 28x28 grey images of handwritten digits; datapoints [float32 (28, 28) in [0, 1], np.uint8 label].
+    MNIST, 28x28 grayscale images of handwritten digits: datapoints [float32 (28, 28) in [0, 1], np.uint8 label].
 
-    The two files of the chosen half are looked for, and downloaded if they are absent. The other half need not be
-    there. A file that is there is used as it is, so smaller or fabricated ones in the same format do as well.
+    The two files of the split are downloaded if they are missing; those of the other split are not needed.
+    Existing files are not compared with a checksum, so smaller or synthetic files in the same format also
+    work.
 
-    Length: 60000 ("train"), 10000 ("test"); in general the number of images in the file.
-    Order: a new random one each pass, or that of the file.
-    Process: stays in this one.
+    Length: the number of images in the file; 60000 for "train", 10000 for "test".
+    Order: a new random order in each pass, or that of the file.
+    Process: runs in the current process.
 
     Args:
         train_or_test: "train" or "test".
-        shuffle: in a new random order each pass (for "test" too); needs `reset_state`.
-        dir: the directory of the idx files. Default: `mnist_data` in the directory of data sets.
+        shuffle: whether to use a new random order in each pass (also for "test").
+        dir: the directory of the idx files. Default: `mnist_data` in the directory of datasets.
 
     Raises:
-        ValueError: another name; a file that is not in idx format, or cut off.
-        OSError: a file is absent and cannot be downloaded.
+        ValueError: unknown name; a file is damaged or not in idx format.
+        OSError: a file is missing and cannot be downloaded.
 
     Attributes:
         images: float32 [N, 28, 28, 1] in [0, 1].
         labels: uint8 [N].
 
-    Source: LeCun, Cortes, Burges; http://yann.lecun.com/exdb/mnist (no longer served; mirrors with checksums are used).
-    tensorpack: same; there both halves must be present.
+    Source: LeCun, Cortes, Burges; http://yann.lecun.com/exdb/mnist (no longer available; mirrors and checksums are used).
     """
 
     _DIR_NAME = "mnist_data"
@@ -67,38 +67,39 @@ class Mnist(LabelledImages):
     )
 
     def __init__(self, train_or_test: str, shuffle: bool = True, dir: str | None = None) -> None:
-        require_split(self, train_or_test)
-        self.train_or_test = train_or_test
+        self.train_or_test = check_choice(
+            f"{type(self).__name__}: train_or_test", train_or_test, ("train", "test")
+        )
         directory = get_dataset_path(self._DIR_NAME) if dir is None else dir
         images_path, labels_path = (self._find(directory, name) for name in _FILES[train_or_test])
         images, labels = _read_idx(images_path, _MAGIC_IMAGES), _read_idx(labels_path, _MAGIC_LABELS)
         super().__init__(images, labels, white=255, shuffle=shuffle)
 
     def _find(self, directory: str, name: str) -> str:
-        """Return the path of a file, after downloading it if need be."""
+        """Return the path of a file, after downloading it if necessary."""
         origin = Origin(name, self._MIRRORS, dict(self._MD5)[name])
         return find_file(self, origin, directory, needed=_FILES[self.train_or_test])
 
 
 class FashionMnist(Mnist):
     """
-    Fashion-MNIST: 28x28 grey images of clothing; datapoints [float32 (28, 28) in [0, 1], np.uint8 label].
+    Fashion-MNIST, 28x28 grayscale images of clothing: datapoints [float32 (28, 28) in [0, 1], np.uint8 label].
 
-    Length: 60000 ("train"), 10000 ("test"); in general the number of images in the file.
-    Order: a new random one each pass, or that of the file.
-    Process: stays in this one.
+    Length: the number of images in the file; 60000 for "train", 10000 for "test".
+    Order: a new random order in each pass, or that of the file.
+    Process: runs in the current process.
 
     Args:
         train_or_test: "train" or "test".
-        shuffle: in a new random order each pass (for "test" too); needs `reset_state`.
-        dir: the directory of the idx files. Default: `fashion_mnist_data` in the directory of data sets.
+        shuffle: whether to use a new random order in each pass (also for "test").
+        dir: the directory of the idx files. Default: `fashion_mnist_data` in the directory of datasets.
 
     Raises:
-        ValueError: another name; a file that is not in idx format, or cut off.
-        OSError: a file is absent and cannot be downloaded.
+        ValueError: unknown name; a file is damaged or not in idx format.
+        OSError: a file is missing and cannot be downloaded.
 
-    Source: Xiao, Rasul, Vollgraf 2017, "Fashion-MNIST: a novel image dataset for benchmarking machine learning algorithms".
-    tensorpack: same.
+    Source: Xiao, Rasul, Vollgraf 2017, "Fashion-MNIST: a novel image dataset for benchmarking machine
+        learning algorithms".
     """
 
     _DIR_NAME = "fashion_mnist_data"
@@ -115,10 +116,10 @@ class FashionMnist(Mnist):
 
     def get_label_names(self) -> list[str]:
         """
-        Name the ten classes.
+        Return the names of the ten classes.
 
         Returns:
-            Names in the order of the labels.
+            The names in the order of the labels.
         """
         return [
             "t-shirt/top", "trouser", "pullover", "dress", "coat",
@@ -127,8 +128,8 @@ class FashionMnist(Mnist):
 
 
 def _read_idx(path: str, magic: int) -> np.ndarray:
-    """Read an idx file: a magic number, the number and sizes of the entries (big-endian), then one byte a value."""
-    with parsing(path, "an idx file", "Delete it; it is downloaded again."), gzip.open(path) as file:
+    """Read an idx file: a magic number, the number and sizes of the entries (big-endian), then one byte per value."""
+    with parsing(path, "an idx file", "Delete it, and it will be downloaded again."), gzip.open(path) as file:
         content = BoundedReader(file, path).read()
         rank = 3 if magic == _MAGIC_IMAGES else 1
         header_size = 4 * (1 + rank)

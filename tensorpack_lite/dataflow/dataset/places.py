@@ -1,13 +1,14 @@
-"""Photographs of places: Places365-Standard, as JPEGs below one folder per kind of place."""
+"""Places365-Standard: photographs of places, stored as JPEG files in one folder per class."""
 
 from __future__ import annotations
 
 import os
 
+from ...utils.checks import check_choice
 from ...utils.errors import DamagedFileError, parsing
 from ...utils.optional import require_optional
 from ..base import Datapoint
-from .indexed import LabelledFiles, require_split
+from .indexed import LabelledFiles
 from .readers import read_image
 
 __all__ = ["Places365Standard"]
@@ -15,41 +16,39 @@ __all__ = ["Places365Standard"]
 
 class Places365Standard(LabelledFiles):
     """
-    Places365-Standard: datapoints [uint8 (256, 256, 3) in blue, green, red, int label].
+    Places365-Standard: datapoints [uint8 (256, 256, 3) in BGR order, int label].
 
-    `dir` has `train.txt` and `val.txt`, lists of images with one path a line, `/x/label/image.jpg`, relative to `dir`: the
-    directory between the first one and the file name is the kind of place. Labels are numbered in alphabetical
-    order of all kinds in the lists that are there.
+    `dir` contains the lists `train.txt` and `val.txt`. Each line is the path of an image relative to `dir`, for example
+    `/x/label/image.jpg`; the part between the first directory and the file name is the class. Labels are numbered in
+    alphabetical order of all classes in the existing lists.
 
-    Length: 1803460 ("train"), 36500 ("val"); in general the number of lines of the list.
-    Order: a new random one each pass, or that of the list.
-    Process: stays in this one.
+    Length: the number of lines in the list; 1803460 for "train", 36500 for "val".
+    Order: a new random order in each pass, or that of the list.
+    Process: runs in the current process.
 
     Args:
         dir: the unpacked archive `places365standard_easyformat.tar` (256 x 256 pixels).
         name: "train" or "val".
-        shuffle: in a new random order each pass; needs `reset_state`. Default: for "train" only.
+        shuffle: whether to use a new random order in each pass. Default: only for "train".
 
     Raises:
-        ValueError: another name; a list that is absent or has other lines; images that are not there. When iterated: an
-            image that is damaged.
+        ValueError: unknown name; a list is missing or invalid; images are missing; (while iterating) an image is
+            damaged.
         ImportError: OpenCV is not installed.
 
     Attributes:
         full_dir: `dir`.
-        imglist: (path below `dir`, label) of each image.
+        imglist: (path relative to `dir`, label) of each image.
 
     Note:
-        Download it from http://places2.csail.mit.edu/download.html; it is 24 GB, so this class does not.
+        This class does not download the 24 GB of images. They are at http://places2.csail.mit.edu/download.html.
 
     Source: Zhou, Lapedriza, Khosla, Oliva, Torralba 2017, "Places: a 10 million image database for scene recognition".
-    tensorpack: same.
     """
 
     def __init__(self, dir: str, name: str, shuffle: bool | None = None) -> None:
-        require_split(self, name, ("train", "val"), argument="name")
+        self.name = check_choice("Places365Standard: name", name, ("train", "val"))
         require_optional("cv2", type(self).__name__)
-        self.name = name
         dir = os.path.expanduser(dir)
         lists = {
             split: _read_list(os.path.join(dir, f"{split}.txt"))
@@ -63,10 +62,10 @@ class Places365Standard(LabelledFiles):
 
     def get_label_names(self) -> list[str]:
         """
-        Name the kinds of places.
+        Return the names of the classes.
 
         Returns:
-            Names in the order of the labels, e.g. "airfield".
+            The names in the order of the labels, e.g. "airfield".
         """
         return list(self._names)
 
@@ -76,11 +75,11 @@ class Places365Standard(LabelledFiles):
 
 
 def _read_list(path: str) -> list[tuple[str, str]]:
-    """Read (path of the image, kind of place) from each line."""
+    """Read (path of the image, class) from each line."""
     if not os.path.isfile(path):
         raise ValueError(
-            f"Places365Standard: there is no {path}, the list of images. It is in places365standard_easyformat.tar, from "
-            "http://places2.csail.mit.edu/download.html; pass the directory that it is unpacked to."
+            f"Places365Standard: {path}, the list of images, does not exist. Pass the directory of the unpacked "
+            "places365standard_easyformat.tar, from http://places2.csail.mit.edu/download.html."
         )
     entries = []
     with open(path, encoding="utf-8") as file, parsing(path, "a list of images"):
@@ -89,7 +88,7 @@ def _read_list(path: str) -> list[tuple[str, str]]:
             parts = image.split("/")
             if len(parts) < 3 or ".." in parts or " " in image:
                 raise DamagedFileError(
-                    f"{path}:{number} is {line.strip()!r}, wanted a line like /x/label/image.jpg."
+                    f"{path}:{number} is invalid (expected a line like /x/label/image.jpg, got {line.strip()!r})."
                 )
             entries.append((image, "/".join(parts[1:-1])))
     return entries

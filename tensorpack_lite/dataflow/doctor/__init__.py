@@ -1,9 +1,9 @@
 """
-Is it the data? What a DataFlow promises and whether it keeps it, and which of its stages limits its speed.
+Checks of a DataFlow: its length, datapoints, determinism, pickling and memory, and the stage that limits its speed.
 
 **In:** a function that builds a DataFlow.
 **Out:** a report; `tensorpack-lite data-check` prints it.
-**Next:** cli, or a script of one's own that calls `examine`.
+**Next:** cli, or a user's script that calls `examine`.
 """
 
 from __future__ import annotations

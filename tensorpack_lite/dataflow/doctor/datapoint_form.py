@@ -1,8 +1,8 @@
 """
-What a datapoint is made of, and whether all are made of the same; and a short name for its content.
+The form of datapoints (structure, types, dtypes and shapes), its changes, and a digest of their content.
 
 In:  datapoints.
-Out: sentences on what changed from one to the next.
+Out: sentences about changes from one datapoint to the next.
 """
 
 from __future__ import annotations
@@ -13,43 +13,44 @@ from typing import Any
 
 import numpy as np
 
+from ..base import Datapoint
+
 __all__ = ["Forms", "digest"]
 
 
 class Forms:
     """
-    Look at datapoints and remember their forms, not the datapoints.
+    The forms of all datapoints that were added. The datapoints themselves are not kept.
 
     Attributes:
-        count: how many were looked at.
+        count: number of datapoints that were added.
     """
 
     def __init__(self) -> None:
         self.count = 0
-        self._structures: dict[str, int] = {}  # what was seen -> number of the first datapoint that has it
-        self._kinds: dict[Any, dict[str, int]] = {}  # the same for each component: its dtype and rank
+        self._structures: dict[str, int] = {}  # description -> number of the first datapoint that it fits
+        self._kinds: dict[Any, dict[str, int]] = {}  # for each component: dtype and rank -> number
         self._shapes: dict[Any, dict[str, int]] = {}
 
-    def add(self, datapoint: Any) -> None:
-        """Look at a datapoint."""
+    def add(self, datapoint: Datapoint) -> None:
+        """Add a datapoint."""
         number, self.count = self.count, self.count + 1
-        keys = list(datapoint) if isinstance(datapoint, dict) else None
-        if keys is None and not isinstance(datapoint, (list, tuple)):
-            self._structures.setdefault(f"a {type(datapoint).__name__} and no list", number)
-            datapoint = [datapoint]
-        elif keys is None:
-            self._structures.setdefault(
-                f"a {type(datapoint).__name__} of {len(datapoint)} components", number
-            )
+        name = type(datapoint).__name__
+        if isinstance(datapoint, dict):
+            structure = f"a dict of {sorted(map(str, datapoint))}"
+        elif isinstance(datapoint, (list, tuple)):
+            structure = f"a {name} of {len(datapoint)} components"
         else:
-            self._structures.setdefault(f"a dict of {sorted(map(str, keys))}", number)
-        for key, component in datapoint.items() if keys is not None else enumerate(datapoint):
+            structure, datapoint = f"a {name} instead of a list", [datapoint]
+        self._structures.setdefault(structure, number)
+        components = datapoint.items() if isinstance(datapoint, dict) else enumerate(datapoint)
+        for key, component in components:
             kind, shape = _kind(component)
             self._kinds.setdefault(key, {}).setdefault(kind, number)
             self._shapes.setdefault(key, {}).setdefault(shape, number)
 
     def changes(self) -> list[str]:
-        """Give a sentence for each change of structure, type, dtype or number of dimensions."""
+        """Return a sentence for each change of structure, type, dtype or number of dimensions."""
         found = [_sentence("a datapoint", self._structures)] if len(self._structures) > 1 else []
         for key, kinds in self._kinds.items():
             if len(kinds) > 1:
@@ -57,7 +58,7 @@ class Forms:
         return found
 
     def shape_changes(self) -> list[str]:
-        """Give a sentence for each component whose shape changes."""
+        """Return a sentence for each component whose shape changes."""
         return [
             f"component {key!r} has {len(shapes)} shapes: " + _sentence("it", dict(list(shapes.items())[:3]))
             for key, shapes in self._shapes.items()
@@ -65,19 +66,19 @@ class Forms:
         ]
 
     def describe(self) -> str:
-        """Give the components in short, as "0: float32 (28, 28), 1: int"."""
+        """Return a short description of the components, e.g. "0: float32 of 2 dimensions (28, 28), 1: int"."""
         return ", ".join(
             f"{key}: {next(iter(kinds))} {next(iter(self._shapes[key]))}".rstrip()
             for key, kinds in self._kinds.items()
         )
 
 
-def digest(datapoint: Any) -> bytes:
+def digest(datapoint: Datapoint) -> bytes:
     """
-    Name the content of a datapoint in 16 bytes; what is equal has the same name.
+    Return a digest of 16 bytes; datapoints of equal content have equal digests.
 
     Args:
-        datapoint: a list or dict of anything.
+        datapoint: a list or dict of any components.
     """
     state = hashlib.blake2b(digest_size=16)
     _feed(state, datapoint)
@@ -90,8 +91,8 @@ def _sentence(what: str, seen: dict[str, int]) -> str:
     )
 
 
-def _kind(component: Any) -> tuple[str, str]:
-    """Give a component's type or dtype with its number of dimensions, and its shape."""
+def _kind(component: object) -> tuple[str, str]:
+    """Return the type of a component, or its dtype and number of dimensions, and its shape."""
     if isinstance(component, np.ndarray) and component.ndim > 0:
         return f"{component.dtype} of {component.ndim} dimensions", str(component.shape)
     if isinstance(component, (np.generic, np.ndarray)):
@@ -101,7 +102,7 @@ def _kind(component: Any) -> tuple[str, str]:
     return type(component).__name__, ""
 
 
-def _feed(state: Any, item: Any) -> None:
+def _feed(state: hashlib.blake2b, item: object) -> None:
     if isinstance(item, dict):
         for key in sorted(item, key=str):
             state.update(f"key {key!r} ".encode())
@@ -113,14 +114,10 @@ def _feed(state: Any, item: Any) -> None:
     elif isinstance(item, np.ndarray) and item.dtype != object:
         state.update(f"array {item.dtype} {item.shape} ".encode())
         state.update(np.ascontiguousarray(item).tobytes())
+    elif isinstance(item, (bool, int, float, str, bytes)) or item is None:
+        state.update(f"{type(item).__name__} {item!r} ".encode())
     else:
-        state.update(_bytes_of(item))
-
-
-def _bytes_of(item: Any) -> bytes:
-    if isinstance(item, (bool, int, float, str, bytes)) or item is None:
-        return f"{type(item).__name__} {item!r} ".encode()
-    try:
-        return pickle.dumps(item)
-    except Exception:  # noqa: BLE001 (users' classes raise what they like; two of them then count as equal if of one type)
-        return f"object of {type(item).__qualname__} ".encode()
+        try:
+            state.update(pickle.dumps(item))
+        except Exception:  # noqa: BLE001 (users' classes may raise anything; objects of one type then count as equal)
+            state.update(f"object of {type(item).__qualname__} ".encode())

@@ -1,10 +1,10 @@
 """
-Is it the data? Run a pipeline, and report whether it keeps its promises and what limits its speed.
+Checks of a pipeline: whether it works as the rest of the library expects, and which stage limits its speed.
 
 In:  a function that builds a DataFlow.
-Out: a `Report`: a finding for each check, and the speed of each stage.
+Out: a `Report` with a finding for each check and the speed of each stage.
 
-`python -m tensorpack_lite data-check module:function` prints it.
+`python -m tensorpack_lite data-check module:function` prints the report.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import random
 import time
 import traceback
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterable, Optional
+from typing import Any, Callable, Iterable, Optional, TypeVar
 
 import numpy as np
 
-from ...utils.utils import enter_worker_stream, fix_rng_seed, make_worker_streams, reset_rng_seed
-from ..base import DataFlow
+from ...utils.random_streams import enter_worker_stream, fix_rng_seed, make_worker_streams, reset_rng_seed
+from ..base import DataFlow, Datapoint
 from ..repeat import RepeatedData
 from ..runner_thread import MultiThreadRunner
 from .datapoint_form import Forms, digest
@@ -32,20 +32,22 @@ __all__ = ["BROKEN", "NOT_CHECKED", "OK", "WARNING", "Finding", "Report", "exami
 
 OK, WARNING, BROKEN, NOT_CHECKED = "ok", "warning", "BROKEN", "not checked"
 
-_FEW = 8  # datapoints from which on something can be said about repetitions
+_FEW = 8  # with fewer datapoints, the check for duplicates is skipped
 _TOO_MUCH_IN_COMMON = 0.6  # independent orders have a quarter in common
-_MANY = 200  # datapoints of two runs that are compared
+_MANY = 200  # datapoints that are compared between two runs
+
+Flow = TypeVar("Flow", bound=DataFlow)
 
 
 @dataclass(frozen=True)
 class Finding:
     """
-    What one check found.
+    Result of one check.
 
     Attributes:
-        check: its name.
-        status: OK, WARNING (surprises some users; nothing is promised), BROKEN (a promise) or NOT_CHECKED.
-        text: what was seen, and what to do about it.
+        check: name of the check.
+        status: OK, BROKEN (a DataFlow must not do this), WARNING (allowed, but it surprises some users) or NOT_CHECKED.
+        text: what was observed, and what to do about it.
     """
 
     check: str
@@ -56,11 +58,11 @@ class Finding:
 @dataclass
 class Report:
     """
-    What is known of a pipeline.
+    Results for a pipeline.
 
     Attributes:
-        findings: of the checks, in the order in which they ran.
-        speed: of the pipeline and its stages; None when it did not run.
+        findings: results of the checks, in the order in which they ran.
+        speed: speed of the pipeline and its stages; None if it was not measured.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -68,44 +70,48 @@ class Report:
 
     @property
     def broken(self) -> list[Finding]:
-        """The findings that break a promise."""
+        """The findings with status BROKEN."""
         return [finding for finding in self.findings if finding.status == BROKEN]
 
     def __getitem__(self, check: str) -> Finding:
-        """Give the finding of a check; KeyError if it did not run."""
+        """Return the finding of a check; raise KeyError if the check did not run."""
         findings = {finding.check: finding for finding in self.findings}
         if check not in findings:
-            raise KeyError(f"{check!r} is no check that ran; these did: {', '.join(findings)}.")
+            raise KeyError(
+                f"Report: the check {check!r} did not run (expected one of {', '.join(findings)})."
+            )
         return findings[check]
 
 
 def examine(build: Callable[[], DataFlow], seconds: float = 3.0, size: int = 2000, seed: int = 7) -> Report:
     """
-    Build a pipeline several times, run it, and report.
+    Build a pipeline several times, run it, and report the results of all checks.
 
     Args:
-        build: makes the pipeline, a new one at each call, without resetting it.
-        seconds: how long each check may run, about; > 0.
-        size: how many datapoints each check looks at, at most; >= 1.
-        seed: for `fix_rng_seed`; no seed is fixed afterwards.
+        build: returns a new pipeline at each call, without resetting it.
+        seconds: approximate time limit of each check; > 0.
+        size: maximum number of datapoints for each check; >= 1.
+        seed: seed for `fix_rng_seed`. No seed is fixed afterwards.
 
     Returns:
-        The report. An exception of the pipeline is a finding, too.
+        The report. An exception of the pipeline is also a finding.
 
     Raises:
         ValueError: a number is out of range.
 
     Example:
         >>> report = examine(lambda: BatchData(FakeData([[28, 28], []]), 32), seconds=0.1)
-        >>> report["length"].status
+        >>> report["pickling"].status
         'ok'
 
     Note:
-        Runners and maps of the pipeline start their workers, several times one after the other. A pass that takes longer
-        than `seconds`, or has more than `size` datapoints, is not counted to its end.
+        Runners and maps in the pipeline start their workers several times, one time after the other. A pass that takes
+        longer than `seconds`, or has more than `size` datapoints, is not counted to its end.
     """
     if seconds <= 0 or size < 1:
-        raise ValueError(f"examine: seconds must be > 0 and size >= 1, got {seconds} and {size}.")
+        raise ValueError(
+            f"examine: a limit is out of range (expected seconds > 0 and size >= 1, got {seconds} and {size})."
+        )
     doctor, report = _Doctor(build, seconds, size, seed), Report()
     checks: dict[str, Callable[[], tuple[str, str]]] = {
         "first datapoint": doctor.first_datapoint,
@@ -125,21 +131,22 @@ def examine(build: Callable[[], DataFlow], seconds: float = 3.0, size: int = 200
         name = "speed"
         if doctor.can_repeat:
             report.speed = measure_stages(build, seconds, size)
-    except Exception as error:  # noqa: BLE001 (whatever the user's pipeline raises is what the check found)
+    except Exception as error:  # noqa: BLE001 (an error of the user's pipeline is a finding)
         report.findings.append(Finding(name, BROKEN, _describe(error)))
     return report
 
 
 def _describe(error: Exception) -> str:
-    """Say what the pipeline raised, and where."""
-    while isinstance(error.__cause__, Exception) and error.__cause__.__traceback__:
-        error = error.__cause__  # in a worker
-    frame = traceback.extract_tb(error.__traceback__)[-1]
+    """Describe an error of the pipeline and where it was raised."""
+    origin = error
+    while isinstance(origin.__cause__, Exception) and origin.__cause__.__traceback__:
+        origin = origin.__cause__  # in a worker thread, or in NumPy
+    frame = traceback.extract_tb(origin.__traceback__)[-1]
     return f"the pipeline raised {type(error).__name__}: {error} ({frame.filename}:{frame.lineno}, in {frame.name})"
 
 
 class _Doctor:
-    """The checks. Each builds a pipeline of its own."""
+    """The checks. Each builds a new pipeline and returns (status, text). Its docstring states the property that it checks."""
 
     def __init__(self, build: Callable[[], DataFlow], seconds: float, size: int, seed: int) -> None:
         self.build, self.seconds, self.size, self.seed = build, seconds, size, seed
@@ -147,98 +154,84 @@ class _Doctor:
         self.can_repeat = True  # until a second pass is empty
 
     def first_datapoint(self) -> tuple[str, str]:
-        """The first datapoint comes."""
+        """A pass yields a datapoint."""
         flow = self.build()
         if not isinstance(flow, DataFlow):
-            return BROKEN, f"the function returned {type(flow).__name__}, which is no DataFlow."
+            return BROKEN, f"the function returned {type(flow).__name__} (expected a DataFlow)."
         begin = time.perf_counter()
         flow.reset_state()
         for datapoint in flow:
             took = time.perf_counter() - begin
             return OK, f"the first datapoint, a {type(datapoint).__name__}, came after {took:.2g} s."
-        return BROKEN, "a pass gave no datapoint at all. Is the data where the pipeline looks for it?"
+        return BROKEN, "a pass yielded no datapoint. Is the data where the pipeline looks for it?"
 
     def length(self) -> tuple[str, str]:
-        """`len` tells how many datapoints a pass has, and there can be several passes."""
-        flow = self._ready()
+        """`len` is the number of datapoints of a pass, and several passes are possible."""
+        flow = _reset(self.build())
         first, first_ended = self._count(flow)
         second, second_ended = self._count(flow) if first_ended else (0, False)
-        both_ended = first_ended and second_ended
-        self.can_repeat = not (both_ended and second == 0)
+        self.can_repeat = not (second_ended and second == 0)
         try:
             length = len(flow)
         except NotImplementedError:
-            if both_ended and first != second:
+            if second_ended and first != second:
                 return WARNING, f"unknown; the first pass had {first} datapoints, the second {second}."
-            return (
-                OK,
-                "unknown. Training needs `steps_per_epoch` then, and InferenceRunner a FixedSizeData around it.",
-            )
-        if first_ended and (first != length or (second_ended and second != length)):
-            number = "first" if first != length else "second"
-            return (
-                BROKEN,
-                f"len() says {length}, but the {number} pass had {first if first != length else second} datapoints. "
-                f"InferenceRunner trusts len(): correct `__len__`, or put a FixedSizeData around the pipeline.",
-            )
+            text = "unknown. Training then needs `steps_per_epoch`, and InferenceRunner needs a FixedSizeData around it."
+            return OK, text
+        for name, count, has_ended in (("first", first, first_ended), ("second", second, second_ended)):
+            if has_ended and count != length:
+                return BROKEN, (
+                    f"len() says {length}, but the {name} pass had {count} datapoints. InferenceRunner relies on len(): "
+                    f"correct `__len__`, or put a FixedSizeData around the pipeline."
+                )
         if first_ended:
-            return (
-                OK,
-                f"len() says {length}, and {'two passes' if second_ended else 'a pass'} had that.",
-            )
+            passes = "two passes" if second_ended else "a pass"
+            return OK, f"len() says {length}, and {passes} had that many."
         if first > length:
-            return (
-                WARNING,
-                f"len() says {length}, but a pass goes on after that, perhaps for ever. Training is fine with it; for "
-                f"InferenceRunner put a FixedSizeData around the pipeline.",
+            return WARNING, (
+                f"len() says {length}, but a pass continues after that, perhaps without end. Training works with it; for "
+                f"InferenceRunner, put a FixedSizeData around the pipeline."
             )
         return (
             NOT_CHECKED,
-            f"len() says {length}; {first} datapoints came in the time given (--size, --seconds).",
+            f"len() says {length}; {first} datapoints came within the limits (--size, --seconds).",
         )
 
     def form(self) -> tuple[str, str]:
         """Datapoints have the same components, dtypes and shapes."""
-        broken, drifting = self._forms.changes(), self._forms.shape_changes()
-        if broken:
-            return BROKEN, "; ".join(broken) + ". A batch and a graph want one kind only."
-        if drifting:
-            text = (
-                "; ".join(drifting) + ". Fine for single images; BatchData and static shapes want one shape."
-            )
-            return WARNING, text
+        changes, shape_changes = self._forms.changes(), self._forms.shape_changes()
+        if changes:
+            return BROKEN, "; ".join(changes) + ". Batches and graphs need the same form in every datapoint."
+        if shape_changes:
+            advice = "Single images may differ; BatchData and static shapes need one shape."
+            return WARNING, f"{'; '.join(shape_changes)}. {advice}"
         return OK, f"{self._forms.count} datapoints of [{self._forms.describe()}]."
 
     def determinism(self) -> tuple[str, str]:
         """The same seed gives the same datapoints."""
         try:
-            first = self._seeded_digests()
-            second = self._seeded_digests()
+            first, second = self._run_twice(lambda: _reset(self.build()))
+            if first == second:
+                return OK, f"two runs after fix_rng_seed({self.seed}) gave the same {len(first)} datapoints."
+            if sorted(first) == sorted(second):
+                return WARNING, (
+                    "two runs with one seed gave the same datapoints in another order, as several workers do."
+                )
+            if any(map(_has_several_workers, walk(self.build()))):
+                one, other = self._run_twice(lambda: _copy_of(self._find(_has_several_workers)))
+                if one == other:
+                    return WARNING, (
+                        "two runs with one seed differ, because the order in which several workers deliver varies; the "
+                        "datapoints of a single worker are the same in each run."
+                    )
         finally:
             reset_rng_seed()
-        number = min(len(first), len(second))
-        first, second = first[:number], second[:number]
-        if first == second:
-            return (
-                OK,
-                f"two runs after fix_rng_seed({self.seed}) gave the same {number} datapoints.",
-            )
-        if sorted(first) == sorted(second):
-            text = "two runs with one seed gave the same datapoints in another order, as several workers do."
-            return WARNING, text
-        if any(num_workers(stage) > 1 for stage in walk(self.build())) and self._serial_is_deterministic():
-            text = (
-                "two runs with one seed differ, because several workers deliver in the order in which they get ready; what "
-                "one worker does is the same each time."
-            )
-            return WARNING, text
-        where = next(k for k in range(number) if first[k] != second[k])
-        text = (
+        where = next(k for k in range(len(first)) if first[k] != second[k])
+        return BROKEN, (
             f"two runs after fix_rng_seed({self.seed}) differ from datapoint {where} on. Draw random numbers from `self.rng` "
-            f"of an RNGDataFlow or from `get_rng()`, never from np.random or random; and sort what comes from a directory "
-            f"or a set."
+            f"of an RNGDataFlow or from `get_rng()`, never from np.random or random; and sort the entries of directories "
+            f"and sets."
         )
-        return BROKEN, text
 
     def duplicates(self) -> tuple[str, str]:
         """Workers that each run the whole pipeline yield different datapoints."""
@@ -250,50 +243,46 @@ class _Doctor:
         seen = []
         try:
             for index, stream in enumerate(streams):
-                if not isinstance(runners[0], MultiThreadRunner):  # a process begins with a copy of these
+                if not isinstance(runners[0], MultiThreadRunner):
+                    # processes start with a copy of the global states
                     np.random.set_state(global_states[0])
                     random.setstate(global_states[1])
                 enter_worker_stream(stream)
-                stage = next(stage for stage in walk(self.build()) if _runs_copies(stage))
-                seen.append(self._take_digests(_copy_of(stage, index), self.size))
+                seen.append(self._take_digests(_copy_of(self._find(_runs_copies), index), self.size))
         finally:
             reset_rng_seed()
-        window = min(map(len, seen)) // 4  # of a pass in random order, first quarters share few datapoints
+        window = min(map(len, seen)) // 4  # the first quarters of two random orders share few datapoints
         if window < _FEW:
             return NOT_CHECKED, f"{4 * window} datapoints are too few to tell."
         one, other = set(seen[0][:window]), set(seen[1][:window])
         common = len(one & other) / len(one)
         if common > _TOO_MUCH_IN_COMMON:
-            text = (
+            return BROKEN, (
                 f"the {several} workers of {name} each run all of the data, and {common:.0%} of the first {window} datapoints "
                 f"are the same in two of them. Shuffle or augment inside, with `self.rng`; or use one worker, or a map."
             )
-            return BROKEN, text
         return OK, f"the {several} workers of {name} yield different datapoints."
 
     def pickling(self) -> tuple[str, str]:
-        """It can be sent to a worker that is spawned."""
+        """The pipeline can be sent to a spawned worker."""
         flow = self.build()
         try:
-            size = len(pickle.dumps(flow))
-        except Exception as error:  # noqa: BLE001 (pickle and users' classes raise what they like)
-            culprit = find_unpicklable(flow)
-            text = (
-                f"{culprit} cannot be pickled ({error}). Workers that are forked do without; for spawn, and on macOS and "
-                f"Windows, use functions of a module instead of lambdas, and open files in reset_state."
+            megabytes = len(pickle.dumps(flow)) / 1e6
+        except Exception as error:  # noqa: BLE001 (pickle and users' classes may raise anything)
+            return WARNING, (
+                f"{find_unpicklable(flow)} cannot be pickled ({error}). Forked workers do not need it; for spawned ones, and "
+                f"on macOS and Windows, use functions of a module instead of lambdas, and open files in reset_state."
             )
-            return WARNING, text
-        megabytes = size / 1e6
         if megabytes > 100:
             text = f"each spawned worker is sent {megabytes:.0f} MB. Keep file names in the pipeline and read in __iter__."
             return WARNING, text
         return OK, f"it can be sent to spawned workers ({megabytes:.2g} MB)."
 
     def memory(self) -> tuple[str, str]:
-        """Its memory does not grow."""
+        """The memory of the pipeline does not grow."""
         if not self.can_repeat:
-            return NOT_CHECKED, "a second pass gives nothing."
-        flow = self._ready()
+            return NOT_CHECKED, "a second pass yields no datapoint."
+        flow = _reset(self.build())
         _, first_ended = self._count(flow)
         growth = measure_growth(RepeatedData(flow, -1), self.seconds)
         if growth is None:
@@ -305,36 +294,25 @@ class _Doctor:
             f"{1e3 * growth.grown_megabytes / growth.count:.3g} kB each, workers included."
         )
         if first_ended:
-            return (
-                BROKEN,
-                text + " Something keeps datapoints: a list, a cache without a limit, a log?",
-            )
-        return (
-            WARNING,
-            text + " A cache may still be filling; let a whole pass fit (--size, --seconds).",
-        )
-
-    def _ready(self) -> DataFlow:
-        return _reset(self.build())
+            return BROKEN, f"{text} Does a list, an unlimited cache or a log keep datapoints?"
+        return WARNING, f"{text} A cache may still be filling; let a whole pass fit (--size, --seconds)."
 
     def _count(self, flow: DataFlow) -> tuple[int, bool]:
-        """Iterate a pass; gives how many datapoints came, and whether it ended within the limits."""
+        """Iterate a pass. Return the number of datapoints, and whether the pass ended within the limits."""
+        try:
+            limit = min(self.size, 2 * len(flow) + _FEW)
+        except NotImplementedError:
+            limit = self.size
         begin, count = time.perf_counter(), 0
         for datapoint in flow:
             self._forms.add(datapoint)
             count += 1
-            if count >= self._limit(flow) or time.perf_counter() - begin > self.seconds:
+            if count >= limit or time.perf_counter() - begin > self.seconds:
                 return count, False
         return count, True
 
-    def _limit(self, flow: DataFlow) -> int:
-        try:
-            return min(self.size, 2 * len(flow) + _FEW)
-        except NotImplementedError:
-            return self.size
-
-    def _take_digests(self, datapoints: Iterable[Any], count: int) -> list[bytes]:
-        """The first datapoints in short, as many as come in time."""
+    def _take_digests(self, datapoints: Iterable[Datapoint], count: int) -> list[bytes]:
+        """Return the digests of the first datapoints, as many as come in time."""
         begin, found = time.perf_counter(), []
         for datapoint in itertools.islice(datapoints, count):
             found.append(digest(datapoint))
@@ -342,31 +320,34 @@ class _Doctor:
                 break
         return found
 
-    def _seeded_digests(self) -> list[bytes]:
-        fix_rng_seed(self.seed)
-        return self._take_digests(self._ready(), min(self.size, _MANY))
-
-    def _serial_is_deterministic(self) -> bool:
-        """Whether it is the order of the workers alone that differs: what a single one does repeats itself."""
+    def _run_twice(self, make: Callable[[], Iterable[Datapoint]]) -> tuple[list[bytes], list[bytes]]:
+        """Return equally many digests of two runs with the same seed."""
         runs = []
         for _ in range(2):
             fix_rng_seed(self.seed)
-            stage = next(stage for stage in walk(self.build()) if num_workers(stage) > 1)
-            runs.append(self._take_digests(_copy_of(stage), min(self.size, _MANY)))
+            runs.append(self._take_digests(make(), min(self.size, _MANY)))
         number = min(map(len, runs))
-        return runs[0][:number] == runs[1][:number]
+        return runs[0][:number], runs[1][:number]
+
+    def _find(self, condition: Callable[[DataFlow], bool]) -> DataFlow:
+        """Build a pipeline and return its first stage that meets a condition."""
+        return next(stage for stage in walk(self.build()) if condition(stage))
 
 
-def _reset(flow: Any) -> Any:
+def _reset(flow: Flow) -> Flow:
     flow.reset_state()
     return flow
 
 
-def _runs_copies(stage: Any) -> bool:
-    """Whether each of several workers of a stage runs all of the data."""
-    return num_workers(stage) > 1 and not hasattr(stage, "map_func")
+def _has_several_workers(stage: DataFlow) -> bool:
+    return num_workers(stage) > 1
 
 
-def _copy_of(stage: Any, index: int = 0) -> Any:
-    """The DataFlow that a worker of a runner runs, or that a map with workers pulls from."""
+def _runs_copies(stage: DataFlow) -> bool:
+    """Return whether a stage has several workers that each run all of the data."""
+    return _has_several_workers(stage) and not hasattr(stage, "map_func")
+
+
+def _copy_of(stage: Any, index: int = 0) -> DataFlow:
+    """Return the DataFlow that a worker of a runner runs, or that a map with workers reads."""
     return _reset(stage.dataflows[index] if isinstance(stage, MultiThreadRunner) else stage.ds)

@@ -1,8 +1,8 @@
 """
-Does a pipeline's memory grow: of this process and all of its children, while datapoints are taken and dropped.
+Memory growth of a pipeline, in this process and all of its children.
 
-In:  datapoints.
-Out: how much more memory is held after them than before.
+In:  datapoints, which are dropped.
+Out: how much the memory grew while they were taken.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ __all__ = ["Growth", "measure_growth"]
 
 _NUM_READINGS = 24
 _FEWEST_READINGS = 9
-_NOISE_MEGABYTES = 8  # what an allocator may keep for itself
+_NOISE_MEGABYTES = 8  # an allocator may keep so much free memory
 _NOISE_SHARE = 0.02
 
 
 @dataclass(frozen=True)
 class Growth:
     """
-    What was measured.
+    Result of a measurement.
 
     Attributes:
-        count: datapoints between the beginning and the end of the measurement.
-        megabytes: resident memory at the end, of this process and its children.
-        grown_megabytes: by how much it grew in between; from medians of several readings.
+        count: number of datapoints in the measurement.
+        megabytes: resident memory of this process and its children at the end.
+        grown_megabytes: growth of the memory, between medians of several readings.
     """
 
     count: int
@@ -40,23 +40,23 @@ class Growth:
 
     @property
     def grows(self) -> bool:
-        """More than what noise explains."""
+        """Whether the memory grew by more than noise explains."""
         return self.grown_megabytes > max(_NOISE_MEGABYTES, _NOISE_SHARE * self.megabytes)
 
 
 def measure_growth(datapoints: Iterable[Any], seconds: float) -> Optional[Growth]:
     """
-    Take datapoints for a while, and read the memory now and then.
+    Take datapoints for some time, and read the memory at intervals.
 
     Args:
-        datapoints: without end, and warm: what is filled once should be full.
-        seconds: how long; > 0.
+        datapoints: an endless iterable. Buffers and caches that are filled once should be full.
+        seconds: duration; > 0.
 
     Returns:
-        What was measured; None if there were too few datapoints in that time.
+        The result, or None if there were too few datapoints in that time.
     """
     this = psutil.Process(os.getpid())
-    processes = [this, *this.children(recursive=True)]  # asked once: it takes long
+    processes = [this, *this.children(recursive=True)]  # listing children takes long, so it is done once
     readings = []
     begin, interval = time.perf_counter(), seconds / _NUM_READINGS
     due = begin + interval
@@ -68,7 +68,7 @@ def measure_growth(datapoints: Iterable[Any], seconds: float) -> Optional[Growth
         due = now + interval
         if len(readings) == _NUM_READINGS or now - begin > 2 * seconds:
             break
-    readings = readings[len(readings) // 4 :]  # the first part still warms up
+    readings = readings[len(readings) // 4 :]  # the first part is warm-up
     if len(readings) < _FEWEST_READINGS:
         return None
     third = len(readings) // 3
@@ -82,8 +82,8 @@ def _resident_megabytes(processes: list[psutil.Process]) -> float:
     for process in processes:
         try:
             memory = process.memory_info()
-            # shared memory is taken once and used again; it fills up while the first datapoints pass
+            # shared memory is not counted: it is reused, and fills up with the first datapoints
             total += memory.rss - getattr(memory, "shared", 0)
-        except psutil.NoSuchProcess:  # it ended meanwhile
+        except psutil.NoSuchProcess:  # the process has ended
             continue
     return total / 1e6

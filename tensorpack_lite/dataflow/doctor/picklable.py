@@ -1,14 +1,14 @@
 """
-What in a pipeline keeps it from being sent to a worker that is spawned.
+Search for the attribute that prevents a pipeline from being pickled for a spawned worker.
 
 In:  a pipeline that cannot be pickled.
-Out: the name of the stage and the attribute.
+Out: the names of the stage and the attribute.
 """
 
 from __future__ import annotations
 
 import pickle
-from typing import Any, Iterator
+from typing import Iterator
 
 from ..base import DataFlow
 from .stage_speed import stage_name
@@ -18,10 +18,10 @@ __all__ = ["find_unpicklable"]
 
 def find_unpicklable(flow: DataFlow) -> str:
     """
-    Name the innermost stage that cannot be pickled, and the attribute to blame, as "MapData(<lambda>).func".
+    Return the innermost stage that cannot be pickled and its attribute, e.g. "MapData(<lambda>).func".
 
     Args:
-        flow: before its `reset_state`.
+        flow: a pipeline that was not reset.
     """
     for stage in reversed(list(_all_stages(flow))):
         for name, value in vars(stage).items():
@@ -30,8 +30,8 @@ def find_unpicklable(flow: DataFlow) -> str:
     return type(flow).__name__
 
 
-def _all_stages(flow: Any) -> Iterator[Any]:
-    """All stages, also those inside a runner, outermost first."""
+def _all_stages(flow: DataFlow) -> Iterator[DataFlow]:
+    """Yield all stages, including those inside a runner, outermost first."""
     yield flow
     for value in vars(flow).values():
         for inner in value if isinstance(value, (list, tuple)) else [value]:
@@ -42,6 +42,6 @@ def _all_stages(flow: Any) -> Iterator[Any]:
 def _can_be_pickled(value: object) -> bool:
     try:
         pickle.dumps(value)
-    except Exception:  # noqa: BLE001 (pickle and users' classes raise what they like)
+    except Exception:  # noqa: BLE001 (pickle and users' classes may raise anything)
         return False
     return True

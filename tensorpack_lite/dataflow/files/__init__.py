@@ -1,9 +1,9 @@
 """
-Datapoints in files: how they lie there, byte by byte.
+File formats of datapoints.
 
-**In:** datapoints, from dataflow; files of other programs.
-**Out:** files that are complete or absent; datapoints again, read without running anything that is in them.
-**Next:** dataflow, whose `serialize.py` and `format.py` are what users call.
+**In:** datapoints from dataflow; files of other programs.
+**Out:** files that are complete or absent; datapoints, read without running code from the files.
+**Next:** dataflow, whose `serialize.py` and `format.py` have the classes that users call.
 """
 
 from __future__ import annotations

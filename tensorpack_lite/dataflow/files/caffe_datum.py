@@ -1,7 +1,7 @@
 """
-The message `Datum`, in which Caffe stores an image and its label, read without Caffe and without protobuf.
+Decoder of Caffe's message `Datum`, an image with its label, which needs neither Caffe nor protobuf.
 
-In:  the bytes of a value in Caffe's LMDB.
+In:  a value in Caffe's LMDB.
 Out: an image and a label.
 """
 
@@ -21,24 +21,26 @@ _CHANNELS, _HEIGHT, _WIDTH, _DATA, _LABEL, _FLOAT_DATA, _ENCODED = range(1, 8)  
 
 def decode_datum(message: bytes) -> list[Any]:
     """
-    Read one image and its label.
+    Decode an image and its label.
 
     Args:
         message: the serialized message.
 
     Returns:
-        [image, label]: uint8 [H, W, C], or float32 where Caffe stored floats, in Caffe's order of channels, which is BGR for
-        colours; and an int.
+        [image, label]. The image is uint8 [H, W, C], or float32 if Caffe stored floats, with Caffe's order of channels,
+        which is BGR for color images. The label is an int.
 
     Raises:
-        ValueError: the bytes are not such a message, or have another size than they say.
+        ValueError: the bytes are not a Datum, or the image does not have the size in the message.
         ImportError: the image is compressed, and OpenCV is not installed.
     """
     try:
         fields = _read(message)
     except ValueError as error:
         raise ValueError(f"Datum: {error}") from error
-    label = _signed(fields.get(_LABEL, 0))
+    label = fields.get(_LABEL, 0)
+    if label >= 1 << 63:  # a negative number
+        label -= 1 << 64
     if fields.get(_ENCODED):
         return [_decompress(fields.get(_DATA, b"")), label]
     shape = [fields.get(field, 0) for field in (_CHANNELS, _HEIGHT, _WIDTH)]
@@ -46,13 +48,13 @@ def decode_datum(message: bytes) -> list[Any]:
     flat = np.frombuffer(values, dtype=np.float32 if _FLOAT_DATA in fields else np.uint8)
     if flat.size != shape[0] * shape[1] * shape[2]:
         raise ValueError(
-            f"Datum: has {flat.size} values, wanted those of {tuple(shape)} (channels, height, width)."
+            f"Datum: the size is wrong (expected {tuple(shape)} for channels, height and width, got {flat.size} values)."
         )
     return [np.ascontiguousarray(flat.reshape(shape).transpose(1, 2, 0)), label]
 
 
 def _read(message: bytes) -> dict[int, Any]:
-    """Read all fields; of a repeated one the parts are joined."""
+    """Read all fields; the parts of a repeated field are joined."""
     fields: dict[int, Any] = {}
     for number, value in read_fields(message):
         if number == _FLOAT_DATA and number in fields:
@@ -61,11 +63,7 @@ def _read(message: bytes) -> dict[int, Any]:
     return fields
 
 
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >= 1 << 63 else value
-
-
-def _float_values(values: Any) -> bytes:
+def _float_values(values: object) -> bytes:
     if not isinstance(values, bytes) or len(values) % 4:
         raise ValueError("Datum: float_data does not hold floats.")
     return values

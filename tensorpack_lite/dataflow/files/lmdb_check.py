@@ -1,14 +1,16 @@
 """
 Check of an LMDB file before liblmdb maps it.
 
-liblmdb trusts the numbers in a file: where the file is shorter than they say, reading ends the process by SIGBUS, and where
-they point outside of a page, by SIGSEGV. So the check compares the file's size with its meta pages, and follows the tree
-from its root. A tree of more than 16384 pages takes long; it is followed only if the file is shorter than its meta page
-says. (Values of more than 2 KB are not in the pages of the tree, so an LMDB of two million images has fewer.) An intact
-file may be shorter, since liblmdb does not write free pages at its end.
+liblmdb trusts the numbers in a file. If the file is shorter than they say, reading ends the process by SIGBUS; if they
+point outside of a page, by SIGSEGV. Therefore the check compares the size of the file with its meta pages, and follows
+the tree from its root. A tree of more than 16384 pages would take long, so it is followed only if the file is shorter
+than its meta page says. (Values of more than 2 KB are not in the pages of the tree, so an LMDB of two million
+images has fewer pages.) An intact file may also be shorter, because liblmdb does not write free pages at its
+end.
 
-The format is that of `libraries/liblmdb/mdb.c` in LMDB 0.9: structures MDB_page, MDB_meta, MDB_db and MDB_node, of a
-64-bit little-endian machine. https://git.openldap.org/openldap/openldap/-/blob/mdb.master/libraries/liblmdb/mdb.c
+The format is defined by the structures MDB_page, MDB_meta, MDB_db and MDB_node in `libraries/liblmdb/mdb.c`
+of LMDB 0.9, on a 64-bit little-endian machine.
+https://git.openldap.org/openldap/openldap/-/blob/mdb.master/libraries/liblmdb/mdb.c
 """
 
 from __future__ import annotations
@@ -32,35 +34,35 @@ _META_HEAD = struct.Struct("<IIQQ")  # magic, version, address, map size
 _DB = struct.Struct("<IHHQQQQQ")  # page size, flags, depth; branch, leaf, overflow pages; entries, root
 _META_TAIL = struct.Struct("<QQ")  # last page, transaction
 _NODE_BYTES = 8  # lower and upper half of a size, flags, size of the key: four times 2 bytes
-_METAS = 2  # the first pages
+_METAS = 2  # the first pages of a file are meta pages
 _MAX_KEY = 511
-_MAX_DEPTH = 32  # MDB_CURSOR's stack
+_MAX_DEPTH = 32  # size of the stack of MDB_CURSOR
 
 _CHECKED_PAGES = 1 << 14
 
 
 class _Meta(NamedTuple):
-    """The part of a meta page that describes the main database."""
+    """The description of the main database in a meta page."""
 
     page_size: int
     flags: int
     depth: int
     tree_pages: int
     root: int
-    pages: int  # of the whole file, as it should be
+    pages: int  # of the complete file
     transaction: int
 
 
 def check_lmdb(file: BinaryIO, size: int) -> None:
     """
-    Raise an error if liblmdb could not read a file without a crash.
+    Raise an error if liblmdb would crash while it reads a file.
 
     Args:
-        file: open for reading.
-        size: of the file, in bytes.
+        file: a file that is open for reading.
+        size: size of the file in bytes.
 
     Raises:
-        ValueError: the file is not an LMDB, is shorter than it says, or a page of its tree is damaged.
+        ValueError: the file is not an LMDB, is too short, or has a damaged page in its tree.
     """
     first = _read_meta(file, 0)
     second = _read_meta(file, first.page_size)
@@ -77,7 +79,7 @@ def _read_meta(file: BinaryIO, place: int) -> _Meta:
     flags = _PAGE.unpack_from(head)[2]
     magic, version, _, _ = _META_HEAD.unpack_from(head, _PAGE.size)
     if magic != _MAGIC or not flags & _META:
-        raise ValueError(f"there is no meta page at byte {place}")
+        raise ValueError(f"byte {place} is not the start of a meta page")
     if version != _VERSION:
         raise ValueError(f"its format has version {version} (expected {_VERSION})")
     rest = _read(file, place + len(head), 2 * _DB.size + _META_TAIL.size)
@@ -98,13 +100,13 @@ def _read(file: BinaryIO, place: int, size: int) -> bytes:
 
 
 class _Tree:
-    """The pages of the main database, level by level from its root."""
+    """The tree of pages of the main database."""
 
     def __init__(self, file: BinaryIO, meta: _Meta, pages: int) -> None:
         self._file, self._meta, self._pages = file, meta, pages
 
     def check(self) -> None:
-        """Raise ValueError if a page or a node points outside of the file or of its page."""
+        """Raise ValueError if a page or node points outside of the file or of its page."""
         depth = self._meta.depth
         if not 1 <= depth < _MAX_DEPTH:
             raise ValueError(f"its tree has a depth of {depth}")
@@ -118,11 +120,11 @@ class _Tree:
             level = below
 
     def _check_page(self, number: int, kind: int) -> list[int]:
-        """Check one page; return the pages that it points to, if it is a branch."""
+        """Check a page. Return the pages that it points to if it is a branch."""
         page = self._page(number)
         own, _, flags, lower, upper = _PAGE.unpack_from(page)
         if own != number or flags & _KINDS != kind:
-            raise ValueError(f"page {number} is not the page of the tree that should be there")
+            raise ValueError(f"page {number} is not the expected page of the tree")
         if not _PAGE.size <= lower <= upper <= len(page) or lower % 2:
             raise ValueError(f"page {number} has no valid list of nodes")
         nodes = np.frombuffer(page, "<u2", (lower - _PAGE.size) // 2, _PAGE.size).astype(np.int64)
@@ -148,19 +150,18 @@ class _Tree:
             raise ValueError(f"page {number} has several values for one key, which the file does not allow")
         if (np.where(big, starts + 8, starts + sizes) > len(page)).any():
             raise ValueError(f"page {number} has a value outside of the page")
-        if (
-            big.any()
-        ):  # liblmdb takes their sizes from here, and does not look at the head of their first page
+        if big.any():  # liblmdb takes the sizes of large values from the node, not from their first page
             first = np.array([struct.unpack_from("<Q", page, start)[0] for start in starts[big]], np.float64)
             count = np.ceil((sizes[big] + _PAGE.size) / self._meta.page_size)
             if first.min() < _METAS or (first + count).max() > self._pages:
-                raise ValueError(f"page {number} points to a large value outside of the {self._there()}")
+                raise ValueError(f"page {number} points to a large value outside of the {self._extent()}")
 
     def _page(self, number: int) -> bytes:
         if not _METAS <= number < self._pages:
-            raise ValueError(f"its tree points to page {number} outside of the {self._there()}")
+            raise ValueError(f"its tree points to page {number} outside of the {self._extent()}")
         return _read(self._file, number * self._meta.page_size, self._meta.page_size)
 
-    def _there(self) -> str:
-        cut_off = f" (expected {self._meta.pages}). Was it copied to its end?"
-        return f"{self._pages} pages that are there{cut_off if self._pages < self._meta.pages else ''}"
+    def _extent(self) -> str:
+        is_short = self._pages < self._meta.pages
+        advice = f" (expected {self._meta.pages}). Was the file copied completely?" if is_short else ""
+        return f"{self._pages} pages of the file{advice}"

@@ -1,47 +1,52 @@
 """
-Opening LMDB files, for reading by many and for writing once.
+LMDB files: shared environments for reading, and a writer for new files.
 
 In:  a path.
-Out: the environment, as the package lmdb calls an open file.
+Out: an environment, which is what the package lmdb calls an open file.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 from weakref import WeakValueDictionary
 
 from ...utils.errors import parsing
 from ...utils.optional import load_optional
+from ..base import Datapoint
 from .lmdb_check import check_lmdb
+
+if TYPE_CHECKING:
+    import lmdb
 
 __all__ = ["KEYS_ENTRY", "LMDBWriter", "ValueParser", "open_lmdb"]
 
-KEYS_ENTRY = b"__keys__"  # where LMDBSerializer lists all keys
+KEYS_ENTRY = b"__keys__"  # key of LMDBSerializer's list of all keys
 
-_MAP_BYTES = 1 << 30  # at first; doubled when it is full
-_PENDING_BYTES = 1 << 26  # written at once, at most
+_MAP_BYTES = 1 << 30  # initial size of the map, which is doubled when it is full
+_PENDING_BYTES = 1 << 26  # a transaction is written when it has so many bytes
 
-# lmdb refuses to open a file twice in a process, also in the child of one that has it open. So those who read the same file
-# share it; it is closed when the last of them is gone. Keyed by what the file is, not by what it is called.
+# lmdb refuses to open a file twice in a process, or in a child of a process that has it open. So all readers of a file
+# share one environment, which is closed with the last of them. The key is (device, inode), because a file can have
+# several paths.
 _OPEN: WeakValueDictionary[Any, Any] = WeakValueDictionary()
 _OPENING = threading.Lock()
 
 
-def open_lmdb(path: str) -> Any:
+def open_lmdb(path: str) -> lmdb.Environment:
     """
-    Open a database for reading; without locks, because nobody writes to it any more.
+    Open a database for reading. The file is not locked, so it must not be written to any more.
 
     Args:
-        path: a directory with `data.mdb`, or the single file.
+        path: a directory with `data.mdb`, or the file itself.
 
     Returns:
-        The environment. It is closed when the last reference is gone.
+        The environment. It is closed when the last reference to it is deleted.
 
     Raises:
-        FileNotFoundError: there is no database.
-        DamagedFileError: the file is damaged, or is not an LMDB; see `lmdb_check` for what is found.
+        FileNotFoundError: the file does not exist.
+        DamagedFileError: the file is damaged or is not an LMDB; `lmdb_check` describes the check.
         ImportError: lmdb is not installed.
     """
     open_environment = load_optional("lmdb", "LMDBData").open
@@ -67,18 +72,18 @@ def open_lmdb(path: str) -> Any:
 
 class ValueParser:
     """
-    Decoder of the values of a database, whose errors name the file and the key. It can be pickled if `parse` can.
+    Decoder for the values of a database, whose errors name the file and the key. It can be pickled if `parse` can.
 
     Args:
-        path: of the database.
+        path: path of the database.
         what: the format of the values, e.g. "a datapoint".
         parse: takes a value and returns a datapoint.
     """
 
-    def __init__(self, path: str, what: str, parse: Callable[[bytes], Any]) -> None:
+    def __init__(self, path: str, what: str, parse: Callable[[bytes], Datapoint]) -> None:
         self._path, self._what, self._parse = path, what, parse
 
-    def __call__(self, key: bytes, value: bytes) -> Any:
+    def __call__(self, key: bytes, value: bytes) -> Datapoint:
         """Return the datapoint of one entry."""
         with parsing(f"{self._path}: the value of {key!r}", self._what):
             return self._parse(value)
@@ -86,16 +91,16 @@ class ValueParser:
 
 class LMDBWriter:
     """
-    Writes to a new database; what waits is written in one transaction, and again in a larger map if that is full.
+    Writer for a new database. Entries are collected and written in one transaction; a full map is enlarged.
 
     Args:
-        path: of the file, which nobody else may know yet.
-        write_frequency: entries that are written at once, at most.
+        path: path of a new file, which no other process may use.
+        write_frequency: maximum number of entries in a transaction.
     """
 
     def __init__(self, path: str, write_frequency: int) -> None:
         lmdb = load_optional("lmdb", "LMDBSerializer")
-        # one process, one writer, and a name that nobody knows: no locks, and no waiting for the disk until the end
+        # there is one writer and no reader, so locks are not needed; `close` waits for the disk
         self._environment = lmdb.open(path, subdir=False, map_size=_MAP_BYTES, lock=False, sync=False)
         self._full = lmdb.MapFullError
         self._write_frequency = write_frequency
@@ -110,19 +115,19 @@ class LMDBWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write the pending entries."""
         while True:
             try:
                 with self._environment.begin(write=True) as transaction:
                     for key, value in self._pending:
                         transaction.put(key, value)
                 break
-            except self._full:  # the transaction is undone
+            except self._full:  # lmdb has rolled back the transaction
                 self._environment.set_mapsize(2 * self._environment.info()["map_size"])
         self._pending.clear()
         self._pending_bytes = 0
 
     def close(self) -> None:
-        """Wait for the disk, and close the file. What waits and was not flushed is lost."""
+        """Wait for the disk and close the file. Pending entries are lost: call `flush` first."""
         self._environment.sync(True)
         self._environment.close()

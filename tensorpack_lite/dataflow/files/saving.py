@@ -1,8 +1,8 @@
 """
-What all serializers do: run through a DataFlow once, and write a file that is complete or absent.
+Helpers of all serializers: one pass over a DataFlow, and files that are complete or absent.
 
-In:  a DataFlow, a path.
-Out: datapoints with a progress bar; a temporary path to write to.
+In:  a DataFlow and a path.
+Out: datapoints with a progress bar, and a temporary path to write to.
 """
 
 from __future__ import annotations
@@ -10,41 +10,41 @@ from __future__ import annotations
 import os
 import uuid
 from contextlib import contextmanager
-from typing import Any, Iterator
+from typing import Iterator
 
 from ...utils import logger
-from ...utils.errors import type_error
 from ...utils.utils import get_tqdm
-from ..base import DataFlow, Datapoint
+from ..base import DataFlow, Datapoint, length_or_none
 
-__all__ = ["known_length", "one_pass", "require_saveable", "written_aside"]
+__all__ = ["one_pass", "written_aside"]
 
 
 @contextmanager
 def written_aside(who: str, path: str) -> Iterator[str]:
     """
-    Give a temporary path to write to; the file gets its name when the body ends well, and vanishes otherwise.
+    Yield a temporary path to write to. The file is renamed when the body succeeds, and removed otherwise.
 
     Args:
         who: the class that writes, for messages.
-        path: of the file.
+        path: final path of the file.
 
     Yields:
         The temporary path, in the same directory.
 
     Raises:
-        FileExistsError: the file is there already.
-        FileNotFoundError: its directory is not.
+        FileExistsError: the file already exists.
+        FileNotFoundError: its directory does not exist.
     """
     target = os.fspath(path)
     if os.path.lexists(target):
-        raise FileExistsError(f"{who}: {target} is there already. Remove it, or choose another path.")
+        raise FileExistsError(f"{who}: {target} already exists. Remove it, or choose another path.")
     if not os.path.isdir(os.path.dirname(target) or "."):
-        raise FileNotFoundError(f"{who}: there is no directory {os.path.dirname(target)}. Make it first.")
+        raise FileNotFoundError(f"{who}: there is no directory {os.path.dirname(target)}. Create it first.")
     temporary = f"{target}.{uuid.uuid4().hex}.part"
     try:
         yield temporary
-        _flush_to_disk(temporary)
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())  # otherwise a crash of the machine may leave the name without the content
         os.replace(temporary, target)
     finally:
         if os.path.exists(temporary):
@@ -52,30 +52,10 @@ def written_aside(who: str, path: str) -> Iterator[str]:
     logger.info(f"{who}: wrote {target}, {os.path.getsize(target)} bytes.")
 
 
-def require_saveable(who: str, df: Any) -> None:
-    """Refuse what is not a DataFlow: TypeError."""
-    if not isinstance(df, DataFlow):
-        raise type_error(f"{who}.save", "a DataFlow", df, "Wrap the data first: DataFromList(data).")
-
-
-def known_length(df: DataFlow) -> int:
-    """Tell the length of a DataFlow, or 0 where nobody knows it."""
-    try:
-        return len(df)
-    except NotImplementedError:
-        return 0
-
-
 def one_pass(df: DataFlow) -> Iterator[Datapoint]:
-    """Reset a DataFlow and run through it, with a progress bar."""
+    """Reset a DataFlow and iterate one pass, with a progress bar."""
     df.reset_state()
-    with get_tqdm(total=known_length(df) or None) as bar:
+    with get_tqdm(total=length_or_none(df)) as bar:
         for datapoint in df:
             yield datapoint
             bar.update()
-
-
-def _flush_to_disk(path: str) -> None:
-    """Wait until the content is on the disk, so that no crash leaves the name without it."""
-    with open(path, "rb+") as file:
-        os.fsync(file.fileno())

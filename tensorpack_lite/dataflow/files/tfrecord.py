@@ -1,18 +1,18 @@
 """
-The TFRecord file: a row of records, each with its length and two checksums. No TensorFlow needed.
+TFRecord files, read and written without TensorFlow.
 
-In:  the bytes of records.
-Out: a file that TensorFlow reads, and the other way round.
+In:  records, which are bytes.
+Out: a file that TensorFlow can read, and back.
 
-A record is its length (8 bytes), the checksum of the length (4), the record, and its checksum (4), all little-endian.
-The checksum is CRC-32C, rotated and shifted as TensorFlow does.
+A file is a sequence of records. Each is stored as its length (8 bytes), the checksum of the length (4), the record, and
+its checksum (4), all little-endian. A checksum is the CRC-32C, rotated and shifted like TensorFlow's.
 """
 
 from __future__ import annotations
 
 import struct
 from functools import lru_cache
-from typing import Any, BinaryIO, Iterator
+from typing import BinaryIO, Callable, Iterator
 
 import numpy as np
 
@@ -21,8 +21,8 @@ from ...utils.errors import DamagedFileError, parsing
 __all__ = ["crc32c", "read_records", "write_record"]
 
 _POLYNOMIAL = 0x82F63B78  # of CRC-32C, bits reversed
-_MASK_DELTA = 0xA282EAD8  # TensorFlow's
-_BLOCK = 64  # bytes whose checksums are looked up at once
+_MASK_DELTA = 0xA282EAD8  # TensorFlow's constant
+_BLOCK = 64  # bytes whose checksum is looked up at once
 _CHUNK = 1 << 10  # blocks; 64 KiB, so that the indices stay in the cache
 _BUFFER_BYTES = 1 << 20
 
@@ -32,8 +32,8 @@ def write_record(file: BinaryIO, record: bytes) -> None:
     Append one record.
 
     Args:
-        file: open for writing.
-        record: its bytes.
+        file: a file that is open for writing.
+        record: the bytes of the record.
     """
     length = struct.pack("<Q", len(record))
     file.write(length + struct.pack("<I", _masked(crc32c(length))))
@@ -43,17 +43,18 @@ def write_record(file: BinaryIO, record: bytes) -> None:
 
 def read_records(path: str) -> Iterator[bytes]:
     """
-    Read all records of a file, and check them.
+    Read and verify all records of a file.
 
     Args:
-        path: of the file, not compressed.
+        path: path of the file, which must not be compressed.
 
     Yields:
-        The bytes of each record, in their order.
+        The bytes of each record, in order.
 
     Raises:
         OSError: the file cannot be read.
-        DamagedFileError: the file is not a TFRecord file, is cut off, or a record is damaged; the message has its number.
+        DamagedFileError: the file is not a TFRecord file, is truncated, or a record is damaged; the message has the
+            number of the record.
     """
     with open(path, "rb", buffering=_BUFFER_BYTES) as file:
         number = 0
@@ -65,26 +66,45 @@ def read_records(path: str) -> Iterator[bytes]:
             number += 1
 
 
-def crc32c(data: Any) -> int:
+def crc32c(data: bytes | bytearray | memoryview) -> int:
     """
-    Compute the CRC-32C (Castagnoli) of bytes, at some hundred MB/s.
+    Compute the CRC-32C (Castagnoli) of bytes.
 
-    A checksum is linear: that of a row of bytes is the exclusive or of what each byte contributes from its place. The
-    contributions within a block are looked up for many blocks at once; then neighbouring blocks are joined, and so on.
+    Uses the package crc32c if it is installed, otherwise NumPy. For an image of 150 kB, crc32c computes 23
+    GB/s and NumPy 290 MB/s.
 
     Args:
-        data: bytes, or anything with a buffer.
+        data: bytes, or another object with a buffer.
 
     Example:
         >>> hex(crc32c(b"123456789"))
         '0xe3069283'
     """
-    view = memoryview(data).cast("B")
+    return _implementation()(memoryview(data).cast("B"))
+
+
+@lru_cache(maxsize=1)
+def _implementation() -> Callable[[memoryview], int]:
+    try:
+        import crc32c as package
+    except ImportError:
+        return _crc32c_with_numpy
+    return package.crc32c  # type: ignore[no-any-return]
+
+
+def _crc32c_with_numpy(view: memoryview) -> int:
+    """
+    Compute a checksum with table lookups.
+
+    A CRC is linear: the checksum of a sequence is the exclusive or of the contributions of its bytes, which depend on
+    their places. The contributions within a block are looked up for many blocks at once. Then neighboring blocks are
+    combined pairwise until one is left.
+    """
     if len(view) < 4 * _BLOCK:
         return _crc_of_few(view)
-    padded = np.zeros(-(-len(view) // _BLOCK) * _BLOCK, dtype=np.uint8)  # zeros in front change nothing
+    padded = np.zeros(-(-len(view) // _BLOCK) * _BLOCK, dtype=np.uint8)  # leading zeros do not matter
     padded[-len(view) :] = np.frombuffer(view, dtype=np.uint8)
-    padded[-len(view) : len(padded) - len(view) + 4] ^= 0xFF  # the usual start value
+    padded[-len(view) : len(padded) - len(view) + 4] ^= 0xFF  # the initial value of a CRC-32C
     blocks = _crc_of_blocks(padded.reshape(-1, _BLOCK))
     level = 0
     while len(blocks) > 1:
@@ -97,15 +117,15 @@ def crc32c(data: Any) -> int:
 
 def _read_one(file: BinaryIO, header: bytes, where: str) -> bytes:
     if len(header) < 12:
-        raise DamagedFileError(f"{where} is cut off. Was the file written to its end?")
+        raise DamagedFileError(f"{where} is truncated. Was the file written completely?")
     (length, checksum) = struct.unpack("<QI", header)
     if checksum != _masked(crc32c(header[:8])):
         raise DamagedFileError(f"{where} has a damaged length. Is this an uncompressed TFRecord file?")
-    with parsing(where, "a TFRecord"):  # a length beyond any memory
+    with parsing(where, "a TFRecord"):  # the length may exceed the memory
         record = file.read(length)
     trailer = file.read(4)
     if len(record) < length or len(trailer) < 4:
-        raise DamagedFileError(f"{where} is cut off. Was the file written to its end?")
+        raise DamagedFileError(f"{where} is truncated. Was the file written completely?")
     if struct.unpack("<I", trailer)[0] != _masked(crc32c(record)):
         raise DamagedFileError(f"{where} is damaged: its checksum is wrong.")
     return record
@@ -117,7 +137,7 @@ def _masked(checksum: int) -> int:
 
 @lru_cache(maxsize=1)
 def _byte_table() -> np.ndarray:
-    """What a byte does to a checksum: uint32 [256]."""
+    """Return the effect of a byte on a checksum: uint32 [256]."""
     table = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         table = np.where(table & 1, (table >> 1) ^ np.uint32(_POLYNOMIAL), table >> 1).astype(np.uint32)
@@ -126,13 +146,12 @@ def _byte_table() -> np.ndarray:
 
 @lru_cache(maxsize=1)
 def _byte_list() -> list[int]:
-    numbers: list[int] = _byte_table().tolist()
-    return numbers
+    return _byte_table().tolist()  # type: ignore[no-any-return]
 
 
 @lru_cache(maxsize=1)
 def _place_table() -> np.ndarray:
-    """What a byte contributes from each place of a block: uint32 [64 * 256]."""
+    """Return the contribution of a byte at each place in a block: uint32 [64 * 256]."""
     rows = [_byte_table()]
     while len(rows) < _BLOCK:
         rows.append(_after_zero(rows[-1]))
@@ -141,7 +160,7 @@ def _place_table() -> np.ndarray:
 
 @lru_cache(maxsize=None)
 def _shift_tables(level: int) -> np.ndarray:
-    """What 64 * 2^level zero bytes do to each byte of a checksum: uint32 [4, 256]."""
+    """Return the effect of 64 * 2^level zero bytes on each byte of a checksum: uint32 [4, 256]."""
     if level > 0:
         half = _shift_tables(level - 1)
         return _shifted(half, half)

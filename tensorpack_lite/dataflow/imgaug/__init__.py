@@ -1,12 +1,12 @@
 """
 Augmentation of images and of the coordinates on them.
 
-In:  images `[h, w]` or `[h, w, c]`, uint8 or float32 with values 0 to 255, channels as `cv2.imread` gives them (BGR)
-     unless an argument `rgb` says otherwise.
-Out: images of the same type; coordinates that moved with them.
+In:  images `[h, w]` or `[h, w, c]`, uint8 or float32 with values 0 to 255. The channels are in BGR order, as
+     `cv2.imread` returns them, unless an argument `rgb` specifies otherwise.
+Out: images of the same type, and transformed coordinates.
 
-`base.py` says what an augmentor is; `transform.py` has what it draws; the rest is one family a file. OpenCV is
-imported by the first augmentor that needs it, and only then (extra `image`).
+`base.py` defines augmentors and `transform.py` the transforms that they draw; each other file holds one family of
+augmentors. OpenCV (extra `image`) is imported by the first augmentor that needs it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from .base import Augmentor, AugmentorList, ImageAugmentor, PhotometricAugmentor
 from .convert import ColorSpace, Grayscale, ToFloat32, ToUint8
 from .crop import CenterCrop, GoogleNetRandomCropAndResize, RandomCrop, RandomCropRandomShape, RandomCutout
+from .deform import GaussianDeform
 from .geometry import Affine, Rotation, RotationAndCropValid, Shift
 from .imgproc import (
     Brightness,

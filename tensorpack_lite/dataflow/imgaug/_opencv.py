@@ -1,13 +1,15 @@
 """
-OpenCV, which most augmentors work with: an optional package (extra `image`), imported by the first one that needs it.
+Access to OpenCV, an optional package (extra `image`), which is imported by the first augmentor that needs it.
 
-The functions here hide where OpenCV would not give back what it got: the trailing channel of `[h, w, 1]`, which it
-drops, and the types it does not compute with.
+`keep_shape_and_type` corrects two properties of OpenCV: it drops the trailing channel of `[h, w, 1]`, and it does not
+support all dtypes.
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable
+import multiprocessing
+from types import ModuleType
+from typing import Callable
 
 import numpy as np
 
@@ -29,33 +31,33 @@ INTER_LINEAR = 1
 BORDER_CONSTANT = 0
 BORDER_REPLICATE = 1
 
-_TYPES = (np.uint8, np.uint16, np.int16, np.float32, np.float64)  # those every function of OpenCV takes
+_TYPES = (np.uint8, np.uint16, np.int16, np.float32, np.float64)  # every function of OpenCV supports these
 
 
-def opencv(who: str = "imgaug") -> Any:
+def opencv(who: str = "imgaug") -> ModuleType:
     """
-    Import OpenCV and, the first time in a process, switch its own threads off.
+    Import OpenCV. The first call in a process disables OpenCV's own threads.
 
     Args:
-        who: the class or function that needs it; it is named when OpenCV is not installed.
+        who: the class or function that needs it, for the message.
 
     Returns:
         The module `cv2`.
 
     Raises:
-        ImportError: it is not installed.
+        ImportError: OpenCV is not installed.
     """
     cv2 = load_optional("cv2", who)
-    _switch_threads_off(cv2)
+    _disable_threads(cv2)
     return cv2
 
 
 def require_opencv(who: object) -> None:
     """
-    Refuse, without importing OpenCV, to build an object that could not run.
+    Raise if OpenCV is not installed, without importing it. Constructors call this.
 
     Args:
-        who: the object; its type is named.
+        who: the object that needs OpenCV; the message names its type.
 
     Raises:
         ImportError: OpenCV is not installed.
@@ -65,14 +67,14 @@ def require_opencv(who: object) -> None:
 
 def keep_shape_and_type(function: Callable[[np.ndarray], np.ndarray], image: np.ndarray) -> np.ndarray:
     """
-    Call a function of OpenCV so that number of dimensions and type of the image come back.
+    Call a function of OpenCV, and return a result with the same number of dimensions and the same dtype as the image.
 
     Args:
-        function: takes the image and returns one of the same channels.
-        image: `[h, w]` or `[h, w, c]`.
+        function: takes the image and returns one with the same channels.
+        image: `[h, w]` or `[h, w, c]`. Types that OpenCV does not support are computed in float32.
 
     Returns:
-        The result; `[h', w', 1]` for `[h, w, 1]`. Types that OpenCV has not are computed in float32.
+        The result; `[h', w', 1]` for `[h, w, 1]`.
     """
     computed = image if image.dtype in _TYPES else image.astype(np.float32)
     result = function(computed)
@@ -82,13 +84,15 @@ def keep_shape_and_type(function: Callable[[np.ndarray], np.ndarray], image: np.
 
 
 @memoized
-def _switch_threads_off(cv2: Any) -> None:
-    """Leave parallelism to worker processes: OpenCV's pool of threads does not survive a fork and slows them down."""
+def _disable_threads(cv2: ModuleType) -> None:
+    """Leave parallelism to worker processes: OpenCV's thread pool does not survive a fork and slows workers down."""
     if cv2.getNumThreads() != cv2.getNumberOfCPUs():
-        return  # somebody has chosen
+        return  # the user has called cv2.setNumThreads
     cv2.setNumThreads(0)
     cv2.ocl.setUseOpenCL(False)
+    if multiprocessing.current_process().name != "MainProcess":
+        return  # each worker would say it again
     logger.info(
-        "imgaug: switched OpenCV's own threads off: worker processes do the work side by side. "
-        "To choose otherwise call cv2.setNumThreads after this line."
+        "imgaug: disabled OpenCV's own threads, because worker processes already run in parallel. "
+        "To use them, call cv2.setNumThreads after this line."
     )

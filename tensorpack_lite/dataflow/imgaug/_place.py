@@ -1,28 +1,21 @@
-"""Where a rectangle goes inside a larger one: as (first row, first column), given how many of each there are to spare."""
+"""
+Position of a rectangle inside a larger one.
+
+`space` is the number of spare rows and columns (>= 0); the result is (first row, first column).
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["anywhere", "in_the_middle"]
+__all__ = ["draw_position", "middle_position"]
 
 
-def in_the_middle(space: tuple[int, int]) -> tuple[int, int]:
-    """
-    Find the middle.
-
-    Args:
-        space: rows and columns to spare; >= 0.
-    """
+def middle_position(space: tuple[int, int]) -> tuple[int, int]:
+    """Return the position in the middle, rounded down."""
     return space[0] // 2, space[1] // 2
 
 
-def anywhere(space: tuple[int, int], rng: np.random.RandomState) -> tuple[int, int]:
-    """
-    Draw a place; each is as probable as the others.
-
-    Args:
-        space: rows and columns to spare; >= 0.
-        rng: draws the row, then the column.
-    """
+def draw_position(space: tuple[int, int], rng: np.random.RandomState) -> tuple[int, int]:
+    """Draw the row, then the column; all positions are equally likely."""
     return int(rng.randint(space[0] + 1)), int(rng.randint(space[1] + 1))

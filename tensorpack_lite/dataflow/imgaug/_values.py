@@ -1,4 +1,4 @@
-"""Arithmetic on the values of pixels: into floating point and back, and what is grey."""
+"""Arithmetic on pixel values: conversion to floating point and back, and to grayscale."""
 
 from __future__ import annotations
 
@@ -6,33 +6,28 @@ import numpy as np
 
 from ._opencv import keep_shape_and_type, opencv
 
-__all__ = ["GRAY_WEIGHTS_RGB", "from_float", "gray_of", "is_gray", "require_colour", "to_float"]
+__all__ = ["GRAY_WEIGHTS_RGB", "from_float", "gray_of", "is_gray", "require_color", "to_float"]
 
-# of red, green and blue in a grey value: ITU-R BT.601, as in cv2.cvtColor
+# weights of red, green and blue in a gray value: ITU-R BT.601, as in cv2.cvtColor
 GRAY_WEIGHTS_RGB = (0.299, 0.587, 0.114)
 
 
 def to_float(image: np.ndarray) -> np.ndarray:
-    """
-    Copy an image into the type to compute in: float64 stays, everything else becomes float32.
-
-    Args:
-        image: of any type.
-    """
+    """Copy an image to a floating type: float64 stays, all other types become float32."""
     return image.astype(np.float64 if image.dtype == np.float64 else np.float32)
 
 
 def from_float(values: np.ndarray, dtype: np.dtype, clip: bool) -> np.ndarray:
     """
-    Bring computed values back into the type of the image.
+    Convert computed values to the dtype of the image.
 
     Args:
-        values: of `to_float`; they are overwritten.
-        dtype: of the image. uint8 is always cut to [0, 255], other integers to what they hold.
-        clip: cut to [0, 255] whatever the type.
+        values: computed from the result of `to_float`. They are overwritten.
+        dtype: the dtype of the image. uint8 is always clipped to [0, 255], other integers to their limits.
+        clip: whether to clip to [0, 255] for every dtype.
 
     Returns:
-        An image of type `dtype`. Fractions are cut off where it is an integer type.
+        An array of type `dtype`; integer types drop the fractions.
     """
     if clip or dtype == np.uint8:
         np.clip(values, 0, 255, out=values)
@@ -42,49 +37,35 @@ def from_float(values: np.ndarray, dtype: np.dtype, clip: bool) -> np.ndarray:
 
 
 def is_gray(image: np.ndarray) -> bool:
-    """
-    Tell whether an image has one channel.
-
-    Args:
-        image: `[h, w]` or `[h, w, c]`.
-    """
+    """Return whether an image `[h, w]` or `[h, w, c]` has one channel."""
     return image.ndim == 2 or image.shape[2] == 1
 
 
 def gray_of(image: np.ndarray, rgb: bool, who: str) -> np.ndarray:
     """
-    Make a grey image by `cv2.cvtColor`.
+    Convert an image to grayscale with `cv2.cvtColor`.
 
     Args:
         image: `[h, w, 3]`.
-        rgb: the channels are red, green, blue; otherwise the other way round.
-        who: the augmentor; it is named when the image has another number of channels.
+        rgb: whether the channels are in RGB order; otherwise BGR.
+        who: the augmentor, for the message.
 
     Returns:
         `[h, w, 1]`, of the same type.
 
     Raises:
-        ValueError: not three channels.
+        ValueError: `image` does not have three channels.
     """
-    require_colour(image, who)
+    require_color(image, who)
     cv2 = opencv(who)
     code = cv2.COLOR_RGB2GRAY if rgb else cv2.COLOR_BGR2GRAY
     computed = image if image.dtype in (np.uint8, np.uint16, np.float32) else image.astype(np.float32)
-    return keep_shape_and_type(lambda colour: cv2.cvtColor(colour, code), computed).astype(
+    return keep_shape_and_type(lambda color: cv2.cvtColor(color, code), computed).astype(
         image.dtype, copy=False
     )
 
 
-def require_colour(image: np.ndarray, who: str) -> None:
-    """
-    Refuse an image that has not three channels.
-
-    Args:
-        image: any.
-        who: the augmentor; it is named.
-
-    Raises:
-        ValueError: it has another number of channels.
-    """
+def require_color(image: np.ndarray, who: str) -> None:
+    """Raise ValueError unless an image has three channels; the message names the augmentor `who`."""
     if image.ndim != 3 or image.shape[2] != 3:
-        raise ValueError(f"{who}: takes an image of three channels [h, w, 3], got shape {image.shape}.")
+        raise ValueError(f"{who}: expected an image of three channels [h, w, 3], got shape {image.shape}.")

@@ -1,36 +1,39 @@
 """
-What an augmentor is: it looks at an image, draws what it needs, and gives a transform.
+Base classes of augmentors. An augmentor looks at an image, draws random numbers, and returns a transform.
 
 In:  an image.
-Out: a transform (`transform.py`), which is applied to this image, to others of the same size and to coordinates::
+Out: a transform (`transform.py`), which applies to this image, to other images of the same size and to coordinates::
 
     tfm = augmentor.get_transform(img)          draws
-    img = tfm.apply_image(img)                  applies, as often as wanted
+    img = tfm.apply_image(img)                  applies, as often as needed
     boxes = tfm.apply_coords(boxes)
 
-`augmentor.augment(img)` does the first two. One's own augmentor defines `get_transform`, or, where it only changes the
-values of pixels, is a `PhotometricAugmentor`.
+`augmentor.augment(img)` combines the first two steps. To write an augmentor, define `get_transform`; if it only changes
+pixel values, subclass `PhotometricAugmentor` instead.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
 from functools import partial
-from typing import Any, NamedTuple, Sequence, Tuple
+from typing import Any, NamedTuple, Sequence, Tuple, Union
 
 import numpy as np
 
 from ...utils.develop import log_deprecated
 from ...utils.errors import type_error
-from ...utils.utils import get_rng
+from ...utils.random_streams import get_rng
 from ._check import check_image
 from ._describe import describe, public_arguments
 from .transform_base import BaseTransform, LazyTransform, PhotometricTransform, Transform, TransformList
 
 __all__ = [
     "Augmentor",
+    "AugmentorGroup",
     "AugmentorList",
     "ImageAugmentor",
+    "ImageLike",
     "ImagePlaceholder",
     "PhotometricAugmentor",
     "TransformAugmentorBase",
@@ -38,21 +41,20 @@ __all__ = [
 
 
 class ImagePlaceholder(NamedTuple):
-    """
-    Stands for an image of which only the shape is known; the geometric augmentors draw from that.
-
-    tensorpack: same.
-    """
+    """An image of which only the shape is known. Geometric augmentors can draw from it."""
 
     shape: Tuple[int, ...]
 
 
+ImageLike = Union[np.ndarray, ImagePlaceholder]
+
+
 class ImageAugmentor:
     """
-    Base of all augmentors. Subclasses define `get_transform`, and draw from `self.rng` and nothing else.
+    Base class of all augmentors. Subclasses define `get_transform` and draw all random numbers from `self.rng`.
 
-    An augmentor can be pickled; the copy draws a stream of its own. In a process that was forked it begins a new
-    stream by itself, so workers differ; after `fix_rng_seed` each of these streams is reproducible.
+    An augmentor can be pickled; the copy has a separate random stream. A forked process automatically starts a new
+    stream, so workers differ. After `fix_rng_seed`, each of these streams is reproducible.
 
     Attributes:
         rng: a `numpy.random.RandomState`.
@@ -61,71 +63,68 @@ class ImageAugmentor:
         >>> class Darker(ImageAugmentor):
         ...     def __init__(self, lowest=0.5):
         ...         super().__init__()
-        ...         self._init(locals())                        # self.lowest; also makes repr work
+        ...         self._init(locals())                        # sets self.lowest; also makes repr work
         ...     def get_transform(self, img):
         ...         factor = self._rand_range(self.lowest, 1.0)
         ...         return PhotometricTransform(lambda img: (img * factor).astype(img.dtype))
 
     Note:
-        Subclasses of the old form, which define `_get_augment_params(img)`, `_augment(img, params)` and
-        `_augment_coords(coords, params)`, work as well. Without the last one, coordinates stay unchanged.
-
-    tensorpack: same; there every augmentor lives until the process ends, and one whose constructor does not call this
-    one has no `rng`.
+        Subclasses in the old style, which define `_get_augment_params(img)`, `_augment(img, params)` and
+        `_augment_coords(coords, params)`, also work. Without `_augment_coords`, coordinates do not change.
     """
 
     def __init__(self) -> None:
         self.reset_state()
 
     def reset_state(self) -> None:
-        """Begin a new random stream; an augmentor that holds others resets them."""
+        """Start a new random stream, also in the augmentors that this one contains."""
         self.rng = get_rng(self)
 
-    def get_transform(self, img: Any) -> BaseTransform:
+    def get_transform(self, img: ImageLike) -> BaseTransform:
         """
-        Draw.
+        Draw a transform.
 
         Args:
-            img: the image `[h, w]` or `[h, w, c]`. Where only its size matters, anything with `shape`.
+            img: the image `[h, w]` or `[h, w, c]`. If only its size matters, any object with a `shape`.
 
         Returns:
-            What is to be done to images of this size.
+            The transform for images of this size.
 
         Raises:
-            NotImplementedError: the class defines neither this nor the methods of the old form.
+            NotImplementedError: the class defines neither this method nor those of the old style.
         """
         return _LegacyTransform(self, _legacy_params(self, img))
 
     def augment(self, img: np.ndarray) -> np.ndarray:
         """
-        Draw, and apply to the image.
+        Draw a transform and apply it to the image.
 
         Args:
             img: `[h, w]` or `[h, w, c]`, uint8 or a floating type.
 
         Returns:
-            The new image. It may be a view of `img`, which is not changed.
+            The new image. It may be a view of `img`, which does not change.
 
         Raises:
             TypeError: `img` is not an array.
-            ValueError: it has not two or three dimensions.
+            ValueError: `img` does not have two or three dimensions.
         """
         check_image(type(self).__name__, img)
         return self.get_transform(img).apply_image(img)
 
     def augment_return_params(self, d: np.ndarray) -> tuple[np.ndarray, BaseTransform]:
-        """Augment, and return also the transform; deprecated: use `get_transform` and `apply_image`."""
+        """Augment, and also return the transform. Deprecated: use `get_transform` and `apply_image`."""
         log_deprecated("ImageAugmentor.augment_return_params", "Use get_transform and apply_image.", "", 3)
         tfm = self.get_transform(d)
         return tfm.apply_image(d), tfm
 
     def augment_with_params(self, d: np.ndarray, param: BaseTransform) -> np.ndarray:
-        """Apply a transform to an image; deprecated: use `apply_image`."""
+        """Apply a transform to an image. Deprecated: use the transform's `apply_image`."""
         log_deprecated("ImageAugmentor.augment_with_params", "Use the transform's apply_image.", "", 3)
         return param.apply_image(d)
 
     def augment_coords(self, coords: np.ndarray, param: BaseTransform) -> np.ndarray:
-        """Apply a transform to coordinates; deprecated: use `apply_coords`."""
+        """Apply a transform to coordinates. Deprecated: use the transform's `apply_coords`."""
         log_deprecated("ImageAugmentor.augment_coords", "Use the transform's apply_coords.", "", 3)
         return param.apply_coords(coords)
 
@@ -133,7 +132,7 @@ class ImageAugmentor:
     def rng(self) -> np.random.RandomState:
         """The random generator of this augmentor in this process."""
         pid, generator = self.__dict__.get("_generator", (None, None))
-        if pid != os.getpid():  # forked, unpickled, or the constructor did not call this class's
+        if pid != os.getpid():  # forked, unpickled, or the subclass did not call super().__init__
             generator = get_rng(self)
             self.rng = generator
         return generator
@@ -145,18 +144,26 @@ class ImageAugmentor:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_generator"}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a pickle. Arguments that this class did not have when tensorpack wrote it get their defaults."""
+        parameters = inspect.signature(type(self)).parameters.values()
+        defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
+        self.__dict__.update({**defaults, **state})
+
     def _init(self, params: dict[str, Any] | None = None) -> None:
-        """Keep the constructor's arguments as attributes: `self._init(locals())`."""
+        """Store the constructor's arguments as attributes: `self._init(locals())`."""
         self.__dict__.update(public_arguments(params or {}))
 
-    def _rand_range(self, low: float = 1.0, high: float | None = None, size: Any = None) -> Any:
+    def _rand_range(
+        self, low: float = 1.0, high: float | None = None, size: int | tuple[int, ...] | None = None
+    ) -> Any:
         """
-        Draw uniformly.
+        Draw from a uniform distribution.
 
         Args:
-            low: the lowest number; the highest one, if it is the only argument.
-            high: the highest number.
-            size: shape of the result; None for a single number.
+            low: the lower bound; the upper bound if it is the only argument.
+            high: the upper bound.
+            size: the shape of the result. None: a single number.
 
         Returns:
             float32.
@@ -176,10 +183,10 @@ Augmentor = ImageAugmentor
 
 class PhotometricAugmentor(ImageAugmentor):
     """
-    Base of augmentors that change the values of pixels and move nothing.
+    Base class of augmentors that change pixel values and leave coordinates unchanged.
 
-    Subclasses define `_augment(img, params)` and, if they draw, `_get_augment_params(img)`. `_augment` must not change
-    the array that it gets.
+    Subclasses define `_augment(img, params)` and, if they draw random numbers, `_get_augment_params(img)`.
+    `_augment` must not modify its input.
 
     Example:
         >>> class Darker(PhotometricAugmentor):
@@ -187,17 +194,15 @@ class PhotometricAugmentor(ImageAugmentor):
         ...         return self._rand_range(0.5, 1.0)
         ...     def _augment(self, img, factor):
         ...         return (img * factor).astype(img.dtype)
-
-    tensorpack: same.
     """
 
     def get_transform(self, img: Any) -> BaseTransform:
-        """Draw; the transform calls `_augment`."""
+        """Draw the parameters; the transform calls `_augment`."""
         params = self._get_augment_params(img)
         return PhotometricTransform(partial(_augment_with, self, params), repr(self))
 
-    def _get_augment_params(self, img: Any) -> Any:
-        """Draw what `_augment` needs."""
+    def _get_augment_params(self, img: np.ndarray) -> Any:
+        """Draw the parameters of `_augment`."""
         return None
 
     def _augment(self, img: np.ndarray, params: Any) -> np.ndarray:
@@ -207,48 +212,66 @@ class PhotometricAugmentor(ImageAugmentor):
         )
 
 
-class AugmentorList(ImageAugmentor):
+class AugmentorGroup(ImageAugmentor):
     """
-    Several augmentors, one after the other.
+    Base class of augmentors that contain others.
 
-    Its transform knows what it does only after the first `apply_image`, because each augmentor draws for the image that
-    the ones before it made. From then on it repeats itself: on other images, and on coordinates.
+    Args:
+        augmentors: the augmentors that `reset_state` also resets.
+
+    Raises:
+        TypeError: one of them is not an augmentor.
+    """
+
+    def __init__(self, augmentors: Sequence[ImageAugmentor]) -> None:
+        for augmentor in augmentors:
+            if not hasattr(augmentor, "get_transform"):
+                raise type_error(
+                    type(self).__name__, "augmentors", augmentor, "Wrap a function: MapImage(func)."
+                )
+        self._augmentors = list(augmentors)
+        super().__init__()
+
+    def reset_state(self) -> None:
+        """Start new random streams in this augmentor and in those that it contains."""
+        super().reset_state()
+        for augmentor in self._augmentors:
+            augmentor.reset_state()
+
+
+class AugmentorList(AugmentorGroup):
+    """
+    Apply several augmentors one after the other.
+
+    Each augmentor draws for the output of the previous one, so the transform is complete only after its first
+    `apply_image`. Later calls repeat the same transform on other images and on coordinates.
 
     Args:
         augmentors: a list or tuple.
 
     Raises:
-        TypeError: not a list, or something in it is not an augmentor.
+        TypeError: `augmentors` is not a list, or contains something other than augmentors.
 
     Example:
         >>> augs = AugmentorList([RandomCrop(224), Flip(horiz=True)])
         >>> tfm = augs.get_transform(img)
         >>> img, points = tfm.apply_image(img), tfm.apply_coords(points)
-
-    tensorpack: same; there an AssertionError.
     """
 
     def __init__(self, augmentors: Sequence[ImageAugmentor]) -> None:
         if not isinstance(augmentors, (list, tuple)):
             raise type_error("AugmentorList", "a list of augmentors", augmentors)
-        for augmentor in augmentors:
-            if not hasattr(augmentor, "get_transform"):
-                raise type_error(
-                    "AugmentorList", "a list of augmentors", augmentor, "Wrap a function: MapImage(func)."
-                )
-        self.augmentors = list(augmentors)
-        super().__init__()
+        super().__init__(augmentors)
+        self.augmentors = self._augmentors
 
-    def reset_state(self) -> None:
-        """Reset all of them."""
-        super().reset_state()
-        for augmentor in self.augmentors:
-            augmentor.reset_state()
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # tensorpack pickles only `augmentors`
+        super().__setstate__({"_augmentors": state["augmentors"], **state})
 
-    def get_transform(self, img: Any) -> TransformList:
-        """Draw for the first one; the others draw for what comes out of it."""
+    def get_transform(self, img: ImageLike) -> TransformList:
+        """Draw for the first augmentor; each later one draws when its input is computed."""
         if len(img.shape) not in (2, 3):
-            raise ValueError(f"AugmentorList: takes an image [h, w] or [h, w, c], got shape {img.shape}.")
+            raise ValueError(f"AugmentorList: expected an image [h, w] or [h, w, c], got shape {img.shape}.")
         transforms: list[BaseTransform] = []
         for augmentor in self.augmentors:
             tfm = LazyTransform(augmentor.get_transform) if transforms else augmentor.get_transform(img)
@@ -258,20 +281,20 @@ class AugmentorList(ImageAugmentor):
 
 class TransformAugmentorBase(ImageAugmentor):
     """
-    Base of old augmentors whose `_get_augment_params(img)` returns a transform; deprecated: define `get_transform`.
+    Base class of old augmentors whose `_get_augment_params(img)` returns a transform.
 
-    tensorpack: same, in `imgaug.transform`.
+    Deprecated: define `get_transform` instead.
     """
 
-    def get_transform(self, img: Any) -> BaseTransform:
-        """Return what `_get_augment_params` does."""
+    def get_transform(self, img: ImageLike) -> BaseTransform:
+        """Return the result of `_get_augment_params`."""
         return _legacy_params(self, img)
 
 
 class _LegacyTransform(Transform):
-    """The transform of an augmentor of the old form."""
+    """The transform of an augmentor in the old style."""
 
-    def __init__(self, augmentor: Any, params: Any) -> None:
+    def __init__(self, augmentor: Any, params: object) -> None:
         self._augmentor, self._params = augmentor, params
 
     def apply_image(self, img: np.ndarray) -> np.ndarray:
@@ -289,17 +312,17 @@ class _LegacyTransform(Transform):
         return f"imgaug.Transform({self._augmentor!r})"
 
 
-def _augment_with(augmentor: Any, params: Any, img: np.ndarray) -> np.ndarray:
-    return augmentor._augment(img, params)
+def _augment_with(augmentor: PhotometricAugmentor, params: object, img: np.ndarray) -> np.ndarray:
+    return augmentor._augment(img, params)  # by position: subclasses name the second argument as they like
 
 
-def _legacy_params(augmentor: Any, img: Any) -> Any:
-    """Draw by an augmentor of the old form."""
+def _legacy_params(augmentor: ImageAugmentor, img: ImageLike) -> Any:
+    """Draw the parameters of an augmentor in the old style."""
     for name in ("get_augment_params", "_get_augment_params"):
         if hasattr(augmentor, name):
             return getattr(augmentor, name)(img)
     if hasattr(augmentor, "_augment"):
         return None
     raise NotImplementedError(
-        f"{type(augmentor).__name__}: does not define get_transform(img), which returns what is to be done to the image."
+        f"{type(augmentor).__name__}: does not define get_transform(img), which returns the transform of the image."
     )

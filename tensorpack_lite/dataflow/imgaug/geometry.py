@@ -1,19 +1,21 @@
 """
-Move, turn, scale and shear: what one matrix does to an image.
+Affine augmentors: translation, rotation, scaling and shear.
 
-The middle of an image of width w lies at w / 2 - 0.5 when pixels are counted from 0; turning keeps that point.
+The center of an image of width w is at x = w / 2 - 0.5, counting pixels from 0. Rotations about the center keep this
+point fixed.
 """
 
 from __future__ import annotations
 
 from math import cos, radians, sin
-from typing import Any
+from typing import Sequence
 
 import numpy as np
 
+from ...utils.checks import check_at_least, check_fraction
 from ._check import check_range
 from ._opencv import BORDER_REPLICATE, INTER_LINEAR, require_opencv
-from .base import ImageAugmentor
+from .base import ImageAugmentor, ImageLike, TransformAugmentorBase  # noqa: F401 (old scripts import it from here)
 from .transform import CropTransform, WarpAffineTransform
 from .transform_base import BaseTransform, TransformList
 
@@ -22,19 +24,17 @@ __all__ = ["Affine", "Rotation", "RotationAndCropValid", "Shift"]
 
 class Shift(ImageAugmentor):
     """
-    Move by whole pixels.
+    Shift by a whole number of pixels.
 
     Args:
-        horiz_frac: how far at most to either side, as a fraction of the width; >= 0, < 1.
-        vert_frac: how far at most up or down, as a fraction of the height.
-        border: one of cv2's `BORDER_...`: what is seen beyond the edge.
-        border_value: colour beyond the edge for `BORDER_CONSTANT`.
+        horiz_frac: maximum shift to the left or right, as a fraction of the width; 0 <= x < 1.
+        vert_frac: maximum shift up or down, as a fraction of the height; 0 <= x < 1.
+        border: one of cv2's `BORDER_...`, which fills the pixels beyond the edge.
+        border_value: the color beyond the edge for `BORDER_CONSTANT`.
 
     Raises:
-        ValueError: a fraction is outside.
+        ValueError: a fraction is out of range.
         ImportError: OpenCV is not installed.
-
-    tensorpack: same.
     """
 
     def __init__(
@@ -42,45 +42,39 @@ class Shift(ImageAugmentor):
         horiz_frac: float = 0,
         vert_frac: float = 0,
         border: int = BORDER_REPLICATE,
-        border_value: Any = 0,
+        border_value: float | Sequence[float] = 0,
     ) -> None:
         super().__init__()
         require_opencv(self)
-        _check_fraction(self, "horiz_frac", horiz_frac)
-        _check_fraction(self, "vert_frac", vert_frac)
-        self.horiz_frac, self.vert_frac, self.border, self.border_value = (
-            horiz_frac,
-            vert_frac,
-            border,
-            border_value,
-        )
+        self.horiz_frac = check_fraction("Shift: horiz_frac", horiz_frac)
+        self.vert_frac = check_fraction("Shift: vert_frac", vert_frac)
+        self.border, self.border_value = border, border_value
 
-    def get_transform(self, img: Any) -> BaseTransform:
-        """Draw how far."""
+    def get_transform(self, img: ImageLike) -> BaseTransform:
+        """Draw the shift."""
         h, w = img.shape[:2]
-        dx = _whole(self, self.horiz_frac * w)
-        dy = _whole(self, self.vert_frac * h)
+        dx = _draw_pixels(self, self.horiz_frac * w)
+        dy = _draw_pixels(self, self.vert_frac * h)
         mat = np.array([[1, 0, dx], [0, 1, dy]], np.float32)
         return WarpAffineTransform(mat, (w, h), borderMode=self.border, borderValue=self.border_value)
 
 
 class Rotation(ImageAugmentor):
     """
-    Turn about a point; the size stays.
+    Rotate about a random point; the size does not change.
 
     Args:
-        max_deg: how far at most to either side, in degrees.
-        center_range: (low, high) of the point, as a fraction of width and height, drawn for each; (0.5, 0.5): the middle.
+        max_deg: maximum rotation in either direction, in degrees.
+        center_range: (low, high) of both coordinates of the point, as a fraction of width and height. (0.5, 0.5) is the
+            center.
         interp: one of cv2's `INTER_...`.
-        border: one of cv2's `BORDER_...`: what is seen beyond the edge.
-        step_deg: turn by multiples of this only; then `max_deg` is 180, and a multiple of it.
-        border_value: colour beyond the edge for `BORDER_CONSTANT`.
+        border: one of cv2's `BORDER_...`, which fills the pixels beyond the edge.
+        step_deg: rotate only by multiples of this. Requires `max_deg=180`, and must divide 180.
+        border_value: the color beyond the edge for `BORDER_CONSTANT`.
 
     Raises:
-        TypeError, ValueError: not a range; `step_deg` with another `max_deg`, or no divisor of it.
+        TypeError, ValueError: `center_range` is not a range; `step_deg` does not fit `max_deg`.
         ImportError: OpenCV is not installed.
-
-    tensorpack: same.
     """
 
     def __init__(
@@ -90,24 +84,20 @@ class Rotation(ImageAugmentor):
         interp: int = INTER_LINEAR,
         border: int = BORDER_REPLICATE,
         step_deg: float | None = None,
-        border_value: Any = 0,
+        border_value: float | Sequence[float] = 0,
     ) -> None:
         super().__init__()
         require_opencv(self)
-        center_range = check_range(self, "center_range", center_range)
         _check_step(self, max_deg, step_deg)
-        self.max_deg = max_deg
-        self.center_range = center_range
-        self.interp = interp
-        self.border = border
-        self.step_deg = step_deg
-        self.border_value = border_value
+        self.max_deg, self.step_deg = max_deg, step_deg
+        self.center_range = check_range("Rotation: center_range", center_range)
+        self.interp, self.border, self.border_value = interp, border, border_value
 
-    def get_transform(self, img: Any) -> BaseTransform:
+    def get_transform(self, img: ImageLike) -> BaseTransform:
         """Draw the point and the angle."""
         h, w = img.shape[:2]
         center = self.rng.uniform(self.center_range[0], self.center_range[1], size=2) * (w, h) - 0.5
-        mat = _turn_about(center, _turn(_angle(self)))
+        mat = _matrix_about(center, _rotation(_draw_angle(self)))
         return WarpAffineTransform(
             mat, (w, h), interp=self.interp, borderMode=self.border, borderValue=self.border_value
         )
@@ -115,22 +105,20 @@ class Rotation(ImageAugmentor):
 
 class RotationAndCropValid(ImageAugmentor):
     """
-    Turn about the middle, and cut out the largest upright rectangle that shows nothing from beyond the edge.
+    Rotate about the center, and crop the largest upright rectangle that contains only pixels of the image.
 
     Args:
-        max_deg: how far at most to either side, in degrees.
+        max_deg: maximum rotation in either direction, in degrees.
         interp: one of cv2's `INTER_...`.
-        step_deg: turn by multiples of this only; then `max_deg` is 180, and a multiple of it.
+        step_deg: rotate only by multiples of this. Requires `max_deg=180`, and must divide 180.
 
     Raises:
-        ValueError: `step_deg` with another `max_deg`, or no divisor of it.
+        ValueError: `step_deg` does not fit `max_deg`.
         ImportError: OpenCV is not installed.
 
     Note:
-        The size that comes out depends on the angle. The rectangle stays within the old image: after turning by 90
-        degrees an image of 100x50 gives 50x50.
-
-    tensorpack: same.
+        The size of the result depends on the angle. The rectangle stays inside the original image area:
+        rotating an image of 100x50 by 90 degrees gives 50x50.
     """
 
     def __init__(self, max_deg: float, interp: int = INTER_LINEAR, step_deg: float | None = None) -> None:
@@ -139,11 +127,11 @@ class RotationAndCropValid(ImageAugmentor):
         _check_step(self, max_deg, step_deg)
         self.max_deg, self.interp, self.step_deg = max_deg, interp, step_deg
 
-    def get_transform(self, img: Any) -> BaseTransform:
+    def get_transform(self, img: ImageLike) -> BaseTransform:
         """Draw the angle."""
         h, w = img.shape[:2]
-        angle = _angle(self)
-        warp = WarpAffineTransform(_turn_about(_middle(h, w), _turn(angle)), (w, h), interp=self.interp)
+        angle = _draw_angle(self)
+        warp = WarpAffineTransform(_matrix_about(_center(h, w), _rotation(angle)), (w, h), interp=self.interp)
         new_w, new_h = self.largest_rotated_rect(w, h, angle)
         new_w, new_h = max(min(new_w, w), 1), max(min(new_h, h), 1)
         crop = CropTransform((h - new_h) // 2, (w - new_w) // 2, new_h, new_w)
@@ -152,10 +140,10 @@ class RotationAndCropValid(ImageAugmentor):
     @staticmethod
     def largest_rotated_rect(w: float, h: float, angle: float) -> tuple[int, int]:
         """
-        Find the largest upright rectangle inside a turned one.
+        Return the size of the largest upright rectangle inside a rotated one.
 
         Args:
-            w: width of the turned rectangle.
+            w: width of the rotated rectangle.
             h: its height.
             angle: in degrees.
 
@@ -163,8 +151,8 @@ class RotationAndCropValid(ImageAugmentor):
             (width, height), rounded to whole pixels.
 
         Note:
-            Where the turned rectangle is long, two corners of the answer touch its long sides and the area does not
-            depend on how long they are; otherwise all four corners touch a side each.
+            If the rotated rectangle is long, two corners of the result touch its long sides, and the area does not
+            depend on their length. Otherwise each of the four corners touches a side.
         """
         sine, cosine = abs(sin(radians(angle))), abs(cos(radians(angle)))
         if min(w, h) <= 2 * sine * cosine * max(w, h) or abs(sine - cosine) < 1e-10:
@@ -178,23 +166,21 @@ class RotationAndCropValid(ImageAugmentor):
 
 class Affine(ImageAugmentor):
     """
-    Scale, shear and turn about the middle, then move.
+    Scale, shear and rotate about the center, then translate.
 
     Args:
-        scale: (low, high) of a factor for both sides; None: 1.
-        translate_frac: (horizontal, vertical): how far at most to either side, as fractions of width and height; whole
-            pixels are drawn. None: not at all.
-        rotate_max_deg: how far at most to either side, in degrees.
-        shear: by how many degrees at most the vertical leans to either side.
+        scale: (low, high) of one factor for width and height. None: 1.
+        translate_frac: maximum (horizontal, vertical) translation in either direction, as fractions of width
+            and height. It is a whole number of pixels. None: no translation.
+        rotate_max_deg: maximum rotation in either direction, in degrees.
+        shear: maximum angle in degrees by which the vertical axis leans in either direction.
         interp: one of cv2's `INTER_...`.
-        border: one of cv2's `BORDER_...`: what is seen beyond the edge.
-        border_value: colour beyond the edge for `BORDER_CONSTANT`.
+        border: one of cv2's `BORDER_...`, which fills the pixels beyond the edge.
+        border_value: the color beyond the edge for `BORDER_CONSTANT`.
 
     Raises:
-        TypeError, ValueError: a pair is not a pair; a fraction is outside [0, 1); a negative angle.
+        TypeError, ValueError: an argument is not a pair; a fraction is outside [0, 1); an angle is negative.
         ImportError: OpenCV is not installed.
-
-    tensorpack: same; there it fails on today's OpenCV.
     """
 
     def __init__(
@@ -205,82 +191,68 @@ class Affine(ImageAugmentor):
         shear: float = 0.0,
         interp: int = INTER_LINEAR,
         border: int = BORDER_REPLICATE,
-        border_value: Any = 0,
+        border_value: float | Sequence[float] = 0,
     ) -> None:
         super().__init__()
         require_opencv(self)
-        if scale is not None:
-            scale = check_range(self, "scale", scale)
+        self.scale = None if scale is None else check_range("Affine: scale", scale)
         if translate_frac is not None:
             if not isinstance(translate_frac, (tuple, list)) or len(translate_frac) != 2:
-                raise TypeError(f"Affine: translate_frac takes a pair of numbers, got {translate_frac!r}.")
-            _check_fraction(self, "translate_frac[0]", translate_frac[0])
-            _check_fraction(self, "translate_frac[1]", translate_frac[1])
-        if rotate_max_deg < 0 or shear < 0:
-            raise ValueError(
-                f"Affine: rotate_max_deg and shear are the most to either side and must not be negative, got "
-                f"{rotate_max_deg!r} and {shear!r}."
-            )
-        self.scale = scale
+                raise TypeError(
+                    f"Affine: translate_frac: expected a pair of numbers, got {translate_frac!r}."
+                )
+            for index, fraction in enumerate(translate_frac):
+                check_fraction(f"Affine: translate_frac[{index}]", fraction)
         self.translate_frac = translate_frac
-        self.rotate_max_deg = rotate_max_deg
-        self.shear = shear
-        self.interp = interp
-        self.border = border
-        self.border_value = border_value
+        self.rotate_max_deg = check_at_least("Affine: rotate_max_deg", rotate_max_deg, 0)
+        self.shear = check_at_least("Affine: shear", shear, 0)
+        self.interp, self.border, self.border_value = interp, border, border_value
 
-    def get_transform(self, img: Any) -> BaseTransform:
-        """Draw all of it."""
+    def get_transform(self, img: ImageLike) -> BaseTransform:
+        """Draw scale, rotation, shear and translation."""
         h, w = img.shape[:2]
         scale = self.rng.uniform(*self.scale) if self.scale else 1.0
         angle = self.rng.uniform(-self.rotate_max_deg, self.rotate_max_deg)
         lean = radians(self.rng.uniform(-self.shear, self.shear))
-        linear = scale * _turn(angle) @ np.array([[1, sin(lean)], [0, cos(lean)]])
-        mat = _turn_about(_middle(h, w), linear)
+        linear = scale * _rotation(angle) @ np.array([[1, sin(lean)], [0, cos(lean)]])
+        mat = _matrix_about(_center(h, w), linear)
         if self.translate_frac:
-            mat[:, 2] += _whole(self, self.translate_frac[0] * w), _whole(self, self.translate_frac[1] * h)
+            mat[:, 2] += [_draw_pixels(self, f * size) for f, size in zip(self.translate_frac, (w, h))]
         return WarpAffineTransform(
             mat, (w, h), interp=self.interp, borderMode=self.border, borderValue=self.border_value
         )
 
 
-def _middle(h: int, w: int) -> np.ndarray:
-    """(x, y) of the point in the middle, counting pixels from 0."""
+def _center(h: int, w: int) -> np.ndarray:
+    """Return (x, y) of the center, counting pixels from 0."""
     return np.array([w, h]) / 2 - 0.5
 
 
-def _turn(degrees: float) -> np.ndarray:
-    """`[2, 2]`: counter-clockwise as it is seen, with y pointing down."""
+def _rotation(degrees: float) -> np.ndarray:
+    """Return a matrix `[2, 2]` that rotates counterclockwise on the screen, where y points down."""
     angle = radians(degrees)
     return np.array([[cos(angle), sin(angle)], [-sin(angle), cos(angle)]])
 
 
-def _turn_about(center: np.ndarray, linear: np.ndarray) -> np.ndarray:
-    """`[2, 3]`: a linear map `[2, 2]` that leaves a point where it is."""
+def _matrix_about(center: np.ndarray, linear: np.ndarray) -> np.ndarray:
+    """Return the affine matrix `[2, 3]` of a linear map `[2, 2]` that keeps `center` fixed."""
     return np.hstack([linear, (center - linear @ center)[:, np.newaxis]])
 
 
-def _angle(augmentor: Any) -> float:
-    """Draw an angle in degrees; with a step, the next multiple below."""
+def _draw_angle(augmentor: Rotation | RotationAndCropValid) -> float:
+    """Draw an angle in degrees; with a step, round it down to a multiple."""
     degrees = augmentor.rng.uniform(-augmentor.max_deg, augmentor.max_deg)
     return degrees if augmentor.step_deg is None else degrees // augmentor.step_deg * augmentor.step_deg
 
 
-def _whole(augmentor: ImageAugmentor, most: float) -> float:
-    """Draw a whole number of pixels to either side."""
-    return float(np.round(augmentor.rng.uniform(-most, most)))
-
-
-def _check_fraction(who: object, name: str, value: float) -> None:
-    if not 0 <= value < 1:
-        raise ValueError(
-            f"{type(who).__name__}: {name} takes a fraction, at least 0 and less than 1, got {value!r}."
-        )
+def _draw_pixels(augmentor: ImageAugmentor, maximum: float) -> float:
+    """Draw a whole number of pixels in [-maximum, maximum]."""
+    return float(np.round(augmentor.rng.uniform(-maximum, maximum)))
 
 
 def _check_step(who: object, max_deg: float, step_deg: float | None) -> None:
     if step_deg is not None and (max_deg != 180 or step_deg <= 0 or 180 % step_deg != 0):
         raise ValueError(
-            f"{type(who).__name__}: step_deg needs max_deg=180 and must divide it, got max_deg={max_deg!r}, "
-            f"step_deg={step_deg!r}."
+            f"{type(who).__name__}: step_deg requires max_deg=180 and must divide 180 (got step_deg={step_deg!r}, "
+            f"max_deg={max_deg!r})."
         )

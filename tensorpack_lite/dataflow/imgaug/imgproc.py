@@ -1,20 +1,21 @@
 """
-Brightness, contrast, colour, blur: the values of pixels change, and nothing moves.
+Photometric augmentors: brightness, contrast, color, blur, normalization.
 
-Values are 0 to 255, whatever the type. Results of uint8 images are cut to that; those of floating types are too,
-unless `clip=False`.
+Pixel values are 0 to 255 for every dtype. Results of uint8 images are clipped to this range; those of
+floating types are clipped unless `clip=False`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Sequence
 
 import numpy as np
 
+from ...utils.checks import check_fraction, check_positive
 from ...utils.develop import log_deprecated
-from ._check import check_range
+from ._check import check_integer_range, check_range
 from ._opencv import keep_shape_and_type, opencv, require_opencv
-from ._values import GRAY_WEIGHTS_RGB, from_float, gray_of, is_gray, require_colour, to_float
+from ._values import GRAY_WEIGHTS_RGB, from_float, gray_of, is_gray, require_color, to_float
 from .base import PhotometricAugmentor
 
 __all__ = [
@@ -34,121 +35,112 @@ __all__ = [
 
 class Brightness(PhotometricAugmentor):
     """
-    Add one number to all pixels, uniform in [-delta, delta].
+    Add a random number to all pixels.
 
     Args:
-        delta: > 0, in grey values.
-        clip: cut to [0, 255] images of floating types too.
+        delta: the number is uniform in [-delta, delta], on the scale 0 to 255.
+        clip: whether to clip images of floating types to [0, 255].
 
     Raises:
         ValueError: `delta` is not positive.
-
-    tensorpack: same.
     """
 
     def __init__(self, delta: float, clip: bool = True) -> None:
         super().__init__()
-        if not delta > 0:
-            raise ValueError(f"Brightness: delta must be positive, got {delta!r}.")
-        self.delta, self.clip = delta, clip
+        self.delta = check_positive("Brightness: delta", delta)
+        self.clip = clip
 
-    def _get_augment_params(self, img: Any) -> Any:
+    def _get_augment_params(self, img: np.ndarray) -> float:
         return self._rand_range(-self.delta, self.delta)
 
-    def _augment(self, img: np.ndarray, params: Any) -> np.ndarray:
+    def _augment(self, img: np.ndarray, params: float) -> np.ndarray:
         return from_float(to_float(img) + params, img.dtype, self.clip)
 
 
 class BrightnessScale(PhotometricAugmentor):
     """
-    Multiply all pixels by one number.
+    Multiply all pixels by a random factor.
 
     Args:
-        range: (low, high) of the number, uniform.
-        clip: cut to [0, 255] images of floating types too.
+        range: (low, high) of the factor.
+        clip: whether to clip images of floating types to [0, 255].
 
     Raises:
         TypeError, ValueError: `range` is not a range.
-
-    tensorpack: same.
     """
 
     def __init__(self, range: tuple[float, float], clip: bool = True) -> None:
         super().__init__()
-        range = check_range(self, "range", range)
-        self.range, self.clip = range, clip
+        self.range = check_range("BrightnessScale: range", range)
+        self.clip = clip
 
-    def _get_augment_params(self, img: Any) -> Any:
+    def _get_augment_params(self, img: np.ndarray) -> float:
         return self._rand_range(*self.range)
 
-    def _augment(self, img: np.ndarray, params: Any) -> np.ndarray:
+    def _augment(self, img: np.ndarray, params: float) -> np.ndarray:
         return from_float(to_float(img) * params, img.dtype, self.clip)
 
 
 class Contrast(PhotometricAugmentor):
     """
-    Bring pixels nearer to the mean of the image, or further away: x * r + mean * (1 - r).
+    Change the distance of all pixels from the mean of the image: x * r + mean * (1 - r).
 
     Args:
-        factor_range: (low, high) of r, uniform.
-        rgb: None: each channel has its mean. True or False: all channels have the mean of the grey image, whose
-            channels are red, green, blue, or the other way round.
-        clip: cut to [0, 255] images of floating types too.
+        factor_range: (low, high) of r.
+        rgb: whether the channels are in RGB order (True) or BGR order (False); all channels then use the mean of the
+            grayscale image. None: each channel uses its own mean.
+        clip: whether to clip images of floating types to [0, 255].
 
     Raises:
         TypeError, ValueError: `factor_range` is not a range.
-
-    tensorpack: same.
     """
 
     def __init__(self, factor_range: tuple[float, float], rgb: bool | None = None, clip: bool = True) -> None:
         super().__init__()
-        factor_range = check_range(self, "factor_range", factor_range)
-        self.factor_range, self.rgb, self.clip = factor_range, rgb, clip
+        self.factor_range = check_range("Contrast: factor_range", factor_range)
+        self.rgb, self.clip = rgb, clip
 
-    def _get_augment_params(self, img: Any) -> Any:
+    def _get_augment_params(self, img: np.ndarray) -> float:
         return self._rand_range(*self.factor_range)
 
-    def _augment(self, img: np.ndarray, params: Any) -> np.ndarray:
+    def _augment(self, img: np.ndarray, params: float) -> np.ndarray:
         values = to_float(img)
-        mean = values.mean(axis=0, keepdims=True).mean(axis=1, keepdims=True)  # both at once is slow
+        mean = values.mean(axis=0, keepdims=True).mean(axis=1, keepdims=True)  # both axes at once are slower
         if self.rgb is not None and not is_gray(img):
-            require_colour(img, "Contrast")
+            require_color(img, "Contrast")
             weights = np.array(GRAY_WEIGHTS_RGB if self.rgb else GRAY_WEIGHTS_RGB[::-1], values.dtype)
-            mean = (mean * weights).sum()  # the mean of the grey image: grey is linear in the channels
+            mean = (mean * weights).sum()  # the mean of the grayscale image, which is linear in the channels
         return from_float(values * params + mean * (1 - params), img.dtype, self.clip)
 
 
 class Saturation(PhotometricAugmentor):
     """
-    Bring colours nearer to grey, or further away: x * v + grey * (1 - v), v uniform in [1 - alpha, 1 + alpha].
+    Change the distance of all colors from gray: x * v + gray * (1 - v).
 
-    Grey images stay as they are.
+    Images with one channel do not change.
 
     Args:
-        alpha: >= 0, < 1.
-        rgb: the channels are red, green, blue; otherwise the other way round.
-        clip: cut to [0, 255] images of floating types too.
+        alpha: v is uniform in [1 - alpha, 1 + alpha]; 0 <= alpha < 1.
+        rgb: whether the channels are in RGB order; otherwise BGR.
+        clip: whether to clip images of floating types to [0, 255].
 
     Raises:
-        ValueError: `alpha` is outside; when it runs, neither one nor three channels.
+        ValueError: `alpha` is out of range; (when applied) the image does not have one or three channels.
         ImportError: OpenCV is not installed.
 
     Source: fb.resnet.torch.
-    tensorpack: same; there grey images are refused.
     """
 
     def __init__(self, alpha: float = 0.4, rgb: bool = True, clip: bool = True) -> None:
         super().__init__()
         require_opencv(self)
-        if not 0 <= alpha < 1:
-            raise ValueError(f"Saturation: alpha must be at least 0 and less than 1, got {alpha!r}.")
-        self.alpha, self.rgb, self.clip = alpha, rgb, clip
+        self.alpha = check_fraction("Saturation: alpha", alpha)
+        self.rgb, self.clip = rgb, clip
 
-    def _get_augment_params(self, img: Any) -> Any:
+    def _get_augment_params(self, img: np.ndarray) -> float:
         return 1 + self._rand_range(-self.alpha, self.alpha)
 
-    def _augment(self, img: np.ndarray, params: Any) -> np.ndarray:
+    def _augment(self, img: np.ndarray, params: float) -> np.ndarray:
         if is_gray(img):
             return img
         gray = gray_of(img, self.rgb, "Saturation")
@@ -157,41 +149,39 @@ class Saturation(PhotometricAugmentor):
 
 class Hue(PhotometricAugmentor):
     """
-    Turn the colours: add one number to the hue, on a circle of 180.
+    Rotate the colors: add a random number to the hue, which is on a circle of 180.
 
-    Grey images stay as they are.
+    Images with one channel do not change.
 
     Args:
-        range: (low, high) of the number, uniform; a whole turn is 180.
-        rgb: the channels are red, green, blue; otherwise the other way round.
+        range: (low, high) of the number; 180 is a full rotation.
+        rgb: whether the channels are in RGB order; otherwise BGR.
 
     Raises:
-        TypeError, ValueError: `range` is not a range; when it runs, neither one nor three channels.
+        TypeError, ValueError: `range` is not a range; (when applied) the image does not have one or three channels.
         ImportError: OpenCV is not installed.
-
-    tensorpack: same; there grey images are refused.
     """
 
     def __init__(self, range: tuple[float, float] = (0, 180), rgb: bool = True) -> None:
         super().__init__()
         require_opencv(self)
-        range = check_range(self, "range", range)
-        self.range, self.rgb = range, rgb
+        self.range = check_range("Hue: range", range)
+        self.rgb = rgb
 
-    def _get_augment_params(self, img: Any) -> Any:
+    def _get_augment_params(self, img: np.ndarray) -> float:
         return self._rand_range(*self.range)
 
-    def _augment(self, img: np.ndarray, params: Any) -> np.ndarray:
+    def _augment(self, img: np.ndarray, params: float) -> np.ndarray:
         if is_gray(img):
             return img
-        require_colour(img, "Hue")
+        require_color(img, "Hue")
         cv2 = opencv("Hue")
         to_hsv, from_hsv = (
             (cv2.COLOR_RGB2HSV, cv2.COLOR_HSV2RGB) if self.rgb else (cv2.COLOR_BGR2HSV, cv2.COLOR_HSV2BGR)
         )
         is_uint8 = img.dtype == np.uint8
         hsv = cv2.cvtColor(img if is_uint8 else img.astype(np.float32), to_hsv)
-        if is_uint8:  # half degrees, so that they fit into a byte
+        if is_uint8:  # OpenCV stores half degrees, which fit into a byte
             hsv[:, :, 0] = (hsv[:, :, 0].astype(np.int32) + int(params)) % 180
         else:
             hsv[:, :, 0] = (hsv[:, :, 0] + 2 * params) % 360
@@ -200,35 +190,40 @@ class Hue(PhotometricAugmentor):
 
 class Lighting(PhotometricAugmentor):
     """
-    Add one colour to all pixels: eigvec @ (eigval * N(0, std)), the noise along the principal components of colours.
+    Add one color to all pixels, noise along the principal components of the colors: eigvec @ (eigval * N(0, std)).
 
     Args:
-        std: standard deviation of the three numbers drawn, the same for each image.
-        eigval: `[3]`, how much each component varies.
-        eigvec: `[3, 3]`, the components, one a column.
-        clip: cut to [0, 255] images of floating types too.
+        std: standard deviation of the three random numbers, which are drawn for each image.
+        eigval: `[3]`, the variance of each component.
+        eigvec: `[3, 3]`, the components as columns.
+        clip: whether to clip images of floating types to [0, 255].
 
     Raises:
-        ValueError: shapes; when it runs, not three channels.
+        ValueError: `eigval` or `eigvec` has another shape; (when applied) the image does not have three channels.
 
     Source: Krizhevsky, Sutskever, Hinton 2012, "ImageNet classification with deep convolutional neural networks", 4.1.
-    tensorpack: same.
     """
 
-    def __init__(self, std: float, eigval: Any, eigvec: Any, clip: bool = True) -> None:
+    def __init__(
+        self,
+        std: float,
+        eigval: np.ndarray | Sequence[float],
+        eigvec: np.ndarray | Sequence[Sequence[float]],
+        clip: bool = True,
+    ) -> None:
         super().__init__()
         eigval, eigvec = np.asarray(eigval, np.float64), np.asarray(eigvec, np.float64)
         if eigval.shape != (3,) or eigvec.shape != (3, 3):
             raise ValueError(
-                f"Lighting: takes eigval of shape (3,) and eigvec of shape (3, 3), got {eigval.shape} and {eigvec.shape}."
+                f"Lighting: expected eigval of shape (3,) and eigvec of shape (3, 3), got {eigval.shape} and {eigvec.shape}."
             )
         self.std, self.eigval, self.eigvec, self.clip = std, eigval, eigvec, clip
 
-    def _get_augment_params(self, img: Any) -> Any:
-        require_colour(img, "Lighting")
+    def _get_augment_params(self, img: np.ndarray) -> np.ndarray:
+        require_color(img, "Lighting")
         return self.eigvec @ (self.eigval * self.rng.normal(0.0, self.std, size=3))
 
-    def _augment(self, img: np.ndarray, params: Any) -> np.ndarray:
+    def _augment(self, img: np.ndarray, params: np.ndarray) -> np.ndarray:
         values = to_float(img)
         values += params.astype(values.dtype)
         return from_float(values, img.dtype, self.clip)
@@ -239,28 +234,25 @@ class Gamma(PhotometricAugmentor):
     Change the gamma: 255 * (x / 255) ** (1 / (1 + g)).
 
     Args:
-        range: (low, high) of g, uniform; > -1. 0 changes nothing, more makes it brighter.
+        range: (low, high) of g, above -1. 0 changes nothing; larger values are brighter.
 
     Raises:
-        TypeError, ValueError: `range` is not a range, or goes down to -1.
+        TypeError, ValueError: `range` is not a range above -1.
 
     Note:
-        It goes through a table of 256 values: images of floating types are rounded to whole values on the way.
-
-    tensorpack: same; there the table's values are cut off and not rounded, so g = 0 makes some pixels darker.
+        The result is looked up in a table of 256 values, so images of floating types are first rounded.
     """
 
     def __init__(self, range: tuple[float, float] = (-0.5, 0.5)) -> None:
         super().__init__()
-        range = check_range(self, "range", range)
-        if range[0] <= -1:
-            raise ValueError(f"Gamma: range must be above -1, got {range!r}.")
-        self.range = range
+        self.range = check_range("Gamma: range", range)
+        if self.range[0] <= -1:
+            raise ValueError(f"Gamma: range: expected (low, high) with -1 < low, got {range!r}.")
 
-    def _get_augment_params(self, img: Any) -> Any:
+    def _get_augment_params(self, img: np.ndarray) -> float:
         return self._rand_range(*self.range)
 
-    def _augment(self, img: np.ndarray, params: Any) -> np.ndarray:
+    def _augment(self, img: np.ndarray, params: float) -> np.ndarray:
         table = np.rint((np.arange(256) / 255.0) ** (1.0 / (1.0 + float(params))) * 255.0).astype(np.uint8)
         whole = img if img.dtype == np.uint8 else np.clip(np.rint(img), 0, 255).astype(np.uint8)
         return np.take(table, whole).astype(img.dtype, copy=False)
@@ -268,19 +260,17 @@ class Gamma(PhotometricAugmentor):
 
 class GaussianBlur(PhotometricAugmentor):
     """
-    Blur.
+    Blur with a Gaussian kernel of random size.
 
     Args:
-        size_range: (low, high): the kernel has 2k + 1 pixels, low <= k < high.
-        sigma_range: (low, high) of the standard deviation in pixels, uniform; 0: the one that OpenCV finds for the size.
-        symmetric: the same size and deviation in both directions.
+        size_range: (low, high). The kernel has 2k + 1 pixels, low <= k < high.
+        sigma_range: (low, high) of the standard deviation in pixels. 0: OpenCV derives it from the size.
+        symmetric: whether both directions use the same size and standard deviation.
         max_size: has no effect.
 
     Raises:
-        TypeError, ValueError: a range is not a range, or holds no number.
+        TypeError, ValueError: an argument is not a range, or `size_range` is empty.
         ImportError: OpenCV is not installed.
-
-    tensorpack: same.
     """
 
     def __init__(
@@ -292,25 +282,20 @@ class GaussianBlur(PhotometricAugmentor):
     ) -> None:
         super().__init__()
         require_opencv(self)
-        size_range = check_range(self, "size_range", size_range)
-        sigma_range = check_range(self, "sigma_range", sigma_range)
-        if not 0 <= size_range[0] < size_range[1]:
-            raise ValueError(
-                f"GaussianBlur: size_range takes (low, high) with 0 <= low < high, got {size_range!r}."
-            )
+        self.size_range = check_integer_range("GaussianBlur: size_range", size_range, 0)
+        self.sigma_range = check_range("GaussianBlur: sigma_range", sigma_range)
         if max_size is not None:
             log_deprecated("GaussianBlur(max_size=...)", "It has no effect: use size_range.", "", 3)
-        self.size_range, self.sigma_range = size_range, sigma_range
         self.symmetric, self.max_size = symmetric, max_size
 
-    def _get_augment_params(self, img: Any) -> Any:
+    def _get_augment_params(self, img: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         half = self.rng.randint(self.size_range[0], self.size_range[1], size=2)
         sigma = self._rand_range(self.sigma_range[0], self.sigma_range[1], size=2)
         if self.symmetric:
             half[1], sigma[1] = half[0], sigma[0]
         return 2 * half + 1, sigma
 
-    def _augment(self, img: np.ndarray, params: Any) -> np.ndarray:
+    def _augment(self, img: np.ndarray, params: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         size, sigma = params
         cv2 = opencv("GaussianBlur")
         return keep_shape_and_type(
@@ -323,45 +308,40 @@ class GaussianBlur(PhotometricAugmentor):
 
 class Clip(PhotometricAugmentor):
     """
-    Cut values to a range.
+    Clip pixel values.
 
     Args:
-        min: the lowest value that is kept.
-        max: the highest.
+        min: the lower bound.
+        max: the upper bound.
 
     Raises:
         ValueError: min > max.
-
-    tensorpack: same.
     """
 
     def __init__(self, min: float = 0, max: float = 255) -> None:
         super().__init__()
-        check_range(self, "(min, max)", (min, max))
-        self.min, self.max = min, max
+        self.min, self.max = check_range("Clip: (min, max)", (min, max))
 
-    def _augment(self, img: np.ndarray, params: Any) -> np.ndarray:
+    def _augment(self, img: np.ndarray, params: object) -> np.ndarray:
         return np.clip(to_float(img), self.min, self.max).astype(img.dtype)
 
 
 class MeanVarianceNormalize(PhotometricAugmentor):
     """
-    Bring an image to mean 0 and variance 1, in float32.
+    Normalize an image to mean 0 and variance 1, in float32.
 
     Args:
-        all_channel: one mean and variance for all channels together; otherwise one for each.
+        all_channel: whether all channels share one mean and variance.
 
     Note:
-        A standard deviation below 1 / sqrt(h * w * c) counts as that, so a constant image becomes 0.
-
-    tensorpack: same.
+        The standard deviation is at least 1 / sqrt(h * w * c), so a constant image becomes 0.
     """
 
     def __init__(self, all_channel: bool = True) -> None:
         super().__init__()
         self.all_channel = all_channel
 
-    def _augment(self, img: np.ndarray, params: Any) -> np.ndarray:
+    def _augment(self, img: np.ndarray, params: object) -> np.ndarray:
         axis = None if self.all_channel else (0, 1)
         values = img.astype(np.float32)
         mean, std = values.mean(axis=axis, keepdims=True), values.std(axis=axis, keepdims=True)
@@ -370,24 +350,22 @@ class MeanVarianceNormalize(PhotometricAugmentor):
 
 class MinMaxNormalize(PhotometricAugmentor):
     """
-    Stretch the values linearly to a range, in float32.
+    Scale the values linearly to a range, in float32.
 
     Args:
-        min: what the lowest value becomes.
-        max: what the highest becomes.
-        all_channel: lowest and highest of all channels together; otherwise of each.
+        min: the new minimum.
+        max: the new maximum.
+        all_channel: whether all channels share one scale.
 
     Note:
-        An image, or a channel, of one value becomes `min`.
-
-    tensorpack: same; there a constant image becomes NaN.
+        A constant image or channel becomes `min`.
     """
 
     def __init__(self, min: float = 0, max: float = 255, all_channel: bool = True) -> None:
         super().__init__()
         self.min, self.max, self.all_channel = min, max, all_channel
 
-    def _augment(self, img: np.ndarray, params: Any) -> np.ndarray:
+    def _augment(self, img: np.ndarray, params: object) -> np.ndarray:
         axis = None if self.all_channel else (0, 1)
         values = img.astype(np.float32)
         lowest, highest = values.min(axis=axis, keepdims=True), values.max(axis=axis, keepdims=True)

@@ -1,4 +1,4 @@
-"""Augmentors made of others: apply it or not, choose one, in any order; and any function as an augmentor."""
+"""Augmentors that combine others: apply at random, choose one, shuffle the order. And functions as augmentors."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import Any, Callable, Sequence, Tuple, Union
 
 import numpy as np
 
-from ...utils.errors import type_error
-from ._check import check_probability
-from .base import ImageAugmentor
+from ...utils.checks import check_between, check_callable, check_pickled
+from .base import AugmentorGroup, ImageAugmentor, ImageLike
 from .transform_base import BaseTransform, NoOpTransform, TransformFactory, TransformList
 
 __all__ = ["Identity", "MapImage", "RandomApplyAug", "RandomChooseAug", "RandomOrderAug"]
@@ -17,24 +16,20 @@ Choice = Union[ImageAugmentor, Tuple[ImageAugmentor, float]]
 
 
 class Identity(ImageAugmentor):
-    """
-    Changes nothing.
+    """Change nothing."""
 
-    tensorpack: same.
-    """
-
-    def get_transform(self, img: Any) -> BaseTransform:
+    def get_transform(self, img: ImageLike) -> BaseTransform:
         """Return a NoOpTransform."""
         return NoOpTransform()
 
 
-class RandomApplyAug(ImageAugmentor):
+class RandomApplyAug(AugmentorGroup):
     """
-    Apply an augmentor, or leave the image as it is.
+    Apply an augmentor with a probability; otherwise leave the image unchanged.
 
     Args:
         aug: the augmentor.
-        prob: how probable it is that it is applied.
+        prob: the probability of applying it.
 
     Raises:
         TypeError: `aug` is not an augmentor.
@@ -42,104 +37,89 @@ class RandomApplyAug(ImageAugmentor):
 
     Example:
         >>> RandomApplyAug(GaussianBlur(), 0.1)
-
-    tensorpack: same.
     """
 
     def __init__(self, aug: ImageAugmentor, prob: float) -> None:
-        self.aug, self.prob = aug, prob
-        _require_augmentor(self, aug)
-        check_probability(self, "prob", prob)
-        super().__init__()
+        super().__init__([aug])
+        self.aug = aug
+        self.prob = check_between("RandomApplyAug: prob", prob, 0, 1)
 
-    def reset_state(self) -> None:
-        """Reset this one and `aug`."""
-        super().reset_state()
-        self.aug.reset_state()
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({"_augmentors": [state["aug"]], **state})  # tensorpack pickles only `aug`
 
-    def get_transform(self, img: Any) -> BaseTransform:
-        """Draw whether, and if so what."""
+    def get_transform(self, img: ImageLike) -> BaseTransform:
+        """Draw whether to apply `aug`; if so, draw its transform."""
         if self.rng.rand() < self.prob:
             return self.aug.get_transform(img)
         return NoOpTransform()
 
 
-class RandomChooseAug(ImageAugmentor):
+class RandomChooseAug(AugmentorGroup):
     """
     Apply one of several augmentors.
 
     Args:
-        aug_lists: augmentors, of which each is as probable as the others; or pairs (augmentor, probability).
+        aug_lists: augmentors, which are equally likely; or pairs (augmentor, probability).
 
     Raises:
-        TypeError: something in the list is not an augmentor.
-        ValueError: the list is empty, or the probabilities do not add up to 1.
+        TypeError: the list contains something other than augmentors.
+        ValueError: the list is empty, or the probabilities do not sum to 1.
 
     Example:
         >>> RandomChooseAug([(Brightness(30), 0.8), (Gamma(), 0.2)])
-
-    tensorpack: same.
     """
 
     def __init__(self, aug_lists: Sequence[Choice]) -> None:
-        self.aug_lists = aug_lists
         if not aug_lists:
-            raise ValueError("RandomChooseAug: takes at least one augmentor, got an empty list.")
+            raise ValueError("RandomChooseAug: expected at least one augmentor, got an empty list.")
+        self.aug_lists = aug_lists
         weighted = all(isinstance(choice, (tuple, list)) for choice in aug_lists)
         pairs: Any = aug_lists if weighted else [(augmentor, 1.0 / len(aug_lists)) for augmentor in aug_lists]
-        self._augmentors = [augmentor for augmentor, _ in pairs]
+        super().__init__([augmentor for augmentor, _ in pairs])
         self._probabilities = [probability for _, probability in pairs]
-        for augmentor in self._augmentors:
-            _require_augmentor(self, augmentor)
-        if min(self._probabilities) < 0 or abs(sum(self._probabilities) - 1.0) > 1e-6:
+        total = sum(self._probabilities)
+        if min(self._probabilities) < 0 or abs(total - 1.0) > 1e-6:
             raise ValueError(
-                f"RandomChooseAug: the probabilities must be >= 0 and add up to 1, got {self._probabilities} = {sum(self._probabilities)}."
+                f"RandomChooseAug: expected probabilities >= 0 that sum to 1, got {self._probabilities}, "
+                f"which sum to {total}."
             )
-        super().__init__()
 
-    def reset_state(self) -> None:
-        """Reset this one and all of the list."""
-        super().reset_state()
-        for augmentor in self._augmentors:
-            augmentor.reset_state()
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        check_pickled("RandomChooseAug", state, "_probabilities")
+        super().__setstate__(state)
 
-    def get_transform(self, img: Any) -> BaseTransform:
-        """Draw which, and let it draw."""
-        which = self.rng.choice(len(self._augmentors), p=self._probabilities)
-        return self._augmentors[which].get_transform(img)
+    def get_transform(self, img: ImageLike) -> BaseTransform:
+        """Draw one of the augmentors, then its transform."""
+        index = self.rng.choice(len(self._augmentors), p=self._probabilities)
+        return self._augmentors[index].get_transform(img)
 
 
-class RandomOrderAug(ImageAugmentor):
+class RandomOrderAug(AugmentorGroup):
     """
-    Apply several augmentors in an order that is drawn each time.
+    Apply several augmentors in random order.
 
     Args:
-        aug_lists: augmentors. They must not change the size of the image: each draws for the original one, and only
-            then they are put in order.
+        aug_lists: augmentors. They must not change the size of the image, because each draws for the original image
+            before the order is drawn.
 
     Raises:
-        TypeError: something in the list is not an augmentor.
+        TypeError: the list contains something other than augmentors.
 
     Example:
         >>> RandomOrderAug([Brightness(30), Contrast((0.8, 1.2)), Saturation(0.4)])
-
-    tensorpack: same.
     """
 
     def __init__(self, aug_lists: Sequence[ImageAugmentor]) -> None:
+        super().__init__(aug_lists)
         self.aug_lists = aug_lists
-        for augmentor in aug_lists:
-            _require_augmentor(self, augmentor)
-        super().__init__()
 
-    def reset_state(self) -> None:
-        """Reset this one and all of the list."""
-        super().reset_state()
-        for augmentor in self.aug_lists:
-            augmentor.reset_state()
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(
+            {"_augmentors": state["aug_lists"], **state}
+        )  # tensorpack pickles only `aug_lists`
 
-    def get_transform(self, img: Any) -> BaseTransform:
-        """Let all draw for the image, in order of the list; then draw the order."""
+    def get_transform(self, img: ImageLike) -> BaseTransform:
+        """Draw all transforms in the order of the list, then draw the order in which they apply."""
         transforms = [augmentor.get_transform(img) for augmentor in self.aug_lists]
         return TransformList([transforms[index] for index in self.rng.permutation(len(transforms))])
 
@@ -149,20 +129,18 @@ class MapImage(ImageAugmentor):
     Apply a function.
 
     Args:
-        func: takes an image and returns the new one; it must not change the array that it gets.
-        coord_func: takes coordinates `[n, 2]` and returns the new ones. None: an image with coordinates is refused.
+        func: takes an image and returns the new one. It must not modify its input.
+        coord_func: takes coordinates `[n, 2]` and returns the new ones. None: coordinates raise NotImplementedError.
 
     Raises:
-        TypeError: `func` cannot be called.
+        TypeError: `func` is not callable.
 
     Example:
         >>> MapImage(lambda img: img - mean)
         >>> MapImage(np.fliplr, lambda coords: np.float32([w, 0]) - coords * np.float32([1, -1]))
 
     Note:
-        It can be sent to a spawned worker if its functions can be pickled.
-
-    tensorpack: same.
+        It can be pickled, as spawned workers require, if its functions can.
     """
 
     def __init__(
@@ -171,18 +149,12 @@ class MapImage(ImageAugmentor):
         coord_func: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> None:
         super().__init__()
-        if not callable(func):
-            raise type_error("MapImage", "a function", func)
-        self.func, self.coord_func = func, coord_func
+        self.func = check_callable("MapImage: func", func)
+        self.coord_func = coord_func
 
-    def get_transform(self, img: Any) -> BaseTransform:
-        """Return the function, or both, as a transform."""
+    def get_transform(self, img: ImageLike) -> BaseTransform:
+        """Return a transform that calls the functions."""
         functions = {"apply_image": self.func}
         if self.coord_func is not None:
             functions["apply_coords"] = self.coord_func
         return TransformFactory(f"MapImage({self.func!r})", **functions)
-
-
-def _require_augmentor(who: object, augmentor: Any) -> None:
-    if not hasattr(augmentor, "get_transform"):
-        raise type_error(type(who).__name__, "augmentors", augmentor, "Wrap a function: MapImage(func).")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Tuple, Union
+from typing import Sequence, Tuple, Union
 
 from ...utils import logger
-from ._check import check_probability, check_range, check_size
+from ...utils.checks import check_between
+from ._check import check_range, check_size
 from ._opencv import INTER_LINEAR, require_opencv
-from .base import ImageAugmentor
+from .base import ImageAugmentor, ImageLike
 from .transform import FlipTransform, ResizeTransform, TransposeTransform
 from .transform_base import BaseTransform, NoOpTransform
 
@@ -20,30 +21,28 @@ _MAX_TRIES = 50
 
 class Flip(ImageAugmentor):
     """
-    Mirror, or leave as it is.
+    Flip the image with a probability.
 
     Args:
-        horiz: exchange left and right.
-        vert: exchange top and bottom. Exactly one of the two is wanted; for both take two augmentors.
-        prob: how probable it is.
+        horiz: whether to swap left and right.
+        vert: whether to swap top and bottom. Set exactly one of `horiz` and `vert`; for both, use two augmentors.
+        prob: the probability of flipping.
 
     Raises:
-        ValueError: both or neither; or `prob` is not a probability.
-
-    tensorpack: same.
+        ValueError: both or neither are set, or `prob` is not a probability.
     """
 
     def __init__(self, horiz: bool = False, vert: bool = False, prob: float = 0.5) -> None:
         super().__init__()
         if bool(horiz) == bool(vert):
             raise ValueError(
-                f"Flip: takes exactly one of horiz and vert, got horiz={horiz!r}, vert={vert!r}. For both, use two Flips."
+                f"Flip: expected exactly one of horiz and vert, got horiz={horiz!r}, vert={vert!r}. For both, use two Flips."
             )
-        check_probability(self, "prob", prob)
-        self.horiz, self.vert, self.prob = horiz, vert, prob
+        self.horiz, self.vert = horiz, vert
+        self.prob = check_between("Flip: prob", prob, 0, 1)
 
-    def get_transform(self, img: Any) -> BaseTransform:
-        """Draw whether."""
+    def get_transform(self, img: ImageLike) -> BaseTransform:
+        """Draw whether to flip."""
         h, w = img.shape[:2]
         if self.rng.rand() < self.prob:
             return FlipTransform(h, w, bool(self.horiz))
@@ -52,56 +51,51 @@ class Flip(ImageAugmentor):
 
 class Transpose(ImageAugmentor):
     """
-    Exchange rows and columns, or leave as it is.
+    Swap rows and columns with a probability.
 
     Args:
-        prob: how probable it is.
+        prob: the probability of transposing.
 
     Raises:
         ValueError: `prob` is not a probability.
-
-    tensorpack: same.
     """
 
     def __init__(self, prob: float = 0.5) -> None:
         super().__init__()
-        check_probability(self, "prob", prob)
-        self.prob = prob
+        self.prob = check_between("Transpose: prob", prob, 0, 1)
 
-    def get_transform(self, img: Any) -> BaseTransform:
-        """Draw whether."""
+    def get_transform(self, img: ImageLike) -> BaseTransform:
+        """Draw whether to transpose."""
         return TransposeTransform() if self.rng.rand() < self.prob else NoOpTransform()
 
 
 class Resize(ImageAugmentor):
     """
-    Stretch to a size.
+    Resize to a fixed size.
 
     Args:
-        shape: (height, width), or a number for both.
+        shape: (height, width), or one number for both.
         interp: one of cv2's `INTER_...`.
 
     Raises:
         TypeError, ValueError: `shape` is not a size.
         ImportError: OpenCV is not installed.
-
-    tensorpack: same.
     """
 
-    def __init__(self, shape: int | tuple[int, int], interp: int = INTER_LINEAR) -> None:
+    def __init__(self, shape: int | Sequence[int], interp: int = INTER_LINEAR) -> None:
         super().__init__()
         require_opencv(self)
-        shape = check_size(self, "shape", shape)
-        self.shape, self.interp = shape, interp
+        self.shape = check_size("Resize: shape", shape)
+        self.interp = interp
 
-    def get_transform(self, img: Any) -> BaseTransform:
+    def get_transform(self, img: ImageLike) -> BaseTransform:
         """Return a ResizeTransform."""
         return ResizeTransform(img.shape[0], img.shape[1], self.shape[0], self.shape[1], self.interp)
 
 
 class ResizeShortestEdge(ImageAugmentor):
     """
-    Scale so that the shorter side has a length; height and width keep their ratio.
+    Resize so that the shorter side has a given length; the aspect ratio does not change.
 
     Args:
         size: the length in pixels.
@@ -110,17 +104,15 @@ class ResizeShortestEdge(ImageAugmentor):
     Raises:
         TypeError, ValueError: `size` is not a size.
         ImportError: OpenCV is not installed.
-
-    tensorpack: same.
     """
 
     def __init__(self, size: int, interp: int = INTER_LINEAR) -> None:
         super().__init__()
         require_opencv(self)
-        size = check_size(self, "size", size)[0]
-        self.size, self.interp = size, interp
+        self.size = check_size("ResizeShortestEdge: size", size)[0]
+        self.interp = interp
 
-    def get_transform(self, img: Any) -> ResizeTransform:
+    def get_transform(self, img: ImageLike) -> ResizeTransform:
         """Return a ResizeTransform."""
         h, w = img.shape[:2]
         scale = self.size / min(h, w)
@@ -130,26 +122,24 @@ class ResizeShortestEdge(ImageAugmentor):
 
 class RandomResize(ImageAugmentor):
     """
-    Scale by, or to, numbers that are drawn.
+    Resize to a random size, or by random factors.
 
     Args:
-        xrange: (low, high) for the width: floats are factors, integers are pixels.
-        yrange: the same for the height; None: like `xrange`.
-        minimum: (width, height), in pixels, below which a drawn size does not go.
-        aspect_ratio_thres: how much width / height may change, as a fraction of what it was. A size that changes it more
-            is drawn again; after 50 of them the image stays as it is, with a warning. 0: height follows width.
+        xrange: (low, high) for the width. Floats are factors, integers are pixels.
+        yrange: (low, high) for the height. None: like `xrange`.
+        minimum: minimum (width, height) of the result in pixels.
+        aspect_ratio_thres: maximum relative change of the aspect ratio. A size that exceeds it is drawn again; after 50
+            tries the image stays unchanged, with a warning. 0: the aspect ratio does not change.
         interp: one of cv2's `INTER_...`.
 
     Raises:
-        TypeError: a range is not a pair of numbers, or one is of floats and the other of integers.
+        TypeError: a range is not a pair of numbers, or one has floats and the other has integers.
         ValueError: low > high; or `aspect_ratio_thres` is 0 and the ranges differ.
         ImportError: OpenCV is not installed.
 
     Example:
-        >>> RandomResize((0.8, 1.2), (0.8, 1.2))            # by 0.8 to 1.2, not far from the old shape
-        >>> RandomResize((200, 300), aspect_ratio_thres=0)  # to a width of 200 to 300
-
-    tensorpack: same; there `yrange=None` fails unless `aspect_ratio_thres` is 0.
+        >>> RandomResize((0.8, 1.2), (0.8, 1.2))            # by factors, with a similar aspect ratio
+        >>> RandomResize((200, 300), aspect_ratio_thres=0)  # to a width of 200 to 300, with the same aspect ratio
     """
 
     def __init__(
@@ -162,27 +152,26 @@ class RandomResize(ImageAugmentor):
     ) -> None:
         super().__init__()
         require_opencv(self)
-        xrange = check_range(self, "xrange", xrange)
+        xrange = check_range("RandomResize: xrange", xrange)
         if yrange is not None:
-            yrange = check_range(self, "yrange", yrange)
+            yrange = check_range("RandomResize: yrange", yrange)
             if _is_float(xrange) != _is_float(yrange):
                 raise TypeError(
-                    f"RandomResize: xrange and yrange are both factors (floats) or both pixels (integers), got {xrange} "
+                    f"RandomResize: xrange and yrange must both be factors (floats) or both pixels (integers), got {xrange} "
                     f"and {yrange}."
                 )
             if aspect_ratio_thres == 0 and xrange != yrange:
                 raise ValueError(
-                    f"RandomResize: with aspect_ratio_thres=0 the height follows the width, so yrange must be None or "
+                    f"RandomResize: with aspect_ratio_thres=0 the height follows from the width, so yrange must be None or "
                     f"{xrange}, got {yrange}."
                 )
-        self.xrange = xrange
-        self.yrange = yrange
+        self.xrange, self.yrange = xrange, yrange
         self.minimum = minimum
         self.aspect_ratio_thres = aspect_ratio_thres
         self.interp = interp
 
-    def get_transform(self, img: Any) -> BaseTransform:
-        """Draw sizes until one keeps the shape well enough."""
+    def get_transform(self, img: ImageLike) -> BaseTransform:
+        """Draw sizes until the aspect ratio changes little enough."""
         h, w = img.shape[:2]
         for _ in range(_MAX_TRIES):
             new_h, new_w = self._draw(h, w)
@@ -190,8 +179,8 @@ class RandomResize(ImageAugmentor):
             if self.aspect_ratio_thres == 0 or change < self.aspect_ratio_thres + 1e-5:
                 return ResizeTransform(h, w, new_h, new_w, self.interp)
         logger.warning(
-            f"RandomResize: none of {_MAX_TRIES} sizes drawn for an image of {w}x{h} (width x height) changes its shape by "
-            f"less than aspect_ratio_thres={self.aspect_ratio_thres}; the image stays as it is."
+            f"RandomResize: {_MAX_TRIES} random sizes for an image of {w}x{h} (width x height) all changed the aspect ratio by "
+            f"more than aspect_ratio_thres={self.aspect_ratio_thres}; the image stays unchanged."
         )
         return NoOpTransform()
 

@@ -1,37 +1,33 @@
-"""Put an image onto a larger background."""
+"""Augmentors that paste an image onto a larger background."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Tuple
+from typing import NamedTuple, Sequence, Tuple
 
 import numpy as np
 
 from ...utils.errors import type_error
 from ._check import check_size
-from ._place import anywhere, in_the_middle
-from .base import ImageAugmentor
+from ._place import draw_position, middle_position
+from .base import ImageAugmentor, ImageLike
 from .transform_base import BaseTransform, TransformFactory
 
 __all__ = ["BackgroundFiller", "CenterPaste", "ConstantBackgroundFiller", "RandomPaste"]
 
 
 class BackgroundFiller:
-    """
-    Base of what makes backgrounds. Subclasses define `_fill(background_shape, img)`.
-
-    tensorpack: same.
-    """
+    """Base class of background fillers. Subclasses define `_fill(background_shape, img)`."""
 
     def fill(self, background_shape: tuple[int, int], img: np.ndarray) -> np.ndarray:
         """
-        Make a background.
+        Create a background.
 
         Args:
             background_shape: (height, width).
-            img: the image that will be put onto it.
+            img: the image to paste onto the background.
 
         Returns:
-            An array of this height and width, with the channels and the type of `img`, which nobody else holds.
+            A new array of this height and width, with the channels and the dtype of `img`.
         """
         return self._fill(tuple(background_shape), img)
 
@@ -41,15 +37,13 @@ class BackgroundFiller:
 
 class ConstantBackgroundFiller(BackgroundFiller):
     """
-    A background of one value.
+    Create a background of one color.
 
     Args:
         value: a number, or one for each channel.
-
-    tensorpack: same.
     """
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: float | Sequence[float]) -> None:
         self.value = value
 
     def _fill(self, background_shape: tuple[int, ...], img: np.ndarray) -> np.ndarray:
@@ -61,33 +55,31 @@ class ConstantBackgroundFiller(BackgroundFiller):
 
 class CenterPaste(ImageAugmentor):
     """
-    Put the image into the middle of a background.
+    Paste the image onto the middle of a background.
 
     Args:
-        background_shape: (height, width), or a number for both.
-        background_filler: makes the background; None: black.
+        background_shape: (height, width), or one number for both.
+        background_filler: creates the background. None: black.
 
     Raises:
-        TypeError: not a size, or not a BackgroundFiller.
-        ValueError: when it runs, the background is smaller than the image.
+        TypeError: `background_shape` is not a size, or `background_filler` is not a BackgroundFiller.
+        ValueError: (when applied) the background is smaller than the image.
 
     Note:
-        Coordinates are refused with NotImplementedError.
-
-    tensorpack: same.
+        Coordinates raise NotImplementedError.
     """
 
     def __init__(
-        self, background_shape: int | tuple[int, int], background_filler: BackgroundFiller | None = None
+        self, background_shape: int | Sequence[int], background_filler: BackgroundFiller | None = None
     ) -> None:
         super().__init__()
-        background_shape = check_size(self, "background_shape", background_shape)
+        self.background_shape = check_size(f"{type(self).__name__}: background_shape", background_shape)
         if background_filler is not None and not hasattr(background_filler, "fill"):
-            raise type_error(f"{type(self).__name__}", "a BackgroundFiller", background_filler)
-        self.background_shape, self.background_filler = background_shape, background_filler
+            raise type_error(type(self).__name__, "a BackgroundFiller", background_filler)
+        self.background_filler = background_filler
 
-    def get_transform(self, img: Any) -> BaseTransform:
-        """Choose the place."""
+    def get_transform(self, img: ImageLike) -> BaseTransform:
+        """Choose the position."""
         h, w = img.shape[:2]
         space = self.background_shape[0] - h, self.background_shape[1] - w
         if min(space) < 0:
@@ -96,45 +88,43 @@ class CenterPaste(ImageAugmentor):
                 f"of {h}x{w}. Resize or crop the image first."
             )
         filler = self.background_filler or ConstantBackgroundFiller(0)
-        paste = _Paste(filler, self.background_shape, self._place(space))
-        return TransformFactory(repr(self), apply_image=paste.put)
+        paste = _Paste(filler, self.background_shape, self._position(space))
+        return TransformFactory(repr(self), apply_image=paste.apply)
 
-    def _place(self, space: tuple[int, int]) -> tuple[int, int]:
-        """Choose the first row and column, given how many there are to spare."""
-        return in_the_middle(space)
+    def _position(self, space: tuple[int, int]) -> tuple[int, int]:
+        """Return the first row and column; see `_place.py`."""
+        return middle_position(space)
 
 
 class RandomPaste(CenterPaste):
     """
-    Put the image somewhere onto a background; each place is as probable as the others.
+    Paste the image at a random position onto a background; all positions are equally likely.
 
     Args:
-        background_shape: (height, width), or a number for both.
-        background_filler: makes the background; None: black.
+        background_shape: (height, width), or one number for both.
+        background_filler: creates the background. None: black.
 
     Raises:
-        TypeError: not a size, or not a BackgroundFiller.
-        ValueError: when it runs, the background is smaller than the image.
+        TypeError: `background_shape` is not a size, or `background_filler` is not a BackgroundFiller.
+        ValueError: (when applied) the background is smaller than the image.
 
     Note:
-        Coordinates are refused with NotImplementedError.
-
-    tensorpack: same; there it never reaches the last row and column, and a background as large as the image fails.
+        Coordinates raise NotImplementedError.
     """
 
-    def _place(self, space: tuple[int, int]) -> tuple[int, int]:
-        return anywhere(space, self.rng)
+    def _position(self, space: tuple[int, int]) -> tuple[int, int]:
+        return draw_position(space, self.rng)
 
 
 class _Paste(NamedTuple):
-    """What was decided: can be pickled, unlike a function inside a function."""
+    """The arguments of one paste. Unlike a closure, its method can be pickled."""
 
-    filler: Any
+    filler: BackgroundFiller
     background_shape: Tuple[int, int]
-    place: Tuple[int, int]
+    position: Tuple[int, int]
 
-    def put(self, img: np.ndarray) -> np.ndarray:
-        y0, x0 = self.place
+    def apply(self, img: np.ndarray) -> np.ndarray:
+        y0, x0 = self.position
         background = self.filler.fill(self.background_shape, img)
         background[y0 : y0 + img.shape[0], x0 : x0 + img.shape[1]] = img
         return background

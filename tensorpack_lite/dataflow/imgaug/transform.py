@@ -1,20 +1,21 @@
 """
-Transforms: what was drawn, ready to be applied, as often as wanted, to images and to coordinates.
+Geometric transforms with fixed parameters, for images and coordinates. The base classes are in `transform_base.py`.
 
-In:  numbers.
-Out: objects with `apply_image` and `apply_coords`. What they have in common is in `transform_base.py`.
+In:  the parameters of the transform.
+Out: an object with `apply_image` and `apply_coords`.
 
-No transform changes what it is given. Coordinates are `[n, 2]`, each (x, y), in units of pixels, with the corner of the
-image at (0, 0) and the opposite one at (w, h).
+Transforms do not modify their inputs. Coordinates are `[n, 2]`, each (x, y), in pixels. The corners of the image are at
+(0, 0) and (w, h).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 import numpy as np
 
 from ._opencv import BORDER_CONSTANT, INTER_LINEAR, keep_shape_and_type, opencv
+from .base import TransformAugmentorBase  # noqa: F401 (old scripts import it from here)
 from .transform_base import (
     BaseTransform,
     LazyTransform,
@@ -43,19 +44,17 @@ __all__ = [
 
 class ResizeTransform(Transform):
     """
-    Stretch to another size.
+    Resize images of one size to another.
 
     Args:
-        h: height of the images that it takes.
-        w: their width.
-        new_h: height after.
-        new_w: width after.
+        h: height of the images.
+        w: width of the images.
+        new_h: the new height.
+        new_w: the new width.
         interp: one of cv2's `INTER_...`.
 
     Raises:
-        ValueError: by `apply_image`, an image of another size.
-
-    tensorpack: same; there an AssertionError, and coordinates are changed in place.
+        ValueError: (by `apply_image`) the image has another size.
     """
 
     def __init__(self, h: int, w: int, new_h: int, new_w: int, interp: int) -> None:
@@ -66,70 +65,66 @@ class ResizeTransform(Transform):
         self.interp = interp
 
     def apply_image(self, img: np.ndarray) -> np.ndarray:
-        """Resize by `cv2.resize`."""
+        """Resize with `cv2.resize`."""
         if img.shape[:2] != (self.h, self.w):
             raise ValueError(
-                f"ResizeTransform: was made for images of {self.h}x{self.w} (height x width), got {img.shape[0]}x"
-                f"{img.shape[1]}. Draw a new transform for images of another size: get_transform(img)."
+                f"ResizeTransform: expected an image of {self.h}x{self.w} (height x width), got {img.shape[0]}x"
+                f"{img.shape[1]}. Draw a new transform for this size: get_transform(img)."
             )
         size = (int(self.new_w), int(self.new_h))
         cv2 = opencv("Resize")
         return keep_shape_and_type(lambda image: cv2.resize(image, size, interpolation=self.interp), img)
 
     def apply_coords(self, coords: np.ndarray) -> np.ndarray:
-        """Scale them."""
+        """Scale the coordinates."""
         return coords * _pair(coords, self.new_w / self.w, self.new_h / self.h)
 
 
 class CropTransform(Transform):
     """
-    Cut a rectangle out.
+    Crop a rectangle.
 
     Args:
-        y0: its first row.
-        x0: its first column.
-        h: its height.
-        w: its width.
+        y0: the first row.
+        x0: the first column.
+        h: the height.
+        w: the width.
 
     Note:
-        The image is a view of the whole one. Coordinates outside the rectangle are kept; they become negative or
-        larger than its size.
-
-    tensorpack: same; there coordinates are changed in place.
+        The result is a view of the image. Coordinates outside the rectangle are kept; they become negative or larger
+        than its size.
     """
 
     def __init__(self, y0: int, x0: int, h: int, w: int) -> None:
         self.y0, self.x0, self.h, self.w = y0, x0, h, w
 
     def apply_image(self, img: np.ndarray) -> np.ndarray:
-        """Cut."""
+        """Crop the image."""
         return img[self.y0 : self.y0 + self.h, self.x0 : self.x0 + self.w]
 
     def apply_coords(self, coords: np.ndarray) -> np.ndarray:
-        """Move the origin."""
+        """Subtract the position of the rectangle."""
         return coords - _pair(coords, self.x0, self.y0)
 
 
 class FlipTransform(Transform):
     """
-    Mirror.
+    Flip.
 
     Args:
         h: height of the images.
-        w: their width.
-        horiz: exchange left and right; False exchanges top and bottom.
+        w: width of the images.
+        horiz: whether to swap left and right; otherwise top and bottom.
 
     Note:
-        The image is a view with negative strides.
-
-    tensorpack: same; there coordinates are changed in place.
+        The result is a view of the image, with negative strides.
     """
 
     def __init__(self, h: int, w: int, horiz: bool = True) -> None:
         self.h, self.w, self.horiz = h, w, horiz
 
     def apply_image(self, img: np.ndarray) -> np.ndarray:
-        """Mirror."""
+        """Flip the image."""
         return img[:, ::-1] if self.horiz else img[::-1]
 
     def apply_coords(self, coords: np.ndarray) -> np.ndarray:
@@ -141,33 +136,27 @@ class FlipTransform(Transform):
 
 
 class TransposeTransform(Transform):
-    """
-    Exchange rows and columns.
-
-    tensorpack: same.
-    """
+    """Swap rows and columns."""
 
     def apply_image(self, img: np.ndarray) -> np.ndarray:
         """Transpose; the result is a view."""
         return img.swapaxes(0, 1)
 
     def apply_coords(self, coords: np.ndarray) -> np.ndarray:
-        """Exchange x and y."""
+        """Swap x and y."""
         return coords[:, ::-1].copy()
 
 
 class WarpAffineTransform(Transform):
     """
-    Map by a matrix: what is at (x, y) goes to `mat @ (x, y, 1)`.
+    Move each point (x, y) to `mat @ (x, y, 1)`.
 
     Args:
-        mat: `[2, 3]`, from the old to the new image.
+        mat: `[2, 3]`, maps the old image to the new one.
         dsize: (width, height) of the new image.
         interp: one of cv2's `INTER_...`.
-        borderMode: one of cv2's `BORDER_...`: what is seen beyond the edge.
-        borderValue: colour beyond the edge for `BORDER_CONSTANT`: a number for all channels, or one for each.
-
-    tensorpack: same.
+        borderMode: one of cv2's `BORDER_...`, which fills the pixels beyond the edge.
+        borderValue: the color beyond the edge for `BORDER_CONSTANT`: a number for all channels, or one for each.
     """
 
     def __init__(
@@ -176,7 +165,7 @@ class WarpAffineTransform(Transform):
         dsize: tuple[int, int],
         interp: int = INTER_LINEAR,
         borderMode: int = BORDER_CONSTANT,  # noqa: N803  OpenCV's name
-        borderValue: Any = 0,  # noqa: N803
+        borderValue: float | Sequence[float] = 0,  # noqa: N803
     ) -> None:
         self.mat = mat
         self.dsize = dsize
@@ -185,7 +174,7 @@ class WarpAffineTransform(Transform):
         self.borderValue = borderValue
 
     def apply_image(self, img: np.ndarray) -> np.ndarray:
-        """Map by `cv2.warpAffine`."""
+        """Warp the image with `cv2.warpAffine`."""
         cv2 = opencv("WarpAffineTransform")
         return keep_shape_and_type(
             lambda image: cv2.warpAffine(
@@ -194,7 +183,7 @@ class WarpAffineTransform(Transform):
                 tuple(int(size) for size in self.dsize),
                 flags=self.interp,
                 borderMode=self.borderMode,
-                borderValue=_colour(self.borderValue),
+                borderValue=_color(self.borderValue),
             ),
             img,
         )
@@ -206,10 +195,10 @@ class WarpAffineTransform(Transform):
 
 
 def _pair(coords: np.ndarray, x: float, y: float) -> np.ndarray:
-    """Two numbers in the type of the coordinates, so that it stays."""
+    """Return two numbers in the dtype of the coordinates, so that the dtype of the result does not change."""
     return np.array([x, y], dtype=coords.dtype)
 
 
-def _colour(value: Any) -> tuple[float, ...]:
-    """As OpenCV wants it: a number for each channel that there might be."""
+def _color(value: Any) -> tuple[float, ...]:
+    """Return the color as OpenCV expects it: a number for each of up to four channels."""
     return (float(value),) * 4 if np.ndim(value) == 0 else tuple(float(channel) for channel in value)

@@ -1,17 +1,18 @@
 """
-What a transform is, and transforms made of others and of functions.
+Base classes of transforms, and transforms that combine functions or other transforms.
 
-In:  functions, transforms, or what will draw one.
-Out: objects with `apply_image`, `apply_coords` and, where somebody defines them, further `apply_...`.
+In:  functions or transforms.
+Out: objects with `apply_image`, `apply_coords` and any other `apply_...` that a subclass defines.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Callable, Iterable, NoReturn
+from typing import Any, Callable, Iterable, NoReturn, TypeVar
 
 import numpy as np
 
+from ...utils.checks import check_pickled
 from ...utils.errors import type_error
 from ._describe import describe, public_arguments
 
@@ -26,25 +27,26 @@ __all__ = [
 ]
 
 
+T = TypeVar("T")
+
+
 class BaseTransform:
     """
-    Base of all transforms: any method `apply_something` may be called, and one that is not defined says so.
+    Base class of all transforms. Every attribute `apply_...` is callable; methods that are not defined raise an error.
 
-    So a new kind of data needs nothing here: define `apply_segmentation` in the transforms that can do it.
+    To support a new kind of data, define for example `apply_segmentation` in the transforms that need it.
 
     Raises:
-        NotImplementedError: by a call of `apply_...` that the class does not define.
-
-    tensorpack: same.
+        NotImplementedError: (by `apply_...`) the class does not define the method.
     """
 
     def __getattr__(self, name: str) -> Callable[[Any], Any]:
         if not name.startswith("apply_"):
-            raise AttributeError(f"{type(self).__name__}: has no attribute '{name}'.")
+            raise AttributeError(f"{type(self).__name__} has no attribute '{name}'.")
         return partial(_not_defined, type(self).__name__, name)
 
     def _init(self, params: dict[str, Any]) -> None:
-        """Keep the constructor's arguments as attributes: `self._init(locals())`."""
+        """Store the constructor's arguments as attributes: `self._init(locals())`."""
         self.__dict__.update(public_arguments(params))
 
     def __repr__(self) -> str:
@@ -53,7 +55,7 @@ class BaseTransform:
 
 class Transform(BaseTransform):
     """
-    Base of what is applied to images and coordinates.
+    Base class of transforms of images and coordinates.
 
     Example:
         >>> class Invert(Transform):
@@ -61,66 +63,62 @@ class Transform(BaseTransform):
         ...         return 255 - img
         ...     def apply_coords(self, coords):
         ...         return coords
-
-    tensorpack: same.
     """
 
     def apply_image(self, img: np.ndarray) -> np.ndarray:
         """
-        Apply to an image.
+        Transform an image.
 
         Args:
             img: `[h, w]` or `[h, w, c]`.
 
         Returns:
-            The new image, of the same type; it may be a view of `img`, which is never changed.
+            The new image, of the same type. It may be a view of `img`, which does not change.
         """
         return _not_defined(type(self).__name__, "apply_image", img)
 
     def apply_coords(self, coords: np.ndarray) -> np.ndarray:
         """
-        Apply to coordinates.
+        Transform coordinates.
 
         Args:
             coords: `[n, 2]` of a floating type, each (x, y).
 
         Returns:
-            The new coordinates, of the same shape and type, in an array of their own.
+            A new array of the same shape and type.
         """
         return _not_defined(type(self).__name__, "apply_coords", coords)
 
 
 class NoOpTransform(BaseTransform):
-    """
-    Gives back what it gets, whatever `apply_...` is called.
-
-    tensorpack: same.
-    """
+    """A transform that returns its input from every `apply_...`."""
 
     def __getattr__(self, name: str) -> Callable[[Any], Any]:
-        return _same if name.startswith("apply_") else super().__getattr__(name)
+        return _identity if name.startswith("apply_") else super().__getattr__(name)
 
 
 class PhotometricTransform(Transform):
     """
-    Changes values and moves nothing: coordinates stay.
+    A transform that changes pixel values and leaves coordinates unchanged.
 
     Args:
         func: takes an image and returns the new one.
-        name: shown by `repr`.
-
-    tensorpack: same.
+        name: the text in `repr`.
     """
 
     def __init__(self, func: Callable[[np.ndarray], np.ndarray], name: str | None = None) -> None:
         self._func, self._name = func, name
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        check_pickled("PhotometricTransform", state, "_func")
+        self.__dict__.update(state)
 
     def apply_image(self, img: np.ndarray) -> np.ndarray:
         """Call the function."""
         return self._func(img)
 
     def apply_coords(self, coords: np.ndarray) -> np.ndarray:
-        """Give them back."""
+        """Return the coordinates unchanged."""
         return coords
 
     def __repr__(self) -> str:
@@ -129,27 +127,26 @@ class PhotometricTransform(Transform):
 
 class TransformFactory(BaseTransform):
     """
-    A transform out of functions.
+    A transform that consists of functions.
 
     Args:
-        name: shown by `repr`.
+        name: the text in `repr`.
         **apply_fns: `apply_image`, `apply_coords`, or any other `apply_...`.
 
     Raises:
-        KeyError: an argument does not begin with `apply_`.
+        KeyError: the name of a function does not start with `apply_`.
 
     Example:
         >>> TransformFactory(apply_image=lambda img: 255 - img).apply_image(np.uint8([[0, 1]]))
         array([[255, 254]], dtype=uint8)
-
-    tensorpack: same.
     """
 
     def __init__(self, name: str | None = None, **apply_fns: Callable[[Any], Any]) -> None:
         for argument in apply_fns:
             if not argument.startswith("apply_"):
                 raise KeyError(
-                    f"TransformFactory: takes functions called apply_..., got '{argument}'. Did you mean 'apply_{argument}'?"
+                    f"TransformFactory: expected functions named apply_..., got '{argument}'. "
+                    f"Did you mean 'apply_{argument}'?"
                 )
         self._name, self._functions = name, apply_fns
 
@@ -164,18 +161,16 @@ class TransformFactory(BaseTransform):
 
 class TransformList(BaseTransform):
     """
-    Several transforms, one after the other.
+    A sequence of transforms.
 
     Args:
-        tfms: transforms. `+` and `+=` with a list, a transform or another TransformList make longer ones.
+        tfms: transforms. `+` and `+=` append a list, a transform or another TransformList.
 
     Raises:
-        TypeError: one of them is not a transform.
+        TypeError: `tfms` contains something other than transforms.
 
     Attributes:
-        tfms: the list.
-
-    tensorpack: same; there the image that comes out may be a view with negative strides, which some libraries refuse.
+        tfms: the list of transforms.
     """
 
     def __init__(self, tfms: Iterable[BaseTransform]) -> None:
@@ -185,28 +180,28 @@ class TransformList(BaseTransform):
                 raise type_error("TransformList", "transforms", tfm, "Use augmentor.get_transform(img).")
 
     def apply_image(self, img: np.ndarray) -> np.ndarray:
-        """Apply all to an image; the result lies contiguously in memory."""
+        """Apply all transforms to an image; the result is contiguous in memory."""
         return np.ascontiguousarray(self._apply("apply_image", img))
 
     def apply_coords(self, coords: np.ndarray) -> np.ndarray:
-        """Apply all to coordinates."""
+        """Apply all transforms to coordinates."""
         return self._apply("apply_coords", coords)
 
     def __getattr__(self, name: str) -> Callable[[Any], Any]:
         return partial(self._apply, name) if name.startswith("apply_") else super().__getattr__(name)
 
-    def _apply(self, name: str, value: Any) -> Any:
+    def _apply(self, name: str, value: T) -> T:
         for tfm in self.tfms:
             value = getattr(tfm, name)(value)
         return value
 
-    def __add__(self, other: Any) -> TransformList:
+    def __add__(self, other: BaseTransform | Iterable[BaseTransform]) -> TransformList:
         return TransformList(self.tfms + _as_transforms(other))
 
-    def __radd__(self, other: Any) -> TransformList:
+    def __radd__(self, other: BaseTransform | Iterable[BaseTransform]) -> TransformList:
         return TransformList(_as_transforms(other) + self.tfms)
 
-    def __iadd__(self, other: Any) -> TransformList:
+    def __iadd__(self, other: BaseTransform | Iterable[BaseTransform]) -> TransformList:
         self.tfms += TransformList(_as_transforms(other)).tfms
         return self
 
@@ -216,17 +211,16 @@ class TransformList(BaseTransform):
 
 class LazyTransform(BaseTransform):
     """
-    A transform that is drawn by the first image it is applied to, and then stays as it is.
+    A transform that is drawn for the first image to which it is applied, and fixed from then on.
 
-    An augmentor behind others in a list cannot draw before they ran: it does not know the size of its image.
+    In a list, an augmentor cannot draw before the previous ones have run, because it does not know the size
+    of its input.
 
     Args:
-        get_transform: takes an image and returns a transform: the method of an augmentor.
+        get_transform: the method of an augmentor, which takes an image and returns a transform.
 
     Raises:
-        RuntimeError: something else than an image came first.
-
-    tensorpack: same; there an AssertionError.
+        RuntimeError: (by `apply_...`) another method was called before `apply_image`.
     """
 
     def __init__(self, get_transform: Callable[[Any], BaseTransform]) -> None:
@@ -234,22 +228,22 @@ class LazyTransform(BaseTransform):
         self._transform: BaseTransform | None = None
 
     def apply_image(self, img: np.ndarray) -> np.ndarray:
-        """Apply to an image; the first one is also what the transform is drawn for."""
+        """Transform an image. The first call draws the transform."""
         if self._transform is None:
             self._transform = self._get_transform(img)
         return self._transform.apply_image(img)
 
     def apply_coords(self, coords: np.ndarray) -> np.ndarray:
-        """Apply to coordinates, after an image."""
+        """Transform coordinates, after an image."""
         return self._apply("apply_coords", coords)
 
     def __getattr__(self, name: str) -> Callable[[Any], Any]:
         return partial(self._apply, name) if name.startswith("apply_") else super().__getattr__(name)
 
-    def _apply(self, name: str, value: Any) -> Any:
+    def _apply(self, name: str, value: T) -> T:
         if self._transform is None:
             raise RuntimeError(
-                f"LazyTransform: {name} was called before apply_image, and the transform is drawn by the first image. "
+                f"LazyTransform: {name} was called before apply_image, which draws the transform. "
                 f"Call apply_image(img) first."
             )
         return getattr(self._transform, name)(value)
@@ -260,17 +254,17 @@ class LazyTransform(BaseTransform):
         )
 
 
-def _same(value: Any) -> Any:
+def _identity(value: T) -> T:
     return value
 
 
-def _not_defined(who: str, name: str, value: Any = None) -> NoReturn:
+def _not_defined(who: str, name: str, value: object = None) -> NoReturn:
     raise NotImplementedError(
-        f"{who}: does not define {name}. Define it in the transform, or leave this augmentor out."
+        f"{who}: does not define {name}. Define it in the transform, or remove this augmentor."
     )
 
 
-def _as_transforms(value: Any) -> list[BaseTransform]:
+def _as_transforms(value: BaseTransform | Iterable[BaseTransform]) -> list[BaseTransform]:
     if isinstance(value, TransformList):
         return value.tfms
     return [value] if isinstance(value, BaseTransform) else list(value)

@@ -1,9 +1,10 @@
 """
-Transport of datapoints between machines: ZMQ's sockets, authentication, and the format of messages.
+Transport of datapoints between machines: ZMQ sockets, authentication and the message format.
 
-**In:** datapoints of another machine, and whatever strangers send.
-**Out:** datapoints, errors of the sender, a count of what was dropped; never code unless both ends ask for pickle.
-**Next:** dataflow, whose `remote.py` is what users call.
+**In:** messages from senders on other machines, and from strangers.
+**Out:** datapoints, errors of the sender and the number of dropped messages. Code is received only if both ends ask for
+pickle.
+**Next:** dataflow, whose `remote.py` has the functions that users call.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-Connections of a socket, as ZMQ's monitor reports them.
+The connections of a socket, as reported by ZMQ's monitor.
 
-A TCP connection proves nothing: port scanners and health probes make one, too. A connection counts as a sender's from its first
-valid message on. A process that dies closes its connection at once; TCP's keepalive notices within seconds that a machine is gone.
+Port scanners and health probes also open TCP connections, so a connection counts as a sender only after its first valid
+message. A process that dies closes its connection at once; TCP keepalive detects an unreachable machine within seconds.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ __all__ = ["Connections"]
 
 class Connections:
     """
-    The connections of one socket. Each is known by its file descriptor.
+    The connections of one socket, identified by their file descriptors.
 
     Args:
-        socket: not yet bound or connected.
-        address: of the socket, for messages.
+        socket: a socket that is not yet bound or connected.
+        address: address of the socket, for messages.
         has_secret: whether this end uses a secret.
         who: the class or function, for messages.
 
     Attributes:
-        monitor: readable when there is something to `look` at.
-        open: connections that exist. Strangers count.
-        refused: why peers were refused, one sentence for each reason.
+        monitor: a socket that is readable when `look` has something to do.
+        open: all open connections, including those of strangers.
+        refused: the reasons why peers were refused, one sentence each.
         unfinished: number of connections that ended before ZMQ's handshake was complete.
     """
 
@@ -50,17 +50,17 @@ class Connections:
         socket.monitor(name, events)
         self.monitor = socket.context.socket(zmq.PAIR)
         self.monitor.setsockopt(zmq.LINGER, 0)
-        # with a limit, libzmq's only thread would wait for this process to look
+        # no limit: with one, libzmq's only thread would block until this process reads the events
         self.monitor.setsockopt(zmq.RCVHWM, 0)
         self.monitor.connect(name)
 
     @property
     def senders(self) -> set[int]:
-        """The open connections that have sent a valid message."""
+        """Return the open connections that have sent a valid message."""
         return self.open & self._proven
 
     def look(self) -> None:
-        """Take notice of what has happened since the last look."""
+        """Process the events since the last call."""
         zmq = self._zmq
         while True:
             try:
@@ -70,22 +70,22 @@ class Connections:
             self._note(int(event["event"]), int(event["value"]))
 
     def prove(self, connection: int) -> None:
-        """Note that a valid message has come over a connection."""
+        """Record that a valid message arrived over a connection."""
         if connection not in self.open:
-            self.look()  # the connection may be new; or gone, with its messages still to be read
+            self.look()  # the connection may be new, or closed while its messages are still being read
         self._proven.add(connection)
 
     def is_proven(self, connection: int) -> bool:
-        """Tell whether a valid message has come over a connection, open or not."""
+        """Return whether a valid message has arrived over a connection, even if the connection is closed."""
         return connection in self._proven
 
     def close(self) -> None:
-        """Stop watching. The socket itself stays open."""
+        """Stop the monitor. The socket itself stays open."""
         zmq = self._zmq
         try:
             if not self._socket.closed:
                 self._socket.monitor(None, 0)
-        except zmq.ContextTerminated:  # which has stopped it already
+        except zmq.ContextTerminated:  # the monitor has stopped with the context
             pass
         self.monitor.close(0)
 
@@ -98,20 +98,17 @@ class Connections:
             was_sender = value in self.senders
             self.open.discard(value)
             if was_sender:
-                logger.warning(
-                    f"{self._who}: a sender of {self._address} has gone, {len(self.senders)} left."
-                )
+                left = f"{len(self.senders)} left"
+                logger.warning(f"{self._who}: a sender of {self._address} has disconnected, {left}.")
         else:
             self.unfinished += 1
-            if event == int(zmq.EVENT_HANDSHAKE_FAILED_AUTH) or value in self._secret_errors():
+            no_secret = int(zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
+            other_secret = int(zmq.PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC)
+            if event == int(zmq.EVENT_HANDSHAKE_FAILED_AUTH) or value in (no_secret, other_secret):
                 self._refuse()
 
-    def _secret_errors(self) -> tuple[int, int]:
-        zmq = self._zmq
-        return int(zmq.PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC), int(zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
-
     def _refuse(self) -> None:
-        ours = "has no secret, or another one" if self._has_secret else "uses a secret, and this one does not"
+        ours = "has no secret or another one" if self._has_secret else "uses a secret, and this end does not"
         reason = f"the other end of a connection to {self._address} {ours}"
         if reason not in self.refused:
             self.refused.add(reason)

@@ -1,12 +1,12 @@
 """
-Authentication and encryption of ZMQ's connections by a secret that both ends know.
+Authentication and encryption of ZMQ connections by a secret that both ends know.
 
-CURVE (https://rfc.zeromq.org/spec/26/) gives each end a pair of keys. Both pairs are derived from the secret (HKDF with SHA-256,
-RFC 5869), so an end knows the other's public key without being told. A connection is encrypted with keys of its own that are
-drawn anew for each connection, so a recording of one connection cannot be replayed in another.
+CURVE (https://rfc.zeromq.org/spec/26/) gives each end a pair of keys. Both pairs are derived from the secret (HKDF with
+SHA-256, RFC 5869), so each end can compute the other's public key. Every connection is encrypted with new keys, so a
+recording of one connection cannot be replayed in another.
 
-The receiver is CURVE's server, whichever end binds: it admits only clients that own the sender's key. A sender sends only
-to a server that owns the receiver's key.
+The receiver is CURVE's server, whichever end binds. It admits only clients that own the sender's key, and a
+sender sends only to a server that owns the receiver's key.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Gatekeeper", "Keys", "derive_keys", "secure"]
 
 _SALT = b"tensorpack_lite RemoteDataZMQ 1"
-_ZAP_ADDRESS = "inproc://zeromq.zap.01"  # where libzmq asks
+_ZAP_ADDRESS = "inproc://zeromq.zap.01"  # the address that libzmq asks
 
 
 class Keys(NamedTuple):
@@ -32,8 +32,8 @@ class Keys(NamedTuple):
     Keys of both ends, in ZMQ's encoding (Z85).
 
     Attributes:
-        receiver_public, receiver_secret: of the receiver.
-        sender_public, sender_secret: of all senders.
+        receiver_public, receiver_secret: keys of the receiver.
+        sender_public, sender_secret: keys that all senders share.
     """
 
     receiver_public: bytes
@@ -42,7 +42,7 @@ class Keys(NamedTuple):
     sender_secret: bytes
 
     def __repr__(self) -> str:
-        return "Keys(...)"  # so that no log shows them
+        return "Keys(...)"  # keeps the keys out of logs
 
 
 def derive_keys(secret: str, who: str) -> Keys | None:
@@ -50,11 +50,11 @@ def derive_keys(secret: str, who: str) -> Keys | None:
     Derive the keys of both ends from a secret.
 
     Args:
-        secret: any text; an empty one means that there is no secret.
+        secret: any text; an empty text means no secret.
         who: the class or function that needs them, for errors.
 
     Returns:
-        The keys; None without a secret.
+        The keys, or None without a secret.
 
     Raises:
         ImportError: the installed libzmq lacks CURVE.
@@ -64,7 +64,7 @@ def derive_keys(secret: str, who: str) -> Keys | None:
     zmq = load_zmq()
     if not zmq.has("curve"):
         raise ImportError(
-            f"{who}: a secret needs a libzmq with CURVE, which the installed libzmq {zmq.zmq_version()} lacks. "
+            f"{who}: a secret needs a libzmq with CURVE, but the installed libzmq {zmq.zmq_version()} lacks it. "
             "Install the wheel of pyzmq: pip install --force-reinstall --only-binary :all: pyzmq"
         )
     extracted = hmac.new(_SALT, secret.encode("utf-8", "surrogateescape"), hashlib.sha256).digest()
@@ -78,21 +78,20 @@ def derive_keys(secret: str, who: str) -> Keys | None:
 
 def secure(socket: zmq.Socket, keys: Keys) -> None:
     """
-    Demand CURVE of all connections of a socket, with the keys of its end.
+    Require CURVE for all connections of a socket, with the keys of its end.
 
     Args:
-        socket: a PULL socket, which receives, or a PUSH socket, which sends; not yet bound or connected. A receiver also needs a
-            `Gatekeeper` in its context. Without one it admits nobody.
-        keys: of both ends.
+        socket: a PULL socket, which receives, or a PUSH socket, which sends; not yet bound or connected. A
+            receiver also needs a `Gatekeeper` in its context, otherwise it refuses all connections.
+        keys: keys of both ends.
     """
     zmq = load_zmq()
     if socket.getsockopt(zmq.TYPE) == zmq.PULL:
         socket.setsockopt(zmq.CURVE_SERVER, 1)
         socket.setsockopt(zmq.CURVE_SECRETKEY, keys.receiver_secret)
         socket.setsockopt(zmq.ZAP_DOMAIN, b"tensorpack_lite")
-        socket.setsockopt(
-            zmq.ZAP_ENFORCE_DOMAIN, 1
-        )  # otherwise libzmq admits everybody when the gatekeeper is gone
+        # without this option, libzmq admits every client if the gatekeeper has ended
+        socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
     else:
         socket.setsockopt(zmq.CURVE_SERVERKEY, keys.receiver_public)
         socket.setsockopt(zmq.CURVE_PUBLICKEY, keys.sender_public)
@@ -101,20 +100,20 @@ def secure(socket: zmq.Socket, keys: Keys) -> None:
 
 class Gatekeeper:
     """
-    Thread that answers libzmq whether a client's public key is admitted (ZAP, https://rfc.zeromq.org/spec/27/).
+    Thread that tells libzmq whether a client's public key is admitted (ZAP, https://rfc.zeromq.org/spec/27/).
 
-    A thread, because a peer has only two seconds for its handshake, and the consumer of the data may be busy for longer. It ends
-    with the context.
+    It is a thread because a peer has only two seconds for its handshake, and the consumer of the data may be busy for
+    longer. The thread ends with the context.
 
     Args:
-        context: of the sockets to guard.
-        keys: only the sender's is admitted.
+        context: context of the sockets to guard.
+        keys: keys of both ends; only the sender's key is admitted.
     """
 
     def __init__(self, context: zmq.Context, keys: Keys) -> None:
         self._zmq = zmq = load_zmq()
         self._admitted = zmq.utils.z85.decode(keys.sender_public)
-        # a shadow, so that `context.destroy` leaves the closing of the socket to its thread
+        # a shadow context, so that `context.destroy` does not close the socket, which belongs to the thread
         self._socket = zmq.Context.shadow(context.underlying).socket(zmq.REP)
         self._socket.setsockopt(zmq.LINGER, 0)
         self._socket.bind(_ZAP_ADDRESS)

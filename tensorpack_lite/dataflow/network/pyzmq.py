@@ -1,15 +1,15 @@
-"""Import of ZMQ, which only data of other machines needs, by the first call that needs it."""
+"""Import of ZMQ at its first use. Only data from other machines needs it."""
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
 
 from ...utils.optional import load_optional
 
 __all__ = ["load_zmq"]
 
 
-def load_zmq() -> Any:
+def load_zmq() -> ModuleType:
     """
     Import ZMQ.
 
@@ -17,8 +17,8 @@ def load_zmq() -> Any:
         The module `zmq`, with its `utils.monitor` and `utils.z85`.
 
     Raises:
-        ImportError: it is not installed; with the command that installs it.
+        ImportError: pyzmq is not installed; the message has the command that installs it.
     """
-    load_optional("zmq.utils.monitor", "Data of other machines")  # `import zmq` leaves out these two
-    load_optional("zmq.utils.z85", "Data of other machines")
-    return load_optional("zmq", "Data of other machines")
+    load_optional("zmq.utils.monitor", "Data from other machines")  # `import zmq` does not import these two
+    load_optional("zmq.utils.z85", "Data from other machines")
+    return load_optional("zmq", "Data from other machines")

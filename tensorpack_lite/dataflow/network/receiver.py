@@ -1,11 +1,11 @@
 """
-Receiver of datapoints: the sockets of `RemoteDataZMQ`, and what counts of that which comes.
+Receiver of datapoints: the sockets of `RemoteDataZMQ`, and the decision which messages count.
 
 In:  messages of `wire.py`, from senders that come and go, and from strangers.
-Out: datapoints; or an error that says what went wrong, and where.
+Out: datapoints, or an error.
 
-With a secret, only senders that know it get as far as sending a message, so all that they report counts. Without one, reports that
-would end the iteration count only from a connection over which a valid greeting or datapoint has come. Other messages are
+With a secret, only senders that know it can send messages, so every report of an error ends the iteration. Without a
+secret, a report counts only if a valid greeting or datapoint has arrived over the same connection. Other messages are
 dropped, with one warning for each kind.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import builtins
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ...utils import logger
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Limits", "Receiver"]
 
-_LOOK_SECONDS = 1.0  # how often to look who is there
+_CHECK_SECONDS = 1.0  # how often to check for senders
 _LOCAL = ("127.", "localhost:", "[::1]")
 _WHO = "RemoteDataZMQ"
 
@@ -38,10 +39,10 @@ class Limits(NamedTuple):
     Limits of a receiver.
 
     Attributes:
-        hwm: messages that wait, at most, for each sender.
-        max_bytes: size of a message.
+        hwm: maximum number of waiting messages for each sender.
+        max_bytes: maximum size of a message.
         start_timeout: seconds to wait for the first sender; None for no limit.
-        sender_timeout: seconds without a sender after there was one; None for no limit.
+        sender_timeout: seconds without any sender after the first one; None for no limit.
     """
 
     hwm: int
@@ -52,18 +53,18 @@ class Limits(NamedTuple):
 
 class Receiver:
     """
-    Receives from one or two addresses.
+    Receiver of datapoints at one or two addresses.
 
     Args:
-        addresses: of the sockets.
+        addresses: addresses of the sockets.
         bind: bind instead of connect.
-        allow_pickle: take pickled datapoints, and no others.
-        limits: of memory and time.
-        keys: of the secret, if there is one.
+        allow_pickle: receive pickled datapoints, and only those.
+        limits: limits of memory and time.
+        keys: keys of the secret, or None without a secret.
 
     Attributes:
-        context: ZMQ's.
-        dropped: messages that were dropped.
+        context: the ZMQ context.
+        dropped: number of dropped messages.
     """
 
     def __init__(
@@ -80,14 +81,14 @@ class Receiver:
         self._last_dropped = self._last_sender = ""
         self._had_sender = False
         self._stopped = False
-        self._looked_at = self._waiting_since = time.monotonic()
+        self._checked_at = self._waiting_since = time.monotonic()
         self._alone_since: float | None = time.monotonic()
         try:
             if keys is not None:
                 Gatekeeper(self.context, keys)
             for address in addresses:
                 self._ends.append(_End(self.context, address, limits, bind, keys))
-        except BaseException:  # whatever it is, no sockets stay open behind it
+        except BaseException:  # also after Ctrl-C, no socket stays open
             self.close()
             raise
         for end in self._ends:
@@ -101,7 +102,7 @@ class Receiver:
         Wait for a datapoint.
 
         Returns:
-            Which of the addresses it came to, 0 or 1, and the datapoint.
+            The index of the address at which it arrived, 0 or 1, and the datapoint.
 
         Raises:
             DataFlowTerminated: the context was closed.
@@ -117,15 +118,15 @@ class Receiver:
             raise
 
     def stop(self) -> None:
-        """Make `next`, in whatever thread it waits, raise DataFlowTerminated within a second."""
+        """Make `next` raise DataFlowTerminated within a second, in whichever thread it waits."""
         self._stopped = True
 
     def close(self) -> None:
-        """Close all sockets; those that were bound to a file remove it."""
+        """Close all sockets and remove the files that they were bound to."""
         closed_by_others = self._is_closed()
         for end in self._ends:
             end.close()
-        if not closed_by_others:  # two who close it at once make zmq abort
+        if not closed_by_others:  # zmq aborts if two threads close a context at the same time
             self.context.term()
 
     def _is_closed(self) -> bool:
@@ -143,8 +144,8 @@ class Receiver:
             if end.address.startswith("tcp://") and not host.startswith(_LOCAL):
                 harm = "run code in this process" if self._allow_pickle else "send data and end the training"
                 logger.warning(
-                    f"{_WHO}: whoever reaches {end.address} can {harm}, because there is no secret. Pass secret= to "
-                    "send_dataflow_zmq and RemoteDataZMQ."
+                    f"{_WHO}: without a secret, anyone who can connect to {end.address} can {harm}. "
+                    "Pass secret= to send_dataflow_zmq and RemoteDataZMQ."
                 )
 
     # ------------------------------------------------------------------------------------- messages
@@ -152,11 +153,11 @@ class Receiver:
         while True:
             if self._stopped:
                 raise DataFlowTerminated("RemoteDataZMQ: was stopped.")
-            if time.monotonic() - self._looked_at > _LOOK_SECONDS:
-                self._look_who_is_there()
+            if time.monotonic() - self._checked_at > _CHECK_SECONDS:
+                self._check_senders()
             is_idle = True
             for _ in self._ends:
-                self._turn = (self._turn + 1) % len(self._ends)  # both get their turn
+                self._turn = (self._turn + 1) % len(self._ends)  # alternate between the addresses
                 try:
                     arrived = self._ends[self._turn].take()
                 except self._zmq.Again:
@@ -166,16 +167,16 @@ class Receiver:
                 if datapoint is not None:
                     return self._turn, datapoint
             if is_idle:
-                self._poller.poll(int(_LOOK_SECONDS * 1000))
-                self._look_who_is_there()
+                self._poller.poll(int(_CHECK_SECONDS * 1000))
+                self._check_senders()
 
     def _read(self, connections: Connections, arrived: _Arrived) -> Datapoint | None:
-        """Give the datapoint of a message; None for a message without one."""
+        """Return the datapoint of a message, or None for a message without one."""
         counts = self._has_secret or connections.is_proven(arrived.connection)
         try:
             message = arrived.decode(self._allow_pickle)
         except VersionError as error:
-            text = f"{error}. Install the same tensorpack_lite on both sides"
+            text = f"{error}. Install the same version of tensorpack_lite at both ends"
             self._complain("version", text, arrived, counts)
             return None
         except WireError as error:
@@ -185,11 +186,16 @@ class Receiver:
             if counts:
                 _raise_sender_error(message.sender, *message.content)
             stage, kind, text, _ = message.content
-            told = f"an error of {stage} at {message.sender}: {kind}: {text:.200}"
-            self._complain("error", told, arrived, False)
+            report = f"an error of {stage} at {message.sender}: {kind}: {text:.200}"
+            self._complain("error", report, arrived, False)
             return None
         if message.kind in "DP" and (message.kind == "P") != self._allow_pickle:
-            self._complain("format", self._other_format(message), arrived, counts)
+            theirs, ours = ("pickle", "msgpack") if message.kind == "P" else ("msgpack", "pickle")
+            text = (
+                f"the sender at {message.sender} uses format={theirs!r}, this receiver {ours!r}. "
+                "Pass the same format to send_dataflow_zmq and RemoteDataZMQ"
+            )
+            self._complain("format", text, arrived, counts)
             return None
         connections.prove(arrived.connection)
         self._had_sender, self._last_sender = True, message.sender
@@ -197,15 +203,8 @@ class Receiver:
             self._alone_since = time.monotonic()
         return message.content
 
-    def _other_format(self, message: Message) -> str:
-        theirs, ours = ("pickle", "msgpack") if message.kind == "P" else ("msgpack", "pickle")
-        return (
-            f"the sender at {message.sender} uses format={theirs!r}, this receiver {ours!r}. "
-            "Pass the same format to send_dataflow_zmq and RemoteDataZMQ"
-        )
-
     def _complain(self, kind: str, text: str, arrived: _Arrived, counts: bool) -> None:
-        """Raise, if the peer counts; otherwise drop the message, with a warning for the first one of its kind."""
+        """Raise an error if the peer counts as a sender. Otherwise drop the message, and log the first one of its kind."""
         if counts:
             raise RuntimeError(f"{_WHO}: {text}.")
         self.dropped += 1
@@ -215,12 +214,13 @@ class Receiver:
             where = " or ".join(end.address for end in self._ends)
             logger.warning(
                 f"{_WHO}: dropped a message {self._last_dropped}. Only send_dataflow_zmq of tensorpack_lite may send to "
-                f"{where}. Further messages like it are counted in `dropped`, and not shown."
+                f"{where}. Further messages of this kind are counted in `dropped` and not logged."
             )
 
-    # ------------------------------------------------------------------------------------- who is there
-    def _look_who_is_there(self) -> None:
-        self._looked_at = now = time.monotonic()
+    # ------------------------------------------------------------------------------------- senders
+    def _check_senders(self) -> None:
+        """Raise RuntimeError if there has been no sender for too long."""
+        self._checked_at = now = time.monotonic()
         for end in self._ends:
             end.connections.look()
         if any(end.connections.senders for end in self._ends):
@@ -229,65 +229,77 @@ class Receiver:
         if self._alone_since is None:
             self._alone_since = now
         limit = self._patience()
-        # what was busy elsewhere has not waited
+        # time in which the consumer was busy elsewhere does not count
         if limit is not None and now - max(self._alone_since, self._waiting_since) > limit:
-            raise RuntimeError(self._nobody_is_there(limit))
+            raise RuntimeError(self._no_sender_text(limit))
 
     def _patience(self) -> float | None:
-        """Give the seconds to wait for a valid message."""
+        """Return how many seconds to wait for a valid message."""
         start, later = self._limits.start_timeout, self._limits.sender_timeout
         if not self._had_sender:
             return start
         if not any(end.connections.open for end in self._ends):
             return later
-        # a sender may have come back, and need long for its next datapoint
+        # a sender may have reconnected and need a long time for its next datapoint
         return None if start is None or later is None else max(start, later)
 
-    def _nobody_is_there(self, limit: float) -> str:
+    def _no_sender_text(self, limit: float) -> str:
         where = " and ".join(end.address for end in self._ends)
         reasons = sorted(reason for end in self._ends for reason in end.connections.refused)
         unfinished = sum(end.connections.unfinished for end in self._ends)
         if unfinished:
             secret = "another secret" if self._has_secret else "a secret"
             reasons.append(
-                f"{unfinished} connections ended in ZMQ's handshake, of strangers or of senders with {secret}"
+                f"{unfinished} connections of strangers or of senders with {secret} ended in ZMQ's handshake"
             )
         if self.dropped:
             reasons.append(f"{self.dropped} messages were dropped, the last one {self._last_dropped}")
-        seen = f" Seen instead: {'; '.join(reasons)}." if reasons else ""
+        seen = f" Meanwhile: {'; '.join(reasons)}." if reasons else ""
         if not self._had_sender:
-            return f"{_WHO}: no sender came to {where} for {limit:g} seconds.{seen} Run send_dataflow_zmq(df, {where!r})."
+            return (
+                f"{_WHO}: no sender connected to {where} within {limit:g} seconds.{seen} "
+                f"Run send_dataflow_zmq(df, {where!r})."
+            )
         return (
-            f"{_WHO}: all senders of {where} have vanished, for {limit:g} seconds by now. The last message was from "
-            f"{self._last_sender}.{seen} Were they killed or stopped? Pass sender_timeout to wait longer."
+            f"{_WHO}: all senders of {where} have vanished, and none has come back within {limit:g} seconds. "
+            f"The last message was from {self._last_sender}.{seen} Check whether they were killed or stopped, or pass a larger "
+            "sender_timeout."
         )
 
 
 class _Arrived(NamedTuple):
     """
-    One message, not read yet.
+    A message that is not decoded yet.
 
     Attributes:
-        frames: `zmq.Frame`s of the message; empty if it was too large.
-        connection: file descriptor of the connection that it came over; -1 if unknown.
-        host: address of the peer.
-        max_bytes: size that it may have.
+        frames: `zmq.Frame`s of the message; empty if the message was too large.
+        connection: file descriptor of the connection over which it arrived; -1 if unknown.
+        first: its first frame.
+        max_bytes: maximum size of a message.
     """
 
-    frames: list[Any]
+    frames: list[zmq.Frame]
     connection: int
-    host: str
+    first: zmq.Frame
     max_bytes: int
 
+    @property
+    def host(self) -> str:
+        """The address of the peer."""
+        try:
+            return str(self.first.get("Peer-Address"))
+        except load_zmq().ZMQError:  # unknown for some kinds of connection
+            return "an unknown address"
+
     def decode(self, allow_pickle: bool) -> Message:
-        """Read the message; raises what `wire.decode` raises."""
+        """Decode the message; raises the errors of `wire.decode`."""
         if not self.frames:
             raise WireError(f"a message that is too large (expected at most {self.max_bytes} bytes)")
         return decode([frame.buffer for frame in self.frames], allow_pickle)
 
 
 class _End:
-    """One address: its socket, and the connections to it."""
+    """One address, with its socket and the connections to it."""
 
     def __init__(
         self, context: zmq.Context, address: str, limits: Limits, bind: bool, keys: Keys | None
@@ -307,10 +319,13 @@ class _End:
         self._file.remember()
 
     def take(self) -> _Arrived:
-        """Take a message that has come, or raise zmq.Again. The frames of a message that is too large are not kept."""
+        """Return a message, or raise zmq.Again if none has arrived. The frames of too large a message are not kept."""
         zmq = self._zmq
-        frame = self.socket.recv(zmq.NOBLOCK, copy=False)
-        connection, host = _origin(frame)
+        frame = first = self.socket.recv(zmq.NOBLOCK, copy=False)
+        try:
+            connection = int(frame.get(zmq.SRCFD))
+        except zmq.ZMQError:  # unknown for some kinds of connection
+            connection = -1
         frames: list[Any] = []
         size, fits = 0, True
         while True:
@@ -321,7 +336,7 @@ class _End:
             else:
                 frames.clear()
             if not frame.more:
-                return _Arrived(frames, connection, host, self._max_bytes)
+                return _Arrived(frames, connection, first, self._max_bytes)
             frame = self.socket.recv(copy=False)
 
     def close(self) -> None:
@@ -330,25 +345,16 @@ class _End:
         self._file.remove()
 
 
-def _origin(frame: Any) -> tuple[int, str]:
-    """Return the file descriptor of the connection that a frame came over, and the peer's address."""
-    zmq = load_zmq()
-    try:
-        return int(frame.get(zmq.SRCFD)), str(frame.get("Peer-Address"))
-    except zmq.ZMQError:  # libzmq knows neither for some kinds of connection
-        return -1, "an unknown address"
-
-
 def _raise_sender_error(sender: str, stage: str, kind: str, text: str, trace: str) -> NoReturn:
-    """Raise the error of a sender. Only its text has come, so only exceptions that Python has by itself keep their type."""
+    """Raise the error of a sender. Messages hold only text, so only Python's built-in exceptions keep their type."""
     cause = RuntimeError(f"At {sender}:\n{trace}")
     where = f"RemoteDataZMQ: {stage} failed at the sender ({sender})"
-    known = getattr(builtins, kind, None)
-    if isinstance(known, type) and issubclass(known, Exception) and known.__module__ == "builtins":
-        try:
+    error: Exception = RuntimeError(f"{where}: {kind}: {text}")
+    known: Any = getattr(builtins, kind, None)
+    is_error = isinstance(known, type) and issubclass(known, Exception)
+    if is_error and not issubclass(
+        known, (StopIteration, StopAsyncIteration)
+    ):  # these would silently end a loop
+        with suppress(TypeError):  # its constructor needs other arguments
             error = known(f"{where}: {text}")
-        except TypeError:  # takes more than a text
-            error = None
-        if error is not None and not isinstance(error, (StopIteration, StopAsyncIteration)):
-            raise error from cause
-    raise RuntimeError(f"{where}: {kind}: {text}") from cause
+    raise error from cause

@@ -1,4 +1,4 @@
-"""Sockets of ZMQ with the options that both ends of a connection need."""
+"""ZMQ sockets with the options that both ends of a connection need."""
 
 from __future__ import annotations
 
@@ -13,47 +13,33 @@ from .wire import MAX_FRAME_BYTES
 if TYPE_CHECKING:
     import zmq
 
-__all__ = ["IpcFile", "attach", "new_socket", "open_socket"]
+__all__ = ["IpcFile", "attach", "new_socket"]
 
-_HANDSHAKE_MS = 2000  # zmq cuts a connection that has not completed the handshake by then
-_CURVE_OVERHEAD = 1024  # bytes that encryption may add to a frame; less than 64 in fact
+_HANDSHAKE_MS = 2000  # zmq closes a connection whose handshake takes longer
+_CURVE_OVERHEAD = 1024  # bytes that encryption may add to a frame (in fact fewer than 64)
 _KEEPALIVE = {"TCP_KEEPALIVE": 1, "TCP_KEEPALIVE_IDLE": 2, "TCP_KEEPALIVE_INTVL": 1, "TCP_KEEPALIVE_CNT": 3}
 
 
-def open_socket(
-    context: zmq.Context, kind: int, address: str, hwm: int, bind: bool, who: str, keys: Keys | None = None
-) -> zmq.Socket:
+def new_socket(context: zmq.Context, kind: int, hwm: int, keys: Keys | None) -> zmq.Socket:
     """
-    Open one end of a connection.
+    Create a socket that is not yet bound or connected.
 
     Args:
-        context: of ZMQ.
+        context: the ZMQ context.
         kind: zmq.PUSH or zmq.PULL.
-        address: "tcp://..." or "ipc://...".
-        hwm: high-water mark: messages that wait for each peer, at most.
-        bind: bind instead of connect.
-        who: the class or function, for errors.
-        keys: of a secret, if there is one.
+        hwm: high-water mark: maximum number of messages that wait for each peer.
+        keys: keys of the secret, or None without a secret.
 
     Returns:
-        The socket. Closing it discards what was not sent.
-
-    Raises:
-        zmq.ZMQError: the address cannot be used.
+        The socket. Closing it discards unsent messages.
     """
-    socket = new_socket(context, kind, hwm, keys)
-    attach(socket, address, bind, who)
-    return socket
-
-
-def new_socket(context: zmq.Context, kind: int, hwm: int, keys: Keys | None) -> zmq.Socket:
-    """Create a socket as `open_socket` does, that is not yet bound or connected."""
     zmq = load_zmq()
     socket = context.socket(kind)
     socket.set_hwm(hwm)
     socket.setsockopt(zmq.LINGER, 0)
     socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
-    socket.setsockopt(zmq.MAXMSGSIZE, MAX_FRAME_BYTES + _CURVE_OVERHEAD)  # of a frame, despite its name
+    # despite its name, the option limits the size of a frame
+    socket.setsockopt(zmq.MAXMSGSIZE, MAX_FRAME_BYTES + _CURVE_OVERHEAD)
     for option, value in _KEEPALIVE.items():
         socket.setsockopt(getattr(zmq, option), value)
     if keys is not None:
@@ -62,7 +48,18 @@ def new_socket(context: zmq.Context, kind: int, hwm: int, keys: Keys | None) -> 
 
 
 def attach(socket: zmq.Socket, address: str, bind: bool, who: str) -> None:
-    """Bind or connect a socket; close it and raise zmq.ZMQError if that fails."""
+    """
+    Bind or connect a socket.
+
+    Args:
+        socket: result of `new_socket`.
+        address: "tcp://..." or "ipc://...".
+        bind: bind instead of connect.
+        who: the class or function, for errors.
+
+    Raises:
+        zmq.ZMQError: the address cannot be used; the socket is closed.
+    """
     zmq = load_zmq()
     try:
         (socket.bind if bind else socket.connect)(address)
@@ -74,13 +71,13 @@ def attach(socket: zmq.Socket, address: str, bind: bool, who: str) -> None:
 
 class IpcFile:
     """
-    File of an address that begins with "ipc://", at the end that binds. ZMQ makes it, and does not remove it.
+    The file of an "ipc://" address, at the end that binds. ZMQ creates the file and does not remove it.
 
     Args:
-        address: any; those without a file are ignored.
+        address: any address; addresses without a file are ignored.
 
     Raises:
-        FileExistsError: there is a file that is not a socket; ZMQ would delete it.
+        FileExistsError: the file exists and is not a socket; ZMQ would delete it.
     """
 
     def __init__(self, address: str) -> None:
@@ -89,16 +86,16 @@ class IpcFile:
         self._inode: int | None = None
         if self._path and os.path.exists(self._path) and not stat.S_ISSOCK(os.stat(self._path).st_mode):
             raise FileExistsError(
-                f"{address!r} is a file, and not the socket of another run. Choose another name."
+                f"{address!r} is a file (expected a socket of an earlier run). Choose another name."
             )
 
     def remember(self) -> None:
-        """Note which file was made."""
+        """Record which file ZMQ has created."""
         if self._path:
             self._inode = os.stat(self._path).st_ino
 
     def remove(self) -> None:
-        """Remove the file, unless another process has made a new one of that name."""
+        """Remove the file, unless another process has created a new one of the same name."""
         try:
             if self._inode is not None and os.stat(self._path).st_ino == self._inode:
                 os.remove(self._path)

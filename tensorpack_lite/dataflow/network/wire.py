@@ -1,18 +1,18 @@
 """
-Messages between `send_dataflow_zmq` and `RemoteDataZMQ`, byte by byte.
+The message format of `send_dataflow_zmq` and `RemoteDataZMQ`.
 
-In:  a datapoint, or an error.
-Out: the frames of one message; and back.
+In:  a datapoint or an error.
+Out: the frames of a message, and back.
 
 The first frame is ``TPL``, one byte of version, one letter of kind, and msgpack::
 
-    TPL 2 H  [sender]                                     greeting: a sender is there, its first datapoint will follow
-    TPL 2 D  [sender, datapoint]                          large arrays and bytes: in frames of their own, referred to by number
+    TPL 2 H  [sender]                                     greeting of a sender, before its first datapoint
+    TPL 2 D  [sender, datapoint]                          large arrays and bytes refer to separate frames
     TPL 2 P  [sender, first, count]                       the datapoint is pickled, in the frames that follow
     TPL 2 E  [sender, stage, type, text, traceback]       the DataFlow has failed
 
-Reading H, D and E never runs code. The memory and the time that it takes are bounded, whatever the bytes are: no frame is larger than
-1 MB, so that a receiver needs little memory for a peer that it does not know yet, and the number of values in the first
+Decoding H, D and E never runs code. The memory and time that it takes are bounded for any bytes: no frame is
+larger than 1 MB, so a receiver needs little memory for an unknown peer, and the number of values in the first
 frame is limited. P is refused unless the receiver asks for it.
 """
 
@@ -21,18 +21,20 @@ from __future__ import annotations
 import re
 import struct
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Callable, Iterable, NamedTuple, Union
 
 import msgpack
 import numpy as np
 
 from ...utils.serialize import PickleSerializer
+from ..base import Datapoint
 from ..failure import error_text
 
 __all__ = [
     "MAX_FRAME_BYTES",
     "MAX_VALUES",
     "VERSION",
+    "Frame",
     "Message",
     "VersionError",
     "WireError",
@@ -43,15 +45,17 @@ __all__ = [
     "encode_pickle",
 ]
 
-VERSION = 2  # of this format; both sides must have the same
+Frame = Union[bytes, memoryview]
+
+VERSION = 2  # version of this format; both ends need the same
 MAX_FRAME_BYTES = 1 << 20
-MAX_VALUES = 16384  # arrays and NumPy scalars of a datapoint, and values of one of its lists
+MAX_VALUES = 16384  # arrays and NumPy scalars in a datapoint, and values in one of its lists
 
 _MAGIC = b"TPL"
 _ARRAY, _SCALAR, _COMPLEX, _BYTES = 1, 2, 3, 4  # numbers of msgpack's extension types
-_OUT_OF_BAND = 4096  # bytes; what is larger gets frames of its own
-_MAX_EXTENSION = 16384  # bytes; an extension holds the description of an array, or a small one
-_MAX_KEYS = 1024  # of a dict; integers can be chosen so that a dict takes quadratic time
+_OUT_OF_BAND = 4096  # bytes; larger values get separate frames
+_MAX_EXTENSION = 16384  # bytes; an extension holds the description of an array, or a small array
+_MAX_KEYS = 1024  # of a dict; a dict of badly chosen integers takes quadratic time
 _MAX_TEXT = 20000  # characters of an error
 _MAX_NAME = 300  # characters of a sender's name
 _TEXTS: tuple[Any, ...] = (str, bytes, dict)
@@ -67,17 +71,17 @@ class WireError(ValueError):
 
 
 class VersionError(WireError):
-    """The message is of another version of this format."""
+    """The message has another version of this format."""
 
 
 class Message(NamedTuple):
     """
-    One message, read.
+    A decoded message.
 
     Attributes:
         kind: "H", "D", "P" or "E".
-        sender: what the sender calls itself, "host, pid 4711".
-        content: the datapoint; of an error [stage, type, text, traceback], all str; of a greeting None.
+        sender: name of the sender, e.g. "host, pid 4711".
+        content: the datapoint; for an error [stage, type, text, traceback], all str; for a greeting None.
     """
 
     kind: str
@@ -85,32 +89,32 @@ class Message(NamedTuple):
     content: Any
 
 
-def encode_greeting(sender: str) -> list[Any]:
-    """Make the frame by which a sender says that it is there."""
+def encode_greeting(sender: str) -> list[Frame]:
+    """Return the frame of a greeting."""
     return [_start("H") + msgpack.packb([sender])]
 
 
-def encode_datapoint(sender: str, datapoint: Any) -> list[Any]:
+def encode_datapoint(sender: str, datapoint: Datapoint) -> list[Frame]:
     """
-    Make the frames of a datapoint.
+    Return the frames of a datapoint.
 
     Args:
-        sender: what the sender calls itself.
-        datapoint: of numbers, strings, bytes, None, lists, dicts, arrays. Tuples arrive as lists.
+        sender: name of the sender.
+        datapoint: a list or dict of numbers, strings, bytes, None, lists, dicts and arrays. Tuples arrive as lists.
 
     Returns:
-        Frames: bytes and memoryviews. The latter look into the arrays, and are not copies.
+        Bytes and memoryviews. The memoryviews are views of the arrays, not copies.
 
     Raises:
-        TypeError: there is something else in it.
-        ValueError: too much of it is neither an array nor bytes.
+        TypeError: the datapoint contains another type.
+        ValueError: the datapoint has too many values outside of arrays and bytes.
     """
     if not isinstance(datapoint, (list, tuple, dict)):
         raise TypeError(
             f"a datapoint is {type(datapoint).__name__} (expected a list or a dict of components). "
             "Yield a list, also of a single component."
         )
-    frames: list[Any] = [b""]
+    frames: list[Frame] = [b""]
     head = [sender, _with_bytes_apart(datapoint, frames)]
     try:
         body = msgpack.packb(head, use_bin_type=True, strict_types=True, default=partial(_encode, frames))
@@ -121,40 +125,40 @@ def encode_datapoint(sender: str, datapoint: Any) -> list[Any]:
     return frames
 
 
-def encode_pickle(sender: str, datapoint: Any) -> list[Any]:
-    """Make the frames of a datapoint that is pickled."""
-    frames: list[Any] = [b""]
+def encode_pickle(sender: str, datapoint: Datapoint) -> list[Frame]:
+    """Return the frames of a pickled datapoint."""
+    frames: list[Frame] = [b""]
     place = _append(frames, PickleSerializer.dumps(datapoint))
     frames[0] = _start("P") + msgpack.packb([sender, *place])
     return frames
 
 
-def encode_error(sender: str, stage: str, error: BaseException, trace: str) -> list[Any]:
-    """Make the frames that tell of an error: only text, so that it can be read whatever it is."""
+def encode_error(sender: str, stage: str, error: BaseException, trace: str) -> list[Frame]:
+    """Return the frames of an error. They hold only text, so that any error can be decoded."""
     texts = [sender, stage, type(error).__name__, error_text(error), trace]
     short = [text[-_MAX_TEXT:].encode("utf-8", "replace").decode("utf-8") for text in texts]
     return [_start("E") + msgpack.packb(short)]
 
 
-def decode(frames: list[Any], allow_pickle: bool = False) -> Message:
+def decode(frames: list[Frame], allow_pickle: bool = False) -> Message:
     """
-    Read a message.
+    Decode a message.
 
     Args:
-        frames: of one message, each with a buffer: bytes, memoryviews or the buffers of `zmq.Frame`s.
-        allow_pickle: read a pickled datapoint, which runs code.
+        frames: the frames of one message: bytes, memoryviews or the buffers of `zmq.Frame`s.
+        allow_pickle: unpickle a pickled datapoint, which runs code.
 
     Returns:
-        The message. Its large arrays look into the frames, and can be written to if those can.
-        The content of a pickled datapoint is None where pickle is not allowed.
+        The message. Its large arrays are views of the frames and are writable if the frames are. The content of a
+        pickled datapoint is None if pickle is not allowed.
 
     Raises:
-        VersionError: another version.
-        WireError: anything else that is wrong.
+        VersionError: the message has another version.
+        WireError: the frames are not a valid message.
     """
     head = memoryview(frames[0]).cast("B")
     if len(head) < 5 or head[:3] != _MAGIC:
-        raise WireError(f"{len(head)} bytes that do not begin as a message does")
+        raise WireError(f"{len(head)} bytes that do not begin like a message")
     if head[3] != VERSION:
         raise VersionError(f"a message of version {head[3]} (expected {VERSION})")
     kind = chr(head[4])
@@ -166,15 +170,11 @@ def decode(frames: list[Any], allow_pickle: bool = False) -> Message:
     try:
         name, *content = reader.unpack(head[5:])
         sender = _clean(name)[:_MAX_NAME]
-        if kind == "H":
-            message = Message(kind, sender, _nothing(content))
-        elif kind == "D":
-            message = Message(kind, sender, _datapoint(*content))
-        elif kind == "E":
-            message = Message(kind, sender, _error(*content))
-        else:
+        if kind == "P":
             pickled = reader.join(content)
             message = Message(kind, sender, PickleSerializer.loads(pickled) if allow_pickle else None)
+        else:
+            message = Message(kind, sender, _checked(kind, content))
         reader.check_all_used()
     except Exception as error:  # hostile bytes make msgpack, NumPy and pickle raise anything
         raise WireError(f"a damaged message: {type(error).__name__}: {error}") from error
@@ -186,11 +186,11 @@ def _start(kind: str) -> bytes:
 
 
 def _check_limits(body: bytes) -> None:
-    """Refuse at the sender what the receiver would refuse."""
+    """Raise at the sender the errors that the receiver would raise."""
     if len(body) + 5 > MAX_FRAME_BYTES:
         raise ValueError(
             f"a datapoint has too much outside of arrays (expected at most {MAX_FRAME_BYTES - 5} bytes, got {len(body)}). "
-            "Make arrays of its long lists."
+            "Convert its long lists to arrays."
         )
     if len(body) <= _MAX_KEYS:  # every value takes a byte
         return
@@ -199,21 +199,21 @@ def _check_limits(body: bytes) -> None:
     except ValueError as error:
         raise ValueError(
             f"a datapoint has too many values: {error} (expected at most {MAX_VALUES} in a list, {_MAX_KEYS} in a dict, "
-            f"and {MAX_VALUES} arrays and NumPy scalars in all). Make arrays of its long lists."
+            f"and {MAX_VALUES} arrays and NumPy scalars in all). Convert its long lists to arrays."
         ) from error
 
 
-def _append(frames: list[Any], content: Any) -> list[int]:
-    """Add bytes-like content to the frames, in as many as it takes. Return the first frame's number and their count."""
+def _append(frames: list[Frame], content: bytes | memoryview) -> list[int]:
+    """Append bytes-like content to the frames. Return the number of its first frame and how many it takes."""
     view, first = memoryview(content), len(frames)
     frames.extend(view[start : start + MAX_FRAME_BYTES] for start in range(0, len(view), MAX_FRAME_BYTES))
     return [first, len(frames) - first]
 
 
-def _with_bytes_apart(datapoint: Any, frames: list[Any]) -> Any:
-    """Give large bytes (compressed images, mostly) frames of their own; msgpack would never ask about them."""
+def _with_bytes_apart(datapoint: Datapoint, frames: list[Frame]) -> Datapoint:
+    """Move large bytes, e.g. compressed images, to separate frames; msgpack calls `default` only for other types."""
 
-    def apart(component: Any) -> Any:
+    def apart(component: object) -> object:
         if type(component) is not bytes or len(component) < _OUT_OF_BAND:
             return component
         return msgpack.ExtType(_BYTES, msgpack.packb(_append(frames, component)))
@@ -225,18 +225,18 @@ def _with_bytes_apart(datapoint: Any, frames: list[Any]) -> Any:
     return datapoint
 
 
-def _encode(frames: list[Any], obj: Any) -> Any:
-    """Write in msgpack's types what is not one of them; subclasses and tuples also come here."""
+def _encode(frames: list[Frame], obj: object) -> object:
+    """Convert to types of msgpack, which calls this for all other types, including subclasses and tuples."""
     if isinstance(obj, np.ndarray):
         return _encode_array(frames, np.asarray(obj))
-    for base in _TEXTS:  # before NumPy's scalars, because np.str_ is a str
+    for base in _TEXTS:  # before NumPy scalars, because np.str_ is a str
         if isinstance(obj, base):
             return base(obj)
     if isinstance(obj, (list, tuple)):
         return list(obj)
     if isinstance(obj, np.generic):
         return msgpack.ExtType(_SCALAR, _packed(_dtype_code(obj.dtype), obj.tobytes()))
-    for base in _NUMBERS:  # after them, because np.float64 is a float
+    for base in _NUMBERS:  # after NumPy scalars, because np.float64 is a float
         if isinstance(obj, base):
             return base(obj)
     if isinstance(obj, complex):
@@ -244,16 +244,16 @@ def _encode(frames: list[Any], obj: Any) -> Any:
     raise TypeError(f"a datapoint holds {type(obj).__name__} {obj!r:.80}. {_ADVICE}")
 
 
-def _encode_array(frames: list[Any], array: np.ndarray) -> msgpack.ExtType:
+def _encode_array(frames: list[Frame], array: np.ndarray) -> msgpack.ExtType:
     code, shape = _dtype_code(array.dtype), list(array.shape)
     if array.nbytes < _OUT_OF_BAND:
         return msgpack.ExtType(_ARRAY, _packed(code, shape, array.tobytes()))
     flat = np.ascontiguousarray(array).reshape(-1)
-    place = _append(frames, flat.view(np.uint8).data)  # of plain bytes: dates have no buffer of their own
+    place = _append(frames, flat.view(np.uint8).data)  # as uint8, because arrays of dates have no buffer
     return msgpack.ExtType(_ARRAY, _packed(code, shape, place))
 
 
-def _packed(*parts: Any) -> bytes:
+def _packed(*parts: object) -> bytes:
     packed: bytes = msgpack.packb(parts, use_bin_type=True)
     if len(packed) > _MAX_EXTENSION:
         raise TypeError(
@@ -262,14 +262,14 @@ def _packed(*parts: Any) -> bytes:
     return packed
 
 
-def _dtype_code(dtype: np.dtype[Any]) -> Any:
+def _dtype_code(dtype: np.dtype[Any]) -> str | list[Any]:
     if dtype.hasobject:
         raise TypeError(f"a datapoint holds a NumPy array of Python objects (dtype object). {_ADVICE}")
     return dtype.str if dtype.names is None else dtype.descr
 
 
-def _dtype(code: Any) -> np.dtype[Any]:
-    """Make a dtype of a format that is harmless, or of a list of fields: [name, format] or [name, format, shape]."""
+def _dtype(code: object) -> np.dtype[Any]:
+    """Build a dtype from a harmless format, or from a list of fields: [name, format] or [name, format, shape]."""
     if isinstance(code, str) and _DTYPE.fullmatch(code):
         return np.dtype(code)
     if not isinstance(code, list) or not code:
@@ -282,12 +282,12 @@ def _dtype(code: Any) -> np.dtype[Any]:
 
 
 class _Counter:
-    """Counts the arrays and scalars of a datapoint, without reading them."""
+    """Extension hook that counts the arrays and scalars of a datapoint without decoding them."""
 
     def __init__(self) -> None:
         self._count = 0
 
-    def __call__(self, code: int, data: bytes) -> Any:
+    def __call__(self, code: int, data: bytes) -> object:
         self._count += 1
         if self._count > MAX_VALUES:
             raise ValueError(f"more than {MAX_VALUES} arrays and scalars")
@@ -295,9 +295,9 @@ class _Counter:
 
 
 class _Reader(_Counter):
-    """Reads what the first frame of a message holds and refers to."""
+    """Decoder of the first frame of a message and of the frames that it refers to."""
 
-    def __init__(self, frames: list[Any]) -> None:
+    def __init__(self, frames: list[Frame]) -> None:
         super().__init__()
         self._frames = frames
         self._unused = set(range(1, len(frames)))
@@ -305,8 +305,8 @@ class _Reader(_Counter):
     def unpack(self, body: memoryview) -> Any:
         return _unpack(body, self)
 
-    def join(self, place: Any) -> Any:
-        """Give the content of some frames; each can be used once. A single frame is not copied."""
+    def join(self, place: Iterable[object]) -> bytes | bytearray | memoryview:
+        """Return the content of some frames, each of which can be used once. A single frame is not copied."""
         first, count = place
         if (
             type(first) is not int
@@ -324,7 +324,7 @@ class _Reader(_Counter):
         if self._unused:
             raise WireError(f"{len(self._frames)} frames, of which {len(self._unused)} are not used")
 
-    def __call__(self, code: int, data: bytes) -> Any:
+    def __call__(self, code: int, data: bytes) -> object:
         super().__call__(code, data)
         if len(data) > _MAX_EXTENSION:
             raise WireError(f"an extension of {len(data)} bytes")
@@ -339,7 +339,7 @@ class _Reader(_Counter):
             return self._array(*parts)
         raise WireError(f"an extension of unknown type {code}")
 
-    def _array(self, code: Any, shape: Any, content: Any) -> np.ndarray:
+    def _array(self, code: object, shape: Iterable[object], content: Any) -> np.ndarray:
         outside = isinstance(content, list)
         buffer = self.join(content) if outside else content
         array = np.frombuffer(buffer, dtype=_dtype(code)).reshape([_length(n) for n in shape])
@@ -348,12 +348,12 @@ class _Reader(_Counter):
         return array.copy()
 
 
-def _unpack(body: memoryview, extension: Any) -> Any:
+def _unpack(body: memoryview, extension: Callable[[int, bytes], object]) -> Any:
     """
-    Read the msgpack of a first frame.
+    Decode the msgpack of a first frame.
 
-    msgpack makes a list as long as it is said to be, before its elements have come, and lists can be nested a thousand deep. With
-    the limit on their lengths that is 134 MB at most.
+    msgpack allocates a list from its declared length before it reads the elements, and lists can be nested a thousand
+    deep. The limit on their length bounds that memory to 134 MB.
     """
     return msgpack.unpackb(
         body,
@@ -365,30 +365,28 @@ def _unpack(body: memoryview, extension: Any) -> Any:
     )
 
 
-def _nothing(content: list[Any]) -> Any:
-    if content:
-        raise WireError("a greeting with content")
-    return None
+def _checked(kind: str, content: list[Any]) -> Datapoint | list[str] | None:
+    """Return the content of a greeting, a datapoint or an error."""
+    if kind == "H" and not content:
+        return None
+    if kind == "D" and len(content) == 1 and isinstance(content[0], (list, dict)):
+        return content[0]
+    if kind == "E" and len(content) == 4:
+        return [_clean(part) for part in content]
+    raise WireError(f"a message of kind {kind} with other content")
 
 
-def _datapoint(datapoint: Any) -> Any:
-    if not isinstance(datapoint, (list, dict)):
-        raise WireError(f"a datapoint that is {type(datapoint).__name__}")
-    return datapoint
-
-
-def _error(stage: Any, kind: Any, text: Any, trace: Any) -> list[str]:
-    return [_clean(part) for part in (stage, kind, text, trace)]
-
-
-def _length(number: Any) -> int:
-    if not isinstance(number, int) or number < 0:  # NumPy takes -1 as "whatever fits"
+def _length(number: object) -> int:
+    if not isinstance(number, int) or number < 0:  # -1 has a special meaning in NumPy
         raise WireError(f"a length of {number!r:.20}")
     return number
 
 
-def _clean(text: Any) -> str:
-    """Return a stranger's text without what would move the cursor of a terminal."""
+def _clean(text: object) -> str:
+    """Return the text of a peer without control characters, which could change a terminal."""
     if not isinstance(text, str):
         raise WireError(f"a {type(text).__name__} where a text was expected")
-    return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in text[-_MAX_TEXT:])
+    text = text[-_MAX_TEXT:]
+    if text.isprintable():  # the names of senders, in each message
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else "?" for c in text)

@@ -1,14 +1,14 @@
 """
-Worker processes, and datapoints on their way between processes of one machine.
+Worker processes and the transport of datapoints between processes of one machine.
 
-**In:** a DataFlow or a function that shall run in workers.
-**Out:** datapoints in this process; an error of a worker as an exception; a dead worker as one too.
-**Next:** dataflow, whose runners and process maps are built on this.
+**In:** a DataFlow or a function to run in workers.
+**Out:** datapoints in this process; the error of a worker, or its death, as an exception.
+**Next:** dataflow, whose runners and process maps are built on this package.
 
-From below: `memory` gets memory that two processes see; `slots` lends parts of it out; `codec` writes datapoints into
-it; `channel` is the one-way road of datapoints between two processes; `worker` is what runs in a worker, and `group`
-what this process holds of its workers. Nothing here has a name in the file system, so nothing is left behind, however
-a process ends. ZMQ is for other machines: `dataflow/remote.py`.
+From the bottom up: `memory` allocates memory that two processes share, and `slots` divides it. `codec` encodes
+datapoints into it. `channel` carries datapoints one way between two processes. `worker` is the code that runs in a
+worker process, and `group` starts workers and receives from them. Nothing here has a name in the file system, so
+no files are left behind, however a process ends. ZMQ is used only between machines: see `dataflow/remote.py`.
 """
 
 from __future__ import annotations

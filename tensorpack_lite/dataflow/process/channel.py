@@ -1,13 +1,13 @@
 """
-A one-way road of datapoints from one process to another.
+One-way channel that carries datapoints between two processes.
 
-News and small messages go through a socket pair; what is larger lies in shared memory. Every message, small or large,
-takes a slot, until the reader gives the slot back: that is how far the writer may run ahead. When the process at the
-other end is gone, however it went, the socket says so at once.
+Notifications and small messages use a socket pair; larger messages lie in shared memory. Every message, small or
+large, occupies a slot until the reader returns the slot, so the number of slots limits how far the writer runs ahead.
+The socket reports at once when the process at the other end has ended, for whatever reason.
 
-The writer makes the shared memory when it first needs it, and larger memory when a datapoint does not fit; the file
-descriptor goes through the socket. Without shared memory (none there, or not enough of it) everything goes through the
-socket, more slowly.
+The writer allocates shared memory when it first needs it, and larger memory when a datapoint does not fit. It sends the
+file descriptor through the socket. Where shared memory is missing or too small, all messages use the socket, which is
+slower.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import socket
 import struct
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 
@@ -32,28 +32,28 @@ __all__ = ["MAX_SLOTS", "ChannelClosed", "Reader", "Writer"]
 
 MAX_SLOTS = 16
 _MIN_SLOT_BYTES = 256 << 10
-_INLINE_BYTES = 2048  # smaller messages go through the socket
-_LEND_BYTES = 64 << 10  # smaller ones are copied out of their slot, which is then free at once
+_INLINE_BYTES = 2048  # smaller messages use the socket
+_LEND_BYTES = 64 << 10  # smaller messages are copied out of their slot, which is then free at once
 
 _INLINE, _IN_SLOT, _NEW_MEMORY, _ERROR = b"I", b"S", b"M", b"E"
-# kind, generation of the memory modulo 256, slot, bytes of the head and of the arrays
+# kind, generation of the memory modulo 256, slot, bytes of the head, bytes of the arrays
 _HEADER = struct.Struct("<cBBQQ")
 _MEMORY_HEADER = struct.Struct("<cBBQ")  # kind, generation, number of slots, bytes of a slot
 _FREED = struct.Struct("<BB")  # generation, slot
 
 
 class ChannelClosed(Exception):
-    """The process at the other end of a channel is gone, or has closed it."""
+    """The process at the other end of a channel has ended or has closed the channel."""
 
 
 class Writer:
     """
-    The end of a channel where datapoints go in; one thread uses it.
+    The sending end of a channel. Only one thread may use it.
 
     Args:
-        connection: one end of `multiprocessing.Pipe()`; the other one belongs to a `Reader`.
-        who: the stage, for the log.
-        num_slots: how many messages may be on their way, 2 to 16.
+        connection: one end of `multiprocessing.Pipe()`; the other end belongs to a `Reader`.
+        who: name of the stage, for the log.
+        num_slots: maximum number of unread messages, 2 to 16.
     """
 
     def __init__(self, connection: Connection, who: str, num_slots: int = MAX_SLOTS) -> None:
@@ -67,38 +67,38 @@ class Writer:
         self._memory: Any = None
         self._slot_bytes = 0
         self._limit = limit_bytes()
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def fileno(self) -> int:
-        """For a selector: readable when a slot became free, or when the reader is gone."""
+        """Return a descriptor for selectors: readable when a slot is free again or the reader has ended."""
         return self._connection.fileno()
 
     def has_room(self) -> bool:
         """
-        Tell whether a message can be sent without waiting.
+        Return whether `send` would return without waiting.
 
         Raises:
-            ChannelClosed: the reader is gone.
+            ChannelClosed: the reader has ended.
         """
         if not self._free:
-            self._learn_freed(socket.MSG_DONTWAIT)
+            self._receive_freed(socket.MSG_DONTWAIT)
         return bool(self._free)
 
     def send(self, datapoints: list[Any]) -> None:
         """
-        Send datapoints in one message; wait while no slot is free.
+        Send datapoints in one message. Wait while no slot is free.
 
         Args:
-            datapoints: one or more; copied before this returns.
+            datapoints: one or more; copied before this method returns.
 
         Raises:
-            ChannelClosed: the reader is gone.
-            pickle.PicklingError, TypeError, AttributeError: they cannot be pickled.
+            ChannelClosed: the reader has ended.
+            pickle.PicklingError, TypeError, AttributeError: the datapoints cannot be pickled.
         """
         encoded = encode(datapoints)
         while not self.has_room():
-            self._learn_freed(0)
-        start = aligned(len(encoded.head))  # in a slot the arrays lie behind the head
+            self._receive_freed(0)
+        start = aligned(len(encoded.head))  # in a slot, the arrays follow the head
         if start + encoded.num_bytes > _INLINE_BYTES and self._has_memory_for(start + encoded.num_bytes):
             self._send_in_slot(encoded, start)
         else:
@@ -106,18 +106,18 @@ class Writer:
 
     def send_error(self, description: dict[str, Any]) -> None:
         """
-        Send what went wrong in this process; that needs no slot.
+        Send an error of this process. An error needs no slot.
 
         Args:
-            description: of `errors.describe_error`.
+            description: result of `errors.describe_error`.
 
         Raises:
-            ChannelClosed: the reader is gone.
+            ChannelClosed: the reader has ended.
         """
         self._write(_ERROR + pickle.dumps(description))
 
     def close(self) -> None:
-        """Let the reader come to the end."""
+        """Close the channel. The reader can still receive what was sent."""
         self._freed.close()
         self._connection.close()
 
@@ -132,42 +132,43 @@ class Writer:
     def _send_inline(self, encoded: Encoded) -> None:
         arrays = np.empty(encoded.num_bytes, np.uint8)
         write_arrays(encoded, arrays)
-        header = _HEADER.pack(
-            _INLINE, self._generation, self._free.pop(), len(encoded.head), encoded.num_bytes
-        )
+        slot = self._free.pop()
+        header = _HEADER.pack(_INLINE, self._generation, slot, len(encoded.head), encoded.num_bytes)
         self._write(b"".join((header, encoded.head, arrays.data)))
 
     def _has_memory_for(self, num_bytes: int) -> bool:
-        """Tell whether a message fits a slot; make memory, or larger memory, when that can be had."""
+        """Return whether a message fits into a slot, after allocating memory or larger memory if possible."""
         if num_bytes <= self._slot_bytes:
             return True
         if self._limit == 0:
             return False
         slot_bytes = max(num_bytes, _MIN_SLOT_BYTES)
         if self._memory is not None:
-            slot_bytes = 1 << (slot_bytes - 1).bit_length()  # the next one may be a little larger again
+            slot_bytes = 1 << (slot_bytes - 1).bit_length()  # the next message may be a little larger again
             if 2 * slot_bytes > self._limit:
                 slot_bytes = num_bytes
-            self._tell_once(
-                "grows", logger.info, f"datapoints grew; slots of shared memory now have {_mb(slot_bytes)}"
+            self._log_once(
+                "growth", logger.info, f"datapoints grew; slots of shared memory now have {_mb(slot_bytes)}"
             )
         slot_bytes = -(-slot_bytes // 4096) * 4096
         num_slots = min(self._num_slots, self._limit // slot_bytes)
         if num_slots < 2:
-            advice = f"set {LIMIT_VARIABLE} to {2 * slot_bytes // 2**20 + 1} or more"
-            self._tell_once("limit", logger.warning, self._slow(num_bytes, advice))
+            megabytes = 2 * slot_bytes // 2**20 + 1
+            self._warn_slow("limit", num_bytes, f"Set {LIMIT_VARIABLE} to {megabytes} or more")
             return False
         try:
             self._renew_memory(slot_bytes, num_slots)
         except OSError as error:
-            advice = f"the system refused {_mb(slot_bytes * num_slots)} ({error}); give it more, or set {LIMIT_VARIABLE} lower"
-            self._tell_once("refused", logger.warning, self._slow(num_bytes, advice))
             self._limit = 0
+            refused = (
+                f"The system refused {_mb(slot_bytes * num_slots)} ({error}). Set {LIMIT_VARIABLE} lower"
+            )
+            self._warn_slow("refused", num_bytes, refused)
             return False
         return True
 
     def _renew_memory(self, slot_bytes: int, num_slots: int) -> None:
-        """Replace the memory. Whatever lies in the old one stays there until its arrays are gone."""
+        """Replace the memory. The old memory is released with the last array in it."""
         size = slot_bytes * num_slots
         handle = allocate(size)
         self._generation = (self._generation + 1) % 256
@@ -181,20 +182,20 @@ class Writer:
         self._slot_bytes = slot_bytes
         self._free = list(range(num_slots))
 
-    def _learn_freed(self, flags: int) -> None:
+    def _receive_freed(self, flags: int) -> None:
         try:
-            news = self._freed.recv(4096, flags)
+            freed = self._freed.recv(4096, flags)
         except BlockingIOError:
             return
         except OSError as error:
             raise ChannelClosed(str(error)) from error
-        if not news:
-            raise ChannelClosed("the reader is gone")
-        news = self._partial + news
-        whole = len(news) // _FREED.size * _FREED.size
-        self._partial = news[whole:]
+        if not freed:
+            raise ChannelClosed("the reader has ended")
+        freed = self._partial + freed
+        whole = len(freed) // _FREED.size * _FREED.size
+        self._partial = freed[whole:]
         self._free.extend(
-            slot for generation, slot in _FREED.iter_unpack(news[:whole]) if generation == self._generation
+            slot for generation, slot in _FREED.iter_unpack(freed[:whole]) if generation == self._generation
         )
 
     def _write(self, message: bytes) -> None:
@@ -203,21 +204,24 @@ class Writer:
         except OSError as error:
             raise ChannelClosed(str(error)) from error
 
-    def _slow(self, num_bytes: int, advice: str) -> str:
-        return f"a message of {_mb(num_bytes)} goes through a socket, several times slower than shared memory: {advice}"
+    def _warn_slow(self, kind: str, num_bytes: int, advice: str) -> None:
+        text = (
+            f"a message of {_mb(num_bytes)} uses a socket, several times slower than shared memory. {advice}."
+        )
+        self._log_once(kind, logger.warning, text)
 
-    def _tell_once(self, what: str, log: Any, sentence: str) -> None:
-        if what not in self._told:
-            self._told.add(what)
+    def _log_once(self, kind: str, log: Callable[[str], object], sentence: str) -> None:
+        if kind not in self._logged:
+            self._logged.add(kind)
             log(f"{self._who}: {sentence}")
 
 
 class Reader:
     """
-    The end of a channel where datapoints come out; one thread uses it.
+    The receiving end of a channel. Only one thread may use it.
 
     Args:
-        connection: the other end of a `Writer`'s.
+        connection: the other end of the writer's connection.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -225,23 +229,23 @@ class Reader:
         self._lender: Lender | None = None
 
     def fileno(self) -> int:
-        """For a selector: readable when `receive` does not wait."""
+        """Return a descriptor for selectors: readable when `receive` would not wait."""
         return self._connection.fileno()
 
-    def has_news(self) -> bool:
-        """Tell whether `receive` does not wait: there is a message, or the end."""
-        return self._connection.poll()
+    def is_ready(self, timeout: float = 0.0) -> bool:
+        """Return whether `receive` would return or raise without waiting, at the latest after `timeout` seconds."""
+        return self._connection.poll(timeout)
 
     def receive(self) -> list[Any]:
         """
-        Take the next message; wait for it.
+        Wait for the next message and return its datapoints.
 
         Returns:
-            Its datapoints. Their arrays may be written to, and kept as long as wanted.
+            The datapoints. The caller may write to their arrays and keep them.
 
         Raises:
-            ChannelClosed: the writer is gone, and all that it sent was received.
-            BaseException: what `send_error` sent.
+            ChannelClosed: the writer has ended, and every message was received.
+            BaseException: the error that `send_error` sent.
         """
         while True:
             message = self._read()
@@ -253,7 +257,7 @@ class Reader:
             self._take_memory(message)
 
     def close(self) -> None:
-        """Stop receiving: the writer is told at its next message. Arrays that were handed out stay as they are."""
+        """Stop receiving. The writer notices at its next message. Arrays that were returned stay valid."""
         self._connection.close()
 
     def _unpack(self, message: bytes) -> list[Any]:
@@ -269,9 +273,9 @@ class Reader:
         return datapoints
 
     def _unpack_slot(self, slot: int, head_bytes: int, array_bytes: int) -> tuple[list[Any], list[int]]:
-        """Return the datapoints of a slot, and the slots that are free now."""
+        """Return the datapoints of a slot and the slots that are free now."""
         lender = self._lender
-        assert lender is not None, "bug: a slot came before its memory"
+        assert lender is not None, "bug: a slot arrived before its memory"
         room = lender.view(slot)
         head = room[:head_bytes].tobytes()
         lend = array_bytes >= _LEND_BYTES and may_stay_in_place(head) and lender.can_lend()
@@ -283,12 +287,11 @@ class Reader:
         return datapoints, free if lend else [slot, *free]
 
     def _give_back(self, generation: int, slots: list[int]) -> None:
-        """Tell the writer which slots are free. It may be gone already: what it sent is still to be read."""
-        news = b"".join(_FREED.pack(generation, slot) for slot in slots)
-        if not news:
+        """Tell the writer which slots are free. A writer that has ended does not matter: its messages are still read."""
+        if not slots:
             return
         try:
-            os.write(self._connection.fileno(), news)
+            os.write(self._connection.fileno(), b"".join(_FREED.pack(generation, slot) for slot in slots))
         except (BrokenPipeError, ConnectionResetError):
             return
 
@@ -304,7 +307,7 @@ class Reader:
         try:
             return self._connection.recv_bytes()
         except (EOFError, OSError) as error:
-            raise ChannelClosed(str(error) or "the writer is gone") from error
+            raise ChannelClosed(str(error) or "the writer has ended") from error
 
 
 def _mb(num_bytes: int) -> str:

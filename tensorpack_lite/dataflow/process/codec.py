@@ -1,9 +1,9 @@
 """
-Datapoints as a head, which is bytes, and arrays, whose memory is copied once into the memory that both sides see.
+Encoding of datapoints as a head of bytes and arrays, each of which is copied once into shared memory.
 
-Small datapoints of one form (the same components, dtypes and shapes) travel as columns: what NumPy does for one array
-it then does for all of them. Everything else is pickled at the newest protocol of this Python, with the larger arrays
-out of band.
+Small datapoints of one form (equal components, dtypes and shapes) are encoded as columns, so that one NumPy
+call handles one component of all of them. Other datapoints are pickled with the newest protocol of this
+Python; their larger arrays are left out of the pickle.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from .slots import aligned
 
 __all__ = ["Encoded", "Stack", "decode", "encode", "may_stay_in_place", "write_arrays"]
 
-_OUT_OF_BAND = 4096  # bytes; smaller arrays cost more as arrays of their own than inside the pickle
-_IN_PLACE = 32 << 10  # bytes; larger arrays are worth more in place than in a column
+_OUT_OF_BAND = 4096  # bytes; smaller arrays are cheaper inside the pickle
+_IN_PLACE = 32 << 10  # bytes; larger arrays are cheaper in place than in a column
 _COLUMNS, _OBJECTS = b"C", b"O"
 
 Place = Tuple[int, np.dtype, Tuple[int, ...]]  # offset in bytes, dtype, shape
-Source = Union[np.ndarray, List[np.ndarray]]  # one array, or those that are stacked into one
+Source = Union[np.ndarray, List[np.ndarray]]  # one array, or arrays to stack
 
 
 class Stack(List[np.ndarray]):
     """
-    Arrays of one dtype and shape that arrive as one array, stacked on a new first axis.
+    List of arrays of one dtype and shape that arrive as one array, stacked on a new first axis.
 
-    What makes a batch need not make it twice: once here, and once in the memory that both sides see.
+    A stage that makes batches copies each array once, directly into the shared memory.
     """
 
 
 class Encoded(NamedTuple):
     """
-    Some datapoints, ready to be written.
+    Encoded datapoints, ready to be written.
 
     Attributes:
-        head: all but the arrays.
+        head: everything except the arrays.
         arrays: (offset, array) for each array; a list of arrays stands for their stack.
-        num_bytes: how much memory the arrays take, counted from offset 0.
+        num_bytes: size of the memory for the arrays, from offset 0.
     """
 
     head: bytes
@@ -52,32 +52,36 @@ class Encoded(NamedTuple):
 
 def encode(datapoints: list[Any]) -> Encoded:
     """
-    Separate datapoints into head and arrays.
+    Split datapoints into a head and arrays.
 
     Args:
-        datapoints: one or more. Nothing is copied yet, so they must stay as they are until `write_arrays`.
+        datapoints: one or more. They are not copied yet, so they must not change before `write_arrays`.
 
     Raises:
-        pickle.PicklingError, TypeError, AttributeError: something in them cannot be pickled.
+        pickle.PicklingError, TypeError, AttributeError: a component cannot be pickled.
     """
     if len(datapoints) > 1:
         encoded = _encode_columns(datapoints)
         if encoded is not None:
             return encoded
-    return _encode_objects(datapoints)
+    buffer = io.BytesIO()
+    buffer.write(_OBJECTS)
+    pickler = _ArrayPickler(buffer)
+    pickler.dump(datapoints)
+    return Encoded(buffer.getvalue(), pickler.arrays, pickler.end)
 
 
 def write_arrays(encoded: Encoded, memory: np.ndarray) -> None:
     """
-    Copy the arrays of datapoints to where they belong.
+    Copy the arrays of encoded datapoints into memory.
 
     Args:
-        encoded: of `encode`.
+        encoded: result of `encode`.
         memory: uint8, at least `encoded.num_bytes` long.
     """
     for offset, source in encoded.arrays:
         if isinstance(source, list):
-            # what is joined along the first axis lies in memory as what is stacked on a new one
+            # joining along the first axis gives the same bytes as stacking on a new one
             rows, *rest = source[0].shape
             stack = _array_at(memory, (offset, source[0].dtype, (len(source) * rows, *rest)))
             np.concatenate(source, out=stack)
@@ -87,12 +91,12 @@ def write_arrays(encoded: Encoded, memory: np.ndarray) -> None:
 
 def decode(head: bytes, memory: np.ndarray, copy: bool) -> list[Any]:
     """
-    Put datapoints together again.
+    Rebuild datapoints.
 
     Args:
-        head: of `encode`.
-        memory: uint8, where `write_arrays` wrote.
-        copy: True: arrays get memory of their own. False: they lie in `memory`, and keep it alive.
+        head: the head from `encode`.
+        memory: uint8, as filled by `write_arrays`.
+        copy: if True, copy the arrays. If False, the arrays are views of `memory` and keep it alive.
 
     Returns:
         The datapoints.
@@ -104,7 +108,7 @@ def decode(head: bytes, memory: np.ndarray, copy: bool) -> list[Any]:
 
 
 def may_stay_in_place(head: bytes) -> bool:
-    """Tell whether `decode` can leave the arrays where they lie; columns are always taken apart by copying."""
+    """Return whether `decode` can return views. The arrays of columns are always copied."""
     return head[:1] == _OBJECTS
 
 
@@ -123,7 +127,7 @@ def _num_elements(shape: tuple[int, ...]) -> int:
 
 # --------------------------------------------------------------------------------------------- columns
 def _encode_columns(datapoints: list[Any]) -> Encoded | None:
-    """Encode datapoints of one form; None when their forms differ, or there is no array in them."""
+    """Encode datapoints of one form. Return None if their forms differ or they contain no array."""
     first = datapoints[0]
     kind = type(first)
     if kind not in (list, tuple, dict):
@@ -137,7 +141,7 @@ def _encode_columns(datapoints: list[Any]) -> Encoded | None:
             return None
         rows = [datapoint.values() for datapoint in datapoints]
 
-    columns: list[Any] = []  # a Place, or what is pickled
+    columns: list[Any] = []  # (Place, None), or (None, values to pickle)
     arrays: list[tuple[int, Source]] = []
     end = 0
     for values in zip(*rows):
@@ -167,16 +171,16 @@ def _place_of_stack(values: tuple[Any, ...], offset: int) -> Place | None:
     return offset, dtype, (len(values), *shape)
 
 
-def _pack_scalars(values: tuple[Any, ...]) -> Any:
-    """NumPy scalars of one type, pickled one by one, cost more than the images beside them."""
+def _pack_scalars(values: tuple[Any, ...]) -> np.ndarray | tuple[Any, ...]:
+    """Pack NumPy scalars of one type into an array: pickled one by one, they cost more than images."""
     kind = type(values[0])
     if issubclass(kind, np.number) and all(type(value) is kind for value in values):
         return np.array(values)
     return values
 
 
-def _decode_columns(content: Any, memory: np.ndarray) -> list[Any]:
-    """Give each datapoint memory of its own: who keeps one of them does not keep its neighbours."""
+def _decode_columns(content: tuple[type, list[Any], list[Any]], memory: np.ndarray) -> list[Any]:
+    """Copy each datapoint, so that a datapoint that is kept does not keep the others of its message alive."""
     kind, keys, columns = content
     values = [
         list(packed) if place is None else [row.copy() for row in _array_at(memory, place)]
@@ -190,16 +194,8 @@ def _decode_columns(content: Any, memory: np.ndarray) -> list[Any]:
 
 
 # --------------------------------------------------------------------------------------------- objects
-def _encode_objects(datapoints: list[Any]) -> Encoded:
-    buffer = io.BytesIO()
-    buffer.write(_OBJECTS)
-    pickler = _ArrayPickler(buffer)
-    pickler.dump(datapoints)
-    return Encoded(buffer.getvalue(), pickler.arrays, pickler.end)
-
-
 class _ArrayPickler(ForkingPickler):
-    """Pickles, and leaves larger arrays out: of each only its place is written."""
+    """Pickler that writes only the places of larger arrays."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
@@ -207,13 +203,13 @@ class _ArrayPickler(ForkingPickler):
         self.end = 0
         self._known: dict[int, Any] = {}
 
-    def persistent_id(self, obj: Any) -> Any:
+    def persistent_id(self, obj: object) -> tuple[Place, bool] | None:
         if type(obj) is Stack:
             return self._leave_out(obj, obj[0].dtype, (len(obj), *obj[0].shape)), False
         if type(obj) is not np.ndarray or obj.nbytes < _OUT_OF_BAND or obj.dtype.hasobject:
             return None
         known = self._known.get(id(obj))
-        if known is None:  # one array in two components stays one array
+        if known is None:  # an array in two components stays one array
             transposed = obj.flags.f_contiguous and not obj.flags.c_contiguous
             source = obj.T if transposed else obj
             known = self._leave_out(source, source.dtype, source.shape), transposed
@@ -228,7 +224,7 @@ class _ArrayPickler(ForkingPickler):
 
 
 class _ArrayUnpickler(pickle.Unpickler):
-    """Unpickles what `_ArrayPickler` wrote."""
+    """Unpickler for the output of `_ArrayPickler`."""
 
     def __init__(self, content: memoryview, memory: np.ndarray, copy: bool) -> None:
         super().__init__(io.BytesIO(content))
@@ -236,7 +232,7 @@ class _ArrayUnpickler(pickle.Unpickler):
         self._copy = copy
         self._arrays: dict[int, np.ndarray] = {}
 
-    def persistent_load(self, pid: Any) -> np.ndarray:
+    def persistent_load(self, pid: tuple[Place, bool]) -> np.ndarray:
         place, transposed = pid
         array = self._arrays.get(place[0])
         if array is None:

@@ -1,5 +1,7 @@
 """
-An error of one process, raised in another: same type where it can be rebuilt, with the worker's traceback as its cause.
+Transport of errors between processes.
+
+The error keeps its type where it can be rebuilt, and its cause holds the traceback of the worker.
 """
 
 from __future__ import annotations
@@ -16,29 +18,30 @@ __all__ = ["WorkerDied", "WorkerTraceback", "describe_error", "died", "raise_des
 
 
 class WorkerTraceback(Exception):
-    """What a worker printed of its error, as the cause of the error that is raised here."""
+    """The traceback of a worker as text; the cause of the error that is raised in this process."""
 
     def __str__(self) -> str:
         return f"\n\n{self.args[0]}"
 
 
 class WorkerDied(RuntimeError):
-    """A worker process ended without saying why: killed, crashed, or `os._exit`."""
+    """A worker process ended without sending an error: it was killed, it crashed or it called `os._exit`."""
 
 
 def describe_error(error: BaseException, where: str) -> dict[str, Any]:
     """
-    Put an error into what can be sent.
+    Describe an error so that it can be sent to another process.
 
     Args:
-        error: caught in this process.
+        error: an error that was caught in this process.
         where: the stage and the process, e.g. "MultiProcessRunner: worker 0 (pid 4711), in FakeData".
 
     Returns:
-        Strings, and bytes that hold the pickled error if it survives that.
+        A dict of strings, and under "pickled" the pickled error as bytes, or None if it cannot be pickled.
     """
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    return {"where": where, "traceback": text, "summary": _summary(error), "pickled": _pickled_or_none(error)}
+    summary = f"{type(error).__name__}: {error_text(error)}"
+    return {"where": where, "traceback": text, "summary": summary, "pickled": _pickled_or_none(error)}
 
 
 def raise_described(description: dict[str, Any]) -> NoReturn:
@@ -46,11 +49,11 @@ def raise_described(description: dict[str, Any]) -> NoReturn:
     Raise the error of another process.
 
     Args:
-        description: of `describe_error`.
+        description: result of `describe_error`.
 
     Raises:
-        BaseException: named with the stage; of the type it had there, or a RuntimeError when that cannot be built from
-            a text (see `stage_error`). Its cause is a WorkerTraceback.
+        BaseException: the error; its text begins with the stage. It has its original type, or is a RuntimeError if
+            that type cannot be constructed from a message (see `stage_error`). Its cause is a WorkerTraceback.
     """
     where = description["where"]
     if description["pickled"] is None:
@@ -62,14 +65,15 @@ def raise_described(description: dict[str, Any]) -> NoReturn:
 
 def died(who: str, where: str, index: int, pid: int | None, exitcode: int | None) -> WorkerDied:
     """
-    Build the error for a worker that is gone.
+    Build the error for a worker that ended without sending an error.
 
     Args:
-        who: the stage.
-        where: what it ran, e.g. "in the DataFlow FakeData".
+        who: name of the stage.
+        where: the work of the worker, e.g. "in the DataFlow FakeData".
         index: number of the worker.
-        pid: its process.
-        exitcode: of `multiprocessing.Process`: -N for a signal; None if it closed its channel and lives.
+        pid: process of the worker.
+        exitcode: as of `multiprocessing.Process`: -N for a signal; None if the process still runs but closed
+            its channel.
     """
     if exitcode is None:
         how = "closed its channel"
@@ -77,21 +81,17 @@ def died(who: str, where: str, index: int, pid: int | None, exitcode: int | None
         how = f"was killed by {_signal_name(-exitcode)}"
     else:
         how = f"ended with exit code {exitcode}"
-    advice = (
-        " Killed workers are often out of memory: look at `dmesg`." if exitcode == -signal.SIGKILL else ""
-    )
+    advice = ""
+    if exitcode == -signal.SIGKILL:
+        advice = " Linux kills processes when memory runs out: look at the output of `dmesg`."
     return WorkerDied(f"{who}: worker {index} (pid {pid}), {where}, {how}; its datapoints are lost.{advice}")
-
-
-def _summary(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error_text(error)}"
 
 
 def _pickled_or_none(error: BaseException) -> bytes | None:
     """
-    Pickle an error, if that gives the same type back: constructors of users' errors may take anything.
+    Pickle an error. Return None if unpickling gives another type: constructors of users' errors may take anything.
 
-    SystemExit and its like are not sent as what they are: the process that receives them would end, perhaps with 0.
+    SystemExit and KeyboardInterrupt are not pickled: they would end the receiving process, perhaps with exit code 0.
     """
     if not isinstance(error, (Exception, DataFlowTerminated)):
         return None
@@ -99,7 +99,7 @@ def _pickled_or_none(error: BaseException) -> bytes | None:
         pickled = pickle.dumps(error)
         if type(pickle.loads(pickled)) is type(error):
             return pickled
-    except Exception:  # noqa: BLE001 (whatever a user's error does when pickled: its text is sent instead)
+    except Exception:  # noqa: BLE001 (pickling a user's error may raise anything; its text is sent instead)
         return None
     return None
 

@@ -1,137 +1,163 @@
 """
-The workers of one stage, as the process that started them sees them: start, receive, notice deaths, end.
+The workers of one stage: start them, receive from them, notice that one has died, and stop them.
 """
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
 import pickle
 import selectors
+import signal
 import time
 import weakref
+from contextlib import contextmanager
 from multiprocessing import connection
-from typing import Any, Iterator, NamedTuple, NoReturn, Optional, Sequence
+from multiprocessing.process import BaseProcess
+from typing import Any, Iterator, NoReturn, Sequence
 
-from ...utils.concurrency import ensure_proc_terminate, is_main_thread, start_proc_mask_signal
-from ...utils.utils import make_worker_streams
-from .channel import MAX_SLOTS, ChannelClosed, Reader
+from ...utils.concurrency import is_main_thread, start_proc_mask_signal
+from ...utils.random_streams import make_worker_streams
+from .channel import ChannelClosed, Reader
 from .errors import died
-from .worker import CHUNK_LENGTH, FOLLOWED_EXIT_CODE, Task, WorkerSetup, run_worker
+from .worker import FOLLOWED_EXIT_CODE, Settings, Task, WorkerSetup, run_worker
 
-__all__ = ["Settings", "WorkerGroup"]
+__all__ = ["WorkerGroup"]
 
 _DEATH_CHECK_SECONDS = 0.5
-_CULPRIT_SECONDS = 5  # a worker that follows another may be faster than that one is with its end
-_EXIT_SECONDS = 1  # workers die by SIGTERM itself, unless somebody gave them a handler
-
-
-class Settings(NamedTuple):
-    """
-    How far workers run ahead of whoever takes their datapoints.
-
-    Attributes:
-        num_slots: how many messages each may have on their way, 2 to 16.
-        max_ahead: how many datapoints may wait in each to be sent; it holds one more. 0: no limit.
-        chunk_length: how many small datapoints go into one message.
-        patience: for how many seconds `max_ahead` holds; None: for ever. See WorkerSetup.
-    """
-
-    num_slots: int = MAX_SLOTS
-    max_ahead: int = 0
-    chunk_length: int = CHUNK_LENGTH
-    patience: Optional[float] = None
+_CULPRIT_SECONDS = 5  # a worker that follows another one may end before that one does
+_CULPRIT_EXIT_SECONDS = 1
+_EXIT_SECONDS = 0.1  # for workers that notice that their channel is closed; then they are killed
 
 
 class WorkerGroup:
     """
-    Start workers, and receive what they make.
+    A group of worker processes, which start at once and send datapoints to this process.
 
     Args:
-        who: the stage, for errors.
-        tasks: one for each worker.
-        settings: of each worker; one for all, or one for each.
+        who: name of the stage, for errors.
+        tasks: one task for each worker.
+        settings: one for all workers, or a list with one for each.
 
     Raises:
         pickle.PicklingError: workers are spawned, and a task cannot be pickled.
 
     Note:
-        The start method is the global one of multiprocessing. The workers are ended by `stop`, when this object is
-        collected, and at exit.
+        The start method is the global one of multiprocessing. The workers are stopped by `stop`, when this object is
+        garbage-collected, and at exit.
     """
 
     def __init__(self, who: str, tasks: Sequence[Task], settings: Settings | list[Settings]) -> None:
         self._who = who
         self._selector = selectors.DefaultSelector()
         self._tasks = tasks
-        self._processes: list[Any] = []
+        self._processes: list[BaseProcess] = []
         self._readers: list[Reader] = []
         self._end = weakref.finalize(
             self, _end_all, os.getpid(), self._processes, self._readers, self._selector
         )
-        # ensure_proc_terminate does that, before multiprocessing waits for its children
+        # Registered here, it runs before multiprocessing waits for its children at exit. A finalizer might
+        # run after that.
         self._end.atexit = False
+        atexit.register(self._end)
+        # A worker watches its parent. With forkserver, the server is the parent, so its pid is unknown here.
+        is_parent = multiprocessing.get_start_method() != "forkserver"
+        parent_pid = os.getpid() if is_parent else 0
+        dies_with_thread = is_parent and is_main_thread()
         streams = make_worker_streams(len(tasks))
         for index, task in enumerate(tasks):
             mine = settings[index] if isinstance(settings, list) else settings
-            self._start(WorkerSetup(who, index, streams[index], *mine, *_parent()), task)
+            self._start(WorkerSetup(who, index, streams[index], mine, parent_pid, dies_with_thread), task)
 
     def receive(self) -> Iterator[tuple[int, list[Any]]]:
         """
-        Wait until a worker sends something.
+        Wait until at least one worker has sent a message.
 
         Yields:
-            (number of the worker, its datapoints) for one message of each worker that has one.
+            (number of the worker, its datapoints) for one message of each worker that has sent one.
 
         Raises:
-            BaseException: the error of a worker, as it was there; all workers are stopped.
-            WorkerDied: a worker ended without saying why; all workers are stopped.
+            BaseException: the error of a worker; all workers are stopped.
+            WorkerDied: a worker ended without sending an error; all workers are stopped.
             RuntimeError: the workers were stopped before.
         """
-        if not self._end.alive:
-            raise RuntimeError(f"{self._who}: its workers were stopped; build a new one.")
+        self._require_alive()
         while True:
             ready = self._selector.select(_DEATH_CHECK_SECONDS)
             if ready:
                 break
-            self._raise_if_dead()
+            # A grandchild may hold the channel of a dead worker open, so look at the processes, too.
+            for index, process in enumerate(self._processes):
+                if process.exitcode is not None and not self._selector.select(0):
+                    self.raise_failure(index)
         for key, _ in ready:
-            yield key.data, self._receive_from(key.data)
+            yield key.data, self._read(key.data)
+
+    def receive_from(self, index: int) -> list[Any]:
+        """
+        Wait for a message of one worker.
+
+        Args:
+            index: number of the worker. Messages of other workers wait in their channels.
+
+        Returns:
+            Its datapoints.
+
+        Raises:
+            BaseException: as `receive`, but only for this worker.
+        """
+        self._require_alive()
+        while not self._readers[index].is_ready(_DEATH_CHECK_SECONDS):
+            # a grandchild may hold the channel of a dead worker open
+            if self._processes[index].exitcode is not None and not self._readers[index].is_ready():
+                self.raise_failure(index)
+        return self._read(index)
 
     def stop(self) -> None:
-        """End the workers and wait for them. Arrays that came from them stay as they are."""
+        """Stop the workers and wait until they have ended. Arrays that they sent stay valid."""
         self._end()
+
+    def _require_alive(self) -> None:
+        if not self._end.alive:
+            raise RuntimeError(f"{self._who}: its workers were stopped. Build a new one.")
+
+    def _read(self, index: int) -> list[Any]:
+        try:
+            return self._readers[index].receive()
+        except ChannelClosed:
+            self.raise_failure(index)
+        except BaseException:  # a worker's error, or Ctrl-C
+            self.stop()
+            raise
 
     def _start(self, setup: WorkerSetup, task: Task) -> None:
         here, there = multiprocessing.Pipe()
-        process = multiprocessing.Process(
-            target=run_worker,
-            args=(setup, there, task),
-            name=f"{setup.who}-{setup.number}",
-        )
+        name = f"{setup.who}-{setup.number}"
+        process = multiprocessing.Process(target=run_worker, args=(setup, there, task), name=name)
         try:
-            start_proc_mask_signal(process)
+            with _sigterm_blocked():
+                start_proc_mask_signal(process)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             here.close()
             self.stop()
             raise pickle.PicklingError(
-                f"{self._who}: what a worker runs must be picklable, because the start method is "
-                f"{multiprocessing.get_start_method()!r}: {error}. Use functions and classes of a module, no lambda."
+                f"{self._who}: the task of a worker must be picklable with the start method "
+                f"{multiprocessing.get_start_method()!r}: {error}. Use functions and classes of a module, no lambdas."
             ) from error
         finally:
             for unused in (there, *task.sources, *task.targets):
                 unused.close()
-        ensure_proc_terminate(process)
         self._processes.append(process)
         self._readers.append(Reader(here))
         self._selector.register(here, selectors.EVENT_READ, setup.number)
 
     def raise_failure(self, index: int) -> NoReturn:
         """
-        Raise what went wrong, after the channel of a worker was found closed.
+        Raise the reason why the channel of a worker is closed.
 
         Args:
-            index: of the worker. It may have ended only because another one did.
+            index: number of the worker. It may have ended only because another worker did.
 
         Raises:
             BaseException: the error that a worker sent before it ended, or WorkerDied; all workers are stopped.
@@ -140,15 +166,15 @@ class WorkerGroup:
             culprit = self._find_culprit(index)
             ended = [i for i, process in enumerate(self._processes) if process.exitcode is not None]
             for each in [culprit, *ended]:
-                self._raise_if_it_sent_an_error(each)
+                self._raise_sent_error(each)
             process = self._processes[culprit]
             raise died(self._who, self._tasks[culprit].where, culprit, process.pid, process.exitcode)
         finally:
             self.stop()
 
     def _find_culprit(self, index: int) -> int:
-        """Find who ended of himself: a worker whose channel is closed may only have followed another."""
-        self._processes[index].join(_EXIT_SECONDS)
+        """Return the worker that ended first: the given worker may have ended only because another one did."""
+        self._processes[index].join(_CULPRIT_EXIT_SECONDS)
         deadline = time.monotonic() + _CULPRIT_SECONDS
         while self._processes[index].exitcode == FOLLOWED_EXIT_CODE and time.monotonic() < deadline:
             for other, process in enumerate(self._processes):
@@ -160,46 +186,36 @@ class WorkerGroup:
             connection.wait(alive, deadline - time.monotonic())
         return index
 
-    def _raise_if_it_sent_an_error(self, index: int) -> None:
-        """Read what a worker that ended has sent; do not wait for the end, which a grandchild may hold back."""
+    def _raise_sent_error(self, index: int) -> None:
+        """Raise the error that a worker sent before it ended, if any. Never wait: a grandchild may hold the channel open."""
         try:
-            while self._readers[index].has_news():
+            while self._readers[index].is_ready():
                 self._readers[index].receive()
         except ChannelClosed:
             return
 
-    def _receive_from(self, index: int) -> list[Any]:
-        try:
-            return self._readers[index].receive()
-        except ChannelClosed:
-            self.raise_failure(index)
-        except BaseException:  # a worker's error, or Ctrl-C: no worker stays behind it
-            self.stop()
-            raise
 
-    def _raise_if_dead(self) -> None:
-        """Look at the processes themselves: a grandchild may hold the channel of a dead worker open."""
-        for index, process in enumerate(self._processes):
-            if process.exitcode is not None and not self._selector.select(0):
-                self.raise_failure(index)
-
-
-def _parent() -> tuple[int, bool]:
-    """Return the pid a worker shall see as its parent (0: not known), and whether the starting thread stays."""
-    direct = multiprocessing.get_start_method() != "forkserver"
-    return (os.getpid() if direct else 0), direct and is_main_thread()
-
-
-def _end_all(owner: int, processes: list[Any], readers: list[Reader], selector: Any) -> None:
+def _end_all(
+    owner: int, processes: list[BaseProcess], readers: list[Reader], selector: selectors.BaseSelector
+) -> None:
     selector.close()
     for reader in readers:
         reader.close()
     if os.getpid() != owner:
-        return  # a fork of the owner: the workers are not its children
+        return  # in a fork of the owner, the workers are not children of this process
+    deadline = time.monotonic() + _EXIT_SECONDS
     for process in processes:
-        process.terminate()
+        process.join(max(0.0, deadline - time.monotonic()))
     for process in processes:
-        process.join(_EXIT_SECONDS)
-        if process.is_alive():
-            process.kill()
-            process.join()
+        process.kill()
+        process.join()
+
+
+@contextmanager
+def _sigterm_blocked() -> Iterator[None]:
+    """Block SIGTERM in this thread. Processes started inside begin with it blocked, and unblock it when they ignore it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

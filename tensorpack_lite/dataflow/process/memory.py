@@ -1,8 +1,8 @@
 """
-Memory that two processes see, without a name.
+Anonymous memory that two processes share.
 
-A file in memory whose only handle is a file descriptor: it can be sent to another process, and is gone when the last
-process that has it is gone, also after SIGKILL.
+The memory is a file in memory without a name. Its file descriptor can be sent to another process, and the system
+releases the memory when the last process that uses it ends, even by SIGKILL.
 """
 
 from __future__ import annotations
@@ -22,35 +22,39 @@ _MFD_CLOEXEC = 1  # linux/memfd.h
 
 def limit_bytes() -> int:
     """
-    Tell how much shared memory one worker may use in one direction.
+    Return how much shared memory one worker may use in one direction.
 
     Returns:
-        Bytes: `$TENSORPACK_SHARED_MEMORY_MB` (default 256) as read now. 0 turns shared memory off.
+        Bytes. The environment variable `TENSORPACK_SHARED_MEMORY_MB` sets the limit in megabytes (default 256; 0 turns
+        shared memory off) and is read at each call.
 
     Raises:
-        ValueError: the variable is not a whole number >= 0.
+        ValueError: the variable is not an integer >= 0.
     """
     text = os.environ.get(LIMIT_VARIABLE, str(_DEFAULT_LIMIT_MB))
     if not text.isdigit():
-        raise ValueError(f"{LIMIT_VARIABLE}: takes a whole number of megabytes, 0 for none; got {text!r}.")
+        raise ValueError(
+            f"{LIMIT_VARIABLE}: the limit is invalid (expected megabytes as an integer >= 0, got {text!r}). "
+            "Set 0 to turn shared memory off."
+        )
     return int(text) << 20
 
 
 def allocate(num_bytes: int) -> int:
     """
-    Reserve memory that can be shared.
+    Allocate memory that can be shared.
 
-    The space is really taken here: a file that only has a length would kill whoever writes to it when memory runs out
+    The pages are reserved at once. Otherwise a process that writes to them when memory runs out would be killed
     (SIGBUS).
 
     Args:
-        num_bytes: how much; > 0.
+        num_bytes: size; > 0.
 
     Returns:
         A file descriptor; the caller closes it.
 
     Raises:
-        OSError: there is not so much, or the system has no such memory.
+        OSError: there is not enough memory, or the system does not support such memory.
     """
     handle = _open_unnamed()
     try:
@@ -66,14 +70,14 @@ def allocate(num_bytes: int) -> int:
 
 def map_memory(handle: int, num_bytes: int) -> mmap.mmap:
     """
-    Make the memory of a file descriptor visible, and close the descriptor.
+    Map the memory of a file descriptor, and close the descriptor.
 
     Args:
-        handle: of `allocate`, in this process or in another one.
-        num_bytes: its size.
+        handle: result of `allocate` in this process, or received from another process.
+        num_bytes: size of the memory.
 
     Returns:
-        The memory. It stays as long as this object, or an array on it, lives.
+        The memory. It is released with this object and the last array that uses it.
     """
     try:
         return mmap.mmap(handle, num_bytes)
@@ -85,8 +89,8 @@ def _open_unnamed() -> int:
     """
     Open a new file in memory.
 
-    memfd_create does not depend on the size of /dev/shm, which is 64 MB in many containers. (`os.memfd_create` is of
-    Python 3.8; the C library has it since 2018.) Elsewhere: a file that loses its name at once.
+    memfd_create does not depend on the size of /dev/shm, which is 64 MB in many containers. (Python has it as
+    `os.memfd_create` since 3.8, the C library since 2018.) Without memfd_create, use a file that is unlinked at once.
     """
     create = getattr(ctypes.CDLL(None, use_errno=True), "memfd_create", None)
     if create is not None:

@@ -1,8 +1,8 @@
 """
-The code that runs in a worker process: it makes datapoints and sends them, or the error that it met.
+The code of a worker process, which produces datapoints and sends them, or sends its error.
 
-The main thread makes datapoints; a second thread sends those that wait in a queue between the two. Datapoints that are
-made fast therefore travel many at a time, and a datapoint that took a second is not held back for the next one.
+The main thread produces datapoints into a queue, and a second thread sends everything that waits in the queue. So
+datapoints that are produced fast share messages, and a slow datapoint is sent as soon as it is ready.
 """
 
 from __future__ import annotations
@@ -15,65 +15,82 @@ import threading
 import time
 from collections import deque
 from functools import partial
+from multiprocessing.connection import Connection
+from types import FrameType
 from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
 
 import numpy as np
 
 from ...utils.concurrency import enable_death_signal
 from ...utils.handoff import HandoffQueue
-from ...utils.utils import WorkerStream, enter_worker_stream
-from .channel import ChannelClosed, Writer
+from ...utils.random_streams import WorkerStream, enter_worker_stream
+from ..base import Datapoint
+from .channel import MAX_SLOTS, ChannelClosed, Writer
 from .errors import describe_error
 
 __all__ = [
-    "CHUNK_BYTES", "CHUNK_LENGTH", "FOLLOWED_EXIT_CODE", "Task", "WorkerSetup", "run_worker", "take_chunk",
+    "CHUNK_BYTES", "CHUNK_LENGTH", "FOLLOWED_EXIT_CODE", "Settings", "Task", "WorkerSetup", "run_worker",
+    "take_chunk",
 ]  # fmt: skip
 
 CHUNK_LENGTH = 64
 CHUNK_BYTES = 1 << 20
-FOLLOWED_EXIT_CODE = 83  # of a worker that ended because one that it works with was gone
+FOLLOWED_EXIT_CODE = 83  # of a worker that ended because a worker that it works with had ended
 _PARENT_CHECK_SECONDS = 0.3
+
+
+class Settings(NamedTuple):
+    """
+    Limits on how far a worker runs ahead of the consumer.
+
+    Attributes:
+        num_slots: maximum number of unread messages, 2 to 16.
+        max_ahead: maximum number of datapoints that wait to be sent, in addition to the current one; 0 for no limit.
+        chunk_length: maximum number of small datapoints in one message.
+        patience: how many seconds a new datapoint waits while `max_ahead` others wait to be sent; None for no limit. A
+            worker that also receives input needs a limit, otherwise producer and worker can deadlock.
+    """
+
+    num_slots: int = MAX_SLOTS
+    max_ahead: int = 0
+    chunk_length: int = CHUNK_LENGTH
+    patience: Optional[float] = None
 
 
 class WorkerSetup(NamedTuple):
     """
-    What a worker must know of itself; it can be pickled.
+    The identity and limits of a worker; it can be pickled.
 
     Attributes:
-        who: the stage.
-        number: of the worker in its stage.
-        stream: its random streams.
-        num_slots: how many messages it may have on their way.
-        max_ahead: how many datapoints may wait to be sent, in addition to the one that it makes; 0: no limit.
-        chunk_length: how many small datapoints go into one message.
-        patience: how many seconds it waits, with a new datapoint, while `max_ahead` others wait to be sent; None: no
-            limit. A worker that also receives input needs a limit, otherwise producer and worker can deadlock.
-        parent_pid: the process that must be its parent; 0: not known beforehand (forkserver).
-        dies_with_thread: whether the thread that starts it lives as long as the process, so that Linux may watch it.
+        who: name of the stage.
+        number: number of the worker in its stage.
+        stream: random streams of the worker.
+        settings: its limits.
+        parent_pid: the expected parent process; 0 if unknown (forkserver).
+        dies_with_thread: whether Linux may end the worker when the thread that started it ends. False unless
+            that is the main thread of the parent.
     """
 
     who: str
     number: int
     stream: WorkerStream
-    num_slots: int
-    max_ahead: int
-    chunk_length: int
-    patience: Optional[float]
+    settings: Settings
     parent_pid: int
     dies_with_thread: bool
 
 
 class Task(NamedTuple):
     """
-    What a worker runs; with spawn, all of it is pickled.
+    The work of a worker; with spawn, all of it is pickled.
 
     Attributes:
-        where: what it is, for errors, e.g. "in the DataFlow FakeData".
+        where: description for errors, e.g. "in the DataFlow FakeData".
         make: called in the worker with `args`; yields lists of datapoints, which are sent.
-        args: its arguments.
-        sources: connections among `args` from which it reads. They are the worker's: closed elsewhere once it runs.
-        targets: the writing ends of channels to other workers, to any of which a datapoint may go. Without
-            any, it goes to the process that started the worker.
+        args: arguments of `make`.
+        sources: connections among `args` from which the worker reads. The starting process closes its copies once the
+            worker runs.
+        targets: the sending ends of channels to other workers; each datapoint goes to any one of them. Without
+            targets, datapoints go to the process that started the worker.
     """
 
     where: str
@@ -83,29 +100,30 @@ class Task(NamedTuple):
     targets: Sequence[Any] = ()
 
 
-def run_worker(setup: WorkerSetup, connection: Any, task: Task) -> None:
+def run_worker(setup: WorkerSetup, connection: Connection, task: Task) -> None:
     """
-    Be a worker: the target of the process.
+    Run a worker; this is the target of its process.
 
     Args:
-        setup: of this worker.
-        connection: the writing end of its channel to the process that started it.
-        task: what to run.
+        setup: identity and limits of the worker.
+        connection: the sending end of its channel to the process that started it.
+        task: the work.
     """
-    _live_and_die_with_parent(setup)
+    _follow_parent(setup)
     enter_worker_stream(setup.stream)
-    home = Writer(connection, setup.who, setup.num_slots)
+    settings = setup.settings
+    home = Writer(connection, setup.who, settings.num_slots)
     outbox: HandoffQueue[Any] = HandoffQueue(
-        setup.max_ahead, remove=partial(take_chunk, max_length=setup.chunk_length)
+        settings.max_ahead, remove=partial(take_chunk, max_length=settings.chunk_length)
     )
     sender = threading.Thread(target=_send_all, args=(outbox, home, setup, task), daemon=True)
     sender.start()
     try:
         for datapoints in task.make(*task.args):
-            if not outbox.put(datapoints, setup.patience):
+            if not outbox.put(datapoints, settings.patience):
                 break
         outbox.end()
-    except BaseException as error:  # noqa: BLE001 (the sender passes it on to the process that started this one)
+    except BaseException as error:  # noqa: BLE001 (the sender thread sends it to the process that started this one)
         outbox.end(error)
     sender.join()
     if isinstance(outbox.error, ChannelClosed):
@@ -114,11 +132,11 @@ def run_worker(setup: WorkerSetup, connection: Any, task: Task) -> None:
 
 def take_chunk(items: deque[Any], max_length: int) -> list[Any]:
     """
-    Remove from the left what goes into one message: one large datapoint, or several small ones.
+    Remove the datapoints of the next message from the left: one large datapoint, or several small ones.
 
     Args:
         items: datapoints.
-        max_length: at most so many.
+        max_length: maximum number of datapoints.
     """
     chunk: list[Any] = []
     num_bytes = 0
@@ -130,13 +148,13 @@ def take_chunk(items: deque[Any], max_length: int) -> list[Any]:
     return chunk
 
 
-def _rough_bytes(datapoint: Any) -> int:
-    """Estimate the size of a datapoint: arrays and strings that are its components."""
+def _rough_bytes(datapoint: Datapoint) -> int:
+    """Estimate the size of a datapoint from the arrays and strings in it."""
     kind = type(datapoint)
     if kind is dict:
         datapoint = datapoint.values()
     elif kind is not list and kind is not tuple:
-        return CHUNK_BYTES  # nobody knows: it travels alone
+        return CHUNK_BYTES  # unknown, so it gets a message by itself
     total = 0
     for component in datapoint:
         kind = type(component)
@@ -150,7 +168,7 @@ def _rough_bytes(datapoint: Any) -> int:
 
 
 class _AnyOf:
-    """Several writers as one: a message goes to one that has room."""
+    """Several writers as one. A message goes to the first writer that has room."""
 
     def __init__(self, writers: list[Writer]) -> None:
         self._writers = deque(writers)
@@ -169,18 +187,18 @@ class _AnyOf:
 
 
 def _send_all(outbox: HandoffQueue[Any], home: Writer, setup: WorkerSetup, task: Task) -> None:
-    """Send datapoints until the outbox has ended; then send the error, if there is one."""
-    road: Any = home
+    """Send datapoints until the outbox has ended, then the error, if there is one."""
+    writer: Any = home
     try:
         if task.targets:
-            road = _AnyOf([Writer(target, setup.who, setup.num_slots) for target in task.targets])
+            writer = _AnyOf([Writer(target, setup.who, setup.settings.num_slots) for target in task.targets])
         for chunk in iter(outbox.take, []):
-            road.send(chunk)
-    except BaseException as failure:  # noqa: BLE001 (a datapoint cannot be sent, or nobody is there to receive it)
+            writer.send(chunk)
+    except BaseException as failure:  # noqa: BLE001 (a datapoint cannot be sent, or the receiver has ended)
         outbox.stop(failure)
     error = outbox.error
     if isinstance(error, ChannelClosed):
-        return  # the worker that closed the channel is missed by the process that started both
+        return  # the process that started both workers notices that the other one has ended
     try:
         if error is not None:
             name = f"{setup.who}: worker {setup.number} (pid {os.getpid()}), {task.where}"
@@ -190,14 +208,24 @@ def _send_all(outbox: HandoffQueue[Any], home: Writer, setup: WorkerSetup, task:
         return
 
 
-def _live_and_die_with_parent(setup: WorkerSetup) -> None:
-    """Leave Ctrl-C to the parent, and end when the parent ends, however that happens."""
+def _follow_parent(setup: WorkerSetup) -> None:
+    """Leave Ctrl-C and SIGTERM to the parent, and end when the parent ends, for whatever reason."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # A scheduler sends SIGTERM to all processes, and the parent may need its workers until it has saved. This
+    # is a handler because programs that the worker runs would inherit SIG_IGN, and could not be terminated.
+    signal.signal(signal.SIGTERM, _ignore)
+    signal.siginterrupt(signal.SIGTERM, False)
+    signal.pthread_sigmask(
+        signal.SIG_UNBLOCK, [signal.SIGTERM]
+    )  # blocked by the process that started the worker
     if setup.dies_with_thread:
         enable_death_signal(_warn=False)
     parent = setup.parent_pid or os.getppid()
     threading.Thread(target=_watch_parent, args=(parent,), daemon=True, name="watch parent").start()
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """Handle a signal by doing nothing."""
 
 
 def _watch_parent(parent: int) -> None:

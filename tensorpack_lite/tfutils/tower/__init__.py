@@ -2,8 +2,8 @@
 Towers: copies of a model, built by calling one function under a context.
 
 **In:** the user's function and the tensors of one tower, from input_source.
-**Out:** `TowerContext` (who am I), `TowerFunc` (build, and remember), handles (look inside).
-**Next:** graph_builder, which calls a tower function once per device and takes gradients.
+**Out:** `TowerContext` (the current tower), `TowerFunc` (builds towers), handles (tensors of a tower by name).
+**Next:** graph_builder, which calls a tower function once per device and computes gradients.
 """
 
 from .context import (
@@ -15,7 +15,7 @@ from .context import (
 )
 from .func import TowerFunc
 from .handle import TowerTensorHandle, TowerTensorHandles
-from .ranks import TowerRanks
+from .tower_ranks import TowerRanks
 
 TowerFuncWrapper = TowerFunc
 

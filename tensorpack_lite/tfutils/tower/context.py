@@ -1,16 +1,17 @@
-"""Where am I: the context under which a tower function builds one copy of the model."""
+"""The context in which a tower function builds one copy of the model."""
 
 from __future__ import annotations
 
 import threading
 from contextlib import ExitStack
+from types import TracebackType
 from typing import Any
 
 from ...compat import ensure_graph_mode
 from ...compat import tfv1 as tf
 from ...utils.naming import MOVING_SUMMARY_OPS_KEY
 from ..collection import CollectionGuard
-from .ranks import TowerRanks
+from .tower_ranks import TowerRanks
 
 __all__ = [
     "BaseTowerContext",
@@ -22,7 +23,7 @@ __all__ = [
 
 
 class _Current(threading.local):
-    """The tower being built in this thread: one of the library's five ambient states."""
+    """The tower that this thread is building."""
 
     context: BaseTowerContext | None = None
 
@@ -30,45 +31,41 @@ class _Current(threading.local):
 _current = _Current()
 
 
-def get_current_tower_context() -> BaseTowerContext | None:
+def get_current_tower_context() -> BaseTowerContext | Any:  # scripts do not check for None
     """
-    Get the tower context in effect, to ask whether this is training.
+    Return the tower context of this thread, e.g. to check `is_training`.
 
     Returns:
-        The context, or None outside of every tower.
-
-    tensorpack: same; here each thread has its own.
+        The context, or None outside of all towers.
     """
     return _current.context
 
 
 class BaseTowerContext:
     """
-    One call of a tower function: its scopes, its variables, its collections. Entered once, never nested.
+    Context of one call of a tower function: its scopes, variables and collections.
 
-    Entering opens a variable scope (all variables made inside are resource variables, with names as ever) and, if
-    the tower has a name, the top-level name scope of exactly that name.
+    A context is entered once, and not inside another tower. On entering, it opens a variable scope in which
+    all variables are resource variables, with the usual names. If the tower has a name, it also opens the
+    top-level name scope of exactly that name.
 
     Args:
-        ns_name: the name scope; "" stays in the current one, which must then be the root.
-        vs_name: the variable scope; "" stays in the current one.
+        ns_name: the name scope. "" uses the current one, which must be the root.
+        vs_name: the variable scope. "" uses the current one.
 
     Attributes:
         name, ns_name: the name scope.
         vs_name: the variable scope.
         is_training: whether this tower is trained.
-        is_main_training_tower: whether it is the first of the trained ones: the one that writes summaries and
-            updates statistics.
-        has_own_variables: whether variables are created here, not reused from another tower.
-        ranks: the `TowerRanks` that train together with this tower; None if it is alone, or not trained.
+        is_main_training_tower: whether it is the first training tower, which writes summaries and updates statistics.
+        has_own_variables: whether the tower creates variables instead of reusing those of another tower.
+        ranks: the `TowerRanks` that train together with this tower, or None.
 
     Raises:
-        ValueError: a variable scope without a name scope.
-        RuntimeError: on entering: inside another tower, a second time, or in the wrong name scope; on leaving:
-            the tower made trainable variables although it must reuse those of another one.
-
-    tensorpack: same; there the errors are assertions, a failure on entering breaks every later tower, and
-    one inside hides behind a complaint about scopes.
+        ValueError: a variable scope is given without a name scope.
+        RuntimeError: on entering, the context is inside another tower or in the wrong name scope, or was
+            entered before. On leaving, the tower created trainable variables although it must reuse those of
+            another tower.
     """
 
     is_training: bool
@@ -82,42 +79,25 @@ class BaseTowerContext:
             raise ValueError(
                 f"TowerContext: variable scope '{vs_name}' was given without a name. Give the tower a name too."
             )
-        self._name = ns_name
-        self._vs_name = vs_name
-        self._entered = False
+        self.name = self.ns_name = ns_name
+        self.vs_name = vs_name
+
+        self._frozen_collections: list[str] = []  # restored on leaving
         self._scopes = ExitStack()
         self._guard: CollectionGuard | None = None
 
-    @property
-    def name(self) -> str:
-        """The name scope of the tower, "" for none."""
-        return self._name
-
-    @property
-    def ns_name(self) -> str:
-        """The same as `name`: the name scope of the tower, "" for none."""
-        return self._name
-
-    @property
-    def vs_name(self) -> str:
-        """The variable scope of the tower, "" for that of the first tower."""
-        return self._vs_name
-
     def get_collection_in_tower(self, key: str) -> list[Any]:
         """
-        Get what this tower added to a collection.
+        Return what this tower added to a collection.
 
         Args:
             key: the collection's name.
 
         Returns:
-            Its new members in order; while the tower is being built, those so far; afterwards, those it had on
-            leaving, whatever later towers add.
+            The added members in order: those so far while the tower is being built, and those at the end afterwards.
 
         Raises:
-            RuntimeError: the tower was not entered yet.
-
-        tensorpack: same; there, after the tower is left, members that came later count too.
+            RuntimeError: the tower has not been entered yet.
         """
         if self._guard is None:
             raise RuntimeError(f"{self}: get_collection_in_tower was called before the tower was entered.")
@@ -125,41 +105,43 @@ class BaseTowerContext:
 
     def __enter__(self) -> BaseTowerContext:
         if _current.context is not None:
-            raise RuntimeError(f"{self}: cannot be entered inside {_current.context}. Towers do not nest.")
-        if self._entered:
-            raise RuntimeError(f"{self}: entered a second time. Make a new TowerContext for each call.")
+            raise RuntimeError(
+                f"{self}: cannot be entered inside {_current.context}. Leave that tower first."
+            )
+        if self._guard is not None:
+            raise RuntimeError(f"{self}: entered a second time. Create a new TowerContext for each call.")
         with ExitStack() as scopes:
             self._open_scopes(scopes)
-            self._guard = CollectionGuard(self._name, self._frozen_collections)
+            self._guard = CollectionGuard(self.name, self._frozen_collections)
             self._scopes = scopes.pop_all()
-        self._entered = True
+
         _current.context = self
         return self
 
-    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> bool:
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         _current.context = None
         self._scopes.__exit__(exc_type, exc_value, traceback)
         assert self._guard is not None, "bug: left without being entered"
         self._guard.close(log_changes=exc_type is None and not self.is_main_training_tower)
         if exc_type is None:
             self._refuse_new_trainable_variables()
-        return False
 
     def _open_scopes(self, scopes: ExitStack) -> None:
-        scope = self._vs_name or tf.get_variable_scope()
+        scope = self.vs_name or tf.get_variable_scope()
         scopes.enter_context(tf.variable_scope(scope, use_resource=True, auxiliary_name_scope=False))
-        if self._name:
-            scopes.enter_context(tf.name_scope(self._name + "/"))
+        if self.name:
+            scopes.enter_context(tf.name_scope(self.name + "/"))
         opened = tf.get_default_graph().get_name_scope() or ""  # None at the root on TF 1.15
-        if opened != self._name:
+        if opened != self.name:
             raise RuntimeError(
-                f"{self}: its operations would go into name scope '{opened}', wanted '{self._name}'. Enter it outside of "
-                "every tf.name_scope and tf.variable_scope."
+                f"{self}: the name scope is wrong (expected '{self.name}', got '{opened}'). Enter it outside of all "
+                "tf.name_scope and tf.variable_scope contexts."
             )
-
-    @property
-    def _frozen_collections(self) -> list[str]:
-        raise NotImplementedError
 
     def _refuse_new_trainable_variables(self) -> None:
         if self.has_own_variables:
@@ -169,27 +151,26 @@ class BaseTowerContext:
             names = ", ".join(var.op.name for var in new)
             raise RuntimeError(
                 f"{self}: must reuse the variables of the training tower, but created trainable variables: {names}. Create "
-                "them with tf.get_variable, under a name that does not depend on name scopes or on is_training."
+                "them with tf.get_variable, under names that do not depend on name scopes or is_training."
             )
 
     def __str__(self) -> str:
-        return f"TowerContext(name={self._name}, is_training={self.is_training})"
+        return f"TowerContext(name={self.name}, is_training={self.is_training})"
 
 
 class TrainTowerContext(BaseTowerContext):
     """
-    A tower that is trained.
+    Context of a training tower.
 
     Args:
         ns_name, vs_name: as in BaseTowerContext.
         index: the number of this tower, from 0.
-        total: how many there are.
-        ranks: the processes that train together, for trainers that have several.
+        total: the number of training towers.
+        ranks: the processes that train together, for distributed trainers.
 
     Raises:
-        RuntimeError: inside a variable scope that has a name, or with a variable scope of its own where variables
-            are being reused.
-        ValueError: `index` is not below `total`.
+        RuntimeError: the current variable scope has a name, or `vs_name` is given while variables are reused.
+        ValueError: `index` is not less than `total`.
     """
 
     def __init__(
@@ -203,17 +184,18 @@ class TrainTowerContext(BaseTowerContext):
         super().__init__(ns_name, vs_name)
         if not 0 <= index < total:
             raise ValueError(
-                f"TrainTowerContext '{ns_name}': index is {index}, wanted 0 <= index < total = {total}."
+                f"TrainTowerContext '{ns_name}': index is out of range (expected 0 <= index < total = {total}, got {index})."
             )
         scope = tf.get_variable_scope()
         if scope.name:
             raise RuntimeError(
-                f"TrainTowerContext '{ns_name}': the current variable scope is '{scope.name}', wanted the root. Build training "
-                "towers outside of every tf.variable_scope."
+                f"TrainTowerContext '{ns_name}': the variable scope is wrong (expected the root, got '{scope.name}'). Build "
+                "training towers outside of all tf.variable_scope contexts."
             )
         if vs_name and scope.reuse:
             raise RuntimeError(
-                f"TrainTowerContext '{ns_name}': cannot have variable scope '{vs_name}' while variables are being reused."
+                f"TrainTowerContext '{ns_name}': vs_name '{vs_name}' cannot be used while variables are reused. Leave it out, or "
+                "build the tower outside of the scope with reuse."
             )
         self.index = index
         self.total = total
@@ -221,17 +203,15 @@ class TrainTowerContext(BaseTowerContext):
         self.is_training = True
         self.is_main_training_tower = index == 0
         self.has_own_variables = not scope.reuse and (index == 0 or bool(vs_name))
-
-    @property
-    def _frozen_collections(self) -> list[str]:
-        return [] if self.is_main_training_tower else [tf.GraphKeys.SUMMARIES, MOVING_SUMMARY_OPS_KEY]
+        if not self.is_main_training_tower:
+            self._frozen_collections = [tf.GraphKeys.SUMMARIES, MOVING_SUMMARY_OPS_KEY]
 
 
 class PredictTowerContext(BaseTowerContext):
     """
-    A tower that is evaluated, in training (inference, predictors) or without it.
+    Context of an inference tower, e.g. of InferenceRunner or a predictor.
 
-    What it adds to summaries, moving averages and `UPDATE_OPS` is taken back when it is left.
+    On leaving, everything the tower added to summaries, moving averages and `UPDATE_OPS` is removed.
 
     Args:
         ns_name, vs_name: as in BaseTowerContext.
@@ -242,10 +222,7 @@ class PredictTowerContext(BaseTowerContext):
         self.is_training = False
         self.is_main_training_tower = False
         self.has_own_variables = not tf.get_variable_scope().reuse
-
-    @property
-    def _frozen_collections(self) -> list[str]:
-        return [tf.GraphKeys.SUMMARIES, MOVING_SUMMARY_OPS_KEY, tf.GraphKeys.UPDATE_OPS]
+        self._frozen_collections = [tf.GraphKeys.SUMMARIES, MOVING_SUMMARY_OPS_KEY, tf.GraphKeys.UPDATE_OPS]
 
 
 def TowerContext(tower_name: str, is_training: bool, vs_name: str = "") -> BaseTowerContext:  # noqa: N802
@@ -253,9 +230,9 @@ def TowerContext(tower_name: str, is_training: bool, vs_name: str = "") -> BaseT
     Function: returns a context in which a tower function can be called.
 
     Args:
-        tower_name: the name scope, "" for none.
+        tower_name: the name scope. "" means none.
         is_training: whether the tower is trained.
-        vs_name: the variable scope, "" for the current one.
+        vs_name: the variable scope. "" means the current one.
 
     Returns:
         A `TrainTowerContext` or a `PredictTowerContext`.
@@ -263,8 +240,6 @@ def TowerContext(tower_name: str, is_training: bool, vs_name: str = "") -> BaseT
     Example:
         >>> with TowerContext("", is_training=True):
         ...     cost = tower_func(image, label)
-
-    tensorpack: same.
     """
     kind = TrainTowerContext if is_training else PredictTowerContext
     return kind(tower_name, vs_name=vs_name)

@@ -1,12 +1,13 @@
-"""Looking inside the towers that a tower function has built: their tensors, variables and collections."""
+"""Handles of towers, which look up their tensors, variables and collections."""
 
 from __future__ import annotations
 
 from typing import Any, Iterator, Sequence
 
 from ...compat import tfv1 as tf
+from ...compat.value_names import value_of
 from ...utils import logger
-from ..common import find_name, get_op_tensor_name, value_of
+from ..common import find_name, get_op_tensor_name
 from .context import BaseTowerContext
 
 __all__ = ["TowerTensorHandle", "TowerTensorHandles"]
@@ -14,77 +15,58 @@ __all__ = ["TowerTensorHandle", "TowerTensorHandles"]
 
 class TowerTensorHandle:
     """
-    One tower: what went in, what came out, and everything in between by name.
+    Handle of one tower: its inputs, its outputs, and all tensors by name.
 
     Args:
         context: the tower's context.
         inputs: the tensors the tower function was called with, one for each entry of `input_signature`.
-        outputs: what it returned.
+        outputs: the result of the tower function.
         input_signature: a list of `TensorSpec`.
 
-    Raises:
-        ValueError: the numbers of inputs and of signature entries differ.
+    Attributes:
+        ns_name, vs_name, is_training: as of the context.
+        inputs, outputs: as given; `input` and `output` are their old names.
+        graph: the graph of the tower.
 
-    tensorpack: same.
+    Raises:
+        ValueError: the number of inputs differs from the number of signature entries.
     """
 
     def __init__(
-        self, context: BaseTowerContext, inputs: Sequence[Any], outputs: Any, input_signature: Sequence[Any]
+        self,
+        context: BaseTowerContext,
+        inputs: Sequence[tf.Tensor],
+        outputs: object,
+        input_signature: Sequence[tf.TensorSpec],
     ) -> None:
         names = [get_op_tensor_name(spec.name)[1] for spec in input_signature]
         if len(names) != len(inputs):
             raise ValueError(
-                f"Tower '{context.name}': got {len(inputs)} input tensors, wanted {len(names)} ({', '.join(names)})."
+                f"TowerFunc: the number of inputs of tower '{context.name}' is wrong (expected {len(names)}: "
+                f"{', '.join(names)}, got {len(inputs)})."
             )
         self._context = context
         self.graph = tf.get_default_graph()
         self._inputs_by_name = dict(zip(names, inputs))
-        self.inputs = tuple(inputs)
-        self.outputs = outputs
+        self.ns_name = context.name
+        self.vs_name = context.vs_name
+        self.is_training = context.is_training
+        self.inputs = self.input = tuple(inputs)
+        self.outputs = self.output = outputs
 
-    @property
-    def ns_name(self) -> str:
-        """The name scope of the tower."""
-        return self._context.name
-
-    @property
-    def vs_name(self) -> str:
-        """The variable scope of the tower."""
-        return self._context.vs_name
-
-    @property
-    def is_training(self) -> bool:
-        """Whether this tower is trained."""
-        return self._context.is_training
-
-    @property
-    def input(self) -> tuple[Any, ...]:
-        """Old name of `inputs`."""
-        return self.inputs
-
-    @property
-    def output(self) -> Any:
-        """Old name of `outputs`."""
-        return self.outputs
-
-    def get_tensor(self, name: str) -> Any:
+    def get_tensor(self, name: str) -> tf.Tensor:
         """
-        Find a tensor of this tower.
+        Return a tensor of this tower.
 
-        Looks for the name inside the tower, then among the declared inputs, then among the variables. Where a declared
-        input has that name, the tensor that this tower really got is meant, not the placeholder.
+        The name is looked up among the inputs of the signature, then inside the tower, then among the variables. For an
+        input, the result is the tensor that the tower was called with, not the placeholder.
 
         Args:
-            name: a name without the tower's prefix, of a tensor or of an operation (its first output). A variable's name
-                means its value.
-
-        Returns:
-            The tensor.
+            name: the name of a tensor or of an operation (its first output), without the tower's prefix. A
+                variable's name means its value.
 
         Raises:
-            KeyError: nothing has that name; names the nearest ones.
-
-        tensorpack: same.
+            KeyError: the name does not exist. The message lists similar names.
         """
         tensor_name = get_op_tensor_name(name)[1]
         full_name = _join(self.ns_name, tensor_name)
@@ -93,60 +75,55 @@ class TowerTensorHandle:
             tensor = self._inputs_by_name[tensor_name]
             if found is not None and found is not tensor:
                 logger.info(
-                    f"'{name}' of tower '{self.ns_name}' is taken to be its input {tensor.name}, not {found.name}."
+                    f"Using the input {tensor.name} for '{name}' of tower '{self.ns_name}', not {found.name}."
                 )
             return tensor
         if found is None:
             found = self._lookup(_join(self.vs_name, tensor_name))
         return found if found is not None else find_name(self.graph, full_name)
 
-    def get_tensors(self, names: Sequence[str]) -> list[Any]:
-        """Find several tensors; see `get_tensor`."""
+    def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
+        """Return several tensors; see `get_tensor`."""
         return [self.get_tensor(name) for name in names]
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> tf.Tensor:
         return self.get_tensor(name)
 
-    def get_variable(self, name: str) -> Any:
+    def get_variable(self, name: str) -> tf.Tensor:
         """
-        Find the value of one of this tower's variables.
+        Return the value of one of this tower's variables, as a tensor.
 
         Args:
             name: the variable's name without the tower's prefix, e.g. `conv0/W`.
 
-        Returns:
-            The tensor of its value.
-
         Raises:
-            KeyError: no such variable; names the nearest ones.
-
-        tensorpack: same.
+            KeyError: the variable does not exist. The message lists similar names.
         """
         return value_of(find_name(self.graph, _join(self.vs_name, get_op_tensor_name(name)[1])))
 
-    def get_variables(self, names: Sequence[str]) -> list[Any]:
-        """Find several variables; see `get_variable`."""
+    def get_variables(self, names: Sequence[str]) -> list[tf.Tensor]:
+        """Return the values of several variables; see `get_variable`."""
         return [self.get_variable(name) for name in names]
 
     def get_collection(self, key: str | None = None, name: str | None = None) -> list[Any]:
         """
-        Get what this tower added to a collection.
+        Return what this tower added to a collection.
 
         Args:
             key: the collection's name.
-            name: old spelling of `key`.
+            name: old name of `key`.
 
-        Returns:
-            Its members, as they were when the tower was left.
-
-        tensorpack: same.
+        Raises:
+            ValueError: neither `key` nor `name` is given.
         """
         collection = key if key is not None else name
         if collection is None:
-            raise ValueError("TowerTensorHandle.get_collection: no name given. Pass key='...'.")
+            raise ValueError(
+                "TowerTensorHandle.get_collection: the name of the collection is missing. Pass key='...'."
+            )
         return self._context.get_collection_in_tower(collection)
 
-    def _lookup(self, tensor_name: str) -> Any:
+    def _lookup(self, tensor_name: str) -> tf.Tensor | None:
         try:
             return value_of(self.graph.get_tensor_by_name(tensor_name))
         except KeyError:
@@ -159,8 +136,6 @@ class TowerTensorHandles:
 
     Args:
         handles: their handles.
-
-    tensorpack: same.
     """
 
     def __init__(self, handles: Sequence[TowerTensorHandle]) -> None:
@@ -173,7 +148,7 @@ class TowerTensorHandles:
         return iter(self._handles)
 
     def __getitem__(self, key: int | str) -> TowerTensorHandle:
-        """Get a tower by its number or by its name scope."""
+        """Return a tower by its number or its name scope."""
         if isinstance(key, int):
             return self._handles[key]
         by_name = {handle.ns_name: handle for handle in self._handles}
@@ -182,11 +157,11 @@ class TowerTensorHandles:
         return by_name[key]
 
     def training(self) -> TowerTensorHandles:
-        """Get only the towers that are trained."""
+        """Return the training towers."""
         return TowerTensorHandles([handle for handle in self._handles if handle.is_training])
 
     def inference(self) -> TowerTensorHandles:
-        """Get only the towers that are evaluated."""
+        """Return the inference towers."""
         return TowerTensorHandles([handle for handle in self._handles if not handle.is_training])
 
 

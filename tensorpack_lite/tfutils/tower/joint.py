@@ -1,9 +1,9 @@
 """
-Means over what all towers compute, or all ranks, with their gradients: what joins the copies of a layer.
+Differentiable means over all towers or all ranks, for layers with joint statistics.
 
-The towers of a process are built one after the other, each complete with its gradients before the next one begins. So none can
-be given the mean while it is built: each gets the end of an edge, and when the last one has come, the mean is made and the
-edges are tied to it.
+The towers of a process are built one after the other, each with its gradients before the next one. So the
+mean does not exist yet while a tower is built. Each tower gets a placeholder instead. When the last tower has
+added its value, the mean is created and the consumers of the placeholders are reconnected to it.
 """
 
 from __future__ import annotations
@@ -15,65 +15,70 @@ from ...compat import private
 from ...compat import tfv1 as tf
 from ...utils.argtools import graph_memoized, memoized
 from .context import TrainTowerContext, get_current_tower_context
-from .ranks import TowerRanks
+from .tower_ranks import TowerRanks
 
 __all__ = ["mean_over_ranks", "mean_over_towers", "require_all_towers"]
 
 _BITS = {2: tf.int16, 4: tf.int32, 8: tf.int64}
 
 
-def mean_over_towers(value: Any, who: str) -> Any:
+def mean_over_towers(value: tf.Tensor, who: str) -> tf.Tensor:
     """
-    Compute the mean of a value over all training towers of this process, on whatever devices these are.
+    Return the mean of a value over all training towers of this process.
 
-    All towers must call it, the same number of times, in the same order. Its gradient is the mean of the gradients that the
-    towers take of it; so each tower gets, of its own cost, what the average over towers makes the gradient of their average
-    cost. That has a gradient again, and so on. A tower that takes gradients twice does so in every tower.
+    All towers must call it the same number of times, in the same order. The gradient of the mean is the mean
+    of the towers' gradients with respect to it. Averaging the towers' gradients then yields the gradient of
+    the average cost. Gradients of higher order work the same way; all towers must compute them the same
+    number of times.
 
     Args:
-        value: a tensor of a floating dtype, of the same shape in all towers.
-        who: the layer that calls it, with its variable scope; for errors, and to see that the towers agree.
+        value: a tensor of a floating-point dtype, with the same shape in all towers.
+        who: the calling layer with its variable scope, for messages and to check that the towers agree.
 
     Returns:
-        The mean, the same in all towers; `value` itself if there is but one.
+        The mean, the same in all towers. `value` itself if there is only one tower.
 
     Raises:
-        RuntimeError: outside of a training tower; inside a condition, a loop or XLA's cluster, which know no other tower;
-            another tower built another layer in this place.
+        RuntimeError: it is called outside of a training tower, or inside a condition, a loop or an XLA
+            cluster, which cannot use values of other towers; or another tower built a different layer at this
+            position.
 
-    Note: `DataParallelBuilder` sees at the end of each build that all came. Where it is not used, running one that waits
-    for another tower ends with a placeholder that says so.
+    Note: `DataParallelBuilder` checks after each build that all towers added their values. With other builders, running
+    a tower whose mean is incomplete fails with an error about the placeholder `waits_for_all_<n>_towers`.
     """
     tower = _require_training_tower(who)
     if tower.total == 1:
         return value
     _refuse_control_flow(who)
-    meeting = _meetings(tower.total).next_of(tower.index, _without_tower(who, tower))
+    name = who.replace(f"{tower.vs_name}/", "", 1) if tower.vs_name else who
+    joint = _joint_means(tower.total).next_of(tower.index, name)
     with tf.name_scope("mean_over_towers"):
-        return meeting.come(tower.index, tf.convert_to_tensor(value))
+        return joint.add(tower.index, tf.convert_to_tensor(value))
 
 
-def mean_over_ranks(value: Any, who: str) -> Any:
+def mean_over_ranks(value: tf.Tensor, who: str) -> tf.Tensor:
     """
-    Compute the mean of a value over all processes that train together, by the engine of the trainer.
+    Return the mean of a value over all processes that train together.
 
-    All must call it, the same number of times, in the same order. Its gradient is the mean of theirs, as in `mean_over_towers`.
+    All processes must call it the same number of times, in the same order. Its gradient is the mean of theirs, as in
+    `mean_over_towers`.
 
     Args:
-        value: a tensor of float32 or float64, of the same shape in all.
-        who: the layer that calls it; for errors.
+        value: a float32 or float64 tensor, with the same shape in all processes.
+        who: the calling layer, for messages.
 
     Returns:
-        The mean; `value` itself if there is but one rank.
+        The mean. `value` itself if there is only one rank.
 
     Raises:
-        RuntimeError: outside of a training tower; its trainer has no ranks; inside a condition, a loop or XLA's cluster.
+        RuntimeError: it is called outside of a training tower, or inside a condition, a loop or an XLA cluster; or the
+            trainer has no ranks.
     """
     ranks = _require_training_tower(who).ranks
     if ranks is None:
         raise RuntimeError(
-            f"{who}: a mean over processes needs a trainer that has several. Use HorovodTrainer or CollectiveTrainer; in a trainer "
-            "of your own, TrainTowerContext('', ranks=TowerRanks(...))."
+            f"{who}: a mean over processes needs a distributed trainer. Use HorovodTrainer or CollectiveTrainer. In a custom "
+            "trainer, use TrainTowerContext('', ranks=TowerRanks(...))."
         )
     if ranks.size == 1:
         return value
@@ -84,118 +89,121 @@ def mean_over_ranks(value: Any, who: str) -> Any:
 
 def require_all_towers(total: int) -> None:
     """
-    See that no tower waits for another one, once all are built.
+    Check, after all towers are built, that all of them added their values to all means.
 
     Args:
-        total: how many towers there are.
+        total: the number of towers.
 
     Raises:
-        RuntimeError: a layer whose statistics are joint, or gradients through it, are missing in some of the towers.
+        RuntimeError: a layer with joint statistics, or a gradient of it, is missing in some of the towers.
     """
-    for meeting in _meetings(total).everywhere():
-        if not meeting.is_complete:
-            missing = ", ".join(str(index) for index in range(total) if index not in meeting.values)
+    for joint in _joint_means(total).everywhere():
+        if not joint.is_complete:
+            missing = ", ".join(str(index) for index in range(total) if index not in joint.values)
             raise RuntimeError(
-                f"{meeting.name}: missing in tower {missing} of {total}. Towers that share statistics must build the same layers, and "
-                "take gradients the same number of times."
+                f"{joint.name}: missing in tower {missing} of {total}. Towers that share statistics must build the same layers, and "
+                "compute gradients the same number of times."
             )
 
 
-class _Meeting:
-    """A value that comes from each tower, to be replaced by the mean; the gradients of the mean meet again."""
+class _JointMean:
+    """A mean over towers. The gradients of the mean are again means over towers."""
 
     def __init__(self, name: str, total: int) -> None:
         self.name, self.total = name, total
         self.values: dict[int, Any] = {}
-        self.gradients: list[_Meeting] = []
-        self._ends: list[Any] = []
+        self.gradients: list[_JointMean] = []
+        self._consumers: list[Any] = []
         self._num_gradients: Counter[int] = Counter()
 
     @property
     def is_complete(self) -> bool:
-        """Whether all towers came."""
+        """Whether all towers have added their values."""
         return len(self.values) == self.total
 
-    def come(self, index: int, value: Any) -> Any:
+    def add(self, index: int, value: tf.Tensor) -> tf.Tensor:
         """
-        Bring a tower's value; returns what is the mean as soon as all towers came.
+        Add a tower's value. Returns a tensor that is the mean as soon as all towers have added theirs.
 
-        The edge carries bits, not numbers. So `tf.gradients` does not follow it into other towers, where it would find nothing.
+        The placeholder has an integer dtype, which is bitcast. So `tf.gradients` does not follow the
+        reconnected edge into other towers, where no gradients exist.
         """
         bits = _BITS[value.dtype.size]
         waiting = tf.placeholder(bits, value.shape, name=f"waits_for_all_{self.total}_towers")
         mean = tf.bitcast(waiting, value.dtype)
         self.values[index] = value
-        self._ends.append(mean.op)
+        self._consumers.append(mean.op)
         if self.is_complete:
-            self._tie()
+            self._connect()
         return _with_gradient(
-            mean, value, lambda of_mean: self._next_gradient(index).come(index, tf.convert_to_tensor(of_mean))
+            mean, value, lambda of_mean: self._next_gradient(index).add(index, tf.convert_to_tensor(of_mean))
         )
 
-    def _next_gradient(self, index: int) -> _Meeting:
-        """Get where a tower's next gradient of the mean meets those of the others."""
+    def _next_gradient(self, index: int) -> _JointMean:
+        """Return the mean for a tower's next gradient of this one."""
         nth = self._num_gradients[index]
         self._num_gradients[index] += 1
         if nth == len(self.gradients):
-            self.gradients.append(_Meeting(f"A gradient of {self.name}", self.total))
+            self.gradients.append(_JointMean(f"A gradient of {self.name}", self.total))
         return self.gradients[nth]
 
-    def _tie(self) -> None:
+    def _connect(self) -> None:
         values = [self.values[index] for index in range(self.total)]
         mean = tf.multiply(tf.add_n(values), tf.constant(1.0 / self.total, values[0].dtype))
         bits = tf.bitcast(mean, _BITS[mean.dtype.size])
-        for end in self._ends:
-            private.update_input(end, 0, bits)
+        for consumer in self._consumers:
+            private.update_input(consumer, 0, bits)
 
 
-class _Meetings:
-    """All values that towers have in common, in the order they are built."""
+class _JointMeans:
+    """The means over towers in one graph, in the order they are built."""
 
     def __init__(self, total: int) -> None:
         self._total = total
-        self._roots: list[_Meeting] = []
+        self._roots: list[_JointMean] = []
         self._num_calls: Counter[int] = Counter()
 
-    def next_of(self, index: int, name: str) -> _Meeting:
-        """Get what a tower takes part in next."""
+    def next_of(self, index: int, name: str) -> _JointMean:
+        """Return the next mean of a tower."""
         nth = self._num_calls[index]
         self._num_calls[index] += 1
         if nth == len(self._roots):
-            self._roots.append(_Meeting(name, self._total))
-        meeting = self._roots[nth]
-        if meeting.name != name:
+            self._roots.append(_JointMean(name, self._total))
+        joint = self._roots[nth]
+        if joint.name != name:
             raise RuntimeError(
-                f"{name}: tower {index} builds it where another tower has built {meeting.name}. Towers that share statistics must "
+                f"{name}: tower {index} builds it where another tower has built {joint.name}. Towers that share statistics must "
                 "build the same layers, with the same names, in the same order."
             )
-        return meeting
+        return joint
 
-    def everywhere(self) -> Iterator[_Meeting]:
-        """Go through all of them, each before its gradients."""
+    def everywhere(self) -> Iterator[_JointMean]:
+        """Iterate over all means, each before its gradients."""
         waiting = self._roots[::-1]
         while waiting:
-            meeting = waiting.pop()
-            yield meeting
-            waiting.extend(meeting.gradients[::-1])
+            joint = waiting.pop()
+            yield joint
+            waiting.extend(joint.gradients[::-1])
 
 
 @graph_memoized
-def _meetings(total: int) -> _Meetings:
-    """Get those of the current graph, of builds with so many towers."""
-    return _Meetings(total)
+def _joint_means(total: int) -> _JointMeans:
+    """Return the means over this number of towers in the current graph."""
+    return _JointMeans(total)
 
 
-def _rank_mean(value: Any, ranks: TowerRanks) -> Any:
+def _rank_mean(value: tf.Tensor, ranks: TowerRanks) -> tf.Tensor:
     mean = ranks.mean(value)
     return _with_gradient(mean, value, lambda of_mean: _rank_mean(tf.convert_to_tensor(of_mean), ranks))
 
 
-def _with_gradient(result: Any, value: Any, gradient: Callable[[Any], Any]) -> Any:
+def _with_gradient(
+    result: tf.Tensor, value: tf.Tensor, gradient: Callable[[tf.Tensor], tf.Tensor]
+) -> tf.Tensor:
     """
-    Return `result` with another gradient, which goes to `value`.
+    Return `result` with a custom gradient, which flows to `value`.
 
-    Not by `tf.custom_gradient`, which keeps the graph alive for ever, and at each call looks through all variables.
+    `tf.custom_gradient` is not used, because it keeps the graph alive forever and searches all variables in each call.
     """
     with tf.get_default_graph().gradient_override_map({"IdentityN": _gradient_type()}):
         result, _ = tf.identity_n([result, value])
@@ -204,14 +212,14 @@ def _with_gradient(result: Any, value: Any, gradient: Callable[[Any], Any]) -> A
 
 
 @graph_memoized
-def _gradients() -> dict[str, Callable[[Any], Any]]:
-    """Get the gradients of the current graph's means, by name of their operation."""
+def _gradients() -> dict[str, Callable[[tf.Tensor], tf.Tensor]]:
+    """Return the gradient functions of the current graph's means, by the name of the operation."""
     return {}
 
 
 @memoized
 def _gradient_type() -> str:
-    """Tell TensorFlow once what `_gradients` are; returns the name under which it knows them."""
+    """Register `_gradients` with TensorFlow, once, and return the registered name."""
     name = "tensorpack_lite.tfutils.tower.joint"
     tf.RegisterGradient(name)(lambda op, of_result, of_value: (None, _gradients()[op.name](of_result)))
     return name
@@ -221,19 +229,15 @@ def _require_training_tower(who: str) -> TrainTowerContext:
     context = get_current_tower_context()
     if not isinstance(context, TrainTowerContext):
         raise RuntimeError(
-            f"{who}: a mean over towers or processes is taken in training towers only, got {context}."
+            f"{who}: a mean over towers or processes works only in training towers (expected a TrainTowerContext, got "
+            f"{context}). Leave out sync_statistics."
         )
     return context
-
-
-def _without_tower(who: str, tower: TrainTowerContext) -> str:
-    """Take the variable scope of a tower that has its own out of a layer's name."""
-    return who.replace(f"{tower.vs_name}/", "", 1) if tower.vs_name else who
 
 
 def _refuse_control_flow(who: str) -> None:
     if not private.at_top_level(tf.get_default_graph()):
         raise RuntimeError(
-            f"{who}: its mean over towers or processes cannot stand inside a condition, a loop or XLA's cluster, which know nothing of "
-            "the others. Move it out, or leave out sync_statistics."
+            f"{who}: a mean over towers or processes cannot be inside a condition, a loop or an XLA cluster. Move the layer out, "
+            "or leave out sync_statistics."
         )

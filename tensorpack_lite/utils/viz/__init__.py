@@ -1,12 +1,11 @@
 """
-Looking at images: grids of them, boxes and text on them, heat maps, windows, the images of a DataFlow.
+Image visualization: grids, boxes, text, heat maps, windows, and the images of a DataFlow.
 
-**In:** arrays with values in [0, 255], or a DataFlow of them. Colors are in OpenCV's order, BGR, unless a docstring says RGB.
-**Out:** arrays, files, windows.
-**Next:** none; examples and users' scripts call it.
+**In:** arrays with values in [0, 255], or a DataFlow with such arrays. Colors are BGR, as in OpenCV, unless
+stated otherwise. **Out:** arrays, files, windows. **Next:** none; examples and users' scripts call it.
 
-Grids need NumPy only; OpenCV (`pip install "tensorpack_lite[image]"`) and matplotlib (`"tensorpack_lite[plot]"`) are
-loaded by the first call that needs them.
+Grids need NumPy only. OpenCV (`pip install "tensorpack_lite[image]"`) and matplotlib (`"tensorpack_lite[plot]"`) are
+imported on first use.
 """
 
 from __future__ import annotations

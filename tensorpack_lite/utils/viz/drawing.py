@@ -1,8 +1,8 @@
-"""Boxes and text on images, and colors for maps of numbers."""
+"""Boxes and text on images, and color maps."""
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Sequence
 
 import numpy as np
 
@@ -16,27 +16,26 @@ _BOX_COLOR = (218, 218, 218)
 
 def draw_boxes(
     im: np.ndarray,
-    boxes: Any,
+    boxes: np.ndarray | Sequence[Sequence[float]],
     labels: Sequence[str] | None = None,
     color: Sequence[float] | None = None,
 ) -> np.ndarray:
     """
-    Draw boxes on an image, the large ones first.
+    Draw boxes on an image, largest first.
 
     Args:
-        im: `[H, W]`, `[H, W, 1]` or `[H, W, 3]`, BGR in [0, 255]; not changed.
+        im: `[H, W]`, `[H, W, 1]` or `[H, W, 3]`, BGR in [0, 255]. It is not changed.
         boxes: `[N, 4]`, rows `x1, y1, x2, y2` in pixels; N may be 0.
         labels: a line of text for each box.
-        color: BGR; None means light grey.
+        color: BGR. Default: light gray.
 
     Returns:
         A new image, uint8 `[H, W, 3]`.
 
     Raises:
-        ValueError: another shape, a box without area or outside of the image, another number of labels.
+        ValueError: the boxes have another shape, a box has no area or is outside of the image, or the number
+            of labels is wrong.
         ImportError: OpenCV is not installed.
-
-    tensorpack: same; there errors are AssertionErrors, and no boxes are one.
     """
     cv2 = load_optional("cv2", "draw_boxes")
     image = as_bgr(to_uint8(im[:, :, None] if im.ndim == 2 else im))
@@ -57,14 +56,14 @@ def draw_text(
     img: np.ndarray, pos: Sequence[float], text: str, color: Sequence[float], font_scale: float = 0.4
 ) -> np.ndarray:
     """
-    Write a line of text on a filled strip, so that it can be read on any image.
+    Write a line of text on a filled background, so that it is readable on any image.
 
     Args:
-        img: `[H, W, 3]`, BGR in [0, 255]; not changed.
-        pos: `(x, y)`, the lower left corner of the strip; it is moved as far as it takes to lie in the image.
+        img: `[H, W, 3]`, BGR in [0, 255]. It is not changed.
+        pos: `(x, y)`, the lower left corner of the background. It is moved if the text would leave the image.
         text: the line.
-        color: of the strip, BGR; the letters are black or white, whichever shows.
-        font_scale: size of the letters; 0.4 makes them 9 pixels high.
+        color: BGR color of the background. The letters are black or white.
+        font_scale: size of the letters; 0.4 is 9 pixels.
 
     Returns:
         A new image, uint8 `[H, W, 3]`.
@@ -89,29 +88,27 @@ def draw_text(
 
 def intensity_to_rgb(intensity: np.ndarray, cmap: str = "cubehelix", normalize: bool = False) -> np.ndarray:
     """
-    Color a map of numbers, such as a saliency or an attention.
+    Convert a 2-D array, such as a saliency map, to colors.
 
     Args:
-        intensity: `[H, W]`, in [0, 1]; what lies outside has the color of the end.
-        cmap: the name of one of matplotlib's color maps.
-        normalize: shift and scale first, so that the smallest number is 0 and the largest 1; equal numbers become 0.
+        intensity: `[H, W]`, clipped to [0, 1].
+        cmap: name of a color map of matplotlib.
+        normalize: first map the smallest number to 0 and the largest to 1. If all are equal, they become 0.
 
     Returns:
         float32 `[H, W, 3]`, RGB in [0, 255].
 
     Raises:
-        ValueError: another rank, or there is no such color map.
+        ValueError: `intensity` is not 2-D, or the color map does not exist.
         ImportError: matplotlib is not installed.
-
-    tensorpack: same; there equal numbers become NaN when normalized.
     """
     matplotlib = load_optional("matplotlib", "intensity_to_rgb")
     numbers = np.asarray(intensity, dtype=np.float64)
     if numbers.ndim != 2:
-        raise ValueError(f"intensity_to_rgb: takes numbers [H, W], got shape {numbers.shape}.")
+        raise ValueError(f"intensity_to_rgb: wrong shape (expected [H, W], got {numbers.shape}).")
     if cmap not in matplotlib.colormaps:
         raise ValueError(
-            f"intensity_to_rgb: matplotlib has no color map '{cmap}'. sorted(matplotlib.colormaps) lists them."
+            f"intensity_to_rgb: matplotlib has no color map '{cmap}'. List them with sorted(matplotlib.colormaps)."
         )
     if normalize:
         numbers = numbers - numbers.min()
@@ -121,12 +118,12 @@ def intensity_to_rgb(intensity: np.ndarray, cmap: str = "cubehelix", normalize: 
 
 def _check_boxes(boxes: np.ndarray, shape: tuple[int, ...], labels: Sequence[str] | None) -> None:
     if boxes.ndim != 2 or boxes.shape[1] != 4:
-        raise ValueError(f"draw_boxes: takes boxes [N, 4] (x1, y1, x2, y2), got shape {boxes.shape}.")
+        raise ValueError(f"draw_boxes: the boxes have the wrong shape (expected [N, 4], got {boxes.shape}).")
     if labels is not None and len(labels) != len(boxes):
-        raise ValueError(f"draw_boxes: got {len(labels)} labels for {len(boxes)} boxes.")
+        raise ValueError(f"draw_boxes: wrong number of labels (expected {len(boxes)}, got {len(labels)}).")
     for x1, y1, x2, y2 in boxes:
         if not (0 <= x1 < x2 <= shape[1] and 0 <= y1 < y2 <= shape[0]):
             raise ValueError(
-                f"draw_boxes: the box {x1:g}, {y1:g}, {x2:g}, {y2:g} has no area, or is not inside the image of "
-                f"{shape[1]} x {shape[0]} pixels. Clip boxes first, and leave empty ones out."
+                f"draw_boxes: the box {x1:g}, {y1:g}, {x2:g}, {y2:g} has no area or is not inside the image of "
+                f"{shape[1]} x {shape[0]} pixels. Clip boxes first, and remove empty ones."
             )

@@ -1,4 +1,4 @@
-"""The images of a DataFlow, as files or on the screen."""
+"""Writing and showing the images of a DataFlow."""
 
 from __future__ import annotations
 
@@ -30,25 +30,22 @@ def dump_dataflow_images(  # noqa: PLR0913 (upstream's arguments)
     """
     Write the images of a DataFlow as `001.jpg`, `002.jpg` ..., or show them.
 
-    It is `reset_state` once, and passed through as often as it takes.
+    The DataFlow is reset once and iterated until there are enough images.
 
     Args:
         df: a DataFlow.
-        index: the component with images, a position or a key.
-        batched: the component is `[N, H, W]` or `[N, H, W, C]`, not `[H, W]` or `[H, W, C]`.
-        number: how many images are taken.
-        output_dir: where they are written; None means not at all.
-        scale: what they are multiplied with, e.g. 255 for images in [0, 1].
-        resize: `(height, width)` they are brought to; None means as they are.
-        viz: `(rows, columns)` of the grids in which they are shown; None means they are not.
-        flipRGB: they are RGB.
+        index: the component with images, an index or a key.
+        batched: whether the component is `[N, H, W]` or `[N, H, W, C]`; otherwise it is `[H, W]` or `[H, W, C]`.
+        number: the number of images.
+        output_dir: directory of the files. None: write no files.
+        scale: factor for all values, e.g. 255 for images in [0, 1].
+        resize: new `(height, width)`. None: do not resize.
+        viz: `(rows, columns)` of the grids to show. None: show nothing.
+        flipRGB: whether the images are RGB.
 
     Raises:
-        ValueError: a whole pass had no image.
+        ValueError: the DataFlow yielded no image in one pass.
         OSError: a file cannot be written.
-
-    tensorpack: same; there one image less is written, `resize` is taken as `(width, height)`, and a DataFlow without
-    images is passed through for ever.
     """
     cv2 = load_optional("cv2", "dump_dataflow_images")
     if output_dir:
@@ -70,8 +67,8 @@ def dump_dataflow_images(  # noqa: PLR0913 (upstream's arguments)
             waiting = []
 
 
-def _images_of(df: Any, index: Any, batched: bool) -> Iterator[np.ndarray]:
-    """Give the images [H, W, C] of a DataFlow, pass after pass."""
+def _images_of(df: Any, index: int | str, batched: bool) -> Iterator[np.ndarray]:
+    """Yield the images [H, W, C] of a DataFlow, pass after pass."""
     df.reset_state()
     while True:
         count = 0
@@ -82,5 +79,5 @@ def _images_of(df: Any, index: Any, batched: bool) -> Iterator[np.ndarray]:
                 yield image[:, :, None] if image.ndim == 2 else image
         if count == 0:
             raise ValueError(
-                f"dump_dataflow_images: {type(df).__name__} had no image in component {index!r} in a whole pass."
+                f"dump_dataflow_images: {type(df).__name__} yielded no image in component {index!r} in one pass."
             )

@@ -1,4 +1,4 @@
-"""Comet, against an experiment that the test makes up."""
+"""CometMLMonitor, with a fake experiment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tensorpack_lite.loop.callback import CallbackFactory
 
 
 def test_what_it_sends(fresh_graph):
-    """The graph, scalars and images at their step, the end of each epoch, and the end."""
+    """It sends the graph, scalars and images with their steps, and the ends of epochs and of training."""
 
     def put(self) -> None:
         self.trainer.monitors.put_scalar("error", 0.5)
@@ -44,7 +44,7 @@ def _shown(call) -> str:
 
 
 def test_it_makes_an_experiment(monkeypatch):
-    """With the arguments that are left."""
+    """Without an experiment, one is created with the keyword arguments."""
     comet_ml = SimpleNamespace(Experiment=mock.Mock())
     monkeypatch.setitem(sys.modules, "comet_ml", comet_ml)
     monitor = CometMLMonitor(project_name="digits")
@@ -54,7 +54,7 @@ def test_it_makes_an_experiment(monkeypatch):
 
 
 def test_without_the_package(monkeypatch):
-    """What to install."""
+    """Without comet_ml, the ImportError shows the command that installs it."""
     monkeypatch.setitem(sys.modules, "comet_ml", None)
     with pytest.raises(
         ImportError, match="CometMLMonitor: needs comet_ml, which is not installed. Run: pip install comet_ml"
@@ -63,6 +63,8 @@ def test_without_the_package(monkeypatch):
 
 
 def test_an_experiment_and_arguments():
-    """One of them would be ignored."""
-    with pytest.raises(ValueError, match=r"got an experiment, and \['project_name'\] for a new one"):
+    """An experiment together with arguments for a new one raises ValueError."""
+    with pytest.raises(
+        ValueError, match=r"got both an experiment and arguments for a new one, \['project_name'\]"
+    ):
         CometMLMonitor(mock.Mock(), project_name="digits")

@@ -1,4 +1,4 @@
-"""Scalars handed to a command of the shell."""
+"""SendMonitorData: scalars in a shell command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tensorpack_lite.loop.callback import Callback
 
 
 class Put(Callback):
-    """Reports `a` at each step, `b` at each epoch."""
+    """Reports `a` at each step and `b` at each epoch."""
 
     def _trigger_step(self) -> None:
         self.trainer.monitors.put_scalar("a", self.global_step)
@@ -20,7 +20,7 @@ class Put(Callback):
 
 
 def test_it_waits_for_all_names(tmp_path):
-    """The command runs when all have arrived, with the last value of each, and then waits again."""
+    """The command runs once all names have been reported, with the last value of each, and then waits for all again."""
     path = tmp_path / "sent"
     run(CountingTrainer(), [Put()], [SendMonitorData(f"echo {{a}} {{b}} >> {path}", ["a", "b"])])
 
@@ -28,16 +28,16 @@ def test_it_waits_for_all_names(tmp_path):
 
 
 def test_a_command_that_fails_is_logged(log_lines):
-    """Training goes on."""
+    """A failing command is logged, and training continues."""
     trainer = run(CountingTrainer(), [Put()], [SendMonitorData("exit {b}", ["b"])], epochs=1)
 
     assert 2 == trainer.global_step
-    assert any(line.startswith("SendMonitorData: the command ended with status") for line in log_lines)
+    assert any(line.startswith("SendMonitorData: the command failed with status") for line in log_lines)
 
 
 def test_a_list_of_names():
-    """A single string would be read letter by letter."""
+    """A single string instead of a list raises TypeError."""
     with pytest.raises(
-        TypeError, match=r"SendMonitorData: takes a command \(str\) and a list of names, got str and str"
+        TypeError, match=r"SendMonitorData: names has the wrong type .expected list or tuple, got str"
     ):
         SendMonitorData("echo {a}", "a")

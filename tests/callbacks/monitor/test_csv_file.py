@@ -1,4 +1,4 @@
-"""`stats.csv`: what stands in it, and what becomes of one that exists."""
+"""CSVWriter: the content of `stats.csv`, and existing files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensorpack_lite.loop.callback import Callback
 
 
 class Put(Callback):
-    """Puts the global step at each trigger, under the names that belong to the epoch, and `step` after steps."""
+    """Reports the global step at each trigger, under the names of the epoch, and `step` after steps."""
 
     def __init__(self, *names_of_epochs, after_steps=False) -> None:
         self._names = iter(names_of_epochs)
@@ -41,51 +41,51 @@ def write(log_dir, text) -> None:
 
 
 def test_a_row_an_epoch(log_dir):
-    """Names in the first line; epoch and step are the first columns."""
+    """The first line holds the names; epoch and step are the first columns; each epoch is a row."""
     run(CountingTrainer(), [Put("error", "error")], [CSVWriter()])
 
     assert ["epoch_num,global_step,error", "1,2,2", "2,4,4"] == read(log_dir)
 
 
 def test_rows_of_steps(log_dir):
-    """Steps have rows of their own, but for the last one of an epoch."""
+    """Each step has its own row, except the last step of an epoch."""
     run(CountingTrainer(), [Put("error", after_steps=True)], [CSVWriter()], steps=3, epochs=1)
 
     assert ["epoch_num,global_step,step,error", "1,1,1,", "1,2,2,", "1,3,3,3"] == read(log_dir)
 
 
 def test_a_new_column(log_dir):
-    """Older rows are kept, and have nothing in it; a scalar that is missing leaves its place empty."""
+    """A new scalar adds a column that is empty in older rows; a missing scalar leaves its cell empty."""
     run(CountingTrainer(), [Put("a", "a b", "b")], [CSVWriter()], epochs=3)
 
     assert ["epoch_num,global_step,a,b", "1,2,2,", "2,4,4,4", "3,6,,6"] == read(log_dir)
 
 
 def test_names_with_commas_and_quotes(log_dir):
-    """Are quoted, as any reader of CSV expects."""
+    """Names with commas and quotes are quoted as CSV readers expect."""
     run(CountingTrainer(), [Put('a,"b')], [CSVWriter()], epochs=1)
 
     assert 'epoch_num,global_step,"a,""b"' == read(log_dir)[0]
 
 
 def test_a_path(tmp_path):
-    """A file elsewhere needs no logger directory."""
+    """With a path, no logger directory is needed."""
     run(CountingTrainer(), [Put("a")], [CSVWriter(str(tmp_path / "my.csv"))], epochs=1)
 
     assert "epoch_num,global_step,a\n1,2,2\n" == (tmp_path / "my.csv").read_text().replace("\r", "")
 
 
 def test_without_a_directory(log_lines):
-    """It warns, and writes nothing."""
+    """Without a directory, a warning is logged and nothing is written."""
     writer = CSVWriter()
     run(CountingTrainer(), [Put("a", "a")], [writer])
 
     assert writer.path is None
-    assert 1 == len([line for line in log_lines if "CSVWriter writes nothing" in line])
+    assert 1 == len([line for line in log_lines if "CSVWriter: no logger directory" in line])
 
 
 def test_a_training_that_resumes_continues_it(log_dir):
-    """The columns of before come first, and old rows stay as they are."""
+    """A resumed training keeps the old columns first, and the old rows unchanged."""
     write(log_dir, "epoch_num,global_step,a\n1,2,0.5\n")
     run(CountingTrainer(), [Put("b", "a b")], [CSVWriter()], epochs=3, starting_epoch=2)
 
@@ -95,15 +95,15 @@ def test_a_training_that_resumes_continues_it(log_dir):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("epoch_num,global_step,a\n1,2,0.5\n", "does not end before epoch 1"),
-        ("epoch_num,global_step,a\nx,2,0.5\n", "does not end before epoch 1"),
-        ("something else\n", "begins with columns"),
-        ("", "begins with columns"),
+        ("epoch_num,global_step,a\n1,2,0.5\n", "training starts at epoch 1"),
+        ("epoch_num,global_step,a\nx,2,0.5\n", "training starts at epoch 1"),
+        ("something else\n", "has the wrong first columns"),
+        ("", "has the wrong first columns"),
     ],
     ids=["same epoch", "no number", "no CSV of ours", "empty"],
 )
 def test_otherwise_it_is_moved(log_dir, log_lines, text, reason):
-    """A file that the training does not continue is moved, with a warning that says why and where to."""
+    """A file that the training does not continue is moved; the warning gives the reason and the new name."""
     write(log_dir, text)
     run(CountingTrainer(), [Put("a")], [CSVWriter()], epochs=1)
 
@@ -116,7 +116,7 @@ def test_otherwise_it_is_moved(log_dir, log_lines, text, reason):
 
 @pytest.mark.parametrize("damaged", [b"1,2,\xff", b"1,2,3,4", b"1,2," + b"9" * 200000])
 def test_a_damaged_file_is_moved(log_dir, log_lines, damaged):
-    """A file that cannot be read as a table is moved aside with a warning, and training writes a new one."""
+    """A file that is not a valid table is moved with a warning, and training writes a new one."""
     with open(os.path.join(log_dir, "stats.csv"), "wb") as file:
         file.write(b"epoch_num,global_step,error\r\n" + damaged + b"\r\n")
 
@@ -128,7 +128,7 @@ def test_a_damaged_file_is_moved(log_dir, log_lines, damaged):
 
 
 def test_a_header_without_rows_is_continued(log_dir):
-    """Nothing is there that could be overwritten."""
+    """A file that holds only the header is continued."""
     write(log_dir, "epoch_num,global_step,a\n")
     run(CountingTrainer(), [Put("a")], [CSVWriter()], epochs=1)
 
@@ -136,7 +136,7 @@ def test_a_header_without_rows_is_continued(log_dir):
 
 
 def test_a_disk_error_is_logged(log_dir, log_lines):
-    """Training goes on."""
+    """A disk error is logged, and training continues."""
     writer = CSVWriter(os.path.join(log_dir, "missing", "stats.csv"))
     assert 4 == run(CountingTrainer(), [Put("a", "a")], [writer]).global_step
 

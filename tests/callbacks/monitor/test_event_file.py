@@ -1,4 +1,4 @@
-"""The event file that TensorBoard reads."""
+"""TFEventWriter: TensorBoard's event file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def put_epoch():
 
 
 def test_scalars_with_their_steps(log_dir):
-    """What is put into monitors stands in the file, at its step."""
+    """Reported scalars are in the file with their steps."""
     run(CountingTrainer(), [put_epoch()], [TFEventWriter()])
 
     found = [(e.step, v.tag, v.simple_value) for e in events(log_dir) for v in e.summary.value]
@@ -45,7 +45,7 @@ def test_the_graph_is_written(log_dir):
 
 
 def test_events_are_passed_on(log_dir):
-    """An event of another kind is written with the step at which it came."""
+    """An event that is not a summary is written with the current step."""
 
     def put(self):
         self.trainer.monitors.put_event(tf.Event(tagged_run_metadata=tf.summary.TaggedRunMetadata(tag="t")))
@@ -56,7 +56,7 @@ def test_events_are_passed_on(log_dir):
 
 
 def test_a_scalar_before_training(log_dir):
-    """Callbacks that report in before_train come before the monitors' before_train; nothing is lost."""
+    """Scalars that callbacks report in before_train are written."""
     early = CallbackFactory(before_train=lambda self: self.trainer.monitors.put_scalar("early", 1))
     run(CountingTrainer(), [early], [TFEventWriter()], steps=1, epochs=1)
 
@@ -64,7 +64,7 @@ def test_a_scalar_before_training(log_dir):
 
 
 def test_split_files(log_dir):
-    """With split_files, each trigger begins a new file, and each holds its epoch."""
+    """With split_files, each trigger starts a new file, and each file holds one epoch."""
     run(CountingTrainer(), [put_epoch()], [TFEventWriter(split_files=True)], epochs=3)
 
     found = [
@@ -75,22 +75,22 @@ def test_split_files(log_dir):
 
 
 def test_a_directory_of_its_own(tmp_path):
-    """logdir may be given, by position with all others."""
+    """logdir and the other arguments can be passed by position."""
     run(CountingTrainer(), monitors=[TFEventWriter(str(tmp_path), 10, 120, True)], steps=1, epochs=1)
 
     assert event_files(str(tmp_path))
 
 
 def test_a_missing_directory(tmp_path):
-    """It is not created silently."""
+    """A missing logdir raises ValueError and is not created."""
     with pytest.raises(ValueError, match="TFEventWriter: logdir '.*nowhere' is not a directory"):
         TFEventWriter(str(tmp_path / "nowhere"))
 
 
 def test_without_a_directory(log_lines):
-    """Nothing is written, with one warning, and training works."""
+    """Without a directory, one warning is logged, nothing is written, and training works."""
     writer = TFEventWriter()
     run(CountingTrainer(), [put_epoch()], [writer])
 
     assert writer.enabled is False
-    assert 1 == len([line for line in log_lines if line.startswith("TFEventWriter writes nothing")])
+    assert 1 == len([line for line in log_lines if line.startswith("TFEventWriter: no logger directory")])

@@ -1,4 +1,4 @@
-"""`stats.json`: what stands in it, when it is written, and what becomes of one that exists."""
+"""JSONWriter: the content of `stats.json`, the times of writing, and existing files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tensorpack_lite.utils import logger
 
 
 class Put(Callback):
-    """Puts scalars at given moments: {moment: name}; the value is the global step."""
+    """Reports scalars at given times: {time: name}; the value is the global step."""
 
     def __init__(self, **moments) -> None:
         self._moments = moments
@@ -50,7 +50,7 @@ def write(log_dir, text) -> None:
 
 class TestWhenItIsWritten:
     def test_the_exact_file(self, log_dir):
-        """One array on one line; epoch_num and global_step come last."""
+        """The file is one array on one line; epoch_num and global_step come last in each object."""
         run(CountingTrainer(), [Put(epoch="error")], [JSONWriter()])
 
         with open(os.path.join(log_dir, "stats.json")) as file:
@@ -61,7 +61,7 @@ class TestWhenItIsWritten:
         assert not os.path.exists(os.path.join(log_dir, "stats.json.tmp"))
 
     def test_the_last_step_and_the_epoch_share_an_element(self, log_dir):
-        """Other steps have elements of their own."""
+        """The last step shares an object with the epoch; other steps have their own objects."""
         run(CountingTrainer(), [Put(step="cost", epoch="error")], [JSONWriter()], steps=3, epochs=1)
 
         assert [
@@ -71,19 +71,19 @@ class TestWhenItIsWritten:
         ] == read(log_dir)
 
     def test_a_step_that_reports_nothing_has_no_element(self, log_dir):
-        """Only what was reported is written."""
+        """A step that reports nothing has no object."""
         run(CountingTrainer(), [Put(step1="cost")], [JSONWriter()], steps=4, epochs=1)
 
         assert [{"cost": 2, "epoch_num": 1, "global_step": 2}] == read(log_dir)
 
     def test_before_train(self, log_dir):
-        """What is reported before training is written with the epoch before the first."""
+        """Scalars reported before training are written with the epoch `starting_epoch - 1`."""
         run(CountingTrainer(), [Put(before_train="x")], [JSONWriter()], steps=1, epochs=1)
 
         assert [{"x": 0, "epoch_num": 0, "global_step": 0}] == read(log_dir)
 
     def test_an_interrupted_epoch_is_not_written(self, log_dir):
-        """What the last step of a training that is stopped in an epoch reports is lost."""
+        """If training stops within an epoch, the scalars of its last step are not written."""
 
         class Stop(Callback):
             def _trigger_step(self) -> None:
@@ -95,7 +95,7 @@ class TestWhenItIsWritten:
         assert [{"cost": 1, "epoch_num": 1, "global_step": 1}] == read(log_dir)
 
     def test_a_disk_error_is_logged(self, log_dir, log_lines):
-        """Training goes on without the file."""
+        """A disk error is logged, and training continues without the file."""
         os.mkdir(os.path.join(log_dir, "stats.json.tmp"))
         trainer = run(CountingTrainer(), [Put(epoch="error")], [JSONWriter()])
 
@@ -113,7 +113,7 @@ class TestAnExistingFile:
         return [f for f in os.listdir(log_dir) if re.fullmatch(r"stats\.json\.\d{4}-\d{6}", f)]
 
     def test_the_next_epoch_continues_it(self, log_dir):
-        """Last epoch 3, starting epoch 4: appended."""
+        """A training that starts with the epoch after the file's last epoch appends to the file."""
         write(log_dir, self.OLD)
         self.train(4)
 
@@ -122,7 +122,7 @@ class TestAnExistingFile:
 
     @pytest.mark.parametrize("starting_epoch", [1, 3, 5])
     def test_another_epoch_moves_it(self, log_dir, log_lines, starting_epoch):
-        """Any other starting epoch keeps the old file beside the new one, and warns."""
+        """With any other starting epoch, the old file is renamed, with a warning."""
         write(log_dir, self.OLD)
         self.train(starting_epoch)
 
@@ -132,14 +132,14 @@ class TestAnExistingFile:
 
     @pytest.mark.parametrize("old", ["[]", '[{"error": 1}]'])
     def test_an_unknown_epoch_continues_it(self, log_dir, old):
-        """A file that does not say its epoch is continued."""
+        """A file without an epoch is continued."""
         write(log_dir, old)
         self.train(4)
 
         assert [*json.loads(old), {"error": 2, "epoch_num": 4, "global_step": 2}] == read(log_dir)
 
     def test_a_broken_file_is_moved(self, log_dir):
-        """What is not JSON is kept beside the new file."""
+        """A file that is not valid JSON is renamed."""
         write(log_dir, "[{")
         self.train(4)
 
@@ -149,14 +149,14 @@ class TestAnExistingFile:
 
 class TestLoading:
     def test_elements_and_epoch(self, log_dir):
-        """The list, and the epoch of its last element."""
+        """The list of objects and the epoch of the last one can be loaded."""
         write(log_dir, '[{"epoch_num": 1}, {"epoch_num": 2}]')
 
         assert [{"epoch_num": 1}, {"epoch_num": 2}] == JSONWriter.load_existing_json()
         assert 2 == JSONWriter.load_existing_epoch_number(log_dir)
 
     def test_no_file_and_no_directory(self, tmp_path):
-        """None, without an error."""
+        """Without a file or a directory, the result is None."""
         assert JSONWriter.load_existing_json() is None
         assert JSONWriter.load_existing_json(str(tmp_path)) is None
         assert JSONWriter.load_existing_epoch_number() is None
@@ -165,7 +165,7 @@ class TestLoading:
         ("text", "match"), [("[", "JSONDecodeError"), ("{}", "does not hold a list of objects")]
     )
     def test_a_broken_file(self, log_dir, text, match):
-        """The content is an error, the epoch is not known."""
+        """For a damaged file, loading the objects raises an error, and the epoch is None."""
         write(log_dir, text)
 
         with pytest.raises(ValueError, match=match):
@@ -174,10 +174,10 @@ class TestLoading:
 
 
 def test_without_a_directory(log_lines):
-    """Nothing is written, with one warning, and training works."""
+    """Without a directory, one warning is logged, nothing is written, and training works."""
     writer = JSONWriter()
     run(CountingTrainer(), [Put(epoch="error")], [writer])
 
     assert writer.enabled is False
     assert logger.get_logger_dir() is None
-    assert 1 == len([line for line in log_lines if line.startswith("JSONWriter writes nothing")])
+    assert 1 == len([line for line in log_lines if line.startswith("JSONWriter: no logger directory")])

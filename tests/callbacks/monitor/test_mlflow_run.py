@@ -1,4 +1,4 @@
-"""MLflow, the real one, in a local directory: `tox -e monitors`."""
+"""MLflowMonitor with the real MLflow in a local directory: `tox -e monitors`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tensorpack_lite.loop.state import StopTraining
 
 
 def test_without_the_package(monkeypatch):
-    """What to install."""
+    """Without MLflow, the ImportError shows the command that installs it."""
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(
         ImportError,
@@ -36,7 +36,10 @@ class TestWhatItSends:
         return mlflow.calls
 
     def test_a_run(self, monkeypatch):
-        """A new experiment, a run with its parameters, scalars at their steps under names that are allowed, the end."""
+        """
+        It creates an experiment and a run, sends parameters and scalars with valid names and their steps, and
+        ends the run.
+        """
 
         def put(self) -> None:
             self.trainer.monitors.put_scalar("Peak(MB)/gpu:0", 0.5)
@@ -54,7 +57,7 @@ class TestWhatItSends:
         ] == calls
 
     def test_an_experiment_that_exists(self, monkeypatch):
-        """It is used."""
+        """An existing experiment is used."""
         calls = self.train(monkeypatch, FakeMlflow("digits"), lambda self: None)
         assert ("run", "id of digits", {}, None) == calls[1]
 
@@ -76,7 +79,7 @@ class TestWhatItSends:
         assert ("end", "r1", status) == mlflow.calls[-1]
 
     def test_a_training_that_never_began(self, monkeypatch):
-        """Without a run there is nothing to end."""
+        """A training that fails before the run exists ends no run."""
         monkeypatch.setitem(sys.modules, "mlflow", FakeMlflow())
         monitor = MLflowMonitor()
         monitor.after_train()
@@ -102,7 +105,10 @@ class TestARun:
         return monitor
 
     def test_what_is_there(self, client):
-        """Scalars at their steps, hyper-parameters, tags, name; names that MLflow does not allow are changed."""
+        """
+        The run holds scalars with their steps, hyper-parameters, tags and its name; invalid characters in names
+        are replaced.
+        """
 
         def put(self) -> None:
             self.trainer.monitors.put_scalar("PeakMemory(MB)/gpu:0", self.global_step * 0.5)
@@ -119,13 +125,13 @@ class TestARun:
         assert ("first", "b") == (found.data.tags["mlflow.runName"], found.data.tags["a"])
 
     def test_the_experiment_is_made_once(self, client):
-        """Two runs are in one experiment."""
+        """Two runs share one experiment."""
         ids = [client.get_run(self.train(client, []).run_id).info.experiment_id for _ in range(2)]
 
         assert client.get_experiment_by_name("digits").experiment_id == ids[0] == ids[1]
 
     def test_a_training_that_fails(self, client):
-        """The run is marked as failed."""
+        """The run of a failed training has status FAILED."""
 
         class Fail(Callback):
             def _trigger(self) -> None:

@@ -1,4 +1,4 @@
-"""What is handed to `trainer.monitors`, and what monitors receive."""
+"""`trainer.monitors`: reported values, and the calls that monitors receive."""
 
 from __future__ import annotations
 
@@ -38,21 +38,23 @@ def scalars(*pairs):
 class TestPutScalar:
     @pytest.mark.parametrize("value", [3, 3.0, np.float32(3), np.int64(3), np.array(3.0)])
     def test_every_number_becomes_pythons(self, monitors, monitor, value):
-        """NumPy numbers arrive as Python's, which JSON can write."""
+        """NumPy numbers are converted to Python numbers, which JSON can write."""
         monitors.put_scalar("cost", value)
 
         assert [("cost", 3)] == monitor.scalars
         assert type(monitor.scalars[0][1]) in (int, float)
 
     def test_a_summary_comes_too(self, monitors, monitor):
-        """Monitors that write summaries get a summary of one value."""
+        """put_scalar also passes a summary with one value to the monitors."""
         monitors.put_scalar("cost", 0.5)
 
         assert [("cost", 0.5)] == [(v.tag, v.simple_value) for v in monitor.summaries[0].value]
 
     def test_something_else(self, monitors):
-        """A vector is no scalar."""
-        with pytest.raises(TypeError, match="Monitors.put_scalar 'cost': takes a number, got ndarray"):
+        """A vector raises TypeError."""
+        with pytest.raises(
+            TypeError, match="Monitors.put_scalar 'cost' has the wrong type .expected a number, got ndarray"
+        ):
             monitors.put_scalar("cost", np.zeros(2))
 
 
@@ -69,14 +71,14 @@ class TestPutSummary:
         ],
     )
     def test_names_of_scalars_are_shortened(self, monitors, monitor, tag, name):
-        """Every `tower<k>/` and a trailing `-summary` go, in the summary that is passed on, too."""
+        """Every `tower<k>/` and a trailing `-summary` are removed, also in the summary that is passed on."""
         monitors.put_summary(scalars((tag, 1.0)))
 
         assert [(name, 1.0)] == monitor.scalars
         assert [name] == [value.tag for value in monitor.summaries[0].value]
 
     def test_other_kinds_keep_their_names(self, monitors, monitor):
-        """A histogram is passed on as it is and is no scalar."""
+        """A histogram keeps its name and is not reported as a scalar."""
         value = tf.Summary.Value(tag="tower0/w-summary", histo=tf.HistogramProto(min=1))
         monitors.put_summary(tf.Summary(value=[value]))
 
@@ -84,14 +86,17 @@ class TestPutSummary:
         assert "tower0/w-summary" == monitor.summaries[0].value[0].tag
 
     def test_bytes(self, monitors, monitor):
-        """What a summary operation evaluates to is taken as it is."""
+        """The bytes of a summary operation are accepted."""
         monitors.put_summary(scalars(("a", 1.0), ("b", 2.0)).SerializeToString())
 
         assert [("a", 1.0), ("b", 2.0)] == monitor.scalars
 
     def test_something_else(self, monitors):
-        """A number is no summary."""
-        with pytest.raises(TypeError, match="Monitors.put_summary: takes a tf.Summary or its bytes, got int"):
+        """A number raises TypeError."""
+        with pytest.raises(
+            TypeError,
+            match="Monitors.put_summary: summary has the wrong type .expected a tf.Summary or its bytes, got int",
+        ):
             monitors.put_summary(3)
 
 
@@ -107,40 +112,44 @@ class TestPutImage:
         ],
     )
     def test_shapes(self, monitors, monitor, shape, batch):
-        """Each form of an image becomes [N, H, W, C]."""
+        """Each accepted shape of an image is converted to [N, H, W, C]."""
         monitors.put_image("picture", np.zeros(shape, dtype="uint8"))
 
         assert [("picture", batch)] == [(name, image.shape) for name, image in monitor.images]
         assert 1 == len(monitor.summaries)
 
     def test_too_few_dimensions(self, monitors):
-        """A vector is no image."""
-        with pytest.raises(ValueError, match=r"put_image 'x': array of shape \(3,\) has 1 dimensions"):
+        """A vector raises ValueError."""
+        with pytest.raises(ValueError, match=r"put_image 'x': wrong shape .*got \(3,\)"):
             monitors.put_image("x", np.zeros(3))
 
     def test_a_list(self, monitors):
-        """Only arrays are taken."""
-        with pytest.raises(TypeError, match="Monitors.put_image 'x': takes an ndarray, got list"):
+        """A list raises TypeError."""
+        with pytest.raises(
+            TypeError, match="Monitors.put_image 'x' has the wrong type .expected ndarray, got list"
+        ):
             monitors.put_image("x", [[0]])
 
 
 class TestPutEvent:
     def test_step_and_time_are_filled_in(self, monitors, monitor):
-        """The event carries the current step and a time."""
+        """The event has the current step and time."""
         monitors.put_event(tf.Event(file_version="x"))
 
         assert 5 == monitor.events[0].step
         assert monitor.events[0].wall_time > 0
 
     def test_something_else(self, monitors):
-        """A summary is no event."""
-        with pytest.raises(TypeError, match="Monitors.put_event: takes a tf.Event, got Summary"):
+        """A summary raises TypeError."""
+        with pytest.raises(
+            TypeError, match="Monitors.put_event: evt has the wrong type .expected Event, got Summary"
+        ):
             monitors.put_event(tf.Summary())
 
 
 class TestHistory:
     def test_latest_and_history(self, monitors):
-        """Values with the steps at which they came."""
+        """Values are kept with the steps at which they were reported."""
         monitors.put_scalar("cost", 3)
         monitors.trainer.loop.global_step = 6
         monitors.put_summary(scalars(("tower0/cost-summary", 2.0)))
@@ -149,22 +158,22 @@ class TestHistory:
         assert [(5, 3.0), (6, 2.0)] == monitors.get_history("cost")
 
     def test_an_unknown_name(self, monitors):
-        """get_latest raises and names what is there, get_history is empty."""
+        """For an unknown name, get_latest raises a KeyError that names the nearest ones, and get_history is empty."""
         monitors.put_scalar("cost", 3)
 
-        with pytest.raises(KeyError, match="No scalar 'error' has been put.*cost"):
+        with pytest.raises(KeyError, match="'error' has not been reported. Did you mean.*cost"):
             monitors.get_latest("error")
         assert [] == monitors.get_history("error")
 
     def test_the_history_given_out_is_a_copy(self, monitors):
-        """What a caller does to the list does not change the history."""
+        """Changing the returned list does not change the history."""
         monitors.put_scalar("cost", 3)
         monitors.get_history("cost").clear()
 
         assert [(5, 3.0)] == monitors.get_history("cost")
 
     def test_it_can_be_read_after_training(self):
-        """The session is closed, the history is there."""
+        """The history can be read after training, when the session is closed."""
         put = CallbackFactory(trigger=lambda self: self.trainer.monitors.put_scalar("n", self.epoch_num))
         trainer = run(CountingTrainer(), [put])
 
@@ -176,8 +185,11 @@ class TestHistory:
 
 class TestMonitorBase:
     def test_monitors_only(self):
-        """Another callback is refused."""
-        with pytest.raises(TypeError, match="Monitors: takes a list of MonitorBase, got RecordingCallback"):
+        """A callback that is not a monitor raises TypeError."""
+        with pytest.raises(
+            TypeError,
+            match="Monitors: monitors has the wrong type .expected a list of MonitorBase, got RecordingCallback",
+        ):
             Monitors([RecordingCallback()])
 
     def test_no_name_scope(self):
@@ -197,7 +209,7 @@ class TestMonitorBase:
         assert [False, False] == [MonitorBase().chief_only, Monitors([]).chief_only]
 
     def test_a_name_for_nothing(self):
-        """NoOpMonitor shows its name."""
+        """str() of a NoOpMonitor is its name."""
         assert ["NoOpMonitor", "x"] == [str(NoOpMonitor()), str(NoOpMonitor("x"))]
 
 
@@ -215,18 +227,18 @@ class TestNotFinite:
         return run(CountingTrainer(), [CallbackFactory(trigger=put)], steps=1, epochs=len(values))
 
     def test_warning(self, log_lines):
-        """A name is warned of once in a training, at the end of the epoch, with its first step and what to do."""
+        """A name is mentioned once in a training, at the end of the epoch, with its first step and what to do."""
         self.train([1.0, float("nan"), float("inf"), 1.0])
 
         warnings = [line for line in log_lines if "not finite" in line]
         assert [
-            "Scalars that are not finite: 'cost' (nan, first reported at global_step=2). Training goes on; to end it at the "
-            "first such loss and to find the tensor where it began, add TerminateOnNaN() to the callbacks."
+            "Monitors: not finite: 'cost' (nan, first reported at global_step=2). To end training at the first such loss and "
+            "find the tensor where it began, add TerminateOnNaN() to the callbacks."
         ] == warnings
         assert log_lines.index(warnings[0]) < log_lines.index("Start epoch 3 ...")
 
     def test_several_names(self, log_lines):
-        """Names that begin in one epoch share a line."""
+        """Names that become non-finite in one epoch share a line."""
         self.train([float("-inf")], other=float("nan"))
 
         assert 1 == sum("'cost' (-inf, " in line and "'other' (nan, " in line for line in log_lines)
@@ -238,7 +250,7 @@ class TestNotFinite:
         assert not any("not finite" in line for line in log_lines)
 
     def test_a_training_that_ends_within_an_epoch(self, log_lines):
-        """What was reported in the epoch that did not finish is warned of at the end of training."""
+        """Non-finite scalars of an unfinished epoch are logged at the end of training."""
 
         class Ends(Callback):
             def _trigger_step(self):

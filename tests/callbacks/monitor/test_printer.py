@@ -1,4 +1,4 @@
-"""Scalars as lines of the log."""
+"""ScalarPrinter: scalars as lines of the log."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def lines(log_lines, **arguments):
 
 
 def test_each_epoch(log_lines):
-    """By default: before training, and each epoch, the last values, sorted, five digits."""
+    """By default, the last values are logged before training and after each epoch, sorted, with five digits."""
     expected = ["start: 1", "a-epoch: 0.33333", "b/step: 2", "a-epoch: 0.66667", "b/step: 4"]
     assert expected == lines(log_lines)
 
 
 def test_each_step(log_lines):
-    """The last step of an epoch is left to the epoch's lines."""
+    """The scalars of an epoch's last step are logged with the epoch."""
     assert [
         "start: 1", "b/step: 1", "a-epoch: 0.33333", "b/step: 2", "b/step: 3", "a-epoch: 0.66667", "b/step: 4",
     ] == lines(log_lines, enable_step=True)  # fmt: skip
 
 
 def test_steps_only(log_lines):
-    """Without lines for epochs, the last step has its own; what the epoch reports comes with the next step."""
+    """With enable_epoch=False, the last step has its own lines, and the epoch's scalars come with the next step."""
     assert [
         "start: 1", "b/step: 1", "b/step: 2", "a-epoch: 0.33333", "b/step: 3", "b/step: 4",
     ] == lines(log_lines, enable_step=True, enable_epoch=False)  # fmt: skip
@@ -60,5 +60,5 @@ def test_steps_only(log_lines):
     ],
 )
 def test_white_and_black(log_lines, arguments, names):
-    """Expressions match anywhere in the name; no whitelist lets all through, an empty one nothing."""
+    """Expressions match anywhere in a name; no whitelist allows all names, an empty whitelist none."""
     assert names == {line.split(":")[0] for line in lines(log_lines, **arguments)}

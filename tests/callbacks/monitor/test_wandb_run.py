@@ -1,4 +1,4 @@
-"""Weights & Biases, the real one, offline: `tox -e monitors`."""
+"""WandbMonitor with the real wandb, offline: `tox -e monitors`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tensorpack_lite.loop.state import StopTraining
 
 
 def test_without_the_package(monkeypatch):
-    """What to install."""
+    """Without wandb, the ImportError shows the command that installs it."""
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(
         ImportError, match=r'needs wandb, which is not installed. Run: pip install "tensorpack_lite\[wandb\]"'
@@ -26,7 +26,7 @@ def test_without_the_package(monkeypatch):
 
 
 def test_a_run_of_the_user(monkeypatch):
-    """Scalars and images at their steps; the run is left open."""
+    """Scalars and images are sent with their steps to a given run, which is left open."""
     monkeypatch.setitem(sys.modules, "wandb", mock.Mock(Image=lambda image: image.shape))
 
     def put(self) -> None:
@@ -43,7 +43,7 @@ def test_a_run_of_the_user(monkeypatch):
 
 
 class TestARunOfItsOwn:
-    """Against a wandb that the test makes up; TestARun has the real one."""
+    """With a fake wandb; TestARun uses the real one."""
 
     @pytest.fixture
     def wandb(self, monkeypatch):
@@ -52,7 +52,7 @@ class TestARunOfItsOwn:
         return made
 
     def test_begin_and_end(self, wandb, log_dir):
-        """It is begun with the arguments, in the logger's directory, and finished with code 0."""
+        """The run is created with the arguments in the logger's directory and finished with code 0."""
         monitor = WandbMonitor("digits", config={"lr": 0.1}, mode="offline")
         put = CallbackFactory(trigger=lambda self: self.trainer.monitors.put_scalar("error", 0.5))
         run(CountingTrainer(), [put], [monitor], epochs=1)
@@ -77,7 +77,7 @@ class TestARunOfItsOwn:
         ids=lambda value: type(value).__name__,
     )
     def test_the_outcome(self, wandb, log_dir, error, code):
-        """A stopped training is a success, a failed one ends with code 1, and an interrupted one with 255."""
+        """A stopped training finishes with code 0, a failed one with 1, and an interrupted one with 255."""
         end = CallbackFactory(trigger=mock.Mock(side_effect=error))
         monitor = WandbMonitor("digits")
         with contextlib.suppress(RuntimeError, KeyboardInterrupt):
@@ -85,7 +85,7 @@ class TestARunOfItsOwn:
         assert mock.call.finish(exit_code=code) == monitor.run.method_calls[-1]
 
     def test_in_an_except_block(self, wandb, log_dir):
-        """An error that the caller handles while it trains is not this training's error."""
+        """An exception that the caller is handling while it trains is not this training's error."""
         monitor = WandbMonitor("digits")
         try:
             raise KeyError("of the caller")
@@ -94,7 +94,7 @@ class TestARunOfItsOwn:
         assert mock.call.finish(exit_code=0) == monitor.run.method_calls[-1]
 
     def test_images_before_it_begins(self, wandb):
-        """They are nobody's."""
+        """Images that are reported before the run exists are dropped."""
         WandbMonitor().process_image("picture", np.zeros([1, 2, 2, 3]))
         assert [] == wandb.Image.mock_calls
 
@@ -113,7 +113,7 @@ class TestARun:
         wandb.teardown()
 
     def test_offline(self, wandb, log_dir):
-        """A run with its scalars, images and configuration, in the logger's directory."""
+        """An offline run has its scalars, images and configuration in the logger's directory."""
 
         def put(self) -> None:
             self.trainer.monitors.put_scalar("error", self.global_step * 0.5)
@@ -134,7 +134,7 @@ class TestARun:
 
     @pytest.mark.parametrize("fails", [False, True])
     def test_how_it_ends(self, wandb, log_dir, monkeypatch, fails):
-        """With code 1 after an error, else 0."""
+        """The run finishes with code 1 after an error, else with 0."""
 
         class End(Callback):
             def _trigger(self) -> None:

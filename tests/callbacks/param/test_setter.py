@@ -1,4 +1,4 @@
-"""Setters that ask a function or a human, and what all setters share."""
+"""HyperParamSetterWithFunc, HumanHyperParamSetter, and their base class."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import os
 from types import SimpleNamespace
 
 import pytest
+from fakes.recording import PutValues
 from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks.param.hyperparam import ObjAttrParam
+from tensorpack_lite.callbacks.param.schedule import ScheduledHyperParamSetter
 from tensorpack_lite.callbacks.param.setter import (
     HumanHyperParamSetter,
     HyperParamSetter,
@@ -31,7 +33,7 @@ def rate(thing):
 
 class TestHyperParamSetterWithFunc:
     def test_epochs_and_values(self, thing, rate):
-        """The function gets the epoch and the current value, before training and after each epoch."""
+        """The function is called with the epoch and the current value, before training and after each epoch."""
         asked = []
 
         def double(epoch, value):
@@ -44,7 +46,7 @@ class TestHyperParamSetterWithFunc:
         assert 8.0 == thing.rate
 
     def test_before_the_first_of_later_epochs(self, rate):
-        """Training that starts at epoch 5 asks with 4 first."""
+        """A training that starts with epoch 5 first calls the function with 4."""
         asked = []
         setter = HyperParamSetterWithFunc(rate, lambda epoch, value: asked.append(epoch))
         run(CountingTrainer(), [setter], epochs=5, starting_epoch=5)
@@ -52,13 +54,13 @@ class TestHyperParamSetterWithFunc:
         assert [4, 5] == asked
 
     def test_none_leaves_it(self, thing, rate):
-        """None means no change."""
+        """A result of None keeps the value."""
         run(CountingTrainer(), [HyperParamSetterWithFunc(rate, lambda epoch, value: None)])
 
         assert 1.0 == thing.rate
 
     def test_a_variable_by_name(self):
-        """A name means a variable of the graph, which the next epoch's steps see."""
+        """A string names a variable of the graph, whose new value the next epoch's steps see."""
         lr = tf.get_variable("lr", initializer=0.0, use_resource=True)
         trainer = CountingTrainer()
         trainer.train_op = tf.group(trainer.train_op, tf.assert_equal(lr, 7.0))
@@ -69,16 +71,19 @@ class TestHyperParamSetterWithFunc:
 
 class TestHyperParamSetter:
     def test_every_process_has_it(self, rate):
-        """It is not chief-only, since every replica has its own learning rate."""
+        """Setters are not chief-only, since every replica has its own learning rate."""
         assert HyperParamSetterWithFunc(rate, lambda e, v: v).chief_only is False
 
     def test_what_it_takes(self):
-        """A parameter or a name."""
-        with pytest.raises(TypeError, match="HyperParamSetterWithFunc: param is float, wanted a HyperParam"):
+        """A parameter that is neither a HyperParam nor a name raises TypeError."""
+        with pytest.raises(
+            TypeError,
+            match="HyperParamSetterWithFunc: param has the wrong type .expected a HyperParam .*got float",
+        ):
             HyperParamSetterWithFunc(0.1, lambda e, v: v)
 
     def test_a_change_is_logged_once_an_epoch(self, rate, log_lines):
-        """Two changes within an epoch give one line, no change none."""
+        """Two changes within an epoch are logged as one line, no change as none."""
 
         class Setter(HyperParamSetter):
             values = iter([2.0, 2.0, 3.0, 4.0])
@@ -100,6 +105,37 @@ class TestHyperParamSetter:
         ] == [line for line in log_lines if line.startswith("Setter:")]
 
 
+class TestReports:
+    @pytest.fixture
+    def history(self, rate):
+        """Train three epochs with a setter, after these callbacks; return what was reported."""
+
+        def train(*callbacks, **arguments):
+            setter = ScheduledHyperParamSetter(rate, [(1, 0.5), (2, 0.25)], **arguments)
+            return run(CountingTrainer(), [*callbacks, setter], epochs=3).monitors.get_history("rate")
+
+        return train
+
+    def test_each_epoch_reports_the_value_that_it_used(self, history):
+        """The value is reported under its readable name before the next one is set."""
+        assert [(2, 1.0), (4, 0.5), (6, 0.25)] == history()
+
+    def test_steps_report_once_an_epoch(self, history):
+        """With step_based, the value is set at steps and reported at the end of each epoch."""
+        assert [(2, 0.25), (4, 0.25), (6, 0.25)] == history(step_based=True)
+
+    def test_what_a_summary_has_reported_is_not_reported_again(self, history):
+        """A script that makes a summary of its learning rate has one value per step in its event file."""
+        assert [(2, 1.0), (4, 0.5), (6, 0.25)] == history(PutValues("rate", [1.0, 0.5, 0.25]))
+
+    def test_what_is_not_a_number_is_not_reported(self):
+        """An attribute that holds a string is set, and not reported."""
+        param = ObjAttrParam(SimpleNamespace(mode="a"), "mode")
+        trainer = run(CountingTrainer(), [HyperParamSetterWithFunc(param, lambda epoch, value: value + "b")])
+
+        assert [] == trainer.monitors.get_history("mode")
+
+
 class TestHumanHyperParamSetter:
     def train(self, log_dir, rate, text=None):
         """Train one epoch with this text in the file."""
@@ -110,13 +146,13 @@ class TestHumanHyperParamSetter:
 
     @pytest.mark.parametrize("text", ["rate:0.25", "other:3\nrate: 0.25\n\n"])
     def test_a_value(self, log_dir, thing, rate, text):
-        """The line of its name counts."""
+        """The value is read from the line with the parameter's name."""
         self.train(log_dir, rate, text)
 
         assert 0.25 == thing.rate
 
     def test_no_file(self, log_dir, thing, rate, log_lines):
-        """Without the file nothing happens, silently."""
+        """Without the file, nothing is set or logged."""
         self.train(log_dir, rate)
 
         assert 1.0 == thing.rate
@@ -124,15 +160,15 @@ class TestHumanHyperParamSetter:
 
     @pytest.mark.parametrize("text", ["rate:abc", "other:3", "rate", "a:b:c"])
     def test_what_cannot_be_read(self, log_dir, thing, rate, log_lines, text):
-        """A line that is not `name:number`, or a missing name, warns and changes nothing."""
+        """A line that is not `name:number`, or a missing name, logs a warning and changes nothing."""
         self.train(log_dir, rate, text)
 
         assert 1.0 == thing.rate
-        assert any("no value of 'rate' in" in line for line in log_lines)
+        assert any("cannot read 'rate' from" in line for line in log_lines)
 
     def test_without_a_directory(self, rate):
-        """It fails when the graph is set up, with what to do."""
+        """Without a logger directory, setup_graph raises a RuntimeError with advice."""
         with pytest.raises(
-            RuntimeError, match="HumanHyperParamSetter: there is no logger directory.*set_logger_dir"
+            RuntimeError, match="HumanHyperParamSetter: no logger directory to read.*set_logger_dir"
         ):
             run(CountingTrainer(), [HumanHyperParamSetter(rate)])

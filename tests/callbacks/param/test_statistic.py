@@ -1,4 +1,4 @@
-"""A hyper-parameter that changes when a statistic stops getting better."""
+"""StatMonitorParamSetter: a hyper-parameter changes when a statistic stops improving."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from tensorpack_lite.loop.callback import Callback
 
 
 def epochs_of_change(values, threshold=0.0, last_k=3, reverse=False):
-    """Halve a rate by these values of the statistic; give the epochs after which it changed."""
+    """
+    Train with these values of the statistic and a setter that halves a rate; return the epochs after which it
+    changed.
+    """
     rates = []
     thing = SimpleNamespace(rate=1.0)
     param = ObjAttrParam(thing, "rate")
@@ -29,55 +32,55 @@ def epochs_of_change(values, threshold=0.0, last_k=3, reverse=False):
 
 
 def test_no_gain_in_the_window():
-    """Three values that do not fall: a change after the third, and the next three values later."""
+    """Three values without a decrease change the rate after the third value, and again three values later."""
     assert [3, 6] == epochs_of_change([5, 5, 5, 5, 5, 5, 5])
 
 
 def test_a_gain_in_the_window():
-    """A minimum below the first value of the window is a gain, although the last value is not."""
+    """A minimum below the first value of the window is an improvement, even if the last value is not."""
     assert [] == epochs_of_change([5, 4, 6])
 
 
 def test_the_window_slides():
-    """Once the gain has left the window, the change comes."""
+    """Once the improvement has left the window, the rate changes."""
     assert [5] == epochs_of_change([5, 4, 3, 3, 3])
 
 
 @pytest.mark.parametrize(("threshold", "expected"), [(0.5, [3]), (0.4, [])])
 def test_a_threshold(threshold, expected):
-    """A gain must be more than the threshold."""
+    """An improvement must exceed the threshold."""
     assert expected == epochs_of_change([5.0, 4.75, 4.5], threshold=threshold)
 
 
 @pytest.mark.parametrize(("values", "expected"), [([1, 2, 3], []), ([3, 2, 1], [3])])
 def test_reverse(values, expected):
-    """With reverse, growing is good."""
+    """With reverse, an increase is an improvement."""
     assert expected == epochs_of_change(values, reverse=True)
 
 
 def test_the_window_is_emptied():
-    """After a change, values from before it do not count: two new ones are not enough."""
+    """After a change, earlier values do not count, so two new values are not enough."""
     assert [3] == epochs_of_change([5, 5, 5, 5, 5])
 
 
 def test_no_new_value(log_lines):
-    """A trigger without a new value warns and does not count."""
+    """A trigger without a new value logs a warning and does not count."""
     assert [4] == epochs_of_change([5, None, 5, 5])
-    assert any("'error' has no value since step 1" in line for line in log_lines)
+    assert any("'error' has no new value since step 1" in line for line in log_lines)
 
 
 def test_no_new_value_right_after_a_change():
-    """The value that brought the change is not taken into the next window."""
+    """The value that led to a change is not part of the next window."""
     assert [1] == epochs_of_change([5, None, None], last_k=1)
 
 
 def test_nobody_reports(log_lines):
-    """An unknown statistic warns."""
+    """A statistic that was not reported logs a warning."""
     assert [] == epochs_of_change([None, None])
-    assert any("nobody has reported 'error' yet" in line for line in log_lines)
+    assert any("statistic 'error' has not been reported" in line for line in log_lines)
 
 
 def test_the_window_has_a_size():
-    """0 values say nothing."""
-    with pytest.raises(ValueError, match="last_k is 0, wanted at least 1"):
+    """last_k=0 raises ValueError."""
+    with pytest.raises(ValueError, match="last_k is too small .expected at least 1, got 0"):
         StatMonitorParamSetter("lr", "error", lambda r: r, 0, 0)

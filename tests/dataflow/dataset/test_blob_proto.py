@@ -1,4 +1,4 @@
-"""Caffe's arrays, without Caffe."""
+"""Tests of the reader of Caffe's arrays."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ VALUES = np.arange(24, dtype="<f4")
 
 
 def field(number, wire_type, content):
-    """A field of a message."""
+    """Return a field of a message."""
     return varint(number << 3 | wire_type) + content
 
 
 def packed(number, content):
-    """A field of bytes."""
+    """Return a field that contains bytes."""
     return field(number, 2, varint(len(content)) + content)
 
 
 @pytest.fixture
 def read(tmp_path):
-    """Read bytes as a file."""
+    """Write bytes to a file and read it."""
 
     def read(content):
         (tmp_path / "mean.binaryproto").write_bytes(content)
@@ -35,36 +35,36 @@ def read(tmp_path):
 
 
 class TestReading:
-    def test_the_old_form(self, read):
-        """num, channels, height, width; a num of 1 is left out, as Caffe does for a mean."""
+    def test_old_shape(self, read):
+        """The old shape is num, channels, height, width; a leading num of 1 is dropped."""
         got = read(blob_proto(VALUES, (2, 3, 4)))
         np.testing.assert_array_equal(VALUES.reshape(2, 3, 4), got)
         assert np.float32 == got.dtype
 
     def test_sizes_of_two_bytes(self, read):
-        """ImageNet's mean is 256 x 256."""
+        """Sizes of two bytes can be read, such as the 256 x 256 of ImageNet's mean."""
         values = np.random.RandomState(0).rand(3 * 256 * 256).astype("<f4")
         np.testing.assert_array_equal(values.reshape(3, 256, 256), read(blob_proto(values, (3, 256, 256))))
 
-    def test_the_new_form(self, read):
-        """A message of sizes, packed."""
+    def test_new_shape(self, read):
+        """The new shape is a message with packed sizes."""
         shape = packed(7, packed(1, varint(1) + varint(24)))
         assert (1, 24) == read(shape + packed(5, VALUES.tobytes())).shape
 
     def test_sizes_one_by_one(self, read):
-        """Not packed, as the first version of protocol buffers writes; and numbers one by one."""
+        """Sizes and values that are not packed can be read."""
         shape = packed(7, field(1, 0, varint(3)) + field(1, 0, varint(1)))
         numbers = b"".join(field(5, 5, struct.pack("<f", v)) for v in (1, 2, 3))
         np.testing.assert_array_equal([[1], [2], [3]], read(shape + numbers))
 
     def test_doubles(self, read):
-        """Become float32."""
+        """Doubles become float32."""
         got = read(packed(7, packed(1, varint(24))) + packed(8, VALUES.astype("<f8").tobytes()))
         np.testing.assert_array_equal(VALUES, got)
         assert np.float32 == got.dtype
 
-    def test_other_fields_are_passed_over(self, read):
-        """Gradients, and what later versions may have."""
+    def test_unknown_fields(self, read):
+        """Unknown fields are ignored."""
         other = (
             packed(6, b"1234") + field(99, 0, varint(5)) + field(98, 1, b"8 bytes.") + field(97, 5, b"4444")
         )
@@ -73,8 +73,8 @@ class TestReading:
 
 class TestDamaged:
     @pytest.mark.parametrize("size", [1, 3, 9, 11, -1])
-    def test_cut_off(self, read, size):
-        """At any place."""
+    def test_truncated(self, read, size):
+        """A file that is truncated at any position raises ValueError."""
         with pytest.raises(
             ValueError, match="mean.binaryproto cannot be read as a BlobProto .*: the message is cut off"
         ):
@@ -92,12 +92,12 @@ class TestDamaged:
             field(5, 3, b""),
         ],
     )
-    def test_something_else(self, read, content):
-        """Nothing, another file, a shape that lies."""
+    def test_invalid_content(self, read, content):
+        """Empty files, other files and inconsistent shapes raise ValueError."""
         with pytest.raises(ValueError, match="cannot be read as a BlobProto"):
             read(content)
 
-    def test_absent(self, tmp_path):
-        """The operating system's error."""
+    def test_missing_file(self, tmp_path):
+        """A missing file raises FileNotFoundError."""
         with pytest.raises(FileNotFoundError):
             read_blob_proto(str(tmp_path / "nothing"))

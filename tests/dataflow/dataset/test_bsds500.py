@@ -1,4 +1,4 @@
-"""Boundaries that people drew, from small folders in the true form."""
+"""Tests of BSDS500, on small folders in the original format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ scipy_io = pytest.importorskip("scipy.io")
 
 @pytest.fixture
 def folder(tmp_path):
-    """Two images for training: one lying, one upright."""
+    """Write two training images: one landscape, one upright."""
     write_bsds500(tmp_path, "train", 2)
     return tmp_path
 
@@ -28,37 +28,37 @@ def boundaries_of(folder, number=1000):
 
 class TestReading:
     def test_images(self, folder):
-        """uint8 [321, 481, 3] in blue, green, red; the upright one is transposed."""
+        """Images are uint8 [321, 481, 3] in BGR order; the upright one is transposed."""
         images = [image for image, _ in BSDS500("train", str(folder), shuffle=False)]
         assert [(321, 481, 3)] * 2 == [image.shape for image in images]
         for k, image in enumerate(images):
             np.testing.assert_allclose(smooth_image(321, 481, seed=k), image, atol=8)
 
     def test_boundaries(self, folder):
-        """float32 in [0, 1]: the share of the ten people; transposed with its image."""
+        """Boundaries are float32 in [0, 1], the fraction of annotators, and are transposed with their image."""
         labels = [label for _, label in BSDS500("train", str(folder), shuffle=False)]
-        wanted = np.zeros((2, 321, 481))
-        wanted[1, 1, :100] = 0.1
-        np.testing.assert_allclose(wanted, labels, rtol=1e-6)
+        expected = np.zeros((2, 321, 481))
+        expected[1, 1, :100] = 0.1
+        np.testing.assert_allclose(expected, labels, rtol=1e-6)
         assert {np.dtype("float32")} == {label.dtype for label in labels}
 
     @pytest.mark.parametrize("name", ["train", "val", "test"])
     def test_names(self, tmp_path, name):
-        """Each has its folder; shuffled by default; the length is the number of JPEGs."""
+        """Each split has a folder; the length is its number of JPEG files; the order is shuffled by default."""
         write_bsds500(tmp_path, name, 1)
         flow = BSDS500(name, str(tmp_path))
         assert (1, True) == (len(flow), flow.shuffle)
 
-    def test_people_who_disagree(self, folder):
-        """The mean, pixel by pixel."""
+    def test_mean_boundaries(self, folder):
+        """Maps of several annotators are averaged pixel by pixel."""
         maps = np.zeros((4, 321, 481), np.uint8)
         maps[0, 5, 7] = maps[1, 5, 7] = maps[2, 5, 7] = maps[3, 320, 480] = 1
         write_boundaries(boundaries_of(folder), maps)
         (_, label), _ = BSDS500("train", str(folder), shuffle=False)
         assert (0.75, 0.25, 1.0) == (label[5, 7], label[320, 480], label.sum())
 
-    def test_the_archive(self, folder, tmp_path, monkeypatch):
-        """Unpacked in the default directory, below tensorpack's name."""
+    def test_archive(self, folder, tmp_path, monkeypatch):
+        """The archive is unpacked in the default directory, which is named as in tensorpack."""
         target = tmp_path / "bsds500_data"
         target.mkdir()
         tar(target / "BSR_bsds500.tgz", folder, ["BSR"])
@@ -69,55 +69,65 @@ class TestReading:
 
 class TestMistakes:
     def test_other_names(self):
-        """Refused before any file is looked for."""
-        with pytest.raises(ValueError, match="BSDS500: name must be 'train', 'val' or 'test', got 'all'"):
+        """An unknown name raises ValueError before files are searched."""
+        with pytest.raises(
+            ValueError, match="BSDS500: name is unknown .expected 'train', 'val' or 'test', got 'all'"
+        ):
             BSDS500("all")
 
-    def test_a_folder_that_is_absent(self, folder):
-        """The part was not unpacked."""
+    def test_missing_folder(self, folder):
+        """A split that was not unpacked raises ValueError."""
         with pytest.raises(
             ValueError, match="BSDS500: there are no .jpg files in .*images/val.*unpacked again"
         ):
             BSDS500("val", str(folder))
 
-    def test_boundaries_that_are_absent(self, folder):
-        """The file is named."""
+    def test_missing_boundaries(self, folder):
+        """A missing boundary file raises ValueError, which names it."""
         boundaries_of(folder).unlink()
-        with pytest.raises(ValueError, match="BSDS500: there is no .*train/1000.mat, the boundaries"):
+        with pytest.raises(ValueError, match="BSDS500: .*train/1000.mat, the boundaries"):
             BSDS500("train", str(folder))
 
     @pytest.mark.parametrize(
         ("maps", "match"),
         [
             ([np.zeros((321, 481)), np.zeros((321, 480))], "Boundaries of one shape"),
-            ([], "must be a 1 x K cell of structs with Boundaries"),
-            ([np.full((321, 481), 255)], "Boundaries must be zeros and ones, got 255.0 to 255.0"),
-            ([np.zeros((320, 480))], "1000.mat is 320 x 480, wanted 321 x 481 or 481 x 321"),
+            ([], "expected a 1 x K cell of structs with Boundaries"),
+            (
+                [np.full((321, 481), 255)],
+                "Boundaries are invalid .expected zeros and ones, got 255.0 to 255.0",
+            ),
+            (
+                [np.zeros((320, 480))],
+                "1000.mat has the wrong size .expected 321 x 481 or 481 x 321, got 320 x 480",
+            ),
         ],
     )
-    def test_other_boundaries(self, folder, maps, match):
-        """The path is named, and what was wanted."""
+    def test_invalid_boundaries(self, folder, maps, match):
+        """Invalid boundaries raise ValueError, which names the file and the expected content."""
         write_boundaries(boundaries_of(folder), [m.astype(np.uint8) for m in maps])
         with pytest.raises(ValueError, match=match) as info:
             BSDS500("train", str(folder))
         assert "1000.mat" in str(info.value)
 
-    def test_something_else_in_the_mat(self, folder):
-        """An array where the cell should be."""
+    def test_mat_without_cell(self, folder):
+        """An array instead of a cell raises ValueError."""
         scipy_io.savemat(str(boundaries_of(folder)), {"groundTruth": np.zeros((321, 481))})
-        with pytest.raises(ValueError, match="1000.mat: groundTruth must be a 1 x K cell"):
+        with pytest.raises(ValueError, match="1000.mat: groundTruth is invalid .expected a 1 x K cell"):
             BSDS500("train", str(folder))
 
     def test_images_of_another_size(self, folder):
-        """Not cut, not resized."""
+        """An image of another size raises ValueError."""
         write_image(
             folder / "BSR" / "BSDS500" / "data" / "images" / "train" / "1000.jpg", smooth_image(90, 91)
         )
-        with pytest.raises(ValueError, match="1000.jpg is 90 x 91, wanted 321 x 481"):
+        with pytest.raises(
+            ValueError, match="1000.jpg has the wrong size .expected 321 x 481 or 481 x 321, got 90 x 91"
+        ):
             BSDS500("train", str(folder))
 
     def test_without_network(self, tmp_path, monkeypatch):
-        """Which file, and where it comes from."""
+        """Without a network, the OSError names the file and its source."""
         url = (tmp_path / "nowhere").as_uri() + "/"
         monkeypatch.setattr(bsds500, "_ORIGIN", bsds500.Origin("BSR_bsds500.tgz", (url,)))
         with pytest.raises(

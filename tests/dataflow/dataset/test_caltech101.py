@@ -1,4 +1,4 @@
-"""Silhouettes, from a small MATLAB file."""
+"""Tests of the Caltech 101 silhouettes, on a small MATLAB file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FILE = "caltech101_silhouettes_28_split1.mat"
 
 class TestReading:
     def test_datapoints(self, tmp_path):
-        """[float32 (28, 28), 0 or 1, np.uint8]; the file's class 1 is 0."""
+        """Datapoints are [float32 (28, 28), 0 or 1, np.uint8]; labels start at 0 instead of 1."""
         data = write_caltech101(tmp_path)
         datapoints = list(iter(Caltech101Silhouettes("train", shuffle=False, dir=str(tmp_path))))
         np.testing.assert_array_equal(data.reshape(6, 28, 28), [image for image, _ in datapoints])
@@ -26,13 +26,13 @@ class TestReading:
         ("name", "labels"), [("train", [0, 1, 2, 3, 4, 5]), ("test", [99, 100]), ("val", [50])]
     )
     def test_names(self, tmp_path, name, labels):
-        """Three parts of one file; shuffled by default."""
+        """The file contains three splits; the order is shuffled by default."""
         write_caltech101(tmp_path)
         part = Caltech101Silhouettes(name, dir=str(tmp_path))
         assert (labels, True) == (part.labels.tolist(), part.shuffle)
 
     def test_the_default_directory(self, tmp_path, monkeypatch):
-        """Below the directory of data sets."""
+        """The default directory is below the directory of datasets."""
         monkeypatch.setenv("TENSORPACK_DATASET", str(tmp_path))
         write_caltech101(tmp_path / "caltech101_data")
         assert 1 == len(Caltech101Silhouettes("val"))
@@ -40,30 +40,35 @@ class TestReading:
 
 class TestMistakes:
     def test_other_names(self):
-        """Refused before any file is looked for."""
+        """An unknown name raises ValueError before files are searched."""
         with pytest.raises(
-            ValueError, match="Caltech101Silhouettes: name must be 'train', 'test' or 'val', got 'extra'"
+            ValueError,
+            match="Caltech101Silhouettes: name is unknown .expected 'train', 'test' or 'val', got 'extra'",
         ):
             Caltech101Silhouettes("extra")
 
     @pytest.mark.parametrize(
         ("data", "labels", "match"),
         [
-            (pixels(2, 256), [1, 2], r"val_data must be numbers \[N, 784\], got uint8 \[2, 256\]"),
-            (np.array([["a"] * 784]), [1], "val_data must be numbers"),
-            (pixels(2, 784) % 2, [0, 1], "val_labels must be 1 to 101, got 0 to 1"),
-            (pixels(2, 784) % 2, [1, 102], "val_labels must be 1 to 101, got 1 to 102"),
-            (pixels(2, 784) % 2, [1], "val_labels must be 2 numbers, got 1 values"),
+            (
+                pixels(2, 256),
+                [1, 2],
+                r"val_data is invalid .expected numbers \[N, 784\], got uint8 \[2, 256\]",
+            ),
+            (np.array([["a"] * 784]), [1], "val_data is invalid .expected numbers"),
+            (pixels(2, 784) % 2, [0, 1], "val_labels is invalid .expected 1 to 101, got 0 to 1"),
+            (pixels(2, 784) % 2, [1, 102], "val_labels is invalid .expected 1 to 101, got 1 to 102"),
+            (pixels(2, 784) % 2, [1], "val_labels is invalid .expected 2 numbers, got 1 values"),
         ],
     )
     def test_other_contents(self, tmp_path, data, labels, match):
-        """The file of 16 x 16 pixels, or something else: there is no checksum, so the content is checked."""
+        """The file with 16 x 16 pixels, or other contents, raises ValueError."""
         scipy_io.savemat(str(tmp_path / FILE), {"val_data": data, "val_labels": labels})
         with pytest.raises(ValueError, match=match):
             Caltech101Silhouettes("val", dir=str(tmp_path))
 
     def test_without_network(self, tmp_path, monkeypatch):
-        """Which file, and where it comes from."""
+        """Without a network, the OSError names the file and its source."""
         url = (tmp_path / "nowhere").as_uri() + "/"
         monkeypatch.setattr(caltech101, "_ORIGIN", caltech101.Origin(FILE, (url,)))
         with pytest.raises(OSError, match=f"Caltech101Silhouettes: {FILE} is not in .*from {url}"):

@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100, from small archives as Python 2 wrote the large ones."""
+"""Tests of CIFAR-10 and CIFAR-100, on small archives as written by Python 2."""
 
 from __future__ import annotations
 
@@ -19,74 +19,74 @@ FOLDER = "cifar-10-batches-py"
 
 
 def image(k, seed, rows) -> np.ndarray:
-    """The image of a row: three planes of 32 x 32, red first, become three channels."""
+    """Return the image of a row: three planes of 32 x 32 become three channels."""
     return np.stack(pixels(rows, 3072, seed=seed)[k].reshape(3, 32, 32), axis=-1)
 
 
 @pytest.fixture
 def ten(tmp_path):
-    """The directory with CIFAR-10 unpacked."""
+    """Return the directory of the unpacked CIFAR-10."""
     write_cifar10(tmp_path)
     return str(tmp_path)
 
 
 @pytest.fixture
 def hundred(tmp_path):
-    """The directory with CIFAR-100 unpacked."""
+    """Return the directory of the unpacked CIFAR-100."""
     write_cifar100(tmp_path)
     return str(tmp_path)
 
 
 class TestReading:
     def test_datapoints(self, ten):
-        """[uint8 (32, 32, 3) in red, green, blue, int], in the order of the five files."""
+        """Datapoints are [uint8 (32, 32, 3) in RGB order, int], in the order of the five files."""
         datapoints = list(iter(Cifar10("train", shuffle=False, dir=ten)))
-        wanted = [image(0, 1, 2), image(1, 1, 2), *(image(0, seed, 1) for seed in (2, 3, 4, 5))]
-        np.testing.assert_array_equal(wanted, [pixel for pixel, _ in datapoints])
+        expected = [image(0, 1, 2), image(1, 1, 2), *(image(0, seed, 1) for seed in (2, 3, 4, 5))]
+        np.testing.assert_array_equal(expected, [pixel for pixel, _ in datapoints])
         assert [0, 1, 2, 3, 4, 5] == [label for _, label in datapoints]
         assert {(np.dtype("uint8"), (32, 32, 3), int)} == {(i.dtype, i.shape, type(k)) for i, k in datapoints}
 
     def test_the_length_is_that_of_the_files(self, ten):
-        """Not 50000 and 10000, whatever is there."""
+        """The length is the number of images in the files."""
         assert (6, 4) == (len(Cifar10("train", dir=ten)), len(Cifar10("test", dir=ten)))
 
-    def test_the_hundred(self, hundred):
-        """The fine labels."""
+    def test_cifar100(self, hundred):
+        """The labels of CIFAR-100 are the fine ones."""
         test = Cifar100("test", dir=hundred)
         assert [99, 98] == [label for _, label in test]
         assert 6 == len(Cifar100("train", dir=hundred))
 
-    def test_train_in_the_name_of_the_directory(self, tmp_path):
-        """Does not change the test split."""
+    def test_directory_named_train(self, tmp_path):
+        """A directory with "train" in its name does not change the test split."""
         write_cifar100(tmp_path / "training")
         assert 2 == len(Cifar100("test", dir=str(tmp_path / "training")))
 
     def test_shuffle(self, ten):
-        """By default for training only."""
+        """By default only the training split is shuffled."""
         assert (True, False) == (Cifar10("train", dir=ten).shuffle, Cifar10("test", dir=ten).shuffle)
         assert Cifar10("test", shuffle=True, dir=ten).shuffle
 
-    def test_lists_are_fresh(self, ten):
-        """What is appended to a datapoint is not in the next pass."""
+    def test_lists_are_new(self, ten):
+        """Appending to a datapoint does not change the dataset."""
         test = Cifar10("test", dir=ten)
         for datapoint in test:
             datapoint.append("more")
         assert {2} == {len(datapoint) for datapoint in test}
 
     def test_the_default_directories(self, tmp_path, monkeypatch):
-        """Below the directory of data sets, under tensorpack's names."""
+        """The default directories are named as in tensorpack."""
         monkeypatch.setenv("TENSORPACK_DATASET", str(tmp_path))
         write_cifar10(tmp_path / "cifar10_data")
         write_cifar100(tmp_path / "cifar100_data")
         assert (4, 2) == (len(Cifar10("test")), len(Cifar100("test")))
 
     def test_the_base(self, hundred):
-        """The number of classes chooses the archive."""
+        """`cifar_classnum` selects the archive."""
         assert 2 == len(CifarBase("test", dir=hundred, cifar_classnum=100))
 
     @pytest.mark.parametrize("protocol", [2, pickle.HIGHEST_PROTOCOL])
     def test_files_written_by_this_python(self, ten, protocol):
-        """As people fabricate them: labels may be an array or NumPy's numbers."""
+        """Files written by this version of Python, with NumPy labels, can be read."""
         for labels in ([np.int64(3), np.int64(4)], np.array([3, 4])):
             content = pickle.dumps({b"data": pixels(2, 3072), b"labels": labels}, protocol)
             with open(os.path.join(ten, FOLDER, "test_batch"), "wb") as file:
@@ -96,7 +96,7 @@ class TestReading:
 
 class TestMeans:
     def test_per_pixel(self, ten):
-        """Over both splits, each image counting the same."""
+        """The mean over both splits weights each image equally."""
         train = Cifar10("train", shuffle=False, dir=ten)
         images = [pixel for name in ("train", "test") for pixel, _ in Cifar10(name, shuffle=False, dir=ten)]
         mean = train.get_per_pixel_mean()
@@ -104,92 +104,103 @@ class TestMeans:
         assert ((32, 32, 3), np.float32) == (mean.shape, mean.dtype)
 
     def test_of_one_split(self, ten):
-        """Also of the one that is not loaded."""
+        """The mean of one split can be computed, also of the one that is not loaded."""
         test = np.mean([pixel for pixel, _ in Cifar10("test", dir=ten)], axis=0)
         np.testing.assert_allclose(test, Cifar10("train", dir=ten).get_per_pixel_mean(("test",)), rtol=1e-6)
 
     def test_per_channel(self, ten):
-        """Red, green, blue."""
+        """The channels are red, green, blue."""
         train = Cifar10("train", dir=ten)
-        wanted = train.images.mean(axis=(0, 1, 2))
-        np.testing.assert_allclose(wanted, train.get_per_channel_mean(["train"]), rtol=1e-5)
+        expected = train.images.mean(axis=(0, 1, 2))
+        np.testing.assert_allclose(expected, train.get_per_channel_mean(["train"]), rtol=1e-5)
 
     @pytest.mark.parametrize(
         ("names", "match"),
-        [(("val",), "Cifar10: names must be 'train' or 'test', got 'val'"), ((), "Cifar10: names is empty")],
+        [
+            (("val",), "Cifar10: names is unknown .expected 'train' or 'test', got 'val'"),
+            ((), "Cifar10: names is empty"),
+        ],
     )
     def test_other_names(self, ten, names, match):
-        """Refused."""
+        """Unknown or missing names raise ValueError."""
         with pytest.raises(ValueError, match=match):
             Cifar10("test", dir=ten).get_per_pixel_mean(names)
 
 
 class TestLabelNames:
     def test_ten(self, ten):
-        """str, in the order of the labels."""
+        """The names are str, in the order of the labels."""
         names = Cifar10("test", dir=ten).get_label_names()
         assert ("airplane", "truck", 10) == (names[0], names[9], len(names))
 
     def test_hundred(self, hundred):
-        """The fine ones."""
+        """The names of CIFAR-100 are those of the fine classes."""
         assert [f"thing {k}" for k in range(100)] == Cifar100("test", dir=hundred).get_label_names()
 
-    def test_without_them(self, ten):
-        """Another file in its place."""
+    def test_missing_names(self, ten):
+        """A metadata file without the names raises ValueError."""
         with open(os.path.join(ten, FOLDER, "batches.meta"), "wb") as file:
             file.write(python2_pickle({"labels": [1]}))
-        with pytest.raises(ValueError, match="batches.meta has no list 'label_names'"):
+        with pytest.raises(ValueError, match="batches.meta does not contain the list 'label_names'"):
             Cifar10("test", dir=ten).get_label_names()
 
 
 class TestMistakes:
     @pytest.mark.parametrize("name", ["val", None])
     def test_other_names(self, name):
-        """Refused before any file is looked for."""
+        """An unknown name raises ValueError before files are searched."""
         with pytest.raises(
-            ValueError, match=f"Cifar10: train_or_test must be 'train' or 'test', got {name!r}"
+            ValueError, match=f"Cifar10: train_or_test is unknown .expected 'train' or 'test', got {name!r}"
         ):
             Cifar10(name)
 
     def test_other_numbers_of_classes(self):
-        """There are two archives."""
-        with pytest.raises(ValueError, match="CifarBase: cifar_classnum must be 10 or 100, got 20"):
+        """Another number of classes raises ValueError."""
+        with pytest.raises(
+            ValueError, match="CifarBase: cifar_classnum is unknown .expected 10 or 100, got 20"
+        ):
             CifarBase("train", cifar_classnum=20)
 
-    def test_a_file_is_absent(self, ten):
-        """Which one, from where, and what to do."""
+    def test_missing_file(self, ten):
+        """A missing file raises ValueError, which names it and the remedy."""
         os.remove(os.path.join(ten, FOLDER, "data_batch_3"))
         with pytest.raises(
             ValueError, match=f"Cifar10: data_batch_3 is not in .*{FOLDER}. Delete that folder"
         ):
             Cifar10("train", dir=ten)
 
-    def test_another_file_being_absent_is_no_matter(self, ten):
-        """The test split is in a file of its own."""
+    def test_missing_file_of_the_other_split(self, ten):
+        """A missing training file does not affect the test split."""
         os.remove(os.path.join(ten, FOLDER, "data_batch_3"))
         assert 4 == len(Cifar10("test", dir=ten))
 
     @pytest.mark.parametrize(
         ("content", "match"),
         [
-            ({"labels": [1, 2]}, r"'data' must be uint8 \[N, 3072\], got NoneType"),
-            ({"data": pixels(2, 3000), "labels": [1, 2]}, r"'data' must be uint8 .*, got uint8 \[2, 3000\]"),
+            ({"labels": [1, 2]}, r"'data' is invalid .expected uint8 \[N, 3072\], got NoneType"),
+            (
+                {"data": pixels(2, 3000), "labels": [1, 2]},
+                r"'data' is invalid .expected uint8 .*, got uint8 \[2, 3000\]",
+            ),
             ({"data": [1, 2], "labels": [1, 2]}, "got 2 in a list"),
-            ({"data": pixels(2, 3072), "labels": [1]}, "'labels' must be 2 labels, got 1 in a list"),
-            ({"data": pixels(2, 3072)}, "'labels' must be 2 labels, got NoneType"),
-            ({"data": pixels(2, 3072), "labels": [1, 10]}, "a label is 10, wanted 0 to 9"),
-            ({"data": pixels(2, 3072), "labels": [1, -1]}, "a label is -1, wanted 0 to 9"),
+            (
+                {"data": pixels(2, 3072), "labels": [1]},
+                "'labels' is invalid .expected 2 labels, got 1 in a list",
+            ),
+            ({"data": pixels(2, 3072)}, "'labels' is invalid .expected 2 labels, got NoneType"),
+            ({"data": pixels(2, 3072), "labels": [1, 10]}, "a label is invalid .expected 0 to 9, got 10"),
+            ({"data": pixels(2, 3072), "labels": [1, -1]}, "a label is invalid .expected 0 to 9, got -1"),
         ],
     )
     def test_other_contents(self, ten, content, match):
-        """The path is named, and what was wanted."""
+        """Invalid contents raise ValueError, which names the file and the expected content."""
         with open(os.path.join(ten, FOLDER, "test_batch"), "wb") as file:
             file.write(python2_pickle(content))
         with pytest.raises(ValueError, match=f"test_batch: .*{match}"):
             Cifar10("test", dir=ten)
 
     def test_a_hostile_pickle(self, ten, tmp_path):
-        """Is not run."""
+        """A pickle with a function call raises an error and is not executed."""
         mark = tmp_path / "was_here"
         attack = b"cposix\nmkdir\n(V" + str(mark).encode() + b"\ntR."
         with open(os.path.join(ten, FOLDER, "test_batch"), "wb") as file:
@@ -206,21 +217,21 @@ class TestMistakes:
 class TestArchive:
     @pytest.fixture
     def archive(self, tmp_path):
-        """A directory with the packed archive only."""
+        """Return a directory that contains only the packed archive."""
         write_cifar10(tmp_path / "source")
         (tmp_path / "web").mkdir()
         tar(tmp_path / "web" / "cifar-10-python.tar.gz", tmp_path / "source")
         return tmp_path / "web"
 
-    def test_it_is_unpacked_where_it_lies(self, archive):
-        """Once; afterwards it is not needed."""
+    def test_existing_archive(self, archive):
+        """An archive in the directory is unpacked once, and not needed afterwards."""
         assert 4 == len(Cifar10("test", dir=str(archive)))
         (archive / "cifar-10-python.tar.gz").unlink()
         assert 6 == len(Cifar10("train", dir=str(archive)))
 
     @pytest.mark.parametrize("right", [True, False])
     def test_download(self, archive, tmp_path, monkeypatch, right):
-        """Over HTTP, with the checksum: the right file is unpacked and read, a wrong one is not kept."""
+        """The archive is downloaded over HTTP; a file with the wrong checksum raises an error and is not kept."""
         monkeypatch.setenv("no_proxy", "*")
         md5 = hashlib.md5((archive / "cifar-10-python.tar.gz").read_bytes()).hexdigest()
         target = tmp_path / "target"
@@ -231,13 +242,15 @@ class TestArchive:
                 assert 4 == len(Cifar10("test", dir=str(target)))
                 assert 6 == len(Cifar10("train", dir=str(target)))
             else:
-                with pytest.raises(OSError, match=f"md5 is {md5}, wanted c58f30108f718f92721af3b95e74349a"):
+                with pytest.raises(
+                    OSError, match=f"wrong md5 .expected c58f30108f718f92721af3b95e74349a, got {md5}"
+                ):
                     Cifar10("test", dir=str(target))
                 assert [] == os.listdir(str(target))
         assert ["/cifar-10-python.tar.gz"] == asked
 
-    def test_half_an_archive(self, archive):
-        """Nothing of it is left, so that the next try is not spoiled."""
+    def test_truncated_archive(self, archive):
+        """A truncated archive raises an error, and nothing is unpacked."""
         path = archive / "cifar-10-python.tar.gz"
         path.write_bytes(path.read_bytes()[:-2000])
         with pytest.raises(
@@ -247,7 +260,7 @@ class TestArchive:
         assert ["cifar-10-python.tar.gz"] == os.listdir(str(archive))
 
     def test_without_network(self, tmp_path, monkeypatch):
-        """Which file, where to put it, where it comes from."""
+        """Without a network, the OSError names the file, the directory and the source."""
         origin = replace(cifar._CIFAR100.archive, mirrors=((tmp_path / "nowhere").as_uri() + "/",))
         monkeypatch.setattr(cifar, "_CIFAR100", replace(cifar._CIFAR100, archive=origin))
         with pytest.raises(
@@ -256,7 +269,7 @@ class TestArchive:
             Cifar100("test", dir=str(tmp_path))
 
     def test_origins(self):
-        """The published checksums, over https."""
+        """The checksums are the published ones, and the mirrors use https."""
         for edition in (cifar._CIFAR10, cifar._CIFAR100):
             assert 16 == len(bytes.fromhex(edition.archive.md5))
             assert all(url.startswith("https://") and url.endswith("/") for url in edition.archive.mirrors)

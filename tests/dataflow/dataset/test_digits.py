@@ -1,4 +1,4 @@
-"""The digits inside scikit-learn."""
+"""Tests of the digits in scikit-learn."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ datasets = pytest.importorskip("sklearn.datasets", reason="Digits lie inside sci
 
 @pytest.fixture(scope="module")
 def original():
-    """scikit-learn's images [1797, 8, 8] and labels."""
+    """Return the images [1797, 8, 8] and the labels of scikit-learn."""
     data = datasets.load_digits()
     return data.images, data.target
 
 
 def test_sizes():
-    """1,437 for training, 360 for testing."""
+    """There are 1,437 training images and 360 test images."""
     assert (1437, 360) == (len(Digits("train")), len(Digits("test")))
 
 
-def test_the_halves_are_the_whole(original):
-    """Together they are scikit-learn's images with their labels, each once."""
+def test_splits_are_complete(original):
+    """Both splits together contain each image of scikit-learn with its label exactly once."""
     images, labels = original
     halves = [Digits(name, size=8) for name in ("train", "test")]
     got = sorted((half.labels[k], half.images[k].tobytes()) for half in halves for k in range(len(half)))
-    wanted = sorted(zip(labels, ((image / 16).astype(np.float32).tobytes() for image in images)))
-    assert wanted == got
+    expected = sorted(zip(labels, ((image / 16).astype(np.float32).tobytes() for image in images)))
+    assert expected == got
 
 
-def test_every_digit_is_in_both_halves():
-    """A fifth of each digit is for testing, give or take one."""
+def test_every_digit_is_in_both_splits():
+    """A fifth of the images of each digit, rounded, is for testing."""
     train, test = (np.bincount(Digits(name, size=8).labels) for name in ("train", "test"))
     assert 10 == len(train) == len(test)
     assert np.abs(test - (train + test) / 5).max() < 1
 
 
 def test_the_split_is_the_same_everywhere():
-    """The first labels of both halves, written down."""
+    """The splits start with the expected labels."""
     assert [1, 3, 5, 6, 7, 8, 9, 0, 1, 2] == Digits("train", size=8).labels[:10].tolist()
     assert [0, 2, 4, 7, 1, 6, 8, 9, 5, 3] == Digits("test", size=8).labels[:10].tolist()
 
 
 def test_datapoints_are_those_of_mnist():
-    """[float32 (28, 28) in [0, 1], np.uint8]; shuffled unless said otherwise."""
+    """Datapoints are [float32 (28, 28) in [0, 1], np.uint8], shuffled by default."""
     digits = Digits("test")
     assert digits.shuffle
     digits.reset_state()
@@ -58,14 +58,14 @@ def test_datapoints_are_those_of_mnist():
 
 
 def test_size_8_is_the_original(original):
-    """Not touched but for the scale."""
+    """Size 8 returns the original images, scaled to [0, 1]."""
     test = Digits("test", size=8)
     assert 0 == np.abs(test.images[0, :, :, 0] - original[0][0] / 16).max()
 
 
 class TestEnlarging:
-    def test_a_plane_stays_a_plane(self):
-        """Linear interpolation is exact on linear images, edges to edges."""
+    def test_linear_image(self):
+        """Interpolation is exact on linear images, up to the edges."""
         plane = np.add.outer(np.arange(8.0), 2 * np.arange(8.0))[np.newaxis]
         places = np.linspace(0, 7, 28)
         np.testing.assert_allclose(
@@ -73,11 +73,11 @@ class TestEnlarging:
         )
 
     def test_corners_and_edges(self):
-        """The outermost pixels are the original's; with size 15 every second one is."""
+        """Corner pixels do not change, and with size 15 every second pixel is an original one."""
         image = np.random.RandomState(0).rand(1, 8, 8).astype(np.float32)
         np.testing.assert_allclose(image[0], _enlarged(image, 15)[0, ::2, ::2], rtol=1e-6)
 
-    def test_rows_are_rows(self):
+    def test_stripes(self):
         """An image of horizontal stripes stays one."""
         stripes = np.tile(np.arange(8.0)[:, np.newaxis], (1, 8))[np.newaxis]
         large = _enlarged(stripes, 20)[0]
@@ -87,19 +87,21 @@ class TestEnlarging:
 
 @pytest.mark.parametrize("size", [7, 0])
 def test_too_small(size):
-    """Pixels are not thrown away."""
-    with pytest.raises(ValueError, match=f"Digits: size must be 8 or more, got {size}"):
+    """A size below 8 raises ValueError."""
+    with pytest.raises(ValueError, match=f"Digits: size is too small .expected at least 8, got {size}"):
         Digits("train", size=size)
 
 
 def test_other_names():
-    """Only two halves."""
-    with pytest.raises(ValueError, match="Digits: train_or_test must be 'train' or 'test', got 'val'"):
+    """An unknown name raises ValueError."""
+    with pytest.raises(
+        ValueError, match="Digits: train_or_test is unknown .expected 'train' or 'test', got 'val'"
+    ):
         Digits("val")
 
 
 def test_without_scikit_learn(monkeypatch):
-    """The command that installs it."""
+    """Without scikit-learn, the ImportError contains the install command."""
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(ImportError, match="Digits: needs scikit-learn, .* Run: pip install scikit-learn"):
         Digits("train")

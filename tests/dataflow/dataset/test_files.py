@@ -1,4 +1,4 @@
-"""Finding, downloading and unpacking the files of data sets."""
+"""Tests of finding, downloading and unpacking the files of datasets."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MD5 = hashlib.md5(CONTENT).hexdigest()
 
 
 class Stars:
-    """A data set, for messages."""
+    """A dataset, for messages."""
 
 
 @pytest.fixture
 def web(tmp_path, monkeypatch):
-    """A server that has `data.bin` in `/good/`; its URL and what it was asked for."""
+    """Serve `data.bin` in `/good/`; return the URL and the list of requests."""
     monkeypatch.setenv("no_proxy", "*")
     (tmp_path / "web" / "good").mkdir(parents=True)
     (tmp_path / "web" / "good" / "data.bin").write_bytes(CONTENT)
@@ -35,21 +35,21 @@ def web(tmp_path, monkeypatch):
 
 @pytest.fixture
 def here(tmp_path):
-    """The directory of the data set; it does not exist yet."""
+    """Return the directory of the dataset, which does not exist yet."""
     return tmp_path / "stars_data"
 
 
 class TestFindFile:
-    def test_what_is_there_is_used(self, web, here):
-        """As it is, also when it is not the published file."""
+    def test_existing_file(self, web, here):
+        """An existing file is used without a checksum."""
         url, asked = web
         here.mkdir()
         (here / "data.bin").write_bytes(b"my own")
         path = find_file(Stars(), Origin("data.bin", (url + "good/",), MD5), str(here))
         assert (str(here / "data.bin"), []) == (path, asked)
 
-    def test_downloads_what_is_absent(self, web, here):
-        """Into the directory, once."""
+    def test_missing_file_is_downloaded(self, web, here):
+        """A missing file is downloaded to the directory once."""
         url, asked = web
         for _ in range(2):
             path = find_file(Stars(), Origin("data.bin", (url + "good/",), MD5), str(here))
@@ -57,20 +57,20 @@ class TestFindFile:
         assert (str(here / "data.bin"), ["/good/data.bin"]) == (path, asked)
 
     def test_the_next_mirror(self, web, here):
-        """When one has no such file, the next is asked."""
+        """If a mirror does not have the file, the next one is tried."""
         url, asked = web
         find_file(Stars(), Origin("data.bin", (url + "bad/", url + "good/"), MD5), str(here))
         assert ["/bad/data.bin", "/good/data.bin"] == asked
 
     def test_a_wrong_checksum(self, web, here):
-        """Nothing is kept; the error says which one came and which was wanted."""
+        """A file with a wrong checksum is not kept; the error contains both checksums."""
         url, _ = web
-        with pytest.raises(OSError, match=f"md5 is {MD5}, wanted {'0' * 32}"):
+        with pytest.raises(OSError, match=f"wrong md5 .expected {'0' * 32}, got {MD5}"):
             find_file(Stars(), Origin("data.bin", (url + "good/",), "0" * 32), str(here))
         assert [] == os.listdir(str(here))
 
     def test_the_message(self, web, here):
-        """Which file, where it was looked for, where to get it, what to say, and what was tried."""
+        """The error names the file, the directory, the source, the argument and the failures."""
         url, _ = web
         with pytest.raises(OSError, match="Stars: nothing.mat is not in .*stars_data and could not") as info:
             find_file(Stars(), Origin("nothing.mat", (url,)), str(here), argument="data_dir")
@@ -78,14 +78,14 @@ class TestFindFile:
             assert part in str(info.value)
 
     def test_all_files_that_are_needed(self, web, here):
-        """A data set of two files names both at once."""
+        """The error names all files that the split needs."""
         url, _ = web
         with pytest.raises(OSError, match=r"Put nothing and more \(from"):
             find_file(Stars(), Origin("nothing", (url,)), str(here), needed=("nothing", "more"))
 
 
 def member(name, kind=tarfile.REGTYPE, content=b"", **attributes):
-    """What is put into an archive."""
+    """Return a member of an archive."""
     info = tarfile.TarInfo(name)
     info.type, info.size = kind, len(content)
     for key, value in attributes.items():
@@ -116,14 +116,14 @@ GOOD = (
 
 
 def below(directory) -> list:
-    """All files below a directory, hidden ones too."""
+    """Return all files below a directory, including hidden ones."""
     return sorted(p.relative_to(directory).as_posix() for p in directory.rglob("*") if p.is_file())
 
 
 class TestUnpackTar:
     @pytest.mark.parametrize("mode", ["w:gz", "w:bz2", "w:xz", "w"])
     def test_files_and_folders(self, pack, here, mode):
-        """With and without entries for the folders, in all compressions; nothing else is left."""
+        """Archives with and without folder entries, in all compressions, are unpacked without leaving temporary files."""
         unpack_tar(pack(*GOOD, mode=mode), str(here))
         assert ["c", "folder/a", "folder/deep/er/b"] == below(here)
         assert CONTENT == (here / "folder" / "a").read_bytes()
@@ -146,18 +146,18 @@ class TestUnpackTar:
         ],
     )
     def test_hostile_members(self, pack, here, tmp_path, bad, match):
-        """The archive is refused, and nothing of it is kept: not what was good, not outside."""
+        """An archive with a hostile member raises an error, and nothing is unpacked."""
         here.mkdir()
         path = pack(*GOOD, bad)
         before = below(tmp_path)
-        with pytest.raises(ValueError, match=f"is refused, nothing of it was unpacked: its member .*{match}"):
+        with pytest.raises(ValueError, match=f"was not unpacked: its member .*{match}"):
             unpack_tar(path, str(here))
         assert before == below(tmp_path)
         assert [] == os.listdir(str(here))
         assert not os.path.lexists("/tmp/evil")
 
-    def test_no_way_through_a_link(self, pack, here, tmp_path):
-        """A link to a folder outside, then a file in it."""
+    def test_file_behind_a_link(self, pack, here, tmp_path):
+        """An archive with a link to an outside folder, and a file in that folder, raises an error."""
         outside = tmp_path / "outside"
         outside.mkdir()
         path = pack(member("door", tarfile.SYMTYPE, linkname=str(outside)), member("door/evil", content=b"x"))
@@ -166,14 +166,14 @@ class TestUnpackTar:
         assert [] == list(outside.iterdir())
 
     def test_permissions_are_those_of_new_files(self, pack, here):
-        """Neither executable nor set-user-id, whatever the archive says."""
+        """Unpacked files have the permissions of new files, not those in the archive."""
         unpack_tar(pack(member("a", content=b"a", mode=0o6777, uid=0)), str(here))
         umask = os.umask(0)
         os.umask(umask)
         assert 0o666 & ~umask == (here / "a").stat().st_mode & 0o7777
 
-    def test_what_is_there_stays(self, pack, here):
-        """A file of one's own is not overwritten, nor a folder."""
+    def test_existing_files_stay(self, pack, here):
+        """Existing files and folders are not overwritten."""
         (here / "folder").mkdir(parents=True)
         (here / "c").write_bytes(b"mine")
         unpack_tar(pack(*GOOD), str(here))
@@ -181,8 +181,8 @@ class TestUnpackTar:
         assert ["c"] == below(here)
 
     @pytest.mark.parametrize("size", [0, 5, 60, -30])
-    def test_cut_off(self, pack, here, size):
-        """Half an archive is none: what to do is said, and nothing is kept."""
+    def test_truncated(self, pack, here, size):
+        """A truncated archive raises an error with the remedy, and nothing is unpacked."""
         path = pack(*GOOD, member("noise", content=os.urandom(5000)))
         with open(path, "r+b") as file:
             file.truncate(size if size >= 0 else os.path.getsize(path) + size - 3000)
@@ -194,15 +194,15 @@ class TestUnpackTar:
         "content", [b"<html>not found</html>", gzip.compress(b"no archive" * 100)], ids=["page", "gzip"]
     )
     def test_not_an_archive(self, pack, here, content):
-        """Somebody's error page."""
+        """An HTML error page raises an error."""
         path = pack()
         with open(path, "wb") as file:
             file.write(content)
         with pytest.raises(ValueError, match="cannot be read as a tar archive"):
             unpack_tar(path, str(here))
 
-    def test_a_bit_that_fell(self, pack, here):
-        """The checksum inside gzip is looked at."""
+    def test_flipped_bit(self, pack, here):
+        """A flipped bit is found by the checksum of gzip."""
         path = pack(member("noise", content=os.urandom(50000)))
         with open(path, "r+b") as file:
             file.seek(30000)
@@ -213,8 +213,8 @@ class TestUnpackTar:
             unpack_tar(path, str(here))
         assert [] == os.listdir(str(here))
 
-    def test_a_damaged_head(self, pack, here):
-        """A damaged head in the middle is an error, and not the end of the archive."""
+    def test_damaged_header(self, pack, here):
+        """A damaged header in the middle raises an error instead of ending the archive."""
         path = pack(*GOOD, mode="w")
         with open(path, "r+b") as file:
             place = file.read().index(b"folder/deep/er/b")
@@ -228,14 +228,14 @@ class TestUnpackTar:
         "bad",
         [(member("folder", content=b"x"),), (member("folder/a/b", content=b"x"),), (member("x" * 300),)],
     )
-    def test_names_that_no_file_can_have(self, pack, here, bad):
-        """A file in the place of a folder, a folder in the place of a file and a long name are refused."""
-        with pytest.raises(DamagedFileError, match="is refused, nothing of it was unpacked: its member"):
+    def test_invalid_names(self, pack, here, bad):
+        """Members that cannot be written because of their names raise DamagedFileError."""
+        with pytest.raises(DamagedFileError, match="was not unpacked: its member"):
             unpack_tar(pack(*GOOD, *bad), str(here))
         assert [] == os.listdir(str(here))
 
-    def test_a_full_disk_is_no_damage(self, pack, here, monkeypatch):
-        """The operating system's errors come as they are; nothing is kept."""
+    def test_full_disk(self, pack, here, monkeypatch):
+        """Errors of the file system are not changed, and nothing is unpacked."""
 
         path = pack(*GOOD)
 
@@ -247,7 +247,7 @@ class TestUnpackTar:
             unpack_tar(path, str(here))
         assert [] == os.listdir(str(here))
 
-    def test_absent(self, here):
-        """A file that is not there."""
+    def test_missing_archive(self, here):
+        """A missing archive raises FileNotFoundError."""
         with pytest.raises(FileNotFoundError):
             unpack_tar(str(here / "nothing.tar"), str(here))

@@ -1,4 +1,4 @@
-"""ImageNet and Tiny ImageNet, from small folders in the true form."""
+"""Tests of ImageNet and Tiny ImageNet, on small folders in the original format."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ pytest.importorskip("cv2")
 
 @pytest.fixture(params=["original", "train"])
 def structure(request):
-    """How the images of val and test are stored."""
+    """The structure of the folders val and test."""
     return request.param
 
 
 @pytest.fixture
 def folders(tmp_path, structure):
-    """The directories of the images and of the metadata."""
+    """Return the directories of the images and of the metadata."""
     write_ilsvrc_meta(tmp_path / "meta")
     write_ilsvrc12(tmp_path / "images", tmp_path / "meta", structure)
     return str(tmp_path / "images"), str(tmp_path / "meta")
@@ -36,7 +36,7 @@ def folders(tmp_path, structure):
 
 class TestILSVRC12Files:
     def test_val(self, folders, structure):
-        """Paths that exist, with labels; the structure is guessed."""
+        """Datapoints are existing paths with labels; the structure is guessed."""
         images, meta = folders
         below = f"{WNIDS[2]}/" if structure == "train" else ""
         datapoints = list(iter(ILSVRC12Files(images, "val", meta)))
@@ -44,56 +44,58 @@ class TestILSVRC12Files:
         assert [0, 1, 2, 3, 4, 5] == [label for _, label in datapoints]
 
     def test_train(self, folders):
-        """In folders by class."""
+        """Training images are in folders by class."""
         images, meta = folders
         flow = ILSVRC12Files(images, "train", meta, shuffle=False)
         assert [f"{images}/train/{WNIDS[1]}/{WNIDS[1]}_1.JPEG", 1] == list(iter(flow))[1]
 
     def test_the_structure_can_be_given(self, folders, structure):
-        """The right one is as the guess; the wrong one finds no files."""
+        """The given structure is used; the wrong one finds no files."""
         images, meta = folders
         assert 6 == len(ILSVRC12Files(images, "val", meta, dir_structure=structure))
         wrong = {"original": "train", "train": "original"}[structure]
         with pytest.raises(
-            ValueError, match="ILSVRC12Files: there is no file .*ILSVRC2012_val_00000000.JPEG"
+            ValueError, match="ILSVRC12Files: the list of images contains .*ILSVRC2012_val_00000000.JPEG"
         ):
             ILSVRC12Files(images, "val", meta, dir_structure=wrong)
 
     def test_shuffle(self, folders):
-        """By default for training only."""
+        """By default only the training split is shuffled."""
         images, meta = folders
         assert [True, False, False] == [
             ILSVRC12Files(images, name, meta).shuffle for name in ("train", "val", "test")
         ]
 
     def test_attributes(self, folders):
-        """What scripts look at."""
+        """`full_dir` and `imglist` have the expected values."""
         images, meta = folders
         flow = ILSVRC12Files(images, "train", meta)
         assert (f"{images}/train", "train", 6) == (flow.full_dir, flow.name, len(flow.imglist))
 
     def test_the_default_metadata(self, folders, tmp_path, monkeypatch):
-        """Below the directory of data sets, under tensorpack's name."""
+        """The default directory of the metadata is named as in tensorpack."""
         monkeypatch.setenv("TENSORPACK_DATASET", str(tmp_path))
         (tmp_path / "meta").rename(tmp_path / "ilsvrc_metadata")
         assert 6 == len(ILSVRC12Files(folders[0], "val"))
 
     def test_other_names(self, tmp_path):
-        """Refused before any file is looked for."""
+        """An unknown name raises ValueError before files are searched."""
         with pytest.raises(
-            ValueError, match="ILSVRC12Files: name must be 'train', 'val' or 'test', got 'tset'"
+            ValueError, match="ILSVRC12Files: name is unknown .expected 'train', 'val' or 'test', got 'tset'"
         ):
             ILSVRC12Files(str(tmp_path), "tset")
 
     def test_no_folder(self, tmp_path):
-        """What was looked for, and where the images are had."""
-        with pytest.raises(ValueError, match="ILSVRC12: there is no folder .*val.*https://image-net.org"):
+        """A missing folder raises ValueError, which names it and the source of the images."""
+        with pytest.raises(
+            ValueError, match="ILSVRC12: the folder .*val does not exist.*https://image-net.org"
+        ):
             ILSVRC12(str(tmp_path), "val")
 
 
 class TestILSVRC12:
     def test_datapoints(self, folders):
-        """[uint8 (H, W, 3) in blue, green, red, int], each of its own size."""
+        """Datapoints are [uint8 (H, W, 3) in BGR order, int], with different sizes."""
         datapoints = list(iter(ILSVRC12(*folders[:1], "val", folders[1])))
         for k, (image, label) in enumerate(datapoints):
             np.testing.assert_allclose(smooth_image(10 + k, 12, seed=k), image, atol=12)
@@ -104,11 +106,11 @@ class TestILSVRC12:
         ("damage", "error", "match"),
         [
             (lambda path: path.write_bytes(b"\xff\xd8"), ValueError, "is not an image"),
-            (lambda path: path.unlink(), FileNotFoundError, "There is no image"),
+            (lambda path: path.unlink(), FileNotFoundError, "The image"),
         ],
     )
     def test_a_damaged_image(self, folders, damage, error, match, tmp_path):
-        """Ends the pass with an error that names it, and is not passed on as None."""
+        """A damaged or missing image ends the pass with an error that names it."""
         flow = ILSVRC12(folders[0], "train", folders[1], shuffle=False)
         damage(tmp_path / "images" / "train" / WNIDS[4] / f"{WNIDS[4]}_4.JPEG")
         with pytest.raises(error, match=match) as info:
@@ -116,7 +118,7 @@ class TestILSVRC12:
         assert f"{WNIDS[4]}_4.JPEG" in str(info.value)
 
     def test_without_opencv(self, monkeypatch):
-        """Said by the constructor; the files alone do not need it."""
+        """Without OpenCV, the constructor raises ImportError; ILSVRC12Files does not need OpenCV."""
         monkeypatch.setitem(sys.modules, "cv2", None)
         with pytest.raises(ImportError, match="needs OpenCV, which is not installed"):
             ILSVRC12("/data", "val")
@@ -137,19 +139,19 @@ class TestTrainingBoxes:
         return str(directory)
 
     def test_boxes(self, tmp_path):
-        """float32 xmin, ymin, xmax, ymax of the first object, on every Python; None where there is no annotation."""
+        """The box is float32 xmin, ymin, xmax, ymax of the first object; None without an annotation."""
         boxes = ILSVRC12.get_training_bbox(self.write(tmp_path, ANNOTATION), self.IMAGES)
         assert [10, 20, 300, 375] == boxes[0].tolist()
         assert (np.float32, None) == (boxes[0].dtype, boxes[1])
 
-    def test_the_order_of_the_corners_is_no_matter(self, tmp_path):
-        """They have names."""
+    def test_order_of_the_corners(self, tmp_path):
+        """The corners may be in any order."""
         turned = "<a><object><bndbox><ymax>4</ymax><xmax>3</xmax><ymin>2</ymin><xmin>1</xmin></bndbox></object></a>"
         boxes = ILSVRC12.get_training_bbox(self.write(tmp_path, turned), self.IMAGES)
         assert [1, 2, 3, 4] == boxes[0].tolist()
 
     def test_no_object(self, tmp_path):
-        """An annotation without a box."""
+        """An annotation without an object gives None."""
         assert [None, None] == ILSVRC12.get_training_bbox(self.write(tmp_path, "<a></a>"), self.IMAGES)
 
     @pytest.mark.parametrize(
@@ -162,25 +164,25 @@ class TestTrainingBoxes:
         ],
     )
     def test_damaged(self, tmp_path, text):
-        """An error that names the file, not a silent None."""
+        """A damaged annotation raises an error that names the file."""
         with pytest.raises(ValueError, match="n1_7.xml cannot be read as an annotation of an image"):
             ILSVRC12.get_training_bbox(self.write(tmp_path, text), self.IMAGES)
 
     def test_no_directory(self, tmp_path):
-        """Not one None after the other."""
-        with pytest.raises(ValueError, match="get_training_bbox: there is no directory .*absent"):
+        """A missing directory raises ValueError."""
+        with pytest.raises(ValueError, match="get_training_bbox: the directory .*absent does not exist"):
             ILSVRC12.get_training_bbox(str(tmp_path / "absent"), self.IMAGES)
 
 
 class TestTinyImageNet:
     @pytest.fixture
     def tiny(self, tmp_path):
-        """Three images to train on, six to validate."""
+        """Write three training images and six validation images; return their directory."""
         write_tiny_imagenet(tmp_path)
         return tmp_path
 
     def test_val(self, tiny):
-        """[uint8 (64, 64, 3) in blue, green, red, int], in the order of the annotations."""
+        """Datapoints are [uint8 (64, 64, 3) in BGR order, int], in the order of the annotations."""
         datapoints = list(iter(TinyImageNet(str(tiny), "val")))
         for k, (image, label) in enumerate(datapoints):
             np.testing.assert_allclose(smooth_image(64, 64, seed=k), image, atol=8)
@@ -188,46 +190,52 @@ class TestTinyImageNet:
         assert 6 == len(datapoints)
 
     def test_train(self, tiny):
-        """Labels are the places in wnids.txt."""
+        """Labels are the positions in wnids.txt."""
         train = TinyImageNet(str(tiny), "train", shuffle=False)
         assert ([3, 3, 199], 3) == ([label for _, label in train], len(train))
 
     def test_shuffle(self, tiny):
-        """By default for training only."""
+        """By default only the training split is shuffled."""
         assert [True, False] == [TinyImageNet(str(tiny), name).shuffle for name in ("train", "val")]
 
     def test_other_names(self, tiny):
-        """The labels of "test" are not public."""
-        with pytest.raises(ValueError, match="TinyImageNet: name must be 'train' or 'val', got 'test'"):
+        """The name "test" raises ValueError, because its labels are not public."""
+        with pytest.raises(
+            ValueError, match="TinyImageNet: name is unknown .expected 'train' or 'val', got 'test'"
+        ):
             TinyImageNet(str(tiny), "test")
 
     def test_other_classes(self, tiny):
-        """Two hundred, each once."""
+        """Other than 200 distinct classes raise ValueError."""
         (tiny / "wnids.txt").write_text("\n".join(WNIDS[:199] + WNIDS[:1]))
-        with pytest.raises(ValueError, match="wnids.txt must have 200 classes, got 199"):
+        with pytest.raises(ValueError, match="wnids.txt is invalid .expected 200 classes, got 199"):
             TinyImageNet(str(tiny), "val")
 
     @pytest.mark.parametrize("line", ["val_0.JPEG\tn99999999\t0\t0\t1\t1", "val_0.JPEG", ""])
     def test_other_annotations(self, tiny, line):
-        """The place is named."""
+        """An invalid annotation raises ValueError, which names the line."""
         with (tiny / "val" / "val_annotations.txt").open("a") as file:
             file.write(f"{line}\n")
-        with pytest.raises(ValueError, match=r"val_annotations.txt:7 is .*, wanted a file name and a class"):
+        with pytest.raises(
+            ValueError, match=r"val_annotations.txt:7 is invalid .expected a file name and a class"
+        ):
             TinyImageNet(str(tiny), "val")
 
     def test_no_directory(self, tmp_path):
-        """What was looked for, and where it is had."""
-        with pytest.raises(ValueError, match="TinyImageNet: there is no .*wnids.txt.*tiny-imagenet-200.zip"):
+        """A missing directory raises ValueError, which names it and the source."""
+        with pytest.raises(
+            ValueError, match="TinyImageNet: .*wnids.txt does not exist.*tiny-imagenet-200.zip"
+        ):
             TinyImageNet(str(tmp_path), "val")
 
     def test_a_class_without_a_folder(self, tiny):
-        """Unpacked in part."""
+        """A missing class folder raises ValueError."""
         (tiny / "train" / WNIDS[7] / "images").rmdir()
-        with pytest.raises(ValueError, match=f"TinyImageNet: there is no .*{WNIDS[7]}/images"):
+        with pytest.raises(ValueError, match=f"TinyImageNet: .*{WNIDS[7]}/images does not exist"):
             TinyImageNet(str(tiny), "train")
 
-    def test_grey_images(self, tiny):
-        """Some are stored with one channel; all come with three."""
+    def test_gray_images(self, tiny):
+        """Images stored with one channel are returned with three."""
         write_image(tiny / "val" / "images" / "val_0.JPEG", np.full((64, 64), 77, np.uint8))
         image, _ = next(iter(TinyImageNet(str(tiny), "val")))
         assert ((64, 64, 3), 77) == (image.shape, image[5, 5, 2])

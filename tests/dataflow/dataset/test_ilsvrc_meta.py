@@ -1,4 +1,4 @@
-"""What is known of ImageNet without its images, from small files in the form of Caffe's archive."""
+"""Tests of the metadata of ImageNet, on small files in the format of Caffe's archive."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from tensorpack_lite.dataflow.dataset.ilsvrc_meta import ILSVRCMeta
 
 @pytest.fixture
 def meta(tmp_path):
-    """Of six classes."""
+    """Return the metadata of six classes."""
     write_ilsvrc_meta(tmp_path)
     return ILSVRCMeta(str(tmp_path))
 
 
 class TestClasses:
     def test_words(self, meta):
-        """The whole line."""
+        """A description is a whole line."""
         words = meta.get_synset_words_1000()
         assert ([0, 1, 2, 3, 4, 5], "n00000003 thing 3, whatsit") == (list(words), words[3])
 
     def test_names(self, meta):
-        """WordNet's."""
+        """The IDs are those of WordNet."""
         assert dict(enumerate(WNIDS[:6])) == meta.get_synset_1000()
 
 
 class TestImageList:
     def test_train(self, meta):
-        """Always in folders by class."""
+        """Training images are always in folders by class."""
         for structure in ("original", "train"):
             images = meta.get_image_list("train", structure)
             assert (("n00000002/n00000002_2.JPEG", 2), 6) == (images[2], len(images))
@@ -46,86 +46,91 @@ class TestImageList:
         ],
     )
     def test_val(self, meta, structure, path):
-        """In one folder, or in folders by class."""
+        """Validation images are in one folder, or in folders by class."""
         assert (path, 2) == meta.get_image_list("val", structure)[2]
 
     def test_original_is_the_default(self, meta):
-        """As tensorpack's."""
+        """The default structure is "original", as in tensorpack."""
         assert meta.get_image_list("val", "original") == meta.get_image_list("val")
 
     def test_test(self, meta):
-        """All labels are 0: they are not public."""
+        """All labels of the test split are 0."""
         assert {0} == {label for _, label in meta.get_image_list("test")}
 
     @pytest.mark.parametrize(
         ("arguments", "match"),
         [
-            (("extra",), "ILSVRCMeta: name must be 'train', 'val' or 'test', got 'extra'"),
-            (("val", "flat"), "ILSVRCMeta: dir_structure must be 'original' or 'train', got 'flat'"),
+            (("extra",), "ILSVRCMeta: name is unknown .expected 'train', 'val' or 'test', got 'extra'"),
+            (
+                ("val", "flat"),
+                "ILSVRCMeta: dir_structure is unknown .expected 'original' or 'train', got 'flat'",
+            ),
         ],
     )
     def test_other_names(self, meta, arguments, match):
-        """Refused."""
+        """Unknown names raise ValueError."""
         with pytest.raises(ValueError, match=match):
             meta.get_image_list(*arguments)
 
     @pytest.mark.parametrize("line", ["a.JPEG", "a.JPEG x", " 3", "a.JPEG -1"])
     def test_other_lines(self, meta, tmp_path, line):
-        """The file is named, and the line."""
+        """An invalid line raises ValueError, which names the file and the line."""
         (tmp_path / "val.txt").write_text(f"b.JPEG 0\n{line}\n")
         with pytest.raises(
-            ValueError, match=f"val.txt: a line is '{line.strip()}', wanted a path and a label"
+            ValueError, match=f"val.txt: a line is invalid .expected a path and a label, got '{line.strip()}'"
         ):
             meta.get_image_list("val")
 
     def test_labels_beyond_the_classes(self, meta, tmp_path):
-        """Files that do not belong together."""
+        """Labels beyond the classes raise ValueError."""
         (tmp_path / "val.txt").write_text("b.JPEG 6\n")
-        with pytest.raises(ValueError, match="val.txt has label 6, but synsets.txt 6 classes"):
+        with pytest.raises(ValueError, match="val.txt has the label 6, but synsets.txt has 6 classes"):
             meta.get_image_list("val", "train")
 
 
 class TestMean:
     def test_as_in_the_file(self, meta):
-        """Three planes become three channels: blue, green, red."""
+        """The three planes of the file become three channels in BGR order."""
         mean = meta.get_per_pixel_mean()
         np.testing.assert_array_equal(np.arange(48).reshape(3, 4, 4).transpose(1, 2, 0), mean)
         assert np.float32 == mean.dtype
 
     @pytest.mark.parametrize(("size", "shape"), [((2, 8), (2, 8, 3)), (2, (2, 2, 3)), ([8, 2], (8, 2, 3))])
     def test_resized(self, meta, size, shape):
-        """(height, width); linear between pixels, so the mean of all stays."""
+        """The mean is resized to (height, width) with linear interpolation."""
         pytest.importorskip("cv2")
         mean = meta.get_per_pixel_mean(size)
         assert shape == mean.shape
         np.testing.assert_allclose([7.5, 23.5, 39.5], mean.mean(axis=(0, 1)), atol=1e-3)
 
     def test_other_shapes(self, meta, tmp_path):
-        """A blob of something else."""
+        """A blob of another shape raises ValueError."""
         blob = blob_proto(np.zeros(4, "<f4"), (1, 2, 2))
         (tmp_path / "imagenet_mean.binaryproto").write_bytes(blob)
-        with pytest.raises(ValueError, match=r"the mean must be \[3, height, width\], got \[2, 2\]"):
+        with pytest.raises(
+            ValueError, match=r"has the wrong shape .expected \[3, height, width\], got \[2, 2\]"
+        ):
             meta.get_per_pixel_mean()
 
 
 class TestGuess:
     @pytest.mark.parametrize(("entry", "structure"), [("n01440764", "train"), ("a.JPEG", "original")])
     def test_by_the_first_entry(self, tmp_path, entry, structure):
-        """A folder of a class, or an image."""
+        """The first entry, a class folder or an image, determines the structure."""
         if structure == "train":
             (tmp_path / entry).mkdir()
         else:
             (tmp_path / entry).write_bytes(b"")
         assert structure == ILSVRCMeta.guess_dir_structure(str(tmp_path))
 
-    def test_an_image_whose_name_begins_with_n(self, tmp_path):
-        """Is no folder."""
+    def test_image_whose_name_starts_with_n(self, tmp_path):
+        """An image whose name starts with "n" is not a class folder."""
         (tmp_path / "n01440764_10026.JPEG").write_bytes(b"")
         assert "original" == ILSVRCMeta.guess_dir_structure(str(tmp_path))
 
     @pytest.mark.parametrize("name", ["", "absent"])
-    def test_nothing_to_guess_from(self, tmp_path, name):
-        """Empty, or not there."""
+    def test_empty_folder(self, tmp_path, name):
+        """An empty or missing folder raises ValueError."""
         with pytest.raises(ValueError, match="does not exist or is empty"):
             ILSVRCMeta.guess_dir_structure(str(tmp_path / name))
 
@@ -133,7 +138,7 @@ class TestGuess:
 class TestArchive:
     @pytest.fixture
     def web(self, tmp_path, monkeypatch):
-        """The archive on a server; the class asks there."""
+        """Serve the archive, and make the class download it from there."""
         write_ilsvrc_meta(tmp_path / "source")
         (tmp_path / "web").mkdir()
         tar(tmp_path / "web" / "caffe_ilsvrc12.tar.gz", tmp_path / "source")
@@ -143,7 +148,7 @@ class TestArchive:
             yield asked
 
     def test_download(self, web, tmp_path, monkeypatch):
-        """Once, when a file is asked for, into the directory of data sets under tensorpack's name."""
+        """The archive is downloaded once, when a file is needed, to the directory that tensorpack uses."""
         monkeypatch.setenv("TENSORPACK_DATASET", str(tmp_path))
         meta = ILSVRCMeta()
         assert [] == web
@@ -151,8 +156,8 @@ class TestArchive:
         assert ["/caffe_ilsvrc12.tar.gz"] == web
         assert (tmp_path / "ilsvrc_metadata" / "synsets.txt").is_file()
 
-    def test_ones_own_files_stay(self, web, tmp_path):
-        """What the archive brings besides what was absent does not replace them."""
+    def test_existing_files_stay(self, web, tmp_path):
+        """Existing files are not replaced by those in the archive."""
         target = tmp_path / "target"
         target.mkdir()
         (target / "val.txt").write_text("mine.JPEG 3\n")
@@ -160,20 +165,20 @@ class TestArchive:
         assert [("n00000003/mine.JPEG", 3)] == meta.get_image_list("val", "train")
         assert 6 == len(meta.get_image_list("train"))
 
-    def test_files_that_are_there_need_no_archive(self, web, tmp_path):
-        """Not downloaded for what is not asked for."""
+    def test_archive_is_not_downloaded(self, web, tmp_path):
+        """If the needed file exists, the archive is not downloaded."""
         assert 6 == len(ILSVRCMeta(str(tmp_path / "source")).get_synset_words_1000())
         assert [] == web
 
-    def test_an_archive_without_it(self, web, tmp_path):
-        """Somebody else's archive."""
+    def test_archive_without_the_file(self, web, tmp_path):
+        """An archive without the file raises ValueError."""
         (tmp_path / "source" / "synsets.txt").unlink()
         tar(tmp_path / "web" / "caffe_ilsvrc12.tar.gz", tmp_path / "source")
-        with pytest.raises(ValueError, match="caffe_ilsvrc12.tar.gz has no synsets.txt. Delete it"):
+        with pytest.raises(ValueError, match="caffe_ilsvrc12.tar.gz does not contain synsets.txt. Delete it"):
             ILSVRCMeta(str(tmp_path / "target")).get_synset_1000()
 
     def test_without_network(self, web, tmp_path):
-        """Which file, where it belongs, where it comes from."""
+        """Without a network, the OSError names the file, the directory and the source."""
         os.remove(str(tmp_path / "web" / "caffe_ilsvrc12.tar.gz"))
         with pytest.raises(
             OSError, match=r"ILSVRCMeta: caffe_ilsvrc12.tar.gz is not in .*ILSVRCMeta\(..., dir="
@@ -181,6 +186,6 @@ class TestArchive:
             ILSVRCMeta(str(tmp_path / "target")).get_synset_1000()
 
 
-def test_upstreams_path():
-    """Scripts import it from `dataset.ilsvrc`."""
+def test_import_path():
+    """`dataset.ilsvrc` exports ILSVRCMeta, as in tensorpack."""
     assert ILSVRCMeta is ilsvrc.ILSVRCMeta

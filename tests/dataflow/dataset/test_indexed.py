@@ -1,4 +1,4 @@
-"""What all data sets have in common."""
+"""Tests of the base classes of datasets."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import numpy as np
 import pytest
 
 from tensorpack_lite.dataflow.base import NotResetError
-from tensorpack_lite.dataflow.dataset.indexed import LabelledFiles, StoredPairs, require_split
+from tensorpack_lite.dataflow.dataset.indexed import LabelledFiles, StoredPairs
 
 
 def pairs(shuffle):
-    """Seven images of one pixel; the label is ten times the pixel."""
+    """Return a dataset of seven one-pixel images; the label is ten times the pixel."""
     return StoredPairs(np.arange(7)[:, np.newaxis], [10 * k for k in range(7)], shuffle)
 
 
 class TestStoredPairs:
     def test_in_order(self):
-        """As in the arrays, on every pass, without `reset_state`."""
+        """Without shuffling, each pass has the order of the arrays and needs no `reset_state`."""
         flow = pairs(shuffle=False)
         for _ in range(2):
             assert [[0, 0], [1, 10], [2, 20]] == [[int(image[0]), label] for image, label in flow][:3]
         assert 7 == len(flow) == len(list(iter(flow)))
 
     def test_shuffled(self):
-        """Each image keeps its label, and comes once a pass, in an order that changes."""
+        """With shuffling, each image occurs once per pass with its label, in a changing order."""
         flow = pairs(shuffle=True)
         flow.reset_state()
         orders = set()
@@ -34,34 +34,34 @@ class TestStoredPairs:
         assert len(orders) > 1
 
     def test_shuffling_needs_reset(self):
-        """A clear error."""
+        """Shuffling without `reset_state` raises an error."""
         with pytest.raises(NotResetError, match="StoredPairs"):
             next(iter(pairs(shuffle=True)))
 
-    def test_lists_are_fresh(self):
-        """What is done to a datapoint's list is not done to the data set."""
+    def test_lists_are_new(self):
+        """Modifying the list of a datapoint does not modify the dataset."""
         flow = pairs(shuffle=False)
         for datapoint in flow:
             datapoint.clear()
         assert {2} == {len(datapoint) for datapoint in flow}
 
-    def test_numbers_that_differ(self):
-        """Files of two data sets."""
-        with pytest.raises(ValueError, match="StoredPairs: 2 images, but 3 labels"):
+    def test_different_lengths(self):
+        """Different numbers of images and labels raise ValueError."""
+        with pytest.raises(ValueError, match="StoredPairs: there are 2 images, but 3 labels"):
             StoredPairs([1, 2], [1, 2, 3], shuffle=False)
 
 
 class TestLabelledFiles:
     def test_paths(self, tmp_path):
-        """Whole paths, with their labels."""
+        """Datapoints are complete paths with labels."""
         for name in ("a", "b"):
             (tmp_path / name).write_bytes(b"")
         flow = LabelledFiles(str(tmp_path), [("a", 4), ("b", 5)], shuffle=False)
         assert [[str(tmp_path / "a"), 4], [str(tmp_path / "b"), 5]] == list(iter(flow))
 
     @pytest.mark.parametrize(("absent", "refused"), [(9, True), (10, False)])
-    def test_the_first_ten_must_be_there(self, tmp_path, absent, refused):
-        """The one absent is named; beyond ten nobody looks."""
+    def test_first_ten_files_are_checked(self, tmp_path, absent, refused):
+        """A missing file among the first ten raises ValueError; later ones are not checked."""
         names = [f"{k}.jpg" for k in range(12)]
         for k, name in enumerate(names):
             if k != absent:
@@ -70,24 +70,7 @@ class TestLabelledFiles:
         if not refused:
             assert 12 == len(LabelledFiles(str(tmp_path), imglist, shuffle=False))
             return
-        with pytest.raises(ValueError, match=r"LabelledFiles: there is no file .*9\.jpg.*right directory"):
+        with pytest.raises(
+            ValueError, match=r"LabelledFiles: the list of images contains .*9\.jpg.*right directory"
+        ):
             LabelledFiles(str(tmp_path), imglist, shuffle=False)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "match"),
-    [
-        (("train", "test"), "str: train_or_test must be 'train' or 'test', got 'valid'"),
-        (("train", "val", "test"), "str: train_or_test must be 'train', 'val' or 'test', got 'valid'"),
-    ],
-)
-def test_require_split(wanted, match):
-    """The class and the names are in the sentence."""
-    with pytest.raises(ValueError, match=match):
-        require_split("", "valid", wanted)
-
-
-def test_require_split_argument():
-    """The argument is called as in the constructor."""
-    with pytest.raises(ValueError, match="str: name must be 'train', got None"):
-        require_split("", None, ("train",), argument="name")

@@ -1,4 +1,4 @@
-"""Grey images with labels, in memory."""
+"""Tests of the base class of grayscale images with labels."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tensorpack_lite.dataflow.dataset.labelled_images import LabelledImages
 
 @pytest.fixture
 def images():
-    """Seven images of 2x3 pixels; the label is the brightness of the first pixel."""
+    """Return seven images of 2x3 pixels; the label is the first pixel."""
     pixels = np.arange(42, dtype=np.uint8).reshape(7, 2, 3)
     return LabelledImages(pixels, pixels[:, 0, 0], white=41, shuffle=True)
 
 
 def test_datapoints(images):
-    """float32 in [0, 1] without a channel, and an np.uint8 label."""
+    """Datapoints are float32 in [0, 1] without a channel axis, and an np.uint8 label."""
     images.shuffle = False
     image, label = list(images)[6]
     np.testing.assert_allclose(np.arange(36, 42).reshape(2, 3) / 41, image, rtol=1e-6)
@@ -26,14 +26,14 @@ def test_datapoints(images):
 
 
 def test_attributes(images):
-    """Images with a channel, as scripts for metric learning index them."""
+    """The attribute `images` has a channel axis, which scripts for metric learning rely on."""
     assert ((7, 2, 3, 1), np.float32) == (images.images.shape, images.images.dtype)
     assert ((7,), np.uint8) == (images.labels.shape, images.labels.dtype)
     assert 7 == len(images)
 
 
 def test_shuffled_pairs_stay_together(images):
-    """Each image keeps its label, in each order; every one comes once."""
+    """In each order, each image keeps its label and occurs once."""
     images.reset_state()
     orders = []
     for _ in range(5):
@@ -45,20 +45,20 @@ def test_shuffled_pairs_stay_together(images):
 
 
 def test_shuffling_needs_reset(images):
-    """A clear error."""
+    """Shuffling without `reset_state` raises an error."""
     with pytest.raises(NotResetError, match="LabelledImages"):
         next(iter(images))
 
 
-def test_lists_are_fresh(images):
-    """Changing a datapoint's list does not change the data set."""
+def test_lists_are_new(images):
+    """Modifying the list of a datapoint does not modify the dataset."""
     images.shuffle = False
     for datapoint in images:
         datapoint.clear()
     assert {2} == {len(datapoint) for datapoint in images}
 
 
-def test_numbers_that_differ():
-    """Files of two data sets."""
-    with pytest.raises(ValueError, match="LabelledImages: 2 images, but 3 labels"):
+def test_different_lengths():
+    """Different numbers of images and labels raise ValueError."""
+    with pytest.raises(ValueError, match="LabelledImages: there are 2 images, but 3 labels"):
         LabelledImages(np.zeros((2, 4, 4)), np.zeros(3), white=1, shuffle=False)

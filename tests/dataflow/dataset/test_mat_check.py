@@ -1,4 +1,4 @@
-"""MATLAB files whose damage would end the process inside SciPy."""
+"""Tests of the check of MATLAB files whose damage would crash SciPy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ scipy_io = pytest.importorskip("scipy.io")
 
 @pytest.fixture
 def written(tmp_path):
-    """A file with a matrix of numbers; returns its path and its content."""
+    """Write a file with a numeric matrix; return its path and its content."""
     path = tmp_path / "a.mat"
     scipy_io.savemat(str(path), {"X": np.arange(12.0).reshape(3, 4)})
     return path, path.read_bytes()
@@ -26,7 +26,7 @@ def written(tmp_path):
 
 @pytest.mark.parametrize("compressed", [False, True])
 def test_every_kind_of_value(tmp_path, compressed):
-    """Numbers, texts, cells, structs and sparse matrices pass."""
+    """Numbers, strings, cells, structs and sparse matrices pass the check."""
     sparse = pytest.importorskip("scipy.sparse")
     cell = np.empty(3, dtype=object)
     cell[:] = [np.ones(3), "x", {"q": 1}]
@@ -47,7 +47,7 @@ def test_every_kind_of_value(tmp_path, compressed):
 
 
 def test_files_of_matlab_itself():
-    """Every file that MATLAB wrote for SciPy's own tests, and that SciPy reads, passes."""
+    """All files written by MATLAB in SciPy's tests that SciPy can read pass the check."""
     matlab = pytest.importorskip("scipy.io.matlab")
     paths = glob.glob(os.path.join(os.path.dirname(matlab.__file__), "tests", "data", "*.mat"))
     if not paths:
@@ -68,7 +68,7 @@ def is_readable(path):
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_file_of_version_4(tmp_path):
-    """A file without tags passes unseen."""
+    """A version 4 file, which has no tags, passes."""
     path = str(tmp_path / "a.mat")
     scipy_io.savemat(path, {"X": np.arange(3)}, format="4")
     assert [[0, 1, 2]] == read_mat(path, "X")[0].tolist()
@@ -78,16 +78,16 @@ def test_a_file_of_version_4(tmp_path):
     ("place", "value", "match"),
     [
         (128, 77, "the element at byte 128 has the type 77"),
-        (132, 1 << 30, "the element at byte 128 is longer than what it lies in"),
-        (136, 9, "the array at byte 136 does not begin with its flags"),
+        (132, 1 << 30, "the element at byte 128 is longer than its container"),
+        (136, 9, "the array at byte 136 does not start with its flags"),
         (144, 200, "the array at byte 136 has the class 200"),
         (152, 99, "the element at byte 152 has the type 99"),
-        (156, 4000, "the element at byte 152 is longer than what it lies in"),
+        (156, 4000, "the element at byte 152 is longer than its container"),
         (176, 14, "the element at byte 176 has the type 14"),
     ],
 )
 def test_damaged_tags(written, place, value, match):
-    """A type, a size or a class that SciPy would use unchecked is found; the error names the file."""
+    """An invalid type, size or class that would crash SciPy raises an error, which names the file."""
     path, content = written
     damaged = bytearray(content)
     struct.pack_into("<I", damaged, place, value)

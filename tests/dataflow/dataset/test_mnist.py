@@ -1,4 +1,4 @@
-"""MNIST and Fashion-MNIST, from idx files made here and from the real ones."""
+"""Tests of MNIST and Fashion-MNIST, on synthetic idx files and on the original ones."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LABELS = np.array([3, 1, 4, 1, 5], np.uint8)
 
 
 def packed(magic, values):
-    """The content of an idx file, before compression."""
+    """Return the content of an idx file, before compression."""
     header = struct.pack(">" + "I" * (1 + values.ndim), magic, *values.shape)
     return header + values.tobytes()
 
 
 def write(directory, half="t10k", images=None, labels=None):
-    """Write the two files of one half."""
+    """Write the two files of one split."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, content in (
         (f"{half}-images-idx3-ubyte.gz", packed(2051, PIXELS) if images is None else images),
@@ -36,14 +36,14 @@ def write(directory, half="t10k", images=None, labels=None):
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
-    """The directory of data sets."""
+    """Return the directory of datasets."""
     monkeypatch.setenv("TENSORPACK_DATASET", str(tmp_path))
     return tmp_path
 
 
 @pytest.fixture
 def asked(monkeypatch):
-    """No network; what would have been downloaded."""
+    """Disable the network; return the list of requested downloads."""
     calls = []
 
     def no_network(url, dir, md5=None):
@@ -56,7 +56,7 @@ def asked(monkeypatch):
 
 class TestReading:
     def test_datapoints(self, tmp_path):
-        """[float32 (28, 28) in [0, 1], np.uint8], in the file's order when not shuffled."""
+        """Datapoints are [float32 (28, 28) in [0, 1], np.uint8], in the order of the file if not shuffled."""
         write(tmp_path)
         datapoints = list(Mnist("test", shuffle=False, dir=str(tmp_path)))
         np.testing.assert_allclose(PIXELS / 255, np.stack([image for image, _ in datapoints]), rtol=1e-6)
@@ -67,31 +67,33 @@ class TestReading:
 
     @pytest.mark.parametrize("half", ["train", "test"])
     def test_shuffle_is_the_default(self, tmp_path, half):
-        """For "test" too."""
+        """Both splits are shuffled by default."""
         write(tmp_path, "train" if half == "train" else "t10k")
         assert Mnist(half, dir=str(tmp_path)).shuffle
 
     def test_the_length_is_that_of_the_file(self, tmp_path):
-        """Smaller files do as well."""
+        """The length is the number of images in the file."""
         write(tmp_path)
         assert 5 == len(Mnist("test", dir=str(tmp_path)))
 
-    def test_one_half_is_enough(self, tmp_path, asked):
-        """The files of the other half are neither needed nor downloaded."""
+    def test_one_split_is_enough(self, tmp_path, asked):
+        """The files of the other split are neither needed nor downloaded."""
         write(tmp_path)
         Mnist("test", dir=str(tmp_path))
         assert [] == asked
 
     @pytest.mark.parametrize(("kind", "name"), [(Mnist, "mnist_data"), (FashionMnist, "fashion_mnist_data")])
     def test_the_default_directory(self, root, asked, kind, name):
-        """Below the directory of data sets, under tensorpack's names."""
+        """The default directories are named as in tensorpack."""
         write(root / name)
         assert 5 == len(kind("test"))
 
     @pytest.mark.parametrize("name", ["val", "Train", None])
     def test_other_names(self, name):
-        """Refused before any file is looked for."""
-        with pytest.raises(ValueError, match=f"Mnist: train_or_test must be 'train' or 'test', got {name!r}"):
+        """An unknown name raises ValueError before files are searched."""
+        with pytest.raises(
+            ValueError, match=f"Mnist: train_or_test is unknown .expected 'train' or 'test', got {name!r}"
+        ):
             Mnist(name)
 
 
@@ -105,21 +107,21 @@ class TestFilesThatAreWrong:
         ],
     )
     def test_images(self, tmp_path, content, match):
-        """The path is named, and what to do."""
+        """Damaged images raise ValueError, which names the file and the remedy."""
         write(tmp_path, images=content)
         with pytest.raises(ValueError, match=match) as info:
             Mnist("test", dir=str(tmp_path))
         assert "t10k-images-idx3-ubyte.gz" in str(info.value)
 
     def test_labels(self, tmp_path):
-        """Images where labels should be."""
+        """Images instead of labels raise ValueError."""
         write(tmp_path, labels=packed(2051, PIXELS))
         with pytest.raises(ValueError, match="t10k-labels-idx1-ubyte.gz cannot be read as an idx file"):
             Mnist("test", dir=str(tmp_path))
 
     @pytest.mark.parametrize("damage", [lambda c: c[:-20], lambda c: b"<html>" + c])
     def test_not_a_gzip_file(self, tmp_path, damage):
-        """Cut off, or somebody's error page."""
+        """A truncated file, or an HTML error page, raises ValueError."""
         write(tmp_path)
         path = tmp_path / "t10k-images-idx3-ubyte.gz"
         path.write_bytes(damage(path.read_bytes()))
@@ -127,23 +129,23 @@ class TestFilesThatAreWrong:
             Mnist("test", dir=str(tmp_path))
 
     def test_as_many_labels_as_images(self, tmp_path):
-        """Files of two data sets."""
+        """Different numbers of images and labels raise ValueError."""
         write(tmp_path, labels=packed(2049, LABELS[:4]))
-        with pytest.raises(ValueError, match="Mnist: 5 images, but 4 labels"):
+        with pytest.raises(ValueError, match="Mnist: there are 5 images, but 4 labels"):
             Mnist("test", dir=str(tmp_path))
 
 
 class TestDownload:
     def test_without_network(self, root, asked):
-        """Which files, where to put them, where they come from, and what was tried."""
+        """The OSError names the files, the directory, the source and the failures."""
         with pytest.raises(OSError, match="train-images-idx3-ubyte.gz is not in .*mnist_data") as info:
             Mnist("train")
         for part in ("train-labels-idx1-ubyte.gz", "dir=...", "no route to host", "https://"):
             assert part in str(info.value)
 
     @pytest.mark.parametrize("kind", [Mnist, FashionMnist])
-    def test_every_mirror_is_asked_with_the_checksum(self, root, asked, kind):
-        """Over https, one after the other, into the right directory."""
+    def test_all_mirrors_are_tried(self, root, asked, kind):
+        """All mirrors are tried over https, with the checksum and the right directory."""
         with pytest.raises(OSError, match="could not be downloaded"):
             kind("test")
         assert len(asked) > 1
@@ -154,7 +156,7 @@ class TestDownload:
         assert {dict(kind._MD5)["t10k-images-idx3-ubyte.gz"]} == {md5 for _, _, md5 in asked}
 
     def test_the_second_mirror(self, root, monkeypatch, asked):
-        """When the first one fails, the next one is used; only what is absent is downloaded."""
+        """If the first mirror fails, the second is used; only missing files are downloaded."""
         source = root / "elsewhere"
         write(source)
         first, second = "https://first/", source.as_uri() + "/"
@@ -176,16 +178,16 @@ class TestDownload:
         assert 2 == len(asked)
 
     def test_a_wrong_file_is_not_kept(self, root, monkeypatch):
-        """The real download code, from a file: the checksum is not that of the real data."""
+        """A downloaded file with the wrong checksum is not kept."""
         source = root / "elsewhere"
         write(source)
         monkeypatch.setattr(Mnist, "_MIRRORS", (source.as_uri() + "/",))
-        with pytest.raises(OSError, match="could not be downloaded.*md5 is"):
+        with pytest.raises(OSError, match="could not be downloaded.*wrong md5"):
             Mnist("test")
         assert [] == list((root / "mnist_data").glob("*"))
 
     def test_a_right_file_is_used(self, root, monkeypatch):
-        """The real download code, from a file whose checksum is asked for."""
+        """A downloaded file with the right checksum is used."""
         source = root / "elsewhere"
         write(source)
         checksums = tuple((p.name, hashlib.md5(p.read_bytes()).hexdigest()) for p in source.iterdir())
@@ -194,7 +196,7 @@ class TestDownload:
         assert LABELS.tolist() == Mnist("test").labels.tolist()
 
     def test_checksums_of_all_files(self):
-        """32 hexadecimal digits for each of the four files, all different."""
+        """There is a different MD5 for each of the four files."""
         names = {name for pair in mnist._FILES.values() for name in pair}
         checksums = [md5 for kind in (Mnist, FashionMnist) for _, md5 in kind._MD5]
         assert names == set(dict(Mnist._MD5)) == set(dict(FashionMnist._MD5))
@@ -203,7 +205,7 @@ class TestDownload:
 
 
 def test_fashion_label_names():
-    """Ten, in the order of the labels."""
+    """The ten names are in the order of the labels."""
     names = FashionMnist.get_label_names(None)
     assert 10 == len(set(names))
     assert ("t-shirt/top", "ankle boot") == (names[0], names[9])
@@ -212,12 +214,12 @@ def test_fashion_label_names():
 @pytest.mark.skipif(not REAL.is_dir(), reason=f"the 10,000 real test images are not in {REAL}")
 class TestTheRealTestHalf:
     def test_checksums(self):
-        """Those in the class are those of the real files."""
+        """The checksums in the class match the original files."""
         for name in mnist._FILES["test"]:
             assert dict(Mnist._MD5)[name] == hashlib.md5((REAL / name).read_bytes()).hexdigest()
 
     def test_contents(self):
-        """10,000 images; the first is a seven; MNIST's known mean."""
+        """The test split has 10,000 images, starts with a seven and has the known mean."""
         real = Mnist("test", shuffle=False, dir=str(REAL))
         image, label = next(iter(real))
         assert (10000, 7) == (len(real), label)

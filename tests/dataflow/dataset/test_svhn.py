@@ -1,4 +1,4 @@
-"""House numbers, from small MATLAB files."""
+"""Tests of SVHN, on small MATLAB files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ scipy_io = pytest.importorskip("scipy.io")
 
 class TestReading:
     def test_datapoints(self, tmp_path):
-        """[uint8 (32, 32, 3), np.uint8]; the file's last axis is the first here, its 10 is a zero."""
+        """Datapoints are [uint8 (32, 32, 3), np.uint8]; the last axis of the file comes first, the label 10 becomes 0."""
         images = write_svhn(tmp_path, labels=(0, 1, 9, 0))
         datapoints = list(iter(SVHNDigit("train", str(tmp_path), shuffle=False)))
         np.testing.assert_array_equal(images, [image for image, _ in datapoints])
@@ -29,26 +29,26 @@ class TestReading:
 
     @pytest.mark.parametrize("name", ["train", "test", "extra"])
     def test_names(self, tmp_path, name):
-        """Each has a file; shuffled by default."""
+        """Each split has a file; the order is shuffled by default."""
         write_svhn(tmp_path, name, labels=(1, 2))
         digits = SVHNDigit(name, str(tmp_path))
         assert (2, True) == (len(digits), digits.shuffle)
 
-    def test_each_directory_has_its_own_data(self, tmp_path):
-        """A second object reads from where it was told, not what the first one read."""
+    def test_two_directories(self, tmp_path):
+        """Two datasets with different directories do not share data."""
         for name, labels in (("a", (1, 2, 3)), ("b", (4, 5))):
             write_svhn(tmp_path / name, labels=labels)
         first, second = (SVHNDigit("train", str(tmp_path / name)) for name in "ab")
         assert ([1, 2, 3], [4, 5]) == (first.labels.tolist(), second.labels.tolist())
 
     def test_the_default_directory(self, tmp_path, monkeypatch):
-        """Below the directory of data sets, under tensorpack's name."""
+        """The default directory is named as in tensorpack."""
         monkeypatch.setenv("TENSORPACK_DATASET", str(tmp_path))
         write_svhn(tmp_path / "svhn_data", "test")
         assert 6 == len(SVHNDigit("test"))
 
     def test_labels_of_matlab(self, tmp_path):
-        """MATLAB writes numbers as doubles."""
+        """Labels stored as doubles, as MATLAB does, can be read."""
         content = {"X": pixels(32, 32, 3, 2), "y": np.array([[10.0], [3.0]])}
         scipy_io.savemat(str(tmp_path / "test_32x32.mat"), content)
         labels = SVHNDigit("test", str(tmp_path)).labels
@@ -57,7 +57,7 @@ class TestReading:
 
 class TestMean:
     def test_of_some_splits(self, tmp_path):
-        """Each image counts the same."""
+        """The mean over some splits weights each image equally."""
         images = [
             write_svhn(tmp_path, "train", (1, 2, 3), seed=1),
             write_svhn(tmp_path, "test", (1,), seed=2),
@@ -67,56 +67,61 @@ class TestMean:
         assert np.float32 == mean.dtype
 
     def test_of_the_default_directory(self, tmp_path, monkeypatch):
-        """All three, as scripts call it."""
+        """By default the mean is over all three splits in the default directory."""
         monkeypatch.setenv("TENSORPACK_DATASET", str(tmp_path))
         images = [
             write_svhn(tmp_path / "svhn_data", n, seed=k) for k, n in enumerate(("train", "test", "extra"))
         ]
-        wanted = np.concatenate(images).mean(axis=0)
-        np.testing.assert_allclose(wanted, SVHNDigit.get_per_pixel_mean(), rtol=1e-6)
+        expected = np.concatenate(images).mean(axis=0)
+        np.testing.assert_allclose(expected, SVHNDigit.get_per_pixel_mean(), rtol=1e-6)
 
-    def test_of_nothing(self):
-        """Refused."""
+    def test_no_names(self):
+        """An empty list of names raises ValueError."""
         with pytest.raises(ValueError, match="SVHNDigit: names is empty"):
             SVHNDigit.get_per_pixel_mean(())
 
 
 class TestMistakes:
     def test_other_names(self):
-        """Refused before any file is looked for."""
-        with pytest.raises(ValueError, match="SVHNDigit: name must be 'train', 'test' or 'extra', got 'val'"):
+        """An unknown name raises ValueError before files are searched."""
+        with pytest.raises(
+            ValueError, match="SVHNDigit: name is unknown .expected 'train', 'test' or 'extra', got 'val'"
+        ):
             SVHNDigit("val")
 
     @pytest.mark.parametrize(
         ("content", "match"),
         [
-            ({"X": pixels(3, 32, 32, 2), "y": [1, 2]}, r"X must be uint8 .*got uint8 \[3, 32, 32, 2\]"),
+            (
+                {"X": pixels(3, 32, 32, 2), "y": [1, 2]},
+                r"X is invalid .expected uint8 .*got uint8 \[3, 32, 32, 2\]",
+            ),
             ({"X": pixels(32, 32, 3), "y": [1]}, r"got uint8 \[32, 32, 3\]"),
             ({"X": np.zeros((32, 32, 3, 2)), "y": [1, 2]}, r"got float64 \[32, 32, 3, 2\]"),
-            ({"X": pixels(32, 32, 3, 2), "y": [0, 1]}, "y must be 1 to 10, got 0 to 1"),
-            ({"X": pixels(32, 32, 3, 2), "y": [1, 11]}, "y must be 1 to 10, got 1 to 11"),
-            ({"X": pixels(32, 32, 3, 2), "y": [1, 2, 3]}, "y must be 2 numbers, got 3 values"),
-            ({"digitStruct": 1}, "has no variable X, y. Is it a file of this data set"),
+            ({"X": pixels(32, 32, 3, 2), "y": [0, 1]}, "y is invalid .expected 1 to 10, got 0 to 1"),
+            ({"X": pixels(32, 32, 3, 2), "y": [1, 11]}, "y is invalid .expected 1 to 10, got 1 to 11"),
+            ({"X": pixels(32, 32, 3, 2), "y": [1, 2, 3]}, "y is invalid .expected 2 numbers, got 3 values"),
+            ({"digitStruct": 1}, "does not contain the variable X, y. Is it a file of this dataset"),
         ],
     )
     def test_other_contents(self, tmp_path, content, match):
-        """The other format, or something else."""
+        """The other format of SVHN, or other contents, raises ValueError."""
         scipy_io.savemat(str(tmp_path / "test_32x32.mat"), content)
         with pytest.raises(ValueError, match=match):
             SVHNDigit("test", str(tmp_path))
 
-    def test_a_download_that_is_wrong(self, tmp_path, monkeypatch):
-        """The published checksum is asked for."""
+    def test_wrong_checksum(self, tmp_path, monkeypatch):
+        """A downloaded file with the wrong checksum raises OSError."""
         monkeypatch.setenv("no_proxy", "*")
         write_svhn(tmp_path / "web", "test")
         with serving(tmp_path / "web") as (url, asked):
             origin = svhn.Origin("test_32x32.mat", (url,), svhn._ORIGINS["test"].md5)
             monkeypatch.setitem(svhn._ORIGINS, "test", origin)
-            with pytest.raises(OSError, match="md5 is .*, wanted eb5a983be6a315427106f1b164d9cef3"):
+            with pytest.raises(OSError, match="wrong md5 .expected eb5a983be6a315427106f1b164d9cef3"):
                 SVHNDigit("test", str(tmp_path / "target"))
         assert (["/test_32x32.mat"], []) == (asked, os.listdir(str(tmp_path / "target")))
 
     def test_origins(self):
-        """Three checksums, all different."""
+        """The three checksums are different."""
         checksums = {origin.md5 for origin in svhn._ORIGINS.values()}
         assert [16, 16, 16] == [len(bytes.fromhex(md5)) for md5 in checksums]

@@ -1,4 +1,4 @@
-"""What datapoints are made of."""
+"""Tests for the forms and digests of datapoints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tensorpack_lite.dataflow.doctor.datapoint_form import Forms, digest
 
 
 def forms(*datapoints):
-    """Having looked at some."""
+    """Return the forms of some datapoints."""
     found = Forms()
     for datapoint in datapoints:
         found.add(datapoint)
@@ -17,8 +17,8 @@ def forms(*datapoints):
 
 
 class TestForms:
-    def test_the_same(self):
-        """Arrays, numbers and texts; nothing changes."""
+    def test_datapoints_of_one_form(self):
+        """Datapoints of one form have no changes, and their components are described."""
         found = forms([np.zeros((2, 3), "uint8"), 1, "a"], [np.ones((2, 3), "uint8"), 2, "bcd"])
         assert [] == found.changes() + found.shape_changes()
         assert "0: uint8 of 2 dimensions (2, 3), 1: int, 2: str" == found.describe()
@@ -43,15 +43,15 @@ class TestForms:
             ),
             ((np.zeros(3, "float32"), 1), "then a tuple of 2 components (from datapoint 1)"),
             ({"a": 1}, "then a dict of ['a'] (from datapoint 1)"),
-            (3, "then a int and no list (from datapoint 1)"),
+            (3, "then a int instead of a list (from datapoint 1)"),
         ],
     )
-    def test_what_changes(self, second, text):
-        """In which datapoint, and into what."""
+    def test_changes(self, second, text):
+        """A sentence names the change and the datapoint in which it occurs."""
         assert text in "; ".join(forms([np.zeros(3, "float32"), 1], second).changes())
 
     def test_shapes(self):
-        """Are told apart from the other changes; three are shown."""
+        """Changes of shape are separate from other changes, and the first three shapes are shown."""
         found = forms(*([np.zeros(n)] for n in (5, 6, 5, 7, 8)))
         assert [] == found.changes()
         (text,) = found.shape_changes()
@@ -63,7 +63,7 @@ class TestForms:
 
 class TestDigest:
     def test_equal_content(self):
-        """Has one name, whatever the memory layout."""
+        """Equal content has an equal digest, whatever the memory layout and the order of keys."""
         array = np.arange(6).reshape(2, 3)
         assert digest([array, 1, "a"]) == digest([np.asfortranarray(array), 1, "a"])
         assert digest({"a": 1, "b": None}) == digest({"b": None, "a": 1})
@@ -82,15 +82,15 @@ class TestDigest:
         ],
         ids=str,
     )
-    def test_another_content(self, other):
-        """Has another name."""
+    def test_different_content(self, other):
+        """Different content has a different digest."""
         assert digest([1, 2, 0]) != digest(other)
 
     def test_dtype_and_shape_count(self):
-        """Not only the bytes."""
+        """Arrays of equal bytes but another dtype or shape have different digests."""
         zeros = np.zeros(4, "int32")
         assert 3 == len({digest([a]) for a in (zeros, zeros.view("float32"), zeros.reshape(2, 2))})
 
     def test_objects_that_cannot_be_pickled(self):
-        """Do not stop it."""
+        """Objects that cannot be pickled are told apart only by their type."""
         assert digest([lambda: 1]) == digest([lambda: 2])

@@ -1,4 +1,4 @@
-"""Does the memory grow."""
+"""Tests for the measurement of memory growth."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tensorpack_lite.dataflow.doctor.memory_growth import Growth, measure_growth
 
 
 def chunks(kept):
-    """A megabyte every millisecond; kept if there is a list for it."""
+    """Yield a megabyte every millisecond, and append it to `kept` if that is a list."""
     while True:
         time.sleep(0.001)
         chunk = np.ones(1 << 17)
@@ -23,22 +23,22 @@ def chunks(kept):
 
 
 @patiently
-def test_what_is_kept_is_seen():
-    """About its size."""
+def test_memory_that_is_kept():
+    """Memory that is kept is measured with its approximate size."""
     growth = measure_growth(chunks([]), 0.5)
     assert growth.grows
     assert 1.049 * growth.count == pytest.approx(growth.grown_megabytes, rel=0.3)
 
 
 @patiently
-def test_what_is_dropped_is_not():
-    """Memory that is used again is no growth."""
+def test_memory_that_is_reused():
+    """Memory that is reused does not count as growth."""
     growth = measure_growth(chunks(None), 0.3)
     assert not growth.grows
 
 
 def test_too_few_datapoints():
-    """Nothing is claimed."""
+    """Too few datapoints give no result."""
     assert measure_growth(itertools.repeat(0, 5), 0.1) is None
 
 
@@ -46,5 +46,5 @@ def test_too_few_datapoints():
     ("megabytes", "grown", "grows"), [(100, 7, False), (100, 9, True), (1000, 19, False), (1000, 21, True)]
 )
 def test_noise(megabytes, grown, grows):
-    """8 MB or two hundredths are let through."""
+    """Growth up to 8 MB or 2 % is considered noise."""
     assert grows == Growth(100, megabytes, grown).grows

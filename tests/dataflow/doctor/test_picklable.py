@@ -1,4 +1,4 @@
-"""What keeps a pipeline from being pickled."""
+"""Tests for the search for unpicklable attributes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tensorpack_lite.dataflow.raw import DataFromList
 
 
 def test_the_innermost_stage_is_named():
-    """With the attribute, through all stages."""
+    """The innermost stage that cannot be pickled is named with its attribute."""
     inner = MapData(DataFromList([[1]]), lambda dp: dp)
     assert "MapData(<lambda>).func" == find_unpicklable(BatchData(JoinData([DataFromList([[2]]), inner]), 1))
 
 
 def test_attributes_of_users():
-    """Locks, files and the like."""
+    """Attributes that users have added are named, too."""
     flow = DataFromList([[1]])
     flow.lock = threading.Lock()
     assert "DataFromList.lock" == find_unpicklable(flow)

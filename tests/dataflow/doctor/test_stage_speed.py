@@ -1,4 +1,4 @@
-"""Where the time of a pipeline goes."""
+"""Tests for the speed of stages and the search for the bottleneck."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def source():
 
 
 def wait_1ms(datapoint):
-    """Waits."""
+    """Wait for 1 ms."""
     time.sleep(0.001)
     return datapoint
 
 
 def wait_4ms(datapoint):
-    """Waits longer."""
+    """Wait for 4 ms."""
     time.sleep(0.004)
     return datapoint
 
 
 class Counted(DataFlow):
-    """Counts its resets."""
+    """A DataFlow that counts its resets."""
 
     def __init__(self):
         self.resets = 0
@@ -50,14 +50,14 @@ class Counted(DataFlow):
 
 
 def by_name(speed):
-    """The stages by name."""
+    """Return the stages by name."""
     return {stage.name: stage for stage in speed.stages}
 
 
 class TestMeasureStages:
     @patiently
     def test_the_slowest_stage_limits(self):
-        """Each stage's time is its own, without that of the stages before it."""
+        """The time of a stage does not include the stages that it reads from, and the slowest stage is the bottleneck."""
         speed = measure_stages(
             lambda: BatchData(MapData(MapData(source(), wait_4ms), wait_1ms), 2), 0.2, 1000
         )
@@ -74,7 +74,7 @@ class TestMeasureStages:
 
     @patiently
     def test_a_map_with_threads(self):
-        """The consumer's part waits; the function is measured alone, times the threads."""
+        """A map with threads waits; its function is measured separately, multiplied by the number of threads."""
         speed = measure_stages(lambda: MultiThreadMapData(source(), 4, wait_4ms, buffer_size=8), 0.2, 1000)
         stages = by_name(speed)
         assert stages["MultiThreadMapData(wait_4ms)"].waits
@@ -95,7 +95,7 @@ class TestMeasureStages:
     )
     @patiently
     def test_runners(self, build):
-        """What runs in the workers is a part of its own, which limits here."""
+        """The stages in the workers of a runner are a separate part, here with the bottleneck."""
         speed = measure_stages(build, 0.2, 1000)
         assert "MapData(wait_4ms)" == speed.limit.name
         assert speed.limit.place.startswith("in 2 workers of Multi")
@@ -103,12 +103,12 @@ class TestMeasureStages:
 
     @patiently
     def test_a_slow_consumer_limits(self):
-        """Workers that are faster than what stands behind them do not matter."""
+        """If the workers are faster than a later stage, that stage is the bottleneck."""
         speed = measure_stages(lambda: MapData(MultiThreadRunner(source, 5, 2), wait_4ms), 0.2, 1000)
         assert ("MapData(wait_4ms)", "here") == (speed.limit.name, speed.limit.place)
 
     def test_several_sources(self):
-        """One that is used twice is reset once and shown once."""
+        """A source that is used twice is reset once and shown once."""
         built = []
 
         def build():
@@ -120,21 +120,21 @@ class TestMeasureStages:
         assert 1 == built[0].resets
 
     def test_an_empty_pipeline(self):
-        """Nothing can be measured."""
+        """An empty pipeline is a RuntimeError."""
         with pytest.raises(RuntimeError, match="yielded no datapoint"):
             measure_stages(lambda: DataFromList([]), 0.1, 10)
 
 
 class TestNames:
     def test_the_function_is_named(self):
-        """Whichever argument it was."""
+        """The name of a stage contains the name of its function, whichever argument it was."""
         assert "DataFromList" == stage_name(source())
         assert "MapData(wait_1ms)" == stage_name(MapData(source(), wait_1ms))
         assert "MapDataComponent(wait_1ms)" == stage_name(MapDataComponent(source(), wait_1ms))
         assert "MultiThreadMapData(wait_1ms)" == stage_name(MultiThreadMapData(source(), 1, wait_1ms))
 
     def test_walk_stops_at_runners(self):
-        """What they wrap runs elsewhere."""
+        """The stages inside a runner are left out, because they do not run in this process."""
         flow = BatchData(MultiThreadRunner(lambda: MapData(source(), wait_1ms), 5, 2), 2)
         assert ["BatchData", "MultiThreadRunner"] == [type(stage).__name__ for stage in walk(flow)]
         assert [0, 2] == [num_workers(stage) for stage in walk(flow)]

@@ -1,4 +1,4 @@
-"""Damaged LMDB files, which would end the process if liblmdb mapped them."""
+"""Tests for the check of LMDB files, with damaged files that would crash liblmdb."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BRANCH, LEAF, OVERFLOW = 1, 2, 4
 
 @pytest.fixture
 def intact(tmp_path):
-    """A file with branches, leaves and large values, in which a small database became a larger one."""
+    """The content of a file with branches, leaves, large values and free pages."""
     path = str(tmp_path / "intact.lmdb")
     with lmdb.open(path, subdir=False, lock=False, map_size=1 << 26) as environment:
         for first in (0, 200):
@@ -38,13 +38,13 @@ def check(content):
 
 
 def meta_place(content):
-    """The place of the meta page that counts."""
+    """Return the place of the meta page of the last transaction."""
     transactions = [struct.unpack_from("<Q", content, k * PAGE + 144)[0] for k in (0, 1)]
     return PAGE * transactions.index(max(transactions))
 
 
 def pages_of(content, kind):
-    """The places of the pages of a kind that belong to the tree."""
+    """Return the places of the pages of a kind in the tree."""
     return [place for place in range(2 * PAGE, len(content), PAGE) if is_page(content, place, kind)]
 
 
@@ -54,26 +54,26 @@ def is_page(content, place, kind):
 
 
 def patched(content, place, form, *values):
-    """A copy with some numbers replaced."""
+    """Return a copy in which some numbers are replaced."""
     copy = bytearray(content)
     struct.pack_into(form, copy, place, *values)
     return bytes(copy)
 
 
 def test_an_intact_file(intact):
-    """Nothing is wrong with a file that liblmdb wrote."""
+    """A file of liblmdb passes."""
     check(intact)
 
 
 def test_an_empty_database(tmp_path):
-    """A database without entries has no tree."""
+    """A database without entries, which has no tree, passes."""
     with lmdb.open(str(tmp_path / "e"), subdir=False, lock=False):
         pass
     check((tmp_path / "e").read_bytes())
 
 
 def test_intact_files_that_are_shorter_than_they_say(tmp_path):
-    """liblmdb does not write free pages at the end of a file, so a short file is refused only if its tree is cut off."""
+    """A file that lacks only free pages at its end passes, because liblmdb does not write them."""
     shorter = 0
     for seed in (9, 144, 151):
         path = str(tmp_path / str(seed))
@@ -85,7 +85,7 @@ def test_intact_files_that_are_shorter_than_they_say(tmp_path):
 
 
 def written_at_random(path, seed):
-    """Put and delete; returns the number of pages that the file claims."""
+    """Put and delete random entries. Return the number of pages that the file claims to have."""
     rng, keys = random.Random(seed), set()
     with lmdb.open(path, subdir=False, lock=False, map_size=1 << 28, sync=False) as environment:
         for _ in range(rng.randrange(1, 6)):
@@ -104,13 +104,13 @@ def written_at_random(path, seed):
 
 @pytest.mark.parametrize("kept", [0.3, 0.9, 0.99])
 def test_a_file_that_was_not_copied_to_its_end(tmp_path, kept):
-    """The error names the file and how many pages it should have; liblmdb would end the process by SIGBUS."""
+    """A truncated file is an error that names the expected number of pages, instead of a SIGBUS."""
     path = str(tmp_path / "d.lmdb")
     LMDBSerializer.save(DataFromList([[bytes(3000)] for _ in range(100)], shuffle=False), path)
     os.truncate(path, int(os.path.getsize(path) * kept))
     with pytest.raises(
         DamagedFileError,
-        match=r"d.lmdb cannot be read as an LMDB: .*\(expected \d+\). Was it copied to its end",
+        match=r"d.lmdb cannot be read as an LMDB: .*\(expected \d+\). Was the file copied completely",
     ):
         LMDBSerializer.load(path)
 
@@ -118,23 +118,23 @@ def test_a_file_that_was_not_copied_to_its_end(tmp_path, kept):
 @pytest.mark.parametrize(
     ("place", "form", "value", "match"),
     [
-        (10, "<H", 0, "no meta page at byte 0"),
-        (16, "<I", 0xDEADBEEF, "no meta page at byte 0"),
+        (10, "<H", 0, "byte 0 is not the start of a meta page"),
+        (16, "<I", 0xDEADBEEF, "byte 0 is not the start of a meta page"),
         (20, "<I", 999, r"has version 999 \(expected 1\)"),
         (40, "<I", 5000, "page size is 5000"),
-        (40, "<I", 8192, "no meta page at byte 8192"),
+        (40, "<I", 8192, "byte 8192 is not the start of a meta page"),
     ],
 )
 def test_a_damaged_meta_page(intact, place, form, value, match):
-    """Each number that liblmdb relies on is compared."""
+    """Each number of a meta page that liblmdb uses is checked."""
     with pytest.raises(ValueError, match=match):
         check(patched(intact, place, form, value))
 
 
 def test_a_damaged_root(intact):
-    """The meta page points to no page, or says a wrong depth."""
+    """A root outside of the file and an impossible depth are detected."""
     place = meta_place(intact) + 88  # the main database
-    with pytest.raises(ValueError, match="outside of the .* pages that are there"):
+    with pytest.raises(ValueError, match="outside of the .* pages of the file"):
         check(patched(intact, place + 40, "<Q", 1 << 40))
     with pytest.raises(ValueError, match="a depth of 99"):
         check(patched(intact, place + 6, "<H", 99))
@@ -143,8 +143,8 @@ def test_a_damaged_root(intact):
 @pytest.mark.parametrize(
     ("kind", "place", "form", "values", "match"),
     [
-        (LEAF, 0, "<Q", (3,), "is not the page of the tree that should be there"),
-        (LEAF, 10, "<H", (BRANCH,), "is not the page of the tree that should be there"),
+        (LEAF, 0, "<Q", (3,), "is not the expected page of the tree"),
+        (LEAF, 10, "<H", (BRANCH,), "is not the expected page of the tree"),
         (LEAF, 12, "<HH", (20, 16), "no valid list of nodes"),
         (LEAF, 12, "<HH", (16, 4096), "has too few nodes"),
         (LEAF, 16, "<H", (4094,), "a node outside of the page"),
@@ -153,13 +153,13 @@ def test_a_damaged_root(intact):
     ],
 )
 def test_a_damaged_page(intact, kind, place, form, values, match):
-    """A page whose numbers point out of it is found, wherever in the tree the page is."""
+    """A page whose numbers point outside of it is detected anywhere in the tree."""
     damaged = [patched(intact, page + place, form, *values) for page in pages_of(intact, kind)]
     assert any(re.search(match, text) for text in complaints(damaged))
 
 
 def complaints(contents):
-    """What is wrong with each; some pages are free, and what is in them does not matter."""
+    """Return the errors of these contents. Damage to a free page does not matter."""
     told = []
     for content in contents:
         try:
@@ -170,7 +170,7 @@ def complaints(contents):
 
 
 def node_of(content, page, number):
-    """The place of a node."""
+    """Return the place of a node."""
     return page + struct.unpack_from("<H", content, page + 16 + 2 * number)[0]
 
 
@@ -183,7 +183,7 @@ def node_of(content, page, number):
     ],
 )
 def test_a_damaged_node(intact, offset, form, value, match):
-    """A node whose sizes lead out of its page is found."""
+    """A node whose sizes point outside of its page is detected."""
     damaged = [
         patched(intact, node_of(intact, page, 1) + offset, form, value) for page in pages_of(intact, LEAF)
     ]
@@ -191,7 +191,7 @@ def test_a_damaged_node(intact, offset, form, value, match):
 
 
 def test_a_large_value_outside_of_the_file(intact):
-    """The pages of a large value are compared with the file, by the size that its node says."""
+    """A large value whose size in its node exceeds the file is detected."""
     nodes = [
         node_of(intact, page, number)
         for page in pages_of(intact, LEAF)
@@ -203,9 +203,9 @@ def test_a_large_value_outside_of_the_file(intact):
 
 
 def test_a_tree_that_is_too_large_is_not_followed(intact, monkeypatch):
-    """Beyond a number of pages only the size is compared, because reading the tree would take long."""
+    """Of a tree with too many pages, only the size of the file is checked."""
     damaged = patched(intact, pages_of(intact, BRANCH)[-1], "<Q", 3)
     monkeypatch.setattr(lmdb_check, "_CHECKED_PAGES", 2)
     check(damaged)
-    with pytest.raises(ValueError, match="Was it copied to its end"):
+    with pytest.raises(ValueError, match="Was the file copied completely"):
         check(intact[: len(intact) // 2])

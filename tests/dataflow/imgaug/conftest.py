@@ -1,4 +1,4 @@
-"""What the tests of augmentors share."""
+"""Fixtures for the tests of augmentors."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tensorpack_lite.utils.utils import fix_rng_seed
 
 @pytest.fixture
 def cv2():
-    """OpenCV; the test is left out where it is not installed."""
+    """Return OpenCV; skip the test if it is not installed."""
     return pytest.importorskip("cv2", reason="needs OpenCV")
 
 
 class Scripted:
-    """A generator that gives what it was told, and writes down what it was asked for."""
+    """A random generator that returns scripted numbers and records the calls."""
 
     def __init__(self, *answers) -> None:
         self.answers, self.asked = list(answers), []
@@ -41,6 +41,6 @@ def drawing():
 
 @pytest.fixture
 def img() -> np.ndarray:
-    """A small image of three channels, bytes; red, green and blue differ."""
+    """Return a small uint8 image with three different channels."""
     fix_rng_seed(0)
     return np.random.RandomState(3).randint(0, 256, size=(8, 10, 3)).astype(np.uint8)

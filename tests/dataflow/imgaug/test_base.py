@@ -1,4 +1,4 @@
-"""What every augmentor can do, and those of the old form."""
+"""Tests of the base classes of augmentors, including the old style."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tensorpack_lite.dataflow.imgaug.transform import (
     TransformList,
 )
 from tensorpack_lite.utils import develop
-from tensorpack_lite.utils.utils import enter_worker_stream, fix_rng_seed, make_worker_streams
+from tensorpack_lite.utils.random_streams import enter_worker_stream, fix_rng_seed, make_worker_streams
 
 IMAGE = np.arange(24, dtype=np.uint8).reshape(4, 6)
 POINTS = np.float32([[0, 0], [6, 4]])
 
 
 class Draws(PhotometricAugmentor):
-    """Adds what it draws."""
+    """Adds the number that it draws."""
 
     def _get_augment_params(self, img):
         return self._rand_range(0, 100)
@@ -43,14 +43,14 @@ class Draws(PhotometricAugmentor):
 
 
 class WithoutBase(Draws):
-    """Upstream had eight augmentors whose constructor did not call that of the base."""
+    """An augmentor whose constructor does not call `super().__init__`, as in eight augmentors of tensorpack."""
 
     def __init__(self):
         self.ready = True
 
 
 class LegacyFlip(ImageAugmentor):
-    """The old form, with underscores."""
+    """An augmentor in the old style, with underscores."""
 
     def __init__(self, prob=0.5):
         super().__init__()
@@ -67,7 +67,7 @@ class LegacyFlip(ImageAugmentor):
 
 
 class OlderFlip(ImageAugmentor):
-    """The oldest form, with public names."""
+    """An augmentor in the oldest style, with public names."""
 
     def get_augment_params(self, img):
         return img.shape[1]
@@ -80,7 +80,7 @@ class OlderFlip(ImageAugmentor):
 
 
 class OnlyAugment(ImageAugmentor):
-    """Draws nothing and defines nothing for coordinates."""
+    """An augmentor that defines only `_augment`."""
 
     def _augment(self, img, params):
         assert params is None
@@ -88,12 +88,12 @@ class OnlyAugment(ImageAugmentor):
 
 
 def drawn(augmentor) -> float:
-    """What the augmentor draws next."""
+    """Return the next number that the augmentor draws."""
     return float(augmentor.augment(np.zeros((1, 1), np.float32))[0, 0])
 
 
 def in_a_fork(function):
-    """The number that a function returns in a forked process."""
+    """Return the number that a function returns in a forked process."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -107,13 +107,13 @@ def in_a_fork(function):
 
 
 class TestRandomStream:
-    def test_it_is_there_from_the_start(self):
-        """A RandomState; and each augmentor has its own."""
+    def test_each_augmentor_has_a_stream(self):
+        """Each augmentor has a separate RandomState from its construction."""
         assert isinstance(ImageAugmentor().rng, np.random.RandomState)
         assert drawn(Draws()) != drawn(Draws())
 
-    def test_a_seed_repeats_it(self):
-        """Built after `fix_rng_seed`, or reset after it."""
+    def test_seed(self):
+        """After `fix_rng_seed`, new augmentors and reset ones repeat the same numbers."""
         fix_rng_seed(1)
         augmentor = Draws()
         first = [drawn(augmentor), drawn(augmentor)]
@@ -121,21 +121,21 @@ class TestRandomStream:
         augmentor.reset_state()
         assert first == [drawn(augmentor), drawn(augmentor)]
 
-    def test_a_constructor_that_forgets_the_base(self):
-        """Has a generator all the same, also in a list that is reset."""
+    def test_constructor_without_super(self):
+        """An augmentor whose constructor does not call the base class has a generator, also in a list that is reset."""
         assert 0 <= drawn(WithoutBase()) <= 100
         assert 0 <= drawn(AugmentorList([WithoutBase()])) <= 100
 
     def test_forked_processes_differ(self):
-        """From each other and from the parent, although nobody resets anything."""
+        """Forked processes draw other numbers than each other and the parent, without a reset."""
         augmentor = Draws()
         state = copy.deepcopy(augmentor.rng.get_state())
         children = {in_a_fork(lambda: drawn(augmentor)) for _ in range(2)}
         augmentor.rng.set_state(state)
         assert 3 == len(children | {drawn(augmentor)})
 
-    def test_workers_streams_are_reproducible(self):
-        """After `enter_worker_stream` a forked worker draws the same in every run, and each worker something else."""
+    def test_streams_of_workers_are_reproducible(self):
+        """After `enter_worker_stream`, each forked worker draws different numbers, which are the same in every run."""
 
         def run():
             fix_rng_seed(4)
@@ -153,8 +153,8 @@ class TestRandomStream:
         assert first == run()
         assert first[0] != first[1]
 
-    def test_a_pickled_copy_has_a_stream_of_its_own(self):
-        """So spawned workers differ, and no generator travels."""
+    def test_pickled_copy_has_a_separate_stream(self):
+        """A pickle does not contain the generator, so the copy has a separate stream."""
         augmentor = Draws()
         travelled = pickle.loads(pickle.dumps(augmentor))
         assert drawn(augmentor) != drawn(travelled)
@@ -166,7 +166,7 @@ class TestRandomStream:
 
     @pytest.mark.slow
     def test_spawned_processes_differ(self):
-        """Each unpickles a copy, which begins a stream of its own."""
+        """Spawned processes unpickle copies of one augmentor, which draw different numbers."""
         augmentor = imgaug.GaussianNoise(50)
         with multiprocessing.get_context("spawn").Pool(2) as pool:
             jobs = [pool.apply_async(augmentor.augment, (IMAGE,)) for _ in range(4)]
@@ -175,8 +175,8 @@ class TestRandomStream:
             pool.join()
         assert 4 == len({result.tobytes() for result in results})
 
-    def test_one_may_be_given(self):
-        """`augmentor.rng = np.random.RandomState(0)`, as tests do."""
+    def test_assigned_generator(self):
+        """A generator assigned to `rng` is used."""
         augmentor = Draws()
         augmentor.rng = np.random.RandomState(0)
         assert drawn(augmentor) == pytest.approx(np.random.RandomState(0).uniform(0, 100))
@@ -185,25 +185,25 @@ class TestRandomStream:
         ("arguments", "low", "high"), [((), 0, 1), ((3,), 0, 3), ((2, 5), 2, 5), ((-1, 1, (50,)), -1, 1)]
     )
     def test_rand_range(self, arguments, low, high):
-        """One argument is the upper end; the type is float32; a size gives an array."""
+        """A single argument is the upper bound; the type is float32; a size gives an array."""
         values = np.array([ImageAugmentor()._rand_range(*arguments) for _ in range(200)])
         assert np.float32 == values.dtype
         assert low <= values.min() < low + 0.1 * (high - low)
         assert high - 0.1 * (high - low) < values.max() <= high
         assert (200,) + (arguments[2] if len(arguments) > 2 else ()) == values.shape
 
-    def test_a_single_number_is_a_number(self):
-        """No array of no dimensions, which OpenCV refuses."""
+    def test_rand_range_scalar(self):
+        """Without a size the result is a scalar, because OpenCV rejects arrays without dimensions."""
         assert np.isscalar(ImageAugmentor()._rand_range(1))
 
 
 class TestImageAugmentor:
-    def test_the_old_name(self):
-        """`Augmentor` is the same class."""
+    def test_old_name(self):
+        """`Augmentor` is another name of `ImageAugmentor`."""
         assert ImageAugmentor is Augmentor is imgaug.Augmentor
 
     def test_nothing_defined(self):
-        """A class without `get_transform` says what it lacks."""
+        """An augmentor without `get_transform` raises NotImplementedError, which names the missing method."""
         with pytest.raises(NotImplementedError, match=r"Augmentor: does not define get_transform\(img\)"):
             ImageAugmentor().augment(IMAGE)
         with pytest.raises(
@@ -211,29 +211,29 @@ class TestImageAugmentor:
         ):
             PhotometricAugmentor().augment(IMAGE)
 
-    def test_what_is_no_image(self):
-        """Refused before anything is drawn."""
+    def test_not_an_image(self):
+        """Objects that are not images raise an error before anything is drawn."""
         with pytest.raises(
-            TypeError, match="Draws: takes images that are numpy arrays, got list. Use np.asarray"
+            TypeError, match="Draws: expected images that are numpy arrays, got list. Use np.asarray"
         ):
             Draws().augment([[1]])
         with pytest.raises(
-            ValueError, match=r"Draws: takes an image \[h, w\] or \[h, w, c\], got shape \(2, 3, 4, 1\)"
+            ValueError, match=r"Draws: expected an image \[h, w\] or \[h, w, c\], got shape \(2, 3, 4, 1\)"
         ):
             Draws().augment(np.zeros((2, 3, 4, 1)))
 
-    def test_photometric_coordinates_stay(self):
-        """Nothing moves."""
+    def test_photometric_keeps_coordinates(self):
+        """Photometric augmentors do not change coordinates."""
         assert POINTS is Draws().get_transform(IMAGE).apply_coords(POINTS)
 
-    def test_repr_of_one_with_init(self):
-        """Arguments at their defaults are left out."""
+    def test_repr(self):
+        """The repr omits arguments that have their default value."""
         assert "imgaug.LegacyFlip()" == repr(LegacyFlip())
         assert "imgaug.LegacyFlip(prob=1)" == str(LegacyFlip(1))
         assert "imgaug.Draws()" == repr(Draws())
 
-    def test_repr_of_one_without_attributes(self, caplog):
-        """Python's own, and one warning."""
+    def test_repr_without_attributes(self, caplog):
+        """An augmentor that does not store its arguments has Python's default repr, with one warning."""
 
         class Secret(ImageAugmentor):
             def __init__(self, key):
@@ -250,31 +250,31 @@ class TestImageAugmentor:
 
 class TestLegacy:
     def test_underscored(self):
-        """`_get_augment_params`, `_augment`, `_augment_coords` make a transform."""
+        """`_get_augment_params`, `_augment` and `_augment_coords` make a transform."""
         tfm = LegacyFlip(prob=1).get_transform(IMAGE)
         np.testing.assert_array_equal(IMAGE[:, ::-1], tfm.apply_image(IMAGE))
         np.testing.assert_array_equal([[6, 0], [0, 4]], tfm.apply_coords(POINTS))
         assert "imgaug.Transform(imgaug.LegacyFlip(prob=1))" == repr(tfm)
 
     def test_public(self):
-        """`get_augment_params` and `augment_coords`, the names before."""
+        """`get_augment_params` and `augment_coords`, the oldest names, make a transform."""
         tfm = OlderFlip().get_transform(IMAGE)
         np.testing.assert_array_equal(IMAGE[:, ::-1], tfm.apply_image(IMAGE))
         np.testing.assert_array_equal([[6, 0], [0, 4]], tfm.apply_coords(POINTS))
 
     def test_only_augment(self):
-        """The parameters are None, and coordinates stay unchanged."""
+        """An augmentor with only `_augment` gets None as parameters and does not change coordinates."""
         np.testing.assert_array_equal(IMAGE + 1, OnlyAugment().augment(IMAGE))
         assert POINTS is OnlyAugment().get_transform(IMAGE).apply_coords(POINTS)
 
     def test_only_augment_between_others(self):
-        """Coordinates pass through a list of augmentors in which one does not move them."""
+        """Coordinates pass through an augmentor with only `_augment` in a list."""
         tfm = AugmentorList([LegacyFlip(prob=1), OnlyAugment(), LegacyFlip(prob=1)]).get_transform(IMAGE)
         tfm.apply_image(IMAGE)
         np.testing.assert_array_equal(POINTS, tfm.apply_coords(POINTS))
 
-    def test_in_a_list_with_new_ones(self):
-        """It replays as they do."""
+    def test_in_a_list(self):
+        """The transform of a list with augmentors in the old style can be replayed."""
         tfm = AugmentorList([imgaug.RandomCrop(3), LegacyFlip()]).get_transform(IMAGE)
         first = tfm.apply_image(IMAGE)
         np.testing.assert_array_equal(first, tfm.apply_image(IMAGE))
@@ -283,16 +283,16 @@ class TestLegacy:
     @pytest.mark.parametrize(
         "augmentor", [LegacyFlip(), imgaug.Flip(horiz=True), AugmentorList([LegacyFlip()])]
     )
-    def test_the_old_calls(self, augmentor):
-        """augment_return_params, augment_with_params, augment_coords."""
+    def test_deprecated_methods(self, augmentor):
+        """`augment_return_params`, `augment_with_params` and `augment_coords` work."""
         augmented, params = augmentor.augment_return_params(IMAGE)
         np.testing.assert_array_equal(augmented, augmentor.augment_with_params(IMAGE, params))
         moved = augmentor.augment_coords(POINTS, params)
         flipped = augmented[0, 0] != IMAGE[0, 0]
         np.testing.assert_array_equal([[6, 0], [0, 4]] if flipped else POINTS, moved)
 
-    def test_the_old_calls_warn_three_times(self, log_lines):
-        """And then no more: they stand in loops."""
+    def test_deprecated_methods_warn_three_times(self, log_lines):
+        """Deprecated methods log three warnings and then none, because they are often called in loops."""
         develop._warning_numbers.cache_clear()
         for _ in range(5):
             OnlyAugment().augment_return_params(IMAGE)
@@ -300,37 +300,39 @@ class TestLegacy:
         assert "Use get_transform and apply_image" in log_lines[0]
 
     def test_params_are_a_transform(self):
-        """`_get_augment_params` of a TransformAugmentorBase returns what is to be done."""
+        """`_get_augment_params` of a TransformAugmentorBase returns the transform."""
 
         class Corner(TransformAugmentorBase):
             def _get_augment_params(self, img):
                 return CropTransform(0, 0, 2, 2)
 
         np.testing.assert_array_equal(IMAGE[:2, :2], Corner().augment(IMAGE))
+        assert imgaug.transform.TransformAugmentorBase is TransformAugmentorBase
+        assert imgaug.geometry.TransformAugmentorBase is TransformAugmentorBase
 
 
 class TestAugmentorList:
-    def test_the_first_draws_at_once_and_the_others_later(self):
-        """Those wait for the image that the ones before them make."""
+    def test_lazy_drawing(self):
+        """The first augmentor of a list draws immediately, the others when they get their input."""
         tfm = AugmentorList(
             [imgaug.RandomCrop(3), imgaug.RandomCrop(2), imgaug.Flip(vert=True)]
         ).get_transform(IMAGE)
         assert [CropTransform, LazyTransform, LazyTransform] == [type(each) for each in tfm.tfms]
 
-    def test_running_image(self):
-        """A crop of 5, then the middle 3 of that: on a 6x4 image only if each draws for what it gets."""
+    def test_each_augmentor_draws_for_its_input(self):
+        """A crop of 5 and then a center crop of 3 fit a 6x4 image only if each augmentor draws for its input."""
         tfm = AugmentorList([imgaug.CenterCrop((4, 4)), imgaug.CenterCrop((2, 2))]).get_transform(IMAGE)
         np.testing.assert_array_equal(IMAGE[1:3, 2:4], tfm.apply_image(IMAGE))
         np.testing.assert_array_equal([[-2, -1], [4, 3]], tfm.apply_coords(POINTS))
 
     def test_coordinates_before_the_image(self):
-        """Refused: it is not known yet what is to be done."""
+        """Transforming coordinates before an image raises RuntimeError."""
         tfm = AugmentorList([imgaug.RandomCrop(3), imgaug.RandomCrop(2)]).get_transform(IMAGE)
         with pytest.raises(RuntimeError, match=r"Call apply_image\(img\) first"):
             tfm.apply_coords(POINTS)
 
     def test_replay(self, cv2):
-        """Contrast, Flip, Resize, SaltPepper: the same pixels on a copy, and coordinates after it."""
+        """Contrast, Flip, Resize and SaltPepperNoise in a list repeat on a copy of the image, and move coordinates."""
         augs = [
             imgaug.Contrast((0.5, 1.5)),
             imgaug.Flip(horiz=True),
@@ -344,27 +346,27 @@ class TestAugmentorList:
         expected = np.float32([[12, 0], [0, 8]] if flipped else [[0, 0], [12, 8]])
         np.testing.assert_array_equal(expected, tfm.apply_coords(POINTS))
 
-    def test_a_second_image_of_another_size(self, cv2):
-        """The resize was drawn for the first one."""
+    def test_second_image_of_another_size(self, cv2):
+        """A resize that was drawn for one image rejects an image of another size."""
         tfm = AugmentorList([imgaug.Identity(), imgaug.Resize(8)]).get_transform(IMAGE)
         tfm.apply_image(IMAGE)
-        with pytest.raises(ValueError, match="ResizeTransform: was made for images of 4x6"):
+        with pytest.raises(ValueError, match="ResizeTransform: expected an image of 4x6"):
             tfm.apply_image(IMAGE.T)
 
     def test_nested(self):
-        """A list in the first place is taken apart; elsewhere it waits."""
+        """A list at the start of another list is flattened; elsewhere it is drawn later."""
         inner = AugmentorList([imgaug.CenterCrop((3, 5)), imgaug.CenterCrop((3, 3))])
         tfm = AugmentorList([inner, AugmentorList([imgaug.CenterCrop(1)])]).get_transform(IMAGE)
         assert [CropTransform, LazyTransform, LazyTransform] == [type(each) for each in tfm.tfms]
         np.testing.assert_array_equal([[IMAGE[1, 2]]], tfm.apply_image(IMAGE))
 
     def test_empty(self):
-        """Nothing happens."""
+        """An empty list changes nothing."""
         np.testing.assert_array_equal(IMAGE, AugmentorList([]).augment(IMAGE))
         assert isinstance(AugmentorList([]).get_transform(IMAGE), TransformList)
 
-    def test_reset_reaches_all(self):
-        """Also those in lists in it."""
+    def test_reset_state(self):
+        """`reset_state` also resets the augmentors in nested lists."""
         augs = AugmentorList([AugmentorList([Draws()]), Draws()])
         fix_rng_seed(2)
         augs.reset_state()
@@ -373,19 +375,19 @@ class TestAugmentorList:
         augs.reset_state()
         assert first == drawn(augs)
 
-    def test_what_is_no_list(self):
-        """Refused when built, and so is what is no augmentor."""
-        with pytest.raises(TypeError, match="AugmentorList: takes a list of augmentors, got Draws"):
+    def test_not_a_list(self):
+        """The constructor rejects arguments that are not lists of augmentors."""
+        with pytest.raises(TypeError, match="AugmentorList: expected a list of augmentors, got Draws"):
             AugmentorList(Draws())
         with pytest.raises(
-            TypeError, match=r"takes a list of augmentors, got function. Wrap a function: MapImage"
+            TypeError, match=r"AugmentorList: expected augmentors, got function. Wrap a function: MapImage"
         ):
             AugmentorList([in_a_fork])
 
-    def test_what_is_no_image(self):
-        """The shape is looked at, and nothing else."""
+    def test_not_an_image(self):
+        """`get_transform` checks only the shape of its argument."""
         with pytest.raises(
-            ValueError, match=r"AugmentorList: takes an image \[h, w\] or \[h, w, c\], got shape \(3,\)"
+            ValueError, match=r"AugmentorList: expected an image \[h, w\] or \[h, w, c\], got shape \(3,\)"
         ):
             AugmentorList([Draws()]).get_transform(np.zeros(3))
         AugmentorList([imgaug.RandomCrop(3)]).get_transform(ImagePlaceholder(shape=(5, 5)))

@@ -1,4 +1,4 @@
-"""Rectangles, cut out and covered."""
+"""Tests of crops and cutouts."""
 
 from __future__ import annotations
 
@@ -20,36 +20,37 @@ IMAGE = np.arange(24, dtype=np.uint8).reshape(4, 6)
 
 
 def draws(augmentor, shape, count=300):
-    """Many transforms."""
+    """Draw many transforms."""
     fix_rng_seed(0)
     augmentor.reset_state()
     return [augmentor.get_transform(ImagePlaceholder(shape)) for _ in range(count)]
 
 
 class TestRandomCrop:
-    def test_every_place_comes(self):
-        """The last ones too."""
+    def test_all_positions_occur(self):
+        """All positions occur, including the last row and column."""
         places = {(tfm.y0, tfm.x0) for tfm in draws(RandomCrop((2, 4)), (4, 6))}
         assert {(y, x) for y in range(3) for x in range(3)} == places
 
-    def test_the_image(self, drawing):
-        """Row, then column."""
+    def test_position(self, drawing):
+        """The first number drawn is the row, the second is the column."""
         np.testing.assert_array_equal(IMAGE[1:3, 2:6], drawing(RandomCrop((2, 4)), 1, 2).augment(IMAGE))
 
     def test_as_large_as_the_image(self):
-        """One place."""
+        """A crop as large as the image has one position."""
         np.testing.assert_array_equal(IMAGE, RandomCrop((4, 6)).augment(IMAGE))
 
     @pytest.mark.parametrize("kind", [RandomCrop, CenterCrop])
     def test_too_large(self, kind):
-        """Of a side alone too."""
+        """A crop that exceeds the image in one direction raises ValueError."""
         with pytest.raises(
-            ValueError, match=rf"{kind.__name__}: wants 5x2 \(height x width\) of an image that has only 4x6"
+            ValueError,
+            match=rf"{kind.__name__}: the image of 4x6 \(height x width\) is smaller than the rectangle of 5x2",
         ):
             kind((5, 2)).augment(IMAGE)
 
     def test_repr(self):
-        """A pair, whatever was given."""
+        """The repr shows the size as a pair, also if it was given as one number."""
         assert "imgaug.RandomCrop(crop_shape=(224, 224))" == repr(RandomCrop(224))
 
 
@@ -58,13 +59,13 @@ class TestCenterCrop:
         ("shape", "expected"), [((2, 2), IMAGE[1:3, 2:4]), ((3, 3), IMAGE[0:3, 1:4]), (4, IMAGE[:, 1:5])]
     )
     def test_the_middle(self, shape, expected):
-        """Half of what is left over, rounded down, is before it."""
+        """The crop starts at half of the spare pixels, rounded down."""
         np.testing.assert_array_equal(expected, CenterCrop(shape).augment(IMAGE))
 
 
 class TestRandomCropRandomShape:
-    def test_sizes_and_places(self):
-        """All sizes from least to greatest, and all places, the last ones too."""
+    def test_sizes_and_positions(self):
+        """All sizes from minimum to maximum and all positions occur."""
         tfms = draws(RandomCropRandomShape(2, 3, wmax=4), (5, 5), 1000)
         assert {2, 3, 4} == {tfm.w for tfm in tfms}
         assert {3, 4, 5} == {tfm.h for tfm in tfms}
@@ -72,31 +73,33 @@ class TestRandomCropRandomShape:
         assert {0, 1, 2} == {tfm.y0 for tfm in tfms if tfm.h == 3}
         assert all(tfm.x0 + tfm.w <= 5 and tfm.y0 + tfm.h <= 5 for tfm in tfms)
 
-    def test_greatest_beyond_the_image(self):
-        """The image is the limit."""
+    def test_maximum_beyond_the_image(self):
+        """The size of the image limits the maximum."""
         assert {4, 5} == {tfm.w for tfm in draws(RandomCropRandomShape(4, 4, 100, 100), (5, 5))}
 
-    def test_too_small_an_image(self):
-        """For the least size."""
-        with pytest.raises(ValueError, match="RandomCropRandomShape: wants 7x2"):
+    def test_image_too_small(self):
+        """An image smaller than the minimum size raises ValueError."""
+        with pytest.raises(
+            ValueError, match="RandomCropRandomShape: the image of .* smaller than the rectangle of 7x2"
+        ):
             RandomCropRandomShape(2, 7).augment(IMAGE)
 
     @pytest.mark.parametrize(("arguments", "name"), [((3, 3, 2), "wmin, wmax"), ((3, 3, 3, 2), "hmin, hmax")])
-    def test_least_above_greatest(self, arguments, name):
-        """Refused when built."""
+    def test_minimum_above_maximum(self, arguments, name):
+        """A minimum above the maximum raises ValueError."""
         with pytest.raises(ValueError, match=name):
             RandomCropRandomShape(*arguments)
 
-    def test_dead_argument(self, log_lines):
-        """Accepted, with a warning."""
+    def test_argument_without_effect(self, log_lines):
+        """`max_aspect_ratio` logs a warning."""
         RandomCropRandomShape(2, 2, max_aspect_ratio=2.0)
         assert "It has no effect" in log_lines[0]
 
 
 @pytest.mark.usefixtures("cv2")
 class TestGoogleNet:
-    def test_area_and_shape(self):
-        """Within what was asked for, to the rounding; then a square."""
+    def test_area_and_aspect_ratio(self):
+        """Area and aspect ratio are within their ranges, and the result is a square."""
         for tfm in draws(
             GoogleNetRandomCropAndResize((0.2, 0.5), (0.75, 1.333), target_shape=32), (200, 200)
         ):
@@ -106,22 +109,22 @@ class TestGoogleNet:
             assert 0.75 - 0.02 <= min(crop.h / crop.w, crop.w / crop.h)
             assert (crop.h, crop.w, 32, 32) == (resize.h, resize.w, resize.new_h, resize.new_w)
 
-    def test_sides_change_places(self):
-        """As often wide as high, when the range of shapes is of wide ones only."""
+    def test_wide_and_high(self):
+        """Half of the rectangles are wide and half are high, also if the range contains only wide ones."""
         tfms = draws(GoogleNetRandomCropAndResize((0.2, 0.2), (2, 2)), (100, 100), 400)
         wide = sum(tfm.tfms[0].w > tfm.tfms[0].h for tfm in tfms)
         assert 200 == pytest.approx(wide, abs=40)
 
     def test_nothing_fits(self):
-        """A whole area in another shape: the shorter side resized, and the middle cut out."""
+        """If no rectangle fits, the shorter side is resized and the middle is cropped."""
         (tfm,) = draws(GoogleNetRandomCropAndResize((1, 1), (1, 1), target_shape=8), (20, 40), 1)
         resize, crop = tfm.tfms
         assert isinstance(resize, ResizeTransform)
         assert (8, 16) == (resize.new_h, resize.new_w)
         assert (0, 4, 8, 8) == (crop.y0, crop.x0, crop.h, crop.w)
 
-    def test_of_one_pixel(self):
-        """Rounding to nothing is no rectangle."""
+    def test_one_pixel(self):
+        """A rectangle that rounds to zero pixels is not used."""
         assert (4, 4, 3) == GoogleNetRandomCropAndResize(target_shape=4).augment(
             np.zeros((1, 1, 3), np.uint8)
         ).shape
@@ -130,7 +133,7 @@ class TestGoogleNet:
 class TestRandomCutout:
     @pytest.mark.parametrize("channels", [(), (1,), (3,)])
     def test_a_number(self, drawing, channels):
-        """Its rectangle is covered, the rest stays, and so does the source."""
+        """Only the pixels of the rectangle change, and the input does not."""
         image = np.full((4, 6) + channels, 9, np.uint8)
         covered = drawing(RandomCutout(2, 3, fill=5), 2, 3, 1, 2).augment(image)
         expected = image.copy()
@@ -139,7 +142,7 @@ class TestRandomCutout:
         assert (image == 9).all()
 
     def test_ranges(self):
-        """low <= side < high, wholly inside; upstream failed there."""
+        """Sides are drawn with low <= side < high, and the rectangle is inside the image."""
         fix_rng_seed(0)
         augmentor, sizes = RandomCutout((1, 3), (2, 5)), set()
         for _ in range(300):
@@ -149,20 +152,22 @@ class TestRandomCutout:
             sizes.add((int(height), int(width)))
         assert {(h, w) for h in (1, 2) for w in (2, 3, 4)} == sizes
 
-    def test_colour(self):
-        """One value for each channel."""
+    def test_color(self):
+        """`fill` can be one value for each channel."""
         covered = RandomCutout(4, 6, fill=(1, 2, 3)).augment(np.zeros((4, 6, 3), np.uint8))
         assert [1, 2, 3] == covered[2, 2].tolist()
 
     def test_too_large(self):
-        """It is to be inside."""
-        with pytest.raises(ValueError, match="RandomCutout: wants 5x1"):
+        """A rectangle larger than the image raises ValueError."""
+        with pytest.raises(
+            ValueError, match="RandomCutout: the image of .* smaller than the rectangle of 5x1"
+        ):
             RandomCutout(5, 1).augment(IMAGE)
 
     @pytest.mark.parametrize(
         ("value", "error"), [((3, 3), ValueError), ((0, 2), ValueError), ("x", TypeError)]
     )
-    def test_no_range(self, value, error):
-        """Refused when built."""
-        with pytest.raises(error, match="RandomCutout: w_range takes"):
+    def test_invalid_range(self, value, error):
+        """Invalid ranges raise an error in the constructor."""
+        with pytest.raises(error, match="RandomCutout: w_range: expected"):
             RandomCutout(1, value)

@@ -1,4 +1,4 @@
-"""What one matrix does to an image."""
+"""Tests of affine augmentors."""
 
 from __future__ import annotations
 
@@ -15,61 +15,59 @@ CONSTANT, REPLICATE = 0, 1  # cv2.BORDER_...
 
 
 def numbered(h=5, w=7, dtype=np.float32):
-    """Every pixel differs."""
+    """Return an image in which all pixels differ."""
     return (1 + np.arange(h * w)).reshape(h, w).astype(dtype)
 
 
 class TestShift:
     def test_whole_pixels(self, drawing):
-        """To the right and up: rounded from what was drawn; the edge is repeated."""
+        """The drawn shift is rounded to whole pixels, and the edge is repeated."""
         image = numbered()
         moved = drawing(Shift(0.3, 0.3), 1.8, -1.2).augment(image)
         np.testing.assert_array_equal(image[1:, :-2], moved[:-1, 2:])
         np.testing.assert_array_equal(np.repeat(image[1:, :1], 2, axis=1), moved[:-1, :2])
         np.testing.assert_array_equal(moved[-2], moved[-1])
 
-    def test_colour_beyond_the_edge(self, drawing):
-        """With BORDER_CONSTANT."""
+    def test_color_beyond_the_edge(self, drawing):
+        """With BORDER_CONSTANT, the pixels beyond the edge have the given color."""
         moved = drawing(Shift(0.3, 0, CONSTANT, 99), 2, 0).augment(numbered())
         assert (moved[:, :2] == 99).all()
 
-    def test_how_far(self):
-        """Within the fractions of width and height."""
+    def test_range(self):
+        """Shifts stay within the fractions of width and height."""
         fix_rng_seed(0)
         mats = np.array([Shift(0.2, 0.1).get_transform(ImagePlaceholder((100, 50))).mat for _ in range(300)])
         for axis in range(2):
             assert set(range(-10, 11)) == set(mats[:, axis, 2].astype(int))
 
-    def test_too_far(self):
-        """Less than the whole image."""
-        with pytest.raises(
-            ValueError, match="Shift: vert_frac takes a fraction, at least 0 and less than 1, got 1"
-        ):
+    def test_fraction_too_large(self):
+        """A fraction of 1 raises ValueError."""
+        with pytest.raises(ValueError, match="Shift: vert_frac is out of range .expected 0 <= x < 1, got 1"):
             Shift(0, 1)
 
 
 class TestRotation:
     @pytest.mark.parametrize(("angle", "turns"), [(90, 1), (180, 2), (-90, -1)])
     @pytest.mark.parametrize("channels", [(), (1,), (3,)])
-    def test_quarter_turns_about_the_middle(self, drawing, angle, turns, channels):
-        """Counter-clockwise, exactly: so the middle of a 6x6 image is at 2.5."""
+    def test_quarter_turns(self, drawing, angle, turns, channels):
+        """Rotations by multiples of 90 degrees are exact and counterclockwise: the center of a 6x6 image is at 2.5."""
         image = np.arange(36 * int(np.prod(channels))).reshape((6, 6) + channels).astype(np.uint8)
         augmentor = drawing(Rotation(180, center_range=(0.5, 0.5)), np.array([0.5, 0.5]), angle)
         np.testing.assert_array_equal(np.rot90(image, turns), augmentor.augment(image))
 
-    def test_the_point_stays(self, drawing):
-        """What is turned about."""
+    def test_fixed_point(self, drawing):
+        """The rotation keeps the drawn point fixed."""
         augmentor = drawing(Rotation(180), np.array([0.25, 0.75]), 77.0)
         tfm = augmentor.get_transform(ImagePlaceholder((40, 80)))
         np.testing.assert_allclose([[19.5, 29.5]], tfm.apply_coords(np.float64([[19.5, 29.5]])))
 
-    def test_as_opencv(self, cv2, drawing):
-        """The matrix of cv2.getRotationMatrix2D."""
+    def test_same_matrix_as_opencv(self, cv2, drawing):
+        """The matrix is that of cv2.getRotationMatrix2D."""
         tfm = drawing(Rotation(180), np.array([0.5, 0.5]), 33.0).get_transform(ImagePlaceholder((41, 81)))
         np.testing.assert_allclose(cv2.getRotationMatrix2D((40, 20), 33.0, 1), tfm.mat, atol=1e-9)
 
-    def test_colour_beyond_the_edge(self, drawing):
-        """With BORDER_CONSTANT; by default the edge is repeated."""
+    def test_color_beyond_the_edge(self, drawing):
+        """The edge is repeated by default; with BORDER_CONSTANT, the pixels beyond it have the given color."""
         image = np.full((9, 9), 5, np.uint8)
         about = np.array([0.5, 0.5])
         assert 77 == drawing(Rotation(45, border=CONSTANT, border_value=77), about, 45.0).augment(image)[0, 0]
@@ -77,7 +75,7 @@ class TestRotation:
 
     @pytest.mark.parametrize(("drawn", "expected"), [(100.0, 90), (-1.0, -45), (45.0, 45)])
     def test_steps(self, drawing, drawn, expected):
-        """The next multiple below."""
+        """The drawn angle is rounded down to a multiple of the step."""
         tfm = drawing(Rotation(180, step_deg=45), np.array([0.5, 0.5]), drawn).get_transform(
             ImagePlaceholder((9, 9))
         )
@@ -86,31 +84,31 @@ class TestRotation:
 
     @pytest.mark.parametrize("kind", [Rotation, RotationAndCropValid])
     @pytest.mark.parametrize(("max_deg", "step_deg"), [(90, 45), (180, 50), (180, -45)])
-    def test_no_steps(self, kind, max_deg, step_deg):
-        """A divisor of 180."""
+    def test_invalid_step(self, kind, max_deg, step_deg):
+        """A step that does not divide 180, or another max_deg, raises ValueError."""
         with pytest.raises(
-            ValueError, match=f"{kind.__name__}: step_deg needs max_deg=180 and must divide it"
+            ValueError, match=f"{kind.__name__}: step_deg requires max_deg=180 and must divide 180"
         ):
             kind(max_deg, step_deg=step_deg)
 
     def test_center_range(self):
-        """A pair."""
-        with pytest.raises(TypeError, match=r"Rotation: center_range takes \(low, high\), got 0.5"):
+        """A center_range that is not a pair raises TypeError."""
+        with pytest.raises(TypeError, match=r"Rotation: center_range: expected \(low, high\), got 0.5"):
             Rotation(3, center_range=0.5)
 
 
 class TestRotationAndCropValid:
     @pytest.mark.parametrize("seed", range(5))
     @pytest.mark.parametrize("shape", [(60, 90), (90, 60), (50, 50)])
-    def test_nothing_from_beyond_the_edge(self, seed, shape):
-        """A white image stays white, and so do all but the outermost pixels, which are rounded."""
+    def test_only_pixels_of_the_image(self, seed, shape):
+        """A white image stays white, except for rounding of the outermost pixels."""
         fix_rng_seed(seed)
         result = RotationAndCropValid(180).augment(np.full(shape, 255, np.uint8))
         assert (result[1:-1, 1:-1] == 255).all()
         assert min(result.shape) >= 0.4 * min(shape)
 
-    def test_no_angle(self):
-        """The whole image."""
+    def test_no_rotation(self):
+        """Without rotation, the crop is the whole image."""
         image = numbered()
         np.testing.assert_array_equal(image, RotationAndCropValid(0).augment(image))
 
@@ -120,25 +118,25 @@ class TestRotationAndCropValid:
             (100, 50, 0, (100, 50)),
             (100, 50, 90, (50, 100)),
             (100, 50, 180, (100, 50)),
-            (100, 100, 45, (71, 71)),  # 100 / sqrt(2): half the area
+            (100, 100, 45, (71, 71)),  # 100 / sqrt(2): half of the area
             (1000, 100, 45, (71, 71)),  # half of the short side over sine and cosine
             (1000, 100, 30, (100, 58)),  # 50 / sin 30, 50 / cos 30
             (100, 1000, 30, (58, 100)),
         ],
     )
     def test_largest_rotated_rect(self, w, h, angle, expected):
-        """Closed forms; the sign of the angle does not matter."""
+        """The size equals closed-form results, for both signs of the angle."""
         assert expected == RotationAndCropValid.largest_rotated_rect(w, h, angle)
         assert expected == RotationAndCropValid.largest_rotated_rect(w, h, -angle)
 
     @pytest.mark.parametrize("angle", [5, 20, 44, 70])
     @pytest.mark.parametrize(("w", "h"), [(300, 200), (200, 300), (400, 100)])
-    def test_it_is_inside_and_none_is_larger(self, w, h, angle):
-        """Against a search over the shapes of upright rectangles inside a turned one."""
+    def test_no_larger_rectangle_fits(self, w, h, angle):
+        """A brute-force search over the shapes of upright rectangles finds none that is larger."""
         found_w, found_h = RotationAndCropValid.largest_rotated_rect(w, h, angle)
         sine, cosine = np.sin(np.radians(angle)), np.cos(np.radians(angle))
         widths = np.linspace(1, w + h, 4000)
-        # the corner (x, y) of the upright one, turned back, is inside: x cos + y sin <= w, x sin + y cos <= h
+        # the corner (x, y) of the upright rectangle, rotated back, is inside: x cos + y sin <= w, x sin + y cos <= h
         heights = np.minimum((w - widths * cosine) / sine, (h - widths * sine) / cosine)
         assert found_w * cosine + found_h * sine <= w + 1
         assert found_w * sine + found_h * cosine <= h + 1
@@ -147,37 +145,37 @@ class TestRotationAndCropValid:
 
 class TestAffine:
     def transform(self, drawing, augmentor, *answers, shape=(40, 60)):
-        """What it draws from given numbers."""
+        """Return the matrix that Affine draws from given numbers."""
         return drawing(augmentor, *answers).get_transform(ImagePlaceholder(shape))
 
-    def test_nothing(self):
-        """The image stays."""
+    def test_identity(self):
+        """Without arguments, the image does not change."""
         image = numbered()
         np.testing.assert_allclose(image, Affine().augment(image), atol=1e-4)
 
-    def test_it_runs_on_this_opencv(self):
-        """Upstream raised TypeError there."""
+    def test_installed_opencv(self):
+        """Affine runs on the installed version of OpenCV; tensorpack's raises TypeError."""
         assert (8, 8, 3) == Affine((0.9, 1.1), (0.1, 0.1), 10, 5).augment(np.zeros((8, 8, 3), np.uint8)).shape
 
     def test_scale(self, drawing):
-        """About the middle."""
+        """Scaling keeps the center fixed."""
         tfm = self.transform(drawing, Affine(scale=(1, 3)), 2.0, 0.0, 0.0)
         np.testing.assert_allclose(
             [[29.5, 19.5], [31.5, 23.5]], tfm.apply_coords(np.float64([[29.5, 19.5], [30.5, 21.5]]))
         )
 
     def test_translation(self, drawing):
-        """Whole pixels, after everything else."""
+        """The translation is a whole number of pixels and is applied last."""
         tfm = self.transform(drawing, Affine(translate_frac=(0.2, 0.3)), 0.0, 0.0, 4.4, -7.6)
         np.testing.assert_allclose([[4, -8]], tfm.apply_coords(np.zeros((1, 2))))
 
     def test_rotation(self, cv2, drawing):
-        """As cv2.getRotationMatrix2D about the middle."""
+        """The rotation is that of cv2.getRotationMatrix2D about the center."""
         tfm = self.transform(drawing, Affine(scale=(1, 2), rotate_max_deg=90), 1.5, 30.0, 0.0)
         np.testing.assert_allclose(cv2.getRotationMatrix2D((29.5, 19.5), 30.0, 1.5), tfm.mat, atol=1e-9)
 
     def test_shear(self, drawing):
-        """Rows stay rows, the vertical leans, its length and the middle stay."""
+        """Shear keeps rows horizontal and tilts the vertical axis; its length and the center do not change."""
         tfm = self.transform(drawing, Affine(shear=45), 0.0, 30.0)
         middle = np.array([29.5, 19.5])
         along, up = tfm.apply_coords(np.array([middle + [1, 0], middle + [0, 1]])) - middle
@@ -185,7 +183,7 @@ class TestAffine:
         np.testing.assert_allclose([np.sin(np.radians(30)), np.cos(np.radians(30))], up, atol=1e-9)
 
     def test_ranges(self):
-        """Scale, angle and translation stay within them."""
+        """Scale, angle and translation stay within their ranges."""
         fix_rng_seed(0)
         augmentor = Affine((0.5, 2), (0.1, 0.2), 20)
         mats = np.array([augmentor.get_transform(ImagePlaceholder((100, 100))).mat for _ in range(300)])
@@ -200,18 +198,22 @@ class TestAffine:
     @pytest.mark.parametrize(
         ("arguments", "error", "text"),
         [
-            ({"scale": 2}, TypeError, r"Affine: scale takes \(low, high\), got 2"),
-            ({"translate_frac": 0.1}, TypeError, r"Affine: translate_frac takes a pair of numbers, got 0.1"),
-            ({"translate_frac": (0.1, 1)}, ValueError, r"Affine: translate_frac\[1\] takes a fraction"),
+            ({"scale": 2}, TypeError, r"Affine: scale: expected \(low, high\), got 2"),
+            (
+                {"translate_frac": 0.1},
+                TypeError,
+                r"Affine: translate_frac: expected a pair of numbers, got 0.1",
+            ),
+            ({"translate_frac": (0.1, 1)}, ValueError, r"Affine: translate_frac\[1\] is out of range"),
             (
                 {"rotate_max_deg": -1},
                 ValueError,
-                "Affine: rotate_max_deg and shear are the most to either side",
+                "Affine: rotate_max_deg is too small",
             ),
-            ({"shear": -1}, ValueError, "Affine: rotate_max_deg and shear are the most to either side"),
+            ({"shear": -1}, ValueError, "Affine: shear is too small"),
         ],
     )
     def test_wrong_arguments(self, arguments, error, text):
-        """Refused when built."""
+        """Invalid arguments raise an error in the constructor."""
         with pytest.raises(error, match=text):
             Affine(**arguments)

@@ -1,4 +1,4 @@
-"""Augmentors made of others, and of functions."""
+"""Tests of augmentors that combine others, and of functions as augmentors."""
 
 from __future__ import annotations
 
@@ -25,39 +25,39 @@ double = MapImage(lambda img: img * 2)
 
 
 def test_identity():
-    """The very array comes back."""
+    """Identity returns the same array."""
     assert IMAGE is Identity().augment(IMAGE)
 
 
 class TestRandomApply:
     @pytest.mark.parametrize(("number", "applied"), [(0.0, True), (0.29, True), (0.31, False)])
     def test_below_the_probability(self, drawing, number, applied):
-        """Applied if the number drawn is less."""
+        """The augmentor is applied if the drawn number is below the probability."""
         result = drawing(RandomApplyAug(plus_one, 0.3), number).augment(IMAGE)
         np.testing.assert_array_equal(IMAGE + applied, result)
 
     def test_frequency(self):
-        """As often as the probability says, to four standard deviations."""
+        """The frequency matches the probability, within four standard deviations."""
         fix_rng_seed(0)
         augmentor = RandomApplyAug(plus_one, 0.3)
         count = sum(int(augmentor.augment(IMAGE)[0, 0]) for _ in range(2000))
         assert 2000 * 0.3 == pytest.approx(count, abs=4 * np.sqrt(2000 * 0.3 * 0.7))
 
     @pytest.mark.parametrize("prob", [-0.1, 1.1])
-    def test_no_probability(self, prob):
-        """Refused when built."""
-        with pytest.raises(ValueError, match="RandomApplyAug: prob takes a probability from 0 to 1, got"):
+    def test_invalid_probability(self, prob):
+        """A number that is not a probability raises ValueError."""
+        with pytest.raises(ValueError, match="RandomApplyAug: prob is out of range .expected 0 to 1, got"):
             RandomApplyAug(plus_one, prob)
 
-    def test_no_augmentor(self):
-        """Refused when built."""
+    def test_not_an_augmentor(self):
+        """A function instead of an augmentor raises TypeError."""
         with pytest.raises(
-            TypeError, match=r"RandomApplyAug: takes augmentors, got function. Wrap a function"
+            TypeError, match=r"RandomApplyAug: expected augmentors, got function. Wrap a function"
         ):
             RandomApplyAug(lambda img: img, 0.5)
 
-    def test_reset_reaches_the_child(self):
-        """Under a seed the child repeats itself too."""
+    def test_reset_state(self):
+        """`reset_state` resets the contained augmentor."""
         augmentor, results = RandomApplyAug(Flip(horiz=True), 1.0), []
         for _ in range(2):
             fix_rng_seed(3)
@@ -68,8 +68,8 @@ class TestRandomApply:
 
 
 class TestRandomChoose:
-    def test_one_of_them(self):
-        """Each as often as the others, to four standard deviations."""
+    def test_equal_probabilities(self):
+        """All augmentors are equally likely, within four standard deviations."""
         fix_rng_seed(0)
         augmentor = RandomChooseAug([plus_one, double, Identity()])
         counts = np.bincount([augmentor.augment(np.full((1, 1), 5))[0, 0] for _ in range(900)], minlength=11)
@@ -77,37 +77,37 @@ class TestRandomChoose:
         np.testing.assert_allclose(counts[[5, 6, 10]], 300, atol=4 * np.sqrt(900 * 2 / 9))
 
     def test_probabilities(self):
-        """Given with each augmentor."""
+        """Each augmentor can have a probability."""
         augmentor = RandomChooseAug([(plus_one, 0.0), (double, 1.0)])
         assert {10} == {int(augmentor.augment(np.full((1, 1), 5))[0, 0]) for _ in range(20)}
 
     @pytest.mark.parametrize("probabilities", [(0.5, 0.6), (1.5, -0.5)])
-    def test_wrong_probabilities(self, probabilities):
-        """None is negative, and their sum is 1."""
-        match = "RandomChooseAug: the probabilities must be >= 0 and add up to 1, got"
+    def test_invalid_probabilities(self, probabilities):
+        """Negative probabilities, and those that do not sum to 1, raise ValueError."""
+        match = "RandomChooseAug: expected probabilities >= 0 that sum to 1, got"
         with pytest.raises(ValueError, match=match):
             RandomChooseAug(list(zip((plus_one, double), probabilities)))
 
-    def test_nothing_to_choose(self):
-        """An empty list, or what is no augmentor."""
+    def test_invalid_list(self):
+        """An empty list raises ValueError; elements that are not augmentors raise TypeError."""
         with pytest.raises(
-            ValueError, match="RandomChooseAug: takes at least one augmentor, got an empty list"
+            ValueError, match="RandomChooseAug: expected at least one augmentor, got an empty list"
         ):
             RandomChooseAug([])
-        with pytest.raises(TypeError, match="RandomChooseAug: takes augmentors, got int"):
+        with pytest.raises(TypeError, match="RandomChooseAug: expected augmentors, got int"):
             RandomChooseAug([3])
-        with pytest.raises(TypeError, match="RandomChooseAug: takes augmentors, got tuple"):
+        with pytest.raises(TypeError, match="RandomChooseAug: expected augmentors, got tuple"):
             RandomChooseAug([(plus_one, 1.0), double])
 
 
 class TestRandomOrder:
-    def test_both_orders_come(self):
-        """(x + 1) * 2 and x * 2 + 1."""
+    def test_both_orders_occur(self):
+        """Both orders occur: (x + 1) * 2 and x * 2 + 1."""
         augmentor = RandomOrderAug([plus_one, double])
         assert {11, 12} == {int(augmentor.augment(np.full((1, 1), 5))[0, 0]) for _ in range(50)}
 
     def test_all_draw_for_the_original(self):
-        """In the order of the list, before any of them is applied."""
+        """All augmentors draw for the original image, in the order of the list."""
         seen = []
 
         class Looks(Identity):
@@ -119,35 +119,37 @@ class TestRandomOrder:
         assert [5, 5] == seen
 
     def test_coordinates(self):
-        """They go through the same order."""
+        """Coordinates are transformed in the same order as the image."""
         tfm = RandomOrderAug([Flip(horiz=True, prob=1), Flip(vert=True, prob=1)]).get_transform(IMAGE)
         np.testing.assert_array_equal([[5, 2]], tfm.apply_coords(POINTS))
 
-    def test_a_list_inside(self):
-        """Its later parts are drawn when it is applied."""
+    def test_nested_list(self):
+        """A list inside draws its later transforms when it is applied."""
         augmentor = RandomOrderAug([AugmentorList([Flip(vert=True), CenterCrop((4, 6))]), Identity()])
         assert IMAGE.shape == augmentor.augment(IMAGE).shape
 
-    def test_no_augmentor(self):
-        """Refused when built."""
-        with pytest.raises(TypeError, match="RandomOrderAug: takes augmentors, got str"):
+    def test_not_an_augmentor(self):
+        """An element that is not an augmentor raises TypeError."""
+        with pytest.raises(TypeError, match="RandomOrderAug: expected augmentors, got str"):
             RandomOrderAug(["x"])
 
 
 class TestMapImage:
     def test_a_function(self):
-        """Applied to the image; coordinates are refused without a second one."""
+        """The function is applied to images; coordinates raise NotImplementedError."""
         tfm = MapImage(np.negative).get_transform(IMAGE)
         np.testing.assert_array_equal(-IMAGE, tfm.apply_image(IMAGE))
         with pytest.raises(NotImplementedError, match="does not define apply_coords"):
             tfm.apply_coords(POINTS)
 
     def test_both(self):
-        """The second function is for coordinates."""
+        """The second function is applied to coordinates."""
         tfm = MapImage(np.negative, lambda coords: coords + 1).get_transform(IMAGE)
         np.testing.assert_array_equal(POINTS + 1, tfm.apply_coords(POINTS))
 
-    def test_no_function(self):
-        """Refused when built."""
-        with pytest.raises(TypeError, match="MapImage: takes a function, got int"):
+    def test_not_callable(self):
+        """An argument that is not callable raises TypeError."""
+        with pytest.raises(
+            TypeError, match="MapImage: func has the wrong type .expected a function, got int"
+        ):
             MapImage(3)

@@ -1,4 +1,4 @@
-"""Noise."""
+"""Tests of noise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tensorpack_lite.utils.utils import fix_rng_seed
 
 @pytest.fixture(autouse=True)
 def seed():
-    """The numbers of the tests are always the same."""
+    """Make the random numbers of these tests reproducible."""
     fix_rng_seed(0)
 
 
@@ -20,7 +20,7 @@ class TestJpeg:
     @pytest.mark.parametrize("channels", [(), (1,), (3,)])
     @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
     def test_a_smooth_image_hardly_changes(self, channels, dtype):
-        """Shape and type stay; upstream gave grey images three channels."""
+        """A smooth image hardly changes, and keeps its shape and type, also with one channel."""
         ramp = np.broadcast_to(
             np.linspace(0, 255, 32).reshape((1, 32) + (1,) * len(channels)), (16, 32) + channels
         )
@@ -30,67 +30,71 @@ class TestJpeg:
         np.testing.assert_allclose(image, result, atol=6)
 
     def test_lower_quality_loses_more(self, img):
-        """On noise."""
+        """A lower quality changes a noisy image more."""
         lost = [
             np.abs(JpegNoise((quality, quality + 1)).augment(img).astype(int) - img).mean()
             for quality in (5, 50, 98)
         ]
         assert lost[0] > lost[1] > lost[2]
 
-    def test_upper_end_is_left_out(self, img):
-        """low <= quality < high."""
+    def test_upper_bound_is_exclusive(self, img):
+        """The quality is drawn with low <= quality < high."""
         drawn = {JpegNoise((40, 43))._get_augment_params(img) for _ in range(50)}
         assert {40, 41, 42} == drawn
 
     def test_other_channels(self):
-        """JPEG has one or three."""
-        with pytest.raises(ValueError, match=r"JpegNoise: takes an image of three channels"):
+        """An image with two channels raises ValueError."""
+        with pytest.raises(ValueError, match=r"JpegNoise: expected an image of three channels"):
             JpegNoise().augment(np.zeros((8, 8, 4), np.uint8))
 
-    def test_no_range(self):
-        """Refused when built."""
-        with pytest.raises(ValueError, match=r"JpegNoise: quality_range takes \(low, high\) with low < high"):
+    def test_empty_range(self):
+        """An empty range raises ValueError."""
+        with pytest.raises(
+            ValueError, match=r"JpegNoise: quality_range: expected \(low, high\) with 0 <= low < high"
+        ):
             JpegNoise((50, 50))
 
 
 class TestGaussian:
     def test_mean_and_deviation(self):
-        """0 and sigma, to four standard errors; each value for itself."""
+        """The noise has mean 0 and standard deviation sigma, within four standard errors, independently for each value."""
         noise = GaussianNoise(5).augment(np.full((100, 100, 3), 100, np.float32)) - 100
         assert 0 == pytest.approx(noise.mean(), abs=4 * 5 / np.sqrt(noise.size))
         assert 5 == pytest.approx(noise.std(), abs=4 * 5 / np.sqrt(2 * noise.size))
         assert 0 == pytest.approx(np.corrcoef(noise[..., 0].ravel(), noise[..., 1].ravel())[0, 1], abs=0.05)
 
     def test_clip(self):
-        """Bytes always; floating types unless told otherwise."""
+        """uint8 images are always clipped, floating types unless clip=False."""
         white = np.full((20, 20), 255, np.float32)
         assert 255 == GaussianNoise(5).augment(white).max()
         assert GaussianNoise(5, clip=False).augment(white).max() > 255
         assert 230 < GaussianNoise(5, clip=False).augment(white.astype(np.uint8)).min()
 
     def test_another_shape(self):
-        """The noise belongs to the image that it was drawn for."""
+        """A transform rejects images of another shape than the one for which it was drawn."""
         tfm = GaussianNoise().get_transform(np.zeros((4, 4)))
         with pytest.raises(ValueError, match="broadcast"):
             tfm.apply_image(np.zeros((5, 5)))
 
     def test_negative(self):
-        """Refused when built."""
-        with pytest.raises(ValueError, match="GaussianNoise: sigma must not be negative, got -1"):
+        """A negative sigma raises ValueError."""
+        with pytest.raises(
+            ValueError, match="GaussianNoise: sigma is too small .expected at least 0, got -1"
+        ):
             GaussianNoise(-1)
 
 
 class TestSaltPepper:
     def test_fractions(self):
-        """As many as the probabilities say, to four standard deviations; the rest stays."""
+        """The fractions of white and black values match the probabilities, within four standard deviations."""
         image = np.full((100, 100, 3), 100, np.uint8)
         noisy = SaltPepperNoise(0.1, 0.2).augment(image)
         for value, expected in ((255, 0.1), (0, 0.2), (100, 0.7)):
             deviation = np.sqrt(expected * (1 - expected) / image.size)
             assert expected == pytest.approx((noisy == value).mean(), abs=4 * deviation)
 
-    def test_where(self, drawing):
-        """Below black_prob it is black, from 1 - white_prob on white; the source stays."""
+    def test_threshold(self, drawing):
+        """Values are black below black_prob and white from 1 - white_prob on; the input does not change."""
         image = np.full((1, 4), 100, np.float32)
         numbers = np.array([[0.04, 0.05, 0.94, 0.95]])
         np.testing.assert_array_equal(
@@ -98,15 +102,13 @@ class TestSaltPepper:
         )
         np.testing.assert_array_equal([[100] * 4], image)
 
-    def test_none(self):
-        """Probabilities of 0 change nothing, and of 1 everything."""
+    def test_extremes(self):
+        """Probabilities of 0 change nothing, and those of 1 change everything."""
         image = np.full((50, 50), 100, np.uint8)
         assert (SaltPepperNoise(0, 0).augment(image) == 100).all()
         assert (SaltPepperNoise(1, 0).augment(image) == 255).all()
 
-    def test_more_than_all(self):
-        """Refused when built."""
-        with pytest.raises(
-            ValueError, match=r"SaltPepperNoise: white_prob \+ black_prob takes a probability"
-        ):
+    def test_sum_above_one(self):
+        """Probabilities that sum to more than 1 raise ValueError."""
+        with pytest.raises(ValueError, match=r"SaltPepperNoise: white_prob \+ black_prob is out of range"):
             SaltPepperNoise(0.6, 0.5)

@@ -1,4 +1,4 @@
-"""OpenCV is optional, loaded late, and does not start threads."""
+"""OpenCV is optional, imported late, and its threads are disabled."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ADVICE = r'needs OpenCV, which is not installed\. Run: pip install "tensorpack_l
 
 
 def fresh_python(code: str):
-    """Run code in a new interpreter; the JSON that it prints last, and all else that is on the screen."""
+    """Run code in a new interpreter; return the JSON that it prints last, and the rest of its output."""
     environment = dict(
         os.environ, PYTHONPATH=str(Path(tensorpack_lite.__file__).parents[1]), TF_CPP_MIN_LOG_LEVEL="3"
     )
@@ -51,22 +51,22 @@ def fresh_python(code: str):
 class TestWithoutOpenCV:
     @pytest.fixture(autouse=True)
     def without(self, monkeypatch):
-        """As where it is not installed."""
+        """Hide OpenCV as if it were not installed."""
         monkeypatch.setitem(sys.modules, "cv2", None)
 
     @pytest.mark.parametrize("build", NEED_IT)
-    def test_building_what_needs_it(self, build):
-        """ImportError with the command, in the process of the script and not in a worker."""
+    def test_constructor(self, build):
+        """The constructor raises ImportError with the install command, so the error occurs in the main process."""
         with pytest.raises(ImportError, match=ADVICE):
             build()
 
-    def test_applying_what_needs_it(self):
-        """A transform that came from elsewhere says the same."""
+    def test_apply(self):
+        """A transform that was created elsewhere raises the same ImportError."""
         with pytest.raises(ImportError, match="Resize: " + ADVICE):
             ResizeTransform(2, 2, 4, 4, 1).apply_image(np.zeros((2, 2)))
 
-    def test_what_does_not_need_it(self):
-        """Crops, flips, values and noise are NumPy."""
+    def test_augmentors_without_opencv(self):
+        """Crops, flips, values and noise work without OpenCV."""
         augs = [
             imgaug.RandomCrop(4),
             imgaug.Flip(horiz=True),
@@ -79,19 +79,19 @@ class TestWithoutOpenCV:
 
 class TestWithOpenCV:
     def test_constants(self, cv2):
-        """The defaults are cv2's."""
+        """The default arguments equal cv2's constants."""
         assert cv2.INTER_LINEAR == _opencv.INTER_LINEAR
         assert cv2.BORDER_CONSTANT == _opencv.BORDER_CONSTANT
         assert cv2.BORDER_REPLICATE == _opencv.BORDER_REPLICATE
 
     @pytest.mark.slow
-    def test_threads_are_set_by_the_first_augmentor_that_runs(self, cv2):
-        """Not by the import nor by building; once, with a line in the log; and what somebody chose stays."""
+    def test_first_augmentor_disables_threads(self, cv2):
+        """The first augmentor that runs disables OpenCV's threads once and logs a line; a later setting stays."""
         code = """
 import json, numpy as np
 from tensorpack_lite.dataflow import imgaug
 augmentor = imgaug.Resize(3)
-import cv2  # TensorFlow may have done so already, by way of Keras
+import cv2  # Keras, imported by TensorFlow, may have imported cv2 already
 before = cv2.getNumThreads()
 for _ in range(2):
     augmentor.augment(np.zeros((2, 2), np.uint8))
@@ -102,11 +102,11 @@ print(json.dumps([before == cv2.getNumberOfCPUs(), after, cv2.getNumThreads()]))
 """
         answer, log = fresh_python(code)
         assert [True, 1, 3] == answer
-        assert 1 == log.count("switched OpenCV's own threads off")
+        assert 1 == log.count("disabled OpenCV's own threads")
 
     @pytest.mark.slow
-    def test_a_number_chosen_before_stays(self, cv2):
-        """No line in the log then."""
+    def test_number_of_threads_set_before(self, cv2):
+        """A number of threads that the user set before stays, and nothing is logged."""
         code = """
 import json, cv2, numpy as np
 from tensorpack_lite.dataflow import imgaug

@@ -1,4 +1,4 @@
-"""Transforms: what is done to images and coordinates, by numbers."""
+"""Tests of transforms of images and coordinates."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ POINTS = np.float32([[0, 0], [6, 4], [1.5, 3]])
 
 
 def plus_one(value):
-    """A function that can be pickled."""
+    """Return value + 1; a function that can be pickled."""
     return value + 1
 
 
 class TestTransform:
-    def test_any_kind_may_be_asked_for(self):
-        """A call of one that is not defined says which, and not before it is called."""
+    def test_undefined_method(self):
+        """Calling a method that is not defined raises NotImplementedError, which names it; accessing it does not."""
         tfm = Transform()
         segmentation = tfm.apply_segmentation
         with pytest.raises(NotImplementedError, match="Transform: does not define apply_segmentation"):
@@ -43,8 +43,8 @@ class TestTransform:
         with pytest.raises(NotImplementedError, match="Transform: does not define apply_coords"):
             tfm.apply_coords(POINTS)
 
-    def test_other_attributes_are_missing(self):
-        """`hasattr` stays true to its name."""
+    def test_other_attributes(self):
+        """`hasattr` is False for names that do not start with `apply_`."""
         for tfm in (
             Transform(),
             NoOpTransform(),
@@ -52,15 +52,15 @@ class TestTransform:
             TransformFactory(),
             LazyTransform(plus_one),
         ):
-            assert not hasattr(tfm, "colour")
+            assert not hasattr(tfm, "color")
 
-    def test_a_new_kind_goes_through_a_list(self):
-        """`apply_anything` of a list calls that of each."""
+    def test_new_method_in_a_list(self):
+        """`apply_anything` of a list calls `apply_anything` of each transform."""
         tfm = TransformList([TransformFactory(apply_number=plus_one), NoOpTransform()])
         assert 3 == (tfm + tfm).apply_number(1)
 
     def test_repr(self):
-        """The call that builds it, with what differs from the defaults."""
+        """The repr is the call that builds the transform, without default arguments."""
         assert "imgaug.CropTransform(y0=1, x0=2, h=3, w=4)" == repr(CropTransform(1, 2, 3, 4))
         assert "imgaug.FlipTransform(h=3, w=4)" == repr(FlipTransform(3, 4))
         assert "imgaug.TransformList([imgaug.NoOpTransform()])" == repr(TransformList([NoOpTransform()]))
@@ -68,7 +68,7 @@ class TestTransform:
         assert "imgaug.TransformFactory(apply_image)" == repr(TransformFactory(apply_image=plus_one))
 
     def test_init_keeps_arguments(self):
-        """`self._init(locals())` in a transform of one's own."""
+        """`self._init(locals())` stores the arguments of a custom transform."""
 
         class Plus(Transform):
             def __init__(self, number, _hidden=2):
@@ -84,8 +84,8 @@ class TestTransform:
 
 
 class TestNoOp:
-    def test_everything_is_given_back(self):
-        """The very object, for any kind."""
+    def test_returns_its_input(self):
+        """NoOpTransform returns the same object from every method."""
         tfm = NoOpTransform()
         assert IMAGE is tfm.apply_image(IMAGE)
         assert POINTS is tfm.apply_coords(POINTS)
@@ -93,8 +93,8 @@ class TestNoOp:
 
 
 class TestPhotometric:
-    def test_values_change_and_coordinates_do_not(self):
-        """The function is for images."""
+    def test_coordinates_do_not_change(self):
+        """The function applies to images only."""
         tfm = PhotometricTransform(plus_one)
         np.testing.assert_array_equal(IMAGE + 1, tfm.apply_image(IMAGE))
         assert POINTS is tfm.apply_coords(POINTS)
@@ -102,32 +102,32 @@ class TestPhotometric:
 
 class TestFactory:
     def test_functions(self):
-        """Each under its name, and the others not at all."""
+        """Each function is available under its name; other methods raise NotImplementedError."""
         tfm = pickle.loads(pickle.dumps(TransformFactory(apply_image=plus_one, apply_mask=plus_one)))
         assert (2, 3) == (tfm.apply_image(1), tfm.apply_mask(2))
         with pytest.raises(NotImplementedError, match="TransformFactory: does not define apply_coords"):
             tfm.apply_coords(1)
 
     def test_other_names(self):
-        """KeyError, with the name that was meant."""
+        """A function with another name raises KeyError, which suggests the right name."""
         with pytest.raises(KeyError, match="got 'image'. Did you mean 'apply_image'"):
             TransformFactory(image=plus_one)
 
 
 class TestList:
-    def test_one_after_the_other(self):
-        """In order, images and coordinates."""
+    def test_order(self):
+        """Transforms apply in order, to images and to coordinates."""
         tfm = TransformList([CropTransform(1, 2, 2, 3), FlipTransform(2, 3)])
         np.testing.assert_array_equal(IMAGE[1:3, 2:5][:, ::-1], tfm.apply_image(IMAGE))
         np.testing.assert_array_equal([[5, -1], [-1, 3], [3.5, 2]], tfm.apply_coords(POINTS))
 
     def test_images_are_contiguous(self):
-        """Also where the last transform gives a view with negative strides."""
+        """The result is contiguous, also if the last transform returns a view with negative strides."""
         image = TransformList([FlipTransform(4, 6)]).apply_image(IMAGE)
         assert image.flags["C_CONTIGUOUS"]
 
     def test_sums(self):
-        """With lists, transforms and lists of transforms, on either side."""
+        """Lists, transforms and TransformLists can be added on either side."""
         a, b, c = NoOpTransform(), CropTransform(0, 0, 1, 1), FlipTransform(1, 1)
         tfm = TransformList([a])
         assert [a, b] == (tfm + b).tfms == (tfm + [b]).tfms == (tfm + TransformList([b])).tfms
@@ -136,19 +136,19 @@ class TestList:
         tfm += c
         assert [a, b, c] == tfm.tfms
 
-    def test_something_else(self):
-        """Refused when built, and when added."""
+    def test_not_a_transform(self):
+        """Objects that are not transforms raise TypeError in the constructor and in sums."""
         with pytest.raises(
-            TypeError, match="TransformList: takes transforms, got int. Use augmentor.get_transform"
+            TypeError, match="TransformList: expected transforms, got int. Use augmentor.get_transform"
         ):
             TransformList([3])
-        with pytest.raises(TypeError, match="TransformList: takes transforms, got str"):
+        with pytest.raises(TypeError, match="TransformList: expected transforms, got str"):
             TransformList([]) + ["x"]
 
 
 class TestLazy:
     def test_the_first_image_draws(self):
-        """Once; from then on it repeats itself, also on coordinates."""
+        """The first image draws the transform, which then repeats on images and coordinates."""
         drawn = []
 
         def draw(img):
@@ -164,14 +164,14 @@ class TestLazy:
         assert "imgaug.LazyTransform(imgaug.CropTransform(y0=1, x0=0, h=1, w=1))" == repr(tfm)
 
     @pytest.mark.parametrize("kind", ["apply_coords", "apply_segmentation"])
-    def test_something_before_the_first_image(self, kind):
-        """Nobody can know what is to be done to it."""
+    def test_before_the_first_image(self, kind):
+        """Calling another method before `apply_image` raises RuntimeError."""
         tfm = LazyTransform(plus_one)
         with pytest.raises(RuntimeError, match=f"LazyTransform: {kind} was called before apply_image"):
             getattr(tfm, kind)(POINTS)
 
-    def test_other_kinds(self):
-        """They go to the transform that was drawn."""
+    def test_other_methods(self):
+        """Other methods call the transform that was drawn."""
         tfm = LazyTransform(lambda img: TransformFactory(apply_image=plus_one, apply_number=plus_one))
         tfm.apply_image(IMAGE)
         assert 2 == tfm.apply_number(1)
@@ -179,13 +179,13 @@ class TestLazy:
 
 class TestCrop:
     def test_the_image(self):
-        """A view of the rectangle."""
+        """The crop is a view of the image."""
         cut = CropTransform(1, 2, 3, 2).apply_image(IMAGE)
         np.testing.assert_array_equal([[8, 9], [14, 15], [20, 21]], cut)
         assert np.shares_memory(cut, IMAGE)
 
     def test_coordinates(self):
-        """The origin moves; nothing is cut off, and nothing changes in place."""
+        """Coordinates outside the crop are kept, and the input does not change."""
         before = POINTS.copy()
         np.testing.assert_array_equal(
             [[-2, -1], [4, 3], [-0.5, 2]], CropTransform(1, 2, 3, 2).apply_coords(POINTS)
@@ -195,7 +195,7 @@ class TestCrop:
 
 class TestFlip:
     def test_left_and_right(self):
-        """x becomes w - x: the corners of the image exchange."""
+        """x becomes w - x, which swaps the left and right corners."""
         tfm = FlipTransform(4, 6)
         np.testing.assert_array_equal(IMAGE[:, ::-1], tfm.apply_image(IMAGE))
         np.testing.assert_array_equal([[6, 0], [0, 4], [4.5, 3]], tfm.apply_coords(POINTS))
@@ -206,8 +206,8 @@ class TestFlip:
         np.testing.assert_array_equal(IMAGE[::-1], tfm.apply_image(IMAGE))
         np.testing.assert_array_equal([[0, 4], [6, 0], [1.5, 1]], tfm.apply_coords(POINTS))
 
-    def test_nothing_changes_in_place(self):
-        """Upstream changed the caller's coordinates."""
+    def test_input_does_not_change(self):
+        """The coordinates of the caller do not change."""
         before = POINTS.copy()
         FlipTransform(4, 6).apply_coords(POINTS)
         np.testing.assert_array_equal(before, POINTS)
@@ -216,7 +216,7 @@ class TestFlip:
 class TestTranspose:
     @pytest.mark.parametrize("shape", [(4, 6), (4, 6, 1), (4, 6, 3)])
     def test_rows_and_columns(self, shape):
-        """They exchange; channels stay."""
+        """Rows and columns are swapped; channels are not."""
         image = np.arange(np.prod(shape)).reshape(shape)
         transposed = TransposeTransform().apply_image(image)
         assert (6, 4) + shape[2:] == transposed.shape
@@ -229,7 +229,7 @@ class TestResize:
     @pytest.mark.parametrize("channels", [(), (1,), (3,)])
     @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64, np.int32, bool])
     def test_nearest(self, cv2, channels, dtype):
-        """Twice the size repeats each pixel; channels and type stay."""
+        """Doubling the size repeats each pixel; channels and type do not change."""
         image = (np.arange(6 * int(np.prod(channels))) % 5).reshape((2, 3) + channels).astype(dtype)
         large = ResizeTransform(2, 3, 4, 6, cv2.INTER_NEAREST).apply_image(image)
         assert (4, 6) + channels == large.shape
@@ -237,12 +237,12 @@ class TestResize:
         np.testing.assert_array_equal(image.repeat(2, axis=0).repeat(2, axis=1), large)
 
     def test_area(self, cv2):
-        """Half the size averages four pixels."""
+        """Halving the size averages four pixels."""
         small = ResizeTransform(4, 6, 2, 3, cv2.INTER_AREA).apply_image(IMAGE.astype(np.float32))
         np.testing.assert_allclose(IMAGE.reshape(2, 2, 3, 2).mean(axis=(1, 3)), small, rtol=1e-6)
 
     def test_coordinates(self):
-        """They scale; nothing changes in place."""
+        """Coordinates are scaled, and the input does not change."""
         before = POINTS.copy()
         np.testing.assert_array_equal(
             POINTS * np.float32([0.5, 2]), ResizeTransform(4, 6, 8, 3, 1).apply_coords(POINTS)
@@ -250,21 +250,21 @@ class TestResize:
         np.testing.assert_array_equal(before, POINTS)
 
     def test_another_size(self):
-        """The transform belongs to images of one size."""
-        with pytest.raises(ValueError, match=r"was made for images of 4x6 \(height x width\), got 6x4"):
+        """An image of another size raises ValueError."""
+        with pytest.raises(ValueError, match=r"expected an image of 4x6 \(height x width\), got 6x4"):
             ResizeTransform(4, 6, 8, 3, 1).apply_image(IMAGE.T)
 
 
 @pytest.mark.usefixtures("cv2")
 class TestWarpAffine:
     def moved(self, image, **options):
-        """One to the right, two down."""
+        """Return a transform that shifts one pixel to the right and two down."""
         return WarpAffineTransform(np.float32([[1, 0, 1], [0, 1, 2]]), (6, 4), **options).apply_image(image)
 
     @pytest.mark.parametrize("channels", [(), (1,), (3,)])
     @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64, np.int32])
     def test_whole_pixels(self, channels, dtype):
-        """Exactly; black comes in."""
+        """Whole pixels are shifted exactly, and the border is black."""
         image = np.arange(24 * int(np.prod(channels))).reshape((4, 6) + channels).astype(dtype)
         moved = self.moved(image)
         assert (image.shape, dtype) == (moved.shape, moved.dtype)
@@ -272,21 +272,21 @@ class TestWarpAffine:
         assert not moved[:2].any()
         assert not moved[:, 0].any()
 
-    def test_colour_beyond_the_edge(self):
-        """A number for all channels, or one for each."""
+    def test_color_beyond_the_edge(self):
+        """The border color is a number for all channels, or one for each."""
         image = np.zeros((4, 6, 3), np.uint8)
         assert [9, 9, 9] == self.moved(image, borderValue=9)[0, 0].tolist()
         assert [1, 2, 3] == self.moved(image, borderValue=(1, 2, 3))[0, 0].tolist()
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     def test_coordinates(self, dtype):
-        """The matrix times (x, y, 1), in the type that came."""
+        """Coordinates are multiplied by the matrix and keep their type."""
         tfm = WarpAffineTransform([[0, 2, 1], [3, 0, -1]], (6, 4))
         moved = tfm.apply_coords(POINTS.astype(dtype))
         assert dtype == moved.dtype
         np.testing.assert_array_equal([[1, -1], [9, 17], [7, 3.5]], moved)
 
 
-def test_every_name_of_the_path():
-    """Upstream's path has them all."""
+def test_names_in_the_module():
+    """`imgaug.transform` has all names that it has in tensorpack."""
     assert [] == [name for name in transform.__all__ if not hasattr(transform, name)]

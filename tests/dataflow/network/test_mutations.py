@@ -1,4 +1,4 @@
-"""Random mutations of everything that arrives over a network: each is read or refused with the documented error."""
+"""Random mutations of network messages: each is decoded or raises the documented error."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MUTATIONS = 500
 
 
 def mutate(random: np.random.RandomState, data: bytes) -> bytes:
-    """Change, cut out, double or insert some bytes."""
+    """Change, remove, double or insert some bytes."""
     mutated = bytearray(data)
     for _ in range(random.randint(1, 5)):
         start = random.randint(len(mutated) + 1)
@@ -52,7 +52,7 @@ def mutate(random: np.random.RandomState, data: bytes) -> bytes:
 
 
 def mutate_frames(random: np.random.RandomState, frames: list[bytes]) -> list[bytes]:
-    """Damage a frame, mostly the first; or drop, double or swap frames."""
+    """Damage a frame, usually the first one, or drop, double or swap frames."""
     frames = [bytes(frame) for frame in frames]
     kind = random.randint(8)
     if kind < 5:
@@ -69,7 +69,7 @@ def mutate_frames(random: np.random.RandomState, frames: list[bytes]) -> list[by
 
 @pytest.mark.parametrize("name", sorted(MESSAGES))
 def test_messages(name):
-    """Each of 500 mutated messages is read, or raises WireError; none takes a second."""
+    """Each of 500 mutated messages is decoded or raises WireError, in less than a second."""
     random, refused = np.random.RandomState(0), 0
     for _ in range(MUTATIONS):
         frames = mutate_frames(random, MESSAGES[name])
@@ -84,7 +84,7 @@ def test_messages(name):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_msgpack_serializer(seed):
-    """Each of 500 mutated objects is read, or raises ValueError."""
+    """Each of 500 mutated objects is decoded or raises ValueError."""
     random, refused = np.random.RandomState(seed), 0
     good = MsgpackSerializer.dumps([DATAPOINT[0], DATAPOINT[1], RECORD, np.float32(2), 1j])
     for _ in range(MUTATIONS):

@@ -1,4 +1,4 @@
-"""ZMQ, which only data of other machines needs."""
+"""Tests for the import of ZMQ at its first use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tensorpack_lite.dataflow.network.pyzmq import load_zmq
 
 
 def test_the_module():
-    """It is the module itself, with its monitor."""
+    """The module `zmq` is returned, with its monitor."""
     zmq = pytest.importorskip("zmq")
     assert zmq is load_zmq()
     assert callable(load_zmq().utils.monitor.recv_monitor_message)
@@ -25,8 +25,8 @@ def test_the_module():
         lambda: send_dataflow_zmq(DataFromList([[1]]), "tcp://127.0.0.1:1"),
     ],
 )
-def test_where_it_is_absent(use, monkeypatch):
-    """The command that installs it, in the process of the script and not in a worker."""
+def test_without_pyzmq(use, monkeypatch):
+    """Without pyzmq, the constructor raises an ImportError with the command that installs it."""
     monkeypatch.setitem(sys.modules, "zmq", None)
-    with pytest.raises(ImportError, match="Data of other machines: needs ZMQ, .* Run: pip install pyzmq"):
+    with pytest.raises(ImportError, match="Data from other machines: needs ZMQ, .* Run: pip install pyzmq"):
         use()

@@ -1,4 +1,4 @@
-"""The bytes between sender and receiver, above all bytes that no sender would send."""
+"""Tests for the message format, in particular for bytes that no sender would send."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ HEAD = b"TPL" + bytes([VERSION])
 
 
 def travel(datapoint):
-    """Through bytes that can be written to, as zmq's frames can."""
+    """Encode and decode a datapoint through writable buffers, like those of zmq frames."""
     return decode([bytearray(frame) for frame in encode_datapoint("me", datapoint)]).content
 
 
 def data(obj, *frames) -> list:
-    """A message of kind D whose msgpack is given as an object or as bytes."""
+    """Return a message of kind D whose msgpack is given as an object or as bytes."""
     body = obj if isinstance(obj, bytes) else msgpack.packb(["me", obj], use_bin_type=True)
     return [HEAD + b"D" + body, *frames]
 
 
 def array(*parts) -> msgpack.ExtType:
-    """The description of an array, as a stranger may write it."""
+    """Return the description of an array, as a stranger may write it."""
     return msgpack.ExtType(1, msgpack.packb(parts, use_bin_type=True))
 
 
@@ -57,7 +57,7 @@ class TestRoundTrip:
     @pytest.mark.parametrize("value", ARRAYS, ids=lambda a: f"{a.dtype} {a.shape}")
     @pytest.mark.parametrize("times", [1, 3000])
     def test_arrays(self, value, times):
-        """Of any dtype without objects; small ones inside, large ones in a frame of their own; all can be written to."""
+        """Arrays of any dtype without objects arrive and are writable, inside the first frame or in a separate one."""
         value = np.concatenate([value.reshape(-1)] * times) if times > 1 else value
         (found,) = travel([value])
         assert (value.dtype, value.shape) == (found.dtype, found.shape)
@@ -66,7 +66,7 @@ class TestRoundTrip:
 
     @pytest.mark.parametrize("order", ["strided", "fortran", "reversed"])
     def test_any_order_in_memory(self, order):
-        """Arrives in C order, with the same values."""
+        """An array of any memory order arrives in C order with the same values."""
         value = np.arange(20000.0).reshape(100, 200)
         value = {"strided": value[::2, ::3], "fortran": np.asfortranarray(value), "reversed": value[::-1]}[
             order
@@ -74,15 +74,15 @@ class TestRoundTrip:
         np.testing.assert_array_equal(value, travel([value])[0])
 
     def test_a_large_array_is_not_copied(self):
-        """The frame looks into the array, and the array that is read looks into the frame."""
+        """The frame is a view of the array, and the decoded array is a view of the frame."""
         value = np.zeros(10000, np.uint8)
         frames = encode_datapoint("me", [value])
         assert np.shares_memory(value, np.frombuffer(frames[1], np.uint8))
         buffer = bytearray(frames[1])
         assert np.shares_memory(decode([frames[0], buffer]).content[0], np.frombuffer(buffer, np.uint8))
 
-    def test_an_array_that_lies_askew_is_copied(self):
-        """zmq gives frames at any address; TensorFlow wants aligned arrays."""
+    def test_an_unaligned_array_is_copied(self):
+        """An array in an unaligned frame is copied, because TensorFlow needs aligned arrays."""
         frames = encode_datapoint("me", [np.arange(1000.0)])
         askew = memoryview(bytearray(b"x" + bytes(frames[1])))[1:]
         (found,) = decode([frames[0], askew]).content
@@ -90,7 +90,7 @@ class TestRoundTrip:
         np.testing.assert_array_equal(np.arange(1000.0), found)
 
     @pytest.mark.parametrize(
-        ("value", "wanted"),
+        ("value", "expected"),
         [
             (None, None), (True, True), (-5, -5), (1.5, 1.5), (2 - 1j, 2 - 1j), ("é", "é"), (b"\x00\xff", b"\x00\xff"),
             (b"x" * 10000, b"x" * 10000), ((1, (2, 3)), [1, [2, 3]]), ({"a": [1], 3: {}}, {"a": [1], 3: {}}),
@@ -98,14 +98,14 @@ class TestRoundTrip:
             (np.bool_(True), np.bool_(True)), (np.float64(0.1), np.float64(0.1)),
         ],
     )  # fmt: skip
-    def test_other_components(self, value, wanted):
-        """As msgpack has them: tuples are lists."""
+    def test_other_components(self, value, expected):
+        """Other components arrive with the types of msgpack, so tuples become lists."""
         (found,) = travel((value,))
-        assert wanted == found
-        assert type(wanted) is type(found)
+        assert expected == found
+        assert type(expected) is type(found)
 
     def test_dicts(self):
-        """A datapoint may be one; large bytes in it travel apart."""
+        """A datapoint may be a dict, whose large bytes are in separate frames."""
         found = travel({"image": np.ones(5000), "jpeg": b"j" * 5000, "label": 3})
         assert ["image", "jpeg", "label"] == list(found)
         np.testing.assert_array_equal(np.ones(5000), found["image"])
@@ -117,8 +117,8 @@ class TestRoundTrip:
 
     @pytest.mark.parametrize("size", [MAX_FRAME_BYTES, MAX_FRAME_BYTES + 8, 3 * MAX_FRAME_BYTES - 8])
     @pytest.mark.parametrize("kind", ["array", "bytes", "pickle"])
-    def test_more_than_a_frame_holds(self, kind, size):
-        """Large arrays, bytes and pickles are cut into frames of 1 MB, and joined again."""
+    def test_values_larger_than_a_frame(self, kind, size):
+        """Large arrays, bytes and pickles are split into frames of 1 MB and joined again."""
         value = np.random.RandomState(0).bytes(size)
         component = np.frombuffer(value, np.float64) if kind == "array" else value
         frames = (encode_pickle if kind == "pickle" else encode_datapoint)("me", [component, 3])
@@ -128,17 +128,17 @@ class TestRoundTrip:
         assert kind != "array" or (found.flags.writeable and found.flags.aligned)
 
     def test_a_greeting(self):
-        """A greeting has the sender's name, and nothing else."""
+        """A greeting holds only the name of the sender."""
         assert ("H", "me", None) == decode(encode_greeting("me"))
 
     def test_errors(self):
-        """Five texts; what would move the cursor of a terminal is taken out."""
+        """An error holds five texts, from which control characters are removed."""
         message = decode(encode_error("me", "MapData", ValueError("wrong \x1b[2J é"), "line 1\n\tline 2"))
         assert ("E", "me") == message[:2]
         assert ["MapData", "ValueError", "wrong ?[2J é", "line 1\n\tline 2"] == message.content
 
-    def test_pickle_where_it_is_allowed(self):
-        """Any object."""
+    def test_pickle_if_it_is_allowed(self):
+        """With allow_pickle, any object arrives."""
         assert {1, 2} == decode(encode_pickle("me", [{1, 2}]), allow_pickle=True).content[0]
 
 
@@ -154,13 +154,13 @@ class TestSender:
             (10**30, "cannot be sent: Integer value out of range"),
         ],
     )
-    def test_what_cannot_be_sent(self, component, message):
-        """Says what may."""
+    def test_unsupported_components(self, component, message):
+        """A component that cannot be sent is a TypeError that lists the supported types."""
         with pytest.raises(TypeError, match=message):
             encode_datapoint("me", [component])
 
     def test_a_datapoint_is_a_list_or_a_dict(self):
-        """An array alone is neither."""
+        """A datapoint that is neither a list nor a dict is a TypeError."""
         with pytest.raises(TypeError, match=r"a datapoint is ndarray \(expected a list or a dict"):
             encode_datapoint("me", np.zeros(3))
 
@@ -175,8 +175,8 @@ class TestSender:
         ids=["bytes", "list", "dict", "scalars"],
     )
     def test_too_much_outside_of_arrays(self, component, message):
-        """The sender refuses what the receiver would refuse, and says what to do."""
-        with pytest.raises(ValueError, match=f"{message}.*Make arrays of its long lists"):
+        """The sender refuses datapoints that the receiver would refuse, with advice."""
+        with pytest.raises(ValueError, match=f"{message}.*Convert its long lists to arrays"):
             encode_datapoint("me", [component])
 
 
@@ -191,8 +191,8 @@ MALFORMED = {
     "trailing bytes": data(msgpack.packb(["me", [1]]) + b"x"),
     "not a pair": data(msgpack.packb([1, 2, 3])),
     "a number": data(msgpack.packb(5)),
-    "sender is no text": data(msgpack.packb([5, [1]])),
-    "datapoint is no list": data("text"),
+    "sender is a number": data(msgpack.packb([5, [1]])),
+    "datapoint is a text": data("text"),
     "bad utf-8": data(b"\x92\xa2me\x91\xa2\xff\xfe"),
     "unhashable key": data(b"\x92\xa2me\x81\x91\x01\x01"),
     "unknown extension": data([msgpack.ExtType(77, b"")]),
@@ -262,12 +262,12 @@ class TestStrangers:
             tracemalloc.stop()
 
     def test_another_version(self):
-        """Is told apart from noise."""
+        """A message of another version raises VersionError."""
         with pytest.raises(VersionError, match=r"a message of version 9 \(expected 2\)"):
             decode([b"TPL\x09D" + msgpack.packb(["me", [1]])])
 
-    def test_pickle_is_not_read(self, tmp_path):
-        """Unless allowed: the code in it does not run."""
+    def test_pickle_is_not_loaded(self, tmp_path):
+        """Unless pickle is allowed, the code in a pickle does not run."""
 
         class Evil:
             def __reduce__(self):
@@ -277,17 +277,17 @@ class TestStrangers:
         message = decode(frames)
         assert ("P", None) == (message.kind, message.content)
         assert [] == os.listdir(str(tmp_path))
-        with pytest.raises(WireError):  # nor where its bytes are smuggled into the other kinds
+        with pytest.raises(WireError):  # nor if its bytes are sent as another kind
             decode([frames[0].replace(HEAD + b"P", HEAD + b"D"), frames[1]])
         assert [] == os.listdir(str(tmp_path))
 
     def test_damaged_pickle(self):
-        """Of one who may send pickle."""
+        """A damaged pickle raises WireError where pickle is allowed."""
         with pytest.raises(WireError, match="a damaged message"):
             decode([HEAD + b"P" + msgpack.packb(["me", 1, 1]), b"\x80\x04junk"], allow_pickle=True)
 
-    def test_the_recursion_limit_is_untouched(self):
-        """Deep messages leave the interpreter as it was."""
+    def test_the_recursion_limit_is_unchanged(self):
+        """Deeply nested messages do not change the recursion limit."""
         limit = sys.getrecursionlimit()
         with pytest.raises(WireError):
             decode(MALFORMED["deep and long"])

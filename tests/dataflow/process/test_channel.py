@@ -1,4 +1,4 @@
-"""A one-way road of datapoints."""
+"""Tests for the channel that carries datapoints between two processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGE = np.arange(200000, dtype=np.int64)  # 1.6 MB
 
 @pytest.fixture
 def make_ends():
-    """Makes a reader and a writer in this process."""
+    """Return a function that makes a reader and a writer in this process."""
     made = []
 
     def make():
@@ -38,12 +38,12 @@ def ends(make_ends):
 
 
 def address(array) -> int:
-    """Where the memory of an array begins."""
+    """Return the address of the memory of an array."""
     return array.__array_interface__["data"][0]
 
 
 def send_through_the_socket(reader, writer):
-    """Send and receive at the same time, because LARGE is more than a socket holds."""
+    """Send and receive at the same time, because LARGE does not fit into the buffer of a socket."""
     thread = threading.Thread(target=writer.send, args=([[LARGE]],))
     thread.start()
     np.testing.assert_array_equal(LARGE, reader.receive()[0][0])
@@ -51,15 +51,15 @@ def send_through_the_socket(reader, writer):
 
 
 class TestMessages:
-    def test_a_small_one_goes_through_the_socket(self, ends):
-        """No shared memory is made for it."""
+    def test_a_small_message_uses_the_socket(self, ends):
+        """A small message uses the socket, and no shared memory is allocated."""
         reader, writer = ends
         writer.send([[1, "a"], [2, "b"]])
         assert [[1, "a"], [2, "b"]] == reader.receive()
         assert writer._memory is None
 
-    def test_large_arrays_are_handed_out_in_place(self, ends):
-        """Two arrays that die at once lie at one place; each is right."""
+    def test_large_arrays_are_not_copied(self, ends):
+        """Large arrays lie in their slot, which is used again once they are deleted."""
         reader, writer = ends
         places = set()
         for k in range(12):
@@ -70,8 +70,8 @@ class TestMessages:
             del array
         assert len(places) <= 4
 
-    def test_who_keeps_everything_sees_nothing_change_and_stops_nothing(self, ends):
-        """From the third on (half of four slots are lent) arrays are copied out."""
+    def test_kept_arrays_do_not_change(self, ends):
+        """A consumer that keeps every array never sees one change, and does not block the writer."""
         reader, writer = ends
         kept = []
         for k in range(12):
@@ -80,7 +80,7 @@ class TestMessages:
         assert all((array == LARGE + k).all() for k, (array,) in enumerate(kept))
 
     def test_arrays_stay_after_both_ends_are_closed(self, ends):
-        """They keep their memory."""
+        """Arrays stay valid after both ends of the channel are closed."""
         reader, writer = ends
         writer.send([[LARGE]])
         ((array,),) = reader.receive()
@@ -89,15 +89,15 @@ class TestMessages:
         np.testing.assert_array_equal(LARGE, array)
 
     def test_arrays_can_be_written_to(self, ends):
-        """They are the consumer's own."""
+        """The consumer may write to the arrays."""
         reader, writer = ends
         writer.send([[LARGE]])
         ((array,),) = reader.receive()
         array += 1
         np.testing.assert_array_equal(LARGE + 1, array)
 
-    def test_a_long_text_goes_through_shared_memory(self, ends):
-        """Not only arrays are large."""
+    def test_a_long_text_uses_shared_memory(self, ends):
+        """A large message without arrays also uses shared memory."""
         reader, writer = ends
         writer.send([["x" * 10**6]])
         assert [["x" * 10**6]] == reader.receive()
@@ -105,8 +105,8 @@ class TestMessages:
 
 
 class TestSlots:
-    def test_every_message_takes_one(self, ends):
-        """Small ones too: that is how far the writer runs ahead."""
+    def test_every_message_occupies_a_slot(self, ends):
+        """A small message also occupies a slot until it is received, so the writer cannot run ahead further."""
         reader, writer = ends
         for k in range(4):
             assert writer.has_room()
@@ -116,15 +116,15 @@ class TestSlots:
         assert writer.has_room()
 
     def test_sending_waits_for_a_slot(self, ends):
-        """And goes on when one is given back."""
+        """A writer without a free slot waits, and continues when the reader returns a slot."""
         reader, writer = ends
         thread = threading.Thread(target=lambda: [writer.send([[k]]) for k in range(9)])
         thread.start()
         assert [[[k]] for k in range(9)] == [reader.receive() for _ in range(9)]
         thread.join()
 
-    def test_a_lent_slot_is_taken(self, ends):
-        """Until its array is gone."""
+    def test_a_lent_slot_is_occupied(self, ends):
+        """A lent slot is not free until its array is deleted."""
         reader, writer = ends
         writer.send([[LARGE]])
         kept = reader.receive()
@@ -141,8 +141,8 @@ class TestSlots:
 
 
 class TestMemory:
-    def test_it_grows_and_says_so_once(self, ends, log_lines):
-        """What was handed out of the old memory stays."""
+    def test_it_grows_with_the_datapoints(self, ends, log_lines):
+        """Larger datapoints make the memory grow, which is logged once; arrays in the old memory stay valid."""
         reader, writer = ends
         kept = []
         for size in (1, 2, 3, 4):
@@ -152,8 +152,8 @@ class TestMemory:
         assert [1, 2, 3, 4] == [int(array.mean()) for (array,) in kept]
         assert 1 == sum("datapoints grew" in line for line in log_lines)
 
-    def test_slots_of_the_old_memory_do_not_count(self, ends):
-        """An old slot that comes back late is not taken for a new one."""
+    def test_late_slots_of_the_old_memory_are_ignored(self, ends):
+        """A slot of the old memory that is returned late is not mistaken for a slot of the new memory."""
         reader, writer = ends
         writer.send([[np.zeros(10**6, np.uint8)]])
         old = reader.receive()
@@ -165,18 +165,18 @@ class TestMemory:
             reader.receive()
             assert len(set(writer._free)) == len(writer._free) <= 4
 
-    def test_what_is_too_large_for_the_limit_goes_through_the_socket(self, monkeypatch, log_lines, make_ends):
-        """One warning names the size and the option."""
+    def test_messages_above_the_limit_use_the_socket(self, monkeypatch, log_lines, make_ends):
+        """Messages above the limit use the socket; one warning names their size and the variable to set."""
         monkeypatch.setenv(memory.LIMIT_VARIABLE, "2")
         reader, writer = make_ends()
         send_through_the_socket(reader, writer)
         send_through_the_socket(reader, writer)
         (line,) = log_lines
-        assert "Stage: a message of 1.5 MB goes through a socket" in line
-        assert f"set {memory.LIMIT_VARIABLE} to 4 or more" in line
+        assert "Stage: a message of 1.5 MB uses a socket" in line
+        assert f"Set {memory.LIMIT_VARIABLE} to 4 or more" in line
 
-    def test_no_memory_to_be_had(self, monkeypatch, log_lines, ends):
-        """Containers: one warning, and everything still arrives."""
+    def test_a_system_without_memory(self, monkeypatch, log_lines, ends):
+        """If the system refuses memory, as in some containers, one warning is logged and every message still arrives."""
 
         def refuse(num_bytes):
             raise OSError(28, "No space left on device")
@@ -186,12 +186,12 @@ class TestMemory:
         send_through_the_socket(reader, writer)
         send_through_the_socket(reader, writer)
         (line,) = log_lines
-        assert "the system refused" in line
+        assert "The system refused" in line
         assert "No space left on device" in line
         assert memory.LIMIT_VARIABLE in line
 
-    def test_a_reader_that_is_gone_when_memory_is_made(self, monkeypatch, make_ends):
-        """Nothing of it stays open."""
+    def test_a_reader_that_ends_while_memory_is_sent(self, monkeypatch, make_ends):
+        """If the reader has ended when memory is allocated, its file descriptor is closed."""
         handles, (reader, writer) = [], make_ends()
         monkeypatch.setattr(
             channel, "allocate", lambda size: handles.append(memory.allocate(size)) or handles[0]
@@ -203,7 +203,7 @@ class TestMemory:
             os.fstat(handles[0])
 
     def test_it_can_be_turned_off(self, monkeypatch, make_ends):
-        """With 0 nothing is shared."""
+        """With a limit of 0, no shared memory is allocated."""
         monkeypatch.setenv(memory.LIMIT_VARIABLE, "0")
         reader, writer = make_ends()
         thread = threading.Thread(target=writer.send, args=([[LARGE]],))
@@ -212,8 +212,8 @@ class TestMemory:
         thread.join()
         assert writer._memory is None
 
-    def test_no_file_descriptor_is_left(self, ends):
-        """Growing and receiving a hundred times opens none."""
+    def test_file_descriptors_are_closed(self, ends):
+        """Growing and receiving a hundred times leaves no file descriptor open."""
         reader, writer = ends
         writer.send([[LARGE]])
         reader.receive()
@@ -225,8 +225,8 @@ class TestMemory:
 
 
 class TestEnds:
-    def test_the_reader_takes_what_is_left_then_learns_it(self, ends):
-        """A writer that closed has sent what it has sent."""
+    def test_the_reader_receives_all_messages_of_a_closed_writer(self, ends):
+        """After the writer was closed, the reader receives the remaining messages, then raises ChannelClosed."""
         reader, writer = ends
         writer.send([[1]])
         writer.close()
@@ -234,15 +234,15 @@ class TestEnds:
         with pytest.raises(ChannelClosed):
             reader.receive()
 
-    def test_the_writer_learns_it_when_sending(self, ends):
-        """There is no reader any more."""
+    def test_send_raises_when_the_reader_was_closed(self, ends):
+        """Sending to a closed reader raises ChannelClosed."""
         reader, writer = ends
         reader.close()
         with pytest.raises(ChannelClosed):
             writer.send([[1]])
 
-    def test_the_writer_learns_it_when_waiting(self, ends):
-        """It waits for a slot that nobody will give back."""
+    def test_waiting_raises_when_the_reader_was_closed(self, ends):
+        """A writer that waits for a free slot raises ChannelClosed when the reader is closed."""
         reader, writer = ends
         for _ in range(4):
             writer.send([[1]])
@@ -252,8 +252,8 @@ class TestEnds:
         with pytest.raises(ChannelClosed):
             writer.send([[1]])
 
-    def test_an_error_is_raised_where_it_is_read(self, ends):
-        """After the datapoints that were sent before it."""
+    def test_an_error_is_raised_in_order(self, ends):
+        """An error is raised by the reader after the datapoints that were sent before it."""
         reader, writer = ends
         writer.send([[1]])
         writer.send_error(describe_error(ValueError("bad"), "Stage: worker 0 (pid 1)"))

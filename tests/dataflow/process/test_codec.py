@@ -1,4 +1,4 @@
-"""Datapoints as head and arrays."""
+"""Tests for the encoding of datapoints as a head and arrays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tensorpack_lite.dataflow.process.codec import Stack, decode, encode, may_st
 
 
 def travel(datapoints, copy=True):
-    """Encode and decode; gives also the memory between."""
+    """Encode and decode datapoints. Return them and the memory of their arrays."""
     encoded = encode(datapoints)
     memory = np.zeros(encoded.num_bytes, np.uint8)
     write_arrays(encoded, memory)
@@ -20,7 +20,7 @@ def travel(datapoints, copy=True):
 
 
 def same(expected, actual):
-    """Equal in value, type, dtype, shape, order in memory."""
+    """Assert equal values, types, dtypes, shapes and memory orders."""
     assert type(expected) is type(actual)
     if isinstance(expected, np.ndarray):
         assert (expected.dtype, expected.shape) == (actual.dtype, actual.shape)
@@ -70,50 +70,50 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("copy", [True, False])
-def test_everything_arrives_as_it_was(name, copy):
-    """Values, types, dtypes and shapes."""
+def test_datapoints_are_restored(name, copy):
+    """Decoding restores values, types, dtypes and shapes."""
     same(CASES[name], travel(CASES[name], copy)[0])
 
 
 @pytest.mark.parametrize("name", ["small", "dicts", "tuples"])
-def test_each_small_array_has_memory_of_its_own(name):
-    """Who keeps one datapoint does not keep its neighbours, and none of them changes with the slot."""
+def test_small_arrays_are_copied(name):
+    """Small arrays are copied: they do not change with the slot, and keeping one does not keep the others."""
     arrived, memory = travel(CASES[name], copy=False)
     memory[:] = 255
     same(CASES[name], arrived)
 
 
 class TestLarge:
-    def test_copied_out(self):
-        """The slot may then be used again."""
+    def test_a_copy(self):
+        """With copy=True, the array does not change when the memory is used again."""
         (datapoint,), memory = travel([[LARGE]], copy=True)
         memory[:] = 0
         np.testing.assert_array_equal(LARGE, datapoint[0])
 
-    def test_in_place(self):
-        """The array lies in the memory, and can be written to."""
+    def test_a_view(self):
+        """With copy=False, the array is a view of the memory and can be written to."""
         (datapoint,), memory = travel([[LARGE]], copy=False)
         assert np.shares_memory(datapoint[0], memory)
         datapoint[0][0, 0] = -1
         assert -1 == memory[:4].view(np.float32)[0]
 
-    def test_other_orders_in_memory(self):
-        """Fortran's order stays; a strided array becomes contiguous, as when it is pickled."""
+    def test_memory_orders(self):
+        """Fortran order is kept; a strided array becomes contiguous, as with pickle."""
         arrived = travel([[np.asfortranarray(LARGE), LARGE[::2, ::3]]])[0][0]
         assert arrived[0].flags.f_contiguous
         assert arrived[1].flags.c_contiguous
         np.testing.assert_array_equal(LARGE, arrived[0])
         np.testing.assert_array_equal(LARGE[::2, ::3], arrived[1])
 
-    def test_one_array_twice_stays_one(self):
-        """As when it is pickled; it is sent once."""
+    def test_an_array_in_two_components_is_sent_once(self):
+        """An array in two components is sent once and stays one array, as with pickle."""
         encoded = encode([[LARGE, LARGE]])
         assert 1 == len(encoded.arrays)
         arrived = travel([[LARGE, LARGE]])[0][0]
         assert arrived[0] is arrived[1]
 
     def test_a_stack_arrives_as_one_array(self):
-        """It is made in the memory that both sides see, and nowhere else."""
+        """A Stack arrives as one array, which is stacked directly in the shared memory."""
         parts = [LARGE + k for k in range(3)]
         ((array, number),), memory = travel([[Stack(parts), 5]], copy=False)
         np.testing.assert_array_equal(np.stack(parts), array)
@@ -121,20 +121,20 @@ class TestLarge:
         assert 5 == number
 
     def test_only_large_arrays_may_stay(self):
-        """Columns are taken apart by copying."""
+        """Only large arrays can be views; columns are copied."""
         assert may_stay_in_place(encode([[LARGE]]).head)
         assert not may_stay_in_place(encode(CASES["small"]).head)
 
 
-def test_small_ones_of_one_form_travel_as_columns():
-    """What makes them fast: the head does not grow by an array per datapoint."""
+def test_small_datapoints_are_encoded_as_columns():
+    """Small datapoints of one form share one array per component, so the head stays small."""
     many = encode([[np.zeros(100), k] for k in range(64)])
     assert 1 == len(many.arrays)
     assert len(many.head) < 1000
 
 
 @pytest.mark.parametrize("thing", [lambda: 1, threading.Lock()])
-def test_what_cannot_be_pickled_raises(thing):
-    """Whatever pickle says."""
+def test_unpicklable_components_raise(thing):
+    """A component that cannot be pickled raises the error of pickle."""
     with pytest.raises((pickle.PicklingError, TypeError, AttributeError), match=r"pickle|local"):
         encode([[thing]])

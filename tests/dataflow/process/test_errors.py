@@ -1,4 +1,4 @@
-"""Errors of other processes."""
+"""Tests for errors that are raised in another process."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tensorpack_lite.dataflow.process.errors import (
 
 
 class Takes(Exception):
-    """An error that pickle cannot make again."""
+    """An error that cannot be unpickled, because its constructor takes two arguments."""
 
     def __init__(self, one, two):
         super().__init__(f"{one} and {two}")
 
 
 class Holds(Exception):
-    """An error that cannot be pickled."""
+    """An error that cannot be pickled, because it holds a lambda."""
 
     def __init__(self):
         super().__init__("holds")
@@ -30,7 +30,7 @@ class Holds(Exception):
 
 
 def described(error):
-    """What a worker would send of an error that it caught."""
+    """Raise and catch an error as a worker does, and return its description."""
     try:
         raise error
     except BaseException as caught:  # noqa: BLE001 (all kinds are tried)
@@ -39,30 +39,30 @@ def described(error):
 
 class TestRaise:
     @pytest.mark.parametrize("error", [ValueError("bad"), KeyError("bad"), ZeroDivisionError("bad")])
-    def test_the_type_stays(self, error):
-        """And stage, worker, pid and text are named."""
+    def test_the_type_is_kept(self, error):
+        """The error keeps its type, and its text names the stage, the worker and the pid."""
         with pytest.raises(type(error), match=r"Stage: worker 0 \(pid 1\), in F: bad"):
             raise_described(described(error))
 
     @pytest.mark.parametrize("error", [UnicodeDecodeError("utf8", b"x", 0, 1, "odd"), Takes(1, 2), Holds()])
     def test_types_that_do_not_take_a_text_are_named(self, error):
-        """They become a RuntimeError, and not an error about their constructor."""
+        """An error whose type cannot be built from a text becomes a RuntimeError that names the type."""
         with pytest.raises(RuntimeError, match=f"Stage: worker 0 .pid 1., in F: {type(error).__name__}: "):
             raise_described(described(error))
 
     @pytest.mark.parametrize("error", [SystemExit(0), KeyboardInterrupt(), GeneratorExit(), StopIteration(3)])
-    def test_what_would_end_this_process_quietly_does_not(self, error):
-        """`sys.exit(0)` in a worker is an error here."""
+    def test_errors_that_would_end_this_process(self, error):
+        """An exception of a worker that would end this process quietly, such as SystemExit, becomes a RuntimeError."""
         with pytest.raises(RuntimeError, match=type(error).__name__):
             raise_described(described(error))
 
-    def test_the_end_of_data_stays_what_it_is(self):
-        """It is no error."""
+    def test_the_end_of_the_data_keeps_its_type(self):
+        """DataFlowTerminated is raised as it is."""
         with pytest.raises(DataFlowTerminated):
             raise_described(described(DataFlowTerminated()))
 
-    def test_the_cause_is_the_traceback_there(self):
-        """With the file and the line."""
+    def test_the_cause_is_the_traceback_of_the_worker(self):
+        """The cause holds the traceback of the worker, with file and line."""
         with pytest.raises(ValueError, match="bad") as caught:
             raise_described(described(ValueError("bad")))
         assert isinstance(caught.value.__cause__, WorkerTraceback)
@@ -76,13 +76,16 @@ class TestDied:
         [
             (3, "ended with exit code 3"),
             (-11, "was killed by SIGSEGV"),
-            (-9, r"was killed by SIGKILL; its datapoints are lost. Killed workers are often out of memory"),
+            (
+                -9,
+                r"was killed by SIGKILL; its datapoints are lost. Linux kills processes when memory runs out",
+            ),
             (-250, "was killed by signal 250"),
             (None, "closed its channel"),
         ],
     )
-    def test_it_says_how(self, exitcode, text):
-        """Exit code, or the name of the signal."""
+    def test_the_message_names_the_exit_code(self, exitcode, text):
+        """The message names the exit code or the signal."""
         error = died("Stage", "in F", 1, 42, exitcode)
         assert isinstance(error, WorkerDied)
         with pytest.raises(RuntimeError, match=rf"Stage: worker 1 \(pid 42\), in F, {text}"):

@@ -1,9 +1,8 @@
-"""Workers, as the process that started them sees them."""
+"""Tests for starting workers, receiving from them and stopping them."""
 
 from __future__ import annotations
 
 import gc
-import itertools
 import multiprocessing
 import os
 import signal
@@ -16,78 +15,34 @@ from pathlib import Path
 import psutil
 import pytest
 from fakes.patience import patiently
+from fakes.worker_tasks import (
+    count_up,
+    draw,
+    fail_at,
+    is_stopped_in,
+    leave_and_fail,
+    pass_on,
+    send_to_itself,
+    terminate_a_program,
+    with_grandchild,
+)
 
 import tensorpack_lite
-from tensorpack_lite.dataflow.process.channel import Reader
 from tensorpack_lite.dataflow.process.errors import WorkerDied
-from tensorpack_lite.dataflow.process.group import Settings, WorkerGroup
-from tensorpack_lite.dataflow.process.worker import Task
-from tensorpack_lite.utils.utils import fix_rng_seed, get_rng
+from tensorpack_lite.dataflow.process.group import WorkerGroup
+from tensorpack_lite.dataflow.process.worker import Settings, Task
+from tensorpack_lite.utils.utils import fix_rng_seed
 
 ONE_BY_ONE = Settings(num_slots=2, max_ahead=1, chunk_length=1)
 
 
-def count_up():
-    """Yields numbers without end."""
-    yield from ([[k]] for k in itertools.count())
-
-
-def fail_at(number, how):
-    """Counts up to a number, and then does something."""
-    for k in range(number):
-        yield [[k]]
-    how()
-
-
-def draw():
-    """Yields random numbers."""
-    rng = get_rng()
-    while True:
-        yield [[rng.randint(10**9)]]
-
-
-def tell_signals():
-    """Yields how this process takes two signals."""
-    ctrl_c, end = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    yield [[ctrl_c == signal.SIG_IGN, end == signal.SIG_DFL]]
-    yield from count_up()
-
-
-def with_grandchild():
-    """Has a child of its own, which holds copies of all that is open, and dies."""
-    if os.fork() == 0:
-        time.sleep(3)
-        os._exit(0)
-    yield [[0]]
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def leave_and_fail(connection):
-    """Fails some time after it closed its connection to another worker."""
-    connection.close()
-    time.sleep(0.5)
-    yield from fail_at(0, fail)
-
-
-def fail():
-    """The fault."""
-    raise ValueError("planted")
-
-
-def pass_on(connection):
-    """Yields what another worker sends."""
-    reader = Reader(connection)
-    while True:
-        yield reader.receive()
-
-
 def start(*makes, settings=ONE_BY_ONE, args=()):
-    """A group of workers."""
+    """Start a group of workers."""
     return WorkerGroup("Stage", [Task("in a test", make, args) for make in makes], settings)
 
 
 def first(group, count, worker=0):
-    """The first datapoints of a worker."""
+    """Return the first datapoints of a worker."""
     found = []
     while len(found) < count:
         for index, datapoints in group.receive():
@@ -96,14 +51,14 @@ def first(group, count, worker=0):
 
 
 class TestReceive:
-    def test_everything_comes_in_order(self):
-        """From one worker."""
+    def test_datapoints_of_one_worker_are_in_order(self):
+        """All datapoints of a worker arrive, in order."""
         group = start(count_up, settings=Settings())
         assert [[k] for k in range(1000)] == first(group, 1000)
         group.stop()
 
-    def test_workers_differ_and_repeat_themselves(self):
-        """With a fixed seed, and without anybody's doing."""
+    def test_random_streams(self):
+        """With a fixed seed, workers draw different numbers, and the same ones in every run."""
         runs = []
         for _ in range(2):
             fix_rng_seed(3)
@@ -117,18 +72,18 @@ class TestReceive:
         assert runs[0] == runs[1]
         assert runs[0][0] != runs[0][1]
 
-    def test_an_error_comes_after_what_was_made_before(self):
-        """And stops all workers."""
+    def test_an_error_comes_after_earlier_datapoints(self):
+        """An error is raised after the datapoints that were sent before it, and stops all workers."""
         group = start(fail_at, args=(3, int))
         with pytest.raises(WorkerDied, match="worker 0 .*, in a test, ended with exit code 0"):
             first(group, 4)
-        with pytest.raises(RuntimeError, match="Stage: its workers were stopped; build a new one"):
+        with pytest.raises(RuntimeError, match="Stage: its workers were stopped. Build a new one"):
             first(group, 1)
         assert [] == multiprocessing.active_children()
 
     @patiently
     def test_a_grandchild_does_not_hide_a_death(self):
-        """It holds the channel open; the process itself is looked at."""
+        """The death of a worker is noticed although its child holds the channel open."""
         group = start(with_grandchild)
         begin = time.monotonic()
         with pytest.raises(WorkerDied, match="was killed by SIGKILL"):
@@ -136,7 +91,7 @@ class TestReceive:
         assert time.monotonic() - begin < 2.5
 
     def test_a_worker_that_follows_another_is_not_blamed(self):
-        """Although it may end sooner than the one that it followed."""
+        """If a worker ends because another one failed, the error names the one that failed, whichever ends first."""
         reading, writing = multiprocessing.Pipe()
         tasks = [
             Task("in the first", leave_and_fail, (writing,), sources=[writing]),
@@ -148,30 +103,53 @@ class TestReceive:
 
 
 class TestSignals:
-    def test_ctrl_c_is_left_to_the_parent(self):
-        """And a polite end is not refused."""
-        group = start(tell_signals)
-        assert [[True, True]] == first(group, 1)
+    @pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+    def test_they_are_left_to_the_parent(self, method, monkeypatch):
+        """A worker survives SIGINT and SIGTERM, so it serves a main process that saves after a signal to the group."""
+        context = multiprocessing.get_context(method)
+        monkeypatch.setattr(multiprocessing, "Process", context.Process)
+        group = start(send_to_itself, args=(signal.SIGINT, signal.SIGTERM))
+        assert [[0], [1]] == first(group, 2)
         group.stop()
+        assert [] == multiprocessing.active_children()
+
+    def test_a_program_that_a_worker_runs(self):
+        """SIGTERM ends a program that a worker has started."""
+        group = start(terminate_a_program)
+        assert [[-signal.SIGTERM]] == first(group, 1)
+        group.stop()
+
+    def test_sigterm_is_not_lost_while_workers_start(self):
+        """After workers were started, the main process has the same signal mask as before."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+        start(count_up).stop()
+        assert before == signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 class TestEnds:
     def test_workers_end_when_the_group_is_dropped(self):
-        """Without `stop`."""
+        """Workers end when their group is garbage-collected without `stop`."""
         group = start(count_up)
         first(group, 1)
         del group
         gc.collect()
         assert [] == multiprocessing.active_children()
 
+    def test_a_worker_that_does_not_notice(self):
+        """A worker that computes on when its channel is closed is killed."""
+        group = start(is_stopped_in, args=(60,))
+        first(group, 1)
+        group.stop()
+        assert [] == multiprocessing.active_children()
+
     def test_stop_twice(self):
-        """The second does nothing."""
+        """A second `stop` has no effect."""
         group = start(count_up)
         group.stop()
         group.stop()
 
-    def test_a_fork_does_not_end_what_is_not_its_own(self):
-        """Its copy of the group is dropped; the workers go on."""
+    def test_a_fork_does_not_stop_the_workers(self):
+        """Stopping the copy of a group in a forked process does not stop the workers."""
         group = start(count_up)
         first(group, 1)
         if os.fork() == 0:
@@ -182,7 +160,7 @@ class TestEnds:
         group.stop()
 
     def test_workers_outlive_the_thread_that_started_them(self):
-        """Linux would kill them with it; see `enable_death_signal`."""
+        """Workers keep running after the thread that started them has ended (see `enable_death_signal`)."""
         made = []
         thread = threading.Thread(target=lambda: made.append(start(count_up)))
         thread.start()
@@ -195,7 +173,7 @@ class TestEnds:
         ("method", "thread"), [("fork", False), ("fork", True), ("spawn", False), ("forkserver", False)]
     )
     def test_workers_die_with_a_killed_parent(self, method, thread, tmp_path):
-        """Within two seconds, by either of two ways (a thread that starts them leaves only one)."""
+        """Workers end soon after their parent is killed, whether the main thread or another thread started them."""
         script = tmp_path / "script.py"
         script.write_text(
             "import multiprocessing, sys, threading, time\n"
@@ -230,13 +208,13 @@ class TestEnds:
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["ctrl-c", "normal", "exception"])
 def test_how_a_script_with_workers_ends(end, tmp_path):
-    """Ctrl-C: one traceback, of the main process. Whatever the end: the exit code is right, and nobody is left."""
+    """A script leaves no worker running, has the right exit code, and prints one traceback after Ctrl-C."""
     script = tmp_path / "script.py"
     script.write_text(
         "import multiprocessing, signal, sys\n"
         "from tensorpack_lite.dataflow import DataFromList, MultiProcessMapData, MultiProcessRunnerZMQ\n"
         "def same(dp): return dp\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # background processes of a shell ignore it\n"
         "flow = MultiProcessRunnerZMQ(DataFromList([[1]] * 4), 2)\n"
         "flow = MultiProcessMapData(flow, 2, same)\n"
         "flow.reset_state()\n"
@@ -257,7 +235,7 @@ def test_how_a_script_with_workers_ends(end, tmp_path):
     pids = [int(pid) for pid in process.stdout.readline().split()]
     assert 4 == len(pids)
     if end == "ctrl-c":
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
+        os.killpg(process.pid, signal.SIGINT)  # to all processes, as a terminal does
     _, errors = process.communicate(timeout=20)
     errors = errors.decode()
     assert {"ctrl-c": 1, "exception": 1, "normal": 0}[end] == errors.count("Traceback"), errors
@@ -267,7 +245,7 @@ def test_how_a_script_with_workers_ends(end, tmp_path):
 
 
 def _runs(pid):
-    """Whether a process is there, and not only its entry."""
+    """Tell whether a process is running and not a zombie."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

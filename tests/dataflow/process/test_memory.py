@@ -1,4 +1,4 @@
-"""Memory that two processes see, without a name."""
+"""Tests for anonymous shared memory."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from tensorpack_lite.dataflow.process.memory import LIMIT_VARIABLE, allocate, li
 
 
 class TestAllocate:
-    def test_two_maps_are_one_memory(self):
-        """What one sees the other does."""
+    def test_two_maps_share_the_memory(self):
+        """A byte written through one map is read through the other."""
         handle = allocate(8192)
         one, two = map_memory(os.dup(handle), 8192), map_memory(handle, 8192)
         one[5000] = 7
         assert 7 == two[5000]
 
-    def test_nothing_has_a_name(self):
-        """No file appears, in /dev/shm or elsewhere."""
+    def test_no_file_appears(self):
+        """Allocating memory creates no file in /dev/shm."""
         before = sorted(os.listdir("/dev/shm"))
         handle = allocate(4096)
         assert before == sorted(os.listdir("/dev/shm"))
         os.close(handle)
 
-    def test_without_memfd_it_is_a_file_that_lost_its_name(self, monkeypatch):
-        """Older C libraries and other systems."""
+    def test_without_memfd(self, monkeypatch):
+        """Without memfd_create, the memory is a file that is unlinked at once."""
         monkeypatch.setattr(ctypes, "CDLL", lambda *args, **kwargs: object())
         before = sorted(os.listdir("/dev/shm"))
         shared = map_memory(allocate(4096), 4096)
         shared[0] = 1
         assert before == sorted(os.listdir("/dev/shm"))
 
-    def test_what_is_not_there_is_refused_at_once(self):
-        """Not when it is written to: that would be SIGBUS."""
+    def test_missing_memory_is_an_error_at_once(self):
+        """Too little memory is an OSError of `allocate`, not a SIGBUS at a later write."""
         soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
         handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
@@ -48,26 +48,28 @@ class TestAllocate:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
             signal.signal(signal.SIGXFSZ, handler)
 
-    def test_where_space_cannot_be_reserved_it_is_only_sized(self, monkeypatch):
-        """macOS has no posix_fallocate."""
+    def test_without_posix_fallocate(self, monkeypatch):
+        """Without posix_fallocate, as on macOS, the memory is not reserved but has the right size."""
         monkeypatch.delattr(os, "posix_fallocate")
         assert 4096 == len(map_memory(allocate(4096), 4096))
 
 
 class TestLimit:
     def test_default(self, monkeypatch):
-        """256 MB."""
+        """The default limit is 256 MB."""
         monkeypatch.delenv(LIMIT_VARIABLE, raising=False)
         assert 256 << 20 == limit_bytes()
 
-    def test_is_read_when_asked(self, monkeypatch):
-        """Scripts may set it before they reset a DataFlow."""
+    def test_the_variable_is_read_at_each_call(self, monkeypatch):
+        """A script may set the variable at any time before it resets a DataFlow."""
         monkeypatch.setenv(LIMIT_VARIABLE, "3")
         assert 3 << 20 == memory.limit_bytes()
 
     @pytest.mark.parametrize("text", ["many", "-1", "1.5", ""])
-    def test_nonsense_is_refused(self, monkeypatch, text):
-        """The message names the variable."""
+    def test_an_invalid_limit(self, monkeypatch, text):
+        """A limit that is not an integer >= 0 is a ValueError that names the variable."""
         monkeypatch.setenv(LIMIT_VARIABLE, text)
-        with pytest.raises(ValueError, match=f"{LIMIT_VARIABLE}: takes a whole number of megabytes"):
+        with pytest.raises(
+            ValueError, match=f"{LIMIT_VARIABLE}: the limit is invalid .expected megabytes as an integer"
+        ):
             limit_bytes()

@@ -1,4 +1,4 @@
-"""The datapoints that a worker sends in one message."""
+"""Tests for which datapoints a worker sends in one message."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tensorpack_lite.dataflow.process.worker import CHUNK_BYTES, take_chunk
 
 
 class TestTakeChunk:
-    def test_small_ones_go_together(self):
-        """As many as are asked for."""
+    def test_small_datapoints_share_a_message(self):
+        """Small datapoints share a message, up to the given number."""
         items = deque([k] for k in range(5))
         assert [[0], [1], [2]] == take_chunk(items, 3)
         assert [[3], [4]] == take_chunk(items, 3)
@@ -30,12 +30,12 @@ class TestTakeChunk:
         ],
         ids=lambda x: type(x).__name__,
     )
-    def test_a_large_one_goes_alone(self, large):
-        """Also one of which the size is not known."""
+    def test_a_large_datapoint_is_sent_alone(self, large):
+        """A datapoint that is large, or whose size is unknown, gets a message by itself."""
         items = deque([[1], large, [2], [3]])
         assert [[[1]], [large], [[2], [3]]] == [take_chunk(items, 9) for _ in range(3)]
 
-    def test_medium_ones_fill_a_message(self):
-        """Up to one megabyte."""
+    def test_a_message_has_at_most_a_megabyte(self):
+        """Medium datapoints share a message up to one megabyte."""
         items = deque([np.zeros(400 << 10, np.uint8)] for _ in range(5))
         assert [2, 2, 1] == [len(take_chunk(items, 9)) for _ in range(3)]

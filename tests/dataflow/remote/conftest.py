@@ -1,4 +1,4 @@
-"""Addresses, senders and strangers for the tests of data on another machine."""
+"""Addresses, senders and strangers for the tests of data from other machines."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from tensorpack_lite.utils.secret import find_secret
 
 @pytest.fixture(params=["tcp", "ipc"])
 def address(request, tmp_path):
-    """Of both kinds."""
+    """An unused address, over TCP or as a file."""
     return free_tcp() if request.param == "tcp" else f"ipc://{tmp_path}/data"
 
 
 @pytest.fixture
 def ipc(tmp_path):
-    """An address on this machine."""
+    """An unused address on this machine."""
     return f"ipc://{tmp_path}/data"
 
 
 @pytest.fixture
 def raw():
-    """A socket of a stranger, who connects to an address and sends what he wants."""
+    """Return a function that connects a plain PUSH socket, as a stranger would."""
     context, sockets = zmq.Context(), []
 
     def connect(address):
@@ -44,7 +44,7 @@ def raw():
 
 @pytest.fixture
 def send():
-    """Send in a thread of this process until the test ends; gives what the sender raised."""
+    """Return a function that sends in a thread until the test ends, and returns the list of errors of the sender."""
     senders = []
 
     def start(address, first=0, bind=False, flow=None, **kwargs):
@@ -53,7 +53,7 @@ def send():
         def run():
             try:
                 send_dataflow_zmq(flow, address, bind=bind, hwm=2, **kwargs)
-            except Exception as error:  # noqa: BLE001 (looked at by the test)
+            except Exception as error:  # noqa: BLE001 (the test inspects it)
                 raised.append(error)
 
         thread = threading.Thread(target=run)

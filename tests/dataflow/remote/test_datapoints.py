@@ -1,4 +1,4 @@
-"""What is sent arrives: real sockets, and senders in threads."""
+"""Tests that datapoints arrive, over real sockets from senders in threads."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tensorpack_lite.dataflow.remote import (
 
 
 class Passes(Counting):
-    """Passes of three."""
+    """Passes of three datapoints."""
 
     def __iter__(self):
         yield from itertools.islice(super().__iter__(), 3)
 
 
 class OneArray(Counting):
-    """The same array again and again, with other values."""
+    """Datapoints that share one array, with changing values."""
 
     def __iter__(self):
         array = np.zeros(50000)
@@ -34,8 +34,8 @@ class OneArray(Counting):
 
 class TestDatapoints:
     @pytest.mark.parametrize("format", [None, "msgpack", "pickle"])
-    def test_they_arrive_in_order(self, format, address, send):
-        """With their arrays, whichever format both sides use."""
+    def test_the_order(self, format, address, send):
+        """Datapoints arrive in order and with writable arrays, in every format."""
         send(address, format=format)
         flow = RemoteDataZMQ(address, format=format)
         flow.reset_state()
@@ -45,12 +45,12 @@ class TestDatapoints:
             array += 1  # can be written to
 
     def test_pass_after_pass(self, ipc, send):
-        """The sender begins its DataFlow again when it ends."""
+        """The sender starts another pass when one ends."""
         send(ipc, flow=Passes())
         assert [0, 1, 2, 0, 1, 2, 0] == receive(RemoteDataZMQ(ipc), 7)
 
     def test_several_senders(self, address, send):
-        """All of them arrive at one receiver, each in its order."""
+        """One receiver gets the datapoints of several senders, in order for each sender."""
         for first in (0, 10**6, 2 * 10**6):
             send(address, first)
         found, flow = {0: [], 1: [], 2: []}, RemoteDataZMQ(address)
@@ -62,12 +62,12 @@ class TestDatapoints:
         assert all(list(range(len(numbers))) == numbers for numbers in found.values())
 
     def test_the_sender_binds(self, address, send):
-        """And the receiver connects."""
+        """The sender may bind and the receiver connect."""
         send(address, bind=True)
         assert [0, 1, 2] == receive(RemoteDataZMQ(address, bind=False), 3)
 
     def test_two_addresses_are_counted(self, ipc, send):
-        """`cnt1` and `cnt2` count what was consumed, of each."""
+        """`cnt1` and `cnt2` count the consumed datapoints of each address."""
         tcp = free_tcp()
         send(ipc, 0)
         send(tcp, 10**6)
@@ -75,7 +75,7 @@ class TestDatapoints:
         flow.reset_state()
         seen = [0, 0]
         for _, number in flow:
-            assert tuple(seen) == (flow.cnt1, flow.cnt2)  # the one in hand is not consumed yet
+            assert tuple(seen) == (flow.cnt1, flow.cnt2)  # the current datapoint is not consumed yet
             seen[number // 10**6] += 1
             if min(seen) >= 3:
                 break
@@ -83,8 +83,8 @@ class TestDatapoints:
         flow.reset_state()
         assert (0, 0) == (flow.cnt1, flow.cnt2)
 
-    def test_a_batch_of_them(self, ipc, send):
-        """It has no length, and batches can be made of it."""
+    def test_batches(self, ipc, send):
+        """A RemoteDataZMQ has no length and can be batched."""
         send(ipc)
         flow = BatchData(RemoteDataZMQ(ipc), 4)
         with pytest.raises(NotImplementedError):
@@ -94,8 +94,8 @@ class TestDatapoints:
         assert [0, 1, 2, 3] == next(iterator)[1].tolist()
         iterator.close()
 
-    def test_the_memory_of_the_sender_may_be_used_again(self, ipc, send):
-        """A DataFlow that gives the same array again and again, with other values."""
+    def test_the_sender_may_reuse_its_memory(self, ipc, send):
+        """A DataFlow that yields one array with changing values is sent correctly."""
         send(ipc, flow=OneArray())
         flow = RemoteDataZMQ(ipc)
         flow.reset_state()
@@ -103,6 +103,6 @@ class TestDatapoints:
             assert (number, number) == (array.min(), array.max())
 
     def test_it_can_be_pickled(self, ipc, send):
-        """To be received in a worker process."""
+        """A RemoteDataZMQ can be pickled, so a worker process can receive."""
         send(ipc)
         assert [0, 1] == receive(pickle.loads(pickle.dumps(RemoteDataZMQ(ipc))), 2)

@@ -1,4 +1,4 @@
-"""dump_dataflow_to_process_queue."""
+"""Tests for dump_dataflow_to_process_queue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tensorpack_lite.utils.ordering import DIE
 @pytest.mark.slow
 class TestDumpToQueue:
     def test_datapoints_and_the_end(self):
-        """(number, datapoint), then a DIE for each consumer; the process is not started."""
+        """The queue holds (number, datapoint) pairs, then a DIE for each consumer; the process is not started."""
         queue, process = dump_dataflow_to_process_queue(DataFromList([["a"], ["b"]], shuffle=False), 10, 2)
         assert process.pid is None
         process.start()
@@ -25,7 +25,7 @@ class TestDumpToQueue:
         close(queue)
 
     def test_an_error(self):
-        """Comes with DIE, as a text; and the process fails."""
+        """An error is put into the queue as a text with DIE, and the process fails."""
         queue, process = dump_dataflow_to_process_queue(Failing(ValueError("bad")), 10, 1)
         process.start()
         *_, (number, text) = [queue.get(timeout=60) for _ in range(4)]
@@ -35,13 +35,13 @@ class TestDumpToQueue:
         assert 1 == process.exitcode
         close(queue)
 
-    def test_what_is_no_dataflow(self):
-        """Is refused in this process."""
-        with pytest.raises(TypeError, match="dump_dataflow_to_process_queue: takes a DataFlow, got list"):
+    def test_other_data_than_a_dataflow(self):
+        """Data that is not a DataFlow is a TypeError in this process."""
+        with pytest.raises(TypeError, match="dump_dataflow_to_process_queue: expected a DataFlow, got list"):
             dump_dataflow_to_process_queue([[1]], 1, 1)
 
 
 def close(queue) -> None:
-    """Leave no thread."""
+    """Close a queue and end its thread."""
     queue.close()
     queue.join_thread()

@@ -1,4 +1,4 @@
-"""Addresses, files of sockets, passes that open and close them."""
+"""Tests for addresses, files of sockets, and passes that open and close sockets."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tensorpack_lite.dataflow.remote import (
 
 
 def fails_at_once():
-    """A generator of nothing."""
+    """A generator that raises before its first value."""
     raise ValueError("no more")
     yield
 
 
 class TestSockets:
     def test_the_file_is_removed(self, ipc, send):
-        """At whichever end it was bound, when that ends."""
+        """The receiver removes the file of its socket when the pass ends."""
         path = ipc[len("ipc://") :]
         send(ipc)
         iterator = iter(RemoteDataZMQ(ipc))
@@ -36,24 +36,26 @@ class TestSockets:
         assert not os.path.exists(path)
 
     def test_the_file_of_a_binding_sender_is_removed(self, ipc, monkeypatch):
-        """Also after an error, of which nobody is there to be told."""
+        """A sender that binds removes the file of its socket, even after an error that no receiver gets."""
         monkeypatch.setattr(remote, "_LINGER_MS", 10)
         with pytest.raises(ValueError, match="no more"):
             send_dataflow_zmq(DataFromGenerator(fails_at_once), ipc, bind=True)
         assert not os.path.exists(ipc[len("ipc://") :])
 
     def test_a_file_of_the_user_is_not_deleted(self, tmp_path):
-        """zmq would do it."""
+        """A file that is not a socket is a FileExistsError; ZMQ would delete it."""
         path = tmp_path / "notes.txt"
         path.write_text("precious")
-        with pytest.raises(FileExistsError, match="notes.txt' is a file, and not the socket of another run"):
+        with pytest.raises(
+            FileExistsError, match="notes.txt' is a file .expected a socket of an earlier run"
+        ):
             next(iter(RemoteDataZMQ(f"ipc://{path}")))
         with pytest.raises(FileExistsError, match="notes.txt' is a file"):
             send_dataflow_zmq(Counting(), f"ipc://{path}", bind=True)
         assert "precious" == path.read_text()
 
     def test_an_address_in_use(self):
-        """Names the address; nothing stays open."""
+        """An address in use is a ZMQError that names it, and no socket stays open."""
         address = free_tcp()
         with zmq.Context() as context, context.socket(zmq.PULL) as socket:
             socket.bind(address)
@@ -64,13 +66,13 @@ class TestSockets:
             with pytest.raises(zmq.ZMQError, match=f"send_dataflow_zmq: cannot bind to '{address}'"):
                 send_dataflow_zmq(Counting(), address, bind=True)
 
-    def test_an_address_that_is_none(self):
-        """Is an error of zmq's with the address."""
+    def test_an_invalid_address(self):
+        """An invalid address is a ZMQError that names it."""
         with pytest.raises(zmq.ZMQError, match="cannot bind to 'nowhere'"):
             next(iter(RemoteDataZMQ("nowhere")))
 
     def test_the_next_pass(self, address, send):
-        """After `break` the sockets are closed, opened again by the next pass, and senders find them."""
+        """A pass that was left closes its sockets; the next pass opens them, and senders reconnect."""
         send(address)
         flow = RemoteDataZMQ(address)
         assert [0, 1] == receive(flow, 2)
@@ -78,17 +80,17 @@ class TestSockets:
         assert later > 1
 
     def test_one_pass_at_a_time(self, ipc, send):
-        """Two could not bind to one address."""
+        """A second pass at the same time is a RuntimeError."""
         send(ipc)
         flow = RemoteDataZMQ(ipc)
         first = iter(flow)
         next(first)
-        with pytest.raises(RuntimeError, match="is being iterated already"):
+        with pytest.raises(RuntimeError, match="is already being iterated"):
             next(iter(flow))
         first.close()
 
     def test_a_closed_context_is_the_end(self, ipc, send):
-        """DataFlowTerminated, which trainers take for the end of the data."""
+        """Closing the context raises DataFlowTerminated, which trainers treat as the end of the data."""
         send(ipc)
         flow = RemoteDataZMQ(ipc)
         iterator = iter(flow)

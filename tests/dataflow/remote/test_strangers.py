@@ -1,4 +1,4 @@
-"""What strangers send to a receiver that has no secret."""
+"""Tests for messages of strangers to a receiver without a secret."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ERROR = encode_error("host, pid 1", "MapData", ValueError("bad path"), "line 1")
 
 
 class Ran:
-    """Makes a directory when it is unpickled."""
+    """An object that makes a directory when it is unpickled."""
 
     def __init__(self, path):
         self.path = path
@@ -38,7 +38,7 @@ class Ran:
 
 
 def test_noise_is_dropped_and_counted(address, raw, log_lines):
-    """Noise is dropped with one warning, which says where it came from; datapoints between the noise arrive."""
+    """Noise is dropped with one warning that names its origin, and datapoints in between arrive."""
     flow = RemoteDataZMQ(address)
     flow.reset_state()
     socket = raw(address)
@@ -57,7 +57,7 @@ def test_noise_is_dropped_and_counted(address, raw, log_lines):
 @pytest.mark.parametrize(
     ("frames", "warning"),
     [
-        (OTHER_VERSION, "a message of version 9 .expected 2.. Install the same tensorpack_lite"),
+        (OTHER_VERSION, "a message of version 9 .expected 2.. Install the same version of tensorpack_lite"),
         (ERROR, "an error of MapData at host, pid 1: ValueError: bad path"),
         (
             encode_pickle("host, pid 1", [1]),
@@ -67,7 +67,7 @@ def test_noise_is_dropped_and_counted(address, raw, log_lines):
     ids=["version", "error", "pickle"],
 )
 def test_a_single_message(frames, warning, address, raw, log_lines):
-    """A stranger's message of another version or format, or an error, is dropped with a warning; the iteration continues."""
+    """A message of another version or format, or an error, from a stranger is dropped with a warning."""
     flow = RemoteDataZMQ(address)
     stranger, friend = raw(address), raw(address)
     for _ in range(3):
@@ -89,18 +89,18 @@ def test_a_single_message(frames, warning, address, raw, log_lines):
     assert re.search(warning, line)
 
 
-def test_what_was_dropped_is_named_when_nobody_comes(ipc, raw):
-    """The error for an absent sender says what came instead, so that a real sender's error reaches the user."""
+def test_the_error_without_senders_names_dropped_messages(ipc, raw):
+    """If no sender connects, the error names the dropped messages, because one may be the error of a sender."""
     raw(ipc).send_multipart(ERROR)
     with pytest.raises(
-        RuntimeError, match="no sender came .* Seen instead: 1 messages were dropped.*ValueError: bad path"
+        RuntimeError, match="no sender connected .* Meanwhile: 1 messages were dropped.*ValueError: bad path"
     ):
         list(RemoteDataZMQ(ipc, start_timeout=0.5))
 
 
 @pytest.mark.parametrize("first", [encode_greeting("me"), GOOD], ids=["greeting", "datapoint"])
 def test_an_error_after_a_valid_message_counts(first, address, raw):
-    """The error of a peer that has greeted, or sent a datapoint, is raised with its type."""
+    """The error of a peer that has greeted or has sent a datapoint is raised with its type."""
     sender = raw(address)
     sender.send_multipart(first)
     sender.send_multipart(ERROR)
@@ -109,7 +109,7 @@ def test_an_error_after_a_valid_message_counts(first, address, raw):
 
 
 def test_pickle_does_not_run(address, raw, tmp_path):
-    """Pickle of a stranger is not read."""
+    """The pickle of a stranger is not loaded."""
     stranger = raw(address)
     stranger.send_multipart(encode_pickle("me", [Ran(str(tmp_path / "ran"))]))
     stranger.send_multipart(GOOD)
@@ -119,7 +119,7 @@ def test_pickle_does_not_run(address, raw, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-def test_who_does_not_speak_zmq():
+def test_peers_that_do_not_use_zmq():
     """Port scans and health probes neither stop the receiver nor delay datapoints."""
     address = free_tcp()
     flow = RemoteDataZMQ(address)
@@ -149,7 +149,7 @@ def test_who_does_not_speak_zmq():
 
 
 def test_frames_above_a_megabyte(raw):
-    """ZMQ cuts off who sends a frame above 1 MB, before it has come; others are received."""
+    """ZMQ disconnects a peer that sends a frame above 1 MB; other peers are received."""
     address = free_tcp()
     iterator = iter(RemoteDataZMQ(address))
     stranger, friend = raw(address), raw(address)
@@ -161,7 +161,7 @@ def test_frames_above_a_megabyte(raw):
 
 @pytest.mark.parametrize("size", [1, 1000000])
 def test_messages_that_are_too_large(size, ipc, raw):
-    """A message of too many frames, or of too many bytes in all, is dropped."""
+    """A message with too many frames or too many bytes is dropped."""
     flow = RemoteDataZMQ(ipc, max_bytes=3000000)
     stranger = raw(ipc)
     stranger.send_multipart([b"x" * size] * (20000 if size == 1 else 4))
@@ -173,7 +173,7 @@ def test_messages_that_are_too_large(size, ipc, raw):
 
 
 def test_messages_of_nils_do_not_delay_data(ipc, raw):
-    """A megabyte of nils, ten times, costs less time than a second of the consumer's process."""
+    """Ten messages with a megabyte of nils take less than a second of CPU time."""
     nils = b"\x92\xa2me\xdd\x00\x0f\x00\x00" + b"\xc0" * 0xF0000
     flow = RemoteDataZMQ(ipc)
     stranger = raw(ipc)
@@ -188,10 +188,10 @@ def test_messages_of_nils_do_not_delay_data(ipc, raw):
     assert time.process_time() - began < 1
 
 
-def test_an_open_address_is_warned_of(log_lines):
-    """A receiver that others than this machine can reach says that it has no secret."""
+def test_a_warning_for_an_open_address(log_lines):
+    """A receiver without a secret that other machines can reach logs a warning."""
     address = free_tcp().replace("127.0.0.1", "0.0.0.0")
-    with pytest.raises(RuntimeError, match="no sender came"):
+    with pytest.raises(RuntimeError, match="no sender connected"):
         list(RemoteDataZMQ(address, start_timeout=0.01))
-    assert "whoever reaches" in log_lines[0]
+    assert "anyone who can connect to" in log_lines[0]
     assert "Pass secret= to" in log_lines[0]

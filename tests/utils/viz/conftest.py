@@ -1,4 +1,4 @@
-"""OpenCV, where it is installed."""
+"""The fixture for OpenCV."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ import pytest
 
 @pytest.fixture
 def cv2():
-    """The module; without it, the test is skipped."""
+    """The module cv2. Without it, the test is skipped."""
     return pytest.importorskip("cv2")

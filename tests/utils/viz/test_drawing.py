@@ -1,4 +1,4 @@
-"""Boxes and text on images, and colors for maps of numbers."""
+"""Boxes and text on images, and color maps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TestDrawBoxes:
 
     @pytest.mark.parametrize("shape", [(8, 10), (8, 10, 1), (8, 10, 3)])
     def test_equals_numpy(self, shape):
-        """The outline of each box, corners included, on a new BGR image."""
+        """The outline of each box is drawn on a new BGR image."""
         image = np.full(shape, 7, "float32")
         drawn = draw_boxes(image, [[1, 2, 5, 6]], color=BLUE)
 
@@ -28,7 +28,7 @@ class TestDrawBoxes:
         np.testing.assert_array_equal(np.full(shape, 7), image)
 
     def test_small_ones_on_top(self):
-        """Where lines cross, that of the smaller box is seen, in whatever order they come."""
+        """Smaller boxes are drawn over larger ones, whatever their order."""
         image, boxes, labels = (
             np.zeros([60, 80, 3], "uint8"),
             [[10, 20, 40, 50], [5, 20, 75, 55]],
@@ -39,23 +39,23 @@ class TestDrawBoxes:
         )
 
     def test_labels(self):
-        """A filled strip over the upper left corner of the box."""
+        """A label is drawn on a filled background at the upper left corner of the box."""
         drawn = draw_boxes(np.zeros([60, 80, 3]), np.array([[20.0, 30.0, 60.0, 50.0]]), ["cat"])
         assert (218, 218, 218) == tuple(drawn[29, 20])
         assert draw_boxes(np.zeros([60, 80, 3]), [[20, 30, 60, 50]])[29, 20].sum() == 0
 
     @pytest.mark.parametrize("boxes", [[], np.zeros([0, 4])])
     def test_no_boxes(self, boxes):
-        """A copy of the image (in tensorpack an error)."""
+        """Without boxes, the result is a copy of the image."""
         image = np.full([4, 4, 3], 9, "uint8")
         drawn = draw_boxes(image, boxes, labels=[])
         np.testing.assert_array_equal(image, drawn)
         assert not np.shares_memory(image, drawn)
 
     @pytest.mark.parametrize("box", [(3, 1, 3, 2), (1, 3, 2, 2), (-1, 0, 2, 2), (0, 0, 9, 2), (0, 0, 2, 7)])
-    def test_a_box_that_is_none(self, box):
-        """Without area, or not in the image."""
-        with pytest.raises(ValueError, match="has no area, or is not inside the image of 8 x 6 pixels. Clip"):
+    def test_an_invalid_box(self, box):
+        """A box without area or outside of the image raises a ValueError."""
+        with pytest.raises(ValueError, match="has no area or is not inside the image of 8 x 6 pixels. Clip"):
             draw_boxes(np.zeros([6, 8]), [(0, 0, 1, 1), box])
 
     def test_up_to_the_border(self):
@@ -63,10 +63,10 @@ class TestDrawBoxes:
         assert (218, 218, 218) == tuple(draw_boxes(np.zeros([6, 8]), [(0, 0, 8, 6)])[0, 3])
 
     def test_shapes(self):
-        """Boxes have four numbers, and each has a label or none has."""
-        with pytest.raises(ValueError, match=r"takes boxes \[N, 4\] \(x1, y1, x2, y2\), got shape \(4,\)"):
+        """A wrong shape or number of labels raises a ValueError."""
+        with pytest.raises(ValueError, match=r"wrong shape \(expected \[N, 4\], got \(4,\)\)"):
             draw_boxes(np.zeros([4, 4]), [0, 0, 1, 1])
-        with pytest.raises(ValueError, match="got 2 labels for 1 boxes"):
+        with pytest.raises(ValueError, match=r"wrong number of labels \(expected 1, got 2\)"):
             draw_boxes(np.zeros([4, 4]), [[0, 0, 1, 1]], ["a", "b"])
 
 
@@ -74,30 +74,30 @@ class TestDrawText:
     pytestmark = pytest.mark.usefixtures("cv2")
 
     def changed(self, *args, **kwargs):
-        """The rows and columns that a text changes on a grey image, as (top, bottom, left, right)."""
+        """Return the rows and columns that a text changes on a gray image, as (top, bottom, left, right)."""
         drawn = draw_text(np.full([40, 100, 3], 50, "uint8"), *args, **kwargs)
         rows, columns = np.nonzero((drawn != 50).any(axis=2))
         return rows.min(), rows.max(), columns.min(), columns.max()
 
     def test_it_stands_on_its_position(self):
-        """The strip's lower left corner is at the position."""
+        """The lower left corner of the background is at the position."""
         _, bottom, left, _ = self.changed((7, 30), "text", BLUE)
         assert (29, 7) == (bottom, left)
 
     def test_it_stays_in_the_image(self):
-        """At the borders it is moved inside."""
+        """At the borders, the text is moved into the image."""
         top, _, _, right = self.changed((95, 2), "text", BLUE)
         assert (0, 99) == (top, right)
 
     def test_it_can_be_read(self):
-        """Letters are white on dark colors, black on light ones; the image is not changed."""
+        """Letters are white on dark colors and black on light ones. The given image is not changed."""
         image = np.full([40, 100, 3], 50, "uint8")
         assert 180 < draw_text(image, (0, 20), "III", (0, 0, 0)).max()
         assert 40 > draw_text(image, (0, 20), "III", (255, 255, 255)).min()
         assert {50} == set(image.ravel())
 
     def test_size(self):
-        """It grows with font_scale."""
+        """`font_scale` changes the size."""
         small, large = (self.changed((0, 39), "text", BLUE, font_scale=scale) for scale in (0.4, 0.8))
         assert large[3] > 1.8 * small[3]
 
@@ -109,7 +109,7 @@ class TestIntensityToRgb:
 
     @pytest.mark.parametrize("cmap", ["cubehelix", "jet"])
     def test_equals_the_color_map(self, matplotlib, cmap):
-        """Each number has the map's color; outside of [0, 1] that of the end."""
+        """Each number has the color of the map, and numbers are clipped to [0, 1]."""
         numbers = np.array([[0.0, 0.25], [1.0, 7.0]])
         rgb = intensity_to_rgb(numbers, cmap)
 
@@ -128,18 +128,18 @@ class TestIntensityToRgb:
         )
 
     def test_equal_numbers(self, matplotlib):
-        """They become 0, not NaN."""
+        """Equal numbers become 0."""
         np.testing.assert_array_equal(np.zeros([1, 2, 3]), intensity_to_rgb([[5, 5]], normalize=True))
 
     def test_mistakes(self, matplotlib):
-        """Another rank, and a name that is not known."""
-        with pytest.raises(ValueError, match=r"takes numbers \[H, W\], got shape \(2, 2, 1\)"):
+        """A wrong shape or an unknown color map raises a ValueError."""
+        with pytest.raises(ValueError, match=r"wrong shape \(expected \[H, W\], got \(2, 2, 1\)\)"):
             intensity_to_rgb(np.zeros([2, 2, 1]))
         with pytest.raises(ValueError, match="has no color map 'rainbows'"):
             intensity_to_rgb([[0.0]], "rainbows")
 
     def test_without_matplotlib(self, monkeypatch):
-        """What to install."""
+        """Without matplotlib, an ImportError has the command that installs it."""
         monkeypatch.setitem(sys.modules, "matplotlib", None)
         with pytest.raises(ImportError, match=r'needs matplotlib, .*: pip install "tensorpack_lite\[plot\]"'):
             intensity_to_rgb([[0.0]])

@@ -1,4 +1,4 @@
-"""A window, with OpenCV's part of it played by the test: there is no display."""
+"""A window with a fake of OpenCV's display."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Screen:
 
 @pytest.fixture
 def screen(cv2, monkeypatch):
-    """Function: put a Screen with these keys in the place of OpenCV."""
+    """Function that replaces OpenCV by a Screen with the given keys."""
 
     def make(*keys, **arguments):
         made = Screen(cv2, keys, **arguments)
@@ -64,7 +64,7 @@ def screen(cv2, monkeypatch):
 
 
 def test_q_closes(screen):
-    """Other keys do nothing; values are clipped."""
+    """'q' closes the window, and other keys do nothing. Values are clipped."""
     seen = screen("a", "q")
     interactive_imshow(IMAGE)
 
@@ -73,14 +73,14 @@ def test_q_closes(screen):
 
 
 def test_closed_by_hand(screen):
-    """It ends when the window is gone."""
+    """The function returns when the user closes the window."""
     seen = screen("a", "b", "c", stays_open=2)
     interactive_imshow(IMAGE)
     assert (["c"], 1) == (seen.keys, seen.closed)
 
 
 def test_s_saves(screen):
-    """Into out.png; the window stays."""
+    """'s' writes out.png and keeps the window open."""
     seen = screen("s", "q")
     interactive_imshow(IMAGE)
     ((path, image),) = seen.written
@@ -89,7 +89,7 @@ def test_s_saves(screen):
 
 
 def test_x_ends_the_program(screen):
-    """With the window closed."""
+    """'x' closes the window and raises SystemExit."""
     seen = screen("x", "q")
     with pytest.raises(SystemExit):
         interactive_imshow(IMAGE)
@@ -97,7 +97,7 @@ def test_x_ends_the_program(screen):
 
 
 def test_keys_of_the_caller(screen):
-    """They get the image as it came, and replace what a key does."""
+    """Functions for keys get the given image and replace the default ones."""
     seen, called = screen("q", "h", "q", stays_open=3), []
     interactive_imshow(
         IMAGE, key_cb_h=lambda img: called.append(img), key_cb_q=lambda img: called.append("q")
@@ -108,7 +108,7 @@ def test_keys_of_the_caller(screen):
 
 
 def test_clicks(screen):
-    """Each button has its function; moves have none."""
+    """Each mouse button has a function. Moves have none."""
     clicks = []
 
     def click(seen) -> None:
@@ -126,19 +126,21 @@ def test_clicks(screen):
 
 @pytest.mark.parametrize("name", ["other", "key_cb_", "key_cb_ab"])
 def test_unknown_arguments(screen, name):
-    """They are named."""
+    """Other keyword arguments raise a TypeError."""
     screen()
-    with pytest.raises(TypeError, match=f"got {name}, wanted key_cb_<one key>=f"):
+    with pytest.raises(TypeError, match=rf"expected key_cb_<key>=f\(img\), got {name}"):
         interactive_imshow(IMAGE, **{name: print})
 
 
 def test_no_windows(screen, cv2):
-    """Where OpenCV has none, what to do."""
+    """Without a display, a RuntimeError gives advice."""
     seen = screen()
 
     def fail(title, image):
         raise cv2.error("The function is not implemented.")
 
     seen.imshow = fail
-    with pytest.raises(RuntimeError, match="cannot open a window. Is there a display, and is opencv-python"):
+    with pytest.raises(
+        RuntimeError, match="cannot open a window. Check that there is a display, and install opencv-python"
+    ):
         interactive_imshow(IMAGE)

@@ -1,0 +1,45 @@
+"""
+Print the share of `Any` in the signatures of each package.
+
+    python .ci/count_any.py
+
+Counts annotated parameters and returns: those that are `Any`, and those that contain `Any`, such as `list[Any]`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+LIBRARY = Path(__file__).resolve().parents[1] / "tensorpack_lite"
+
+
+def annotations(function: ast.FunctionDef) -> list:
+    """Return the annotations of a function's parameters and its return."""
+    given = function.args
+    parameters = [*given.args, *given.kwonlyargs, *filter(None, (given.vararg, given.kwarg))]
+    return [node for node in (*(p.annotation for p in parameters), function.returns) if node is not None]
+
+
+def main() -> None:
+    """Print a line per package and one for the library."""
+    counts: Counter = Counter()
+    for file in LIBRARY.rglob("*.py"):
+        place = file.relative_to(LIBRARY).parts[0] if file.parent != LIBRARY else "."
+        for function in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(function, ast.FunctionDef):
+                for annotation in annotations(function):
+                    names = [getattr(node, "id", "") for node in ast.walk(annotation)]
+                    for row in (place, "all"):
+                        counts[row, "annotated"] += 1
+                        counts[row, "any"] += getattr(annotation, "id", "") == "Any"
+                        counts[row, "contains"] += "Any" in names
+    print(f"{'package':15} annotated  Any  share  contains Any")
+    for row in sorted({row for row, _ in counts}, key=lambda row: (row == "all", row)):
+        total, bare, inside = (counts[row, key] for key in ("annotated", "any", "contains"))
+        print(f"{row:15} {total:9} {bare:4} {bare / total:5.1%} {inside / total:13.1%}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""
+A convolutional network with 1-bit weights, 2-bit activations and 6-bit gradients.
+
+Shows: `remap_variables`, which quantizes the variables of unchanged layers; gradients defined by `tf.custom_gradient`.
+Expect: an accuracy of 0.99, like the network with floats. As in the paper, the first and the last layer use floats.
+packed.npz in train_log/ has the quantized weights, kernels.png shows those of the second layer.
+
+    python examples/dorefa_digits.py                          1,437 digits from scikit-learn; no download
+    python examples/dorefa_digits.py --bits 32,32,32          bits of weights, activations, gradients; 32: floats
+    python examples/dorefa_digits.py --data svhn              SVHN, from $TENSORPACK_DATASET
+    python examples/dorefa_digits.py --resume                 continue the last run in train_log/
+
+Source: Zhou et al. 2016, "DoReFa-Net: Training low bitwidth convolutional neural networks with low bitwidth gradients".
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+import cv2
+import numpy as np
+
+from tensorpack_lite import *
+from tensorpack_lite import tfv1 as tf
+from tensorpack_lite.dataflow import dataset
+from tensorpack_lite.tfutils.common import get_global_step_var
+from tensorpack_lite.tfutils.summary import add_moving_summary
+from tensorpack_lite.tfutils.varmanip import load_checkpoint_vars
+from tensorpack_lite.tfutils.varreplace import remap_variables
+from tensorpack_lite.utils.viz import stack_patches
+
+BATCH = 40  # divides 360, so that all validation batches have the same size
+SHAPES = {"digits": (28, 28), "svhn": (32, 32, 3)}
+QUANTIZED = ("conv1/W", "conv2/W", "conv3/W")
+
+
+def round_to(x, bits: int):
+    """Round numbers in [0, 1] to multiples of 1 / (2**bits - 1), unless bits = 32. The gradient passes unchanged."""
+    return x if bits == 32 else x + tf.stop_gradient(tf.round(x * (2.0**bits - 1)) / (2.0**bits - 1) - x)
+
+
+def quantize_weight(w, bits: int):
+    """Return weights with 2**bits values: -E|w| and E|w| for one bit, otherwise equidistant ones in [-1, 1]."""
+    if bits == 32:
+        return w
+    if bits == 1:
+        return w + tf.stop_gradient((2 * tf.cast(w >= 0, tf.float32) - 1) * tf.reduce_mean(tf.abs(w)) - w)
+    w = tf.tanh(w)
+    return 2 * round_to(w / tf.stop_gradient(2 * tf.reduce_max(tf.abs(w))) + 0.5, bits) - 1
+
+
+def quantize_gradient(x, bits: int):
+    """Return x. Its gradient is rounded on a scale for each image, with noise that makes the mean error zero."""
+
+    def gradient(dy):
+        largest = 2 * tf.reduce_max(tf.abs(dy), axis=[1, 2, 3], keepdims=True) + 1e-20
+        noise = tf.random_uniform(tf.shape(dy), -0.5, 0.5) / (2.0**bits - 1)
+        return largest * (round_to(tf.clip_by_value(dy / largest + 0.5 + noise, 0.0, 1.0), bits) - 0.5)
+
+    return tf.custom_gradient(lambda x: (tf.identity(x), gradient))(x)
+
+
+class Model(ModelDesc):
+    """Four convolutions and a linear layer. BatchNorm makes the range of the images irrelevant."""
+
+    def __init__(self, data: str, bits: list, total_steps: int = 1) -> None:
+        super().__init__()
+        self.shape, self.bits, self.total_steps = SHAPES[data], bits, total_steps
+
+    def inputs(self):
+        return [tf.TensorSpec([None, *self.shape], name="image"), tf.TensorSpec([None], tf.int32, "label")]
+
+    def build_graph(self, image, label):
+        weight_bits, activation_bits, gradient_bits = self.bits
+
+        def activate(x, name=None):
+            x = BatchNorm("bn", quantize_gradient(x, gradient_bits))
+            return round_to(tf.clip_by_value(x, 0.0, 1.0), activation_bits)
+
+        image = tf.reshape(image, [-1, *self.shape, 1] if len(self.shape) == 2 else [-1, *self.shape])
+        quantize = remap_variables(lambda v: quantize_weight(v, weight_bits) if v.op.name in QUANTIZED else v)
+        with quantize, argscope(Conv2D, kernel_size=3, filters=32, use_bias=False, activation=activate):
+            x = LinearWrap(BatchNorm("bn", image)).Conv2D("conv0").MaxPooling("pool0", 2).Conv2D("conv1")
+            x = x.Conv2D("conv2").MaxPooling("pool1", 2).Conv2D("conv3", filters=64)
+            logits = x.GlobalAvgPooling("gap").FullyConnected("linear", 10)()
+        cost = tf.identity(tf.losses.sparse_softmax_cross_entropy(label, logits), name="cost")
+        correct = tf.cast(tf.nn.in_top_k(logits, label, 1), tf.float32)
+        add_moving_summary(cost, tf.reduce_mean(correct, name="accuracy"))
+        return cost
+
+    def optimizer(self):
+        return tf.train.AdamOptimizer(tf.train.cosine_decay(5e-3, get_global_step_var(), self.total_steps))
+
+
+def pack(weights: np.ndarray, bits: int) -> np.ndarray:
+    """Store equidistant weights as numbers from 0 to 2**bits - 1, eight in `bits` bytes, lowest bits first."""
+    numbers = np.rint((weights / np.abs(weights).max() + 1) / 2 * (2**bits - 1)).astype("int64")
+    return np.packbits((numbers[..., None] >> np.arange(bits) & 1).astype("uint8"))
+
+
+def export(directory: str, bits: int) -> None:
+    """Write the quantized weights of the last checkpoint to packed.npz, and a picture of those of conv1."""
+    values = load_checkpoint_vars(tf.train.latest_checkpoint(directory))
+    with tf.Graph().as_default(), tf.Session() as session:
+        weights = session.run({name: quantize_weight(tf.constant(values[name]), bits) for name in QUANTIZED})
+    packed = {name: pack(w, bits) if bits < 32 else w for name, w in weights.items()}
+    scales = {f"{name}/scale": np.abs(w).max() for name, w in weights.items()}
+    np.savez(os.path.join(directory, "packed.npz"), **packed, **scales)
+    kernels = 127.5 * (1 + weights["conv1/W"] / scales["conv1/W/scale"]).transpose([2, 3, 0, 1])
+    sheet = stack_patches(kernels.reshape(-1, 3, 3, 1), 32, 32, border=1, bgcolor=64)
+    cv2.imwrite(os.path.join(directory, "kernels.png"), sheet)
+    sizes = [sum(array.nbytes for array in arrays.values()) for arrays in (packed, weights)]
+    logger.info("packed.npz: the quantized weights have %d bytes; as floats, they have %d", *sizes)
+
+
+def get_data(name: str) -> tuple:
+    """Return batches [image [N, H, W] or [N, H, W, 3], label], with random shifts for training."""
+    source = {"digits": dataset.Digits, "svhn": dataset.SVHNDigit}[name]
+    train = AugmentImageComponent(source("train"), [imgaug.Affine(translate_frac=(0.08, 0.08))])
+    return BatchData(train, BATCH), BatchData(source("test", shuffle=False), BATCH)
+
+
+def main(argv=None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--bits", default="1,2,6", type=lambda bits: [int(n) for n in bits.split(",")])
+    parser.add_argument("--data", choices=sorted(SHAPES), default="digits")
+    parser.add_argument("--resume", action="store_true", help="continue from the last checkpoint")
+    parser.add_argument("--max-epoch", type=int, default=40)
+    parser.add_argument("--steps-per-epoch", type=int, default=0, help="0: all training images")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--log-dir", default=os.path.join("train_log", "dorefa_digits"))
+    args = parser.parse_args(argv)
+    logger.set_logger_dir(args.log_dir, action="k" if args.resume else "b")
+    tf.disable_eager_execution()  # so that the next line seeds the graph
+    tf.set_random_seed(args.seed)
+    fix_rng_seed(args.seed)
+    train, validation = get_data(args.data)
+    steps, epochs = args.steps_per_epoch or len(train), args.max_epoch
+    model = Model(args.data, args.bits, steps * epochs)
+    callbacks = [ModelSaver(), InferenceRunner(validation, ScalarStats("accuracy", prefix="val"))]
+    config = (AutoResumeTrainConfig if args.resume else TrainConfig)(
+        model=model, data=QueueInput(train), callbacks=callbacks, steps_per_epoch=steps, max_epoch=epochs
+    )
+    launch_train_with_config(config, SimpleTrainer())
+    export(args.log_dir, args.bits[0])
+
+
+if __name__ == "__main__":
+    main()

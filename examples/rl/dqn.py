@@ -1,0 +1,159 @@
+"""
+A deep Q-network that balances a pole, or plays an Atari game: double, dueling, with returns of several steps.
+
+Shows: a replay memory as a DataFlow, a callback that fills it with a predictor, a target network that is copied sometimes.
+Expect: a mean score above 450 of 500 in 20 games of CartPole. See README.md for times, and for Pong.
+
+    python examples/rl/dqn.py                           CartPole-v1; `pip install ".[tf,gallery]"` installs gymnasium
+    python examples/rl/dqn.py --env ALE/Pong-v5         an Atari game, by ale-py, which needs Python 3.9
+    python examples/rl/dqn.py --play                    write a game with the last checkpoint to train_log/dqn/game.gif
+    python examples/rl/dqn.py --resume                  continue the last run; its replay memory is not saved
+
+Source: Mnih et al. 2015, "Human-level control through deep reinforcement learning"; van Hasselt et al. 2016, "Deep
+reinforcement learning with double Q-learning"; Wang et al. 2016, "Dueling network architectures".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from rl_games import Game, GameModel, features, get_args, train_or_play
+
+from tensorpack_lite import *
+from tensorpack_lite import tfv1 as tf
+from tensorpack_lite.tfutils.scope_utils import auto_reuse_variable_scope
+from tensorpack_lite.tfutils.summary import add_moving_summary
+
+DISCOUNT = 0.99
+# memory: rows; warmup: actions before the first update; copy_period and exploration: updates; num_steps: rewards in a return
+SMALL = {"memory": 50000, "warmup": 1000, "actions_per_update": 4, "copy_period": 100, "exploration": 4000, "random_actions": 0.05,
+         "batch": 64, "num_steps": 10, "learning_rate": 1e-3, "steps_per_epoch": 1000, "max_epoch": 20, "eval_games": 20}  # fmt: skip
+ATARI = {"memory": 100000, "warmup": 10000, "actions_per_update": 4, "copy_period": 500, "exploration": 15000, "random_actions": 0.02,
+         "batch": 32, "num_steps": 3, "learning_rate": 2.5e-4, "steps_per_epoch": 5000, "max_epoch": 20, "eval_games": 4}  # fmt: skip
+
+
+class ReplayMemory(RNGDataFlow):
+    """
+    The last steps of a game, and random batches of them: [state, action, return, discount, state after the return].
+
+    Rows are numbered from the first one ever added. Each has one frame of a state. `start` is the first row of the episode,
+    whose ends returns and states do not cross. The discount is 0 if no rewards follow.
+    """
+
+    def __init__(self, capacity: int, batch: int, num_steps: int, shape: tuple, dtype: str) -> None:
+        self.capacity, self.batch, self.num_steps, self.history = capacity, batch, num_steps, shape[0]
+        numbers = [("action", "i4"), ("reward", "f4"), ("last", "?"), ("terminal", "?"), ("start", "i8")]
+        self.rows = np.zeros(capacity, [("frame", dtype, shape[1:]), *numbers])
+        self.rows["last"][-1] = True  # the first row starts an episode
+        self.count = 0
+
+    def add(self, frame: np.ndarray, action: int, reward: float, last: bool, terminal: bool) -> None:
+        """Add a frame, with the action that followed and its reward. They have no meaning in the last row of an episode."""
+        previous = self.rows[(self.count - 1) % self.capacity]
+        start = self.count if previous["last"] else previous["start"]
+        self.rows[self.count % self.capacity] = frame, action, reward, last, terminal, start
+        self.count += 1
+
+    def get(self, name: str, rows: np.ndarray) -> np.ndarray:
+        return self.rows[name][rows % self.capacity]
+
+    def state(self, rows: np.ndarray) -> np.ndarray:
+        """Return the states of these rows. Early in an episode, the first frame is repeated."""
+        frames = rows[:, None] - np.arange(self.history)[::-1]
+        return self.get("frame", np.maximum(frames, self.get("start", rows)[:, None]))
+
+    def take(self, rows: np.ndarray) -> list:
+        """Return the batch that begins with these rows. None of them may be the last one of an episode."""
+        following = rows[:, None] + np.arange(self.num_steps)
+        counts = np.cumprod(~self.get("last", following), axis=1)  # 1 until the end of the episode, then 0
+        returns = (self.get("reward", following) * counts) @ DISCOUNT ** np.arange(self.num_steps)
+        end = rows + counts.sum(1)
+        discount = np.where(self.get("terminal", end), 0, DISCOUNT ** counts.sum(1))
+        return [self.state(rows), self.get("action", rows), returns, discount, self.state(end)]
+
+    def __iter__(self):
+        while True:
+            oldest = max(0, self.count - self.capacity) + self.history - 1
+            rows = self.rng.randint(oldest, self.count - self.num_steps, size=self.batch)
+            yield self.take(rows[~self.get("last", rows)])
+
+
+class Explore(Callback):
+    """Play a game with the current network and some random actions, and store its steps in the memory."""
+
+    def __init__(self, memory: ReplayMemory, game: Game, args) -> None:
+        self.memory, self.game, self.args = memory, game, args
+
+    def _setup_graph(self) -> None:
+        self.predictor = self.trainer.get_predictor(["state"], ["scores"])
+        self.rng = get_rng(self)
+
+    def _before_train(self) -> None:
+        self._play(self.args.warmup)
+
+    def _trigger_step(self) -> None:
+        self._play(self.args.actions_per_update)
+
+    def _play(self, num_actions: int) -> None:
+        game = self.game
+        random_actions = max(self.args.random_actions, 1 - self.global_step / self.args.exploration)
+        for _ in range(num_actions):
+            action = self.rng.randint(game.num_actions)
+            if self.rng.rand() >= random_actions:
+                action = self.predictor(game.state[None])[0].argmax()
+            frame, last, terminal = game.state[-1], game.last, game.terminal
+            self.memory.add(frame, action, game.step(action), last, terminal)
+
+
+@auto_reuse_variable_scope
+def q_values(state: tf.Tensor, num_actions: int) -> tf.Tensor:
+    """Return the values [N, A] of the actions: the value of the state, plus the advantages, whose mean is 0."""
+    hidden = features(state)
+    advantage = FullyConnected("advantage", hidden, num_actions)
+    return FullyConnected("value", hidden, 1) + advantage - tf.reduce_mean(advantage, 1, keepdims=True)
+
+
+def double_q_target(returns, discount, online, target) -> tf.Tensor:
+    """Return the targets [N]. The online network chooses the next action, the target network evaluates it."""
+    best = tf.one_hot(tf.argmax(online, 1), tf.shape(online)[1])
+    return returns + discount * tf.reduce_sum(best * target, 1)
+
+
+def copy_to_target() -> tf.Operation:
+    """Return the operation that copies the online network to the target network."""
+    pairs = zip(tf.trainable_variables("online/"), tf.model_variables("target/"))
+    return tf.group(*[tf.assign(target, online) for online, target in pairs])
+
+
+class Model(GameModel):
+    """A Q-network, and a target network without gradients."""
+
+    def inputs(self):
+        numbers = {"action": tf.int32, "return": tf.float32, "discount": tf.float32}
+        specs = [tf.TensorSpec([None], dtype, name) for name, dtype in numbers.items()]
+        return [self.state_spec("state"), *specs, self.state_spec("next_state")]
+
+    def build_graph(self, state, action, returns, discount, next_state):
+        num_actions = self.game.num_actions
+        with tf.variable_scope("online"):
+            scores, next_online = q_values(state, num_actions), q_values(next_state, num_actions)
+        with tf.variable_scope("target"), varreplace.freeze_variables(skip_collection=True):
+            next_target = q_values(next_state, num_actions)
+        scores = tf.identity(scores, name="scores")
+        chosen = tf.reduce_sum(scores * tf.one_hot(action, num_actions), 1)
+        target = double_q_target(returns, discount, next_online, next_target)
+        cost = tf.identity(tf.losses.huber_loss(tf.stop_gradient(target), chosen), name="cost")
+        add_moving_summary(cost, tf.reduce_mean(chosen, name="mean_value"))
+        return cost
+
+
+def main(argv=None) -> None:
+    args = get_args(__doc__, "dqn", SMALL, ATARI, argv)
+    game = Game(args.env, args.seed, is_training=True)
+    memory = ReplayMemory(args.memory, args.batch, args.num_steps, game.shape, game.dtype)
+    copying = PeriodicTrigger(RunOp(copy_to_target), every_k_steps=args.copy_period)
+    callbacks = [Explore(memory, game, args), copying]
+    train_or_play(args, Model(args, game), memory, callbacks, args.actions_per_update)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""
+A small GPT that learns to write text character by character.
+
+Shows: causal attention, a learning rate with warm-up and cosine decay, mixed precision, sampling with a cache.
+Expect: about 1.8 bits per character of held-out text after 1,500 steps; curve.png in the log directory shows all epochs.
+
+    python examples/transformer_lm.py                       train on the documentation and source of this library
+    python examples/transformer_lm.py --text FILE           train on another text; its last tenth is held out
+    python examples/transformer_lm.py --fp16                compute in float16, which most CPUs do slowly, or `--fp16 bfloat16`
+    python examples/transformer_lm.py --sample "class "     continue this text, with the last checkpoint in train_log/
+    python examples/transformer_lm.py --resume              continue the last run in train_log/
+
+Source: Radford et al. 2019, "Language models are unsupervised multitask learners"; Press et al. 2022, "Train short, test long".
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from pathlib import Path
+
+import char_rnn
+import numpy as np
+from matplotlib.figure import Figure
+
+from tensorpack_lite import *
+from tensorpack_lite import tfv1 as tf
+from tensorpack_lite.tfutils.common import get_global_step_var
+from tensorpack_lite.tfutils.loss_scale import DynamicLossScaleOptimizer
+
+BATCH, LENGTH = 16, 64  # LENGTH: characters of a training sequence
+LAYERS, HEADS, SIZE = 4, 4, 32  # SIZE: of the keys and values of a head
+UNITS = HEADS * SIZE
+# Attention decreases with the distance (ALiBi). Two heads prefer the previous character and the one before.
+SLOPE = np.float32([2, 2, 1 / 4, 1 / 32])[:, None, None]
+PREFERRED = np.float32([1, 2, 0, 0])[:, None, None]
+
+
+class Model(ModelDesc):
+    """A GPT with about 830,000 weights."""
+
+    def __init__(self, num_characters: int, steps: int = 1, dtype: str = "float32") -> None:
+        super().__init__()
+        self.num_characters, self.steps, self.dtype = num_characters, steps, tf.as_dtype(dtype)
+
+    def inputs(self):
+        return [tf.TensorSpec([None, None], tf.int32, name) for name in ("text", "next")]
+
+    def build_graph(self, text, following):
+        empty = tf.zeros([tf.shape(text)[0], LAYERS, 2, HEADS, 0, SIZE])
+        cache = tf.placeholder_with_default(empty, [None, LAYERS, 2, HEADS, None, SIZE], name="cache")
+        past, length = tf.shape(cache)[4], tf.shape(text)[1]
+        distance = tf.cast(tf.range(past, past + length)[:, None] - tf.range(past + length), tf.float32)
+        bias = 1e9 * tf.minimum(distance, 0.0) - SLOPE * tf.abs(
+            distance - PREFERRED
+        )  # hides later characters
+        init, caches = tf.random_normal_initializer(stddev=0.02), []
+        embedding = tf.get_variable("embedding", [self.num_characters, UNITS], initializer=init)
+        x = tf.cast(tf.nn.embedding_lookup(embedding, tf.reshape(text, [-1])), self.dtype)  # [N T, UNITS]
+        with varreplace.custom_getter_scope(get_float32), argscope(FullyConnected, kernel_initializer=init):
+            for k in range(LAYERS):
+                with tf.variable_scope(f"layer{k}"):
+                    y, now = attend(LayerNorm("ln0", x), tf.cast(cache[:, k], self.dtype), bias)
+                    x, caches = x + FullyConnected("out", y, UNITS), [*caches, now]
+                    y = FullyConnected("fc0", LayerNorm("ln1", x), 4 * UNITS, activation=tf.nn.relu)
+                    x += FullyConnected("fc1", y, UNITS)
+            scores = FullyConnected("scores", LayerNorm("ln", x), self.num_characters)
+        tf.identity(tf.cast(tf.stack(caches, axis=1), tf.float32), name="new_cache")
+        logits, label = tf.identity(tf.cast(scores, tf.float32), name="logits"), tf.reshape(following, [-1])
+        cost = tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label)
+        cost = tf.reduce_mean(cost, name="cost")
+        summary.add_moving_summary(cost, tf.multiply(cost, 1 / math.log(2), name="bits_per_character"))
+        return cost
+
+    def optimizer(self):
+        step = get_global_step_var()
+        warm_up = tf.minimum(tf.cast(step + 1, tf.float32) / 100, 1.0)
+        opt = tf.train.AdamOptimizer(warm_up * tf.train.cosine_decay(3e-3, step, self.steps), beta2=0.98)
+        if self.dtype == tf.float16:  # small gradients would become 0; bfloat16 has the range of float32
+            opt = DynamicLossScaleOptimizer(opt)
+        return optimizer.apply_grad_processors(opt, [gradproc.GlobalNormClip(1)])
+
+
+def get_float32(getter, *args, dtype=tf.float32, **kwargs):
+    """Create a float32 variable, and return its value in the dtype that the layer asks for."""
+    return tf.cast(getter(*args, dtype=tf.float32, **kwargs), dtype)
+
+
+def attend(x, cache, bias):
+    """Return the attended values [N T, UNITS], and all keys and values [N, 2, HEADS, past + T, SIZE]."""
+    x = tf.reshape(FullyConnected("qkv", x, 3 * UNITS), [-1, tf.shape(bias)[1], 3, HEADS, SIZE])
+    x = tf.transpose(x, [0, 2, 3, 1, 4])  # [N, 3, HEADS, T, SIZE]
+    cache = tf.concat([cache, x[:, 1:]], axis=3)
+    scores = tf.matmul(x[:, 0], cache[:, 0], transpose_b=True) * SIZE**-0.5
+    weights = tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32) + bias), x.dtype)
+    return tf.reshape(tf.transpose(tf.matmul(weights, cache[:, 1]), [0, 2, 1, 3]), [-1, UNITS]), cache
+
+
+def get_data(path: str = "") -> tuple:
+    """Return the text for training, batches of its pieces, and batches of pieces of the last tenth of each file."""
+    root = Path(__file__).resolve().parents[1]
+    files = [Path(path)] if path else sorted([*root.glob("docs/*.md"), *root.glob("tensorpack_lite/**/*.py")])
+    pages = [file.read_text(encoding="utf-8") for file in files]
+    text = char_rnn.Text("".join(page[: len(page) * 9 // 10] for page in pages))
+    held_out = text.encode("".join(page[len(page) * 9 // 10 :] for page in pages))
+    starts = np.linspace(0, len(held_out) - 2 * LENGTH - 1, 256).astype(int)
+    pairs = [[held_out[start + k : start + k + 2 * LENGTH] for k in (0, 1)] for start in starts]
+    train = BatchData(char_rnn.RandomPieces(text, LENGTH), BATCH)
+    return text, train, BatchData(DataFromList(pairs, shuffle=False), 32)
+
+
+def get_config(args: argparse.Namespace) -> TrainConfig:
+    """Return the model, data and callbacks of this training."""
+    text, train, held_out = get_data(args.text)
+    config_class = AutoResumeTrainConfig if args.resume else TrainConfig
+    return config_class(
+        model=Model(len(text.characters), args.steps_per_epoch * args.max_epoch, args.fp16),
+        data=QueueInput(train),
+        callbacks=[ModelSaver(), InferenceRunner(held_out, ScalarStats("bits_per_character"))],
+        steps_per_epoch=args.steps_per_epoch,
+        max_epoch=args.max_epoch,
+    )
+
+
+def sample(args: argparse.Namespace) -> str:
+    """Continue `args.sample` with the weights of the last checkpoint."""
+    text, _, _ = get_data(args.text)
+    init = SmartInit(tf.train.latest_checkpoint(args.log_dir))
+    names = {"input_names": ["text", "cache"], "output_names": ["logits", "new_cache"]}
+    predictor = OfflinePredictor(PredictConfig(Model(len(text.characters)), session_init=init, **names))
+    rng, cache = np.random.RandomState(args.seed), np.zeros([1, LAYERS, 2, HEADS, 0, SIZE], "float32")
+    new = text.encode(args.sample)  # the first call reads all of it, each later call one character
+    written = list(new)
+    for _ in range(300):
+        logits, cache = predictor(new[None], cache[:, :, :, :, -2 * LENGTH :])
+        new = np.argmax(logits[-1:] / 0.8 + rng.gumbel(size=logits[-1:].shape), axis=1)  # temperature 0.8
+        written.extend(new)
+    return "".join(text.characters[number] for number in written)
+
+
+def main(argv=None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--text", default="", help="a file; default: this library")
+    parser.add_argument("--fp16", nargs="?", const="float16", default="float32", help="float16 or bfloat16")
+    parser.add_argument("--sample", default="", help="text to continue, with the last checkpoint")
+    parser.add_argument("--resume", action="store_true", help="continue from the last checkpoint")
+    parser.add_argument("--max-epoch", type=int, default=40)
+    parser.add_argument("--steps-per-epoch", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--log-dir", default=os.path.join("train_log", "transformer_lm"))
+    args = parser.parse_args(argv)
+    if args.sample:
+        print(sample(args))
+        return
+    logger.set_logger_dir(args.log_dir, action="k" if args.resume else "b")
+    tf.disable_eager_execution()  # so that the next line seeds the graph
+    tf.set_random_seed(args.seed)
+    fix_rng_seed(args.seed)
+    trainer = SimpleTrainer()
+    launch_train_with_config(get_config(args), trainer)
+    axes = Figure(figsize=(4.8, 3.2)).subplots()
+    axes.plot(*zip(*trainer.monitors.get_history("validation_bits_per_character")))
+    axes.figure.savefig(os.path.join(args.log_dir, "curve.png"))
+
+
+if __name__ == "__main__":
+    main()

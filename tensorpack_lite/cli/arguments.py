@@ -1,0 +1,157 @@
+"""The arguments of all commands. This module imports only argparse, so `--help` and usage errors are immediate."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Sequence
+
+from .._version import __version__
+
+__all__ = ["make_parser", "split_program"]
+
+_PATH_HELP = "a checkpoint (log/model-100), a directory (its latest checkpoint), or an .npz file"
+_TARGET_HELP = "function without arguments that returns the DataFlow; also path/to/file.py:function"
+_STRICT_HELP = "exit with code 1 also for warnings"
+_MATCH_HELP = "only names that contain this regular expression"
+
+
+def split_program(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """
+    Split the arguments of the command `run` where the script begins.
+
+    argparse cannot do it: it would interpret options of the script, such as `--help`.
+
+    Returns:
+        The options of `run`, and the script or `-m module` with its arguments.
+    """
+    options, program = [], list(arguments)
+    while program and program[0] != "-" and program[0].startswith("-") and not program[0].startswith("-m"):
+        options.append(program.pop(0))
+        if options[-1] == "--":
+            return options[:-1], program
+        if options[-1] == "--cpu-layout" and program:
+            options.append(program.pop(0))
+    return options, program
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line. Its result has the name of the command in `command`."""
+    parser = argparse.ArgumentParser(
+        prog="tensorpack-lite",
+        description="Run old scripts. Inspect checkpoints, statistics and data of a training.",
+    )
+    parser.add_argument("--version", action="version", version=f"tensorpack_lite {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+
+    def add(name: str, text: str, epilog: str | None = None) -> argparse.ArgumentParser:
+        command: argparse.ArgumentParser = commands.add_parser(
+            name, help=text, description=text, epilog=epilog
+        )
+        return command
+
+    command = add(
+        "ls-checkpoint",
+        "List the variables in a checkpoint or a parameter file, and the state of the training.",
+    )
+    command.add_argument("path", help=_PATH_HELP)
+    command.add_argument("--match", default="", help=_MATCH_HELP)
+
+    command = add(
+        "dump-params",
+        "Write the parameters of a checkpoint to a file, without the variables that only training needs.",
+        "Variables that only training needs are recognized by name: optimizer slots, moving averages of summaries "
+        "and step counters.",
+    )
+    command.add_argument("input", help=_PATH_HELP)
+    command.add_argument("output", help="x.npz for an npz file; any other name for a checkpoint")
+    command.add_argument("--match", default="", help=_MATCH_HELP)
+    command.add_argument(
+        "--all", action="store_true", help="also keep the variables that only training needs"
+    )
+    command.add_argument("--force", action="store_true", help="replace the output if it exists")
+
+    command = add(
+        "checkpoint-diff",
+        "Compare the variables of two checkpoints or parameter files. The exit code is 1 if they differ.",
+    )
+    command.add_argument("first", help=_PATH_HELP)
+    command.add_argument("second", help="likewise")
+    command.add_argument("--match", default="", help=_MATCH_HELP)
+    for option, kind in (("--rtol", "relative"), ("--atol", "absolute")):
+        command.add_argument(option, type=float, default=0.0, help=f"{kind} tolerance (default %(default)s)")
+
+    command = add(
+        "data-check",
+        "Run a DataFlow and report broken promises (exit code 1), its speed, and the stage that limits it.",
+        "Example: write `def get_data(): return BatchData(...)` in train.py and run: data-check train:get_data",
+    )
+    command.add_argument("target", metavar="module:function", help=_TARGET_HELP)
+    command.add_argument(
+        "--seconds",
+        type=float,
+        default=3.0,
+        help="approximate time limit of each check (default %(default)s)",
+    )
+    command.add_argument(
+        "--size", type=int, default=2000, help="maximum number of datapoints per check (default %(default)s)"
+    )
+    command.add_argument(
+        "--seed", type=int, default=7, help="seed for the check of determinism (default %(default)s)"
+    )
+    command.add_argument("--strict", action="store_true", help=_STRICT_HELP)
+
+    command = add(
+        "resume-check",
+        "Cut a DataFlow at several positions, restore each in a new process, and compare the datapoints that follow "
+        "(exit code 1 if they differ).",
+        "Example: resume-check train:get_data",
+    )
+    command.add_argument("target", metavar="module:function", help=_TARGET_HELP)
+    command.add_argument(
+        "--cuts",
+        type=int,
+        default=3,
+        help="number of random positions, in addition to the fixed ones (default %(default)s)",
+    )
+    command.add_argument(
+        "--size", type=int, default=1000, help="maximum number of datapoints of a pass (default %(default)s)"
+    )
+    command.add_argument(
+        "--seconds", type=float, default=10.0, help="approximate time limit of a pass (default %(default)s)"
+    )
+    command.add_argument("--seed", type=int, help="chooses the positions (default: random; it is printed)")
+    command.add_argument("--strict", action="store_true", help=_STRICT_HELP)
+
+    add("env", "Describe this machine, its package versions and what its TensorFlow supports.")
+
+    command = add(
+        "run",
+        "Run a script written for TensorFlow 1 and tensorpack, unmodified, on the installed TensorFlow.",
+        "Example: tensorpack-lite run train.py --gpu 0",
+    )
+    command.usage = "%(prog)s [--check] [--cpu-layout {auto,on,off}] (script.py | -m module) [argument ...]"
+    command.add_argument(
+        "--check",
+        action="store_true",
+        help="do not run the script; list the names of TensorFlow 1 and tensorpack that it uses and that are missing",
+    )
+    command.add_argument(
+        "--cpu-layout",
+        choices=("auto", "on", "off"),
+        default="auto",
+        help="whether NCHW works on the CPU, by transposing; auto (the default): if no GPU is visible",
+    )
+
+    command = add(
+        "plot",
+        "Plot the scalars of one or several trainings. Training and validation curves of a statistic share a plot.",
+    )
+    command.add_argument(
+        "paths", nargs="+", metavar="path", help="a stats.json, or the directory that has it"
+    )
+    command.add_argument("--match", default="", help=_MATCH_HELP)
+    command.add_argument(
+        "-x", choices=("epoch_num", "global_step"), default="global_step", help="the horizontal axis"
+    )
+    command.add_argument("-o", "--output", help="write this .png file instead of opening a window")
+    return parser

@@ -1,0 +1,20 @@
+"""The behavior of TensorFlow 1, which `tensorpack-lite run` gives to its script on every TensorFlow."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+
+from . import cpu_layout, value_names
+from .private import behave_like_tf1
+
+__all__ = ["prepare_tf1"]
+
+
+@lru_cache(maxsize=None)
+def prepare_tf1() -> None:
+    """Make TensorFlow behave like TensorFlow 1. The first call in a process does all the work."""
+    behave_like_tf1()
+    value_names.install()
+    if os.environ.get("TENSORPACK_LITE_CPU_LAYOUT") == "on":
+        cpu_layout.install()

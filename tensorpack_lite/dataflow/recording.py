@@ -1,0 +1,327 @@
+"""
+The position of a DataFlow: what a checkpoint keeps of it, and how a resumed training continues there.
+
+A `Recording` belongs to one stage of a pipeline. It knows the random generators that the stage's `reset_state` created,
+the stages that it reset, and how many datapoints the open pass has yielded. `DataFlow.__init_subclass__` passes
+each class to `record_methods`, so that `reset_state` and `__iter__` of all stages, the user's included, keep
+it. Without `set_state` there is no Recording, and iteration costs nothing.
+
+There are two ways to continue in the middle of a pass:
+
+- A stage that defines `_iterate_from(start)` continues there. The states of the stages that it reads are those of now.
+- Any other stage is *replayed*: its generators, attributes and the stages that it reads return to the
+  beginning of the pass, and the datapoints that were already yielded are made again and dropped.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import itertools
+import threading
+import weakref
+from contextlib import contextmanager
+from typing import Any, Callable, Dict, Iterator, NamedTuple
+
+import numpy as np
+
+from ..utils.random_streams import collect_generators, restore_generator, save_generator
+
+__all__ = ["Recording", "ResumeReport", "State", "record_methods", "separate_pipelines"]
+
+State = Dict[str, Any]  # JSON values and NumPy arrays
+
+
+class ResumeReport(NamedTuple):
+    """
+    How one stage of a pipeline is resumed.
+
+    Attributes:
+        stage: the class of the stage.
+        level: "state": it continues at its position. "replay": up to one of its passes is made again. "none":
+            not exactly.
+        reason: a sentence; empty for "state".
+    """
+
+    stage: str
+    level: str
+    reason: str
+
+
+class Recording:
+    """
+    The generators and the position of one stage, from its `reset_state` on.
+
+    Args:
+        flow: the stage.
+        state: what `state()` returned for it earlier; None begins anew.
+        where: the stages above it, for error messages.
+
+    Attributes:
+        children: the recordings of the stages that its `reset_state` reset, in order.
+    """
+
+    def __init__(self, flow: Any, state: State | None, where: str = "") -> None:
+        # weak, so that workers stop as soon as their stage is deleted
+        self._flow = weakref.ref(flow)
+        self.where = f"{where}{type(flow).__name__}"
+        self.children: list[Recording] = []
+        self._generators: list[np.random.RandomState] = []
+        self._restored = state  # until the first datapoint
+        self._num_open = 0
+        self._num_taken = 0  # of the open pass
+        # of the beginning of the pass: its generators, or all of `_now()` if it is replayed
+        self._begin: Any = None
+        if state is not None:
+            self._check(state)
+
+    @property
+    def flow(self) -> Any:
+        """The stage."""
+        flow = self._flow()
+        assert flow is not None, "bug: the stage was deleted, but its recording is used"
+        return flow
+
+    # The state -------------------------------------------------------------------------------------------------------
+    def state(self) -> State:
+        """Return what a parent keeps of this stage: its position, or what its own `get_state` returns."""
+        if self.flow._has_own_methods():
+            return {"stage": type(self.flow).__name__, "custom": copy.deepcopy(self.flow.get_state())}
+        return self.position()
+
+    def position(self) -> State:
+        """
+        Return the position, between two datapoints.
+
+        Raises:
+            RuntimeError: two passes are open at once.
+        """
+        if self._restored is not None:
+            return self._restored
+        if self._num_open > 1:
+            raise RuntimeError(
+                f"{self.where}: two passes are open at once, so there is no single position. Build a DataFlow for each."
+            )
+        state = {"stage": type(self.flow).__name__, "taken": self._num_taken if self._num_open else None}
+        if self._num_open and not self.flow._can_seek():
+            return {**state, "at": self._begin}
+        if self._num_open and self._begin is not None:
+            state["begin"] = self._begin
+        return {**state, "at": self._now()}
+
+    def _now(self) -> State:
+        return {
+            "generators": self._saved_generators(),
+            "own": self.flow._own_state(),
+            "children": self.flow._states_of(self.children),
+        }
+
+    def report(self) -> list[ResumeReport]:
+        """Return how this stage and those that it reads are resumed."""
+        flow = self.flow
+        level, reason = flow._resume_level()
+        known = [child.flow for child in self.children]
+        unknown = [ds for ds in flow._stages_read() if all(ds is not one for one in known)]
+        if level != "none" and unknown:
+            level = "none"
+            reason = f"its reset_state() did not reset {type(unknown[0]).__name__}, or that is not a DataFlow"
+        return [ResumeReport(type(flow).__name__, level, reason), *flow._reports_of(self.children)]
+
+    def _check(self, state: State) -> None:
+        if not isinstance(state, dict) or state.get("stage") != type(self.flow).__name__:
+            found = state.get("stage") if isinstance(state, dict) else state
+            raise ValueError(
+                f"{self.where}: the saved position belongs to another DataFlow (expected one of {type(self.flow).__name__}, "
+                f"got {found!r}). The pipeline must be the one that was saved."
+            )
+
+    # Called by the methods of the stage -----------------------------------------------------------------------------
+    def own_state_to_restore(self) -> State | None:
+        """Return what `_own_state` returned for the position that is being restored, if any."""
+        return None if self._restored is None else self._restored["at"]["own"]
+
+    def reset(self, reset: Callable[[Any], None]) -> None:
+        """Call the stage's own `reset_state`, and return to the restored position."""
+        _stack.recordings.append(self)
+        try:
+            with collect_generators() as self._generators:
+                reset(self.flow)
+        finally:
+            _stack.recordings.pop()
+        if self._restored is not None:
+            self._return()
+
+    def _return(self) -> None:
+        at = self._restored["at"]  # type: ignore[index]
+        num_saved = len(at["children"]), len(at["generators"])
+        if num_saved != (len(self.children), len(self._generators)):
+            raise ValueError(
+                f"{self.where}: the saved position belongs to another DataFlow (expected {len(self.children)} stages and "
+                f"{len(self._generators)} random generators below it, got {num_saved[0]} and {num_saved[1]}). The pipeline "
+                "must be the one that was saved."
+            )
+        self.flow._restore_own_state(at["own"])
+        self._set_generators(at["generators"])
+
+    def add_child(self, flow: Any) -> Recording:
+        """Return a new recording for a stage that is being reset, with the state that was saved for it."""
+        states = [] if self._restored is None else self._restored["at"]["children"]
+        number = len(self.children)
+        state = states[number] if number < len(states) else None
+        if state is not None and flow._has_own_methods():
+            flow.set_state(state.get("custom"))
+            state = flow._take_state_to_restore()
+        self.children.append(Recording(flow, state, f"{self.where} > "))
+        return self.children[-1]
+
+    def one_pass(self, iterate: Callable[[Any], Iterator[Any]]) -> Iterator[Any]:
+        """Iterate over a pass and count its datapoints. The first pass after a restore continues the one that was open."""
+        datapoints = self._one_pass(iterate)
+        next(datapoints)
+        return datapoints
+
+    def _one_pass(self, iterate: Callable[[Any], Iterator[Any]]) -> Iterator[Any]:
+        is_begun = False
+        flow = self.flow  # keeps the stage alive as long as this pass
+        try:
+            yield None  # from here on, dropping the generator leaves the restored pass
+            self._num_open += 1
+            is_begun = True
+            source = self._continue(iterate)
+            for datapoint in source:
+                self._restored = None
+                self._num_taken += 1
+                yield datapoint
+        except GeneratorExit:
+            self.leave()
+            raise
+        finally:
+            self._num_open -= is_begun
+            self._restored = None
+            del flow
+
+    def leave(self) -> None:
+        """Leave the restored pass, if it has not been continued."""
+        flow = self._flow()
+        if flow is None or self._restored is None or self._restored["taken"] is None:
+            return  # or the whole pipeline was deleted
+        if flow._can_seek():
+            flow._leave(self.children)
+        else:  # the datapoints of the pass have changed the stage, so they are made again
+            self._continue(type(flow).__iter__.__wrapped__)  # type: ignore[attr-defined]
+        self._restored = None
+
+    def _continue(self, iterate: Callable[[Any], Iterator[Any]]) -> Iterator[Any]:
+        self._num_taken = (self._restored or {}).get("taken") or 0
+        if self.flow._can_seek():
+            return self._seek(self._num_taken, (self._restored or {}).get("begin"))
+        # with two open passes, only a stage above has a position
+        self._begin = self._now() if self._num_open <= 1 else None
+        source = iter(iterate(self.flow))
+        self._drop(source, self._num_taken)
+        return source
+
+    def _seek(self, start: int, begin: list[Any] | None) -> Iterator[Any]:
+        """Continue after `start` datapoints. What the stage draws at the beginning of a pass is drawn from `begin`."""
+        if not self.flow._draws_order:
+            return iter(self.flow._iterate_from(start))
+        now = self._saved_generators()
+        self._begin = now if begin is None else begin
+        self._set_generators(self._begin)
+        source = iter(self.flow._iterate_from(start))
+        if begin is not None:
+            self._set_generators(now)
+        return source
+
+    def _drop(self, source: Iterator[Any], num: int) -> None:
+        num_dropped = sum(1 for _ in itertools.islice(source, num))
+        if num_dropped < num:
+            raise RuntimeError(
+                f"{self.where}: the saved position is after {num} datapoints of a pass, but this pass has only {num_dropped}. "
+                "The data has changed."
+            )
+
+    def _saved_generators(self) -> list[Any]:
+        return [save_generator(generator) for generator in self._generators]
+
+    def _set_generators(self, states: list[Any]) -> None:
+        for generator, state in zip(self._generators, states):
+            restore_generator(generator, state)
+
+
+class _Stack(threading.local):
+    """The stages whose `reset_state` is running in this thread, from the outermost on."""
+
+    def __init__(self) -> None:
+        self.recordings: Any = []
+
+
+_stack = _Stack()
+
+
+@contextmanager
+def separate_pipelines() -> Iterator[None]:
+    """
+    Reset other DataFlows inside the block as separate pipelines.
+
+    They are not recorded as children of the stage whose `reset_state` is running. Workers that are forked
+    inside the block do not record at all, unless they call `set_state`.
+    """
+    before, _stack.recordings = _stack.recordings, []
+    try:
+        yield
+    finally:
+        _stack.recordings = before
+
+
+def record_methods(cls: Any) -> None:
+    """
+    Let `reset_state`, `__iter__` and `get_data` of a class keep the Recording of the stage, if there is one.
+
+    The methods are those that the class defines, or that it inherits from a class which is not a DataFlow.
+    """
+    for name, wrap in _WRAPPERS.items():
+        owner = next((base for base in cls.__mro__ if name in base.__dict__), None)
+        if owner is None or (owner is not cls and hasattr(owner, "_recording")):
+            continue
+        method = owner.__dict__[name]
+        recorded = wrap(method)
+        if cls.__dict__.get("get_data") is method:
+            cls.get_data = recorded
+        setattr(cls, name, recorded)
+
+
+def _record_reset(reset: Callable[[Any], None]) -> Callable[[Any], None]:
+    @functools.wraps(reset)
+    def reset_state(self: Any) -> None:
+        is_outermost = type(self).reset_state is reset_state  # not a call through super()
+        if not is_outermost:
+            return reset(self)
+        if not (_stack.recordings or self._state_to_restore):
+            self._recording = None
+            return reset(self)
+        if self._state_to_restore:
+            self._recording = Recording(self, self._state_to_restore[0])
+            self._state_to_restore = ()
+            if _stack.recordings:  # below a stage that restores it by itself
+                _stack.recordings[-1].children.append(self._recording)
+        else:
+            self._recording = _stack.recordings[-1].add_child(self)
+        self._recording.reset(reset)
+        return None
+
+    return reset_state
+
+
+def _record_passes(iterate: Callable[[Any], Iterator[Any]]) -> Callable[[Any], Iterator[Any]]:
+    @functools.wraps(iterate)
+    def __iter__(self: Any) -> Iterator[Any]:  # noqa: N807 (it replaces this method)
+        recording = self._recording
+        if recording is None or type(self).__iter__ is not __iter__:
+            return iterate(self)
+        return recording.one_pass(iterate)
+
+    return __iter__
+
+
+_WRAPPERS: Dict[str, Callable[[Any], Any]] = {"reset_state": _record_reset, "__iter__": _record_passes}

@@ -1,0 +1,168 @@
+"""
+Runners whose position is recorded: workers that are asked in turn, and send their positions.
+
+Each worker sends a `Position` before its first datapoint, and about one per second between datapoints. The
+position of the runner is, for each worker, the last one that arrived, how many datapoints were yielded since,
+and whose turn it is. A resumed worker begins at its position, makes those datapoints again, and drops them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from itertools import islice
+from typing import Any, Callable, Deque, Iterator, List, NamedTuple, Tuple, Union
+
+from .base import DataFlow, Datapoint
+from .recording import ResumeReport, State
+from .repeat import RepeatedData
+
+__all__ = ["Position", "WorkersInTurn", "begin_at", "run_and_report", "run_in_worker", "states_to_restore"]
+
+_SNAPSHOT_SECONDS = 1.0
+
+WorkerState = Tuple[Union[State, None], int]  # a position, and the number of datapoints after it
+
+
+class Position(NamedTuple):
+    """
+    The position of a worker, among its datapoints.
+
+    Attributes:
+        state: that of its DataFlow, repeated without end.
+        reports: how the stages of its DataFlow are resumed.
+    """
+
+    state: State
+    reports: List[ResumeReport]
+
+
+def begin_at(ds: DataFlow, state: State | None) -> RepeatedData:
+    """
+    Reset a DataFlow at a saved position.
+
+    Args:
+        ds: the DataFlow.
+        state: that of a `Position`; None begins anew.
+
+    Returns:
+        The DataFlow, repeated without end.
+    """
+    repeated = RepeatedData(ds, -1)
+    repeated.set_state(state)
+    repeated.reset_state()
+    return repeated
+
+
+def run_and_report(repeated: RepeatedData, num_dropped: int) -> Iterator[list[Any]]:
+    """
+    Yield the datapoints and positions of a worker, without end.
+
+    Args:
+        repeated: result of `begin_at`.
+        num_dropped: how many datapoints to drop first.
+
+    Yields:
+        Lists of one datapoint or `Position`.
+    """
+    own, *reports = repeated.resume_report()
+    if own.level == "none":  # the stage below it is not a DataFlow
+        reports.insert(0, own)
+    datapoints = iter(repeated)
+    for _ in islice(datapoints, num_dropped):
+        pass
+    yield [Position(repeated.get_state(), reports)]
+    taken_at = time.monotonic()
+    for datapoint in datapoints:
+        yield [datapoint]
+        if time.monotonic() - taken_at > _SNAPSHOT_SECONDS:
+            yield [Position(repeated.get_state(), reports)]
+            taken_at = time.monotonic()
+
+
+def run_in_worker(ds: DataFlow, state: State | None, num_dropped: int) -> Iterator[list[Any]]:
+    """Reset a DataFlow at a saved position, and yield as `run_and_report`; runs in a worker process, as a `Task`."""
+    yield from run_and_report(begin_at(ds, state), num_dropped)
+
+
+def states_to_restore(who: str, num_worker: int, saved: State | None) -> list[WorkerState]:
+    """
+    Return where each worker begins.
+
+    Args:
+        who: the runner, for the error message.
+        num_worker: number of workers.
+        saved: what `WorkersInTurn.state` returned; None begins anew.
+
+    Raises:
+        ValueError: the number of workers was another one. Each worker has its own position and random stream.
+    """
+    if saved is None:
+        return [(None, 0)] * num_worker
+    if len(saved["workers"]) != num_worker:
+        raise ValueError(
+            f"{who}: the saved position is that of {len(saved['workers'])} workers, but it has {num_worker} now. Each worker "
+            "has a position of its own, so their number must stay the same."
+        )
+    return [(one["state"], one["num_given"]) for one in saved["workers"]]
+
+
+class WorkersInTurn:
+    """
+    The datapoints of several workers, one of each in turn.
+
+    Args:
+        num_worker: number of workers, which send what `run_and_report` yields.
+        receive: waits for the next message of a worker, and returns its content.
+        saved: what `state` returned; None begins anew.
+    """
+
+    def __init__(self, num_worker: int, receive: Callable[[int], list[Any]], saved: State | None) -> None:
+        self._receive = receive
+        self._turn = 0 if saved is None else saved["turn"]
+        self._received: List[Deque[Any]] = [deque() for _ in range(num_worker)]
+        self._states = states_to_restore("WorkersInTurn", num_worker, saved)
+        self._reports: List[ResumeReport] = []
+
+    def stream(self) -> Iterator[Datapoint]:
+        """Yield datapoints without end."""
+        while True:
+            index = self._turn
+            self._take_positions(index)
+            datapoint = self._received[index].popleft()
+            state, num_given = self._states[index]
+            self._states[index] = state, num_given + 1
+            self._turn = (index + 1) % len(self._received)
+            yield datapoint
+
+    def wait(self) -> None:
+        """Wait until all workers have begun."""
+        for index, received in enumerate(self._received):
+            if not received:
+                received.extend(self._receive(index))
+
+    def state(self) -> State:
+        """Return the position."""
+        for index, (state, _) in enumerate(self._states):
+            if state is None:
+                self._take_positions(index)
+        workers = [{"state": state, "num_given": num_given} for state, num_given in self._states]
+        return {"turn": self._turn, "workers": workers}
+
+    def reports(self) -> list[ResumeReport]:
+        """Return how the stages in the first worker are resumed."""
+        if not self._reports:
+            self._take_positions(0)
+        return self._reports
+
+    def _take_positions(self, index: int) -> None:
+        """Take the positions that come before the next datapoint of a worker, which is then the first that was received."""
+        received = self._received[index]
+        while True:
+            while not received:
+                received.extend(self._receive(index))
+            if type(received[0]) is not Position:
+                return
+            position = received.popleft()
+            self._states[index] = position.state, 0
+            self._reports = self._reports or position.reports

@@ -1,0 +1,117 @@
+"""
+Dividing a DataFlow among several processes.
+
+In:  the same datapoints in the same order in each process.
+Out: in each process, its share of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterator
+
+from ..utils.checks import check_at_least, check_type
+from ..utils.random_streams import shared_stream
+from .base import DataFlow, Datapoint, ProxyDataFlow
+from .recording import State
+
+__all__ = ["ShardData", "deal_again"]
+
+# Stages above a ShardData whose position is that of the stage below, for any number of ranks.
+_TRANSPARENT = (
+    "AugmentImageComponent",
+    "AugmentImageComponents",
+    "BatchData",
+    "MapData",
+    "MapDataComponent",
+    "PrintData",
+    "RepeatedData",
+)
+
+
+class ShardData(ProxyDataFlow):
+    """
+    Deal out a DataFlow to several processes: each process reads all of it and keeps every `size`-th datapoint.
+
+    Dealing continues from pass to pass, so each datapoint of each pass goes to exactly one process. When an
+    exact training resumes with another number of processes, the datapoints that were not used yet are dealt
+    out anew; keep the total batch size.
+
+    Length: `len(ds) // size`. If that is not exact, some passes have one datapoint more.
+    Order: that of `ds`.
+    Process: runs in the current process. Do not use it inside the workers of a runner.
+
+    Args:
+        ds: the DataFlow, equal in all processes. For training, repeat it here, so that all processes get
+            equally many batches.
+        rank: the number of this process, from 0.
+        size: the number of processes; >= 1.
+        seed: seed of all random numbers that `ds` draws. It must be equal in all processes, so it is
+            independent of `fix_rng_seed`.
+
+    Raises:
+        TypeError: an argument has the wrong type.
+        ValueError: `size` is below 1, or `rank` is not below `size`.
+
+    Example:
+        >>> ds = DataFromList([[i] for i in range(100)], shuffle=True)
+        >>> ds = ShardData(RepeatedData(ds, -1), rank=1, size=2)        # trainer.rank, trainer.size
+        >>> ds = BatchData(ds, 64 // 2)                                 # the total batch stays 64 for any number of ranks
+    """
+
+    def __init__(self, ds: DataFlow, rank: int, size: int, seed: int = 0) -> None:
+        super().__init__(ds)
+        self.num_ranks = check_at_least("ShardData: size", check_type("ShardData: size", size, int), 1)
+        self.rank = check_at_least("ShardData: rank", check_type("ShardData: rank", rank, int), 0)
+        if rank >= size:
+            raise ValueError(f"ShardData: rank is too large (expected less than size, {size}, got {rank}).")
+        self.seed = check_type("ShardData: seed", seed, int)
+        self._turn = 0  # the process that gets the next datapoint
+
+    def __len__(self) -> int:
+        return len(self.ds) // self.num_ranks
+
+    def reset_state(self) -> None:
+        """Reset `ds`, with the shared seed."""
+        self._turn = 0
+        with shared_stream(self.seed):
+            self.ds.reset_state()
+
+    def __iter__(self) -> Iterator[Datapoint]:
+        return self._iterate_from(0)
+
+    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+        for datapoint in self.ds:
+            is_own = self._turn == self.rank
+            self._turn = (self._turn + 1) % self.num_ranks
+            if is_own:
+                yield datapoint
+
+    def _own_state(self) -> State:
+        return {"turn": self._turn, "size": self.num_ranks}
+
+    def _restore_own_state(self, state: State) -> None:
+        if state["size"] != self.num_ranks and state["turn"] != 0:
+            raise ValueError(
+                f"ShardData: the saved position is that of a process among {state['size']}, and this is one among {self.num_ranks}. "
+                "Restore the position of the last process in all of them."
+            )
+        self._turn = state["turn"]
+
+
+def deal_again(position: State) -> State | None:
+    """
+    Return the position at which an input continues with another number of ranks.
+
+    Args:
+        position: of the input of the last rank: when all ranks have used equally many datapoints, its ShardData has
+            read exactly those that all ranks have used.
+
+    Returns:
+        The position for all ranks; None if the input has no ShardData, or a stage above it holds datapoints back.
+    """
+    node: Any = position.get("flow")
+    while isinstance(node, dict) and node.get("stage") in _TRANSPARENT and len(node["at"]["children"]) == 1:
+        node = node["at"]["children"][0]
+    if not isinstance(node, dict) or node.get("stage") != "ShardData" or node["at"]["own"]["turn"] != 0:
+        return None
+    return {**position, "witnesses": {}}

@@ -1,0 +1,218 @@
+"""
+Where the data of an input is, for a checkpoint.
+
+Each datapoint gets a *ticket*, its number from 1, when it is read. The ticket travels with the datapoint
+through queues and staging areas to the tower, so a checkpoint knows which datapoints were used, and not only
+which were read ahead. It contains the newest snapshot of the DataFlow that is not after the last used ticket.
+After a resume, the few datapoints in between are made again. The checkpoint also contains *witnesses*,
+checksums of the datapoints that had been read ahead. They show whether the same datapoints come.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections import deque
+from itertools import islice
+from typing import Any, Deque, Dict, Iterator, NamedTuple, Sequence
+
+import numpy as np
+
+from ..dataflow.base import DataFlow, Datapoint
+from ..dataflow.recording import State
+from ..dataflow.resumable import find_difference
+from ..utils import logger
+
+__all__ = ["Tickets"]
+
+_SNAPSHOT_SECONDS = 1.0
+_MAX_SNAPSHOTS = 256
+_NUM_WITNESSES = 8
+_NUM_REMEMBERED = 4096  # more than what is read ahead of training
+# elements of an array whose checksum is its witness; all of a large one would cost too much
+_NUM_SAMPLED = 512
+
+
+class _Snapshot(NamedTuple):
+    ticket: int
+    state: State
+
+
+class Tickets:
+    """
+    Numbers the datapoints of a DataFlow that is repeated without end, and keeps snapshots of its position.
+
+    One thread iterates and calls `stamp`; another one may call `state`.
+
+    Args:
+        who: the input, for messages.
+        flow: the DataFlow; `reset` resets it.
+        saved: what `state` returned before; None begins anew.
+        is_strict: whether a datapoint that differs from its witness is an error.
+
+    Raises:
+        ValueError: the stages of the DataFlow differ from those that were saved, and `is_strict`.
+    """
+
+    def __init__(self, who: str, flow: DataFlow, saved: State | None, is_strict: bool) -> None:
+        difference = None if saved is None else find_difference(flow, saved["flow"])
+        if difference is not None:
+            message = f"{who}: the DataFlow differs from the one that was saved: {difference}."
+            if is_strict:
+                raise ValueError(message)
+            logger.warning(f"{message} The data begins anew.")
+            saved = None
+        self._who = who
+        self._flow = flow
+        self._is_strict = is_strict
+        self.start = 0 if saved is None else int(saved["used"])
+        self._last = 0 if saved is None else int(saved["snapshot"])
+        self._saved_flow = None if saved is None else saved["flow"]
+        self._expected: Dict[int, Any] = (
+            {} if saved is None else {int(t): d for t, d in saved["witnesses"].items()}
+        )
+        self._num_expected = len(self._expected)
+        self._snapshots: Deque[_Snapshot] = deque()
+        self._taken_at = 0.0
+        self._used = 0  # at the last call of `state`
+        self._recent: Deque[Any] = deque(maxlen=_NUM_REMEMBERED)  # pairs (ticket, samples of its components)
+
+    @property
+    def last(self) -> int:
+        """The ticket of the last datapoint that was read; 0 before the first."""
+        return max(self._last, self.start)
+
+    def reset(self) -> None:
+        """Reset the DataFlow; it continues at the saved state, or begins anew if it has no position."""
+        self._flow.set_state(self._saved_flow)
+        self._flow.reset_state()
+        if any(report.level == "none" for report in self._flow.resume_report()):
+            self._last, self._expected = self.start, {}
+        self._take_snapshot()
+
+    def leave_pass(self) -> None:
+        """Leave the present pass: the next iteration begins a new one. What was read ahead counts as used."""
+        self._read_again(iter(self._flow))
+        self.start = self._last
+        self._snapshots.clear()
+        self._take_snapshot()
+
+    def __iter__(self) -> Iterator[Datapoint]:
+        """Yield the datapoints after the saved position. Call `stamp` for each before the next."""
+        source = iter(self._flow)
+        self._read_again(source)
+        while True:
+            if time.monotonic() - self._taken_at > _SNAPSHOT_SECONDS:
+                self._take_snapshot()
+            try:
+                datapoint = next(source)
+            except StopIteration:
+                return
+            yield datapoint
+
+    def _read_again(self, source: Iterator[Datapoint]) -> None:
+        num_again = self.start - self._last
+        if num_again <= 0:
+            return
+        begin = time.perf_counter()
+        num_read = sum(1 for _ in islice(source, num_again))
+        if num_read < num_again:
+            raise RuntimeError(
+                f"{self._who}: the data ends {num_again - num_read} datapoints before the saved position. The data has changed."
+            )
+        self._last = self.start
+        seconds = time.perf_counter() - begin
+        logger.info(f"{self._who}: {num_again} datapoints were made again in {seconds:.1f} s.")
+
+    def stamp(self, arrays: Sequence[np.ndarray]) -> int:
+        """
+        Return the ticket of the datapoint that was read last, and compare it with its witness.
+
+        Raises:
+            RuntimeError: it differs from the one that was due, and `is_strict`.
+        """
+        self._last += 1
+        samples = [_Sample.of(array) for array in arrays]
+        self._recent.append((self._last, samples))
+        expected = self._expected.pop(self._last, None) if self._expected else None
+        if expected is not None:
+            self._compare(expected, [sample.checksum() for sample in samples])
+        return self._last
+
+    def _compare(self, expected: list[str], found: list[str]) -> None:
+        if expected != found:
+            self._expected = {}
+            pairs = enumerate(zip(expected, found))
+            names = [str(i) for i, (one, other) in pairs if one != other] or ["number"]
+            reports = self._flow.resume_report()
+            weak = next((r.stage for r in reports if r.level == "replay"), "the data itself")
+            message = (
+                f"{self._who}: datapoint {self._last} is not the one that was due: component {', '.join(names)} differs from the "
+                f"datapoint that was read before the checkpoint was saved. Suspect {weak}: does it draw random numbers from "
+                "elsewhere than self.rng, read a clock, or have the files changed? Run: tensorpack-lite resume-check"
+            )
+            if self._is_strict:
+                raise RuntimeError(message)
+            logger.warning(f"{message}. Training continues with these datapoints, which is not exact.")
+        elif not self._expected:
+            logger.info(f"{self._who}: the next {self._num_expected} datapoints are the ones that were due.")
+
+    def state(self, used: int) -> State:
+        """
+        Return the position after a datapoint.
+
+        Args:
+            used: the ticket of the last datapoint that training has used.
+        """
+        snapshot = next(one for one in reversed(list(self._snapshots)) if one.ticket <= used)
+        self._used = used
+        return {
+            "used": used,
+            "snapshot": snapshot.ticket,
+            "flow": snapshot.state,
+            "witnesses": self._witnesses_after(used),
+        }
+
+    def _witnesses_after(self, used: int) -> State:
+        due = range(used + 1, used + 1 + _NUM_WITNESSES)
+        witnesses = dict(self._expected)  # those that have not come yet stay
+        for ticket, samples in list(self._recent):
+            if ticket in due:
+                witnesses[ticket] = [sample.checksum() for sample in samples]
+        return {str(ticket): witnesses[ticket] for ticket in due if ticket in witnesses}
+
+    def state_now(self) -> State:
+        """Return the position after the last datapoint that was read; for the thread that iterates."""
+        self._take_snapshot()
+        return self.state(self.last)
+
+    def _take_snapshot(self) -> None:
+        self._snapshots.append(_Snapshot(self._last, self._flow.get_state()))
+        self._taken_at = time.monotonic()
+        while len(self._snapshots) > 1 and self._snapshots[1].ticket <= self._used:
+            self._snapshots.popleft()  # only here: another thread may be in `state`
+        if len(self._snapshots) > _MAX_SNAPSHOTS:  # keep every second one of the older half
+            snapshots = list(self._snapshots)
+            self._snapshots = deque(snapshots[: _MAX_SNAPSHOTS // 2 : 2] + snapshots[_MAX_SNAPSHOTS // 2 :])
+
+
+class _Sample(NamedTuple):
+    """Elements of an array, copied when it is read. Their checksum is computed only if a checkpoint needs it."""
+
+    dtype: np.dtype
+    shape: Sequence[int]
+    content: Any
+
+    @classmethod
+    def of(cls, array: np.ndarray) -> _Sample:
+        """Take some elements of a large array, and all of a small one."""
+        if array.size > _NUM_SAMPLED:
+            array, shape = array.reshape(-1)[:: array.size // _NUM_SAMPLED | 1], array.shape
+        else:
+            shape = array.shape
+        return cls(array.dtype, shape, array.tolist() if array.dtype.hasobject else array.tobytes())
+
+    def checksum(self) -> str:
+        """Return the dtype, the shape and the CRC-32 of the elements."""
+        content = self.content if isinstance(self.content, bytes) else repr(self.content).encode()
+        return f"{self.dtype} {tuple(self.shape)} {zlib.crc32(content)}"

@@ -1,0 +1,172 @@
+"""Handling of SIGTERM and SIGUSR1, with which a scheduler announces that it will end the process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import weakref
+from functools import partial
+from types import FrameType
+from typing import Any, Callable
+
+from ..utils import logger
+from ..utils.concurrency import is_main_thread
+
+__all__ = ["Preempted", "Preemption"]
+
+_CODE = 143  # that of a process which SIGTERM has ended
+
+
+class Preempted(SystemExit):
+    """
+    Exception that `train()` raises after SIGTERM or SIGUSR1 has ended a training with `trainer.exact`.
+
+    It is raised after the checkpoint is saved and `after_train` of all callbacks is called. If the script
+    does not catch it, Python ends with exit code 143, after which schedulers start the script again.
+
+    Args:
+        message: what happened; `str(error)` returns it.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
+        self.code = _CODE
+
+
+class Preemption:
+    """
+    Context manager that handles SIGTERM and SIGUSR1 in the main thread.
+
+    A signal sets `number`, and `check` then raises Preempted. Before the first step there is nothing to save,
+    so the handler itself raises Preempted. A second SIGTERM ends the process at once, as it does by default.
+    The handlers also call those that were installed before. If training has ended for another reason, a
+    signal during its end raises Preempted at exit.
+
+    Outside the main thread, the context manager installs nothing; `request` still works.
+
+    Args:
+        has_stepped: returns whether there is something to save.
+        within: seconds after which the process ends, wherever the main thread is.
+
+    Attributes:
+        number: the signal that ends training; None if there is none. Any thread may read it.
+        received: the first signal that was received; None if there was none.
+        wakes: whether a run that waits for data may be made to fail.
+    """
+
+    SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+    wakes = True
+
+    def __init__(self, has_stepped: Callable[[], bool], within: float) -> None:
+        self.number: int | None = None
+        self.received: int | None = None
+        self._has_stepped = has_stepped
+        self._within = within
+        self._previous: dict[int, Any] = {}
+        self._num_seen = 0
+        self._requested = threading.Event()
+        self._left = threading.Event()
+        self._thread = threading.Thread(target=self._limit_time, name="Preemption", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+        if not is_main_thread():
+            return
+        os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
+        for number in self.SIGNALS:
+            self._previous[number] = signal.signal(number, self._handle)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any) -> None:
+        self.restore_handlers()
+        self._left.set()
+        self._requested.set()
+        self._thread.join()
+        if error is None:
+            self.check()
+
+    def restore_handlers(self) -> None:
+        """Install the handlers of before."""
+        for number, handler in self._previous.items():
+            # None: the handler was not installed from Python, and cannot be put back from there
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the context has not been left."""
+        return not self._left.is_set()
+
+    def request(self, number: int) -> None:
+        """
+        Make `check` raise Preempted from now on. Any thread may call it.
+
+        Args:
+            number: the signal.
+        """
+        # Only once, also because a handler that interrupts another one must not wait for the event's lock.
+        if self.number is None:
+            self.received = self.received or number
+            self.number = number
+            self._requested.set()
+
+    def check(self) -> None:
+        """Raise Preempted if a signal was received."""
+        if self.number is not None:
+            raise self.error()
+
+    def error(self) -> Preempted:
+        """Return the Preempted that `check` raises."""
+        return Preempted(f"Training was ended by {_name(self.received)}.")
+
+    def notice(self, numbers: bytes) -> bool:
+        """
+        Handle signals in another thread, while the main thread may wait inside TensorFlow.
+
+        Args:
+            numbers: the signals that have arrived since the last call.
+
+        Returns:
+            Whether one of them ends training.
+        """
+        found = [number for number in numbers if number in self.SIGNALS]
+        for number in found:
+            self.request(number)
+        self._num_seen += found.count(signal.SIGTERM)
+        # The handler of the first one would have removed itself, if the main thread had called it.
+        if self._num_seen > 1:
+            os._exit(_CODE)
+        return bool(found)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGTERM:
+            signal.signal(number, signal.SIG_DFL)
+        self.request(number)
+        previous = self._previous[number]
+        if callable(previous):
+            previous(number, frame)
+        if not self._has_stepped():
+            raise self.error()
+
+    def _limit_time(self) -> None:
+        """Log the signal, which a handler must not do, and end the process when the time is over."""
+        self._requested.wait()
+        if self._left.is_set():
+            return
+        logger.warning(
+            f"Received {_name(self.received)}: training ends after the current step or callback, within {self._within:g} s."
+        )
+        if not self._left.wait(self._within):
+            # not with the logger, whose lock the main thread may hold
+            os.write(2, f"Training did not end within {self._within:g} s: the process is ended.\n".encode())
+            os._exit(_CODE)
+
+
+def _name(number: int | None) -> str:
+    return "another process" if number is None else signal.Signals(number).name
+
+
+def _leave_to_parent(reference: Callable[[], Preemption | None]) -> None:
+    """In a fork: remove the handlers, so that SIGTERM ends it."""
+    preemption = reference()
+    if preemption is not None and preemption.is_active:
+        preemption.restore_handlers()

@@ -1,0 +1,203 @@
+"""The interface of a trainer, as callbacks, monitors and input sources use it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Callable, Sequence, TypeVar
+
+import numpy as np
+
+from ..compat import tfv1 as tf
+from ..compat.value_names import value_of
+from ..tfutils.common import find_name, get_op_tensor_name
+from ..tfutils.tower.func import TowerFunc
+from .preemption import Preemption
+from .state import TrainLoop
+
+__all__ = ["LoopMonitors", "LoopTrainer"]
+
+_T = TypeVar("_T")
+
+
+class LoopTrainer:
+    """
+    Base class of `Trainer` with the attributes and methods that callbacks may use, as `self.trainer`.
+
+    The loop itself, and the methods that set it up, are in `Trainer`.
+
+    Attributes:
+        loop: the counters, and how training ended; a `TrainLoop`.
+        is_chief: whether this process writes logs and checkpoints; True unless a distributed trainer sets it.
+        rank: the number of this process among those that train together, from 0.
+        size: the number of processes that train together.
+        local_rank, local_size: the same among the processes of this machine.
+        cost: the cost of the first tower, a scalar tensor, or None if the trainer does not minimize one. `ProgressBar`
+            shows it.
+        sess: the raw `tf.Session`, from `initialize` to the end of training. Its runs do not call callbacks.
+        hooked_sess: the session of training steps, a `HookedSession` unless `initialize_hooks` is overridden.
+            Each of its runs calls `before_run` and `after_run` of the callbacks.
+        monitors: receives scalars and images, from `setup_callbacks` on. It can be read after training.
+        exact: how a resumed training continues; see AutoResumeTrainConfig.
+        not_exact: why trainings of this class cannot be resumed exactly; empty if they can.
+    """
+
+    loop: TrainLoop
+    is_chief = True
+    rank, size, local_rank, local_size = 0, 1, 0, 1
+    cost: tf.Tensor | None = None
+    sess: tf.Session = None
+    hooked_sess: Any = None
+    monitors: LoopMonitors
+    exact: bool | str = False
+    not_exact = ""
+    _preemption: Preemption | None = None
+
+    # Counters --------------------------------------------------------------------------------------------------------
+    @property
+    def epoch_num(self) -> int:
+        """The current epoch, from 1; see `TrainLoop`."""
+        return self.loop.epoch_num
+
+    @property
+    def global_step(self) -> int:
+        """The number of runs of the hooked session; see `TrainLoop`."""
+        return self.loop.global_step
+
+    @property
+    def local_step(self) -> int:
+        """The number of the step within its epoch, from 0; see `TrainLoop`."""
+        return self.loop.local_step
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """The number of steps in an epoch; known from `before_train` on."""
+        return self.loop.steps_per_epoch
+
+    @property
+    def starting_epoch(self) -> int:
+        """The number of the first epoch; known from `before_train` on."""
+        return self.loop.starting_epoch
+
+    @property
+    def max_epoch(self) -> int:
+        """The number of the last epoch; known from `before_train` on."""
+        return self.loop.max_epoch
+
+    # The graph -------------------------------------------------------------------------------------------------------
+    def find_tensor(self, name: str) -> tf.Tensor | tf.Operation:
+        """
+        Find a tensor by name; a trainer with towers also searches the first training tower.
+
+        Args:
+            name: the name of a tensor, or of an operation, which means its first output. An operation without outputs
+                is returned itself.
+
+        Returns:
+            A tensor or operation. The name of a variable means its value.
+
+        Raises:
+            KeyError: no such name; the message names the nearest ones.
+        """
+        graph = tf.get_default_graph() if self.sess is None else self.sess.graph
+        op_name, tensor_name = get_op_tensor_name(name)
+        if name != tensor_name and not find_name(graph, op_name).outputs:
+            return find_name(graph, op_name)
+        return value_of(find_name(graph, tensor_name))
+
+    @property
+    def tower_func(self) -> TowerFunc | None:
+        """The tower function; None if the trainer has none."""
+        return None
+
+    def get_predictor(
+        self, input_names: Sequence[str], output_names: Sequence[str], device: int = 0
+    ) -> Callable[..., Any]:
+        """
+        Return a function that evaluates the model in the training session; see `TowerTrainer.get_predictor`.
+
+        Raises:
+            RuntimeError: the trainer has no tower function.
+        """
+        raise RuntimeError(
+            f"{type(self).__name__}.get_predictor: the trainer has no tower function. Use a TowerTrainer."
+        )
+
+    def vs_name_for_predictor(self, device: int) -> str:
+        """
+        Return the variable scope of a tower for inference.
+
+        Args:
+            device: the number of a GPU; negative means the CPU.
+
+        Returns:
+            The name of the variable scope; "" means the variables of the first training tower.
+        """
+        return ""
+
+    # The callbacks ---------------------------------------------------------------------------------------------------
+    def find_callbacks(self, kind: type[_T]) -> list[_T]:
+        """
+        Return all callbacks of a class, in the order in which they are called.
+
+        Args:
+            kind: a class; instances of subclasses are included.
+        """
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state to save in addition to the variables: the place of the training and the callbacks' states."""
+        raise NotImplementedError
+
+    def state_to_resume(self, state: dict[str, Any] | None) -> tuple[dict[str, Any] | None, str]:
+        """
+        Return the part of a checkpoint's state with which this process resumes, and why it is not exact, or "".
+
+        Args:
+            state: the state of the checkpoint; used on the chief only.
+        """
+        return state, ""
+
+    def end_if_preempted(self) -> None:
+        """
+        End training if SIGTERM or SIGUSR1 was received and `exact` is set.
+
+        A callback that computes for long calls it between two parts of its work. When training resumes, the callback is
+        called again, from the beginning.
+
+        Raises:
+            Preempted: to be passed on.
+        """
+        if self._preemption is not None:
+            self._preemption.check()
+
+
+class LoopMonitors(ABC):
+    """The interface of `trainer.monitors`; see `Monitors`."""
+
+    @abstractmethod
+    def put_scalar(self, name: str, val: float | np.generic | np.ndarray) -> None:
+        """Send one number to all monitors."""
+
+    @abstractmethod
+    def put_image(self, name: str, val: np.ndarray) -> None:
+        """Send one or more images to all monitors."""
+
+    @abstractmethod
+    def put_summary(self, summary: tf.Summary | bytes) -> None:
+        """Send a `tf.Summary` to all monitors."""
+
+    @abstractmethod
+    def put_event(self, evt: tf.Event) -> None:
+        """Send a `tf.Event` to all monitors."""
+
+    @abstractmethod
+    def get_latest(self, name: str) -> float:
+        """Return the last value of a scalar."""
+
+    @abstractmethod
+    def get_history(self, name: str) -> list[tuple[int, float]]:
+        """Return all values of a scalar, each with its `global_step`."""
+
+    @abstractmethod
+    def describe_missing(self, name: str) -> str:
+        """Return a sentence that says that a scalar has not been reported, and names the nearest ones."""

@@ -1,0 +1,26 @@
+"""
+Side channel between the processes ("ranks") of one training.
+
+**In:** `TF_CONFIG` or `HOROVOD_...`, which list the processes, and the secret of the job.
+**Out:** `RankChannel`, over which ranks report their status, exchange small values, and learn that another rank failed.
+**Next:** train, whose `RankTrainer` opens a channel; the engine (TensorFlow or Horovod) moves the gradients.
+
+    python -m tensorpack_lite.launch -n 3 script.py        starts the ranks, serves `rendezvous` for Horovod
+          |                    |                    |
+      rank 0 (chief)         rank 1               rank 2
+    +----------------+   +---------------+   +---------------+
+    | RankTrainer    |   | RankTrainer   |   | RankTrainer   |   train/rank_trainer.py
+    | RankWatch      |   | RankWatch     |   | RankWatch     |   train/rank_watch.py: the status of this rank
+    | RankChannel    |   | RankChannel   |   | RankChannel   |   channel.py: status 4 times a second, gathers
+    |     |          |   |     |         |   |     |         |
+    |  RankHub <-----|---|-----+---------|---|-----+         |   hub.py: TCP, lines of JSON
+    +----------------+   +---------------+   +---------------+
+           |
+      find_failure()   one sentence, which the hub sends to all ranks       diagnosis.py
+
+    engine: rank 0 <== gradients ==> rank 1 <== gradients ==> rank 2        graph_builder/collective.py, horovod.py
+
+`cluster` determines the rank of this process, `authentication` admits only ranks of this job, `messages`
+checks incoming messages, and `loopback` keeps traffic of one machine on that machine. Nothing here imports
+TensorFlow or NumPy.
+"""

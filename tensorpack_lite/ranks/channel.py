@@ -1,0 +1,383 @@
+"""Connection of one rank to the hub, which reports the status of the rank and receives the failures of others."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+import sys
+import threading
+import time
+from contextlib import suppress
+from typing import Any, Callable
+
+from ..utils import logger
+from .authentication import GREETING_SECONDS, AuthenticationError, Credentials, authenticate
+from .diagnosis import INTERVAL_SECONDS, describe
+from .hub import RankHub
+from .messages import MAX_LINE_VARIABLE, Lines, max_line_bytes, pack, parse
+
+__all__ = ["RankChannel", "RankError"]
+
+_GRACE_SECONDS = 3.0
+_BACKLOG = 128  # so that ranks get through among many hostile connections
+
+
+class RankError(RuntimeError):
+    """Training ended because of another rank, or because the ranks do not match; the message names the rank and the reason."""
+
+
+class RankChannel:
+    """
+    One rank's end of the channel between ranks; the channel of rank 0 also runs the hub.
+
+    Engines that move gradients wait without limit for a rank that is gone. Over the channel each rank reports
+    its status several times a second, so that all ranks can end with one sentence that names the missing one.
+
+    Args:
+        rank: number of this process.
+        size: number of processes.
+        address: host and port of the hub.
+        time_limit: seconds that a rank may be silent, or keep the others waiting.
+        where: returns the status of this process: a dict of `step` (steps done), `where` (in words) and
+            `kind`: "step" while it waits for a step, "variables" while it waits for the variables of the
+            chief, "excused" while the others have to wait for it, else "busy". Called in a thread, several
+            times a second.
+        on_hang: called with the failure when the main thread does not end by itself. Default: write the
+            failure to stderr and end the process with code 1.
+        credentials: the conditions for a peer to join. Default: the secret of the environment, see
+            `secret.find_job_secret`.
+
+    Attributes:
+        failure: a sentence that says why training cannot continue, or None.
+        signal: the signal that asks this training to end, on any rank; None if there is none.
+        last_step: the step after which all ranks end because of it; None if the chief has not named one.
+
+    Raises:
+        RankError: the port of the hub is taken or cannot be reached, or a rank did not connect within the time limit.
+        OSError: the file with the secret cannot be read, or others can read it.
+        ValueError: the secret is too short.
+
+    Note: messages are JSON, at most `$TENSORPACK_RANKS_MAX_LINE_MB` (default 64) MB long, and checked before
+    use. Ranks and hub authenticate each other first; the messages that follow are neither signed nor
+    encrypted.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        size: int,
+        address: tuple[str, int],
+        time_limit: float = 300.0,
+        where: Callable[[], dict[str, Any]] | None = None,
+        on_hang: Callable[[str], None] | None = None,
+        credentials: Credentials | None = None,
+    ) -> None:
+        self.rank, self.size, self.time_limit = rank, size, time_limit
+        self.failure: str | None = None
+        self.signal: int | None = None
+        self.last_step: int | None = None
+        self._all_know_end = False
+        self.where = where or (lambda: {"kind": "busy", "step": 0, "where": "at its start"})
+        self._on_hang = on_hang or _end_process
+        self._host, self._port = address
+        self._credentials = credentials or Credentials.from_environment()
+        self._max_line = max_line_bytes()
+        self._chief: dict[str, Any] = {}
+        self._gathering: str | None = None
+        self._gathered: dict[str, list[Any]] = {}
+        self._closed = False
+        self._is_ending = False
+        self._changed = threading.Condition()
+        self._sending = threading.Lock()
+        self._hub: RankHub | None = None
+        if rank == 0:
+            logger.info(self._credentials.describe())
+            self._hub = RankHub(self._listen(), size, time_limit, self._credentials)
+            self._hub.start()
+        self._socket = self._connect()
+        self._heard = time.monotonic()
+        self._threads = [
+            threading.Thread(target=target, name=f"RankChannel-{target.__name__}", daemon=True)
+            for target in (self._read_from_hub, self._report_status)
+        ]
+        for thread in self._threads:
+            thread.start()
+        try:
+            self.all_gather("hello", rank)
+        except BaseException:  # Ctrl-C too: no thread or connection stays open
+            self.close()
+            raise
+
+    def all_gather(self, name: str, value: object) -> list[Any]:
+        """
+        Exchange values: every rank sends a value and receives the values of all ranks. All ranks must call
+        it, in the same order.
+
+        Args:
+            name: what the values are, for the error message when a rank does not call it.
+            value: anything that JSON can represent.
+
+        Returns:
+            The values in the order of ranks.
+
+        Raises:
+            RankError: training cannot continue.
+            TypeError: JSON cannot represent the value.
+            ValueError: the value is too long or nested too deeply.
+        """
+        return self._gather(name, value, for_chief=False)
+
+    def gather(self, name: str, value: object) -> list[Any] | None:
+        """
+        Send a value to the chief: like `all_gather`, but return the values only on rank 0, and None on other ranks.
+
+        Args:
+            name: what the values are, for the error message when a rank does not call it.
+            value: anything that JSON can represent. Gather a large value in parts of a few MB: while it is
+                sent, the rank cannot report its status.
+
+        Raises:
+            RankError: training cannot continue.
+            TypeError: JSON cannot represent the value.
+            ValueError: the value is too long or nested too deeply.
+        """
+        values = self._gather(name, value, for_chief=True)
+        return values if self.rank == 0 else None
+
+    def _gather(self, name: str, value: object, for_chief: bool) -> list[Any]:
+        self.check()
+        line = pack({"type": "gather", "name": name, "value": value, "for_chief": for_chief})
+        if len(line) > self._max_line:
+            raise ValueError(
+                f"RankChannel: the value for '{name}' is too long (expected at most {self._max_line >> 20} MB, got "
+                f"{len(line) / 2**20:.1f} MB). Set {MAX_LINE_VARIABLE} higher, the same on all ranks."
+            )
+        self._gathering = name
+        self._send_line(line)
+        with self._changed:
+            self._changed.wait_for(lambda: name in self._gathered or self.failure is not None)
+            self._gathering = None
+            if name in self._gathered:
+                return self._gathered.pop(name)
+        self.check()
+        raise RankError(f"{name}: no answer.")  # pragma: no cover (an answer or a failure always arrives)
+
+    def check(self) -> None:
+        """
+        Raise the failure, if any.
+
+        Raises:
+            RankError: training cannot continue.
+        """
+        if self.failure is not None:
+            self._is_ending = True
+            raise RankError(self.failure)
+
+    # The end after a signal ------------------------------------------------------------------------------------------
+    def request_end(self, number: int) -> None:
+        """Tell all ranks that this one has received a signal. It takes no lock, so a signal handler may call it."""
+        self.signal = self.signal or number  # the next status message contains it
+
+    def has_reached_end(self, step: int) -> bool:
+        """
+        Return whether training ends after this step because of a signal. Call it between two steps.
+
+        On the chief, the first call after a signal names the next step as the last one, and waits until all
+        ranks know it. None of them can finish that step before, because its gradients need those of the
+        chief.
+
+        Args:
+            step: the number of steps that this rank has done.
+
+        Raises:
+            RankError: training cannot continue.
+        """
+        if self.rank == 0 and self.signal is not None and self.last_step is None and not self._closed:
+            with self._changed:
+                self.last_step = step + 1
+                self._changed.wait_for(lambda: self._all_know_end or self.failure is not None)
+            self.check()
+        return self.last_step is not None and step >= self.last_step
+
+    def wait_for_failure(self, seconds: float) -> str | None:
+        """Wait at most `seconds` for a failure. Return it, or None if there is none."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.failure is not None, seconds)
+        return self.failure
+
+    def fail(self, text: str) -> None:
+        """Tell all ranks that this one cannot continue. If several ranks fail, the first message counts."""
+        self._is_ending = True
+        self._send({"type": "fail", "text": text})
+        self.wait_for_failure(1.0)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether this rank has left."""
+        return self._closed
+
+    def close(self) -> None:
+        """Leave. This is not a failure for the other ranks."""
+        if self._closed:
+            return
+        self._closed = self._is_ending = True
+        self._send({"type": "bye"})
+        with suppress(OSError):  # the hub has already closed the connection
+            self._socket.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(2.0)
+        self._socket.close()
+        if self._hub is not None:
+            self._hub.join(2.0)
+
+    # Connecting ------------------------------------------------------------------------------------------------------
+    def _listen(self) -> socket.socket:
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((self._host, self._port))
+        except OSError as error:
+            listener.close()
+            raise RankError(
+                f"Rank 0 cannot listen on {self._host}:{self._port}, the address of the ranks' channel: {error.strerror}. "
+                "Set another address in TENSORPACK_RANKS_ADDRESS, the same for all ranks."
+            ) from error
+        listener.listen(max(self.size, _BACKLOG))
+        return listener
+
+    def _connect(self) -> socket.socket:
+        deadline, has_warned = time.monotonic() + self.time_limit, False
+        place = f"{self._host}:{self._port}"
+        while True:
+            try:
+                return self._say_hello(socket.create_connection((self._host, self._port), timeout=2.0))
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise RankError(
+                        f"Rank {self.rank} could not reach rank 0 at {place} within {self.time_limit:g} s: {error}. Is rank "
+                        "0 started, does a firewall block this port, and do both have the same secret?"
+                    ) from error
+                if isinstance(error, AuthenticationError) and not has_warned:
+                    has_warned = True
+                    logger.warning(f"Rank {self.rank} does not trust {place}: {error}. It keeps trying.")
+                time.sleep(0.02)
+
+    def _say_hello(self, connection: socket.socket) -> socket.socket:
+        try:
+            authenticate(connection, self._credentials.secret, min(GREETING_SECONDS, self.time_limit))
+            connection.settimeout(self.time_limit)  # for sending; reading waits in a selector
+            connection.sendall(pack({"type": "hello", "rank": self.rank, "size": self.size}))
+            # The hub of an earlier training, which is about to end, closes the connection without an answer.
+            if not connection.recv(1, socket.MSG_PEEK):
+                raise ConnectionResetError("the connection was closed")
+        except BaseException:  # Ctrl-C too: the connection does not stay open
+            connection.close()
+            raise
+        return connection
+
+    # The two threads -------------------------------------------------------------------------------------------------
+    def _report_status(self) -> None:
+        while not self._closed:
+            status = self.where()
+            if self._gathering is not None:
+                status = {**status, "kind": "gather", "where": f"waiting for the others ({self._gathering})"}
+            end = {"signal": self.signal, "last_step": self.last_step}
+            self._send({"type": "status", "status": {**status, **end}})
+            if self.rank != 0 and time.monotonic() - self._heard > self.time_limit:
+                self._set_silent()
+            if self.failure is not None:
+                self._end_main_thread()
+                return
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self.failure is not None, INTERVAL_SECONDS)
+
+    def _end_main_thread(self) -> None:
+        """Give the main thread some time to notice the failure, then end the process."""
+        deadline = time.monotonic() + _GRACE_SECONDS
+        while time.monotonic() < deadline:
+            if self._is_ending:
+                return
+            time.sleep(0.05)
+        if not self._is_ending:
+            self._on_hang(str(self.failure))
+
+    def _read_from_hub(self) -> None:
+        lines = Lines(self.size * (self._max_line + 1))  # the hub sends the values of all ranks in one line
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._socket, selectors.EVENT_READ)
+            while not self._closed and self.failure is None:
+                if not selector.select(INTERVAL_SECONDS):
+                    continue
+                try:
+                    data = self._socket.recv(1 << 16)
+                except OSError:
+                    data = b""
+                if not data:
+                    if not self._closed:
+                        self._set_failure(
+                            f"Rank 0, the chief, died without reporting an error, {describe(self._chief)}."
+                        )
+                    return
+                self._heard = time.monotonic()
+                try:
+                    for line in lines.feed(data):
+                        self._receive(parse(line))
+                except ValueError as error:
+                    self._set_failure(
+                        f"Rank 0, the chief, sent a message that rank {self.rank} rejects: {error}."
+                    )
+
+    def _receive(self, message: dict[str, Any]) -> None:
+        if message["type"] == "tick":
+            self._chief = message["chief"]
+            self._hear_end(message)
+        elif message["type"] == "gathered":
+            if message["values"] is not None and len(message["values"]) != self.size:
+                raise ValueError("it does not have one value for each rank")
+            with self._changed:
+                self._gathered[message["name"]] = message["values"]
+                self._changed.notify_all()
+        elif message["type"] == "failed":
+            self._set_failure(message["text"])
+
+    def _hear_end(self, message: dict[str, Any]) -> None:
+        self.signal = self.signal or message["signal"]
+        if self.rank != 0:
+            self.last_step = self._chief.get("last_step")
+        if message["all_know_end"]:
+            with self._changed:
+                self._all_know_end = True
+                self._changed.notify_all()
+
+    def _set_failure(self, failure: str) -> None:
+        with self._changed:
+            self.failure = self.failure or failure
+            self._changed.notify_all()
+
+    def _set_silent(self) -> None:
+        self._set_failure(
+            f"Rank 0, the chief, has been silent for {self.time_limit:g} s, {describe(self._chief)}. Its process is "
+            "stopped, or its machine cannot be reached."
+        )
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self._send_line(pack(message))
+
+    def _send_line(self, line: bytes) -> None:
+        with self._sending, suppress(OSError):  # the reading thread finds out what happened
+            try:
+                self._socket.sendall(line)
+            except socket.timeout:  # a part of the line has been sent, so nothing else may follow
+                self._set_silent()
+                self._socket.shutdown(socket.SHUT_WR)
+
+
+def _end_process(failure: str) -> None:
+    """End a process whose main thread waits inside TensorFlow, where it cannot be interrupted."""
+    logger.error(failure)
+    sys.stdout.flush()
+    sys.stderr.write(f"tensorpack_lite.ranks.channel.RankError: {failure}\n")
+    sys.stderr.flush()
+    os._exit(1)

@@ -1,0 +1,181 @@
+"""The processes of a training and the rank of this one, as `TF_CONFIG` lists them."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from typing import Mapping, NamedTuple
+
+__all__ = ["Cluster", "free_ports", "given_rank", "given_watch_address", "parse_address"]
+
+_JOBS = ("chief", "worker")  # in the order of ranks; rank 0 is the chief
+_IGNORED_JOBS = ("evaluator",)
+_EXAMPLE = (
+    'Example: {"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}; '
+    "`python -m tensorpack_lite.launch` sets it."
+)
+
+
+class Cluster(NamedTuple):
+    """
+    The processes of one training.
+
+    Args:
+        jobs: job -> addresses `host:port` of its tasks; only the jobs "chief" and "worker".
+        job: the job of this process.
+        task_index: the number of this process in its job.
+    """
+
+    jobs: Mapping[str, list]
+    job: str
+    task_index: int
+
+    @property
+    def addresses(self) -> list[str]:
+        """The addresses of all tasks, in the order of ranks."""
+        return [address for job in _JOBS for address in self.jobs.get(job, [])]
+
+    @property
+    def hosts(self) -> list[str]:
+        """The hosts of all tasks, in the order of ranks."""
+        return [parse_address(address)[0] for address in self.addresses]
+
+    @property
+    def size(self) -> int:
+        """Number of processes."""
+        return len(self.addresses)
+
+    @property
+    def rank(self) -> int:
+        """Number of this process; 0 is the chief."""
+        return self.task_index + (len(self.jobs.get("chief", [])) if self.job == "worker" else 0)
+
+    @property
+    def local_rank(self) -> int:
+        """Number of this process among those with the same host."""
+        return self.hosts[: self.rank].count(self.hosts[self.rank])
+
+    @property
+    def local_size(self) -> int:
+        """Number of processes with the same host as this one."""
+        return self.hosts.count(self.hosts[self.rank])
+
+    @property
+    def leader(self) -> str:
+        """TensorFlow's name of the task that is rank 0."""
+        return f"/job:{'chief' if self.jobs.get('chief') else 'worker'}/replica:0/task:0"
+
+    @property
+    def watch_address(self) -> tuple[str, int]:
+        """
+        Address of the ranks' channel: `$TENSORPACK_RANKS_ADDRESS`, or the chief's host with the lowest port
+        above the chief's own that no task of the cluster has.
+        """
+        given = given_watch_address()
+        if given is not None:
+            return given
+        taken = {parse_address(address)[1] for address in self.addresses}
+        host, port = parse_address(self.addresses[0])
+        while port in taken:
+            port += 1
+        return host, port
+
+    @staticmethod
+    def from_environment() -> Cluster | None:
+        """
+        Read `$TF_CONFIG`.
+
+        Returns:
+            The cluster; None if the variable is not set, or lists no cluster.
+
+        Raises:
+            ValueError: the variable cannot be parsed, or lists parameter servers.
+        """
+        text = os.environ.get("TF_CONFIG", "")
+        if not text.strip():
+            return None
+        try:
+            config = json.loads(text)
+            jobs, task = config.get("cluster", {}), config.get("task", {})
+            wrong = sorted(set(jobs) - set(_JOBS) - set(_IGNORED_JOBS))
+            cluster = Cluster(
+                {job: [str(a) for a in jobs[job]] for job in _JOBS if job in jobs},
+                str(task.get("type", "worker")),
+                int(task.get("index", 0)),
+            )
+            hosts = cluster.hosts
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ValueError(f"TF_CONFIG: cannot be parsed ({error}): {text}. {_EXAMPLE}") from error
+        if not jobs:
+            return None
+        if wrong:
+            raise ValueError(
+                f"TF_CONFIG: unsupported jobs (expected only chief and worker, got {wrong}). {_EXAMPLE}"
+            )
+        if cluster.job not in cluster.jobs or not 0 <= cluster.task_index < len(cluster.jobs[cluster.job]):
+            raise ValueError(
+                f"TF_CONFIG: the task {cluster.job} {cluster.task_index} is not in the cluster: {text}. {_EXAMPLE}"
+            )
+        if len(cluster.jobs.get("chief", [])) > 1 or not hosts:
+            raise ValueError(
+                f"TF_CONFIG: expected at most one chief and at least one task: {text}. {_EXAMPLE}"
+            )
+        return cluster
+
+
+def given_watch_address() -> tuple[str, int] | None:
+    """
+    Read the address of the ranks' channel from `$TENSORPACK_RANKS_ADDRESS`; None if it is not set.
+
+    Raises:
+        ValueError: it is not `host:port`.
+    """
+    given = os.environ.get("TENSORPACK_RANKS_ADDRESS")
+    return parse_address(given) if given else None
+
+
+def given_rank() -> int | None:
+    """Read the rank of this process from `$HOROVOD_RANK` or `$TF_CONFIG`; None if neither is set."""
+    rank = os.environ.get("HOROVOD_RANK", "")
+    if rank.isdigit():
+        return int(rank)
+    try:
+        cluster = Cluster.from_environment()
+    except ValueError:  # an error only for a trainer that uses it
+        return None
+    return None if cluster is None else cluster.rank
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """
+    Split `host:port` into host and port.
+
+    Raises:
+        ValueError: the text does not have this form.
+    """
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit():
+        raise ValueError(f"expected an address host:port, got '{text}'")
+    return host, int(port)
+
+
+def free_ports(number: int, host: str = "127.0.0.1") -> list[int]:
+    """
+    Find free ports of this machine.
+
+    Args:
+        number: how many.
+        host: the address on which they should be free.
+
+    Returns:
+        Distinct ports. Another process may take one before it is used.
+    """
+    sockets = [socket.socket() for _ in range(number)]
+    try:
+        for each in sockets:
+            each.bind((host, 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()

@@ -1,0 +1,351 @@
+"""Hub of the ranks' channel: it runs in the chief's process and connects all ranks."""
+
+from __future__ import annotations
+
+import collections
+import selectors
+import socket
+import threading
+import time
+from contextlib import suppress
+from typing import Any, Deque
+
+from ..utils import logger
+from .authentication import MAX_GREETING_BYTES, Credentials, Stranger
+from .diagnosis import INTERVAL_SECONDS, STILL_SECONDS, RankState, describe, find_failure
+from .messages import Lines, max_line_bytes, pack, parse
+
+__all__ = ["RankHub"]
+
+_MAX_STRANGERS = 256  # connections at a time that have yet to prove that they belong to the job
+_READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+
+
+class _Rank(RankState):
+    """A connected rank: its state, its socket, and the lines that it has not read yet."""
+
+    def __init__(self, number: int, connection: socket.socket, lines: Lines) -> None:
+        super().__init__(number)
+        self.connection, self.lines = connection, lines
+        self.unsent: Deque[memoryview] = collections.deque()
+        self.num_unsent = 0  # bytes
+        self.wrote = self.heard  # when `unsent` last became shorter
+
+    @property
+    def is_connected(self) -> bool:
+        return self.connection.fileno() >= 0
+
+
+class RankHub(threading.Thread):
+    """
+    Thread of the chief's process to which all ranks, including the chief, are connected.
+
+    When a rank fails, dies, is silent, or keeps the others waiting for longer than the time limit, the hub
+    ends training on all ranks with one sentence. No rank can block the others: messages that a rank has not
+    read yet are buffered. The hub drops a rank that reads nothing for the time limit, or that leaves more
+    unread than a gather of the longest values needs.
+
+    A connection counts only after its peer has authenticated itself and has sent its rank. Until then the hub
+    keeps at most 256 connections, for at most 10 s each; a new connection replaces the oldest. When every
+    rank is connected, the hub stops listening.
+
+    Args:
+        listener: a bound and listening socket; the hub closes it.
+        size: number of ranks.
+        time_limit: seconds.
+        credentials: the conditions for a peer to join.
+    """
+
+    def __init__(
+        self, listener: socket.socket, size: int, time_limit: float, credentials: Credentials
+    ) -> None:
+        super().__init__(name="RankHub", daemon=True)
+        self._listener, self._size, self._limit = listener, size, time_limit
+        self._credentials, self._max_line = credentials, max_line_bytes()
+        self._max_unsent = size * (self._max_line + 1) + (1 << 20)  # the answer of a gather, and many ticks
+        self._strangers: dict[socket.socket, Stranger] = {}  # oldest first
+        self._ranks: dict[int, _Rank] = {}
+        self._gathers: dict[str, dict[int, Any]] = {}
+        self._failure: str | None = None
+        self._refusal = ""
+        self._has_warned = False
+        self._start = time.monotonic()
+        self._selector = selectors.DefaultSelector()  # its data: the Stranger or the _Rank of a socket
+        self._is_accepting = False
+        listener.setblocking(False)
+        self._accept_again()
+
+    def run(self) -> None:
+        """Serve until every rank has left."""
+        last = time.monotonic()
+        try:
+            while not (self._ranks and all(rank.has_left for rank in self._ranks.values())):
+                for key, events in self._selector.select(INTERVAL_SECONDS):
+                    if events & _WRITE and key.data.is_connected:
+                        self._flush(key.data)
+                    if events & _READ:
+                        self._read(key)
+                now = time.monotonic()
+                if (
+                    now - last > STILL_SECONDS
+                ):  # this process was stopped, so it could not receive from the ranks
+                    for rank in self._ranks.values():
+                        rank.heard = rank.since = rank.wrote = now
+                if now - last > INTERVAL_SECONDS:
+                    self._tick(now)
+                    last = now
+        finally:
+            for connection in [*self._strangers, *(rank.connection for rank in self._ranks.values())]:
+                connection.close()
+            self._listener.close()
+            self._selector.close()
+
+    def _read(self, key: selectors.SelectorKey) -> None:
+        """Read from a socket that was readable in the last `select`."""
+        if key.fileobj is self._listener:
+            self._accept()
+        elif key.data.connection.fileno() < 0:
+            return  # closed since
+        elif isinstance(key.data, _Rank):
+            self._hear_rank(key.data)
+        elif key.data.connection in self._strangers:
+            self._hear_stranger(key.data)
+
+    # Strangers -------------------------------------------------------------------------------------------------------
+    def _accept(self) -> None:
+        try:
+            connection, (host, _) = self._listener.accept()
+            own_host = connection.getsockname()[0]
+        except OSError:  # the peer has gone, or too many files are open; the next tick tries again
+            self._pause_accepting()
+            return
+        if not self._credentials.admits(host, own_host):
+            self._warn_of(host, "it does not belong to this cluster")
+            connection.close()
+            return
+        if len(self._strangers) >= _MAX_STRANGERS:
+            self._drop(next(iter(self._strangers)))
+        connection.setblocking(False)
+        stranger = Stranger(connection, host, self._credentials.secret)
+        self._strangers[connection] = stranger
+        self._selector.register(connection, _READ, stranger)
+
+    def _pause_accepting(self) -> None:
+        if self._is_accepting:
+            self._selector.unregister(self._listener)
+            self._is_accepting = False
+
+    def _accept_again(self) -> None:
+        if not self._is_accepting and len(self._ranks) < self._size:
+            self._selector.register(self._listener, _READ)
+            self._is_accepting = True
+
+    def _stop_listening(self) -> None:
+        """All ranks are connected: let the kernel refuse other connections."""
+        self._pause_accepting()
+        # Where a listening socket cannot be shut down (not on Linux), connections wait in the kernel's bounded queue.
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        for connection in list(self._strangers):
+            self._drop(connection)
+
+    def _hear_stranger(self, stranger: Stranger) -> None:
+        try:
+            data = stranger.connection.recv(MAX_GREETING_BYTES)
+            if not data:
+                raise ConnectionResetError("it closed the connection")
+            lines = stranger.lines.feed(data)
+            while lines and not stranger.is_proven:
+                stranger.connection.sendall(stranger.answer(lines.pop(0)))
+            if len(lines) > 1:
+                raise ValueError("it did not wait for the welcome")
+            if lines:
+                self._greet(stranger, parse(lines[0]))
+        except (OSError, ValueError) as error:
+            self._warn_of(stranger.host, str(error))
+            self._drop(stranger.connection)
+
+    def _greet(self, stranger: Stranger, message: dict[str, Any]) -> None:
+        """Welcome an authenticated peer as the rank that it claims to be."""
+        if message["type"] != "hello":
+            raise ValueError("it did not send its rank")
+        number, size, connection = message["rank"], message["size"], stranger.connection
+        if number in self._ranks and self._ranks[number].has_left:
+            raise ValueError("it belongs to the next training, which has another hub")
+        if size != self._size or not 0 <= number < self._size or number in self._ranks:
+            self._refuse(connection, number, size)
+            return
+        del self._strangers[connection]
+        stranger.lines.max_bytes = self._max_line
+        rank = self._ranks[number] = _Rank(number, connection, stranger.lines)
+        self._selector.modify(connection, _READ, rank)
+        if len(self._ranks) == self._size:
+            self._stop_listening()
+        self._send(rank, pack({"type": "welcome"}))
+        if self._failure is not None:
+            self._send(rank, pack({"type": "failed", "text": self._failure}))
+
+    def _refuse(self, connection: socket.socket, number: int, size: int) -> None:
+        """Refuse a rank that does not match. If it knows the secret, the job is misconfigured, and all ranks end."""
+        self._refusal = (
+            f"A process connected as rank {number} of {size}, but rank 0 expects {self._size} ranks, each once. "
+            "Compare TF_CONFIG of all processes."
+        )
+        if self._credentials.secret:
+            self._fail(self._refusal)
+        with suppress(OSError):  # the peer has gone
+            connection.sendall(pack({"type": "failed", "text": self._refusal}))
+        self._drop(connection)
+
+    def _drop(self, connection: socket.socket) -> None:
+        del self._strangers[connection]
+        self._selector.unregister(connection)
+        connection.close()
+
+    def _warn_of(self, host: str, reason: str) -> None:
+        """Log only the first connection that was refused, because there may be many."""
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                f"Rank 0 refused a connection from {host} to the ranks' channel: {reason}. Further refused connections are "
+                "not logged."
+            )
+
+    # Ranks -----------------------------------------------------------------------------------------------------------
+    def _hear_rank(self, rank: _Rank) -> None:
+        try:
+            data = rank.connection.recv(1 << 16)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._lose(rank, "died without reporting an error")
+            return
+        rank.heard = time.monotonic()
+        try:
+            for line in rank.lines.feed(data):
+                self._receive(rank, parse(line))
+        except ValueError as error:
+            self._lose(rank, f"sent a message that rank 0 rejects: {error}")
+
+    def _receive(self, rank: _Rank, message: dict[str, Any]) -> None:
+        if message["type"] == "status":
+            rank.update(message["status"])
+        elif message["type"] == "gather":
+            rank.since = rank.heard  # a rank that starts a gather is not stuck
+            self._gather(rank.number, message)
+        elif message["type"] == "fail":
+            self._fail(message["text"])
+        elif message["type"] == "bye":
+            rank.has_left, rank.since = True, rank.heard
+        else:
+            raise ValueError(f"'{message['type']}' is not for rank 0")
+
+    def _gather(self, number: int, message: dict[str, Any]) -> None:
+        """Store a rank's value; with the last one, send all values to all ranks, or to the chief only."""
+        if any(number in values for values in self._gathers.values()):
+            raise ValueError("it takes part in a gather already")
+        values = self._gathers.setdefault(message["name"], {})
+        values[number] = message["value"]
+        if len(values) < self._size:
+            return
+        del self._gathers[message["name"]]
+        ordered = [values[i] for i in range(self._size)]
+        answer = {"type": "gathered", "name": message["name"], "values": ordered}
+        line, short = pack(answer), pack({**answer, "values": None})
+        for rank in self._ranks.values():
+            self._send(rank, short if message["for_chief"] and rank.number != 0 else line)
+
+    def _lose(self, rank: _Rank, reason: str) -> None:
+        """Close the connection of a rank; unless it said goodbye, training fails for the reason."""
+        if not rank.has_left:
+            rank.has_left = True
+            self._fail(f"Rank {rank.number} {reason}, {describe(rank.status)}. Look at its own output.")
+        if rank.is_connected:
+            self._selector.unregister(rank.connection)
+            rank.connection.close()
+            rank.unsent.clear()
+
+    # Sending ---------------------------------------------------------------------------------------------------------
+    def _tick(self, now: float) -> None:
+        for stranger in [each for each in self._strangers.values() if now > each.deadline]:
+            self._warn_of(stranger.host, "it did not finish its greeting in time")
+            self._drop(stranger.connection)
+        self._accept_again()
+        for rank in self._ranks.values():
+            if rank.unsent:
+                rank.since = now  # the rank has not had time to react to these messages, so it is not stuck
+                if now - rank.wrote > self._limit:
+                    self._lose(rank, f"has read nothing for {self._limit:g} s")
+        if self._failure is None:
+            gathers = self._gathers.values()
+            sentence = self._find_missing(now) or find_failure(
+                self._ranks.values(), gathers, self._limit, now
+            )
+            if sentence:
+                self._fail(sentence)
+        statuses = [rank.status for rank in self._ranks.values()]
+        signals = [status["signal"] for status in statuses if status.get("signal") is not None]
+        has_end = [status.get("last_step") is not None for status in statuses]
+        tick = {
+            "type": "tick",
+            "chief": self._ranks[0].status if 0 in self._ranks else {},
+            "signal": signals[0] if signals else None,
+            "all_know_end": len(has_end) == self._size and all(has_end),
+        }
+        self._broadcast(tick)
+
+    def _find_missing(self, now: float) -> str | None:
+        if len(self._ranks) == self._size or now - self._start < self._limit:
+            return None
+        missing = [str(i) for i in range(self._size) if i not in self._ranks]
+        return (
+            f"{'Rank' if len(missing) == 1 else 'Ranks'} {', '.join(missing)} of {self._size} did not connect within "
+            f"{self._limit:g} s. Is each one started, and can it reach rank 0? {self._refusal}"
+        ).rstrip()
+
+    def _fail(self, text: str) -> None:
+        if self._failure is None:
+            self._failure = text
+            self._broadcast({"type": "failed", "text": text})
+
+    def _broadcast(self, message: dict[str, Any]) -> None:
+        line = pack(message)
+        for rank in self._ranks.values():
+            self._send(rank, line)
+
+    def _send(self, rank: _Rank, line: bytes) -> None:
+        """Send as much of a line as the rank takes now, and buffer the rest."""
+        if not rank.is_connected:
+            return
+        if rank.num_unsent + len(line) > self._max_unsent:
+            self._lose(rank, f"has not read {rank.num_unsent + len(line) >> 20} MB that rank 0 sent")
+            return
+        if not rank.unsent:
+            rank.wrote = time.monotonic()
+        rank.unsent.append(memoryview(line))
+        rank.num_unsent += len(line)
+        self._flush(rank)
+
+    def _flush(self, rank: _Rank) -> None:
+        try:
+            while rank.unsent:
+                num_sent = rank.connection.send(rank.unsent[0])
+                rank.wrote = time.monotonic()
+                rank.num_unsent -= num_sent
+                if num_sent == len(rank.unsent[0]):
+                    rank.unsent.popleft()
+                else:
+                    rank.unsent[0] = rank.unsent[0][num_sent:]
+        except BlockingIOError:
+            pass
+        except OSError:
+            # The rank is gone. Its last messages can still be read, and then the end of the stream.
+            rank.unsent.clear()
+            rank.num_unsent = 0
+            with suppress(OSError):
+                rank.connection.shutdown(socket.SHUT_RDWR)
+        events = _READ | _WRITE if rank.unsent else _READ
+        if self._selector.get_key(rank.connection).events != events:
+            self._selector.modify(rank.connection, events, rank)

@@ -1,0 +1,250 @@
+"""
+Key-value store over HTTP through which Horovod's processes find each other, with the requests that Gloo makes.
+
+`PUT /scope/key` stores the body, `GET /scope/key` returns it (404 if there is none yet), and `DELETE
+/scope/rank` means that a rank no longer needs the scope; after the last rank, the scope is cleared.
+`horovodrun` has such a server; the launcher serves this one, so it does not need Horovod. Values are bytes
+and are never executed.
+
+Gloo cannot authenticate itself, so any process that reaches the store can read and change it. Therefore the server only
+listens on the loopback interface, and bounds its memory and its connections.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import http.client
+import socket
+import socketserver
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+from .loopback import is_loopback
+
+__all__ = ["RendezvousServer", "RendezvousStore"]
+
+_POLL_SECONDS = 0.02
+_ANSWER_SECONDS = 5.0
+_LARGEST_VALUE = 1 << 16
+_LARGEST_TOTAL = 16 << 20
+_ENTRY_BYTES = 2048  # upper bound of the memory that a value needs besides its bytes
+_LONGEST_NAME = 300  # of a scope or a key
+_CONNECTIONS_A_RANK = 16
+
+
+class RendezvousServer:
+    """
+    Server of the store, in a thread that runs until `stop`.
+
+    Args:
+        size: number of ranks, all on this machine.
+        host: address to listen on, at a free port; must belong to the loopback interface.
+
+    Attributes:
+        port: the port of the server.
+
+    Raises:
+        ValueError: the host is not a loopback address.
+    """
+
+    def __init__(self, size: int, host: str) -> None:
+        if not is_loopback(host):
+            raise ValueError(
+                f"RendezvousServer: expected a loopback address such as 127.0.0.1, got {host!r}."
+            )
+        self._server = _Server((host, 0), _Handler)
+        self._server.size = size
+        self.port: int = self._server.server_address[1]
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(_POLL_SECONDS,), name="RendezvousServer", daemon=True
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the thread and free the port."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class RendezvousStore:
+    """
+    Client of the store.
+
+    Args:
+        host: host of the server.
+        port: port of the server.
+        scope: namespace of the keys.
+    """
+
+    def __init__(self, host: str, port: int, scope: str) -> None:
+        self._host, self._port, self._scope = host, port, scope
+
+    def put(self, key: str, value: str) -> None:
+        """
+        Store a value.
+
+        Raises:
+            OSError: the server cannot be reached, or refuses the value.
+        """
+        status, _ = self._request("PUT", key, value.encode("utf-8"))
+        if status != 200:
+            raise OSError(f"the store at {self._host}:{self._port} answered {status}")
+
+    def get(self, key: str) -> str | None:
+        """
+        Return a value, or None if there is none.
+
+        Raises:
+            OSError: the server cannot be reached.
+        """
+        status, value = self._request("GET", key)
+        return value.decode("utf-8") if status == 200 else None
+
+    def wait(self, key: str, time_limit: float) -> str | None:
+        """
+        Wait for a value and return it, or None after `time_limit` seconds.
+
+        Raises:
+            OSError: the server cannot be reached.
+        """
+        deadline = time.monotonic() + time_limit
+        while True:
+            value = self.get(key)
+            if value is not None or time.monotonic() > deadline:
+                return value
+            time.sleep(_POLL_SECONDS)
+
+    def _request(self, method: str, key: str, body: bytes | None = None) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=_ANSWER_SECONDS)
+        try:
+            connection.request(method, f"/{self._scope}/{key}", body)
+            response = connection.getresponse()
+            return response.status, response.read()
+        except http.client.HTTPException as error:
+            raise OSError(
+                f"{self._host}:{self._port} is not a rendezvous server of Horovod: {error!r}"
+            ) from error
+        finally:
+            connection.close()
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    """
+    The values, by scope and key, and the open connections.
+
+    When there are too many connections, the oldest one is closed: a request of Gloo takes milliseconds.
+    """
+
+    allow_reuse_address = True
+    daemon_threads = True
+    size = 1
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.lock = threading.Lock()
+        self.values: dict[str, dict[str, bytes]] = {}
+        self.done: dict[str, set] = {}
+        self._connections: collections.OrderedDict[socket.socket, None] = collections.OrderedDict()
+
+    def process_request(self, request: Any, client_address: tuple[str, int]) -> None:
+        """Start a thread for a connection."""
+        with self.lock:
+            self._connections[request] = None
+            oldest = next(iter(self._connections))
+            is_crowded = len(self._connections) > _CONNECTIONS_A_RANK * self.size
+        if is_crowded:
+            with contextlib.suppress(OSError):  # the connection has just ended by itself
+                oldest.shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        with self.lock:
+            self._connections.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: tuple[str, int]) -> None:
+        """Ignore broken connections, and report other errors."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
+    def put(self, scope: str, key: str, value: bytes) -> bool:
+        """Store a value; return False if the store is full."""
+        with self.lock:
+            entries = {(s, k): len(v) for s, values in self.values.items() for k, v in values.items()}
+            entries[scope, key] = len(value)
+            if sum(entries.values()) + len(entries) * _ENTRY_BYTES > _LARGEST_TOTAL:
+                return False
+            self.values.setdefault(scope, {})[key] = value
+            return True
+
+    def leave(self, scope: str, rank: str) -> None:
+        """
+        Record that a rank no longer needs a scope, and clear the scope after the last rank.
+
+        Gloo has one scope of all ranks, one of the ranks of each machine, and one ("cross_...") of one rank
+        from each machine.
+        """
+        with self.lock:
+            if scope not in self.values:
+                return
+            done = self.done.setdefault(scope, set())
+            done.add(rank)
+            if len(done) == (1 if scope.startswith("cross_") else self.size):
+                self.values.pop(scope, None)
+                self.done.pop(scope)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Handler of one request."""
+
+    server: _Server
+    timeout = _ANSWER_SECONDS
+
+    def do_GET(self) -> None:
+        """Return a value."""
+        place = self._scope_and_key()
+        if place:
+            with self.server.lock:
+                value = self.server.values.get(place[0], {}).get(place[1])
+            self._answer(404 if value is None else 200, value or b"")
+
+    def do_PUT(self) -> None:
+        """Store a value."""
+        place, length = self._scope_and_key(), self.headers.get("Content-Length", "")
+        if not place:
+            return
+        if not length.isdecimal() or len(length) > 10 or int(length) > _LARGEST_VALUE:
+            self._answer(400)
+            return
+        value = self.rfile.read(int(length))
+        if len(value) == int(length):  # otherwise the peer has gone
+            self._answer(200 if self.server.put(*place, value) else 507)
+
+    def do_DELETE(self) -> None:
+        """Record that a rank no longer needs a scope."""
+        place = self._scope_and_key()
+        if place:
+            self.server.leave(*place)
+            self._answer(200)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Log nothing, because Gloo makes a hundred requests a second."""
+
+    def _scope_and_key(self) -> tuple[str, str] | None:
+        _, *parts = self.path.split("/")
+        if len(parts) == 2 and all(0 < len(part) <= _LONGEST_NAME for part in parts):
+            return parts[0], parts[1]
+        self._answer(400)
+        return None
+
+    def _answer(self, status: int, body: bytes = b"") -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)

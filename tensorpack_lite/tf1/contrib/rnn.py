@@ -1,0 +1,147 @@
+"""`tf.contrib.rnn`: the cells and functions of `tf.nn`, and further cells and wrappers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...compat import tfv1 as tf
+from ._lookup import Names
+
+_NAMES = Names(
+    __name__,
+    sources=(
+        "tf.nn.rnn_cell",
+        "tensorpack_lite.tf1.contrib._rnn_cells",
+        "tensorpack_lite.tf1.contrib._rnn_wrappers",
+        "tensorpack_lite.tf1.contrib._rnn_fused",
+        "tf.nn",
+    ),
+    same=("ops", "core_rnn_cell", "rnn_cell", "rnn", "lstm_ops", "gru_ops", "fused_rnn_cell"),
+)
+
+
+def transpose_batch_time(x: tf.Tensor) -> tf.Tensor:
+    """Swap the first two axes of a tensor."""
+    result = tf.transpose(x, tf.concat([[1, 0], tf.range(2, tf.rank(x))], 0))
+    if x.shape.ndims is not None:
+        first, second, *rest = x.shape.as_list()
+        result.set_shape([second, first, *rest])
+    return result
+
+
+def best_effort_input_batch_size(flat_input: list[tf.Tensor]) -> Any:
+    """Return the static size of axis 1 of the first tensor that has one, or a scalar tensor with this size."""
+    for tensor in flat_input:
+        size = tensor.shape.as_list()[1] if tensor.shape.ndims else None
+        if size is not None:
+            return size
+    return tf.shape(flat_input[0])[1]
+
+
+def stack_bidirectional_rnn(
+    cells_fw: list[Any],
+    cells_bw: list[Any],
+    inputs: list[tf.Tensor],
+    initial_states_fw: list[Any] | None = None,
+    initial_states_bw: list[Any] | None = None,
+    dtype: Any = None,
+    sequence_length: Any = None,
+    scope: Any = None,
+) -> tuple[list[tf.Tensor], tuple[Any, ...], tuple[Any, ...]]:
+    """
+    Build several layers of `tf.nn.static_bidirectional_rnn`, each on the concatenated outputs of the one before.
+
+    Args:
+        cells_fw, cells_bw: one cell for each layer.
+        inputs: a list of [batch, depth], one for each time step.
+        initial_states_fw, initial_states_bw: one state for each layer, or None for zeros.
+        dtype, sequence_length: see `tf.nn.static_bidirectional_rnn`.
+        scope: the variable scope. The default is "stack_bidirectional_rnn".
+
+    Returns:
+        The outputs, and the final states of the layers in both directions.
+
+    Raises:
+        ValueError: there are no cells, or different numbers of them.
+    """
+    _check_cells("stack_bidirectional_rnn", cells_fw, cells_bw)
+    finals_fw, finals_bw = [], []
+    with tf.variable_scope(scope or "stack_bidirectional_rnn"):
+        for i, (forward, backward) in enumerate(zip(cells_fw, cells_bw)):
+            with tf.variable_scope(f"cell_{i}") as cell_scope:
+                inputs, final_fw, final_bw = tf.nn.static_bidirectional_rnn(
+                    forward,
+                    backward,
+                    inputs,
+                    initial_state_fw=initial_states_fw[i] if initial_states_fw else None,
+                    initial_state_bw=initial_states_bw[i] if initial_states_bw else None,
+                    sequence_length=sequence_length,
+                    dtype=dtype,
+                    scope=cell_scope,
+                )
+            finals_fw.append(final_fw)
+            finals_bw.append(final_bw)
+    return inputs, tuple(finals_fw), tuple(finals_bw)
+
+
+def stack_bidirectional_dynamic_rnn(
+    cells_fw: list[Any],
+    cells_bw: list[Any],
+    inputs: tf.Tensor,
+    initial_states_fw: list[Any] | None = None,
+    initial_states_bw: list[Any] | None = None,
+    dtype: Any = None,
+    sequence_length: Any = None,
+    parallel_iterations: int | None = None,
+    time_major: bool = False,
+    scope: Any = None,
+    swap_memory: bool = False,
+) -> tuple[tf.Tensor, tuple[Any, ...], tuple[Any, ...]]:
+    """
+    Build several layers of `tf.nn.bidirectional_dynamic_rnn`, each on the concatenated outputs of the one before.
+
+    Args: as for `stack_bidirectional_rnn`, but `inputs` is a tensor [batch, time, depth], or [time, batch, depth] with
+        `time_major`.
+
+    Returns:
+        The outputs, and the final states of the layers in both directions.
+
+    Raises:
+        ValueError: there are no cells, or different numbers of them.
+    """
+    _check_cells("stack_bidirectional_dynamic_rnn", cells_fw, cells_bw)
+    finals_fw, finals_bw = [], []
+    with tf.variable_scope(scope or "stack_bidirectional_rnn"):
+        for i, (forward, backward) in enumerate(zip(cells_fw, cells_bw)):
+            with tf.variable_scope(f"cell_{i}"):
+                outputs, (final_fw, final_bw) = tf.nn.bidirectional_dynamic_rnn(
+                    forward,
+                    backward,
+                    inputs,
+                    initial_state_fw=initial_states_fw[i] if initial_states_fw else None,
+                    initial_state_bw=initial_states_bw[i] if initial_states_bw else None,
+                    sequence_length=sequence_length,
+                    parallel_iterations=parallel_iterations,
+                    dtype=dtype,
+                    swap_memory=swap_memory,
+                    time_major=time_major,
+                )
+            inputs = tf.concat(outputs, 2)
+            finals_fw.append(final_fw)
+            finals_bw.append(final_bw)
+    return inputs, tuple(finals_fw), tuple(finals_bw)
+
+
+def _check_cells(caller: str, cells_fw: list[Any], cells_bw: list[Any]) -> None:
+    if not cells_fw or len(cells_fw) != len(cells_bw):
+        raise ValueError(
+            f"{caller}: expected as many cells in both directions, got {len(cells_fw)} and {len(cells_bw)}."
+        )
+
+
+def __getattr__(name: str) -> Any:
+    return _NAMES.find(name)
+
+
+def __dir__() -> list[str]:
+    return _NAMES.listing()

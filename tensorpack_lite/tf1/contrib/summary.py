@@ -1,0 +1,33 @@
+"""`tf.contrib.summary`: the summaries of TensorFlow 2 in graph mode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...compat import tensorflow
+from ._lookup import Names
+
+_NAMES = Names(__name__, sources=("tf2.summary",), same=("summary",))
+
+
+def always_record_summaries() -> Any:
+    """Return a context in which summaries are recorded at every step."""
+    return tensorflow.summary.record_if(True)
+
+
+def never_record_summaries() -> Any:
+    """Return a context in which no summary is recorded."""
+    return tensorflow.summary.record_if(False)
+
+
+def create_file_writer(logdir: str, *args: Any, **kwargs: Any) -> Any:
+    """Return a writer of event files. The arguments after `logdir` are those of `tf.summary.create_file_writer`."""
+    return tensorflow.summary.create_file_writer(logdir, *args, **kwargs)
+
+
+def __getattr__(name: str) -> Any:
+    return _NAMES.find(name)
+
+
+def __dir__() -> list[str]:
+    return _NAMES.listing()

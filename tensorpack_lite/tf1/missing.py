@@ -1,0 +1,42 @@
+"""Names of TensorFlow 1.15 that `tf.compat.v1` of TensorFlow 2 lacks: replacements, and the error for a name without one."""
+
+from __future__ import annotations
+
+import difflib
+from functools import lru_cache
+from typing import Any, Callable, Iterable, Mapping
+
+from ..compat import tensorflow
+
+__all__ = ["MISSING", "describe_missing"]
+
+
+def _experimental_list_devices() -> list[str]:
+    """Return the names of all devices, such as "/device:CPU:0"."""
+    return [device.name for device in tensorflow.config.list_logical_devices()]
+
+
+# {"train.X": provider}: the dotted name below `tf`, and a function without arguments that returns the object.
+# `tf.train`, `tf.losses`, `tf.metrics` and `tf.image` lack no name. `tf.layers` and `tf.nn.rnn_cell` come
+# from tf_keras.
+MISSING: Mapping[str, Callable[[], Any]] = {
+    "config.experimental_list_devices": lambda: _experimental_list_devices,
+}
+
+
+@lru_cache(maxsize=None)  # a script may ask again and again, by hasattr()
+def describe_missing(name: str, known: Callable[[], Iterable[str]], replacement: str = "") -> str:
+    """
+    Return the message of the error for a name that does not exist.
+
+    Args:
+        name: the full name as scripts write it, such as "tf.train.Savr".
+        known: returns the names that its module has. Similar ones are in the message if there is no replacement.
+        replacement: a sentence that names the replacement.
+    """
+    if not replacement:
+        public = [one for one in known() if not one.startswith("_")]
+        similar = difflib.get_close_matches(name.rpartition(".")[2], public, 3)
+        replacement = f"Similar names: {', '.join(similar)}." if similar else ""
+    advice = replacement or "Run the script on TensorFlow 1.15, or replace the name."
+    return f"{name} does not exist in TensorFlow {tensorflow.__version__}. {advice}"

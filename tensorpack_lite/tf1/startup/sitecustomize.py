@@ -1,0 +1,205 @@
+"""
+Python imports this file at the start of every process of `tensorpack-lite run`.
+
+It changes what `import tensorflow` and `import tensorpack` give to a script. It uses only the standard library: the
+script's child processes import it as well, and many of them need neither TensorFlow nor tensorpack_lite.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import importlib.util
+import opcode
+import os
+import site
+import sys
+import sysconfig
+from functools import lru_cache
+from importlib.machinery import ModuleSpec
+from types import CodeType, FrameType, ModuleType, TracebackType
+from typing import Any, Callable, Mapping, Sequence
+
+__all__ = ["is_library_file"]
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+_LIBRARY = os.path.dirname(os.path.dirname(_FOLDER))  # .../tensorpack_lite
+
+# Imports of tensorflow ---------------------------------------------------------------------------------------------------
+_plain_import = builtins.__import__
+_ROOTS = ("tensorflow", "tf_slim")
+
+
+class _Importer:
+    """
+    `builtins.__import__`, which gives a script the TF 1 view of `tensorflow`.
+
+    Python reads the property `__call__`, then calls its value. So the import of any other module has no frame of this
+    file, which would show in tracebacks, and which `warnings.warn(..., stacklevel=2)` in that module would report.
+    """
+
+    @property
+    def __call__(self) -> Callable[..., ModuleType]:
+        return _import if _may_import_roots(sys._getframe().f_back) else _plain_import
+
+
+def _may_import_roots(frame: FrameType | None) -> bool:
+    """Return False if the current instruction of a frame is the statement `import` of a module outside `_ROOTS`."""
+    if frame is None or sys.version_info >= (3, 15):  # which encodes the instruction in another way
+        return True
+    code, names, place = frame.f_code.co_code, frame.f_code.co_names, frame.f_lasti
+    is_statement = code[place] == opcode.opmap["IMPORT_NAME"]
+    if not is_statement or code[place - 2] == opcode.EXTENDED_ARG:  # it has more than 256 names
+        return True
+    return names[code[place + 1]].partition(".")[0] in _ROOTS
+
+
+def _import(
+    name: str,
+    globals: Mapping[str, Any] | None = None,
+    locals: Mapping[str, Any] | None = None,
+    fromlist: Sequence[str] | None = (),
+    level: int = 0,
+) -> ModuleType:
+    """Import a module. A script gets the TF 1 view of `tensorflow`, and a tf_slim that works with the installed TensorFlow."""
+    root = name.partition(".")[0]
+    if level or root not in _ROOTS or _is_library(sys._getframe().f_back):
+        return _plain_import(name, globals, locals, fromlist, level)
+    if root == "tf_slim":
+        from tensorpack_lite.tf1.contrib._slim import complete_tf_slim, require_keras_2
+
+        require_keras_2("tf_slim")
+        module = _plain_import(name, globals, locals, fromlist, level)
+        complete_tf_slim()
+        return module
+    from tensorpack_lite.tf1.view import import_module
+
+    return import_module(name, fromlist)
+
+
+def _is_library(frame: FrameType | None) -> bool:
+    """
+    Return whether code belongs to an installed package rather than to the script.
+
+    Code without a file, which was typed at a prompt or passed to `python -c` or `exec`, belongs to its caller.
+    """
+    while frame is not None and "__file__" not in frame.f_globals:
+        frame = frame.f_back
+    return frame is not None and is_library_file(frame.f_globals["__file__"])
+
+
+@lru_cache(maxsize=None)
+def is_library_file(file: str) -> bool:
+    """Return whether a file belongs to Python, an installed package or tensorpack_lite."""
+    paths = {os.path.abspath(file), os.path.realpath(file)}
+    folders = {part for path in paths for part in path.split(os.sep)}
+    if not folders.isdisjoint({"site-packages", "dist-packages"}):
+        return True
+    return any(path.startswith(folder + os.sep) for path in paths for folder in _library_folders())
+
+
+@lru_cache(maxsize=None)
+def _library_folders() -> list[str]:
+    installed = sysconfig.get_paths()
+    folders = [installed[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")]
+    folders += [*site.getsitepackages(), site.getusersitepackages(), _LIBRARY]
+    # these may be in any folder of PYTHONPATH
+    for package in ("tensorflow", "tensorflow_core", "tensorflow_estimator", "keras", "tf_keras", "tf_slim"):
+        spec = importlib.util.find_spec(package)
+        folders += [os.path.dirname(spec.origin)] if spec and spec.origin else []
+    return sorted(
+        {path for folder in folders for path in (os.path.abspath(folder), os.path.realpath(folder))}
+    )
+
+
+# Imports of tensorpack ---------------------------------------------------------------------------------------------------
+class _TensorpackFinder:
+    """Finds the modules of tensorpack_lite under the names of tensorpack. They are the same module objects."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name.partition(".")[0] != "tensorpack":
+            return None
+        from tensorpack_lite.utils.old_names import find_current
+
+        current = find_current(name)
+        if current is None:
+            return None
+        is_package = current.submodule_search_locations is not None
+        loader: Any = _TensorpackLoader(current)
+        return ModuleSpec(name, loader, origin=current.origin, is_package=is_package)
+
+
+class _TensorpackLoader:
+    """Loads one module. The import system sets `__spec__` of every module that it loads; this loader restores it."""
+
+    def __init__(self, current: ModuleSpec) -> None:
+        self._current: Any = current
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        _plain_import(self._current.name)  # unlike importlib, it adds no frames to the traceback of an error
+        module = sys.modules[self._current.name]
+        self._current = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._current
+
+    def get_code(self, name: str) -> CodeType:
+        """Return the code that `-m tensorpack.x` runs."""
+        return self._current.loader.get_code(self._current.name)
+
+
+# Tracebacks --------------------------------------------------------------------------------------------------------------
+def _print_error(kind: type[BaseException], error: BaseException, place: TracebackType | None) -> None:
+    """`sys.excepthook`, which leaves out the frames of the files that carry out imports."""
+    seen: set[int] = set()
+    chain: list[BaseException | None] = [error]
+    while chain:
+        one = chain.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            one.__traceback__ = _without_ours(one.__traceback__)
+            chain += [one.__cause__, one.__context__]
+    _plain_excepthook(kind, error, error.__traceback__)
+
+
+def _without_ours(place: TracebackType | None) -> TracebackType | None:
+    ours = (os.path.dirname(_FOLDER) + os.sep, os.path.join(_LIBRARY, "utils", "old_names.py"))
+    frames = []
+    while place is not None:
+        if not place.tb_frame.f_code.co_filename.startswith(ours):
+            frames.append(place)
+        place = place.tb_next
+    for one in reversed(frames):
+        place = TracebackType(place, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return place
+
+
+_plain_excepthook = sys.excepthook
+
+
+# Start -------------------------------------------------------------------------------------------------------------------
+def _start() -> None:
+    """Install the hooks, then import the `sitecustomize` that Python would have imported without this one."""
+    if os.environ.get("TENSORPACK_LITE_PREFIX") == sys.prefix:  # a child process may run another Python
+        if importlib.util.find_spec("tensorpack_lite") is None:  # the command runs from a checkout
+            sys.path.append(os.path.dirname(_LIBRARY))
+        builtins.__import__ = _Importer()  # type: ignore[assignment]
+        sys.meta_path.insert(0, _TensorpackFinder)  # type: ignore[arg-type]
+        sys.excepthook = _print_error
+    sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != _FOLDER]
+    this = sys.modules.pop("sitecustomize", None)
+    try:
+        importlib.import_module("sitecustomize")
+    except ModuleNotFoundError as error:
+        if error.name != "sitecustomize":
+            raise
+        if this is not None:
+            sys.modules["sitecustomize"] = this
+
+
+if __name__ == "sitecustomize" and os.environ.get("TENSORPACK_LITE_RUN"):
+    _start()

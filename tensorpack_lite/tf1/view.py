@@ -1,0 +1,145 @@
+"""
+`tensorflow` as a script of TensorFlow 1 sees it.
+
+On TensorFlow 1.15, the view is `tensorflow` itself. On TensorFlow 2, it is `tensorflow.compat.v1` with TensorFlow 1's
+behavior and the names that `compat.v1` has lost: `tf.contrib`, and those in `missing.py`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from functools import lru_cache
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any, Sequence
+
+from ..compat import TF_VERSION, tensorflow, tfv1
+from ..compat.tf1_behavior import prepare_tf1
+from .missing import MISSING, describe_missing
+
+__all__ = ["TF1View", "import_module", "view"]
+
+_IS_TF1 = TF_VERSION < (2, 0)
+_HAS_KERAS_2 = TF_VERSION < (2, 16) or find_spec("tf_keras") is not None
+_MADE_OF_KERAS = ("keras", "layers", "nn.rnn_cell")  # what graphs need of tf_keras, from TensorFlow 2.16 on
+
+
+class TF1View(ModuleType):
+    """
+    A module of TensorFlow 1, such as `tf` or `tf.train`, on TensorFlow 2.
+
+    Args:
+        name: its dotted name in TensorFlow 1, e.g. "tensorflow.train".
+        modules: the modules that have its names; earlier ones take precedence.
+
+    Raises:
+        AttributeError: no module has the requested name. The message gives advice, or lists similar names.
+    """
+
+    def __init__(self, name: str, modules: Sequence[Any]) -> None:
+        super().__init__(name, modules[0].__doc__)
+        self.__dict__["_modules"] = modules
+
+    def __getattr__(self, name: str) -> Any:
+        value = self._find(name)
+        path = f"{self.__name__}.{name}"
+        if isinstance(value, ModuleType) and not isinstance(value, TF1View) and _is_public(path, value):
+            value = TF1View(path, [value])
+        self.__dict__[name] = value  # found there the next time
+        return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute here and in TensorFlow, so that a script's replacement of a function reaches every user of it."""
+        self.__dict__[name] = value
+        setattr(self._modules[0], name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self.__dict__, *(name for module in self._modules for name in dir(module))})
+
+    def _find(self, name: str) -> Any:
+        path = f"{self.__name__}.{name}".partition(".")[2]
+        if path == "contrib":
+            return importlib.import_module(".contrib", __package__)
+        if _lacks_keras(path):
+            raise AttributeError(_NEEDS_KERAS.format(path))
+        for module in self._modules:
+            if hasattr(module, name):
+                return getattr(module, name)
+        if path in MISSING:
+            return MISSING[path]()
+        raise AttributeError(describe_missing(f"tf.{path}", self.__dir__))
+
+
+def _is_public(path: str, module: ModuleType) -> bool:
+    """Return whether a module has only names of TensorFlow's interface, which scripts may misspell or miss."""
+    return module.__name__.startswith("tensorflow._api.") or path.partition(".")[2] in _MADE_OF_KERAS
+
+
+def _lacks_keras(path: str) -> bool:
+    return not _HAS_KERAS_2 and f"{path}.".startswith(tuple(f"{one}." for one in _MADE_OF_KERAS))
+
+
+_NEEDS_KERAS = 'tf.{} needs tf_keras, which is not installed. Run: pip install "tensorpack_lite[tf1]"'
+
+
+@lru_cache(maxsize=None)
+def view() -> Any:
+    """Return the module that a script gets from `import tensorflow`."""
+    return tensorflow if _IS_TF1 else TF1View("tensorflow", [tfv1, tensorflow])
+
+
+def import_module(name: str, fromlist: Sequence[str] | None) -> Any:
+    """
+    Carry out a script's import of `tensorflow` or one of its modules.
+
+    Args:
+        name: the dotted name of the module.
+        fromlist: the names after `from ... import`; None or empty for `import ...`.
+
+    Returns:
+        The module, or the view of `tensorflow` if `fromlist` is empty, as `builtins.__import__` does.
+
+    Raises:
+        ImportError: the module, or a name in `fromlist`, does not exist.
+    """
+    prepare_tf1()
+    module = _find_module(name)
+    for item in fromlist or ():
+        if item != "*":
+            _require(module, name, item)
+    return module if fromlist else view()
+
+
+def _find_module(name: str) -> Any:
+    parts = name.split(".")
+    if _IS_TF1:
+        return _load(name)
+    if parts[1:2] == ["contrib"] and len(parts) > 2:
+        return view().contrib.find_module(".".join(parts[2:]))
+    module = view()
+    for part in parts[1:]:
+        module = getattr(module, part, None)
+        if not isinstance(module, ModuleType):  # a module that is not public, such as tensorflow.python
+            return _load(name)
+    return module
+
+
+def _require(module: Any, name: str, item: str) -> None:
+    """Raise an ImportError if a module has no such name and no such submodule."""
+    try:
+        getattr(module, item)
+    except AttributeError as error:
+        try:
+            _load(f"{name}.{item}")
+        except ModuleNotFoundError:
+            raise ImportError(str(error), name=name) from None
+
+
+def _load(name: str) -> ModuleType:
+    """Import a module of the real TensorFlow."""
+    path = name.partition(".")[2]
+    if _lacks_keras(path):
+        raise ImportError(_NEEDS_KERAS.format(path), name=name)
+    __import__(name)  # unlike importlib, it adds no frames to the traceback of an error
+    return sys.modules[name]

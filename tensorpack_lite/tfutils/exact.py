@@ -1,0 +1,178 @@
+"""
+The state of a training that `exact` adds to a checkpoint: positions of data, random numbers and moving averages.
+
+`begin_exact` is called before the graph is built. From then on, inputs that are set up in this graph register
+here and keep the position of their data, random operations of the library become exact, and `ModelSaver`
+saves `ExactResume.state()`.
+"""
+
+from __future__ import annotations
+
+import random
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator, List
+
+import numpy as np
+
+from ..compat import tfv1 as tf
+from ..utils import logger
+from ..utils.argtools import graph_memoized
+from ..utils.checks import check_choice
+from ..utils.naming import MOVING_AVERAGES_KEY
+from ..utils.random_streams import collect_generators, restore_generator, save_generator
+from .random import exact_entropy, make_exact
+
+__all__ = ["ExactResume", "begin_exact", "find_exact", "held_position"]
+
+State = Dict[str, Any]  # JSON values and NumPy arrays
+
+
+class ExactResume:
+    """
+    The state of a training that `begin_exact` added to the graph.
+
+    Args:
+        mode: True, or "require": whatever cannot be resumed exactly is an error.
+        saved: what `state` returned; None if the training starts, or if its checkpoint has no such state.
+
+    Attributes:
+        mode: as given.
+        is_resumed: whether there is a saved state.
+        sources: the inputs by name, in the order of their setup.
+    """
+
+    def __init__(self, mode: bool | str, saved: State | None) -> None:
+        self.mode = check_choice("exact", mode, [True, "require"])
+        self.is_resumed = saved is not None
+        self.sources: Dict[str, Any] = {}
+        self._saved: State = saved or {}
+        self._held: Dict[str, State] = {}
+        self._in_rounds: set[str] = set()  # the inputs of inference, whose runs are not steps
+        self._failed_step: int | None = None
+        self._setup = collect_generators()
+        self._generators: List[Any] = self._setup.__enter__()
+
+    @property
+    def is_required(self) -> bool:
+        """Whether whatever is not exact is an error."""
+        return self.mode == "require"
+
+    def add_source(self, kind: str, source: Any) -> State | None:
+        """
+        Register an input that is being set up.
+
+        Args:
+            kind: its class. The second one of a class is called "QueueInput#2".
+            source: an object with `get_state()` and `resume_report()`.
+
+        Returns:
+            The state that was saved for it; None if there is none.
+        """
+        count = 1 + sum(name.split("#")[0] == kind for name in self.sources)
+        name = kind if count == 1 else f"{kind}#{count}"
+        self.sources[name] = source
+        state: State | None = self._saved.get("sources", {}).get(name)
+        if state is None and self.is_resumed:
+            self.complain(f"The checkpoint has no position for {name}, so its data begins anew.")
+        return state
+
+    def complain(self, sentence: str) -> None:
+        """Warn that something is not exact; raise RuntimeError if exactness is required."""
+        if self.is_required:
+            raise RuntimeError(f'{sentence} With exact="require" this is an error; exact=True continues.')
+        logger.warning(sentence)
+
+    def begin_loop(self) -> None:
+        """Return moving averages, Python's and NumPy's generators, and those that callbacks created to their saved states."""
+        self._setup.__exit__(None, None, None)
+        if not self._saved:
+            return
+        session, averages = tf.get_default_session(), self._saved["averages"]
+        for variable in tf.get_collection(MOVING_AVERAGES_KEY):
+            if variable.op.name in averages:
+                initializer = variable.initializer  # the graph is finalized, so there is no other assignment
+                session.run(initializer, {initializer.inputs[1]: averages[variable.op.name]})
+        saved = self._saved["generators"]
+        for generator, state in zip(self._generators, saved["created"]):
+            restore_generator(generator, state)
+        version, numbers, gauss = saved["python"]
+        random.setstate((version, tuple(numbers), gauss))
+        restore_generator(np.random, saved["numpy"])
+
+    def state(self) -> State:
+        """Return what to save. Needs a default session; call it between two runs."""
+        python = random.getstate()
+        averages = {one.op.name: one for one in tf.get_collection(MOVING_AVERAGES_KEY)}
+        return {
+            "sources": {name: self._held.get(name) or self._state_of(name) for name in self.sources},
+            "entropy": exact_entropy(),
+            "averages": {
+                name: float(value) for name, value in tf.get_default_session().run(averages).items()
+            },
+            "generators": {
+                "created": [save_generator(one) for one in self._generators],
+                "python": [python[0], list(python[1]), python[2]],
+                "numpy": save_generator(np.random),
+            },
+        }
+
+    def _state_of(self, name: str) -> State:
+        state: State = self.sources[name].get_state(None if name in self._in_rounds else self._failed_step)
+        return state
+
+    def undo_step(self, global_step: int) -> None:
+        """Count the datapoints of the current step as not used, because its run failed."""
+        self._failed_step = global_step
+
+    @contextmanager
+    def holding(self, source: object) -> Iterator[None]:
+        """Save the present position of an input until the block has ended. A block that is left by an error is repeated."""
+        names = [name for name, one in self.sources.items() if one is source]
+        self._in_rounds.update(names)
+        self._held.update((name, self._state_of(name)) for name in names)
+        yield
+        for name in names:
+            del self._held[name]
+
+
+def begin_exact(mode: bool | str, saved: State | None, rank: int = 0) -> ExactResume:
+    """
+    Resume the training in the default graph exactly. Call it before the graph is built.
+
+    Args:
+        mode: True, or "require" to raise an error for whatever is not exact.
+        saved: what `ExactResume.state` returned, from a checkpoint; None begins anew.
+        rank: the number of this process in a distributed training.
+
+    Raises:
+        ValueError: `mode` has another value.
+        RuntimeError: it was called before in this graph.
+    """
+    if _holder():
+        raise RuntimeError(
+            "begin_exact: this graph already has an exact training. Use a new graph for each training."
+        )
+    _holder().append(ExactResume(mode, saved))
+    make_exact(None if saved is None else saved["entropy"], rank)
+    return _holder()[0]
+
+
+def find_exact() -> ExactResume | None:
+    """Return the object that `begin_exact` added to the default graph, or None."""
+    return next(iter(_holder()), None)
+
+
+@contextmanager
+def held_position(source: object) -> Iterator[None]:
+    """Context manager for a round of inference: a training that is killed inside repeats the whole round."""
+    exact = find_exact()
+    if exact is None:
+        yield
+        return
+    with exact.holding(source):
+        yield
+
+
+@graph_memoized
+def _holder() -> List[ExactResume]:
+    return []

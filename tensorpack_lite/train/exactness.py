@@ -1,0 +1,119 @@
+"""Exact resume of a trainer: its beginning, and the log lines before the first step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..compat import ensure_graph_mode
+from ..dataflow.recording import ResumeReport
+from ..loop.callback import Callback
+from ..loop.group import innermost
+from ..loop.trainer import LoopTrainer
+from ..tfutils.exact import ExactResume, begin_exact
+from ..tfutils.random import determinism_switches, find_stateful_random_ops
+from ..tfutils.sessinit import SessionInit
+from ..utils import logger
+
+__all__ = ["begin_exact_resume", "say_what_is_exact"]
+
+_PACKAGE = __name__.split(".")[0]
+_MAX_NAMES = 3
+_DOCS = "docs/save_resume.md"
+
+
+def begin_exact_resume(
+    session_init: SessionInit | None = None, mode: bool | str = True, trainer: LoopTrainer | None = None
+) -> None:
+    """
+    Resume the training in the default graph exactly.
+
+    The data, the random numbers and the callbacks continue as if training had not ended.
+    `launch_train_with_config` calls this function for `AutoResumeTrainConfig(exact=True)`. A script that
+    calls `train_with_defaults` calls it before it sets up inputs and builds the graph.
+
+    Args:
+        session_init: the checkpoint, from an AutoResumeTrainConfig; None or a SessionInit without a state begins anew.
+        mode: True, or "require" to raise an error for whatever cannot be resumed exactly.
+        trainer: the trainer; needed only if it trains in several processes.
+
+    Raises:
+        ValueError: `mode` has another value.
+        RuntimeError: it was called before in this graph; or `mode` is "require" and the checkpoint has no positions.
+        RankError: another process failed.
+
+    Example:
+        >>> found = AutoResumeTrainConfig(steps_per_epoch=500)  # doctest: +SKIP
+        >>> begin_exact_resume(found.session_init)  # doctest: +SKIP
+        >>> GANTrainer(QueueInput(df), Model()).train_with_defaults(  # doctest: +SKIP
+        ...     session_init=found.session_init, starting_epoch=found.starting_epoch, steps_per_epoch=500)
+    """
+    ensure_graph_mode()
+    state = None if session_init is None else session_init.checkpoint_state
+    part, not_exact = (state, "") if trainer is None else trainer.state_to_resume(state)
+    is_chief = trainer is None or trainer.is_chief
+    exact = begin_exact(mode, (part or {}).get("exact"), 0 if trainer is None else trainer.rank)
+    if not_exact:
+        exact.complain(not_exact)
+    if is_chief and state is not None and "exact" not in state:
+        name = getattr(session_init, "path", "The checkpoint")
+        exact.complain(
+            f"{name} has no positions of the data: it was saved without exact. The data begins anew."
+        )
+
+
+def say_what_is_exact(
+    exact: ExactResume, trainer: LoopTrainer, callbacks: list[Callback], train_op: Any
+) -> None:
+    """
+    Log which parts of a training are resumed exactly, in at most three lines.
+
+    Args:
+        exact: the state of the training.
+        trainer: the trainer.
+        callbacks: all callbacks.
+        train_op: what a step runs; None if it is unknown.
+
+    Raises:
+        RuntimeError: a part is not exact, and exactness is required.
+    """
+    reports = [report for source in exact.sources.values() for report in source.resume_report()]
+    not_exact = _sentences([report for report in reports if report.level == "none"])
+    names = [] if train_op is None else find_stateful_random_ops(train_op)
+    if names:
+        not_exact.append(
+            f"{len(names)} random operations that are not the library's: {_listed(names)} ({_DOCS}#random)"
+        )
+    if trainer.not_exact:
+        not_exact.append(trainer.not_exact)
+    replayed = [report.stage for report in reports if report.level == "replay"]
+    if not_exact:
+        exact.complain(f"Exact resume: NOT exact: {'; '.join(not_exact)}.")
+    else:
+        again = f"the open pass of {_listed(replayed)} is" if replayed else "at most 1 s of it is"
+        switches = determinism_switches()
+        kernels = f" (with {', '.join(switches)})" if switches else ""
+        logger.info(f"Exact resume: data exact, {again} made again. Graph exact{kernels}. Callbacks exact.")
+    assumed = [f"DataFlow {stage}" for stage in replayed] + [
+        f"callback {name}" for name in _without_state(callbacks)
+    ]
+    notes = _sentences([report for report in reports if report.level == "state" and report.reason])
+    if assumed:
+        notes.insert(0, f"assumed to have no state: {_listed(assumed)}")
+    if notes:
+        logger.info(f"Exact resume: {'; '.join(notes)}.")
+
+
+def _without_state(callbacks: list[Callback]) -> list[str]:
+    """Return the user's callbacks that save nothing."""
+    inner = [innermost(cb) for cb in callbacks]
+    users = [cb for cb in inner if type(cb).__module__.split(".")[0] != _PACKAGE]
+    return sorted({type(cb).__name__ for cb in users if type(cb).state_dict is Callback.state_dict})
+
+
+def _sentences(reports: list[ResumeReport]) -> list[str]:
+    return list(dict.fromkeys(f"{report.stage} ({report.reason})" for report in reports))
+
+
+def _listed(names: list[str]) -> str:
+    unique = list(dict.fromkeys(names))
+    return ", ".join(unique[:_MAX_NAMES]) + (", ..." if len(unique) > _MAX_NAMES else "")

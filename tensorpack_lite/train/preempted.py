@@ -1,0 +1,111 @@
+"""Saving a training that SIGTERM or SIGUSR1 ends."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from ..callbacks.directories import find_checkpoint_dir
+from ..callbacks.saver import ModelSaver
+from ..compat import tfv1 as tf
+from ..loop.group import Callbacks, innermost
+from ..loop.interrupt import InterruptWatch
+from ..loop.preemption import Preempted, Preemption
+from ..loop.state import TrainLoop
+from ..tfutils.common import get_global_step_var
+from ..tfutils.dependency import updates_wait_for_data
+from ..tfutils.exact import find_exact
+from ..utils import logger
+
+__all__ = ["PreemptedTraining"]
+
+
+class PreemptedTraining:
+    """
+    Context manager around the main loop that saves a checkpoint when a signal ends the loop.
+
+    The checkpoint is written by the first ModelSaver that saves to the logger's directory, from which
+    training resumes; if there is none, by the first ModelSaver. An asynchronous save in progress is finished
+    before. The place counts a step or callback that the signal interrupted as not done, so a resumed training
+    runs it again.
+
+    Args:
+        preemption: the signals; None does nothing.
+        loop, callbacks: the training.
+        train_op: what a step runs; None if it is unknown.
+    """
+
+    def __init__(
+        self,
+        preemption: Preemption | None,
+        loop: TrainLoop,
+        callbacks: Callbacks,
+        train_op: tf.Operation | tf.Tensor | None,
+    ) -> None:
+        self._preemption, self._loop, self._callbacks = preemption, loop, callbacks
+        self._steps_can_fail = (
+            preemption is not None and train_op is not None and updates_wait_for_data(train_op)
+        )
+        self.watch: InterruptWatch | None = None
+
+    def wake(self) -> bool:
+        """
+        Make a run fail that waits for data, unless it may already have updated variables. See InterruptWatch.
+
+        Returns:
+            Whether a run may have failed.
+        """
+        if self._preemption is not None and not self._preemption.wakes:
+            return False
+        is_in_step = self._callbacks.current_call is None
+        if self._loop.has_stepped and is_in_step and not self._steps_can_fail:
+            return False
+        self._callbacks.interrupt()
+        return True
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        preemption = self._preemption
+        if preemption is None or preemption.number is None:
+            return
+        if isinstance(error, Preempted):
+            self._callbacks.undo_call()
+            self._save()
+        elif self._has_woken_run(error):
+            is_in_step = self._callbacks.current_call is None
+            self._callbacks.undo_call()
+            if not is_in_step or self._loop.undo_step():
+                exact = find_exact()
+                if exact is not None:
+                    exact.undo_step(self._loop.global_step)
+                self._save()
+            else:
+                logger.warning(
+                    "The signal interrupted a step between two runs. The latest checkpoint counts."
+                )
+            raise preemption.error() from None
+
+    def _has_woken_run(self, error: BaseException | None) -> bool:
+        has_woken = self.watch is not None and self.watch.has_woken
+        return has_woken and isinstance(error, (KeyboardInterrupt, tf.errors.OpError))
+
+    def _save(self) -> None:
+        if not self._loop.has_stepped:
+            logger.info("No step was done, so there is nothing to save.")
+            return
+        savers = [saver for saver in map(innermost, self._callbacks.cbs) if isinstance(saver, ModelSaver)]
+        if not savers:
+            logger.warning("There is no ModelSaver among the callbacks, so nothing can be saved.")
+            return
+        # an interrupted run may have incremented the variable
+        assign = get_global_step_var().initializer
+        tf.get_default_session().run(assign, {assign.inputs[1]: self._loop.global_step})
+        directory = find_checkpoint_dir(None)
+        saver = next((one for one in savers if one.checkpoint_dir == directory), savers[0])
+        # without a limit: the process ends when the time is over, see Preemption
+        saver.wait()
+        saver.trigger()
+        saver.wait()

@@ -1,0 +1,124 @@
+"""
+The states of several ranks in one checkpoint.
+
+The chief's `.state` file holds, under "ranks", the state of each other rank: the position of its data, its
+generators and its callbacks. The states travel on the ranks' channel in the format of a state file, which is
+checked and never executed.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Dict, Sequence
+
+from ..dataflow.shard import deal_again
+from ..ranks.channel import RankChannel, RankError
+from ..utils.packed_state import MAX_STATE_BYTES, pack_state, unpack_state
+
+__all__ = ["gather_states", "split_state", "take_part"]
+
+_PIECE = 1 << 18  # characters in one message
+_MAX_TEXT = MAX_STATE_BYTES * 4 // 3 + 4  # of base64
+_NAME = "the states of the ranks"
+
+State = Dict[str, Any]
+
+
+def gather_states(channel: RankChannel, state: State) -> list[State] | None:
+    """
+    Send the state of each rank to the chief. All ranks call it at the same step.
+
+    Args:
+        channel: the ranks' channel.
+        state: JSON values and NumPy arrays.
+
+    Returns:
+        On the chief, the states in the order of ranks; None on other ranks.
+
+    Raises:
+        RankError: training cannot continue, or a rank sent something that is not a state.
+        TypeError, ValueError: this state cannot be packed; see `pack_state`.
+    """
+    text = _encode(state)
+    texts = [""] * channel.size
+    for start in range(0, _longest(channel, text), _PIECE):
+        pieces = channel.gather(_NAME, text[start : start + _PIECE])
+        texts = [_append(*each) for each in zip(texts, pieces or [""] * channel.size)]
+    return [_decode(each, rank) for rank, each in enumerate(texts)] if channel.rank == 0 else None
+
+
+def take_part(channel: RankChannel, states: Sequence[State] | None) -> State:
+    """
+    Return the state that the chief has for this rank. All ranks call it.
+
+    Args:
+        channel: the ranks' channel.
+        states: on the chief, a state for each rank.
+
+    Raises:
+        RankError: training cannot continue.
+        TypeError, ValueError: the states cannot be packed; see `pack_state`.
+    """
+    mine, text = "", "" if states is None else _encode({"states": list(states)})
+    for start in range(0, _longest(channel, text), _PIECE):
+        mine = _append(mine, channel.all_gather(_NAME, text[start : start + _PIECE])[0])
+    part: State = _decode(mine, 0)["states"][channel.rank]
+    return part
+
+
+def split_state(state: State | None, size: int) -> tuple[list[State], str]:
+    """
+    Return the parts of the ranks in the state of a checkpoint, and a sentence if they cannot be exact.
+
+    If the number of ranks has changed, every rank gets the positions of the last rank, because a ShardData
+    deals out from there.
+
+    Args:
+        state: the state of the chief, with the other ranks' under "ranks"; None if the training starts.
+        size: the number of ranks now.
+    """
+    if state is None or "exact" not in state:
+        return [state or {}, *({} for _ in range(size - 1))], ""
+    saved = [state, *state.get("ranks", [])]
+    if len(saved) == size:
+        return saved, ""
+    last = saved[-1]["exact"]["sources"]
+    dealt = {name: deal_again(position) for name, position in last.items()}
+    known = {name: position for name, position in dealt.items() if position is not None}
+    own = {name: position for name, position in state["exact"]["sources"].items() if name not in last}
+    parts: list[State] = [{**state, "exact": {**state["exact"], "sources": {**own, **known}}}]
+    parts += [{"exact": {**saved[-1]["exact"], "sources": known}} for _ in range(size - 1)]
+    lost = [name for name, position in dealt.items() if position is None]
+    sentence = f"The checkpoint was saved by {len(saved)} ranks and is resumed by {size}."
+    if lost:
+        sentence += f" {', '.join(lost)}: only a ShardData can deal out the rest of the data anew."
+    return parts, sentence
+
+
+def _longest(channel: RankChannel, text: str) -> int:
+    sizes = channel.all_gather(f"the sizes of {_NAME}", len(text))
+    for rank, size in enumerate(sizes):
+        if type(size) is not int or not 0 <= size <= _MAX_TEXT:
+            raise RankError(
+                f"Rank {rank} announced a state of {size!r} characters (expected at most {_MAX_TEXT})."
+            )
+    return int(max(sizes))
+
+
+def _append(text: str, piece: object) -> str:
+    if not isinstance(piece, str) or len(piece) > _PIECE:
+        raise RankError(
+            f"A rank sent a piece of its state that is not a text of at most {_PIECE} characters."
+        )
+    return text + piece
+
+
+def _encode(state: State) -> str:
+    return base64.b64encode(pack_state(state, "the ranks")).decode("ascii")
+
+
+def _decode(text: str, rank: int) -> State:
+    try:
+        return unpack_state(base64.b64decode(text, validate=True), f"the message of rank {rank}").state
+    except ValueError as error:
+        raise RankError(f"Rank {rank} sent a state that cannot be read: {error}") from error

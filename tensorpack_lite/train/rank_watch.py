@@ -1,0 +1,287 @@
+"""
+The trainer's side of the ranks' channel, independent of the engine that reduces the gradients.
+
+`RankWatch` reports the status of this rank over its `RankChannel`, compares the ranks before the first step,
+and turns the failure of another rank into an error on this one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Callable, Dict, Iterator, Mapping, Sequence
+
+from .._version import __version__
+from ..callbacks.monitor.base import MonitorBase
+from ..compat import tensorflow
+from ..compat import tfv1 as tf
+from ..loop.callback import Callback
+from ..ranks.authentication import Credentials
+from ..ranks.channel import RankChannel, RankError
+from ..utils import logger
+from .base import Trainer
+
+__all__ = ["RankCallback", "RankWatch", "graph_of_training"]
+
+# Engine errors with one of these texts are probably the effect of another rank's failure.
+_ECHOES = (
+    "Collective ops is aborted",
+    "Connection reset",
+    "Socket closed",
+    "failed to connect",
+    "Connection closed",
+    "Horovod has been shut down",
+    "HorovodInternalError",
+)
+_ECHO_SECONDS = 5.0  # time for the failure behind such an error to arrive
+
+
+class RankWatch:
+    """
+    Connection of a trainer to the other ranks; a trainer that trains alone has none.
+
+    Args:
+        rank: number of this process.
+        size: number of processes.
+        address: host and port of the channel, on the chief's machine.
+        time_limit: seconds; see `RankChannel`.
+        credentials: the conditions for a peer to join; see `RankChannel`.
+
+    Attributes:
+        channel: the `RankChannel`.
+        has_data: whether the data of this rank has not ended. After its end, the other ranks may wait for
+            this one in a step until their own data ends.
+
+    Raises:
+        RankError: the ranks did not connect.
+        OSError, ValueError: the secret cannot be read, or is too short.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        size: int,
+        address: tuple[str, int],
+        time_limit: float,
+        credentials: Credentials | None = None,
+    ) -> None:
+        self.rank, self.size = rank, size
+        self.has_data = True
+        self._place = "building the graph"
+        self._waits_in: str | None = None
+        self._trainer: Trainer | None = None
+        self._hooks: tuple[Any, Any] | None = None
+        self.channel = RankChannel(
+            rank, size, address, time_limit, where=self._where, credentials=credentials
+        )
+
+    @contextmanager
+    def reporting(self, trainer: Trainer | None, place: str) -> Iterator[None]:
+        """
+        Context that reports an error inside it to the other ranks.
+
+        Args:
+            trainer: the trainer, which knows the step and the callback of this rank.
+            place: a description of the work inside, e.g. "building the graph".
+        """
+        self._trainer, self._place = trainer, place
+        try:
+            yield
+        except BaseException as error:  # Ctrl-C too: the other ranks learn about any end
+            self._report(error, place)
+            raise
+
+    def report_end_of_script(self) -> None:
+        """Until this rank leaves, report an error that ends the script outside its trainer to the other ranks."""
+        show = sys.excepthook
+
+        def show_and_report(
+            kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+        ) -> None:
+            show(kind, error, traceback)
+            if not self.channel.is_closed:
+                self._report(error, "in its script")
+
+        self._hooks = (show_and_report, show)
+        sys.excepthook = show_and_report
+
+    @contextmanager
+    def waiting(self, place: str) -> Iterator[None]:
+        """
+        Context in which this rank waits for the other ranks outside a step.
+
+        Args:
+            place: a description of the wait.
+        """
+        self._waits_in = place
+        try:
+            yield
+        finally:
+            self._waits_in = None
+
+    def explain(self, error: BaseException) -> None:
+        """
+        Raise the failure of another rank if it is the cause of an error of this rank's engine; else return.
+
+        Raises:
+            RankError: another rank failed.
+        """
+        is_echo = any(echo in str(error) for echo in _ECHOES)
+        failure = self.channel.wait_for_failure(_ECHO_SECONDS if is_echo else 0.0)
+        if failure is None:
+            return
+        try:
+            self.channel.check()
+        except RankError as failed:
+            raise failed from error
+
+    def compare(self, values: Mapping[str, object]) -> None:
+        """
+        Compare values that must be equal on all ranks, and created in the same order.
+
+        Args:
+            values: name -> value on this rank.
+
+        Raises:
+            RankError: on every rank; names the first difference.
+        """
+        mine = [(name, str(value)) for name, value in values.items()]
+        digest = hashlib.sha256(repr(mine).encode("utf-8")).hexdigest()
+        if len(set(self.channel.all_gather("comparing the ranks", digest))) == 1:
+            return
+        everywhere = self.channel.all_gather("comparing the ranks in detail", mine)
+        for rank, theirs in enumerate(everywhere):
+            difference = _first_difference(everywhere[0], theirs)
+            if difference:
+                failure = (
+                    f"Rank {rank} does not match rank 0: {difference}. All ranks must run the same script."
+                )
+                self.channel.fail(failure)
+                raise RankError(failure)
+
+    def finish(self, step: int) -> None:
+        """
+        Wait until all ranks have ended their loops, and leave the channel. Log a warning if their steps differ.
+
+        Args:
+            step: number of steps that this rank has done.
+        """
+        steps = self.channel.all_gather("the end of training", step)
+        if len(set(steps)) > 1:
+            each = ", ".join(f"{number} on rank {rank}" for rank, number in enumerate(steps))
+            logger.warning(f"The ranks trained for different numbers of steps: {each}.")
+        self._leave()
+
+    def _report(self, error: BaseException, place: str) -> None:
+        """Report an error to the other ranks, unless it came from them, and leave."""
+        if self.channel.failure is None:
+            failure = str(error)
+            if not isinstance(error, RankError):
+                lines = [line for line in failure.splitlines() if line.strip()] or [""]
+                failure = f"Rank {self.rank} failed after step {self._step}, {place}: {type(error).__name__}: {lines[0][:300]}"
+            self.channel.fail(failure)
+        self._leave()
+
+    def _leave(self) -> None:
+        """Leave the channel, and drop the references that keep the trainer and its graph alive."""
+        self.channel.close()
+        self._trainer = None
+        if self._hooks is not None and sys.excepthook is self._hooks[0]:
+            sys.excepthook = self._hooks[1]
+
+    # Status, which a thread of the channel reads several times a second ----------------------------------------------
+    @property
+    def _step(self) -> int:
+        trainer = self._trainer
+        return 0 if trainer is None else trainer.global_step
+
+    def _where(self) -> Dict[str, Any]:
+        kind, where = self._kind_and_place()
+        return {"kind": kind, "step": self._step, "where": where, "has_data": self.has_data}
+
+    def _kind_and_place(self) -> tuple[str, str]:
+        trainer, is_excused = self._trainer, False
+        if self._waits_in is not None:
+            return "variables", self._waits_in
+        call = None if trainer is None else trainer.current_call
+        if call is not None:
+            callback, place = call.callback, f"in callback {call.callback}, {call.moment}"
+            is_excused = callback.works_alone or callback.chief_only or isinstance(callback, MonitorBase)
+        elif trainer is not None and trainer.is_in_run:
+            return "step", f"in step {self._step + 1}"
+        else:
+            place = self._place
+            is_excused = place in ("setting up callbacks", "initializing the session")
+        return "excused" if self.rank == 0 and is_excused else "busy", place
+
+
+class RankCallback(Callback):
+    """
+    Callback of the trainer on every rank: broadcasts the chief's variables, and checks before each run that
+    no rank failed.
+
+    Args:
+        watch: the `RankWatch` of this rank.
+        broadcast: gives all ranks the chief's variables; called before training, and after each epoch if
+            `every_epoch()`.
+        every_epoch: returns whether to broadcast after an epoch.
+
+    Runs at: before_train, before each run, each epoch.
+    """
+
+    _chief_only = False
+
+    def __init__(
+        self, watch: RankWatch, broadcast: Callable[[], None], every_epoch: Callable[[], bool]
+    ) -> None:
+        self._watch, self._broadcast, self._every_epoch = watch, broadcast, every_epoch
+
+    def _before_train(self) -> None:
+        self._broadcast()
+
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> None:
+        self._watch.channel.check()
+
+    def _trigger_epoch(self) -> None:
+        if self._every_epoch():
+            self._broadcast()
+
+
+def graph_of_training() -> Dict[str, Any]:
+    """
+    Return a description of the training graph, to compare between ranks. Call it before callbacks add to the graph.
+
+    It contains neither the values of constants nor attributes such as seeds, in which ranks may differ.
+    """
+    operations = {
+        f"operation {op.name}": " ".join([op.type, *(tensor.name for tensor in op.inputs)])
+        for op in tf.get_default_graph().get_operations()
+    }
+    return {
+        "version of tensorpack_lite": __version__,
+        "version of TensorFlow": tensorflow.__version__,
+        **{
+            f"variable {var.op.name}": [var.dtype.base_dtype.name, str(var.shape)]
+            for var in tf.global_variables()
+        },
+        **operations,
+    }
+
+
+def _first_difference(first: Sequence[tuple[str, object]], other: Sequence[tuple[str, object]]) -> str | None:
+    """Describe the first difference: a missing name, another value, or another order."""
+    here, there = dict(first), dict(other)
+    for name, value in here.items():
+        if name not in there:
+            return f"it lacks {name} ({value})"
+        if there[name] != value:
+            return f"its {name} is {there[name]}, and {value} on rank 0"
+    for name, value in there.items():
+        if name not in here:
+            return f"rank 0 lacks {name} ({value})"
+    for mine, theirs in zip(here, there):
+        if mine != theirs:
+            return f"it created {theirs} where rank 0 created {mine}, so the order differs"
+    return None

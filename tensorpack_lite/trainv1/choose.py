@@ -1,0 +1,95 @@
+"""The choice between the current and the old interface of a class, for scripts started by `tensorpack-lite run`."""
+
+from __future__ import annotations
+
+import copyreg
+import functools
+from typing import Any, Iterable
+
+from ..graph_builder.model_desc import ModelDescBase
+from ..train import base, multi_gpu, simple
+from ..train import config as today_config
+from . import config, model, trainers
+
+__all__ = ["old_class"]
+
+_TRAINERS: dict[type, type] = {
+    base.Trainer: trainers.Trainer,
+    simple.SimpleTrainer: trainers.SimpleTrainer,
+    simple.NoOpTrainer: trainers.NoOpTrainer,
+    simple.QueueInputTrainer: trainers.QueueInputTrainer,
+    multi_gpu.SyncMultiGPUTrainerParameterServer: trainers.SyncMultiGPUTrainerParameterServer,
+    multi_gpu.SyncMultiGPUTrainerReplicated: trainers.SyncMultiGPUTrainerReplicated,
+    multi_gpu.AsyncMultiGPUTrainer: trainers.AsyncMultiGPUTrainer,
+}
+_CONFIGS: dict[type, type] = {
+    today_config.TrainConfig: config.TrainConfig,
+    today_config.AutoResumeTrainConfig: config.AutoResumeTrainConfig,
+}
+
+
+def old_class(cls: type, arguments: Iterable[object]) -> type:
+    """
+    Return the class to instantiate in place of a class of the library or of a script.
+
+    - A trainer that gets a TrainConfig is one of `trainv1`. A script's own trainer also needs `_setup`, or a base class
+      that is a complete trainer.
+    - All models and configs have the interface of `trainv1`, which contains the current one.
+
+    Args:
+        cls: the class that the script calls.
+        arguments: the arguments of the call.
+
+    Returns:
+        A class of `trainv1`; for a class of a script, a subclass of it and of that class; or `cls` itself.
+    """
+    if issubclass(cls, ModelDescBase):
+        return cls if issubclass(cls, model.AnyGeneration) else _model_class(cls)
+    if issubclass(cls, today_config.TrainConfig):
+        return _combined(cls, _CONFIGS, config.TrainConfig)
+    has_config = any(isinstance(argument, today_config.TrainConfig) for argument in arguments)
+    trains_alone = hasattr(cls, "_setup") or _counterpart(cls, _TRAINERS) is not trainers.Trainer
+    return _combined(cls, _TRAINERS, trainers.Trainer) if has_config and trains_alone else cls
+
+
+def _combined(cls: type, counterparts: dict[type, type], old_base: type) -> type:
+    if issubclass(cls, old_base):
+        return cls
+    old = _counterpart(cls, counterparts)
+    return old if cls in counterparts else _with_bases((cls, old))
+
+
+def _counterpart(cls: type, counterparts: dict[type, type]) -> type:
+    return next(counterparts[base] for base in cls.__mro__ if base in counterparts)
+
+
+@functools.lru_cache(maxsize=None)
+def _with_bases(bases: tuple[Any, ...], named_after: int = 0) -> type:
+    """
+    Return a class with these bases and the name of one of them, the class of the script. The same bases yield
+    the same class.
+
+    Its objects are pickled as objects of the script's class, because pickles find classes by name.
+    """
+    script = bases[named_after]
+
+    def named(one: object) -> object:
+        default_new = copyreg.__newobj__  # type: ignore[attr-defined]
+        return script if one is made else _new if one is default_new else one
+
+    def reduce_ex(self: Any, protocol: int) -> Any:
+        make, arguments, *state = super(made, self).__reduce_ex__(max(protocol, 2))
+        return (named(make), tuple(map(named, arguments)), *state)
+
+    contents = {"__module__": script.__module__, "__doc__": script.__doc__, "__reduce_ex__": reduce_ex}
+    made: Any = type(script.__name__, bases, contents)
+    return made
+
+
+def _new(cls: Any, *arguments: object) -> Any:
+    """`copyreg.__newobj__`, which accepts only the class of the pickled object."""
+    return cls.__new__(cls, *arguments)
+
+
+def _model_class(cls: type) -> type:
+    return _with_bases((model.AnyGeneration, cls, model.ModelDesc), named_after=1)

@@ -1,0 +1,180 @@
+"""
+The names, arguments and interfaces of tensorpack 0.2 to 0.10 that scripts of 2016 to 2019 use.
+
+They work if the environment variable `TENSORPACK_LITE_RUN` is 1, which `tensorpack-lite run` sets. Otherwise using one
+of them raises an error that names its replacement. `old_names_table.py` lists the names. The importer of
+`run` asks `find_current` for modules. For the rest, there are three kinds of hooks:
+
+- a module with old names ends with `__getattr__ = old_name_finder(__name__)`, and adds `old_star_names(__name__)` to
+  its `__all__`;
+- a function or constructor whose arguments were renamed has the decorator `old_arguments`;
+- a class that was used in another way before 2018 inherits from `HasOldInterface`.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Callable, Mapping, TypeVar
+
+from .old_names_table import OLD_MODULES, OLD_NAMES, Old
+
+__all__ = [
+    "HasOldInterface",
+    "accepts_old_names",
+    "find_current",
+    "find_old_name",
+    "old_arguments",
+    "old_name_finder",
+    "old_star_names",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PACKAGE = __name__.split(".")[0]
+
+
+def accepts_old_names() -> bool:
+    """Return whether old names work in this process: whether `tensorpack-lite run` started it or its parent."""
+    return os.environ.get("TENSORPACK_LITE_RUN") == "1"
+
+
+def find_old_name(module: str, name: str) -> Any:
+    """
+    Return the object that a module of tensorpack had under a name.
+
+    Args:
+        module: the full name of the module, e.g. "tensorpack_lite.tfutils.common".
+        name: the name in it.
+
+    Raises:
+        AttributeError: tensorpack never had this name.
+        ImportError: it was an old name, and old names are not accepted or nothing provides it. The message names the
+            replacement. (An AttributeError would lose its message in `from module import name`.)
+    """
+    place = ".".join([*module.split(".")[1:], name])
+    if place in OLD_MODULES:
+        old = OLD_MODULES[place]
+    elif place in OLD_NAMES:
+        old = OLD_NAMES[place]
+    else:
+        raise AttributeError(
+            f"module {module!r} has no attribute {name!r}. dir({module}) lists the names it has."
+        )
+    if old.target and accepts_old_names():
+        return _load(old.target)
+    raise ImportError(_sentence(f"{module}.{name}", old), name=module)
+
+
+def find_current(name: str) -> ModuleSpec | None:
+    """
+    Find the module of this library for a module of tensorpack. The importer of `tensorpack-lite run` calls
+    this function.
+
+    Args:
+        name: the full name in tensorpack, e.g. "tensorpack.utils.sessinit".
+
+    Returns:
+        The spec of the module, or None if there is no such module.
+
+    Raises:
+        ModuleNotFoundError: tensorpack had the module, but nothing provides it. The message names an alternative.
+    """
+    place = name.partition(".")[2]
+    old = OLD_MODULES.get(place, Old("", place))
+    if place in OLD_MODULES and not old.target:
+        raise ModuleNotFoundError(_sentence(name, old), name=name)
+    return find_spec(".".join(filter(None, [_PACKAGE, old.target])))
+
+
+def old_name_finder(module: str) -> Callable[[str], Any]:
+    """Return a function for the `__getattr__` of a module (PEP 562): `find_old_name` for its names."""
+    return functools.partial(find_old_name, module)
+
+
+def old_star_names(module: str) -> list[str]:
+    """Return the old names that `from module import *` binds: none, unless old names are accepted."""
+    if not accepts_old_names():
+        return []
+    prefix = "".join(f"{part}." for part in module.split(".")[1:])
+    names = [
+        place[len(prefix) :] for place, old in OLD_NAMES.items() if place.startswith(prefix) and old.target
+    ]
+    return [name for name in names if "." not in name]
+
+
+def old_arguments(**names: str) -> Callable[[F], F]:
+    """
+    Decorator for a function or a constructor: accept old names of arguments.
+
+    Args:
+        names: old name -> new name, or a sentence of advice for an argument without a successor.
+
+    Raises:
+        TypeError: (when called) an old name was passed, and old names are not accepted, the argument has no successor,
+            or it was passed under both names.
+
+    Example:
+        >>> @old_arguments(nr_proc="num_proc")
+        ... def start(num_proc=1): ...
+    """
+
+    def decorate(func: Callable[..., Any]) -> Any:
+        who = func.__qualname__.replace(".__init__", "")
+
+        @functools.wraps(func)
+        def wrapper(*args: object, **kwargs: object) -> Any:
+            if names.keys().isdisjoint(kwargs):
+                return func(*args, **kwargs)
+            return func(*args, **_rename(who, kwargs, names))
+
+        return wrapper
+
+    return decorate
+
+
+class HasOldInterface:
+    """
+    Base class for classes whose objects have the interface of tensorpack before 2018, if old names are accepted.
+
+    `trainv1/choose.py` selects the class of such an object. If old names are not accepted when this module is imported,
+    the base class is empty.
+    """
+
+    if accepts_old_names() and not TYPE_CHECKING:
+
+        def __new__(cls, *args, **kwargs):
+            """Create the object. Only the arguments of trainers matter here: they choose the generation."""
+            old_class = _load("trainv1.choose:old_class")
+            return super().__new__(old_class(cls, [*args, *kwargs.values()]))
+
+
+def _load(target: str) -> Any:
+    module, _, attribute = target.partition(":")
+    found = import_module(f"{_PACKAGE}.{module}")
+    return getattr(found, attribute) if attribute else found
+
+
+def _sentence(path: str, old: Old) -> str:
+    way_out = " An old script runs unchanged with `tensorpack-lite run`." if old.target else ""
+    return f"{path}: {old.advice}{way_out}"
+
+
+def _rename(who: str, arguments: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    renamed = {}
+    for name, value in arguments.items():
+        new = names.get(name, name)
+        if " " in new:
+            raise TypeError(f"{who}: has no argument '{name}'. {new}")
+        if new != name and new in arguments:
+            raise TypeError(f"{who}: '{name}' and '{new}' are the same argument. Pass only '{new}'.")
+        if new != name and not accepts_old_names():
+            raise TypeError(
+                f"{who}: has no argument '{name}', which is an old name. Write {new}=. An old script runs unchanged with "
+                "`tensorpack-lite run`."
+            )
+        renamed[new] = value
+    return renamed

@@ -1,0 +1,494 @@
+"""Tests of positions: `get_state`, `set_state` and `resume_report` of DataFlows in one process."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from fakes.datasets import write_mnist
+from fakes.positions import as_text, check_chain, check_cuts, passes, restored, run, text, through_json
+
+from tensorpack_lite.dataflow import (
+    AugmentImageComponent,
+    BatchData,
+    BatchDataByShape,
+    CacheData,
+    ConcatData,
+    DataFlow,
+    DataFromGenerator,
+    DataFromList,
+    DataFromQueue,
+    FakeData,
+    FixedSizeData,
+    HDF5Data,
+    JoinData,
+    LMDBData,
+    LMDBSerializer,
+    LocallyShuffleData,
+    MapData,
+    ProxyDataFlow,
+    RandomChooseData,
+    RemoteDataZMQ,
+    RepeatedData,
+    RepeatedDataPoint,
+    RNGDataFlow,
+    TFRecordSerializer,
+    dataset,
+    imgaug,
+    tape,
+)
+from tensorpack_lite.utils.utils import fix_rng_seed
+
+
+@pytest.fixture(autouse=True)
+def snapshots_often(monkeypatch):
+    """Take a snapshot before every datapoint."""
+    monkeypatch.setattr(tape, "_SNAPSHOT_SECONDS", 0.0)
+
+
+def number(datapoint) -> int:
+    """Return a whole number that depends on the datapoint."""
+    return int(100 * float(np.ravel(datapoint[0])[0]))
+
+
+class Plain(DataFlow):
+    """A user's class without anything for positions."""
+
+    def __iter__(self):
+        yield from ([k] for k in range(5))
+
+
+class Drawing(RNGDataFlow):
+    """A user's class that draws."""
+
+    def __iter__(self):
+        for _ in range(7):
+            yield [int(self.rng.randint(50))]
+
+
+class Counting(DataFlow):
+    """A user's class with a counter and a list, which it changes in place."""
+
+    state_attributes = ("count", "seen", "sums")
+
+    def __init__(self):
+        self.count, self.seen, self.sums = 0, [], np.zeros(2)
+
+    def __iter__(self):
+        for _ in range(6):
+            self.count += 1
+            self.seen.append(self.count)
+            self.sums += self.count
+            yield [self.count, len(self.seen), float(self.sums[0])]
+
+
+class Custom(DataFlow):
+    """A user's class that saves its position by itself."""
+
+    position = 0
+
+    def __iter__(self):
+        while self.position < 9:
+            self.position += 1
+            yield [self.position]
+        self.position = 0
+
+    def get_state(self):
+        return {"position": self.position}
+
+    def set_state(self, state):
+        self.position = 0 if state is None else state["position"]
+
+
+class Differences(ProxyDataFlow):
+    """A user's class that keeps the last datapoint and drops some."""
+
+    def __iter__(self):
+        last = None
+        for datapoint in self.ds:
+            if last is not None and (number(last) + number(datapoint)) % 5:
+                yield [number(last) * 3 + number(datapoint)]
+            last = datapoint
+
+
+class Alternating(RNGDataFlow):
+    """A user's class that wraps two DataFlows."""
+
+    def __init__(self, first, second):
+        self.first, self.second = first, second
+
+    def reset_state(self):
+        super().reset_state()
+        self.first.reset_state()
+        self.second.reset_state()
+
+    def __iter__(self):
+        for pair in zip(self.first, self.second):
+            yield pair[self.rng.randint(2)]
+
+
+def shuffled(num=8):
+    """Numbers in a new random order in each pass."""
+    return DataFromList([[k] for k in range(num)], shuffle=True)
+
+
+def shaped():
+    """Arrays of three shapes."""
+    return MapData(shuffled(9), lambda dp: [np.full(dp[0] % 3, dp[0])])
+
+
+def images():
+    """Images, augmented at random."""
+    small = DataFromList([[np.full((4, 4, 3), k, np.uint8), k] for k in range(6)], shuffle=True)
+    return AugmentImageComponent(
+        small, [imgaug.Flip(horiz=True), imgaug.Brightness(30), imgaug.RandomCrop((2, 2))]
+    )
+
+
+STAGES = {
+    "list": shuffled,
+    "list in order": lambda: DataFromList([[k] for k in range(8)], shuffle=False),
+    "fake": lambda: FakeData([[2]], 5, random=True),
+    "generator": lambda: DataFromGenerator(lambda: ([k] for k in range(5))),
+    "plain": Plain,
+    "drawing": Drawing,
+    "counting": Counting,
+    "custom": Custom,
+    "custom below": lambda: RepeatedData(MapData(Custom(), lambda dp: [dp[0] + 1]), 2),
+    "proxy": lambda: Differences(Drawing()),
+    "two flows": lambda: Alternating(shuffled(), Drawing()),
+    "map": lambda: MapData(shuffled(), lambda dp: dp if dp[0] % 3 else None),
+    "batch": lambda: BatchData(shuffled(), 3, remainder=True),
+    "batch without remainder": lambda: BatchData(shuffled(), 3),
+    "by shape": lambda: BatchDataByShape(shaped(), 2, 0),
+    "repeated": lambda: RepeatedData(shuffled(5), 2),
+    "without end": lambda: RepeatedData(Drawing(), -1),
+    "each twice": lambda: RepeatedDataPoint(shuffled(), 2),
+    "fixed size": lambda: FixedSizeData(shuffled(), 5),
+    "fixed size anew": lambda: FixedSizeData(shuffled(), 5, keep_state=False),
+    "concat": lambda: ConcatData([shuffled(3), Drawing()]),
+    "choose": lambda: RandomChooseData([RepeatedData(shuffled(), -1), RepeatedData(Drawing(), -1)]),
+    "join": lambda: JoinData([shuffled(4), Drawing()]),
+    "shuffle": lambda: LocallyShuffleData(shuffled(), 5, num_reuse=2),
+    "shuffle, replayed": lambda: LocallyShuffleData(Counting(), 20),
+    "cache": lambda: CacheData(Drawing(), shuffle=True),
+    "images": images,
+}
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_cut_after_every_event(name):
+    """Each stage, cut anywhere and restored in a new object, continues with what followed; the state stays the same."""
+    check_cuts(STAGES[name], 26)
+
+
+@pytest.mark.parametrize("name", ["counting", "custom below", "shuffle", "cache", "by shape", "join"])
+def test_again_and_again(name):
+    """A pipeline may be cut and restored many times."""
+    check_chain(STAGES[name], 26, [3, 1, 7, 2])
+
+
+# Random pipelines ----------------------------------------------------------------------------------------------------
+def random_source(r):
+    """Return a random source."""
+    kind, num = r.randint(0, 4), r.randint(3, 12)
+    if kind == 0:
+        return DataFromList([[k] for k in range(num)], shuffle=r.random() < 0.7)
+    return [lambda: FakeData([[2]], num, random=True), Drawing, Counting, STAGES["generator"]][kind - 1]()
+
+
+def random_stage(r, ds):
+    """Return a random stage over a DataFlow."""
+    kind = r.randint(0, 12)
+    if kind == 0:
+        return MapData(ds, lambda dp: [np.add(dp[0], 1)])
+    if kind == 1:
+        return BatchData(MapData(ds, lambda dp: [number(dp)]), r.randint(1, 3), remainder=True)
+    if kind == 2:
+        return RepeatedData(ds, r.randint(1, 3))
+    if kind == 3:
+        return FixedSizeData(ds, r.randint(1, 9), keep_state=r.random() < 0.5)
+    if kind == 4:
+        return FixedSizeData(LocallyShuffleData(ds, r.randint(1, 6), num_reuse=r.randint(1, 3)), 11)
+    if kind == 5:
+        return CacheData(ds, shuffle=r.random() < 0.5)
+    if kind == 6:
+        return ConcatData([ds, random_source(r)])
+    if kind == 7:
+        return ConcatData([random_source(r), ds])
+    if kind == 8:
+        return FixedSizeData(RandomChooseData([RepeatedData(ds, -1), RepeatedData(random_source(r), -1)]), 8)
+    if kind == 9:
+        return JoinData([ds, random_source(r)])
+    if kind == 10:
+        return JoinData([ds, ds])
+    if kind == 11:
+        return RepeatedDataPoint(ds, 2)
+    shape = MapData(ds, lambda dp: [np.zeros(number(dp) % 3) + number(dp)])
+    return FixedSizeData(
+        BatchDataByShape(MapData(shape, lambda dp: [dp[0]] if len(dp[0]) else [np.ones(4)]), 2, 0), 5
+    )
+
+
+def random_pipeline(seed):
+    """Return the pipeline of a seed: a source and 1 to 5 stages."""
+    r = random.Random(seed)
+    ds = random_source(r)
+    for _ in range(r.randint(1, 5)):
+        ds = random_stage(r, ds)
+    return ds
+
+
+NOT_ITERABLE = ("no datapoint", "cannot be stacked", "batch_size", "already being iterated")
+
+
+def check_random_pipelines(seeds):
+    """Cut random pipelines at random places. Pipelines that cannot be iterated at all are left out; return their number."""
+    num_left_out = 0
+    for seed in seeds:
+        fix_rng_seed(seed)
+        try:
+            run(restored(lambda: random_pipeline(seed), None), 60)  # noqa: B023
+        except (RuntimeError, ValueError) as error:
+            if not any(reason in str(error) for reason in NOT_ITERABLE):
+                raise
+            num_left_out += 1
+            continue
+        r = random.Random(seed)
+        cuts = sorted({0, 1, 2, 59, *(r.randint(0, 59) for _ in range(4))})
+        check_cuts(lambda: random_pipeline(seed), 60, cuts)  # noqa: B023
+    return num_left_out
+
+
+def test_random_pipelines():
+    """Random pipelines, cut at random places and restored, continue with what followed."""
+    assert check_random_pipelines(range(60)) < 20
+
+
+@pytest.mark.slow
+def test_many_random_pipelines():
+    """As above, with many more pipelines."""
+    assert check_random_pipelines(range(1000, 1300)) < 100
+
+
+# Sources of files ----------------------------------------------------------------------------------------------------
+class TestFiles:
+    @pytest.mark.parametrize("shuffle", [False, True])
+    def test_lmdb(self, shuffle, tmp_path):
+        """An LMDB file, in order and shuffled."""
+        pytest.importorskip("lmdb")
+        path = str(tmp_path / "data.lmdb")
+        LMDBSerializer.save(shuffled(9), path)
+        check_cuts(lambda: LMDBSerializer.load(path, shuffle=shuffle), 24)
+        check_cuts(lambda: MapData(LMDBData(path, shuffle=shuffle), lambda dp: [dp[0].decode()]), 24)
+
+    @pytest.mark.parametrize("shuffle", [False, True])
+    def test_hdf5(self, shuffle, tmp_path):
+        """An HDF5 file, in order and shuffled."""
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(str(tmp_path / "data.h5"), "w") as file:
+            file["a"] = np.arange(9)
+        check_cuts(lambda: HDF5Data(str(tmp_path / "data.h5"), ["a"], shuffle=shuffle), 24)
+
+    def test_tfrecord(self, tmp_path):
+        """A TFRecord file."""
+        path = str(tmp_path / "data.tfrecords")
+        TFRecordSerializer.save(shuffled(9), path)
+        check_cuts(lambda: TFRecordSerializer.load(path), 24)
+
+    def test_dataset(self, tmp_path):
+        """A data set, shuffled."""
+        write_mnist(tmp_path)
+        check_cuts(lambda: dataset.Mnist("train", shuffle=True, dir=str(tmp_path)), 16)
+
+
+# Rules ---------------------------------------------------------------------------------------------------------------
+class TestRules:
+    @pytest.mark.parametrize("method", ["get_state", "resume_report"])
+    def test_without_set_state(self, method):
+        """Without `set_state`, there is no position; the error names the method to call."""
+        flow = shuffled()
+        flow.reset_state()
+        with pytest.raises(RuntimeError, match=r"Call set_state\(None\) before reset_state\(\)"):
+            getattr(flow, method)()
+
+    def test_off_leaves_no_trace(self):
+        """Without `set_state`, no stage has a recording, and iterators are those of the class."""
+        flow = BatchData(LocallyShuffleData(MapData(shuffled(), lambda dp: dp), 4), 2)
+        flow.reset_state()
+        next(iter(flow))
+        stage = flow
+        while stage is not None:
+            assert stage._recording is None
+            stage = getattr(stage, "ds", None)
+        assert flow.ds._tape is None
+        assert "BatchData._iterate_from" == iter(flow).__qualname__
+
+    def test_reset_without_set_state_switches_off(self):
+        """A second `reset_state` without `set_state` ends the recording."""
+        flow = restored(shuffled, None)
+        flow.reset_state()
+        with pytest.raises(RuntimeError, match="not recorded"):
+            flow.get_state()
+
+    def test_other_pipeline(self):
+        """A state of another pipeline is refused, and the first difference is named."""
+        _, states = run(restored(lambda: BatchData(MapData(shuffled(), number), 2), None), 0)
+        with pytest.raises(
+            ValueError, match=r"BatchData > RepeatedData: .*expected one of RepeatedData, got 'MapData'"
+        ):
+            restored(lambda: BatchData(RepeatedData(shuffled(), 2), 2), states[0])
+        with pytest.raises(ValueError, match="MapData: the saved position belongs to another DataFlow"):
+            restored(lambda: MapData(shuffled(), number), states[0])
+
+    def test_other_number_of_stages(self):
+        """A state with another number of stages is refused."""
+        _, states = run(restored(lambda: ConcatData([shuffled(), shuffled()]), None), 1)
+        with pytest.raises(
+            ValueError, match="expected 3 stages and 0 random generators below it, got 2 and 0"
+        ):
+            restored(lambda: ConcatData([shuffled(), shuffled(), shuffled()]), states[1])
+
+    def test_data_that_became_shorter(self):
+        """If less data is left than the state requires, an error is raised."""
+        _, states = run(restored(STAGES["generator"], None), 4)
+        shorter = restored(lambda: DataFromGenerator(lambda: iter([[1]])), states[4])
+        with pytest.raises(RuntimeError, match="after 4 datapoints of a pass, but this pass has only 1"):
+            next(iter(shorter))
+
+    @pytest.mark.parametrize(
+        "name", ["list", "drawing", "counting", "shuffle", "by shape", "cache", "fixed size"]
+    )
+    @pytest.mark.parametrize("num", [0, 1, 3])
+    def test_a_pass_that_was_left(self, name, num):
+        """A pass that is left after some datapoints has the same effect, also if the left pass was a restored one."""
+        flow = restored(STAGES[name], None)
+        start = through_json(flow.get_state())
+        iterator = iter(flow)
+        for _ in range(num):
+            next(iterator)
+        inside = through_json(flow.get_state())
+        del iterator
+        left = through_json(flow.get_state())
+        expected = [event for event, _ in zip(passes(flow), range(20))]
+        for state, num_first in ((start, num), (inside, 0), (left, None)):
+            again = restored(STAGES[name], state)
+            if num_first is not None:
+                iterator = iter(again)
+                for _ in range(num_first):
+                    next(iterator)
+                del iterator
+            assert expected == [event for event, _ in zip(passes(again), range(20))]
+
+    def test_two_open_passes(self):
+        """With two open passes there is no position; afterwards there is one again."""
+        flow = restored(shuffled, None)
+        first, second = iter(flow), iter(flow)
+        next(first), next(second)
+        with pytest.raises(RuntimeError, match="two passes are open at once"):
+            flow.get_state()
+        del first
+        flow.get_state()
+
+    def test_values_that_change_in_place(self):
+        """A state keeps its values when the stage changes an attribute in place."""
+        flow = restored(Counting, None)
+        state = flow.get_state()
+        before = text(state)
+        list(flow)
+        assert before == text(state)
+        again = Counting()
+        again.set_state(state)
+        again.reset_state()
+        list(again)
+        assert before == text(state)
+
+    def test_a_stage_is_deleted_at_once(self):
+        """A recorded stage has no reference cycle, so deleting it stops its workers."""
+        import gc
+        import weakref
+
+        gc.collect()
+        gc.disable()
+        try:
+            flow = restored(shuffled, None)
+            next(iter(flow))
+            reference = weakref.ref(flow)
+            del flow
+            assert reference() is None
+        finally:
+            gc.enable()
+
+    def test_a_pass_keeps_its_stage(self):
+        """A running pass keeps its stage, also if nothing else does."""
+        iterator = iter(restored(Drawing, None))
+        assert 7 == len([as_text(datapoint) for datapoint in iterator])
+
+
+def levels(flow):
+    """Return the stages and levels of a pipeline."""
+    flow.set_state(None)
+    flow.reset_state()
+    return [(report.stage, report.level) for report in flow.resume_report()]
+
+
+class Foreign:
+    """An object with the methods of a DataFlow that is not one."""
+
+    def __iter__(self):
+        return iter([[1], [2]])
+
+    def __len__(self):
+        return 2
+
+    def reset_state(self):
+        """Do nothing."""
+
+
+class Forgetful(ProxyDataFlow):
+    """A user's class that does not reset the stage below."""
+
+    def reset_state(self):
+        """Do nothing."""
+
+
+class TestReports:
+    def test_levels(self):
+        """Stages that continue are "state", others are replayed."""
+        flow = BatchData(MapData(Differences(shuffled()), number), 2)
+        assert [
+            ("BatchData", "state"),
+            ("MapData", "state"),
+            ("Differences", "replay"),
+            ("DataFromList", "state"),
+        ] == levels(flow)
+        assert ("Custom", "state") == levels(MapData(Custom(), number))[1]
+        assert [("Drawing", "replay")] == levels(Drawing())
+
+    def test_sources_that_cannot_begin_again(self):
+        """A running generator, a queue and remote senders are "none", with a reason."""
+        import queue
+
+        assert [("DataFromGenerator", "none")] == levels(DataFromGenerator(iter([[1]])))
+        assert [("DataFromQueue", "none")] == levels(DataFromQueue(queue.Queue()))
+        remote = RemoteDataZMQ("ipc:///tmp/nobody")
+        assert [("RemoteDataZMQ", "none")] == levels(remote)
+        assert "its senders go on without us" == remote.resume_report()[0].reason
+
+    def test_a_queue_is_not_replayed(self):
+        """A restored DataFromQueue yields what is in the queue now."""
+        import queue
+
+        filled = queue.Queue()
+        for k in range(4):
+            filled.put([k])
+        flow = restored(lambda: DataFromQueue(filled), None)
+        iterator = iter(flow)
+        assert [[0], [1]] == [next(iterator), next(iterator)]
+        assert [2] == next(iter(restored(lambda: DataFromQueue(filled), flow.get_state())))
+
+    @pytest.mark.parametrize("make", [lambda: MapData(Foreign(), number), lambda: Forgetful(shuffled())])
+    def test_stages_that_are_not_recorded(self, make):
+        """A stage over something that is not a DataFlow, or that it does not reset, is "none"."""
+        assert "none" == levels(make())[0][1]

@@ -1,0 +1,221 @@
+"""Tests of examples/transformer_lm.py: causality, the cache, mixed precision, the schedule, and the comparison with an LSTM."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tensorflow")
+pytest.importorskip("matplotlib")
+
+import tensorpack_lite
+from tensorpack_lite import OfflinePredictor, PredictConfig, SmartInit, TowerContext
+from tensorpack_lite import tfv1 as tf
+from tensorpack_lite.compat import TF_VERSION
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def example(load_example):
+    return load_example("transformer_lm.py")
+
+
+@pytest.fixture
+def predict(example):
+    """A predictor (text, cache) -> [logits, new_cache] of a model of 11 characters with large random weights."""
+    with tf.Graph().as_default():
+        tf.set_random_seed(3)
+        config = PredictConfig(
+            model=example.Model(11),
+            input_names=["text", "cache"],
+            output_names=["logits", "new_cache"],
+            create_graph=False,
+        )
+        predictor = OfflinePredictor(config)
+        for variable in tf.trainable_variables():  # 0.02 would make attention nearly uniform
+            if variable.op.name.endswith("qkv/W"):
+                variable.load(5 * predictor.sess.run(variable), predictor.sess)
+    return predictor
+
+
+def no_past(example, batch=2):
+    return np.zeros([batch, example.LAYERS, 2, example.HEADS, 0, example.SIZE], "float32")
+
+
+class TestAttention:
+    def test_the_cache_does_not_change_the_logits(self, example, predict):
+        """A text in one call, in pieces, and character by character gives the same logits and the same cache."""
+        text = np.random.RandomState(0).randint(11, size=[2, 12]).astype("int32")
+        whole, cache = predict(text, no_past(example))
+        whole = whole.reshape(2, 12, 11)
+        assert whole.std(axis=1).mean() > 0.01  # the logits depend on the text
+        for lengths in ([5, 4, 3], [1] * 12):
+            past, start = no_past(example), 0
+            for length in lengths:
+                logits, past = predict(text[:, start : start + length], past)
+                expected = whole[:, start : start + length]
+                np.testing.assert_allclose(expected, logits.reshape(expected.shape), rtol=1e-4, atol=1e-5)
+                start += length
+            np.testing.assert_allclose(cache, past, rtol=1e-4, atol=1e-5)
+
+    def test_attention_is_causal(self, example, predict):
+        """A change of one character changes the logits at its position and later, but not before."""
+        text = np.zeros([2, 10], "int32")
+        text[1, 6] = 4
+        logits = predict(text, no_past(example))[0].reshape(2, 10, 11)
+        np.testing.assert_allclose(logits[0, :6], logits[1, :6], rtol=1e-5, atol=1e-6)
+        assert (np.abs(logits[0, 6:] - logits[1, 6:]).max(axis=1) > 1e-4).all()
+
+    def test_attention_is_that_of_the_paper(self, example):
+        """The layer computes softmax(q k / sqrt(d) + bias) v in each head, like this NumPy loop."""
+        rng = np.random.RandomState(1)
+        x = rng.randn(2 * 5, example.UNITS).astype("float32")
+        bias = np.where(np.tri(5, dtype=bool), np.arange(5) - np.arange(5)[:, None], -np.inf)
+        slopes = np.array([2.0 ** (-8 * (h + 1) / example.HEADS) for h in range(example.HEADS)])
+        bias = (slopes[:, None, None] * bias).astype("float32")
+        with tf.Graph().as_default(), tf.Session() as session:
+            cache = tf.zeros([2, 2, example.HEADS, 0, example.SIZE])
+            attended, _ = example.attend(tf.constant(x), cache, tf.constant(np.maximum(bias, -1e9)))
+            session.run(tf.global_variables_initializer())
+            got, (kernel,) = session.run(
+                [attended, tf.get_collection(tf.GraphKeys.GLOBAL_VARIABLES, "qkv/W")]
+            )
+        qkv = (x @ kernel).reshape(2, 5, 3, example.HEADS, example.SIZE)
+        for n in range(2):
+            for h in range(example.HEADS):
+                q, k, v = (qkv[n, :, part, h] for part in range(3))
+                weights = np.exp(q @ k.T / np.sqrt(example.SIZE) + bias[h])
+                expected = weights / weights.sum(axis=1, keepdims=True) @ v
+                part = got.reshape(2, 5, example.HEADS, example.SIZE)[n, :, h]
+                np.testing.assert_allclose(expected, part, rtol=1e-3, atol=1e-4)
+
+
+class TestMixedPrecision:
+    @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+    def test_weights_are_float32(self, example, dtype):
+        """With a 16-bit dtype all variables are float32, all products of matrices have that dtype, and the cost is float32."""
+        model = example.Model(11, dtype=dtype)
+        text = tf.zeros([1, 4], tf.int32)
+        with TowerContext("", is_training=True):
+            cost = model.build_graph(text, text)
+        assert {tf.float32} == {variable.dtype.base_dtype for variable in tf.trainable_variables()}
+        products = [op for op in tf.get_default_graph().get_operations() if "MatMul" in op.type]
+        assert 4 * (4 + 2) + 1 == len(products)
+        assert {tf.as_dtype(dtype)} == {op.outputs[0].dtype for op in products}
+        assert tf.float32 == cost.dtype
+
+    def test_loss_scaling(self, example):
+        """Only float16 has a loss scale."""
+        for dtype, expected in (("float32", False), ("bfloat16", False), ("float16", True)):
+            with tf.Graph().as_default():
+                opt = example.Model(11, dtype=dtype).optimizer()
+                assert expected == isinstance(opt._opt, example.DynamicLossScaleOptimizer)
+
+    @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+    def test_updates_reduce_the_cost(self, example, dtype):
+        """Ten updates on one batch reduce the cost. TensorFlow 1.15 has too few operations for bfloat16 on CPUs."""
+        if dtype == "bfloat16" and TF_VERSION < (2, 0):
+            pytest.skip("needs TensorFlow 2")
+        model = example.Model(11, dtype=dtype)
+        text = tf.constant(np.random.RandomState(0).randint(11, size=[2, 6]), tf.int32)
+        with TowerContext("", is_training=True):
+            cost = model.build_graph(text, (text + 1) % 11)
+        opt = model.optimizer()
+        update = opt.apply_gradients(opt.compute_gradients(cost))
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            before = session.run(cost)
+            for _ in range(10):
+                session.run(update)
+            assert session.run(cost) < before
+
+
+def test_held_out_text(example, tmp_path):
+    """The last tenth of a file is held out: validation batches are pieces of it, and labels are the next characters."""
+    words = "".join(chr(97 + k % 7) for k in range(9000)) + "".join(chr(97 + k % 5) for k in range(1000))
+    (tmp_path / "text.txt").write_text(words, encoding="utf-8")
+    text, train, held_out = example.get_data(str(tmp_path / "text.txt"))
+    assert words[:9000] == "".join(text.characters[k] for k in text.numbers)
+    for data, length, period in ((train, example.LENGTH, 7), (held_out, 2 * example.LENGTH, 5)):
+        data.reset_state()
+        pieces, following = next(iter(data))
+        assert length == pieces.shape[1] == following.shape[1]
+        np.testing.assert_array_equal(pieces[:, 1:], following[:, :-1])
+        np.testing.assert_array_equal((pieces + 1) % period, following)
+
+
+@pytest.mark.slow
+def test_two_steps_and_a_sample(tmp_path, run_example):
+    """Two steps write a curve and a checkpoint, from which `--sample` continues a text."""
+    (tmp_path / "text.txt").write_text(200 * "to be, or not to be: ", encoding="utf-8")
+    arguments = ["--text", "text.txt", "--log-dir", "log"]
+    steps = ["--steps-per-epoch", "2", "--max-epoch", "1"]
+    run_example("transformer_lm.py", [*arguments, *steps], tmp_path)
+    stats = json.loads((tmp_path / "log" / "stats.json").read_text(encoding="utf-8"))[-1]
+    assert 0 < stats["validation_bits_per_character"] < 6
+    assert (tmp_path / "log" / "curve.png").stat().st_size > 1000
+    (tmp_path / "output.txt").unlink()
+    assert "not to" in run_example("transformer_lm.py", [*arguments, "--sample", "not to"], tmp_path)
+
+
+def cpu_seconds(directory, name, *arguments) -> float:
+    """Run an example in a new process, and return its user and system time."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    path = str(ROOT / "examples" / name)
+    subprocess.run(
+        [sys.executable, path, *arguments],
+        cwd=str(directory),
+        env=dict(
+            os.environ, PYTHONPATH=str(Path(tensorpack_lite.__file__).parents[1]), TF_CPP_MIN_LOG_LEVEL="3"
+        ),
+        stdin=subprocess.DEVNULL,
+        check=True,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+@pytest.mark.slow
+@pytest.mark.gallery
+def test_fewer_bits_than_an_lstm_in_the_same_time(example, tmp_path):
+    """
+    After the same CPU time on the same text, the transformer needs at least 10 % fewer bits per held-out character.
+
+    char_rnn.py trains for as many epochs as take the time of transformer_lm.py. Both are measured by their tensor
+    `bits_per_character` on the same 256 pieces of 128 characters, each without a past.
+    """
+    text, _, held_out = example.get_data()
+    (tmp_path / "train.txt").write_text("".join(text.characters[k] for k in text.numbers), encoding="utf-8")
+    limit = cpu_seconds(tmp_path, "transformer_lm.py", "--log-dir", "gpt")
+    stats = json.loads((tmp_path / "gpt" / "stats.json").read_text(encoding="utf-8"))
+    of_transformer = stats[-1]["validation_bits_per_character"]
+
+    def train_lstm(epochs):
+        arguments = ["--text", "train.txt", "--max-epoch", str(epochs), "--log-dir", "lstm"]
+        return cpu_seconds(tmp_path, "char_rnn.py", *arguments)
+
+    one, five = train_lstm(1), train_lstm(5)
+    epochs = math.ceil(1 + 4 * (limit - one) / (five - one))
+    seconds = train_lstm(epochs)
+    config = PredictConfig(
+        model=example.char_rnn.Model(len(text.characters)),
+        session_init=SmartInit(str(tmp_path / "lstm" / "checkpoint")),
+        input_names=["text", "next"],
+        output_names=["bits_per_character"],
+    )
+    predictor = OfflinePredictor(config)
+    held_out.reset_state()
+    of_lstm = np.mean([predictor(*batch)[0] for batch in held_out])
+    print(
+        f"GPT: {of_transformer:.3f} in {limit:.0f} s; LSTM: {of_lstm:.3f} in {seconds:.0f} s, {epochs} epochs"
+    )
+    assert of_transformer <= 0.9 * of_lstm

@@ -1,0 +1,47 @@
+"""Python processes that end with the test."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import tensorpack_lite.utils
+
+__all__ = ["python_environment", "python_starter"]
+
+_ROOT = Path(tensorpack_lite.utils.__file__).parents[2]
+
+
+def python_environment(**variables: str) -> dict:
+    """Return the environment of a process that imports the library and `fakes`."""
+    path = os.pathsep.join([str(_ROOT), str(Path(__file__).parents[1])])
+    return {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": path, **variables}
+
+
+@contextmanager
+def python_starter():
+    """Yield a function that runs `python *args` and returns the Popen. The processes are killed on leaving."""
+    processes = []
+
+    def start(*args, **options) -> subprocess.Popen:
+        process = subprocess.Popen(
+            [sys.executable, *map(str, args)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=python_environment(),
+            universal_newlines=True,
+            **options,
+        )
+        processes.append(process)
+        return process
+
+    try:
+        yield start
+    finally:
+        for process in processes:
+            process.kill()
+            with process:  # closes its pipes and waits
+                pass

@@ -1,0 +1,85 @@
+"""
+Tasks of workers in the tests of groups of workers.
+
+The tests' own modules cannot be imported in a spawned process, this one can.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import time
+
+from tensorpack_lite.dataflow.process.channel import Reader
+from tensorpack_lite.utils.utils import get_rng
+
+
+def count_up():
+    """Yield numbers without end."""
+    yield from ([[k]] for k in itertools.count())
+
+
+def fail_at(number, how):
+    """Count up to a number, then call a function."""
+    for k in range(number):
+        yield [[k]]
+    how()
+
+
+def draw():
+    """Yield random numbers."""
+    rng = get_rng()
+    while True:
+        yield [[rng.randint(10**9)]]
+
+
+def send_to_itself(*numbers):
+    """Send signals to this process, and count up if it survives."""
+    for number in numbers:
+        os.kill(os.getpid(), number)
+    yield from count_up()
+
+
+def terminate_a_program():
+    """Yield the exit code of a program that gets SIGTERM."""
+    process = subprocess.Popen(["sleep", "20"])
+    process.terminate()
+    yield [[process.wait()]]
+    yield from count_up()
+
+
+def is_stopped_in(seconds):
+    """Sleep without noticing anything."""
+    yield [[0]]
+    while True:
+        time.sleep(seconds)
+
+
+def with_grandchild():
+    """Fork a child, which holds copies of all open files, and die."""
+    if os.fork() == 0:
+        time.sleep(3)
+        os._exit(0)
+    yield [[0]]
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def leave_and_fail(connection):
+    """Close the connection to another worker, and fail some time later."""
+    connection.close()
+    time.sleep(0.5)
+    yield from fail_at(0, fail)
+
+
+def fail():
+    """Raise an error."""
+    raise ValueError("planted")
+
+
+def pass_on(connection):
+    """Yield the datapoints that another worker sends."""
+    reader = Reader(connection)
+    while True:
+        yield reader.receive()

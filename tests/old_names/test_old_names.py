@@ -1,0 +1,157 @@
+"""
+Under `tensorpack-lite run`, the names and arguments of tensorpack 0.2 to 0.10 work.
+
+These tests set the environment variable that `run` sets.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tensorflow")
+
+from old_names.scripts import python
+
+import tensorpack_lite
+from tensorpack_lite import trainv1
+from tensorpack_lite.callbacks import ModelSaver
+from tensorpack_lite.dataflow import DataFromList, MultiProcessRunner, MultiProcessRunnerZMQ
+from tensorpack_lite.predict import PredictorBase
+from tensorpack_lite.train import TrainConfig
+from tensorpack_lite.utils import old_names
+from tensorpack_lite.utils.old_names_table import KEPT_NAMES, OLD_MODULES, OLD_NAMES
+
+# Loads each name of the table, and prints the result as `{name: text of the error, or ""}`.
+LOAD_EACH = """
+import importlib, json, sys
+
+def load(name):
+    module, _, attribute = name.rpartition('.')
+    try:
+        parent = importlib.import_module(('tensorpack_lite.' + module).rstrip('.'))
+    except ModuleNotFoundError:
+        parent = load(module)
+    try:
+        return getattr(parent, attribute)
+    except AttributeError:
+        return importlib.import_module('tensorpack_lite.' + name)
+
+def problem(name):
+    try:
+        load(name)
+    except (ImportError, AttributeError) as error:
+        return type(error).__name__ + ': ' + str(error)
+    return ''
+
+print(json.dumps({name: problem(name) for name in json.load(sys.stdin)}))
+"""
+
+
+class TestTable:
+    """The tables in utils/old_names_table.py, which docs/names.md shows."""
+
+    @pytest.mark.full
+    @pytest.mark.parametrize("accepted", [True, False])
+    def test_each_name(self, tmp_path, accepted):
+        """Each name can be loaded, or raises an ImportError with the table's sentence."""
+        olds = {**OLD_NAMES, **{name: old for name, old in OLD_MODULES.items() if parent_exists(name)}}
+        done = python(tmp_path, LOAD_EACH, accepted, json.dumps([*olds, *KEPT_NAMES]))
+        assert 0 == done.returncode, done.stderr.decode()[-3000:]
+        found = json.loads(done.stdout.decode().splitlines()[-1])
+        expected = dict.fromkeys(KEPT_NAMES, "")
+        for name, old in olds.items():
+            works = accepted and old.target
+            expected[name] = "" if works else f"ImportError: tensorpack_lite.{name}: {old.advice}"
+        assert expected == {name: text.split(" An old script runs")[0] for name, text in found.items()}
+
+    def test_old_modules(self):
+        """An old module has a module of today as target, or its ModuleNotFoundError gives advice."""
+        modules = {
+            name: old_names.find_current(f"tensorpack.{name}")
+            for name, old in OLD_MODULES.items()
+            if old.target
+        }
+        assert len(modules) > 5
+        assert None not in modules.values()
+        assert "tensorpack_lite.tfutils.sessinit" == modules["utils.sessinit"].name
+        with pytest.raises(ModuleNotFoundError, match=r"tensorpack\.RL\.envbase: .*gymnasium"):
+            old_names.find_current("tensorpack.RL.envbase")
+
+
+def parent_exists(name: str) -> bool:
+    """Return whether the package of an old module still exists, so that it can say what became of the module."""
+    return name.rpartition(".")[0] not in OLD_MODULES
+
+
+class TestNames:
+    def test_a_from_import_says_what_to_use(self):
+        """`from tensorpack_lite import InputDesc` raises an ImportError that names both ways out."""
+        with pytest.raises(ImportError, match=r"tf.TensorSpec.*trainv1.*tensorpack-lite run"):
+            from tensorpack_lite import InputDesc  # noqa: F401
+
+    def test_star_imports_bind_no_old_names(self):
+        """`__all__` does not have the old names if they are not accepted."""
+        assert "InputDesc" not in tensorpack_lite.__all__
+
+    def test_star_imports_bind_accepted_old_names(self, accepted):
+        """`__all__` has the old names that work if they are accepted."""
+        assert {"InputDesc", "StatPrinter"} <= set(tensorpack_lite.__all__)
+        assert "QueueInputTrainerBase" not in tensorpack_lite.__all__
+        assert tensorpack_lite.InputDesc is trainv1.InputDesc
+
+    def test_an_unknown_name(self, accepted):
+        """A name that tensorpack never had is an AttributeError."""
+        with pytest.raises(AttributeError, match="'tensorpack_lite.models' has no attribute 'Conv9D'"):
+            old_names.find_old_name("tensorpack_lite.models", "Conv9D")
+
+
+class EchoPredictor(PredictorBase):
+    """Returns the components of the datapoint."""
+
+    def _do_call(self, dp):
+        return list(dp)
+
+
+class TestPredictors:
+    def test_a_list_of_components(self, accepted):
+        """A predictor takes one list of components, as before 0.8; an array is one component."""
+        assert [1, 2] == EchoPredictor()([1, 2]) == EchoPredictor()(1, 2)
+        assert [[1, 2]] == EchoPredictor()([[1, 2]])
+        assert 1 == len(EchoPredictor()(np.zeros([2, 3])))
+
+    def test_a_list_is_one_component(self):
+        """Without `tensorpack-lite run`, a list is one component."""
+        assert [[1, 2]] == EchoPredictor()([1, 2])
+
+
+class TestArguments:
+    def test_they_are_refused(self):
+        """Without `run`, the TypeError of an old argument names the new one."""
+        flow = DataFromList([[1]])
+        with pytest.raises(TypeError, match="MultiProcessRunnerZMQ: has no argument 'nr_proc'.*num_proc="):
+            MultiProcessRunnerZMQ(flow, nr_proc=2)
+        with pytest.raises(TypeError, match="TrainConfig: has no argument 'dataset'.*dataflow="):
+            TrainConfig(dataset=flow)
+        with pytest.raises(
+            TypeError, match="TrainConfig: has no argument 'nr_tower'.*SyncMultiGPUTrainerReplicated"
+        ):
+            TrainConfig(dataflow=flow, nr_tower=2)
+
+    def test_they_work(self, accepted):
+        """Under `run`, old arguments have the effect of the new ones."""
+        flow = MultiProcessRunner(DataFromList([[1]]), nr_prefetch=7, nr_proc=3)
+        assert (7, 3) == (flow.num_prefetch, flow.num_proc)
+        assert 3 == ModelSaver(keep_recent=3)._max_to_keep
+
+    def test_both_names(self, accepted):
+        """An argument under both names is an error."""
+        with pytest.raises(TypeError, match="'nr_proc' and 'num_proc' are the same argument"):
+            MultiProcessRunnerZMQ(DataFromList([[1]]), nr_proc=2, num_proc=2)
+
+    def test_other_errors_stay(self):
+        """An unknown argument is Python's own error."""
+        with pytest.raises(TypeError, match="unexpected keyword argument 'nr_cats'"):
+            MultiProcessRunnerZMQ(DataFromList([[1]]), nr_cats=2)

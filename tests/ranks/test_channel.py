@@ -1,0 +1,375 @@
+"""ranks/channel.py, hub.py and diagnosis.py: ranks as threads of one process, over real sockets."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tensorpack_lite.ranks import channel as channel_module
+from tensorpack_lite.ranks.channel import RankChannel, RankError
+from tensorpack_lite.ranks.cluster import free_ports
+from tensorpack_lite.ranks.hub import RankHub
+
+
+class State(dict):
+    """Status of a rank that a test can change; the channel calls it."""
+
+    def __init__(self):
+        super().__init__(kind="busy", step=0, where="at its start")
+
+    def __call__(self):
+        return dict(self)
+
+
+@pytest.fixture
+def connect(monkeypatch):
+    """Function: connect ranks, which are closed after the test; `hung` collects the calls of `on_hang`."""
+    monkeypatch.setattr(channel_module, "_GRACE_SECONDS", 0.1)
+    opened = []
+
+    def make(size, time_limit=10.0):
+        address = ("127.0.0.1", free_ports(1)[0])
+        states, hung = [State() for _ in range(size)], []
+        with ThreadPoolExecutor(size) as pool:
+            pending = [
+                pool.submit(RankChannel, i, size, address, time_limit, states[i], hung.append)
+                for i in range(size)
+            ]
+            channels = [each.result() for each in pending]
+        opened.extend(channels)
+        for channel, state in zip(channels, states):
+            channel.state = state
+        channels[0].hung, channels[0].address = hung, address
+        return channels
+
+    yield make
+    for channel in opened[::-1]:
+        channel.close()
+
+
+def together(channels, function):
+    """Call a function for each channel at the same time, and return the results."""
+    with ThreadPoolExecutor(len(channels)) as pool:
+        return [each.result() for each in [pool.submit(function, channel) for channel in channels]]
+
+
+class TestTogether:
+    def test_all_gather(self, connect):
+        """Every rank gets the values of all, in the order of ranks, each time."""
+        channels = connect(3)
+        for i in range(3):
+            assert [[i, i + 1, i + 2]] * 3 == together(
+                channels, lambda c, i=i: c.all_gather("numbers", i + c.rank)
+            )
+
+    def test_large_values(self, connect):
+        """A value of a megabyte arrives whole."""
+        channels, names = connect(2), ["v" * 1000] * 1000
+        assert [[names, names]] * 2 == together(channels, lambda c: c.all_gather("names", names))
+
+    def test_gather(self, connect):
+        """Only the chief gets the values of `gather`, also if they have several megabytes."""
+        channels, long = connect(3), "v" * 3_000_000
+        wanted = [[f"{i}{long}" for i in range(3)], None, None]
+        assert wanted == together(channels, lambda c: c.gather("values", f"{c.rank}{long}"))
+
+    @pytest.mark.slow
+    def test_meeting_often_is_not_standing_still(self, connect):
+        """Ranks that gather values all the time may do so for longer than the time limit, even if one is slow."""
+        channels, deadline = connect(2, time_limit=2.0), time.monotonic() + 4.5
+
+        def meet(channel):
+            while channel.all_gather("time", time.monotonic() > deadline) == [False, False]:
+                time.sleep(0.05 * channel.rank)
+
+        together(channels, meet)
+        assert channels[0].failure is None
+
+    def test_values_that_are_too_long(self, connect, monkeypatch):
+        """A value beyond the limit is an error on the rank that gives it, which names the variable that sets the limit."""
+        monkeypatch.setenv("TENSORPACK_RANKS_MAX_LINE_MB", "1")
+        channels = connect(2)
+        told = r"the value for 'names' is too long \(expected at most 1 MB, got 1.5 MB\). Set TENSORPACK_RANKS_MAX"
+        with pytest.raises(ValueError, match=told):
+            channels[1].all_gather("names", "v" * (3 << 19))
+        assert [[0, 1]] * 2 == together(channels, lambda c: c.all_gather("still", c.rank))
+
+    def test_leaving(self, connect):
+        """A rank that leaves is not a failure for the others."""
+        first, second = connect(2)
+        second.close()
+        assert first.wait_for_failure(0.6) is None
+
+
+class TestFailures:
+    def test_a_rank_that_fails(self, connect):
+        """The failure of a rank is raised on all ranks, in a gather and by `check`."""
+        first, second, third = connect(3)
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(third.all_gather, "something", 0)
+            second.fail("Rank 1 failed: it had to.")
+            with pytest.raises(RankError, match="it had to"):
+                waiting.result()
+        assert "Rank 1 failed: it had to." == first.wait_for_failure(2)
+        with pytest.raises(RankError, match="it had to"):
+            first.check()
+
+    def test_a_rank_that_dies(self, connect):
+        """The death of a rank is a failure that names the rank's last place."""
+        first, second = connect(2)
+        second.state.update(step=7, where="in step 8")
+        wait_until(lambda: first._hub._ranks[1].status.get("step") == 7)
+        second._closed = True  # like a dead process: it sends nothing more
+        second._socket.shutdown(socket.SHUT_RDWR)
+        second._socket.close()
+        assert (
+            "Rank 1 died without reporting an error, last seen after step 7, in step 8. Look at its own output."
+            == first.wait_for_failure(2)
+        )
+
+    def test_a_chief_that_dies(self, connect):
+        """The death of the chief, which runs the hub, is a failure on the other ranks."""
+        first, second = connect(2)
+        first.state.update(step=3, where="in callback ModelSaver, _trigger")
+        wait_until(lambda: second._chief.get("step") == 3)
+        first._hub._ranks[1].connection.shutdown(socket.SHUT_RDWR)  # like a dead hub
+        assert (
+            "Rank 0, the chief, died without reporting an error, last seen after step 3, in callback ModelSaver"
+            in (second.wait_for_failure(2))
+        )
+
+    def test_a_rank_that_keeps_others_waiting(self, connect):
+        """A rank that keeps others waiting for the time limit is a failure that names the places of both."""
+        first, second = connect(2, time_limit=1.2)
+        first.state.update(kind="step", step=4, where="in step 5")
+        second.state.update(kind="busy", step=4, where="in callback Slow, _trigger")
+        told = first.wait_for_failure(6)
+        assert (
+            "Rank 1 has kept others waiting for 1.2 s, last seen after step 4, in callback Slow, _trigger."
+            in told
+        )
+        assert "Rank 0: last seen after step 4, in step 5." in told
+
+    def test_ranks_that_can_never_meet(self, connect):
+        """A deadlock is found long before the time limit: one rank has left the loop, the other is in its next step."""
+        first, second = connect(2, time_limit=300.0)
+        first.state.update(kind="busy", step=4, where="training")
+        second.state.update(kind="step", step=4, where="in step 5")
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(first.all_gather, "the end", 0)
+            told = second.wait_for_failure(10)
+            with pytest.raises(RankError, match="different places"):
+                waiting.result()
+        assert "Rank 0 and rank 1 wait for each other in different places" in told
+        assert "Rank 0: last seen after step 4, waiting for the others (the end)." in told
+        assert "Rank 1: last seen after step 4, in step 5." in told
+
+    def test_ranks_in_two_gathers(self, connect):
+        """Two ranks in different gathers are a deadlock."""
+        channels = connect(2, time_limit=300.0)
+
+        def gather(channel):
+            with pytest.raises(RankError, match="wait for each other in different places"):
+                channel.all_gather(f"number {channel.rank}", 0)
+
+        together(channels, gather)
+
+    @pytest.mark.parametrize(
+        ("kind", "step", "has_data"),
+        [("step", 3, True), ("variables", 4, True), ("busy", 4, True), ("step", 4, False)],
+    )
+    def test_a_rank_that_may_still_come(self, connect, kind, step, has_data):
+        """A gather waits for a rank that is in an earlier step, broadcasts variables, is busy, or is about to run out of data."""
+        first, second = connect(2)
+        first.state.update(kind="busy", step=4, where="training", has_data=has_data)
+        second.state.update(kind=kind, step=step, where="somewhere")
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(first.all_gather, "the end", 0)
+            assert second.wait_for_failure(2.0) is None
+            second.all_gather("the end", 0)
+            assert [0, 0] == waiting.result()
+
+    def test_a_rank_that_waits_for_one_that_has_left(self, connect):
+        """A rank that waits for one that has left fails long before the time limit."""
+        first, second = connect(2, time_limit=300.0)
+        first.state.update(kind="step", step=4, where="in step 5")
+        second.close()
+        told = first.wait_for_failure(10)
+        assert "Rank 1 has left, and rank 0 waits for it, last seen after step 4, in step 5." == told
+
+    def test_a_chief_with_much_to_do(self, connect):
+        """The chief may take longer than the limit in a callback that only it has."""
+        first, second = connect(2, time_limit=0.5)
+        first.state.update(kind="excused", step=4, where="in callback InferenceRunner, _trigger")
+        second.state.update(kind="step", step=4, where="in step 5")
+        assert second.wait_for_failure(2.0) is None
+
+    def test_a_step_that_no_rank_finishes(self, connect):
+        """If no rank finishes a step within the limit, the failure names no rank."""
+        first, second = connect(2, time_limit=1.2)
+        for channel in (first, second):
+            channel.state.update(kind="step", step=4, where="in step 5")
+        assert "No rank has finished step 5 within 1.2 s" in first.wait_for_failure(6)
+
+    def test_a_main_thread_that_hangs(self, connect):
+        """`on_hang` is called only on a rank whose main thread does not notice the failure."""
+        first, second = connect(2)
+        with pytest.raises(RankError):
+            together([first], lambda c: (c.fail("planted"), c.check()))
+        wait_until(lambda: first.hung)
+        assert ["planted"] == first.hung
+        assert "planted" == second.failure
+
+    def test_a_rank_that_never_comes(self):
+        """The chief fails if a rank does not connect within the time limit."""
+        with pytest.raises(RankError, match="Rank 1 of 2 did not connect within 0.5 s"):
+            RankChannel(0, 2, ("127.0.0.1", free_ports(1)[0]), 0.5)
+
+    def test_a_chief_that_never_comes(self):
+        """A rank fails if it cannot reach the chief within the time limit."""
+        with pytest.raises(RankError, match="Rank 1 could not reach rank 0 at 127.0.0.1.* within 0.3 s"):
+            RankChannel(1, 2, ("127.0.0.1", free_ports(1)[0]), 0.3)
+
+    def test_a_busy_port(self):
+        """If the port is taken, the error names the address and the variable that changes it."""
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen(1)
+            with pytest.raises(
+                RankError, match="Rank 0 cannot listen on 127.0.0.1.*already in use.*TENSORPACK_RANKS_ADDRESS"
+            ):
+                RankChannel(0, 2, taken.getsockname(), 1.0)
+
+
+def wait_until(condition):
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < deadline, threading.enumerate()
+        time.sleep(0.01)
+
+
+class TestSlowHub:
+    """Messages of a rank while the hub does not read."""
+
+    @pytest.fixture
+    def reading(self, monkeypatch):
+        """Lock that stops the hub from reading while a test holds it."""
+        lock, read = threading.Lock(), RankHub._read
+
+        def wait_and_read(hub, key):
+            with lock:
+                read(hub, key)
+
+        monkeypatch.setattr(RankHub, "_read", wait_and_read)
+        return lock
+
+    def test_a_large_value_arrives_whole(self, connect, reading):
+        """A large value arrives whole even if sending has to wait."""
+        (first, second), long = connect(2), "v" * 20_000_000
+        reading.acquire()
+        threading.Timer(1.5, reading.release).start()
+        values = together([first, second], lambda c: c.gather("values", long if c.rank else ""))
+        assert ["", long] == values[0]
+        assert [None, None] == [first.failure, second.failure]
+
+    def test_no_longer_than_the_limit(self, connect, reading):
+        """After the time limit the rank gives up, and sends nothing after the partial line."""
+        first, second = connect(2, time_limit=1.0)
+        reading.acquire()
+        begun = time.monotonic()
+        with pytest.raises(RankError, match="Rank 0, the chief, has been silent for 1 s"):
+            second.gather("values", "v" * 20_000_000)
+        assert time.monotonic() - begun < 2.0
+        with pytest.raises(OSError, match="(?i)pipe"):
+            second._socket.sendall(b"more")
+        reading.release()
+        assert "Rank 1 died without reporting an error" in first.wait_for_failure(3)
+
+
+class TestRankThatDoesNotRead:
+    """A rank that sends its status but reads nothing; `stop_reading` makes rank 1 such a rank."""
+
+    @pytest.fixture
+    def stop_reading(self, monkeypatch):
+        """Function: let the reading thread of rank 1 wait until the end of the test, and return once it waits."""
+        stopped, waits, is_over = threading.Event(), threading.Event(), threading.Event()
+        receive = RankChannel._receive
+
+        def receive_unless_stopped(channel, message):
+            if channel.rank == 1 and stopped.is_set():
+                waits.set()
+                is_over.wait(30)
+            receive(channel, message)
+
+        def stop():
+            stopped.set()
+            assert waits.wait(20)  # it waits when the next status of rank 0 arrives
+
+        monkeypatch.setattr(RankChannel, "_receive", receive_unless_stopped)
+        yield stop
+        is_over.set()
+
+    def test_the_others_continue(self, connect, stop_reading):
+        """The hub does not wait for a rank that does not read: it answers the others at once."""
+        (first, second, third), long = connect(3), "v" * 8_000_000
+        stop_reading()
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(second.all_gather, "values", long)
+            begun = time.monotonic()
+            for values in together([first, third], lambda c: c.all_gather("values", long)):
+                assert [long] * 3 == values
+            assert time.monotonic() - begun < 5.0
+            assert first._hub._ranks[1].num_unsent > len(long)
+            first.fail("the end of the test")
+            first._hub._ranks[1].connection.shutdown(socket.SHUT_RDWR)
+            second._set_failure("the end of the test")
+
+    @pytest.mark.slow
+    def test_it_is_dropped_after_the_time_limit(self, connect, stop_reading):
+        """The hub drops a rank that reads nothing for the time limit."""
+        (first, second), long = connect(2, time_limit=3.0), "v" * 12_000_000
+        stop_reading()
+        with ThreadPoolExecutor(2) as pool:
+            for channel in (first, second):
+                pool.submit(channel.all_gather, "values", long)
+            assert "Rank 1 has read nothing for 3 s, last seen after step 0" in first.wait_for_failure(20)
+            second._set_failure("the end of the test")
+
+    @pytest.mark.slow
+    def test_it_is_dropped_when_too_much_is_unread(self, connect, stop_reading):
+        """The hub drops a rank that leaves too much unread, long before the time limit."""
+        first, second = connect(2, time_limit=300.0)
+        first._hub._max_unsent = 12_000_000
+        stop_reading()
+        first.state["where"] = "v" * 4_000_000  # each tick contains it
+        assert re.match(r"Rank 1 has not read 1\d MB that rank 0 sent", first.wait_for_failure(20))
+        second._set_failure("the end of the test")
+
+
+class TestOneTrainingAfterTheOther:
+    def test_a_hub_that_is_about_to_end(self):
+        """A rank does not take the hub of the last training for that of the next one."""
+        address, hello = ("127.0.0.1", free_ports(1)[0]), []
+
+        def end_and_begin():
+            with socket.socket() as old:
+                old.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                old.bind(address)
+                old.listen(1)
+                accepted, _ = old.accept()
+                hello.append(accepted.recv(1000))
+                accepted.close()
+            return RankChannel(0, 2, address, 10.0)
+
+        with ThreadPoolExecutor(2) as pool:
+            begun = [pool.submit(end_and_begin), pool.submit(RankChannel, 1, 2, address, 10.0)]
+            channels = [each.result() for each in begun]
+        assert hello[0].startswith(b"tensorpack_lite ranks 2 ")
+        assert [["a", "a"]] * 2 == together(channels, lambda c: c.all_gather("still", "a"))
+        together(channels, RankChannel.close)

@@ -1,0 +1,107 @@
+"""`tensorpack-lite run --check` lists missing names."""
+
+from __future__ import annotations
+
+import zipfile
+
+import pytest
+
+pytest.importorskip("tensorflow")
+
+from tf1.command import run
+
+
+class TestCheck:
+    def test_report(self, write, tmp_path):
+        """Each missing name has its file and line, in the script's own modules too; the script does not run."""
+        write(
+            "train.py",
+            """
+            import tensorflow as tf
+            from tensorpack import *
+            from tensorpack import TrainConfg
+            from tensorpack.utils import nothing
+            import package.model
+            tf.train.AdamOptimizr
+            tf.train.Saver.anything
+            raise SystemExit("it ran")
+            """,
+        )
+        write("package/__init__.py", "")
+        write("package/model.py", "from . import parts\n")
+        write("package/parts.py", "import tensorflow as t\nnn = t.nn\nnn.relu\nnn.conv\n")
+        result = run("--check", "train.py", "--gpu", "0", cwd=tmp_path)
+        lines = [line.split(": ")[:2] for line in result.stdout.splitlines()]
+        assert lines == [
+            ["package/parts.py:4", "tensorflow.nn.conv"],
+            ["train.py:4", "tensorpack.TrainConfg"],
+            ["train.py:5", "tensorpack.utils.nothing"],
+            ["train.py:7", "tensorflow.train.AdamOptimizr"],
+            ["train.py", "4 missing names"],
+        ]
+        assert result.returncode == 1
+        assert "it ran" not in result.stderr
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize(
+        ("script", "message"),
+        [("broken.py", "invalid syntax (broken.py, line 1)"), ("app.zip", "app.zip is a zip file")],
+    )
+    def test_unreadable(self, write, tmp_path, script, message):
+        """A script that cannot be read is an error of one line, with the exit code 2."""
+        write("broken.py", "if if:\n")
+        with zipfile.ZipFile(str(tmp_path / "app.zip"), "w") as archive:
+            archive.writestr("__main__.py", "")
+        result = run("--check", script, cwd=tmp_path)
+        assert result.stderr.splitlines()[-1].startswith(f"tensorpack-lite run --check: {message}")
+        assert result.returncode == 2
+
+    @pytest.mark.slow
+    def test_folder_and_package(self, write, tmp_path):
+        """For a folder and for a package, the report is that of `__main__.py`."""
+        write("package/__init__.py", "")
+        write("package/__main__.py", "import tensorflow as tf\ntf.nothing\n")
+        for arguments in (["package"], ["-m", "package"]):
+            result = run("--check", *arguments, cwd=tmp_path)
+            assert "__main__.py:2: tensorflow.nothing" in result.stdout, result.stderr
+
+    def test_no_false_reports(self, write, tmp_path):
+        """Other values with the name of a module, and names that the script tests itself, are not reported."""
+        write(
+            "train.py",
+            """
+            import tensorflow as tf
+            from tensorpack import dataset
+            try:
+                from tensorflow.nothing import x
+                tf.nothing_else
+            except ImportError:
+                import optional
+            try:
+                tf.nothing_tried
+            except (KeyError, AttributeError):
+                pass
+            if hasattr(tf, "nothing_tested"):
+                tf.nothing_tested.below
+            relu = tf.nn.nothing_got if getattr(tf.nn, "nothing_got", None) else tf.nn.relu
+            getattr(tf, "nothing" + relu)
+            def first(dataset, *, train):
+                dataset.reset_state(), train.nothing
+            def second(tf1=tf):
+                image = tf.image
+                for image in []:
+                    image.shape
+                tf.mine = 1
+            """,
+        )
+        write("optional.py", "print 'Python 2'")
+        result = run("--check", str(tmp_path / "train.py"), cwd=tmp_path)
+        first, last = result.stdout.splitlines()
+        assert first.startswith("optional.py:1: SyntaxError: ")
+        assert last.endswith("train.py: 1 missing name")
+
+    def test_nothing_missing(self, write, tmp_path):
+        """The exit code is 0 if no name is missing; a module is named by `-m`."""
+        write("train.py", "import tensorflow as tf\ntf.train.Saver\ntf.nn.static_rnn\n")
+        result = run("--check", "-m", "train", cwd=tmp_path)
+        assert (result.stdout, result.returncode) == ("train.py: 0 missing names\n", 0), result.stderr

@@ -1,0 +1,207 @@
+"""Exact trainings that are ended in other ways than by a kill, and that are started again with changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.callbacks import JSONWriter, ModelSaver, PeriodicTrigger
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.raw import DataFromList
+from tensorpack_lite.graph_builder.model_desc import ModelDesc
+from tensorpack_lite.input_source.feed import FeedInput
+from tensorpack_lite.loop.callback import Callback, CallbackFactory
+from tensorpack_lite.loop.preemption import Preempted
+from tensorpack_lite.loop.state import StopTraining
+from tensorpack_lite.train.config import AutoResumeTrainConfig
+from tensorpack_lite.train.interface import launch_train_with_config
+from tensorpack_lite.train.simple import SimpleTrainer
+from tensorpack_lite.utils import logger
+from tensorpack_lite.utils.random_streams import fix_rng_seed
+
+
+class Model(ModelDesc):
+    """Its weight depends on the order of all datapoints."""
+
+    def inputs(self):
+        return [tf.TensorSpec([], tf.float32, "x")]
+
+    def build_graph(self, x):
+        weight = tf.get_variable("weight", initializer=0.0)
+        return tf.square(weight - x, name="cost")
+
+    def optimizer(self):
+        return tf.train.GradientDescentOptimizer(0.2)
+
+
+class At(Callback):
+    """Calls a function after a step."""
+
+    def __init__(self, step, function):
+        self.step, self.function = step, function
+
+    def _trigger_step(self):
+        if self.global_step == self.step:
+            self.function()
+
+
+class SlowSaver(ModelSaver):
+    """An asynchronous saver whose thread waits until `go` is set. It skips saves meanwhile."""
+
+    def __init__(self):
+        super().__init__(asynchronous=True, busy="skip")
+        self.go = threading.Event()
+
+    def _before_train(self):
+        super()._before_train()
+        write = self._writer.write
+
+        def wait_and_write(prefix, arrays):
+            assert self.go.wait(60)
+            write(prefix, arrays)
+
+        self._writer.write = wait_and_write
+
+
+def every_step():
+    return PeriodicTrigger(ModelSaver(), every_k_steps=1)
+
+
+def train(*more, savers=None, steps=5, epochs=4, exact=True, before=()):
+    """Train, or resume, with shuffled data of 7 datapoints. Return the weight at the end, and the rows of stats.json."""
+    savers = [every_step()] if savers is None else savers
+    weights = []
+    at_end = CallbackFactory(after_train=lambda self: weights.append(self.trainer.sess.run(weight_of(self))))
+    with tf.Graph().as_default():
+        fix_rng_seed(3)
+        config = AutoResumeTrainConfig(
+            exact=exact,
+            model=Model(),
+            data=FeedInput(DataFromList([[np.float32(i)] for i in range(7)], shuffle=True)),
+            callbacks=[*before, at_end, *savers, *more],
+            extra_callbacks=[],
+            monitors=[JSONWriter()],
+            steps_per_epoch=steps,
+            max_epoch=epochs,
+        )
+        launch_train_with_config(config, SimpleTrainer())
+    return weights[0]
+
+
+def weight_of(callback):
+    return callback.trainer.find_tensor("weight")
+
+
+def latest():
+    return os.path.basename(tf.train.latest_checkpoint(logger.get_logger_dir()))
+
+
+def stop():
+    raise StopTraining("enough")
+
+
+@pytest.fixture
+def wanted(tmp_path):
+    """The weight of a training that was not interrupted."""
+    logger.set_logger_dir(str(tmp_path / "whole"), action="d")
+    weight = train()
+    logger.set_logger_dir(str(tmp_path / "parts"), action="d")
+    return weight
+
+
+class TestStartedAgain:
+    def test_after_stop_training(self, wanted):
+        """A training that StopTraining ended inside an epoch continues there with the same data."""
+        train(At(7, stop))
+        assert wanted == train(At(0, stop))
+
+    def test_with_a_larger_max_epoch(self, wanted):
+        """A training that has finished continues with a larger max_epoch as if it had not ended."""
+        train(epochs=1)
+        train(epochs=3)
+        assert wanted == train()
+
+    def test_with_the_same_max_epoch(self, wanted):
+        """A training that has finished runs no step when it is started again."""
+        assert wanted == train() == train()
+        assert "model-20" == latest()
+
+    def test_with_another_steps_per_epoch(self, wanted, log_lines):
+        """With another steps_per_epoch, the data continues at the place that the log names."""
+        train(At(7, stop))
+        assert wanted == train(At(0, stop), steps=4, epochs=5)
+        assert any(
+            "steps_per_epoch was 5 and is 4" in line and "step 3 of epoch 2" in line for line in log_lines
+        )
+
+    def test_with_another_callback(self, wanted, log_lines):
+        """With an added callback, the data continues, and the log names the calls that are skipped."""
+        train(At(7, stop))
+        assert wanted == train(At(0, stop), before=[CallbackFactory()])
+        assert any("are skipped: " in line and "At" in line for line in log_lines)
+
+    def test_when_exactness_is_required(self, wanted):
+        """With exact="require", skipped calls of callbacks are an error before the first step."""
+        train(At(7, stop))
+        with pytest.raises(RuntimeError, match='callbacks differ .* are skipped.*With exact="require"'):
+            train(At(0, stop), before=[CallbackFactory()], exact="require")
+        assert wanted == train(At(0, stop), exact="require")
+
+    def test_without_exact(self, wanted):
+        """Without exact, the training is complete, with other data."""
+        train(At(7, stop), exact=False)
+        train(At(0, stop), exact=False)
+        assert "model-20" == latest()
+
+
+class TestPreempted:
+    def preempt(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def test_while_another_checkpoint_is_written(self, wanted):
+        """After SIGTERM, an asynchronous saver finishes the save in progress and saves once more, also with busy="skip"."""
+        saver = SlowSaver()
+
+        def preempt():
+            assert saver._background.is_running
+            self.preempt()
+            threading.Timer(0.3, saver.go.set).start()
+
+        with pytest.raises(Preempted):
+            train(At(8, preempt), savers=[PeriodicTrigger(saver, every_k_steps=7)])
+        assert "model-8" == latest()
+        assert wanted == train(At(0, stop), savers=[PeriodicTrigger(ModelSaver(), every_k_steps=7)])
+
+    def test_which_saver(self, wanted, tmp_path):
+        """The saver of the logger's directory saves, wherever it is in the list."""
+        other = str(tmp_path / "other")
+        savers = [
+            PeriodicTrigger(ModelSaver(checkpoint_dir=other), every_k_epochs=9),
+            PeriodicTrigger(ModelSaver(), every_k_epochs=9),
+        ]
+        with pytest.raises(Preempted):
+            train(At(8, self.preempt), savers=savers)
+        assert "model-8" == latest()
+        assert tf.train.latest_checkpoint(other) is None
+
+
+def test_a_checkpoint_that_was_being_replaced(wanted, log_lines):
+    """A checkpoint whose replacement was interrupted by a kill is moved into place before training resumes, and is used."""
+    train(At(7, stop))
+    directory = logger.get_logger_dir()
+    files = sorted(
+        (name for name in os.listdir(directory) if name.startswith("model-7.")), key=lambda n: n[8]
+    )
+    aside = os.path.join(directory, ".saving")
+    os.makedirs(aside)
+    for name in files:
+        os.rename(os.path.join(directory, name), os.path.join(aside, name))
+    with open(os.path.join(aside, "moving"), "w") as file:
+        json.dump({"name": "model-7", "files": files}, file)
+    assert wanted == train(At(0, stop))
+    assert any("Resuming from checkpoint" in line and "model-7" in line for line in log_lines)
