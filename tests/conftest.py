@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import importlib.util
 import logging
 import multiprocessing
+import os
 import threading
 import time
 
@@ -13,6 +15,9 @@ import pytest
 
 HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
 
+
+# A test that hangs ends its process after this time, with the stack of each thread; pytest-xdist names the test.
+LONGEST_SECONDS = 600
 
 # Their results do not depend on the version of TensorFlow.
 ANY_TENSORFLOW = {"api", "architecture", "cli", "dataflow", "ranks", "utils"}
@@ -28,6 +33,21 @@ def pytest_collection_modifyitems(items):
             item.add_marker("full")
         if item.get_closest_marker("full"):
             item.add_marker("slow")
+
+
+def pytest_configure(config):
+    """Keep the real stderr, which is captured during tests."""
+    with config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        config.real_stderr = os.dup(2)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item):
+    """End the process if a test hangs. Proofs and trainings of the gallery have no limit."""
+    if not (item.get_closest_marker("proof") or item.get_closest_marker("gallery")):
+        faulthandler.dump_traceback_later(LONGEST_SECONDS, exit=True, file=item.config.real_stderr)
+    yield
+    faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture(autouse=True)
