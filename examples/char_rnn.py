@@ -16,9 +16,9 @@ from __future__ import annotations
 import argparse
 import math
 import os
-from pathlib import Path
 
 import numpy as np
+from data.text import RandomPieces, Text, read_pages
 
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
@@ -58,41 +58,6 @@ class Model(ModelDesc):
         return optimizer.apply_grad_processors(tf.train.AdamOptimizer(4e-3), [gradproc.GlobalNormClip(5)])
 
 
-class Text:
-    """A text, and its conversion to numbers."""
-
-    def __init__(self, text: str) -> None:
-        self.characters = sorted(set(text))
-        self.number = {c: i for i, c in enumerate(self.characters)}
-        self.numbers = self.encode(text)
-
-    def encode(self, text: str) -> np.ndarray:
-        return np.array([self.number[c] for c in text if c in self.number], dtype="int32")
-
-
-def read_text(path: str = "") -> Text:
-    """Return the text of a file; by default of all pages in docs/, or of the examples if they were copied."""
-    here = Path(__file__).resolve().parent
-    pages = [Path(path)] if path else sorted(here.parent.glob("docs/*.md")) or sorted(here.rglob("*.py"))
-    return Text("\n".join(page.read_text(encoding="utf-8") for page in pages))
-
-
-class RandomPieces(RNGDataFlow):
-    """Random pieces of a text: [piece [T], the piece that starts one character later [T]]."""
-
-    def __init__(self, text: Text, length: int = LENGTH) -> None:
-        self.text, self.length = text, length
-
-    def __len__(self) -> int:
-        return len(self.text.numbers) // self.length
-
-    def __iter__(self):
-        for _ in range(len(self)):
-            start = self.rng.randint(len(self.text.numbers) - self.length)
-            piece = self.text.numbers[start : start + self.length + 1]
-            yield [piece[:-1], piece[1:]]
-
-
 def write(predictor, text: Text, beginning: str, count: int, seed: int = 0) -> str:
     """Continue a text. `predictor(piece [1, 1], state)` returns `[prob [1, C], state]`."""
     rng, state = np.random.RandomState(seed), np.zeros([1, 2, UNITS], "float32")
@@ -128,7 +93,7 @@ def main(argv=None) -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--log-dir", default=os.path.join("train_log", "char_rnn"))
     args = parser.parse_args(argv)
-    text = read_text(args.text)
+    text = Text("\n".join(read_pages(args.text)))
     if args.sample:
         print(sample(args, text))
         return
@@ -138,7 +103,7 @@ def main(argv=None) -> None:
     fix_rng_seed(args.seed)
     config = TrainConfig(
         model=Model(len(text.characters)),
-        data=QueueInput(BatchData(RandomPieces(text), BATCH)),
+        data=QueueInput(BatchData(RandomPieces(text, LENGTH), BATCH)),
         callbacks=[ModelSaver()],
         steps_per_epoch=args.steps_per_epoch,
         max_epoch=args.max_epoch,

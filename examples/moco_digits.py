@@ -12,6 +12,8 @@ random changes of the images (`--scratch`). views.png in train_log/ shows pairs 
 Source: He et al. 2020, "Momentum contrast for unsupervised visual representation learning", arXiv 1911.05722.
 """
 
+from __future__ import annotations
+
 import argparse
 
 import cv2
@@ -81,10 +83,8 @@ class FollowQuery(Callback):
 
     def _setup_graph(self):
         rate = tf.maximum(1 - MOMENTUM, 1 / tf.cast(get_global_step_var(), tf.float32))
-        keys, queries = (
-            tf.get_collection(tf.GraphKeys.MODEL_VARIABLES, "key/"),
-            tf.trainable_variables("query/"),
-        )
+        keys = tf.get_collection(tf.GraphKeys.MODEL_VARIABLES, "key/")
+        queries = tf.trainable_variables("query/")
         self.follow = tf.group(*[key.assign_add(rate * (query - key)) for key, query in zip(keys, queries)])
 
     def _trigger_step(self):

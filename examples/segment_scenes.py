@@ -12,6 +12,8 @@ Source: Ronneberger, Fischer, Brox 2015, "U-Net: convolutional networks for biom
 Milletari et al. 2016, "V-Net: fully convolutional neural networks for volumetric medical image segmentation".
 """
 
+from __future__ import annotations
+
 import argparse
 
 import cv2
@@ -110,23 +112,6 @@ class MeanIoU(Inferencer):
         return {"val_mean_iou": np.mean((shared / np.maximum(total - shared, 1))[total > 0])}
 
 
-def get_config(args: argparse.Namespace) -> TrainConfig:
-    """Return the model, data and callbacks of this training."""
-    if not args.train:
-        folder = make_scenes(f"train_log/scenes-{args.scenes}-{args.size}", args.scenes, size=args.size)
-        args.train, args.test = ([f"{folder}/{x}", f"{folder}/{x}.json"] for x in ("train", "test"))
-    train, num_classes = get_data(*args.train, args.size, shuffle=True)
-    test, _ = get_data(*args.test, args.size, shuffle=False)
-    steps = args.steps_per_epoch or len(train) // BATCH
-    return (AutoResumeTrainConfig if args.resume else TrainConfig)(
-        model=Model(num_classes, steps * args.max_epoch),
-        data=QueueInput(BatchData(train, BATCH)),
-        callbacks=[ModelSaver(), InferenceRunner(BatchData(test, BATCH, remainder=True), MeanIoU())],
-        steps_per_epoch=steps,
-        max_epoch=args.max_epoch,
-    )
-
-
 def main(argv=None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     for name in ("--train", "--test"):
@@ -143,7 +128,20 @@ def main(argv=None) -> None:
     tf.disable_eager_execution()  # so that the next line seeds the graph
     tf.set_random_seed(args.seed)
     fix_rng_seed(args.seed)
-    launch_train_with_config(get_config(args), SimpleTrainer())
+    if not args.train:
+        folder = make_scenes(f"train_log/scenes-{args.scenes}-{args.size}", args.scenes, size=args.size)
+        args.train, args.test = ([f"{folder}/{x}", f"{folder}/{x}.json"] for x in ("train", "test"))
+    train, num_classes = get_data(*args.train, args.size, shuffle=True)
+    test, _ = get_data(*args.test, args.size, shuffle=False)
+    steps = args.steps_per_epoch or len(train) // BATCH
+    config = (AutoResumeTrainConfig if args.resume else TrainConfig)(
+        model=Model(num_classes, steps * args.max_epoch),
+        data=QueueInput(BatchData(train, BATCH)),
+        callbacks=[ModelSaver(), InferenceRunner(BatchData(test, BATCH, remainder=True), MeanIoU())],
+        steps_per_epoch=steps,
+        max_epoch=args.max_epoch,
+    )
+    launch_train_with_config(config, SimpleTrainer())
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ images has the same class, is 0.93 (contrastive: 0.90), and 0.89 with pixels. em
 Sources: Hadsell 2006 (contrastive), Schroff et al. 2015 (triplet), Hermans et al. 2017 (soft), Wen et al. 2016 (center).
 """
 
+from __future__ import annotations
+
 import argparse
 from pathlib import Path
 
@@ -22,7 +24,6 @@ from matplotlib.figure import Figure
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
 from tensorpack_lite.dataflow import dataset
-from tensorpack_lite.tfutils.summary import add_moving_summary
 
 LOSSES = ["center", "contrastive", "soft_triplet", "triplet"]
 MOVE = imgaug.Affine((0.85, 1.15), (0.1, 0.1), rotate_max_deg=15, border=cv2.BORDER_CONSTANT)
@@ -64,11 +65,9 @@ class Model(ModelDesc):
             x = LinearWrap(image[..., None] * 2 - 1).Conv2D("conv0", 16).MaxPooling("pool0")
             x = x.Conv2D("conv1", 32).MaxPooling("pool1").Conv2D("conv2", 32).MaxPooling("pool2")
         x = tf.identity(x.FullyConnected("linear", 64)(), name="embedding")
-        if not get_current_tower_context().is_training:
-            return None  # unseen classes have no loss
         is_center = self.loss == "center"
         cost = center_loss(x, label, self.num_classes) if is_center else metric_loss(x, label, self.loss)
-        add_moving_summary(tf.identity(cost, name="cost"))
+        summary.add_moving_summary(tf.identity(cost, name="cost"))
         return cost + regularize_cost(".*/W", lambda w: 1e-3 * tf.nn.l2_loss(w))
 
     def optimizer(self):

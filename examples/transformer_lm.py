@@ -8,7 +8,6 @@ Expect: about 1.8 bits per character of held-out text after 1,500 steps; curve.p
     python examples/transformer_lm.py --text FILE           train on another text; its last tenth is held out
     python examples/transformer_lm.py --fp16                compute in float16, which most CPUs do slowly, or `--fp16 bfloat16`
     python examples/transformer_lm.py --sample "class "     continue this text, with the last checkpoint in train_log/
-    python examples/transformer_lm.py --resume              continue the last run in train_log/
 
 Source: Radford et al. 2019, "Language models are unsupervised multitask learners"; Press et al. 2022, "Train short, test long".
 """
@@ -17,16 +16,13 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
-from pathlib import Path
 
-import char_rnn
 import numpy as np
+from data.text import RandomPieces, Text, read_pages, split_pages, spread_pieces
 from matplotlib.figure import Figure
 
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
-from tensorpack_lite.tfutils.common import get_global_step_var
 from tensorpack_lite.tfutils.loss_scale import DynamicLossScaleOptimizer
 
 BATCH, LENGTH = 16, 64  # LENGTH: characters of a training sequence
@@ -52,9 +48,8 @@ class Model(ModelDesc):
         cache = tf.placeholder_with_default(empty, [None, LAYERS, 2, HEADS, None, SIZE], name="cache")
         past, length = tf.shape(cache)[4], tf.shape(text)[1]
         distance = tf.cast(tf.range(past, past + length)[:, None] - tf.range(past + length), tf.float32)
-        bias = 1e9 * tf.minimum(distance, 0.0) - SLOPE * tf.abs(
-            distance - PREFERRED
-        )  # hides later characters
+        later = 1e9 * tf.minimum(distance, 0.0)  # hides later characters
+        bias = later - SLOPE * tf.abs(distance - PREFERRED)
         init, caches = tf.random_normal_initializer(stddev=0.02), []
         embedding = tf.get_variable("embedding", [self.num_characters, UNITS], initializer=init)
         x = tf.cast(tf.nn.embedding_lookup(embedding, tf.reshape(text, [-1])), self.dtype)  # [N T, UNITS]
@@ -68,8 +63,7 @@ class Model(ModelDesc):
             scores = FullyConnected("scores", LayerNorm("ln", x), self.num_characters)
         tf.identity(tf.cast(tf.stack(caches, axis=1), tf.float32), name="new_cache")
         logits, label = tf.identity(tf.cast(scores, tf.float32), name="logits"), tf.reshape(following, [-1])
-        cost = tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label)
-        cost = tf.reduce_mean(cost, name="cost")
+        cost = tf.identity(tf.losses.sparse_softmax_cross_entropy(label, logits), name="cost")
         summary.add_moving_summary(cost, tf.multiply(cost, 1 / math.log(2), name="bits_per_character"))
         return cost
 
@@ -99,33 +93,13 @@ def attend(x, cache, bias):
 
 def get_data(path: str = "") -> tuple:
     """Return the text for training, batches of its pieces, and batches of pieces of the last tenth of each file."""
-    root = Path(__file__).resolve().parents[1]
-    files = [Path(path)] if path else sorted([*root.glob("docs/*.md"), *root.glob("tensorpack_lite/**/*.py")])
-    pages = [file.read_text(encoding="utf-8") for file in files]
-    text = char_rnn.Text("".join(page[: len(page) * 9 // 10] for page in pages))
-    held_out = text.encode("".join(page[len(page) * 9 // 10 :] for page in pages))
-    starts = np.linspace(0, len(held_out) - 2 * LENGTH - 1, 256).astype(int)
-    pairs = [[held_out[start + k : start + k + 2 * LENGTH] for k in (0, 1)] for start in starts]
-    train = BatchData(char_rnn.RandomPieces(text, LENGTH), BATCH)
-    return text, train, BatchData(DataFromList(pairs, shuffle=False), 32)
+    text, held_out = split_pages(read_pages(path, with_source=True))
+    train = BatchData(RandomPieces(text, LENGTH), BATCH)
+    return text, train, BatchData(spread_pieces(held_out, 2 * LENGTH, 256), 32)
 
 
-def get_config(args: argparse.Namespace) -> TrainConfig:
-    """Return the model, data and callbacks of this training."""
-    text, train, held_out = get_data(args.text)
-    config_class = AutoResumeTrainConfig if args.resume else TrainConfig
-    return config_class(
-        model=Model(len(text.characters), args.steps_per_epoch * args.max_epoch, args.fp16),
-        data=QueueInput(train),
-        callbacks=[ModelSaver(), InferenceRunner(held_out, ScalarStats("bits_per_character"))],
-        steps_per_epoch=args.steps_per_epoch,
-        max_epoch=args.max_epoch,
-    )
-
-
-def sample(args: argparse.Namespace) -> str:
+def sample(args: argparse.Namespace, text: Text) -> str:
     """Continue `args.sample` with the weights of the last checkpoint."""
-    text, _, _ = get_data(args.text)
     init = SmartInit(tf.train.latest_checkpoint(args.log_dir))
     names = {"input_names": ["text", "cache"], "output_names": ["logits", "new_cache"]}
     predictor = OfflinePredictor(PredictConfig(Model(len(text.characters)), session_init=init, **names))
@@ -148,20 +122,28 @@ def main(argv=None) -> None:
     parser.add_argument("--max-epoch", type=int, default=40)
     parser.add_argument("--steps-per-epoch", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--log-dir", default=os.path.join("train_log", "transformer_lm"))
+    parser.add_argument("--log-dir", default="train_log/transformer_lm")
     args = parser.parse_args(argv)
+    text, train, held_out = get_data(args.text)
     if args.sample:
-        print(sample(args))
+        print(sample(args, text))
         return
     logger.set_logger_dir(args.log_dir, action="k" if args.resume else "b")
     tf.disable_eager_execution()  # so that the next line seeds the graph
     tf.set_random_seed(args.seed)
     fix_rng_seed(args.seed)
     trainer = SimpleTrainer()
-    launch_train_with_config(get_config(args), trainer)
+    config = (AutoResumeTrainConfig if args.resume else TrainConfig)(
+        model=Model(len(text.characters), args.steps_per_epoch * args.max_epoch, args.fp16),
+        data=QueueInput(train),
+        callbacks=[ModelSaver(), InferenceRunner(held_out, ScalarStats("bits_per_character"))],
+        steps_per_epoch=args.steps_per_epoch,
+        max_epoch=args.max_epoch,
+    )
+    launch_train_with_config(config, trainer)
     axes = Figure(figsize=(4.8, 3.2)).subplots()
     axes.plot(*zip(*trainer.monitors.get_history("validation_bits_per_character")))
-    axes.figure.savefig(os.path.join(args.log_dir, "curve.png"))
+    axes.figure.savefig(f"{args.log_dir}/curve.png")
 
 
 if __name__ == "__main__":

@@ -186,7 +186,7 @@ def cpu_seconds(directory, name, *arguments) -> float:
 
 @pytest.mark.slow
 @pytest.mark.gallery
-def test_fewer_bits_than_an_lstm_in_the_same_time(example, tmp_path):
+def test_fewer_bits_than_an_lstm_in_the_same_time(example, load_example, tmp_path):
     """
     After the same CPU time on the same text, the transformer needs at least 10 % fewer bits per held-out character.
 
@@ -207,7 +207,7 @@ def test_fewer_bits_than_an_lstm_in_the_same_time(example, tmp_path):
     epochs = math.ceil(1 + 4 * (limit - one) / (five - one))
     seconds = train_lstm(epochs)
     config = PredictConfig(
-        model=example.char_rnn.Model(len(text.characters)),
+        model=load_example("char_rnn.py").Model(len(text.characters)),
         session_init=SmartInit(str(tmp_path / "lstm" / "checkpoint")),
         input_names=["text", "next"],
         output_names=["bits_per_character"],
