@@ -123,7 +123,7 @@ class MultiThreadAsyncPredictor(AsyncPredictorBase):
 
     def _cancel_waiting(self) -> None:
         for task in self._tasks.stop():
-            task.future.cancel()
+            task.cancel()
 
     def _remove_batch(self, tasks: Deque[_Task]) -> list[_Task]:
         return [tasks.popleft() for _ in range(min(len(tasks), self._batch_size))]
@@ -157,6 +157,11 @@ class _Task:
         if self.future.set_running_or_notify_cancel():
             self.future.set_exception(error)
 
+    def cancel(self) -> None:
+        """Cancel the future, and wake whoever waits for it by `concurrent.futures.wait`."""
+        if self.future.cancel():
+            self.future.set_running_or_notify_cancel()
+
 
 def _predict(predictor: OnlinePredictor, tasks: list[_Task]) -> bool:
     """Predict a batch. Return False if the session was closed."""
@@ -164,7 +169,7 @@ def _predict(predictor: OnlinePredictor, tasks: list[_Task]) -> bool:
         outputs = _outputs_of(predictor, tasks)
     except tf.errors.CancelledError:
         for task in tasks:
-            task.future.cancel()
+            task.cancel()
         return False
     except Exception as error:  # noqa: BLE001 (the future raises it)
         if len(tasks) > 1:

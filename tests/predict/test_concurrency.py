@@ -134,7 +134,7 @@ class TestErrors:
         predictor._predictors[0].sess = object()
         futures = [predictor.put_task([i]) for i in range(9)]
         predictor.start()
-        wait(futures, 10)
+        assert set() == wait(futures, 60).not_done
         assert all(future.cancelled() for future in futures)
         predictor._threads[0].join()
         with pytest.raises(
