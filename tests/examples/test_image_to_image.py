@@ -201,22 +201,55 @@ def rows_of_stats(directory):
     return json.loads((directory / "stats.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["pix2pix", "cyclegan"])
-def test_two_steps_and_resume(name, tmp_path, run_example):
-    """Two steps write a sheet of samples and the measures; `--resume` continues with the second epoch."""
-    arguments = [*TWO_STEPS, "--data", "digits"]
-    run_example(f"gan/{name}.py", arguments, tmp_path)
+@pytest.fixture
+def folders(tmp_path):
+    """A folder of images side by side for pix2pix.py, and one with four folders of images for cyclegan.py."""
+    kinds = ("train", "test", "trainA", "trainB", "testA", "testB")
+    for k, kind in enumerate(kinds):
+        (tmp_path / "data" / kind).mkdir(parents=True)
+        for number in range(8):
+            size = [64, 128 if kind in ("train", "test") else 64, 3]
+            image = np.random.RandomState(10 * k + number).randint(256, size=size)
+            cv2.imwrite(str(tmp_path / "data" / kind / f"{number}.png"), image)
+
+
+def check_log(name, directory, num_epochs):
+    """Compare the sheets of samples and the statistics with those of epochs of two steps."""
     images = 3 if name == "pix2pix" else 6
-    sheet = cv2.imread(str(tmp_path / "log" / "samples-001.png"))
-    assert (6 * 64 + 5, 2 * 64 * images + 1, 3) == sheet.shape
-    (tmp_path / "output.txt").unlink()
-    run_example(f"gan/{name}.py", [*arguments, "--max-epoch", "2", "--resume"], tmp_path)
-    rows = rows_of_stats(tmp_path / "log")
-    assert [1, 2] == [row["epoch_num"] for row in rows]
-    assert [2, 4] == [row["global_step"] for row in rows]
+    sheet = cv2.imread(str(directory / f"samples-{num_epochs:03d}.png"))
+    assert (4 * 64 + 3, 2 * 64 * images + 1, 3) == sheet.shape
+    rows = rows_of_stats(directory)
+    assert list(range(1, num_epochs + 1)) == [row["epoch_num"] for row in rows]
+    assert [2 * row["epoch_num"] for row in rows] == [row["global_step"] for row in rows]
     measure = "val_l1" if name == "pix2pix" else "val_l1_to_digits"
     assert all(0 < row[measure] < 2 for row in rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["pix2pix", "cyclegan"])
+def test_two_steps(name, tmp_path, folders, run_example):
+    """Two steps on images from folders write a sheet of samples and the measures."""
+    run_example(f"gan/{name}.py", [*TWO_STEPS, "--data", "data"], tmp_path)
+    check_log(name, tmp_path / "log", 1)
+
+
+@pytest.mark.slow
+@pytest.mark.any_tensorflow
+@pytest.mark.parametrize("name", ["pix2pix", "cyclegan"])
+def test_resume(name, tmp_path, folders, run_example):
+    """`--resume` continues with the second epoch."""
+    for options in ([], ["--max-epoch", "2", "--resume"]):
+        run_example(f"gan/{name}.py", [*TWO_STEPS, "--data", "data", *options], tmp_path)
+        (tmp_path / "output.txt").unlink()
+    check_log(name, tmp_path / "log", 2)
+
+
+@pytest.mark.slow
+@pytest.mark.any_tensorflow
+def test_embedded_digits(tmp_path, run_example):
+    """Without a folder, cyclegan.py trains on digits and their negatives over textures."""
+    run_example("gan/cyclegan.py", TWO_STEPS, tmp_path)
+    assert 0 < rows_of_stats(tmp_path / "log")[-1]["val_l1_to_digits"] < 2
 
 
 @pytest.mark.slow

@@ -11,6 +11,8 @@ pytest.importorskip("tensorflow")
 pytest.importorskip("cv2")
 pytest.importorskip("matplotlib")
 
+import cv2
+
 from tensorpack_lite import Conv2D, FullyConnected, GlobalAvgPooling, ModelDesc, TowerContext
 from tensorpack_lite import tfv1 as tf
 
@@ -148,7 +150,10 @@ def areas(output):
 @pytest.mark.slow
 def test_two_steps(tmp_path, run_example):
     """Without a checkpoint, the example trains one; it writes two pictures. The second run uses the same checkpoint."""
-    arguments = ["--steps-per-epoch", "2", "--max-epoch", "1", "--log-dir", "log"]
+    for k in range(6):  # fewer than those of the data set
+        image = np.random.RandomState(k).randint(256, size=[32, 32, 3])
+        cv2.imwrite(str(tmp_path / f"{k}.png"), image)
+    arguments = ["--steps-per-epoch", "2", "--max-epoch", "1", "--log-dir", "log", "--images", "*.png"]
     output = run_example("saliency.py", arguments, tmp_path)
     assert "Start epoch 1" in output
     assert 0 == areas(output)["random order"]

@@ -141,7 +141,7 @@ class TestFetches:
         session = HookedSession(sess, [])
         for i in range(50):
             assert [float(i)] == session.run([sess.graph.get_tensor_by_name(f"c{i}:0")])
-            gc.collect()
+            gc.collect(1)
         assert 50 == len(constants)
 
 
