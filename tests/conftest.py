@@ -50,6 +50,11 @@ def pytest_runtest_protocol(item):
     faulthandler.cancel_dump_traceback_later()
 
 
+def pytest_sessionfinish(session):
+    """End the process if it hangs after the last test."""
+    faulthandler.dump_traceback_later(LONGEST_SECONDS, exit=True, file=session.config.real_stderr)
+
+
 @pytest.fixture(autouse=True)
 def fresh_graph():
     """Each test runs in graph mode, in a new graph."""
