@@ -322,6 +322,7 @@ class _Sender:
         self._socket = new_socket(self._context, zmq.PUSH, hwm, keys)
         self._connections = Connections(self._socket, address, keys is not None, "send_dataflow_zmq")
         self._greeting: list[Frame] | None = None
+        self._look_at = 0.0  # time of the next look at the connections
 
     def open(self) -> None:
         attach(self._socket, self._address, self._bind, "send_dataflow_zmq")
@@ -335,11 +336,21 @@ class _Sender:
 
     def send(self, frames: list[Frame]) -> None:
         """Wait until the receiver has room, and send a message. Raise RuntimeError if the receiver refuses this sender."""
+        if time.monotonic() > self._look_at:
+            self._look()
+        if self._greeting is not None:
+            self._wait_for_room()
+            self._send_greeting()
+        try:
+            self._socket.send_multipart(frames, self._zmq.NOBLOCK)
+        except self._zmq.Again:
+            self._wait_for_room()
+            self._socket.send_multipart(frames)
+
+    def _wait_for_room(self) -> None:
         self._look()
         while not self._socket.poll(_LOOK_MS, self._zmq.POLLOUT):
             self._look()
-        self._send_greeting()
-        self._socket.send_multipart(frames)
 
     def _send_greeting(self) -> None:
         if self._greeting is not None:
@@ -347,6 +358,7 @@ class _Sender:
             self._greeting = None
 
     def _look(self) -> None:
+        self._look_at = time.monotonic() + _LOOK_MS / 1000
         self._connections.look()
         # zmq does not retry after a refusal; a sender that binds may have other receivers
         if self._connections.refused and not self._bind:
