@@ -20,7 +20,7 @@ import os
 
 import cv2
 import numpy as np
-from sklearn.datasets import load_digits
+from data.strips import get_strips, pad
 
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
@@ -71,41 +71,6 @@ class Model(ModelDesc):
         return optimizer.apply_grad_processors(tf.train.AdamOptimizer(rate), [gradproc.GlobalNormClip(5)])
 
 
-class Strips(ProxyDataFlow):
-    """The first 3 to 8 of each 8 digits [20, 20], side by side: [frames [T, 20], labels [L]]."""
-
-    def reset_state(self) -> None:
-        super().reset_state()
-        self.rng = get_rng(self)
-
-    def __iter__(self):
-        for images, labels in self.ds:
-            count = self.rng.randint(3, 9)
-            yield [np.concatenate(images[:count], axis=1).T, labels[:count]]
-
-
-def get_strips() -> tuple:
-    """Return training strips, which are new in each pass, and 450 held-out strips."""
-    digits = load_digits()  # in the order of their 13 writers; the gap from 1300 to 1437 is about one of them
-    digits = list(zip(np.float32(digits.images / 16), np.int32(digits.target)))
-    paste = [imgaug.Resize(16), imgaug.RandomPaste((20, 20))]  # at a random place
-    distort = imgaug.Affine(scale=(0.85, 1.15), rotate_max_deg=12, shear=12, border=cv2.BORDER_CONSTANT)
-    train = AugmentImageComponent(DataFromList(digits[:1300]), [*paste, distort])
-    test = AugmentImageComponent(DataFromList(digits[1437:]), paste)
-    train, test = (Strips(BatchData(RepeatedData(ds, 10), 8)) for ds in (train, test))
-    return train, CacheData(test)
-
-
-def pad(sequences: list) -> list:
-    """Convert a list of frames and one of labels to arrays: frames [N, T, D], length [N], label [N, L]."""
-    length = np.array([len(frames) for frames in sequences[0]], "int32")
-    frames = np.zeros([len(length), max(length), sequences[0][0].shape[1]], "float32")
-    label = np.full([len(length), max(len(labels) for labels in sequences[1])], -1, "int32")
-    for k, (x, y) in enumerate(zip(*sequences)):
-        frames[k, : len(x)], label[k, : len(y)] = x, y
-    return [frames, length, label]
-
-
 def get_data(directory: str = "") -> list:
     """Return padded batches of training and held-out sequences."""
     paths = [os.path.join(directory, name) for name in ("train.npz", "test.npz")]
@@ -120,7 +85,8 @@ class LabelErrorRate(Inferencer):
         return ["errors", "label", "frames", "read"]
 
     def _before_inference(self) -> None:
-        self.ratio, self.sequences = RatioCounter(), []
+        self.ratio = RatioCounter()
+        self.sequences: list = []
 
     def _on_fetches(self, results) -> None:
         self.ratio.feed(results[0].sum(), (results[1] >= 0).sum())
@@ -133,7 +99,7 @@ class LabelErrorRate(Inferencer):
             text = " ".join(str(k) for k in read if k >= 0)
             pictures.append(draw_text(np.stack([picture] * 3, 2), (0, 0), text, (255, 255, 255)))
         sheet = stack_patches(pictures, 6, 2, border=4, bgcolor=64)
-        cv2.imwrite(os.path.join(logger.get_logger_dir(), "strips.png"), sheet)
+        cv2.imwrite(f"{logger.get_logger_dir()}/strips.png", sheet)
         return {"label_error_rate": self.ratio.ratio}
 
 

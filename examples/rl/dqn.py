@@ -15,7 +15,7 @@ reinforcement learning with double Q-learning"; Wang et al. 2016, "Dueling netwo
 
 from __future__ import annotations
 
-import numpy as np
+from replay_memory import ReplayMemory
 from rl_games import Game, GameModel, features, get_args, train_or_play
 
 from tensorpack_lite import *
@@ -29,52 +29,6 @@ SMALL = {"memory": 50000, "warmup": 1000, "actions_per_update": 4, "copy_period"
          "batch": 64, "num_steps": 10, "learning_rate": 1e-3, "steps_per_epoch": 1000, "max_epoch": 20, "eval_games": 20}  # fmt: skip
 ATARI = {"memory": 100000, "warmup": 10000, "actions_per_update": 4, "copy_period": 500, "exploration": 15000, "random_actions": 0.02,
          "batch": 32, "num_steps": 3, "learning_rate": 2.5e-4, "steps_per_epoch": 5000, "max_epoch": 20, "eval_games": 4}  # fmt: skip
-
-
-class ReplayMemory(RNGDataFlow):
-    """
-    The last steps of a game, and random batches of them: [state, action, return, discount, state after the return].
-
-    Rows are numbered from the first one ever added. Each has one frame of a state. `start` is the first row of the episode,
-    whose ends returns and states do not cross. The discount is 0 if no rewards follow.
-    """
-
-    def __init__(self, capacity: int, batch: int, num_steps: int, shape: tuple, dtype: str) -> None:
-        self.capacity, self.batch, self.num_steps, self.history = capacity, batch, num_steps, shape[0]
-        numbers = [("action", "i4"), ("reward", "f4"), ("last", "?"), ("terminal", "?"), ("start", "i8")]
-        self.rows = np.zeros(capacity, [("frame", dtype, shape[1:]), *numbers])
-        self.rows["last"][-1] = True  # the first row starts an episode
-        self.count = 0
-
-    def add(self, frame: np.ndarray, action: int, reward: float, last: bool, terminal: bool) -> None:
-        """Add a frame, with the action that followed and its reward. They have no meaning in the last row of an episode."""
-        previous = self.rows[(self.count - 1) % self.capacity]
-        start = self.count if previous["last"] else previous["start"]
-        self.rows[self.count % self.capacity] = frame, action, reward, last, terminal, start
-        self.count += 1
-
-    def get(self, name: str, rows: np.ndarray) -> np.ndarray:
-        return self.rows[name][rows % self.capacity]
-
-    def state(self, rows: np.ndarray) -> np.ndarray:
-        """Return the states of these rows. Early in an episode, the first frame is repeated."""
-        frames = rows[:, None] - np.arange(self.history)[::-1]
-        return self.get("frame", np.maximum(frames, self.get("start", rows)[:, None]))
-
-    def take(self, rows: np.ndarray) -> list:
-        """Return the batch that begins with these rows. None of them may be the last one of an episode."""
-        following = rows[:, None] + np.arange(self.num_steps)
-        counts = np.cumprod(~self.get("last", following), axis=1)  # 1 until the end of the episode, then 0
-        returns = (self.get("reward", following) * counts) @ DISCOUNT ** np.arange(self.num_steps)
-        end = rows + counts.sum(1)
-        discount = np.where(self.get("terminal", end), 0, DISCOUNT ** counts.sum(1))
-        return [self.state(rows), self.get("action", rows), returns, discount, self.state(end)]
-
-    def __iter__(self):
-        while True:
-            oldest = max(0, self.count - self.capacity) + self.history - 1
-            rows = self.rng.randint(oldest, self.count - self.num_steps, size=self.batch)
-            yield self.take(rows[~self.get("last", rows)])
 
 
 class Explore(Callback):
@@ -149,7 +103,7 @@ class Model(GameModel):
 def main(argv=None) -> None:
     args = get_args(__doc__, "dqn", SMALL, ATARI, argv)
     game = Game(args.env, args.seed, is_training=True)
-    memory = ReplayMemory(args.memory, args.batch, args.num_steps, game.shape, game.dtype)
+    memory = ReplayMemory(args.memory, args.batch, args.num_steps, DISCOUNT, game.shape, game.dtype)
     copying = PeriodicTrigger(RunOp(copy_to_target), every_k_steps=args.copy_period)
     callbacks = [Explore(memory, game, args), copying]
     train_or_play(args, Model(args, game), memory, callbacks, args.actions_per_update)

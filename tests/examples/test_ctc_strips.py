@@ -22,45 +22,50 @@ def example(load_example):
     return load_example("ctc_strips.py")
 
 
+@pytest.fixture
+def strips(load_example):
+    return load_example("data/strips.py")
+
+
 def one_pass(ds):
     ds.reset_state()
     return list(ds)
 
 
 class TestStrips:
-    def test_strips_are_digits_side_by_side(self, example):
+    def test_strips_are_digits_side_by_side(self, strips):
         """A strip has 20 columns per label, 3 to 8 labels, and ink of each digit inside its 20 columns."""
-        strips = one_pass(example.get_strips()[1])
-        assert set(range(3, 9)) == {len(labels) for _, labels in strips}
-        for frames, labels in strips[:50]:
+        test = one_pass(strips.get_strips()[1])
+        assert set(range(3, 9)) == {len(labels) for _, labels in test}
+        for frames, labels in test[:50]:
             assert (np.float32, (20 * len(labels), 20)) == (frames.dtype, frames.shape)
             ink = frames.reshape(len(labels), 20, 20).max(axis=(1, 2))
             assert (ink > 0.5).all()
             assert ink.max() <= 1
 
-    def test_writers_are_apart(self, example, monkeypatch):
+    def test_writers_are_apart(self, strips, monkeypatch):
         """Training strips use the images before 1300, held-out strips those from 1437 on."""
         images = np.zeros([1797, 8, 8])
         images[:1300], images[1437:] = 16, 8
         images[1300:1437] = np.nan
         digits = SimpleNamespace(images=images, target=np.arange(1797) % 10)
-        monkeypatch.setattr(example, "load_digits", lambda: digits)
-        train, test = example.get_strips()
+        monkeypatch.setattr(strips, "load_digits", lambda: digits)
+        train, test = strips.get_strips()
         assert {1.0} == {round(float(frames.max()), 3) for frames, _ in one_pass(train)}
         assert {0.5} == {round(float(frames.max()), 3) for frames, _ in one_pass(test)}
 
-    def test_held_out_strips_are_constant(self, example):
+    def test_held_out_strips_are_constant(self, strips):
         """Each pass yields the same held-out strips."""
-        test = example.get_strips()[1]
+        test = strips.get_strips()[1]
         test.reset_state()
         for first, second in zip(list(test), list(test)):
             np.testing.assert_array_equal(first[0], second[0])
 
 
-def test_padding(example):
+def test_padding(strips):
     """Frames are padded with 0 and labels with -1, and the lengths are those of the frames."""
     sequences = [[np.ones([2, 3], "float32"), np.ones([4, 3], "float32")], [np.int32([5]), np.int32([6, 7])]]
-    frames, length, label = example.pad(sequences)
+    frames, length, label = strips.pad(sequences)
     assert (2, 4, 3) == frames.shape
     assert [6, 12] == frames.sum(axis=(1, 2)).tolist()
     assert 0 == frames[0, 2:].max()

@@ -27,6 +27,11 @@ def dqn(load_example):
 
 
 @pytest.fixture
+def replay(load_example):
+    return load_example("rl/replay_memory.py")
+
+
+@pytest.fixture
 def a2c(load_example):
     return load_example("rl/a2c.py")
 
@@ -63,11 +68,11 @@ class Episode:
 
 class TestReplayMemory:
     @pytest.mark.parametrize("history", [1, 4])
-    def test_batches_equal_a_reference_that_knows_whole_episodes(self, dqn, history):
+    def test_batches_equal_a_reference_that_knows_whole_episodes(self, replay, history):
         """Returns and states stay within an episode, and only a terminal state, not a time limit, ends the rewards."""
         rng = np.random.RandomState(0)
         episodes = [Episode(rng, int(rng.randint(1, 9)), terminal=i % 2 == 0) for i in range(40)]
-        memory = dqn.ReplayMemory(100, 8, 3, (history, 2, 3), "uint8")
+        memory = replay.ReplayMemory(100, 8, 3, 0.99, (history, 2, 3), "uint8")
         steps = []  # (number of the row, episode, step)
         for episode in episodes:
             steps += [(memory.count + t, episode, t) for t in range(len(episode.actions))]
@@ -76,14 +81,14 @@ class TestReplayMemory:
         within = [s for s in steps if memory.count - 100 + history - 1 <= s[0] < memory.count - 3]
         batch = memory.take(np.array([row for row, _, _ in within]))
         for i, (_, episode, t) in enumerate(within):
-            expected = episode.expected(t, history, 3, dqn.DISCOUNT)
+            expected = episode.expected(t, history, 3, 0.99)
             for component, value in zip(batch, expected):
                 np.testing.assert_allclose(component[i], value, rtol=1e-6, atol=1e-6)
 
-    def test_the_return_of_the_first_steps_has_a_closed_form(self, dqn):
+    def test_the_return_of_the_first_steps_has_a_closed_form(self, replay):
         """With rewards of 1 and three steps, the return is 1 + d + d^2; one step before the end, it is 1."""
-        for terminal, factor in [(True, 0.0), (False, dqn.DISCOUNT)]:
-            memory = dqn.ReplayMemory(50, 4, 3, (1, 1), "float32")
+        for terminal, factor in [(True, 0.0), (False, 0.99)]:
+            memory = replay.ReplayMemory(50, 4, 3, 0.99, (1, 1), "float32")
             for i in range(10):
                 memory.add([i], 0, 1.0, last=False, terminal=False)
             memory.add([10], 0, 0.0, last=True, terminal=terminal)
@@ -95,10 +100,10 @@ class TestReplayMemory:
             np.testing.assert_array_equal(state[:, 0, 0], [0, 9])
             np.testing.assert_array_equal(following[:, 0, 0], [3, 10])
 
-    def test_random_batches_have_only_rows_with_an_action_that_are_still_stored(self, dqn):
+    def test_random_batches_have_only_rows_with_an_action_that_are_still_stored(self, replay):
         """Batches contain all rows with an action that are stored completely, and no others."""
         fix_rng_seed(1)
-        memory = dqn.ReplayMemory(40, 32, 3, (2, 1), "float32")
+        memory = replay.ReplayMemory(40, 32, 3, 0.99, (2, 1), "float32")
         memory.reset_state()
         for i in range(100):  # every tenth row is the last one of an episode
             memory.add([i], i, 1.0, last=i % 10 == 9, terminal=True)

@@ -27,38 +27,77 @@ def write_csv(path, lines):
 
 
 @pytest.fixture
-def example(load_example):
-    return load_example("tabular.py")
+def tables(load_example):
+    return load_example("data/tables.py")
 
 
 class TestColumns:
-    def test_types(self, example, tmp_path):
+    def test_types(self, tables, tmp_path):
         """Columns of numbers are float with NaN for missing values; columns of words and named categories are strings."""
-        columns = example.get_data(write_csv(tmp_path / "a.csv", LINES), categorical=["code"])
+        columns = tables.read_columns(write_csv(tmp_path / "a.csv", LINES), categorical=["code"])
         assert ["size", "city", "code", "price"] == list(columns)
         np.testing.assert_array_equal([1, np.nan, 3], columns["size"].astype(float))
         assert ["Bern", "Basel", "Bern"] == columns["city"].tolist()
         assert ["7", "8", "7"] == columns["code"].tolist()
         np.testing.assert_array_equal([10, 20, 60], columns["price"])
 
-    def test_embedded_data(self, example):
+    def test_embedded_data(self, tables):
         """The embedded data sets have a column named target: numbers of diabetes, two classes of breast cancer."""
-        diabetes, cancer = example.get_data("diabetes"), example.get_data("breast_cancer")
+        diabetes, cancer = tables.read_columns("diabetes"), tables.read_columns("breast_cancer")
         assert (11, 31) == (len(diabetes), len(cancer))
         assert (442, 152.13) == (len(diabetes["target"]), round(diabetes["target"].mean(), 2))
         assert {"benign", "malignant"} == set(cancer["target"])
 
-    def test_preparation(self, example, tmp_path):
+    @pytest.mark.parametrize(
+        ("name", "target", "classes"),
+        [("price", [10, 20, 60], []), ("city", [1, 0, 1], ["Basel", "Bern"]), ("code", [0, 1, 0], [7, 8])],
+    )
+    def test_target(self, tables, tmp_path, name, target, classes):
+        """A target of words, or of two numbers, becomes numbers of classes; the rows are the other columns."""
+        columns = tables.read_columns(write_csv(tmp_path / "a.csv", LINES))
+        x, y, found = tables.split_target(columns, name)
+        assert (target, classes) == (list(y), list(found))
+        assert [columns[key][2] for key in columns if key != name] == list(x[2])
+
+    def test_preparation(self, tables):
         """Numbers are standardized by fitted moments, a missing one becomes 0, and an unknown category only zeros."""
-        columns = example.get_data(write_csv(tmp_path / "a.csv", LINES))
-        del columns["code"], columns["price"]
-        prepare = example.make_preparation(columns)
-        x = np.stack(list(columns.values()), axis=1)
-        np.testing.assert_allclose(
-            [[-1.22474487, 0, 1], [0, 1, 0], [1.22474487, 0, 1]], prepare.fit_transform(x)
-        )
+        x = np.array([[1.0, "Bern"], [np.nan, "Basel"], [3.0, "Bern"]], object)
+        expected = [[-1.22474487, 0, 1], [0, 1, 0], [1.22474487, 0, 1]]
+        prepare = tables.make_preparation(x)
+        np.testing.assert_allclose(expected, prepare.fit_transform(x))
         other = np.array([[2.0, "Genf"]], object)
         np.testing.assert_allclose([[0, 0, 0]], prepare.transform(other), atol=1e-12)
+
+
+class TestScores:
+    def test_numbers(self, tables):
+        """R2 is 1 - (sum of squared errors) / (sum of squared deviations from the mean)."""
+        y, predicted = np.array([1.0, 2.0, 3.0, 6.0]), np.array([1.0, 2.0, 4.0, 4.0])
+        assert 1 - 5 / 14 == pytest.approx(tables.score(y, predicted, 0))
+
+    def test_classes(self, tables):
+        """The AUC is the fraction of pairs of two classes that are in the right order."""
+        y, of_second = np.array([0, 0, 1, 1]), np.array([0.1, 0.6, 0.4, 0.9])
+        assert 0.75 == tables.score(y, np.stack([1 - of_second, of_second], axis=1), 2)
+
+    @pytest.mark.parametrize("num_classes", [0, 2, 3])
+    def test_trees_are_scored_like_the_network(self, tables, num_classes):
+        """The scores of the trees are those of `score` for trees that are trained on the same folds."""
+        rng = np.random.RandomState(0)
+        x = rng.randn(90, 2)
+        y = x[:, 0] + x[:, 1] ** 2 + 0.5 * rng.randn(90)
+        if num_classes:
+            y = np.digitize(y, np.quantile(y, np.arange(1, num_classes) / num_classes))
+        folds = tables.make_folds(num_classes, 2, 1)
+        expected = []
+        for rows, test in folds.split(x, y):
+            kind = "Classifier" if num_classes else "Regressor"
+            trees = getattr(tables.ensemble, "HistGradientBoosting" + kind)(random_state=1)
+            trees.fit(x[rows], y[rows])
+            predicted = trees.predict_proba(x[test]) if num_classes else trees.predict(x[test])
+            expected.append(tables.score(y[test], predicted, num_classes))
+        scores = tables.score_trees(x.astype(object), y, num_classes, folds, 1)
+        np.testing.assert_allclose(expected, scores, rtol=1e-6)
 
 
 def read_scores(output):
