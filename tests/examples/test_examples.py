@@ -83,7 +83,7 @@ def latest(directory: Path) -> dict:
 def test_every_example_is_tested_and_in_the_table():
     """Every example is in examples/README.md, and a test mentions it."""
     files = sorted(p.relative_to(EXAMPLES).as_posix() for p in EXAMPLES.rglob("*.py") if "__" not in p.name)
-    tests = "".join(p.read_text(encoding="utf-8") for p in Path(__file__).parent.glob("test_*.py"))
+    tests = "".join(p.read_text(encoding="utf-8") for p in Path(__file__).parent.rglob("test_*.py"))
     assert [] == [name for name in files if Path(name).stem not in tests]
     table = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     assert [] == [name for name in files if f"[{name}]({name})" not in table]
