@@ -147,7 +147,8 @@ class QueueInput(FeedfreeInput):
             tensors = self._dequeue()
         tensors = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
         if self._tickets is not None:
-            self._ticket = tf.reduce_max(tensors.pop(), name="ticket")
+            ticket = tensors.pop()
+            self._ticket = tf.reduce_max(ticket, name="ticket") if ticket.shape.ndims == 1 else ticket
         for tensor, spec in zip(tensors, self._signature):
             tensor.set_shape(spec.shape)
         return tensors

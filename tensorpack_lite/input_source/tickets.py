@@ -132,11 +132,11 @@ class Tickets:
             RuntimeError: it differs from the one that was due, and `is_strict`.
         """
         self._last += 1
-        samples = [_Sample.of(array) for array in arrays]
+        samples = [_sample(array) for array in arrays]
         self._recent.append((self._last, samples))
         expected = self._expected.pop(self._last, None) if self._expected else None
         if expected is not None:
-            self._compare(expected, [sample.checksum() for sample in samples])
+            self._compare(expected, [_checksum(sample) for sample in samples])
         return self._last
 
     def _compare(self, expected: list[str], found: list[str]) -> None:
@@ -178,7 +178,7 @@ class Tickets:
         witnesses = dict(self._expected)  # those that have not come yet stay
         for ticket, samples in list(self._recent):
             if ticket in due:
-                witnesses[ticket] = [sample.checksum() for sample in samples]
+                witnesses[ticket] = [_checksum(sample) for sample in samples]
         return {str(ticket): witnesses[ticket] for ticket in due if ticket in witnesses}
 
     def state_now(self) -> State:
@@ -196,23 +196,16 @@ class Tickets:
             self._snapshots = deque(snapshots[: _MAX_SNAPSHOTS // 2 : 2] + snapshots[_MAX_SNAPSHOTS // 2 :])
 
 
-class _Sample(NamedTuple):
-    """Elements of an array, copied when it is read. Their checksum is computed only if a checkpoint needs it."""
+def _sample(array: np.ndarray) -> tuple[Any, ...]:
+    """Return the dtype, the shape and copied elements of an array: some of a large one, all of a small one."""
+    shape = array.shape
+    if array.size > _NUM_SAMPLED:
+        array = array.reshape(-1)[:: array.size // _NUM_SAMPLED | 1]
+    return array.dtype, shape, array.tolist() if array.dtype.hasobject else array.tobytes()
 
-    dtype: np.dtype
-    shape: Sequence[int]
-    content: Any
 
-    @classmethod
-    def of(cls, array: np.ndarray) -> _Sample:
-        """Take some elements of a large array, and all of a small one."""
-        if array.size > _NUM_SAMPLED:
-            array, shape = array.reshape(-1)[:: array.size // _NUM_SAMPLED | 1], array.shape
-        else:
-            shape = array.shape
-        return cls(array.dtype, shape, array.tolist() if array.dtype.hasobject else array.tobytes())
-
-    def checksum(self) -> str:
-        """Return the dtype, the shape and the CRC-32 of the elements."""
-        content = self.content if isinstance(self.content, bytes) else repr(self.content).encode()
-        return f"{self.dtype} {tuple(self.shape)} {zlib.crc32(content)}"
+def _checksum(sample: tuple[Any, ...]) -> str:
+    """Return the dtype, the shape and the CRC-32 of the elements. Computed only if a checkpoint needs it."""
+    dtype, shape, content = sample
+    content = content if isinstance(content, bytes) else repr(content).encode()
+    return f"{dtype} {tuple(shape)} {zlib.crc32(content)}"
