@@ -13,7 +13,7 @@ from typing import Any, Callable
 from ..utils import logger
 from ..utils.concurrency import is_main_thread
 
-__all__ = ["Preempted", "Preemption"]
+__all__ = ["Preempted", "Preemption", "hides_preempted"]
 
 _CODE = 143  # that of a process which SIGTERM has ended
 
@@ -82,7 +82,7 @@ class Preemption:
         self._left.set()
         self._requested.set()
         self._thread.join()
-        if error is None:
+        if error is None or hides_preempted(error):
             self.check()
 
     def restore_handlers(self) -> None:
@@ -163,6 +163,11 @@ class Preemption:
 
 def _name(number: int | None) -> str:
     return "another process" if number is None else signal.Signals(number).name
+
+
+def hides_preempted(error: BaseException | None) -> bool:
+    """Return whether an extension has replaced the Preempted that a handler raised inside one of its functions."""
+    return isinstance(error, SystemError) and isinstance(error.__cause__, Preempted)
 
 
 def _leave_to_parent(reference: Callable[[], Preemption | None]) -> None:

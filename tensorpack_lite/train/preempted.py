@@ -9,7 +9,7 @@ from ..callbacks.saver import ModelSaver
 from ..compat import tfv1 as tf
 from ..loop.group import Callbacks, innermost
 from ..loop.interrupt import InterruptWatch
-from ..loop.preemption import Preempted, Preemption
+from ..loop.preemption import Preempted, Preemption, hides_preempted
 from ..loop.state import TrainLoop
 from ..tfutils.common import get_global_step_var
 from ..tfutils.dependency import updates_wait_for_data
@@ -74,6 +74,8 @@ class PreemptedTraining:
         if isinstance(error, Preempted):
             self._callbacks.undo_call()
             self._save()
+        elif hides_preempted(error):  # before the first step, so there is nothing to save
+            raise preemption.error() from None
         elif self._has_woken_run(error):
             is_in_step = self._callbacks.current_call is None
             self._callbacks.undo_call()

@@ -60,6 +60,15 @@ def test_before_the_first_step():
         pytest.fail("not raised")
 
 
+def test_inside_a_function_of_an_extension():
+    """An extension that returns a result although the handler has raised causes a SystemError, which becomes Preempted."""
+    with pytest.raises(Preempted), Preemption(lambda: False, 20):
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        except Preempted as error:
+            raise SystemError("returned a result with an error set") from error
+
+
 def test_after_the_end_of_training():
     """A signal that nothing has looked at raises Preempted at exit, so it is not lost."""
     with pytest.raises(Preempted), Preemption(lambda: True, 20):
