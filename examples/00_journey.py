@@ -58,11 +58,11 @@ class PrintMoments(Callback):
         self.fetches = self.get_tensors_maybe_in_tower(["cost"])
         self.predictor = self.trainer.get_predictor(["x"], ["cost"])
 
-    def _before_run(self, _):
+    def _before_run(self, ctx):
         return self.fetches  # evaluated in the same run as the training operation
 
-    def _after_run(self, _, values):
-        (cost,) = values.results
+    def _after_run(self, ctx, run_values):
+        (cost,) = run_values.results
         say("loop", f"step {self.global_step}: the training operation ran once; the cost was {cost:g}")
 
     def _trigger_epoch(self):

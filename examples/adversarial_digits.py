@@ -100,7 +100,7 @@ class AttackedSheet(Inferencer):
     def _after_inference(self):
         rows = np.concatenate([self.image[:10], self.attacked[:10], self.image[10:20], self.attacked[10:20]])
         sheet = np.kron(stack_patches(rows * 255, 4, 10, border=1, bgcolor=64), np.ones([5, 5, 1], "uint8"))
-        cv2.imwrite(os.path.join(logger.get_logger_dir(), "attacked.png"), sheet)
+        cv2.imwrite(f"{logger.get_logger_dir()}/attacked.png", sheet)
 
 
 def get_data(name: str) -> tuple:

@@ -60,7 +60,8 @@ class Model(ModelDesc):
 
 def write(predictor, text: Text, beginning: str, count: int, seed: int = 0) -> str:
     """Continue a text. `predictor(piece [1, 1], state)` returns `[prob [1, C], state]`."""
-    rng, state = np.random.RandomState(seed), np.zeros([1, 2, UNITS], "float32")
+    rng = np.random.RandomState(seed)
+    prob, state = np.ones([1, len(text.characters)]), np.zeros([1, 2, UNITS], "float32")
     written = list(beginning)
     numbers = list(text.encode(beginning))
     for _ in range(count):
@@ -88,6 +89,7 @@ def main(argv=None) -> None:
     parser.add_argument("--text", default="", help="a file; default: docs/*.md")
     parser.add_argument("--sample", default="", help="text to continue, with the last checkpoint")
     parser.add_argument("--count", type=int, default=300, help="number of characters to write")
+    parser.add_argument("--resume", action="store_true", help="continue from the last checkpoint")
     parser.add_argument("--max-epoch", type=int, default=10)
     parser.add_argument("--steps-per-epoch", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
@@ -97,11 +99,11 @@ def main(argv=None) -> None:
     if args.sample:
         print(sample(args, text))
         return
-    logger.set_logger_dir(args.log_dir, action="b")
+    logger.set_logger_dir(args.log_dir, action="k" if args.resume else "b")
     tf.disable_eager_execution()  # so that the next line seeds the graph
     tf.set_random_seed(args.seed)
     fix_rng_seed(args.seed)
-    config = TrainConfig(
+    config = (AutoResumeTrainConfig if args.resume else TrainConfig)(
         model=Model(len(text.characters)),
         data=QueueInput(BatchData(RandomPieces(text, LENGTH), BATCH)),
         callbacks=[ModelSaver()],

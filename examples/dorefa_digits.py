@@ -104,7 +104,7 @@ def export(directory: str, bits: int) -> None:
     values = load_checkpoint_vars(tf.train.latest_checkpoint(directory))
     with tf.Graph().as_default(), tf.Session() as session:
         weights = session.run({name: quantize_weight(tf.constant(values[name]), bits) for name in QUANTIZED})
-    packed = {name: pack(w, bits) if bits < 32 else w for name, w in weights.items()}
+    packed: dict = {name: pack(w, bits) if bits < 32 else w for name, w in weights.items()}
     scales = {f"{name}/scale": np.abs(w).max() for name, w in weights.items()}
     np.savez(os.path.join(directory, "packed.npz"), **packed, **scales)
     kernels = 127.5 * (1 + weights["conv1/W"] / scales["conv1/W/scale"]).transpose([2, 3, 0, 1])

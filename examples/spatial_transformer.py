@@ -11,8 +11,9 @@ train_log/ shows pairs of validation images, and below each what the transformer
 Source: Jaderberg et al. 2015, "Spatial transformer networks", arXiv 1506.02025.
 """
 
+from __future__ import annotations
+
 import argparse
-import os
 from itertools import product
 
 import cv2
@@ -21,8 +22,6 @@ import numpy as np
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
 from tensorpack_lite.dataflow import dataset
-from tensorpack_lite.tfutils.common import get_global_step_var
-from tensorpack_lite.tfutils.summary import add_moving_summary
 from tensorpack_lite.utils.viz import stack_patches
 
 BATCH, GAIN = 50, 4  # GAIN makes the few bright pixels count
@@ -54,7 +53,7 @@ def find_digit(image):
         x = LinearWrap(image[..., None]).Conv2D("conv0", 16, strides=2).Conv2D("conv1", 16, strides=2)
         x = x.FullyConnected("fc0", 64, activation=tf.nn.relu)
         x = x.FullyConnected("fc1", 6, kernel_initializer=tf.zeros_initializer())()
-    return np.float32([[1, 0, 0], [0, 1, 0]]) + SLOW * tf.reshape(x, [-1, 2, 3])
+    return np.eye(2, 3, dtype="float32") + SLOW * tf.reshape(x, [-1, 2, 3])
 
 
 def read_digit(glimpse):
@@ -84,7 +83,7 @@ class Model(ModelDesc):
         scores = tf.log(tf.matmul(pairs, SUMS) + 1e-6)
         cost = tf.identity(tf.losses.sparse_softmax_cross_entropy(label, scores), name="cost")
         correct = tf.cast(tf.nn.in_top_k(scores, label, 1), tf.float32)
-        add_moving_summary(cost, tf.reduce_mean(1 - correct, name="error"))
+        summary.add_moving_summary(cost, tf.reduce_mean(1 - correct, name="error"))
         return cost
 
     def optimizer(self):
@@ -120,7 +119,7 @@ class Glimpses(Inferencer):
 
     def _after_inference(self):
         sheet = np.kron(stack_patches(self.results[:24], 4, 6, border=4, bgcolor=128), np.ones([2, 2, 1]))
-        cv2.imwrite(os.path.join(logger.get_logger_dir(), "glimpses.png"), np.uint8(sheet))
+        cv2.imwrite(f"{logger.get_logger_dir()}/glimpses.png", sheet.astype("uint8"))
 
 
 def main(argv=None) -> None:
@@ -130,7 +129,7 @@ def main(argv=None) -> None:
     parser.add_argument("--max-epoch", type=int, default=10)
     parser.add_argument("--steps-per-epoch", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--log-dir", default=os.path.join("train_log", "spatial_transformer"))
+    parser.add_argument("--log-dir", default="train_log/spatial_transformer")
     args = parser.parse_args(argv)
     logger.set_logger_dir(args.log_dir, action="k" if args.resume else "b")
     tf.disable_eager_execution()  # so that the next line seeds the graph

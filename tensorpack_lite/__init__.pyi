@@ -12,7 +12,7 @@ from . import train as train
 from . import utils as utils
 from ._version import __version__ as __version__
 from .callbacks import *
-from .compat import tfv1 as tfv1
+from .compat.stubs import tfv1 as tfv1
 from .dataflow import *
 from .input_source import *
 from .models import *

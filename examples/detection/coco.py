@@ -89,7 +89,7 @@ class ResizeToFit(imgaug.ImageAugmentor):
 
     def __init__(self, low: int, high: int, max_edge: int) -> None:
         super().__init__()
-        self._init(locals())
+        self.low, self.high, self.max_edge = low, high, max_edge
 
     def get_transform(self, img):
         height, width = img.shape[:2]
@@ -154,7 +154,7 @@ def crop_mask(mask: np.ndarray, box: np.ndarray) -> np.ndarray:
     x1, y1, x2, y2 = box
     step_x, step_y = (x2 - x1) / MINI_MASK, (y2 - y1) / MINI_MASK
     # maps the center of each pixel of the result to its place in the image; pixel centers of OpenCV are integers
-    matrix = np.float32([[step_x, 0, x1 + step_x / 2 - 0.5], [0, step_y, y1 + step_y / 2 - 0.5]])
+    matrix = np.array([[step_x, 0, x1 + step_x / 2 - 0.5], [0, step_y, y1 + step_y / 2 - 0.5]], "float32")
     flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
     mask = cv2.warpAffine(mask, matrix, (MINI_MASK, MINI_MASK), flags=flags, borderMode=cv2.BORDER_REPLICATE)
     return (mask > 127).astype("uint8")

@@ -59,8 +59,9 @@ def paste_mask(mask: np.ndarray, box: np.ndarray, height: int, width: int) -> np
     x1, y1, x2, y2 = (float(x) for x in box)
     scale_x, scale_y = max(x2 - x1, 1e-2) / mask.shape[1], max(y2 - y1, 1e-2) / mask.shape[0]
     # pixel centers of OpenCV are integers; a border of zeros lets the mask end within its outermost pixels
-    matrix = np.float32([[scale_x, 0, x1 - 0.5 * scale_x - 0.5], [0, scale_y, y1 - 0.5 * scale_y - 0.5]])
-    return cv2.warpAffine(np.pad(mask, 1, mode="constant"), matrix, (width, height)) > 0.5
+    matrix = [[scale_x, 0, x1 - 0.5 * scale_x - 0.5], [0, scale_y, y1 - 0.5 * scale_y - 0.5]]
+    padded = np.pad(mask, 1, mode="constant")
+    return cv2.warpAffine(padded, np.array(matrix, "float32"), (width, height)) > 0.5
 
 
 def draw(image: np.ndarray, detections: list, config: Config, min_score=0.5, scale=1) -> np.ndarray:
@@ -111,7 +112,8 @@ def average_precision(split: Split, results: list, masks: bool) -> dict:
 
 def evaluate(predictor, split: Split, config: Config, log_dir: str) -> dict:
     """Detect objects in all images of a split; write results.json and predictions.png, and return the figures."""
-    results, pictures = [], []
+    results: list = []
+    pictures: list = []
     for image in split.images:
         pixels = read_image(image["path"])
         detections = detect(predictor, pixels, config)

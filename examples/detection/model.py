@@ -55,7 +55,7 @@ class Model(ModelDesc):
         features = backbone.get_features(image, config)
         anchors = rpn.get_anchors(features, config)
         with tf.variable_scope("rpn"):
-            logits, deltas = zip(*[rpn.rpn_head(x, len(config.anchor_ratios)) for x in features])
+            logits, deltas = map(list, zip(*[rpn.rpn_head(x, len(config.anchor_ratios)) for x in features]))
         shape = tf.shape(image)[1:3]
         proposals, scores = rpn.get_proposals(logits, deltas, anchors, shape, config)
         if not is_training:
@@ -166,7 +166,7 @@ class Model(ModelDesc):
         return optimizer.apply_grad_processors(opt, [gradproc.GlobalNormClip(10)])
 
 
-def flatten(boxes) -> tuple:
+def flatten(boxes) -> tuple[tf.Tensor, tf.Tensor]:
     """Return boxes [N, R, 4] as [N * R, 4], and the numbers of their images [N * R]."""
     shape = tf.shape(boxes)
     return tf.reshape(boxes, [-1, 4]), tf.repeat(tf.range(shape[0]), shape[1])

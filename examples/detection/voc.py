@@ -29,23 +29,24 @@ def read_objects(root: ElementTree.Element) -> list:
     """Return the annotations in the XML tree of an image, without ids. VOC counts pixels from 1; the last one is included."""
     rows = []
     for item in root.findall("object"):
-        box = item.find("bndbox")
-        x1, y1, x2, y2 = (float(box.find(key).text) for key in ("xmin", "ymin", "xmax", "ymax"))
+        corners = (item.findtext(f"bndbox/{key}", "") for key in ("xmin", "ymin", "xmax", "ymax"))
+        x1, y1, x2, y2 = map(float, corners)
         width, height = x2 - x1 + 1, y2 - y1 + 1
         difficult = int(item.findtext("difficult", "0"))
-        row = {"category_id": CLASSES.index(item.findtext("name")) + 1, "iscrowd": difficult}
+        row = {"category_id": CLASSES.index(item.findtext("name", "")) + 1, "iscrowd": difficult}
         rows.append(dict(row, bbox=[x1 - 1, y1 - 1, width, height], area=width * height))
     return rows
 
 
 def voc_to_coco(folder: Path, split: str) -> dict:
     """Return the images of a split, e.g. "trainval", and their annotations in COCO's format."""
-    images, annotations = [], []
+    images: list = []
+    annotations: list = []
     names = (folder / "ImageSets" / "Main" / f"{split}.txt").read_text(encoding="utf-8").split()
     for image_id, name in enumerate(names, start=1):
         root = ElementTree.parse(str(folder / "Annotations" / f"{name}.xml")).getroot()
-        height, width = (int(root.find("size").find(key).text) for key in ("height", "width"))
-        file_name = "JPEGImages/" + root.findtext("filename")
+        height, width = (int(root.findtext(f"size/{key}", "")) for key in ("height", "width"))
+        file_name = "JPEGImages/" + root.findtext("filename", "")
         images.append({"id": image_id, "file_name": file_name, "height": height, "width": width})
         for row in read_objects(root):
             annotations.append(dict(row, id=len(annotations) + 1, image_id=image_id))

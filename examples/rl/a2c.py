@@ -41,7 +41,7 @@ class Simulator(DataFlow):
     `last` and `terminal` are those of Game; the rewards are those of the previous actions.
     """
 
-    def __init__(self, name: str, seeds: list) -> None:
+    def __init__(self, name: str, seeds: np.ndarray) -> None:
         self.name, self.seeds = name, seeds
         self.actions, self.sender = multiprocessing.Pipe(duplex=False)
 

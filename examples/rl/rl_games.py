@@ -140,7 +140,7 @@ class Evaluation(Callback):
         scores = play(self.games, self.predictor)
         self.trainer.monitors.put_scalar("mean_score", np.mean(scores))
         self.trainer.monitors.put_scalar("min_score", np.min(scores))
-        self._draw(os.path.join(logger.get_logger_dir(), "scores.png"))
+        self._draw(f"{logger.get_logger_dir()}/scores.png")
 
     def _draw(self, path: str) -> None:
         from matplotlib.figure import Figure

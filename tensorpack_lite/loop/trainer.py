@@ -33,6 +33,7 @@ class LoopTrainer:
         local_rank, local_size: the same among the processes of this machine.
         cost: the cost of the first tower, a scalar tensor, or None if the trainer does not minimize one. `ProgressBar`
             shows it.
+        train_op: the operation or tensor that a step runs, or None if the trainer overrides `run_step`.
         sess: the raw `tf.Session`, from `initialize` to the end of training. Its runs do not call callbacks.
         hooked_sess: the session of training steps, a `HookedSession` unless `initialize_hooks` is overridden.
             Each of its runs calls `before_run` and `after_run` of the callbacks.
@@ -45,6 +46,7 @@ class LoopTrainer:
     is_chief = True
     rank, size, local_rank, local_size = 0, 1, 0, 1
     cost: tf.Tensor | None = None
+    train_op: tf.Operation | tf.Tensor = None
     sess: tf.Session = None
     hooked_sess: Any = None
     monitors: LoopMonitors

@@ -70,7 +70,6 @@ class Trainer(HasOldInterface, LoopTrainer):
         >>> MyTrainer().train_with_defaults(steps_per_epoch=10, max_epoch=5)
     """
 
-    train_op: tf.Operation | tf.Tensor = None
     end_within = 20.0
     _checkpoint_state: dict[str, Any] | None = None
 

@@ -35,6 +35,8 @@ class LabelledImages(StoredPairs):
         The image of a datapoint is a view of `images`: modifying it in place modifies the dataset.
     """
 
+    labels: np.ndarray
+
     def __init__(self, images: np.ndarray, labels: np.ndarray, white: float, shuffle: bool) -> None:
         scaled = np.divide(images, np.float32(white), dtype=np.float32)[..., np.newaxis]
         super().__init__(scaled, labels.astype(np.uint8), shuffle)
