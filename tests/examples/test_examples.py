@@ -114,11 +114,14 @@ def test_custom_trainers_fit_the_line(tmp_path):
 
 
 @pytest.mark.slow
-def test_resume(tmp_path):
+@pytest.mark.parametrize(
+    "name", ["mnist_convnet.py", pytest.param("char_rnn.py", marks=pytest.mark.any_tensorflow)]
+)
+def test_resume(name, tmp_path):
     """`--resume` continues with the epoch after the last checkpoint, and keeps the files of the first run."""
     arguments = ["--steps-per-epoch", "2", "--log-dir", "log"]
-    run("mnist_convnet.py", [*arguments, "--max-epoch", "2"], tmp_path)
-    output = run("mnist_convnet.py", [*arguments, "--max-epoch", "3", "--resume"], tmp_path)
+    run(name, [*arguments, "--max-epoch", "2"], tmp_path)
+    output = run(name, [*arguments, "--max-epoch", "3", "--resume"], tmp_path)
     assert "Epoch 3 (global_step 6)" in output
     assert "Epoch 2 (global_step 4)" not in output
     stats = json.loads((tmp_path / "log" / "stats.json").read_text(encoding="utf-8"))
