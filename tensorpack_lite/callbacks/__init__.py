@@ -33,6 +33,7 @@ from .graph import (
 )
 from .inference import BinaryClassificationStats, ClassificationError, Inferencer, ScalarStats
 from .inference_runner import DataParallelInferenceRunner, InferenceRunner, InferenceRunnerBase
+from .manifest import ManifestWriter
 from .misc import EstimatedTimeLeft, InjectShell, SendStat
 from .monitor.base import MonitorBase
 from .monitor.comet import CometMLMonitor
@@ -102,6 +103,7 @@ __all__ = [
     "InjectShell",
     "JSONWriter",
     "MLflowMonitor",
+    "ManifestWriter",
     "MaxSaver",
     "MergeAllSummaries",
     "MinSaver",

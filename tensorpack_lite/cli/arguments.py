@@ -81,6 +81,18 @@ def make_parser() -> argparse.ArgumentParser:
         command.add_argument(option, type=float, default=0.0, help=f"{kind} tolerance (default %(default)s)")
 
     command = add(
+        "diff",
+        "Compare two trainings: code, data, graph, settings and curves. The exit code is 1 if more than the machine and "
+        "the time differ.",
+        "Example: diff train_log/a train_log/b",
+    )
+    command.add_argument(
+        "first", help="directory of a training; for its variables alone, a checkpoint (log/model-100)"
+    )
+    command.add_argument("second", help="likewise")
+    command.add_argument("--json", action="store_true", help="print JSON")
+
+    command = add(
         "data-check",
         "Run a DataFlow and report broken promises (exit code 1), its speed, and the stage that limits it.",
         "Example: write `def get_data(): return BatchData(...)` in train.py and run: data-check train:get_data",

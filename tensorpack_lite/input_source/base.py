@@ -15,10 +15,11 @@ from ..compat import TensorSpec, ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..dataflow.base import LengthUnknownError
 from ..dataflow.recording import ResumeReport, State
-from ..loop.callback import Callback, CallbackFactory
+from ..loop.callback import Callback
 from ..tfutils.exact import find_exact
 from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..utils.errors import type_error
+from .reset import ResetInput
 from .used import UsedTickets
 
 __all__ = [
@@ -26,7 +27,6 @@ __all__ = [
     "InputSource",
     "ProxyInputSource",
     "RemappedInput",
-    "check_num_inputs",
     "get_sublist_by_names",
     "get_tensors_inputs",
     "remap_input_source",
@@ -149,8 +149,7 @@ class InputSource(ABC):
         if not self._setup_done:
             raise RuntimeError(f"{type(self).__name__}.get_callbacks: call setup(input_signature) first.")
         if self._callbacks is None:
-            reset = CallbackFactory(before_train=lambda _: self.reset_state())
-            self._callbacks = [cb.set_chief_only(False) for cb in [reset, *self._get_callbacks()]]
+            self._callbacks = [cb.set_chief_only(False) for cb in [ResetInput(self), *self._get_callbacks()]]
         return self._callbacks
 
     def get_input_tensors(self) -> Sequence[tf.Tensor]:
@@ -184,6 +183,10 @@ class InputSource(ABC):
     def reset_state(self) -> None:
         """Restart the data, if this kind of input can. Needs a default session."""
         self._reset_state()
+
+    def first_checksums(self) -> list[list[str]]:
+        """Return the checksums of the first 8 datapoints that were read, one for each component; empty if unknown."""
+        return []
 
     def size(self) -> int:
         """
@@ -263,6 +266,10 @@ class ProxyInputSource(InputSource):
 
     def _reset_state(self) -> None:
         self._input.reset_state()
+
+    def first_checksums(self) -> list[list[str]]:
+        """Return those of the inner input."""
+        return self._input.first_checksums()
 
     def _size(self) -> int:
         return self._input.size()
@@ -367,23 +374,6 @@ def get_tensors_inputs(
     for index, tensor in zip(_positions(placeholders, names), tensors):
         inputs[index] = tensor
     return inputs
-
-
-def check_num_inputs(
-    who: str, what: str, items: Sequence[object], signature: Sequence[tf.TensorSpec]
-) -> None:
-    """
-    Raise ValueError unless there is one item for each of the model's inputs.
-
-    Args:
-        who: the class of the input.
-        what: the items in words, e.g. "the number of shapes".
-        items: the items to count.
-        signature: the model's inputs, a list of `TensorSpec`.
-    """
-    if len(items) != len(signature):
-        names = ", ".join(spec.name for spec in signature)
-        raise ValueError(f"{who}: {what} is wrong (expected {len(signature)}: {names}, got {len(items)}).")
 
 
 def _positions(items: Sequence[tf.TensorSpec | tf.Tensor], names: Sequence[str]) -> list[int]:

@@ -15,11 +15,13 @@ from ..dataflow.base import DataFlow, DataFlowTerminated
 from ..tfutils.feed import FeedConverter, describe_value
 from ..utils import logger
 from ..utils.errors import rebuild_error
+from ..utils.manifest.describe import checksum
 
-__all__ = ["Arrays", "DatapointConverter", "iterate_named"]
+__all__ = ["Arrays", "DatapointConverter", "check_num_inputs", "iterate_named"]
 
 Arrays = List[np.ndarray]
 
+_NUM_CHECKSUMS = 8
 _ADVICE = "Convert it in the DataFlow, e.g. with MapDataComponent, or change the model's inputs()."
 
 
@@ -34,6 +36,9 @@ class DatapointConverter:
         who: the input, for error messages, e.g. "FeedInput".
         signature: a list of `TensorSpec`.
 
+    Attributes:
+        first_checksums: the checksums of the first 8 datapoints, one for each component.
+
     Example:
         >>> convert = DatapointConverter("FeedInput", [TensorSpec([None], tf.float32, "x")])
         >>> convert([[1, 2]])
@@ -42,6 +47,7 @@ class DatapointConverter:
 
     def __init__(self, who: str, signature: Sequence[tf.TensorSpec]) -> None:
         self._who = who
+        self.first_checksums: list[list[str]] = []
         self._names = [spec.name for spec in signature]
         self._conversions = [
             FeedConverter(
@@ -74,7 +80,10 @@ class DatapointConverter:
                 f"{self._who}: the number of components in a datapoint is wrong (expected {len(self._names)}: "
                 f"{', '.join(self._names)}, got {len(datapoint)}: {', '.join(map(describe_value, datapoint))})."
             )
-        return [convert(value) for convert, value in zip(self._conversions, datapoint)]
+        arrays = [convert(value) for convert, value in zip(self._conversions, datapoint)]
+        if len(self.first_checksums) < _NUM_CHECKSUMS:
+            self.first_checksums.append([checksum(array) for array in arrays])
+        return arrays
 
     def _by_name(self, datapoint: dict[str, object]) -> list[object]:
         if set(datapoint) != set(self._names):
@@ -105,3 +114,20 @@ def iterate_named(dataflow: Iterable[Any], who: str, source: DataFlow) -> Iterat
             logger.error(f"{where}: {type(error).__name__}: {error}")
             raise
         raise named from error
+
+
+def check_num_inputs(
+    who: str, what: str, items: Sequence[object], signature: Sequence[tf.TensorSpec]
+) -> None:
+    """
+    Raise ValueError unless there is one item for each of the model's inputs.
+
+    Args:
+        who: the class of the input.
+        what: the items in words, e.g. "the number of shapes".
+        items: the items to count.
+        signature: the model's inputs, a list of `TensorSpec`.
+    """
+    if len(items) != len(signature):
+        names = ", ".join(spec.name for spec in signature)
+        raise ValueError(f"{who}: {what} is wrong (expected {len(signature)}: {names}, got {len(items)}).")

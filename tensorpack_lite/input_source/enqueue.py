@@ -162,6 +162,10 @@ class EnqueueThread(ShareSessionThread):
             )
         super().start()
 
+    def first_checksums(self) -> list[list[str]]:
+        """Return the checksums of the first 8 datapoints; see `DatapointConverter`."""
+        return self._convert.first_checksums
+
     def run(self) -> None:
         """Enqueue until the data ends or fails, or `stop` is called."""
         self._reader.start()

@@ -67,6 +67,10 @@ class QueueInput(FeedfreeInput):
         """Make a pass with fewer datapoints than `len(ds)` an error."""
         self._needs_whole_passes = True
 
+    def first_checksums(self) -> list[list[str]]:
+        """Return the checksums of the first 8 datapoints, since `refill_queue` if it was called."""
+        return self.thread.first_checksums()
+
     def refill_queue(self) -> None:
         """
         Empty the queue and restart the DataFlow.

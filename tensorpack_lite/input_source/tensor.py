@@ -8,7 +8,8 @@ from ..compat import tfv1 as tf
 from ..dataflow.recording import ResumeReport
 from ..tfutils.tower.context import get_current_tower_context
 from ..utils.checks import check_at_least, check_callable, check_type
-from .base import FeedfreeInput, check_num_inputs
+from .base import FeedfreeInput
+from .datapoint import check_num_inputs
 
 __all__ = ["DummyConstantInput", "TensorInput"]
 

@@ -16,8 +16,8 @@ from ..loop.interrupt import interrupted
 from ..utils import logger
 from ..utils.checks import check_type
 from ..utils.handoff import HandoffQueue
-from .base import FeedfreeInput, check_num_inputs
-from .datapoint import DatapointConverter, iterate_named
+from .base import FeedfreeInput
+from .datapoint import DatapointConverter, check_num_inputs, iterate_named
 from .tickets import Tickets
 
 __all__ = ["TFDatasetInput"]
@@ -57,11 +57,16 @@ class TFDatasetInput(FeedfreeInput):
         self._tickets: Tickets | None = None
         self._num_to_skip = 0  # elements of a Dataset
         self._was_reset = False
+        self._convert: DatapointConverter | None = None
 
     @property
     def error(self) -> BaseException | None:
         """The error of the DataFlow since the last `reset_state`, or None."""
         return self._error
+
+    def first_checksums(self) -> list[list[str]]:
+        """Return the checksums of the first 8 datapoints of a DataFlow; none of a Dataset."""
+        return [] if self._convert is None else self._convert.first_checksums
 
     def _setup(self, input_signature: Sequence[tf.TensorSpec]) -> None:
         self._signature = list(input_signature)
@@ -77,6 +82,7 @@ class TFDatasetInput(FeedfreeInput):
 
     def _dataset_of(self, dataflow: DataFlow) -> tf.data.Dataset:
         convert, tickets = DatapointConverter("TFDatasetInput", self._signature), self._tickets
+        self._convert = convert
 
         def to_element(datapoint: Any) -> tuple:
             arrays = convert(datapoint)

@@ -20,6 +20,7 @@ _SLOW_SECS = 1.0
 _SLOW_SHARE = 0.3
 
 _CHECKED = ("_before_epoch", "_trigger_epoch")
+_IN_LOOP = ("before_epoch", "trigger_step", "trigger_epoch", "trigger")
 
 _Triggers = List[Tuple[int, Optional[Call], Callable[[], None]]]
 
@@ -70,6 +71,12 @@ class Callbacks(Callback):
         with tf.name_scope(None):
             for cb in self.cbs:
                 cb.setup_graph(trainer)
+
+    @property
+    def names_without_calls(self) -> list[str]:
+        """The names of callbacks that have nothing to do between `before_train` and `after_train`."""
+        methods = [*_IN_LOOP, *(f"_{method}" for method in _IN_LOOP)]
+        return [str(cb) for cb in self.cbs if not any(is_overridden(cb, method) for method in methods)]
 
     def resume_at(self, phase: str, num_called: int, states: dict[str, Any]) -> None:
         """

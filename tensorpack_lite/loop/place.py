@@ -94,23 +94,25 @@ class Place(NamedTuple):
             )
         return self._replace(num_called=len(self.callbacks))
 
-    def num_called_of(self, names: Sequence[str]) -> int | None:
+    def num_called_of(self, names: Sequence[str], without_calls: Sequence[str] = ()) -> int | None:
         """
         Return how many callbacks of another list have been called; they are the first ones of that list.
 
         Args:
             names: the names of that list's callbacks.
+            without_calls: the names of those that have nothing to do between `before_train` and `after_train`.
 
         Returns:
             A number; None if it is unknown, because a callback was added or the order changed. Callbacks may have been
-            removed.
+            removed, and those in `without_calls` may have been added.
         """
         if self.num_called == len(self.callbacks):
             return len(names)
         position = num_called = 0
-        for name in names:
-            if name not in self.callbacks[position:]:
+        for number, name in enumerate(names, 1):
+            if name in self.callbacks[position:]:
+                position = self.callbacks.index(name, position) + 1
+                num_called = number if position <= self.num_called else num_called
+            elif name not in without_calls:
                 return None
-            position = self.callbacks.index(name, position) + 1
-            num_called += position <= self.num_called
         return num_called

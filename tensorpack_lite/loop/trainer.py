@@ -39,6 +39,8 @@ class LoopTrainer:
             Each of its runs calls `before_run` and `after_run` of the callbacks.
         monitors: receives scalars and images, from `setup_callbacks` on. It can be read after training.
         exact: how a resumed training continues; see AutoResumeTrainConfig.
+        settings: descriptions of the objects that this training is made of, for its manifest; JSON values by name.
+        num_operations: the number of operations in the graph before callbacks add to it.
         not_exact: why trainings of this class cannot be resumed exactly; empty if they can.
     """
 
@@ -51,6 +53,8 @@ class LoopTrainer:
     hooked_sess: Any = None
     monitors: LoopMonitors
     exact: bool | str = False
+    settings: dict[str, Any]
+    num_operations = 0
     not_exact = ""
     _preemption: Preemption | None = None
 
@@ -199,6 +203,11 @@ class LoopMonitors(ABC):
     @abstractmethod
     def get_history(self, name: str) -> list[tuple[int, float]]:
         """Return all values of a scalar, each with its `global_step`."""
+
+    @property
+    @abstractmethod
+    def scalar_names(self) -> list[str]:
+        """The names of all scalars that have been reported."""
 
     @abstractmethod
     def describe_missing(self, name: str) -> str:

@@ -29,6 +29,7 @@ from ..tfutils.sessinit import JustCurrentSession, SessionInit
 from ..utils import logger
 from ..utils.argtools import call_only_once
 from ..utils.errors import type_error
+from ..utils.manifest.describe import describe
 from ..utils.old_names import HasOldInterface
 from ..utils.random_streams import advance_rng_seed
 from ..utils.utils import humanize_time_delta
@@ -82,6 +83,7 @@ class Trainer(HasOldInterface, LoopTrainer):
             )
         ensure_graph_mode()
         self.loop = TrainLoop()
+        self.settings = {}
         self._callbacks = Callbacks([])
         self._is_set_up = False
 
@@ -158,6 +160,7 @@ class Trainer(HasOldInterface, LoopTrainer):
         _check_list("monitors", monitors)
         if self.is_chief:
             logger.lock_dir()
+        self.num_operations = len(tf.get_default_graph().get_operations())
         describe_trainable_vars()
         step_counter = MaintainStepCounter()
         self.register_callback(step_counter)
@@ -267,6 +270,7 @@ class Trainer(HasOldInterface, LoopTrainer):
                 `after_train` was called.
             OSError: that checkpoint could not be written; earlier ones are intact.
         """
+        self.settings.update(session_creator=describe(session_creator), session_init=describe(session_init))
         exact = find_exact()
         self.exact = self.exact if exact is None else exact.mode
         with self._handling_preemption():

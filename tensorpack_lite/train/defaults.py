@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..callbacks.graph import RunUpdateOps
+from ..callbacks.manifest import ManifestWriter
 from ..callbacks.monitor.base import MonitorBase
 from ..callbacks.monitor.event_file import TFEventWriter
 from ..callbacks.monitor.json_file import JSONWriter
@@ -19,9 +20,12 @@ def DEFAULT_CALLBACKS() -> list[Callback]:  # noqa: N802
     Return the default `extra_callbacks`, which follow the user's callbacks.
 
     Returns:
-        A new list: `MovingAverageSummary()`, `ProgressBar()`, `MergeAllSummaries()`, `RunUpdateOps()`.
+        A new list: `MovingAverageSummary()`, `ProgressBar()`, `MergeAllSummaries()`, `RunUpdateOps()`,
+        `ManifestWriter()`.
+
+    Difference from tensorpack: tensorpack has no `ManifestWriter`.
     """
-    return [MovingAverageSummary(), ProgressBar(), MergeAllSummaries(), RunUpdateOps()]
+    return [MovingAverageSummary(), ProgressBar(), MergeAllSummaries(), RunUpdateOps(), ManifestWriter()]
 
 
 def DEFAULT_MONITORS() -> list[MonitorBase]:  # noqa: N802

@@ -20,6 +20,7 @@ from ..compat import tfv1 as tf
 from ..loop.callback import Callback
 from ..ranks.authentication import Credentials
 from ..ranks.channel import RankChannel, RankError
+from ..tfutils.graph_description import describe_operations
 from ..utils import logger
 from .base import Trainer
 
@@ -255,10 +256,7 @@ def graph_of_training() -> Dict[str, Any]:
 
     It contains neither the values of constants nor attributes such as seeds, in which ranks may differ.
     """
-    operations = {
-        f"operation {op.name}": " ".join([op.type, *(tensor.name for tensor in op.inputs)])
-        for op in tf.get_default_graph().get_operations()
-    }
+    operations = describe_operations(tf.get_default_graph().get_operations())
     return {
         "version of tensorpack_lite": __version__,
         "version of TensorFlow": tensorflow.__version__,
@@ -266,7 +264,7 @@ def graph_of_training() -> Dict[str, Any]:
             f"variable {var.op.name}": [var.dtype.base_dtype.name, str(var.shape)]
             for var in tf.global_variables()
         },
-        **operations,
+        **{f"operation {name}": text for name, text in operations.items()},
     }
 
 

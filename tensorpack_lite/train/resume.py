@@ -208,10 +208,14 @@ def find_place(loop: TrainLoop, callbacks: Callbacks, state: dict[str, Any] | No
             f"of steps, which is step {place.num_steps} of epoch {place.epoch_num}."
         )
         _complain_of_skipped(saved, "")
-    elif place.num_called_of([str(cb) for cb in callbacks.cbs]) is None:
+    elif _num_called(place, callbacks) is None:
         _complain_of_skipped(place, "The callbacks differ from those of the training that is resumed. ")
         place = place.with_phase_finished()
     return place
+
+
+def _num_called(place: Place, callbacks: Callbacks) -> int | None:
+    return place.num_called_of([str(cb) for cb in callbacks.cbs], callbacks.names_without_calls)
 
 
 def _complain_of_skipped(place: Place, reason: str) -> None:
@@ -245,11 +249,10 @@ def continue_from(
     """
     if place is None:
         return
-    names = [str(cb) for cb in callbacks.cbs]
-    called = place.num_called_of(names)
+    called = _num_called(place, callbacks)
     loop.resume_at(place.epoch_num, place.num_steps, place.num_called < len(place.callbacks))
     callbacks.resume_at(
-        place.phase, len(names) if called is None else called, (state or {}).get("callbacks", {})
+        place.phase, len(callbacks.cbs) if called is None else called, (state or {}).get("callbacks", {})
     )
     logger.info(
         f"Resuming after step {place.num_steps} of {loop.steps_per_epoch} of epoch {place.epoch_num} "

@@ -33,6 +33,7 @@ __all__ = [
     "enter_worker_stream",
     "fix_rng_seed",
     "get_rng",
+    "get_rng_seed",
     "make_worker_streams",
     "provide_generators",
     "reset_rng_seed",
@@ -148,6 +149,11 @@ def fix_rng_seed(seed: int) -> None:
     _stream.enter((int(seed),))
 
 
+def get_rng_seed() -> int | None:
+    """Return the seed that `fix_rng_seed` set in this process; None if there is none."""
+    return None if _stream.key is None else _stream.key[0]
+
+
 def advance_rng_seed(step: int) -> None:
     """
     Continue with streams that differ from those of step 0. Trainers call this function when they resume.
@@ -234,29 +240,29 @@ class _RandomStream:
         self.enter(None)
 
     def enter(self, key: tuple[Any, ...] | None) -> None:
-        self._key, self._pid = key, os.getpid()
+        self.key, self._pid = key, os.getpid()
         self._numbers = itertools.count()  # atomic, unlike += 1; and unlike a lock, it survives a fork
 
     def swap(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
-        saved = self._key, self._pid, self._numbers
+        saved = self.key, self._pid, self._numbers
         self.enter(key)
         return saved
 
     def restore(self, saved: tuple[Any, ...]) -> None:
-        self._key, self._pid, self._numbers = saved
+        self.key, self._pid, self._numbers = saved
 
     def advance(self, mark: str) -> None:
         self.marks = (*self.marks, mark)
-        if self._key is not None:
-            self.enter(self._key + (mark,))
+        if self.key is not None:
+            self.enter(self.key + (mark,))
 
     def next_key(self) -> tuple[Any, ...] | None:
         """Return a key that was never returned before, or None if no seed is fixed."""
-        if self._key is None:
+        if self.key is None:
             return None
         if self._pid != os.getpid():  # a fork that entered no worker stream
-            self.enter(self._key + (multiprocessing.current_process().name,))
-        return self._key + (next(self._numbers),)
+            self.enter(self.key + (multiprocessing.current_process().name,))
+        return self.key + (next(self._numbers),)
 
 
 class _Collections(threading.local):

@@ -145,6 +145,11 @@ class Monitors(Callback, LoopMonitors):
             raise KeyError(self.describe_missing(name))
         return history[-1][1]
 
+    @property
+    def scalar_names(self) -> list[str]:
+        """The names of all scalars that have been reported, in the order of their first report."""
+        return list(self._history)
+
     def describe_missing(self, name: str) -> str:
         """Return a sentence that says that a scalar has not been reported, and names the nearest ones."""
         nearest = get_close_matches(name, sorted(self._history), n=3, cutoff=0.0)

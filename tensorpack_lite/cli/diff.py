@@ -1,0 +1,68 @@
+"""The command `diff`: finds what differs between two trainings, and from which step on their curves differ."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import Any
+
+from ..utils.json_rows import read_json_rows
+from ..utils.manifest.file import FILENAME, read_manifest
+from .run_diff import Run, compare, verdict
+from .variables import read_variables
+
+__all__ = ["run"]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the comparison. Return 1 if more than the machine and the time differ."""
+    first, second = _read_run(args.first), _read_run(args.second)
+    sections = compare(first, second)
+    sentence = verdict(sections, first, second)
+    if args.json:
+        content = {"verdict": sentence, "sections": {one.title: vars(one) for one in sections}}
+        sys.stdout.write(json.dumps(content, indent=1) + "\n")
+    else:
+        width = max(len(one.title) for one in sections) if sections else 0
+        sys.stdout.write(f"{sentence}\n\n")
+        for one in sections:
+            state = "differs" if one.differences else "same" if not one.note.startswith("not known") else ""
+            note = f"({one.note})" if one.note and state else one.note
+            sys.stdout.write(f"{one.title:{width}}  {state} {note}".rstrip() + "\n")
+            sys.stdout.writelines(f"    {line}\n" for line in one.differences)
+    return 1 if any(one.differences for one in sections if one.title != "machine") else 0
+
+
+def _read_run(path: str) -> Run:
+    if not os.path.isdir(path):
+        variables = {
+            name: [value.dtype.name, list(value.shape)] for name, value in read_variables(path).items()
+        }
+        return Run(path, {"graph": {"variables": variables}})
+    manifest = os.path.join(path, FILENAME)
+    if not os.path.isfile(manifest):
+        raise FileNotFoundError(
+            f"{path} has no {FILENAME}. ManifestWriter, one of the default callbacks, writes it when a training starts. "
+            "To compare only variables, name a checkpoint: log/model-100."
+        )
+    stats = os.path.join(path, "stats.json")
+    content = read_manifest(manifest)
+    return Run(
+        path,
+        _without_directory(content, str(content.get("directory"))),
+        read_json_rows(stats) if os.path.isfile(stats) else None,
+    )
+
+
+def _without_directory(value: Any, directory: str) -> Any:
+    """Replace the path of the training's own directory, which differs between any two trainings."""
+    if isinstance(value, str):
+        is_inside = value == directory or value.startswith(directory + os.sep)
+        return f"<log>{value[len(directory) :]}" if is_inside else value
+    if isinstance(value, list):
+        return [_without_directory(one, directory) for one in value]
+    if isinstance(value, dict):
+        return {name: _without_directory(one, directory) for name, one in value.items()}
+    return value

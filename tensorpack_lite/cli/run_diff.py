@@ -1,0 +1,345 @@
+"""Comparison of two trainings by their manifests and statistics, for the command `diff`."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Callable, Iterator
+
+__all__ = ["Run", "Section", "compare", "verdict"]
+
+_MISSING = object()
+_MAX_CHARS = 80
+_MAX_CAUSES = 3
+# scalars that depend on the machine and the time
+_OF_MACHINE = re.compile(r"queue_size$|^Throughput|Memory ?\(|^GPUUtil|(^|[_/ ])(time|seconds|secs)$")
+_SAME_FIRST = ("code", "variables", "graph", "data")
+# a difference in these explains other results; the most specific ones come first
+_CAUSES = (
+    "data", "variables", "graph", "trainer", "optimizer and schedules", "callbacks", "seeds", "packages", "code",
+    "exit and length",
+)  # fmt: skip
+_PLURALS = ("optimizer and schedules", "callbacks", "seeds", "packages", "variables", "exit and length")
+
+
+@dataclass
+class Run:
+    """
+    What is known about a training.
+
+    Attributes:
+        path: the directory or checkpoint.
+        manifest: the content of `manifest.json`; of a checkpoint, only the variables.
+        rows: the content of `stats.json`; None if there is none.
+    """
+
+    path: str
+    manifest: dict[str, Any]
+    rows: list[dict[str, Any]] | None = None
+
+
+@dataclass
+class Section:
+    """
+    The comparison of one aspect.
+
+    Attributes:
+        title: its name.
+        differences: one line each; empty if the trainings are equal.
+        note: a remark for the line of an equal section.
+        part_at: in the section of statistics: the step from which on the curves differ.
+    """
+
+    title: str
+    differences: list[str] = field(default_factory=list)
+    note: str = ""
+    part_at: int | None = None
+
+
+def compare(a: Run, b: Run) -> list[Section]:
+    """Compare two trainings, in the order of what could explain other results."""
+    sections = [
+        _compare_exits(a, b),
+        _compare_curves(a, b),
+        _compare_data(a, b),
+        _compare_graphs(a, b),
+        _compare_parts("trainer", a, b, lambda m: m.get("settings")),
+        _compare_parts("optimizer and schedules", a, b, _optimization),
+        _compare_parts("callbacks", a, b, lambda m: _by_name(m.get("callbacks"))),
+        _compare_code(a, b),
+        _compare_parts("packages", a, b, _installed),
+        _compare_parts("machine", a, b, lambda m: m.get("machine")),
+        _compare_parts("seeds", a, b, lambda m: m.get("seeds")),
+    ]
+    return [section for section in sections if section is not None]
+
+
+def verdict(sections: list[Section], a: Run, b: Run) -> str:
+    """Return one sentence: what is equal, from which step on the curves differ, and what explains it."""
+    by_title = {section.title: section for section in sections}
+    differing = [by_title[title] for title in _CAUSES if title in by_title and by_title[title].differences]
+    causes = [
+        f"{one.title} {'differ' if one.title in _PLURALS else 'differs'} ({one.differences[0]})"
+        for one in differing
+    ]
+    curves = by_title.get("statistics")
+    if curves is not None and all(one.title != "optimizer and schedules" for one in differing):
+        names = _hyper_parameters(a) | _hyper_parameters(b)
+        causes[:0] = [line for line in curves.differences if line.partition(" ")[0] in names][:1]
+    same = [f"same {name}" for name in _SAME_FIRST if name in by_title and not by_title[name].differences]
+    if curves is None:
+        words = ["no curves to compare", ": "]
+    elif not curves.differences:
+        words = ["the curves are equal", ", but "]
+        if not causes and "machine" in by_title and by_title["machine"].differences:
+            causes = [f"the machine differs ({by_title['machine'].differences[0]})"]
+    else:
+        at = "" if curves.part_at is None else f" part at step {curves.part_at}"
+        words = [f"the curves{at or ' differ'}", ": "]
+        unseeded = any(None in (run.manifest.get("seeds") or {}).values() for run in (a, b))
+        causes = causes or ["no seed was fixed" if unseeded else "the manifests do not show why"]
+    if len(causes) > _MAX_CAUSES:
+        causes[_MAX_CAUSES:] = [f"and {len(causes) - _MAX_CAUSES} more"]
+    sentence = "; ".join([", ".join(same), words[0]] if same else words[:1])
+    sentence += words[1] + "; ".join(causes) if causes else ""
+    return sentence[0].upper() + sentence[1:] + "."
+
+
+def _hyper_parameters(run: Run) -> set[str]:
+    """Return the names of the hyper-parameters that callbacks set."""
+    params = [one.get("arguments", {}).get("param") or {} for one in run.manifest.get("schedules") or ()]
+    arguments = [param.get("arguments", {}) for param in params]
+    return {str(one.get("readable_name") or one.get("name") or one.get("attrname")) for one in arguments}
+
+
+# Sections ------------------------------------------------------------------------------------------------------------
+def _compare_parts(title: str, a: Run, b: Run, part: Callable[[dict[str, Any]], Any]) -> Section | None:
+    """Compare a part of the manifests; return None if both lack it."""
+    one, other = part(a.manifest), part(b.manifest)
+    if not one and not other:
+        return None
+    if one is None or other is None:
+        return Section(title, note=f"not known of {'A' if one is None else 'B'}")
+    return Section(title, list(_differences(one, other)))
+
+
+def _compare_exits(a: Run, b: Run) -> Section | None:
+    def part(manifest: dict[str, Any]) -> Any:
+        ended = dict(manifest.get("exit") or {"outcome": "running, or killed"} if "exit" in manifest else {})
+        ended.pop("when", None)
+        resumed = [
+            {"global_step": one.get("global_step"), "changed": sorted(one.get("changed") or ())}
+            for one in manifest.get("resumptions") or ()
+            if not one.get("exact")
+        ]
+        length = manifest.get("length") or {}
+        return {**ended, **length, "inexact resumptions": resumed} if ended else None
+
+    section = _compare_parts("exit and length", a, b, part)
+    ended = a.manifest.get("exit") or {}
+    if section is not None and not section.differences and ended:
+        section.note = section.note or f"{ended.get('outcome')} at step {ended.get('global_step')}"
+    return section
+
+
+def _compare_curves(a: Run, b: Run) -> Section | None:
+    if a.rows is None or b.rows is None:
+        return None
+    one, other = _by_step(a.rows), _by_step(b.rows)
+    section = Section("statistics")
+    common = sorted(set(one) & set(other))
+    for step in common:
+        names = [name for name in one[step] if name in other[step] and one[step][name] != other[step][name]]
+        if names:
+            section.part_at = step
+            before = [earlier for earlier in common if earlier < step]
+            since = f", and are equal up to step {before[-1]}" if before else ", the first one in both"
+            section.differences.append(f"the curves part at step {step}{since}")
+            section.differences += [_pair(name, one[step][name], other[step][name]) for name in names]
+            break
+    if section.part_at is not None:
+        section.differences += [line for line in _last_and_best(a, b) if line not in section.differences]
+    lonely = sorted(_names_in(one) ^ _names_in(other))
+    section.differences += [f"{name}: only in {'A' if name in _names_in(one) else 'B'}" for name in lonely]
+    if not section.differences:
+        section.note = f"{len(_names_in(one))} scalars at {len(common)} steps"
+    return section
+
+
+def _compare_data(a: Run, b: Run) -> Section | None:
+    section = _compare_parts("data", a, b, lambda m: _by_name(m.get("data")))
+    files = _compare_parts("files", a, b, lambda m: m.get("files"))
+    if section is None:
+        return None
+    section.differences += [] if files is None else files.differences
+    first = [run.manifest.get("first datapoints") for run in (a, b)]
+    if not section.differences and all(first) and first[0] != first[1]:
+        numbers = [n for s, t in zip(*first) for n, (x, y) in enumerate(zip(s, t), 1) if x != y]
+        remark = f"the datapoints differ from number {min(numbers)} on" if numbers else "other datapoints"
+        seeds = [run.manifest.get("seeds") or {} for run in (a, b)]
+        if seeds[0] == seeds[1] and seeds[0].get("fix_rng_seed") is not None:
+            section.differences = [f"{remark}, although the seeds are equal"]
+        else:
+            section.note = f"but {remark}: other order or random numbers"
+    return section
+
+
+def _compare_graphs(a: Run, b: Run) -> Section | None:
+    graphs = [run.manifest.get("graph") for run in (a, b)]
+    if None in graphs:
+        return None
+    one, other = graphs
+    if "fingerprint" not in one or "fingerprint" not in other:  # of a checkpoint
+        keys = ("variables", "variables of callbacks")
+        variables = [{k: v[:2] for key in keys for k, v in graph.get(key, {}).items()} for graph in graphs]
+        return Section("variables", list(_differences(*variables)))
+    section = Section(
+        "graph", [f"variable {line}" for line in _differences(one["variables"], other["variables"])]
+    )
+    if one["fingerprint"] != other["fingerprint"]:
+        types = Counter(other["operations"])
+        types.subtract(one["operations"])
+        changed = [f"{name} {number:+d}" for name, number in sorted(types.items()) if number]
+        section.differences.append(
+            f"operations: {', '.join(changed) or 'the same types, other names or inputs'}"
+        )
+    return section
+
+
+def _compare_code(a: Run, b: Run) -> Section | None:
+    section = _compare_parts("code", a, b, lambda m: m.get("code"))
+    if section is None or section.note:
+        return section
+    one, other = a.manifest["code"], b.manifest["code"]
+    section.differences = list(_differences(_pick(one, "arguments"), _pick(other, "arguments")))
+    # a patch repeats what the copies show, so it is compared only if they are equal
+    diffs = list(_diffs_of_files(_sources(one), _sources(other))) or list(
+        _diffs_of_files(_pick(one["git"], "patch"), _pick(other["git"], "patch"))
+    )
+    for name, lines in diffs:
+        added, removed = (sum(line.startswith(sign) for line in lines[2:]) for sign in "+-")
+        section.differences += [f"{name}: {added} lines added, {removed} removed", *lines]
+    commits = [code["git"].get("commit") for code in (one, other)]
+    if commits[0] != commits[1] and None not in commits:
+        section.differences.append(_pair("commit", *commits))
+    return section
+
+
+def _sources(code: dict[str, Any]) -> dict[str, str]:
+    """Return the copies of the files, and the digests of those without a copy. The script may have any name."""
+    script = os.path.basename(code["script"] or "")
+    files = {**code["files"], **code["omitted"]}
+    return {"script" if name == script else name: text for name, text in files.items()}
+
+
+def _diffs_of_files(one: dict[str, str], other: dict[str, str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the name and the lines of the unified diff of each file that differs."""
+    for name in sorted(set(one) | set(other)):
+        texts = [(files.get(name) or "").splitlines() for files in (one, other)]
+        lines = list(difflib.unified_diff(*texts, f"A/{name}", f"B/{name}", lineterm=""))
+        if lines:
+            yield name, lines
+
+
+# Parts ---------------------------------------------------------------------------------------------------------------
+def _pick(part: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: part.get(name) for name in names}
+
+
+def _installed(manifest: dict[str, Any]) -> Any:
+    packages = manifest.get("packages")
+    return None if packages is None else {**packages, **(manifest.get("environment") or {})}
+
+
+def _optimization(manifest: dict[str, Any]) -> Any:
+    if "schedules" not in manifest:
+        return None
+    graph = manifest.get("graph") or {}
+    return {**(graph.get("optimizer") or {}), **(_by_name(manifest.get("schedules")) or {})}
+
+
+def _by_name(objects: list[Any] | None) -> dict[str, Any] | None:
+    """Return descriptions of objects by the names of their classes; equal names are numbered."""
+    if objects is None:
+        return None
+    names = [one.get("type", "?") if isinstance(one, dict) else str(one) for one in objects]
+    numbers = [names[:i].count(name) + 1 for i, name in enumerate(names)]
+    return {
+        name if number == 1 else f"{name}#{number}": one for name, number, one in zip(names, numbers, objects)
+    }
+
+
+def _by_step(rows: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    """Return the scalars of each step, without those of the machine. NaN is text, because it differs from itself."""
+    steps: dict[int, dict[str, Any]] = {}
+    for row in rows:
+        scalars = {name: value if value == value else "nan" for name, value in row.items()}
+        scalars = {name: scalars[name] for name in scalars if not _OF_MACHINE.search(name)}
+        steps.setdefault(row.get("global_step", 0), {}).update(scalars)
+    return steps
+
+
+def _names_in(steps: dict[int, dict[str, Any]]) -> set[str]:
+    return {name for scalars in steps.values() for name in scalars}
+
+
+def _last_and_best(a: Run, b: Run) -> Iterator[str]:
+    one, other = (run.manifest.get("statistics") or {} for run in (a, b))
+    for name in [name for name in one if name in other and not _OF_MACHINE.search(name)]:
+        for which in ("last", "min", "max"):
+            values = [(statistics[name].get(which) or [None])[0] for statistics in (one, other)]
+            if values[0] != values[1]:
+                yield _pair(f"{name}, {which}", *values)
+
+
+# Differences of JSON values ------------------------------------------------------------------------------------------
+def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
+    """Yield a line for each difference of two JSON values."""
+    if _is_object(one) and _is_object(other) and one.get("type") == other.get("type"):
+        path = one["type"]
+        one = {**one.get("arguments", {}), **{k: v for k, v in one.items() if k not in ("type", "arguments")}}
+        other = {
+            **other.get("arguments", {}),
+            **{k: v for k, v in other.items() if k not in ("type", "arguments")},
+        }
+    if all(
+        isinstance(value, dict) and not _is_object(value) and "digest" not in value for value in (one, other)
+    ):
+        for name in [*one, *(name for name in other if name not in one)]:
+            inner = f"{path}.{name}" if path else name
+            yield from _differences(one.get(name, _MISSING), other.get(name, _MISSING), inner)
+    elif (
+        isinstance(one, list)
+        and isinstance(other, list)
+        and len(one) == len(other)
+        and any(map(_is_object, one))
+    ):
+        for number, pair in enumerate(zip(one, other)):
+            yield from _differences(*pair, f"{path}[{number}]")
+    elif one != other:
+        yield _pair(path, one, other)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict) and "type" in value
+
+
+def _pair(name: str, one: Any, other: Any) -> str:
+    if one is _MISSING or other is _MISSING:
+        value, side = (other, "B") if one is _MISSING else (one, "A")
+        return f"{name} {_short(value)} in {side} only" if not _is_object(value) else f"{name} in {side} only"
+    return f"{name} {_short(one)} in A, {_short(other)} in B"
+
+
+def _short(value: Any) -> str:
+    """Return a value in a few words; of an object, its class and those of the objects inside; of a long list, its digest."""
+    if _is_object(value):
+        inner = [_short(one) for one in value.get("arguments", {}).values() if _is_object(one)]
+        return f"{value['type']}({', '.join(inner)})"
+    if isinstance(value, dict) and "digest" in value:
+        return f"{value.get('length', value.get('bytes'))} items ({value['digest']})"
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}..."

@@ -1,0 +1,30 @@
+"""The callback that resets an input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..loop.callback import CallbackFactory
+
+__all__ = ["ResetInput"]
+
+
+class ResetInput(CallbackFactory):
+    """
+    The first callback of each input: resets it in before_train.
+
+    Args:
+        source: the InputSource.
+
+    Attributes:
+        source: as given.
+
+    Runs at: before_train.
+    """
+
+    def __init__(self, source: Any) -> None:
+        super().__init__(before_train=lambda _: source.reset_state())
+        self.source = source
+
+    def __str__(self) -> str:
+        return "CallbackFactory"  # its name in the checkpoints of version 0.1.0

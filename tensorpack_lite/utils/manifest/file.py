@@ -1,0 +1,61 @@
+"""The file `manifest.json` in the directory of a training."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any
+
+from ..errors import parsing
+from .environment import VARIABLES
+
+__all__ = ["FILENAME", "FORMAT", "read_manifest", "write_manifest"]
+
+FILENAME = "manifest.json"
+FORMAT = 1
+_SECRET_NAME = re.compile("KEY|TOKEN|SECRET|PASS|AUTH|CRED", re.IGNORECASE)
+_MIN_SECRET_CHARS = 8
+
+
+def read_manifest(path: str) -> dict[str, Any]:
+    """
+    Read a manifest.
+
+    Args:
+        path: the file.
+
+    Raises:
+        DamagedFileError: the file is not a manifest, or a newer version of the library wrote it.
+        OSError: the file cannot be read.
+    """
+    with open(path, "rb") as file, parsing(
+        path, "the manifest of a training", "Move it away, or restore it."
+    ):
+        manifest = json.loads(file.read().decode("utf-8"))
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            raise ValueError(f'expected an object with "format": {FORMAT}')
+    return manifest
+
+
+def write_manifest(path: str, manifest: dict[str, Any]) -> None:
+    """
+    Write a manifest, or replace it atomically.
+
+    Values of environment variables whose names look like those of secrets are replaced by `<$NAME>`, wherever they
+    occur: in arguments of the script, in its source, or in settings.
+
+    Args:
+        path: the file.
+        manifest: JSON values.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    text = json.dumps(manifest, indent=1)
+    for name, value in os.environ.items():
+        if name not in VARIABLES and len(value) >= _MIN_SECRET_CHARS and _SECRET_NAME.search(name):
+            text = text.replace(json.dumps(value)[1:-1], f"<${name}>")
+    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+        file.write(text + "\n")
+    os.replace(f"{path}.tmp", path)
