@@ -196,12 +196,11 @@ def _compare_graphs(a: Run, b: Run) -> Section | None:
         keys = ("variables", "variables of callbacks")
         variables = [{k: v[:2] for key in keys for k, v in graph.get(key, {}).items()} for graph in graphs]
         return Section("variables", list(_differences(*variables)))
-    section = Section(
-        "graph", [f"variable {line}" for line in _differences(one["variables"], other["variables"])]
-    )
+    section = Section("graph", [f"variable {line}" for line in _differences(*_both(graphs, "variables"))])
     if one["fingerprint"] != other["fingerprint"]:
-        types = Counter(other["operations"])
-        types.subtract(one["operations"])
+        before, after = _both(graphs, "operations")
+        types = Counter(after)
+        types.subtract(before)
         changed = [f"{name} {number:+d}" for name, number in sorted(types.items()) if number]
         section.differences.append(
             f"operations: {', '.join(changed) or 'the same types, other names or inputs'}"
@@ -213,16 +212,16 @@ def _compare_code(a: Run, b: Run) -> Section | None:
     section = _compare_parts("code", a, b, lambda m: m.get("code"))
     if section is None or section.note:
         return section
-    one, other = a.manifest["code"], b.manifest["code"]
+    one, other = a.manifest.get("code") or {}, b.manifest.get("code") or {}
     section.differences = list(_differences(_pick(one, "arguments"), _pick(other, "arguments")))
     # a patch repeats what the copies show, so it is compared only if they are equal
     diffs = list(_diffs_of_files(_sources(one), _sources(other))) or list(
-        _diffs_of_files(_pick(one["git"], "patch"), _pick(other["git"], "patch"))
+        _diffs_of_files(_pick(one.get("git") or {}, "patch"), _pick(other.get("git") or {}, "patch"))
     )
     for name, lines in diffs:
         added, removed = (sum(line.startswith(sign) for line in lines[2:]) for sign in "+-")
         section.differences += [f"{name}: {added} lines added, {removed} removed", *lines]
-    commits = [code["git"].get("commit") for code in (one, other)]
+    commits = [(code.get("git") or {}).get("commit") for code in (one, other)]
     if commits[0] != commits[1] and None not in commits:
         section.differences.append(_pair("commit", *commits))
     return section
@@ -230,8 +229,8 @@ def _compare_code(a: Run, b: Run) -> Section | None:
 
 def _sources(code: dict[str, Any]) -> dict[str, str]:
     """Return the copies of the files, and the digests of those without a copy. The script may have any name."""
-    script = os.path.basename(code["script"] or "")
-    files = {**code["files"], **code["omitted"]}
+    script = os.path.basename(code.get("script") or "")
+    files = {**code.get("files", {}), **code.get("omitted", {})}
     return {"script" if name == script else name: text for name, text in files.items()}
 
 
@@ -242,6 +241,10 @@ def _diffs_of_files(one: dict[str, str], other: dict[str, str]) -> Iterator[tupl
         lines = list(difflib.unified_diff(*texts, f"A/{name}", f"B/{name}", lineterm=""))
         if lines:
             yield name, lines
+
+
+def _both(parts: list[Any], name: str) -> list[Any]:
+    return [part.get(name) or {} for part in parts]
 
 
 # Parts ---------------------------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from conformance.callback_rows import NO_ROW, ROWS
 from fakes.trainers import run
@@ -12,6 +14,7 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.tfutils.sesscreate import NewSessionCreator
 from tensorpack_lite.tfutils.sessinit import JustCurrentSession
+from tensorpack_lite.utils.manifest.describe import describe
 
 ALL = pytest.mark.parametrize("row", ROWS, ids=repr)
 NOT_MONITORS = pytest.mark.parametrize("row", [row for row in ROWS if not row.is_monitor], ids=repr)
@@ -111,6 +114,15 @@ def test_two_trainers_do_not_disturb_each_other(row, log_dir, tmp_path):
             trainer.main_loop(steps, 1, 2)
 
     assert [6, 4] == [trainer.global_step for _, trainer in prepared]
+
+
+@ALL
+def test_its_description(row, log_dir):
+    """Two callbacks that are made alike have the same description, which is JSON."""
+    described = describe(row.make(log_dir))
+
+    assert described == describe(row.make(log_dir))
+    assert described == json.loads(json.dumps(described))
 
 
 def test_every_public_callback_has_a_row():

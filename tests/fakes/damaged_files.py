@@ -277,6 +277,38 @@ def read_stats_json(path):
     JSONWriter.load_existing_epoch_number(os.path.dirname(path))
 
 
+def write_manifest_json(directory):
+    from tensorpack_lite.utils.manifest.file import write_manifest
+
+    code = {
+        "script": "/a/train.py",
+        "arguments": ["-v"],
+        "files": {"train.py": "x = 1\n"},
+        "omitted": {},
+        "git": {},
+    }
+    data = [{"type": "FeedInput", "arguments": {"ds": {"type": "FakeData", "length": 3}}}]
+    graph = {"fingerprint": "ab", "operations": {"Add": 1}, "variables": {"w": ["float32", [2], True]}}
+    rest = {
+        "seeds": {"graph": 1},
+        "exit": {"outcome": "finished", "global_step": 7},
+        "schedules": [],
+        "callbacks": [],
+    }
+    write_manifest(
+        directory + "/manifest.json", {"format": 1, "code": code, "data": data, "graph": graph, **rest}
+    )
+    return directory + "/manifest.json"
+
+
+def read_manifest_json(path):
+    from tensorpack_lite.cli.run_diff import Run, compare, verdict
+    from tensorpack_lite.utils.manifest.file import read_manifest
+
+    runs = [Run(path, read_manifest(path)) for _ in range(2)]
+    verdict(compare(*runs), *runs)
+
+
 def write_stats_csv(directory):
     with open(directory + "/stats.csv", "w") as file:
         file.write("epoch_num,global_step,cost\r\n")
@@ -365,6 +397,7 @@ FORMATS = {  # name: (writer, reader, errors that are allowed in addition to Dam
     "tar": (write_tar, read_tar, ()),
     "tar.gz": (write_tar_gz, read_tar, ()),
     "stats.json": (write_stats_json, read_stats_json, ()),
+    "manifest.json": (write_manifest_json, read_manifest_json, ()),
     "stats.csv": (write_stats_csv, read_stats_csv, ()),
     "record of a saver": (write_record, read_record, ()),
     "checkpoint": (write_checkpoint, read_checkpoint, ("FileNotFoundError",)),  # a file with a damaged name

@@ -152,7 +152,7 @@ class TestOrder:
         assert [registered, cbs[1], user, extra, monitor, trainer.monitors] == cbs
 
     def test_default_order(self, trainer):
-        """The default callbacks and monitors come in tensorpack's order."""
+        """The default callbacks and monitors come in tensorpack's order; ManifestWriter is added."""
         trainer.train_with_defaults(callbacks=[RecordingCallback()], steps_per_epoch=1, max_epoch=1)
         expected = [
             "MaintainStepCounter",
@@ -161,6 +161,7 @@ class TestOrder:
             "ProgressBar",
             str(trainer._callbacks.cbs[4]),
             "RunUpdateOps",
+            "ManifestWriter",
             "TFEventWriter",
             "JSONWriter",
             "ScalarTable",

@@ -1,0 +1,368 @@
+"""The command `diff`: its first line, its sections, its exit code and its errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+from fakes.models import Mean
+
+from tensorpack_lite.callbacks.param.schedule import ScheduledHyperParamSetter
+from tensorpack_lite.callbacks.saver import ModelSaver
+from tensorpack_lite.callbacks.trigger import PeriodicTrigger
+from tensorpack_lite.cli.main import main
+from tensorpack_lite.compat import ensure_graph_mode
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.batch import BatchData
+from tensorpack_lite.dataflow.raw import DataFromList
+from tensorpack_lite.models.fc import FullyConnected
+from tensorpack_lite.tfutils import summary
+from tensorpack_lite.train.config import TrainConfig
+from tensorpack_lite.train.interface import launch_train_with_config
+from tensorpack_lite.train.simple import SimpleTrainer
+from tensorpack_lite.utils import logger, random_streams
+
+SAME = "Same code, same graph, same data; the curves "
+
+
+class Layers(Mean):
+    """`Mean` with some layers around it."""
+
+    def __init__(self, num_layers=1):
+        self.num_layers = num_layers
+
+    def build_graph(self, x):
+        x = tf.reshape(x, [-1, 1])
+        for number in range(self.num_layers):
+            x = FullyConnected(f"fc{number}", x, 1)
+        cost = tf.reduce_mean(x**2, name="cost")
+        summary.add_moving_summary(cost)
+        return cost
+
+    def optimizer(self):
+        return tf.train.GradientDescentOptimizer(
+            tf.get_variable("learning_rate", initializer=0.01, trainable=False)
+        )
+
+
+def random_data(batch_size=4):
+    """Return shuffled data."""
+    return BatchData(DataFromList([[np.float32(k)] for k in range(16)]), batch_size)
+
+
+def train(directory, seed=1, model=None, data=None, schedule=((1, 0.01),), callbacks=(), max_epoch=3):
+    """Train for three epochs with the default callbacks."""
+    ensure_graph_mode()
+    random_streams.fix_rng_seed(seed)
+    logger.set_logger_dir(str(directory))
+    setter = ScheduledHyperParamSetter("learning_rate", schedule)
+    with tf.Graph().as_default():
+        tf.set_random_seed(1)
+        config = TrainConfig(
+            model=model or Layers(),
+            dataflow=data or random_data(),
+            callbacks=[setter, *callbacks],
+            steps_per_epoch=4,
+            max_epoch=max_epoch,
+        )
+        launch_train_with_config(config, SimpleTrainer())
+    logger.reset()
+    random_streams.reset_rng_seed()
+    return str(directory)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """The directory of a training."""
+    directory = tmp_path_factory.mktemp("base")
+    return train(directory / "log", callbacks=[ModelSaver()])
+
+
+@pytest.fixture
+def edited(base, tmp_path):
+    """Function that copies the training and changes its manifest or rows."""
+
+    def edit(change=None, change_rows=None):
+        directory = str(tmp_path / "edited")
+        shutil.copytree(base, directory)
+        for name, function in (("manifest.json", change), ("stats.json", change_rows)):
+            path = os.path.join(directory, name)
+            with open(path) as file:
+                content = json.load(file)
+            if function is not None:
+                function(content)
+            with open(path, "w") as file:
+                json.dump(content, file)
+        return directory
+
+    return edit
+
+
+@pytest.fixture
+def diff(capsys):
+    """Function that compares two trainings; returns the exit code, the first line, and all lines."""
+
+    def compare(first, second, *options):
+        code = main(["diff", first, second, *options])
+        lines = capsys.readouterr().out.splitlines()
+        return code, lines[0], lines
+
+    return compare
+
+
+class TestOneDifference:
+    """The first line names the only difference."""
+
+    def test_none(self, base, diff):
+        """A training does not differ from itself: each section is one line."""
+        code, first, lines = diff(base, base)
+        assert (0, f"{SAME}are equal.") == (code, first)
+        assert 13 == len(lines)
+        assert all(" same" in line for line in lines[2:])
+
+    def test_repeated(self, base, diff, tmp_path):
+        """Two trainings with the same seeds do not differ, except in their directories."""
+        code, first, _ = diff(base, train(tmp_path / "log", callbacks=[ModelSaver()]))
+        assert (0, f"{SAME}are equal.") == (code, first)
+
+    def test_seed(self, base, diff, tmp_path):
+        """Another seed explains other curves; the data is the same in another order."""
+        code, first, lines = diff(base, train(tmp_path / "log", seed=2, callbacks=[ModelSaver()]))
+        assert (1, f"{SAME}part at step 4: seeds differ (fix_rng_seed 1 in A, 2 in B).") == (code, first)
+        assert any(
+            "the datapoints differ from number 1 on" in line for line in lines if line.startswith("data ")
+        )
+
+    def test_no_seed(self, base, diff, tmp_path):
+        """If curves differ and a training had no fixed seed, that is the reason."""
+        directories = []
+        for name, data in (("a", random_data()), ("b", random_data())):
+            directories.append(train(tmp_path / name, data=data))
+        for directory, value in zip(directories, (0.0, 1.0)):
+            change(directory, lambda manifest: manifest["seeds"].update(fix_rng_seed=None))
+            change(directory, lambda rows, value=value: rows[1].update(cost=value), "stats.json")
+        assert f"{SAME}part at step 8: no seed was fixed." == diff(*directories)[1]
+
+    def test_schedule(self, base, diff, tmp_path):
+        """A schedule is named with its values; the curves part where it begins to matter."""
+        other = train(tmp_path / "log", schedule=[(1, 0.01), (2, 0.5)], callbacks=[ModelSaver()])
+        code, first, lines = diff(base, other)
+        values = "schedule [[1, 0.01]] in A, [[1, 0.01], [2, 0.5]] in B"
+        cause = f"optimizer and schedules differ (ScheduledHyperParamSetter.{values})"
+        assert (1, f"{SAME}part at step 12: {cause}.") == (code, first)
+        assert "    the curves part at step 12, and are equal up to step 8" in lines
+
+    def test_layer(self, base, diff, tmp_path):
+        """An added layer is named by its variables."""
+        other = train(tmp_path / "log", model=Layers(2), callbacks=[ModelSaver()])
+        _, first, lines = diff(base, other)
+        assert first.startswith(
+            "Same code, same data; the curves part at step 4: graph differs (variable fc1/"
+        )
+        assert any(line.startswith("    operations: ") and "MatMul +" in line for line in lines)
+
+    def test_data(self, base, diff, tmp_path):
+        """Another batch size is named with the stage."""
+        other = train(tmp_path / "log", data=random_data(2), callbacks=[ModelSaver()])
+        _, first, _ = diff(base, other)
+        cause = "data differs (BatchData.batch_size 4 in A, 2 in B)"
+        assert f"Same code, same graph; the curves part at step 4: {cause}." == first
+
+    def test_callback(self, base, diff, tmp_path):
+        """An added callback is named, even if the curves are equal."""
+        added = PeriodicTrigger(ModelSaver(), every_k_steps=100)
+        code, first, _ = diff(base, train(tmp_path / "log", callbacks=[ModelSaver(), added]))
+        assert (1, f"{SAME}are equal, but callbacks differ (PeriodicTrigger in B only).") == (code, first)
+
+    def test_length(self, base, diff, tmp_path):
+        """A longer training is named; the common curves are equal."""
+        other = train(tmp_path / "log", max_epoch=4, callbacks=[ModelSaver()])
+        assert diff(base, other)[1].startswith(
+            f"{SAME}are equal, but exit and length differ (epoch 3 in A, 4 in B)"
+        )
+
+
+def change(directory, function, name="manifest.json"):
+    """Change a JSON file in a directory."""
+    path = os.path.join(directory, name)
+    with open(path) as file:
+        content = json.load(file)
+    function(content)
+    with open(path, "w") as file:
+        json.dump(content, file)
+
+
+class TestEdited:
+    """Differences in parts that are the same for all trainings of one process."""
+
+    def test_package(self, base, edited, diff):
+        """Another version of a package is named with both versions."""
+        other = edited(lambda manifest: manifest["packages"].update(numpy="9.9"))
+        code, first, _ = diff(base, other)
+        assert 1 == code
+        assert first == f"{SAME}are equal, but packages differ (numpy {np.__version__} in A, 9.9 in B)."
+
+    def test_code(self, base, edited, diff):
+        """A changed line of code is named with its file and shown as a unified diff."""
+
+        def change_code(manifest):
+            manifest["code"]["files"] = {"model.py": "a = 1\nb = 2\n"}
+
+        first, second = edited(change_code), None
+        second = f"{first}2"
+        shutil.copytree(first, second)
+        change(second, lambda manifest: manifest["code"]["files"].update({"model.py": "a = 1\nb = 3\n"}))
+        _, line, lines = diff(first, second)
+        assert line.endswith("the curves are equal, but code differs (model.py: 1 lines added, 1 removed).")
+        assert ["    -b = 2", "    +b = 3"] == lines[lines.index("    -b = 2") :][:2]
+
+    def test_a_script_of_another_name(self, base, edited, diff):
+        """Two scripts with other names and the same content are the same code."""
+        other = edited(
+            lambda manifest: manifest["code"].update(
+                script="/b/other.py", files={"other.py": next(iter(manifest["code"]["files"].values()))}
+            )
+        )
+        assert f"{SAME}are equal." == diff(base, other)[1]
+
+    def test_uncommitted_changes(self, base, edited, diff):
+        """A difference of uncommitted changes outside of the copied files is code, too."""
+        other = edited(lambda manifest: manifest["code"]["git"].update(patch="+x = 1\n"))
+        assert "code differs (patch: " in diff(base, other)[1]
+
+    def test_machine(self, base, edited, diff):
+        """If only the machine and the time differ, the exit code is 0."""
+
+        def move(manifest):
+            manifest["machine"]["host"] = "elsewhere"
+            manifest["started"] = manifest["exit"]["when"] = "2030-01-01T00:00:00+0000"
+
+        code, first, lines = diff(base, edited(move))
+        assert 0 == code
+        assert first.startswith(f"{SAME}are equal, but the machine differs (host ")
+        assert any(line.startswith("machine") and line.endswith("differs") for line in lines)
+
+    def test_speed(self, base, edited, diff):
+        """Scalars of the machine are not compared."""
+
+        def add(rows):
+            rows[0].update({"Throughput (steps/sec)": 3.0, "QueueInput/queue_size": 7.0})
+
+        assert 0 == diff(base, edited(change_rows=add))[0]
+
+    def test_a_hyper_parameter_that_was_changed_by_hand(self, base, edited, diff):
+        """If a hyper-parameter differs where the curves part, it is named first."""
+        other = edited(change_rows=lambda rows: rows[2].update(learning_rate=0.5, cost=7.0))
+        assert f"{SAME}part at step 12: learning_rate 0.01 in A, 0.5 in B." == diff(base, other)[1]
+
+    def test_nan(self, base, edited, diff):
+        """NaN equals NaN."""
+        first = edited(change_rows=lambda rows: rows[0].update(cost=float("nan")))
+        assert 0 == diff(first, first)[0]
+        assert "part at step 4" in diff(base, first)[1]
+
+    def test_datapoints_with_equal_seeds(self, base, edited, diff):
+        """Other datapoints in spite of equal seeds are a difference of the data."""
+        other = edited(lambda manifest: manifest["first datapoints"][0][2].__setitem__(0, "other"))
+        cause = "data differs (the datapoints differ from number 3 on, although the seeds are equal)"
+        assert f"Same code, same graph; the curves are equal, but {cause}." == diff(base, other)[1]
+
+    def test_resumption(self, base, edited, diff):
+        """A resumption that was not exact is a difference; an exact one is not."""
+
+        def resume(exact):
+            return lambda manifest: manifest["resumptions"].append(
+                {"global_step": 8, "exact": exact, "changed": {}}
+            )
+
+        other = edited(resume(True))
+        assert 0 == diff(base, other)[0]
+        change(other, resume(False))
+        assert (
+            "exit and length differ (inexact resumptions [] in A, [{'global_step': 8" in diff(base, other)[1]
+        )
+
+    def test_killed(self, base, edited, diff):
+        """A training that was killed has no exit."""
+        other = edited(lambda manifest: manifest.update(exit=None))
+        assert (
+            "exit and length differ (outcome finished in A, running, or killed in B)" in diff(base, other)[1]
+        )
+
+    def test_a_part_that_was_left_out(self, base, edited, diff):
+        """A part that one manifest lacks is not compared."""
+        code, _, lines = diff(
+            base, edited(lambda manifest: manifest.update(machine=None, graph=None, code=None))
+        )
+        assert 0 == code
+        assert any(line.startswith("code") and "not known of B" in line for line in lines)
+
+    def test_unknown_parts(self, base, edited, diff):
+        """Parts that a later version may add are ignored."""
+        assert 0 == diff(base, edited(lambda manifest: manifest.update(lint=["G01"], verdicts={})))[0]
+
+    def test_without_statistics(self, base, edited, diff):
+        """Without `stats.json`, the other parts are compared."""
+        other = edited()
+        os.remove(os.path.join(other, "stats.json"))
+        assert "Same code, same graph, same data; no curves to compare." == diff(base, other)[1]
+
+
+class TestCheckpoints:
+    def test_variables(self, base, diff):
+        """A checkpoint is compared by its variables."""
+        code, first, _ = diff(os.path.join(base, "model-12"), base)
+        assert (0, "Same variables; no curves to compare.") == (code, first)
+
+    def test_other_variables(self, base, edited, diff):
+        """A variable of another shape is named."""
+        other = edited(
+            lambda manifest: manifest["graph"]["variables"].update({"fc0/W": ["float32", [7], True]})
+        )
+        code, first, _ = diff(os.path.join(base, "model-12"), other)
+        assert 1 == code
+        assert "variables differ (fc0/W ['float32', [1, 1]] in A, ['float32', [7]] in B)" in first
+
+
+def test_json(base, edited, diff):
+    """With --json, the verdict and the sections are printed as JSON."""
+    _, _, lines = diff(base, edited(lambda manifest: manifest["seeds"].update(graph=9)), "--json")
+    content = json.loads("\n".join(lines))
+    assert content["verdict"].startswith(SAME)
+    assert ["graph 1 in A, 9 in B"] == content["sections"]["seeds"]["differences"]
+    assert [] == content["sections"]["data"]["differences"]
+
+
+class TestErrors:
+    def test_a_damaged_manifest(self, base, edited, capsys):
+        """The error of a damaged manifest names the file."""
+        other = edited()
+        with open(os.path.join(other, "manifest.json"), "w") as file:
+            file.write('{"format": 1, ')
+        assert 2 == main(["diff", base, other])
+        told = capsys.readouterr().err
+        assert told.startswith(
+            f"tensorpack-lite diff: {other}/manifest.json cannot be read as the manifest of a training: "
+        )
+
+    def test_a_directory_without_a_manifest(self, base, tmp_path, capsys):
+        """The error names the directory, and says who writes a manifest."""
+        assert 2 == main(["diff", base, str(tmp_path)])
+        assert f"{tmp_path} has no manifest.json. ManifestWriter" in capsys.readouterr().err
+
+    def test_a_missing_directory(self, base, capsys):
+        """A path that does not exist is an error."""
+        assert 2 == main(["diff", base, "no/such/model-1"])
+        assert "no/such/model-1" in capsys.readouterr().err
+
+
+def test_directories_are_compared_without_tensorflow(base, start_python):
+    """The comparison of two directories does not import TensorFlow."""
+    code = (
+        "import sys; from tensorpack_lite.cli.main import main; assert 0 == main(['diff', sys.argv[1], sys.argv[1]]); "
+        "assert 'tensorflow' not in sys.modules"
+    )
+    assert 0 == start_python("-c", code, base).wait(60)
