@@ -28,8 +28,8 @@ def run(args: argparse.Namespace) -> int:
         width = max(len(one.title) for one in sections) if sections else 0
         sys.stdout.write(f"{sentence}\n\n")
         for one in sections:
-            state = "differs" if one.differences else "same" if not one.note.startswith("not known") else ""
-            note = f"({one.note})" if one.note and state else one.note
+            state = "differs" if one.differences else f"not known of {one.unknown}" if one.unknown else "same"
+            note = f"({one.note})" if one.note else ""
             sys.stdout.write(f"{one.title:{width}}  {state} {note}".rstrip() + "\n")
             sys.stdout.writelines(f"    {line}\n" for line in one.differences)
     return 1 if any(one.differences for one in sections if one.title != "machine") else 0

@@ -14,8 +14,10 @@ __all__ = ["Run", "Section", "compare", "verdict"]
 _MISSING = object()
 _MAX_CHARS = 80
 _MAX_CAUSES = 3
-# scalars that depend on the machine and the time
-_OF_MACHINE = re.compile(r"queue_size$|^Throughput|Memory ?\(|^GPUUtil|(^|[_/ ])(time|seconds|secs)$")
+# counters, and scalars that depend on the machine and the time
+_NOT_COMPARED = re.compile(
+    r"^(epoch_num|global_step)$|queue_size$|^Throughput|Memory ?\(|^GPUUtil|(^|[_/ ])(time|seconds|secs)$"
+)
 _SAME_FIRST = ("code", "variables", "graph", "data")
 # a difference in these explains other results; the most specific ones come first
 _CAUSES = (
@@ -50,12 +52,14 @@ class Section:
         title: its name.
         differences: one line each; empty if the trainings are equal.
         note: a remark for the line of an equal section.
+        unknown: "A" or "B" if only the other training has this part; "" if it was compared.
         part_at: in the section of statistics: the step from which on the curves differ.
     """
 
     title: str
     differences: list[str] = field(default_factory=list)
     note: str = ""
+    unknown: str = ""
     part_at: int | None = None
 
 
@@ -79,7 +83,7 @@ def compare(a: Run, b: Run) -> list[Section]:
 
 def verdict(sections: list[Section], a: Run, b: Run) -> str:
     """Return one sentence: what is equal, from which step on the curves differ, and what explains it."""
-    by_title = {section.title: section for section in sections}
+    by_title = {section.title: section for section in sections if not section.unknown}
     differing = [by_title[title] for title in _CAUSES if title in by_title and by_title[title].differences]
     causes = [
         f"{one.title} {'differ' if one.title in _PLURALS else 'differs'} ({one.differences[0]})"
@@ -122,7 +126,7 @@ def _compare_parts(title: str, a: Run, b: Run, part: Callable[[dict[str, Any]], 
     if not one and not other:
         return None
     if one is None or other is None:
-        return Section(title, note=f"not known of {'A' if one is None else 'B'}")
+        return Section(title, unknown="A" if one is None else "B")
     return Section(title, list(_differences(one, other)))
 
 
@@ -210,7 +214,7 @@ def _compare_graphs(a: Run, b: Run) -> Section | None:
 
 def _compare_code(a: Run, b: Run) -> Section | None:
     section = _compare_parts("code", a, b, lambda m: m.get("code"))
-    if section is None or section.note:
+    if section is None or section.unknown:
         return section
     one, other = a.manifest.get("code") or {}, b.manifest.get("code") or {}
     section.differences = list(_differences(_pick(one, "arguments"), _pick(other, "arguments")))
@@ -258,9 +262,9 @@ def _installed(manifest: dict[str, Any]) -> Any:
 
 
 def _optimization(manifest: dict[str, Any]) -> Any:
-    if "schedules" not in manifest:
+    graph = manifest.get("graph")
+    if graph is None or "schedules" not in manifest:
         return None
-    graph = manifest.get("graph") or {}
     return {**(graph.get("optimizer") or {}), **(_by_name(manifest.get("schedules")) or {})}
 
 
@@ -276,11 +280,11 @@ def _by_name(objects: list[Any] | None) -> dict[str, Any] | None:
 
 
 def _by_step(rows: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """Return the scalars of each step, without those of the machine. NaN is text, because it differs from itself."""
+    """Return the scalars of each step, without those that are not compared. NaN is text, because it differs from itself."""
     steps: dict[int, dict[str, Any]] = {}
     for row in rows:
         scalars = {name: value if value == value else "nan" for name, value in row.items()}
-        scalars = {name: scalars[name] for name in scalars if not _OF_MACHINE.search(name)}
+        scalars = {name: scalars[name] for name in scalars if not _NOT_COMPARED.search(name)}
         steps.setdefault(row.get("global_step", 0), {}).update(scalars)
     return steps
 
@@ -291,7 +295,7 @@ def _names_in(steps: dict[int, dict[str, Any]]) -> set[str]:
 
 def _last_and_best(a: Run, b: Run) -> Iterator[str]:
     one, other = (run.manifest.get("statistics") or {} for run in (a, b))
-    for name in [name for name in one if name in other and not _OF_MACHINE.search(name)]:
+    for name in [name for name in one if name in other and not _NOT_COMPARED.search(name)]:
         for which in ("last", "min", "max"):
             values = [(statistics[name].get(which) or [None])[0] for statistics in (one, other)]
             if values[0] != values[1]:

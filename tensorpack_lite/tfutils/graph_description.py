@@ -12,6 +12,7 @@ from ..compat import tfv1 as tf
 __all__ = ["describe_graph", "describe_operations"]
 
 _UPDATE = re.compile("(Resource)?(Sparse)?Apply")
+_GRADIENTS = ("delta", "grad")  # the names of these inputs
 _PASSES_ON = ("Identity", "Cast", "ReadVariableOp")
 
 
@@ -62,7 +63,7 @@ def _describe_updates(updates: Sequence[tf.Operation]) -> dict[str, list[dict[st
         inputs = {
             name: _scalar(tensor, initial)
             for name, tensor in zip(names, op.inputs)
-            if tensor.dtype.is_floating and tensor.shape.rank == 0 and name != "grad"
+            if tensor.dtype.is_floating and tensor.shape.rank == 0 and name not in _GRADIENTS
         }
         if inputs not in found.setdefault(op.type, []):
             found[op.type].append(inputs)

@@ -32,6 +32,12 @@ from tensorpack_lite.train.simple import SimpleTrainer
 from tensorpack_lite.utils import random_streams
 
 
+@pytest.fixture(autouse=True)
+def no_time_limit(monkeypatch):
+    """On a loaded machine, a part may take long."""
+    monkeypatch.setattr(module, "_MAX_SECONDS", 120)
+
+
 def read(directory):
     """Return the manifest in a directory."""
     with open(os.path.join(directory, "manifest.json")) as file:
@@ -73,9 +79,9 @@ def test_content(log_dir, monkeypatch):
     assert ["float32", [], True] == found["graph"]["variables"]["w"]
     assert [{"alpha": 0.25}] == found["graph"]["optimizer"]["ResourceApplyGradientDescent"]
     assert 5 == found["seeds"]["fix_rng_seed"]
-    saver, *others = found["callbacks"]
-    assert ("ModelSaver", 4) == (saver["type"], saver["arguments"]["max_to_keep"])
-    assert "JSONWriter" in [one["type"] for one in others]
+    callbacks = {one["type"]: one.get("arguments") for one in found["callbacks"]}
+    assert 4 == callbacks["ModelSaver"]["max_to_keep"]
+    assert {"ProgressBar", "JSONWriter"} <= set(callbacks)
     assert {"steps_per_epoch": 3, "max_epoch": 1, "starting_epoch": 1} == found["length"]
     assert tensorflow.__version__ == found["packages"]["tensorflow"]
     assert ("finished", None, 1, 3) == tuple(
@@ -275,7 +281,7 @@ def test_a_checkpoint_of_a_training_without_it(log_dir):
             SimpleTrainer(),
         )
     assert rows == JSONWriter.load_existing_json(log_dir)
-    assert 1 == len(read(log_dir)["callbacks"]) - 2
+    assert 1 == [one["type"] for one in read(log_dir)["callbacks"]].count("ManifestWriter")
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,7 @@ def diff(capsys):
     """Function that compares two trainings; returns the exit code, the first line, and all lines."""
 
     def compare(first, second, *options):
+        capsys.readouterr()  # the log of trainings
         code = main(["diff", first, second, *options])
         lines = capsys.readouterr().out.splitlines()
         return code, lines[0], lines
