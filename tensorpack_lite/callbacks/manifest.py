@@ -29,6 +29,8 @@ from .steps import MaintainStepCounter
 __all__ = ["ManifestWriter"]
 
 _OF_EACH_TRAINING = (MaintainStepCounter, Monitors, ResetInput)
+# parts that each start has of its own
+_OF_EACH_START = ("started", "initial values", "left out", "resumptions", "statistics", "exit")
 _MAX_SECONDS = 0.4  # for what a thread collects; it may wait for a disk
 
 
@@ -40,10 +42,10 @@ class ManifestWriter(Callback):
     the statistics and how training ended. `tensorpack-lite diff` compares two of them. See docs/manifest.md.
 
     The file is written before the first step, which takes less than 0.5 s, and again after training. A part that
-    fails or takes longer is left out, with the reason under "left out"; a disk error is logged. A training that resumes, or that
-    continues the epochs of an earlier one, adds an entry to "resumptions" with the parts that have changed; the others
-    stay as they were. Any other existing manifest is moved to `manifest.json.<MMDD-HHMMSS>`. Without a logger
-    directory, nothing is written.
+    fails or takes longer is left out, with the reason under "left out"; a disk error is logged. A training that
+    resumes, or that continues the epochs of an earlier one, adds an entry to "resumptions" with the parts that have
+    changed; the others stay as they were. Any other existing manifest is moved to `manifest.json.<MMDD-HHMMSS>`.
+    Without a logger directory, nothing is written.
 
     Runs at: setup_graph, before_train, after_train.
     """
@@ -60,8 +62,8 @@ class ManifestWriter(Callback):
         self._path = os.path.join(directory, FILENAME)
         parts = {
             "settings": self._describe_settings,
+            "initial values": lambda: self.trainer.settings.get("session_init"),
             "data": lambda: [describe(reset.source) for reset in self._inputs()],
-            "graph": lambda: describe_graph(self.trainer.num_operations),
             "schedules": lambda: [describe(cb) for cb in self._callbacks() if _is_schedule(cb)],
             "callbacks": lambda: [describe(cb) for cb in self._callbacks() if not _is_schedule(cb)],
             "seeds": lambda: {"fix_rng_seed": get_rng_seed(), "graph": self.graph.seed},
@@ -104,12 +106,14 @@ class ManifestWriter(Callback):
         self._write()
 
     def _collect(self) -> None:
-        for name, collect in _LATE_PARTS.items():
+        graph, num_operations, data = self.graph, self.trainer.num_operations, self._manifest["data"]
+        self._late["graph"] = _attempt(lambda: describe_graph(graph, num_operations))
+        self._late["files"] = _attempt(lambda: describe_files(data))
+        for name, collect in _PARTS_OF_THE_PROCESS.items():
             self._late[name] = _attempt(collect)
-        self._late["files"] = _attempt(lambda: describe_files(self._manifest["data"]))
 
     def _set_late_parts(self) -> None:
-        for name in [*_LATE_PARTS, "files"]:
+        for name in [*_PARTS_OF_THE_PROCESS, "graph", "files"]:
             self._set_part(name, *self._late.get(name, (None, f"it took longer than {_MAX_SECONDS} s")))
 
     def _set_part(self, name: str, part: Any, error: str | None) -> None:
@@ -131,7 +135,8 @@ class ManifestWriter(Callback):
     def _describe_settings(self) -> dict[str, Any]:
         trainer = self.trainer
         name = trainer.__class__.__name__  # not that of `type`: the trainer is a weak reference
-        return {"trainer": name, "ranks": trainer.size, "exact": trainer.exact, **trainer.settings}
+        given = {key: value for key, value in trainer.settings.items() if key != "session_init"}
+        return {"trainer": name, "ranks": trainer.size, "exact": trainer.exact, **given}
 
     def _describe_exit(self) -> dict[str, Any]:
         loop = self.trainer.loop
@@ -160,19 +165,15 @@ class ManifestWriter(Callback):
             os.replace(path, f"{path}.{datetime.now().strftime('%m%d-%H%M%S')}")
             return
         new = self._manifest
-        changed = {
-            name: part for name, part in new.items() if name != "started" and part != existing.get(name)
-        }
+        compared = [name for name in new if name not in _OF_EACH_START and new[name] is not None]
         resumption = {
             "when": new["started"],
-            "from": (new["settings"] or {}).get("session_init"),
+            "from": new["initial values"],
             "epoch": loop.starting_epoch,
             "global_step": loop.global_step,
             "exact": bool(loop.is_resumed and self.trainer.exact),
             "exit before": existing.get("exit"),
-            "changed": {
-                name: changed[name] for name in changed if name not in ("resumptions", "statistics", "exit")
-            },
+            "changed": {name: new[name] for name in compared if new[name] != existing.get(name)},
         }
         resumptions = [*existing.get("resumptions", []), resumption]
         self._manifest = {**new, **existing, "resumptions": resumptions, "exit": None}
@@ -216,7 +217,7 @@ def _now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S%z")
 
 
-_LATE_PARTS: dict[str, Callable[[], Any]] = {
+_PARTS_OF_THE_PROCESS: dict[str, Callable[[], Any]] = {
     "code": describe_code,
     "packages": lambda: {**describe_packages(), **_tensorflow_versions()},
     "environment": describe_variables,

@@ -70,7 +70,7 @@ def compare(a: Run, b: Run) -> list[Section]:
         _compare_curves(a, b),
         _compare_data(a, b),
         _compare_graphs(a, b),
-        _compare_parts("trainer", a, b, lambda m: m.get("settings")),
+        _compare_parts("trainer", a, b, _settings),
         _compare_parts("optimizer and schedules", a, b, _optimization),
         _compare_parts("callbacks", a, b, lambda m: _by_name(m.get("callbacks"))),
         _compare_code(a, b),
@@ -254,6 +254,11 @@ def _both(parts: list[Any], name: str) -> list[Any]:
 # Parts ---------------------------------------------------------------------------------------------------------------
 def _pick(part: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: part.get(name) for name in names}
+
+
+def _settings(manifest: dict[str, Any]) -> Any:
+    settings = manifest.get("settings")
+    return None if settings is None else {**settings, "initial values": manifest.get("initial values")}
 
 
 def _installed(manifest: dict[str, Any]) -> Any:

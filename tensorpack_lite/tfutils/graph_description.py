@@ -25,11 +25,12 @@ def describe_operations(operations: Sequence[tf.Operation]) -> dict[str, str]:
     return {op.name: " ".join([op.type, *(tensor.name for tensor in op.inputs)]) for op in operations}
 
 
-def describe_graph(num_operations: int) -> dict[str, Any]:
+def describe_graph(graph: tf.Graph, num_operations: int) -> dict[str, Any]:
     """
-    Describe the training graph in the default graph.
+    Describe a training graph. Any thread may call this function.
 
     Args:
+        graph: the graph, finalized.
         num_operations: the number of its first operations, without those of callbacks.
 
     Returns:
@@ -37,26 +38,29 @@ def describe_graph(num_operations: int) -> dict[str, Any]:
         "variables of callbacks": dtype, shape and whether it is trainable, by name; "optimizer": the scalar inputs of
         the operations that update variables, such as learning rates, by type of operation.
     """
-    operations = tf.get_default_graph().get_operations()[:num_operations]
+    operations = graph.get_operations()[:num_operations]
     described = describe_operations(operations)
-    trainable = {variable.op.name for variable in tf.trainable_variables()}
+    trainable = {variable.op.name for variable in graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)}
+    initial: dict[str, Any] = {}
     variables: dict[bool, dict[str, Any]] = {True: {}, False: {}}
-    for variable in tf.global_variables():
+    for variable in graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES):
         name = variable.op.name
         shape = variable.shape.as_list() if variable.shape.rank is not None else None
         kind = [variable.dtype.base_dtype.name, shape, name in trainable]
         variables[name in described][name] = kind
+        initial[name] = variable.initial_value
     return {
         "fingerprint": hashlib.sha256(repr(list(described.items())).encode("utf-8")).hexdigest(),
         "operations": dict(sorted(Counter(op.type for op in operations).items())),
         "variables": variables[True],
         "variables of callbacks": variables[False],
-        "optimizer": _describe_updates([op for op in operations if _UPDATE.match(op.type)]),
+        "optimizer": _describe_updates([op for op in operations if _UPDATE.match(op.type)], initial),
     }
 
 
-def _describe_updates(updates: Sequence[tf.Operation]) -> dict[str, list[dict[str, Any]]]:
-    initial = {variable.op.name: variable.initial_value for variable in tf.global_variables()}
+def _describe_updates(
+    updates: Sequence[tf.Operation], initial: dict[str, Any]
+) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
     for op in updates:
         names = [argument.name for argument in op.op_def.input_arg]
