@@ -192,24 +192,27 @@ def _compare_data(a: Run, b: Run) -> Section | None:
 
 
 def _compare_graphs(a: Run, b: Run) -> Section | None:
-    graphs = [run.manifest.get("graph") for run in (a, b)]
-    if None in graphs:
+    one, other = a.manifest.get("graph"), b.manifest.get("graph")
+    if one is None or other is None:
         return None
-    one, other = graphs
     if "fingerprint" not in one or "fingerprint" not in other:  # of a checkpoint
-        keys = ("variables", "variables of callbacks")
-        variables = [{k: v[:2] for key in keys for k, v in graph.get(key, {}).items()} for graph in graphs]
-        return Section("variables", list(_differences(*variables)))
-    section = Section("graph", [f"variable {line}" for line in _differences(*_both(graphs, "variables"))])
+        return Section("variables", list(_differences(_all_variables(one), _all_variables(other))))
+    variables = _differences(one.get("variables") or {}, other.get("variables") or {})
+    section = Section("graph", [f"variable {line}" for line in variables])
     if one["fingerprint"] != other["fingerprint"]:
-        before, after = _both(graphs, "operations")
-        types = Counter(after)
-        types.subtract(before)
+        types = Counter(other.get("operations") or {})
+        types.subtract(one.get("operations") or {})
         changed = [f"{name} {number:+d}" for name, number in sorted(types.items()) if number]
         section.differences.append(
             f"operations: {', '.join(changed) or 'the same types, other names or inputs'}"
         )
     return section
+
+
+def _all_variables(graph: dict[str, Any]) -> dict[str, Any]:
+    """Return the dtypes and shapes of variables, with those of callbacks, which a checkpoint contains too."""
+    variables = {**graph.get("variables", {}), **graph.get("variables of callbacks", {})}
+    return {name: kind[:2] for name, kind in variables.items()}
 
 
 def _compare_code(a: Run, b: Run) -> Section | None:
@@ -241,14 +244,10 @@ def _sources(code: dict[str, Any]) -> dict[str, str]:
 def _diffs_of_files(one: dict[str, str], other: dict[str, str]) -> Iterator[tuple[str, list[str]]]:
     """Yield the name and the lines of the unified diff of each file that differs."""
     for name in sorted(set(one) | set(other)):
-        texts = [(files.get(name) or "").splitlines() for files in (one, other)]
-        lines = list(difflib.unified_diff(*texts, f"A/{name}", f"B/{name}", lineterm=""))
+        before, after = ((files.get(name) or "").splitlines() for files in (one, other))
+        lines = list(difflib.unified_diff(before, after, f"A/{name}", f"B/{name}", lineterm=""))
         if lines:
             yield name, lines
-
-
-def _both(parts: list[Any], name: str) -> list[Any]:
-    return [part.get(name) or {} for part in parts]
 
 
 # Parts ---------------------------------------------------------------------------------------------------------------
