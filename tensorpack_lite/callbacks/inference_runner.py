@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Callable, ContextManager, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ContextManager, Iterator, Sequence
 
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow
@@ -24,6 +24,7 @@ from ..utils import logger
 from ..utils.errors import type_error
 from ..utils.utils import get_tqdm
 from .inference import HoldsInferencers, Inferencer
+from .towers_hook import CountSamples, TowersHook, count_samples
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -32,8 +33,6 @@ __all__ = [
     "DataParallelInferenceRunner",
     "InferenceRunner",
     "InferenceRunnerBase",
-    "TowersHook",
-    "count_samples",
 ]
 
 
@@ -81,6 +80,16 @@ class InferenceRunnerBase(HoldsInferencers):
         self._extra_hooks: list[tf.train.SessionRunHook] = []
         self._input_callbacks = Callbacks([])
         self._hooked_sess: Any = None
+
+    @property
+    def input_source(self) -> InputSource:
+        """The input."""
+        return self._input_source
+
+    @property
+    def fetched(self) -> list[tf.Tensor]:
+        """The tensors that are evaluated for the inferencers, in all towers; available from `setup_graph` on."""
+        return [tensor for hook in self._hooks if isinstance(hook, TowersHook) for tensor in hook.tensors]
 
     def register_hook(self, hook: tf.train.SessionRunHook) -> None:
         """
@@ -337,7 +346,7 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
             # the towers take their datapoints in order
             after = [tower.inputs[0].op for tower in towers[-1:]]
             towers.append(self._build_tower(tower_func, f"{self._tower_name}{index}", gpu, after))
-        self._count = _Count()
+        self._count = CountSamples()
         self._hooks = self._make_hooks(towers[:1])
         self._parallel_hooks = self._make_hooks(towers)
 
@@ -364,37 +373,3 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
         logger.info(
             f"{self}: counted {self._count.datapoints} datapoints, {self._count.samples} samples, on {num_towers} towers."
         )
-
-
-class TowersHook(tf.train.SessionRunHook):
-    """Hook that evaluates tensors of several towers in each run, and passes on each tower's values in order."""
-
-    def __init__(self, on_fetches: Callable[[list[Any]], None], tensors: list[list[tf.Tensor]]) -> None:
-        self._on_fetches = on_fetches
-        self._args = tf.train.SessionRunArgs(tensors)
-
-    def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
-        """Request the tensors."""
-        return self._args
-
-    def after_run(
-        self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues
-    ) -> None:
-        """Pass on the values of each tower."""
-        for values in run_values.results:
-            self._on_fetches(values)
-
-
-class _Count:
-    """Counts the datapoints and samples of a round."""
-
-    datapoints = samples = 0
-
-    def __call__(self, values: list[Any]) -> None:
-        self.datapoints += 1
-        self.samples += int(values[0])
-
-
-def count_samples(tensor: tf.Tensor) -> tf.Tensor:
-    """Return the size of the first dimension; 1 for a scalar."""
-    return tf.constant(1) if tensor.shape.ndims == 0 else tf.shape(tensor)[0]

@@ -19,8 +19,9 @@ from ..utils.errors import type_error
 from ..utils.serialize import MsgpackSerializer
 from ..utils.utils import get_tqdm
 from .inference import Inferencer
-from .inference_runner import InferenceRunner, TowersHook, count_samples
+from .inference_runner import InferenceRunner
 from .replicas import checksum
+from .towers_hook import TowersHook, count_samples
 
 __all__ = ["ShardedInferenceRunner"]
 

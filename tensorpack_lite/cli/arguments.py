@@ -17,12 +17,12 @@ _MATCH_HELP = "only names that contain this regular expression"
 
 def split_program(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """
-    Split the arguments of the command `run` where the script begins.
+    Split the arguments of the commands `run` and `lint` where the script begins.
 
     argparse cannot do it: it would interpret options of the script, such as `--help`.
 
     Returns:
-        The options of `run`, and the script or `-m module` with its arguments.
+        The options of the command, and the script or `-m module` with its arguments.
     """
     options, program = [], list(arguments)
     while program and program[0] != "-" and program[0].startswith("-") and not program[0].startswith("-m"):
@@ -133,6 +133,14 @@ def make_parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--seed", type=int, help="chooses the positions (default: random; it is printed)")
     command.add_argument("--strict", action="store_true", help=_STRICT_HELP)
+
+    command = add(
+        "lint",
+        "Run a script until its training starts, and print the mistakes that lint finds in it (exit code 1). No log "
+        "directory is changed.",
+        "Example: lint train.py --gpu 0",
+    )
+    command.usage = "%(prog)s (script.py | -m module) [argument ...]"
 
     add("env", "Describe this machine, its package versions and what its TensorFlow supports.")
 

@@ -35,14 +35,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = make_parser()
     arguments = list(sys.argv[1:] if argv is None else argv)
     program: list[str] = []
-    if arguments[:1] == ["run"]:
+    if arguments[:1] in (["lint"], ["run"]):
         options, program = split_program(arguments[1:])
-        arguments = ["run", *options]
+        arguments = [arguments[0], *options]
     args = parser.parse_args(arguments, argparse.Namespace(program=program))
     if args.command is None:
         parser.print_help(sys.stderr)
         return _ERROR
-    if argv is None and args.command not in ("data-check", "resume-check", "run"):  # they run the user's code
+    if argv is None and args.command not in (
+        "data-check",
+        "lint",
+        "resume-check",
+        "run",
+    ):  # they run the user's code
         os.environ.update(_QUIET_TENSORFLOW)
     try:
         # Some commands import TensorFlow, so only the command that runs is imported.

@@ -19,6 +19,7 @@ from ..loop.callback import Callback
 from ..tfutils.exact import find_exact
 from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..utils.errors import type_error
+from .datapoint import DatapointConverter
 from .reset import ResetInput
 from .used import UsedTickets
 
@@ -184,9 +185,14 @@ class InputSource(ABC):
         """Restart the data, if this kind of input can. Needs a default session."""
         self._reset_state()
 
+    @property
+    def converter(self) -> DatapointConverter | None:
+        """The converter of this input's datapoints, from `setup` on; None if they do not pass through Python."""
+        return None
+
     def first_checksums(self) -> list[list[str]]:
         """Return the checksums of the first 8 datapoints that were read, one for each component; empty if unknown."""
-        return []
+        return [] if self.converter is None else self.converter.first_checksums
 
     def size(self) -> int:
         """
@@ -267,9 +273,10 @@ class ProxyInputSource(InputSource):
     def _reset_state(self) -> None:
         self._input.reset_state()
 
-    def first_checksums(self) -> list[list[str]]:
-        """Return those of the inner input."""
-        return self._input.first_checksums()
+    @property
+    def converter(self) -> DatapointConverter | None:
+        """That of the inner input."""
+        return self._input.converter
 
     def _size(self) -> int:
         return self._input.size()

@@ -6,7 +6,7 @@ A datapoint is a list or tuple of components in the order of the signature, or a
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Iterator, List, Sequence
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Sequence
 
 import numpy as np
 
@@ -17,9 +17,11 @@ from ..utils import logger
 from ..utils.errors import rebuild_error
 from ..utils.manifest.describe import checksum
 
-__all__ = ["Arrays", "DatapointConverter", "check_num_inputs", "iterate_named"]
+__all__ = ["Arrays", "DatapointConverter", "Watch", "check_num_inputs", "iterate_named"]
 
 Arrays = List[np.ndarray]
+Watch = Callable[[Dict[str, np.ndarray]], bool]
+"""A function that gets the arrays of a datapoint by name, and returns whether it is to be called again."""
 
 _NUM_CHECKSUMS = 8
 _ADVICE = "Convert it in the DataFlow, e.g. with MapDataComponent, or change the model's inputs()."
@@ -38,6 +40,8 @@ class DatapointConverter:
 
     Attributes:
         first_checksums: the checksums of the first 8 datapoints, one for each component.
+        watch: called with each datapoint, in the thread that reads, until it returns False; None, the default, calls
+            nothing. Its errors end training like errors of the data.
 
     Example:
         >>> convert = DatapointConverter("FeedInput", [TensorSpec([None], tf.float32, "x")])
@@ -48,6 +52,7 @@ class DatapointConverter:
     def __init__(self, who: str, signature: Sequence[tf.TensorSpec]) -> None:
         self._who = who
         self.first_checksums: list[list[str]] = []
+        self.watch: Watch | None = None
         self._names = [spec.name for spec in signature]
         self._conversions = [
             FeedConverter(
@@ -83,6 +88,8 @@ class DatapointConverter:
         arrays = [convert(value) for convert, value in zip(self._conversions, datapoint)]
         if len(self.first_checksums) < _NUM_CHECKSUMS:
             self.first_checksums.append([checksum(array) for array in arrays])
+        if self.watch is not None and not self.watch(dict(zip(self._names, arrays))):
+            self.watch = None
         return arrays
 
     def _by_name(self, datapoint: dict[str, object]) -> list[object]:

@@ -118,6 +118,7 @@ class EnqueueThread(ShareSessionThread):
     Attributes:
         error: the error of the DataFlow, of the check of a datapoint, or of the queue; None if there was none.
         interruption: the KeyboardInterrupt that `interrupt` caused, or None.
+        converter: the `DatapointConverter` of the datapoints.
     """
 
     def __init__(
@@ -139,7 +140,7 @@ class EnqueueThread(ShareSessionThread):
         passes = WholePasses(dataflow) if needs_whole_passes else dataflow
         self._tickets = tickets
         self._datapoints = RepeatedData(passes, -1) if tickets is None else tickets
-        self._convert = DatapointConverter(who, signature)
+        self.converter = DatapointConverter(who, signature)
         self._ops = ops
         self._buffer: HandoffQueue[SizedArrays] = HandoffQueue(
             _MAX_WAITING_NBYTES, itemgetter(0), partial(take_chunk, max_length=ops.max_chunk)
@@ -161,10 +162,6 @@ class EnqueueThread(ShareSessionThread):
                 f"{self._who}: there is no default session to enqueue in. Start the thread under `with sess.as_default():`."
             )
         super().start()
-
-    def first_checksums(self) -> list[list[str]]:
-        """Return the checksums of the first 8 datapoints; see `DatapointConverter`."""
-        return self._convert.first_checksums
 
     def run(self) -> None:
         """Enqueue until the data ends or fails, or `stop` is called."""
@@ -228,7 +225,7 @@ class EnqueueThread(ShareSessionThread):
         try:
             with self.default_sess():
                 for datapoint in iterate_named(self._datapoints, self._who, self._dataflow):
-                    arrays = self._convert(datapoint)
+                    arrays = self.converter(datapoint)
                     if self._tickets is not None:
                         arrays.append(np.asarray(self._tickets.stamp(arrays), np.int64))
                     size = max(_SMALL_NBYTES, sum(array.nbytes for array in arrays))

@@ -60,9 +60,10 @@ class FeedInput(InputSource):
         if self._infinite:
             self._flow = RepeatedData(WholePasses(self.ds), -1)
 
-    def first_checksums(self) -> list[list[str]]:
-        """Return the checksums of the first 8 datapoints."""
-        return self._convert.first_checksums
+    @property
+    def converter(self) -> DatapointConverter | None:
+        """The converter of the datapoints."""
+        return self._convert
 
     def _setup(self, input_signature: Sequence[tf.TensorSpec]) -> None:
         self._placeholders = [build_or_reuse_placeholder(spec) for spec in input_signature]

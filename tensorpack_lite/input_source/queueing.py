@@ -15,6 +15,7 @@ from ..tfutils.summary import add_moving_summary
 from ..utils import logger
 from ..utils.checks import check_at_least, check_type
 from .base import FeedfreeInput
+from .datapoint import DatapointConverter
 from .enqueue import EnqueueOps, EnqueueThread
 from .tickets import Tickets
 from .whole_passes import WholePasses
@@ -67,9 +68,10 @@ class QueueInput(FeedfreeInput):
         """Make a pass with fewer datapoints than `len(ds)` an error."""
         self._needs_whole_passes = True
 
-    def first_checksums(self) -> list[list[str]]:
-        """Return the checksums of the first 8 datapoints, since `refill_queue` if it was called."""
-        return self.thread.first_checksums()
+    @property
+    def converter(self) -> DatapointConverter | None:
+        """The converter of the datapoints; another one after `refill_queue`."""
+        return self.thread.converter
 
     def refill_queue(self) -> None:
         """

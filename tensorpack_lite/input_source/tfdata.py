@@ -64,9 +64,10 @@ class TFDatasetInput(FeedfreeInput):
         """The error of the DataFlow since the last `reset_state`, or None."""
         return self._error
 
-    def first_checksums(self) -> list[list[str]]:
-        """Return the checksums of the first 8 datapoints of a DataFlow; none of a Dataset."""
-        return [] if self._convert is None else self._convert.first_checksums
+    @property
+    def converter(self) -> DatapointConverter | None:
+        """The converter of the datapoints of a DataFlow; None for a Dataset."""
+        return self._convert
 
     def _setup(self, input_signature: Sequence[tf.TensorSpec]) -> None:
         self._signature = list(input_signature)

@@ -41,6 +41,9 @@ class LoopTrainer:
         exact: how a resumed training continues; see AutoResumeTrainConfig.
         settings: descriptions of the objects that this training is made of, for its manifest; JSON values by name.
         num_operations: the number of operations in the graph before callbacks add to it.
+        lint: whether common mistakes in the graph, the callbacks and the data are logged ("warn"), end training before its
+            first step ("error"), or are not looked for ("off"); see docs/lint.md. Set it before training.
+        lint_ignore: ids of rules that lint leaves out.
         not_exact: why trainings of this class cannot be resumed exactly; empty if they can.
     """
 
@@ -55,6 +58,8 @@ class LoopTrainer:
     exact: bool | str = False
     settings: dict[str, Any]
     num_operations = 0
+    lint = "warn"
+    lint_ignore: Sequence[str] = ()
     not_exact = ""
     _preemption: Preemption | None = None
 

@@ -57,6 +57,11 @@ class SessionInit:
     """
 
     checkpoint_state: dict[str, Any] | None = None
+    prefix: str | None = None  # the scope that variables have in the graph, and not in the file
+
+    def offered_shapes(self) -> dict[str, tuple[int, ...]] | None:
+        """Return the shapes of the values that it has, by their names without `:0`; None if they are unknown."""
+        return None
 
     def init(self, sess: tf.Session) -> None:
         """
@@ -78,6 +83,10 @@ class SessionInit:
 
 class JustCurrentSession(SessionInit):
     """Initializer that changes no variable."""
+
+    def offered_shapes(self) -> dict[str, tuple[int, ...]] | None:
+        """Return no shapes."""
+        return {}
 
 
 class ChainInit(SessionInit):
@@ -147,6 +156,13 @@ class SaverRestore(SessionInit):
         self.ignore = [get_op_tensor_name(name)[1] for name in ignore]
         self._saver: Any = None
         self._to_cast: list[tuple[str, tf.Variable]] = []
+
+    def offered_shapes(self) -> dict[str, tuple[int, ...]] | None:
+        """Return the shapes in the checkpoint, except those in `ignore`."""
+        shapes = {
+            get_op_tensor_name(key)[0]: shape for key, shape in CheckpointReader(self.path).shapes.items()
+        }
+        return {name: shape for name, shape in shapes.items() if f"{name}:0" not in self.ignore}
 
     def _setup_graph(self) -> None:
         checkpoint = CheckpointReader(self.path)
@@ -254,6 +270,10 @@ class DictRestore(SessionInit):
             get_op_tensor_name(name)[1]: np.asarray(value) for name, value in variable_dict.items()
         }
         self._ignore_mismatch = ignore_mismatch
+
+    def offered_shapes(self) -> dict[str, tuple[int, ...]] | None:
+        """Return the shapes of the arrays."""
+        return {get_op_tensor_name(name)[0]: value.shape for name, value in self._values.items()}
 
     def _run_init(self, sess: tf.Session) -> None:
         with sess.graph.as_default():

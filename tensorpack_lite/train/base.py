@@ -7,6 +7,7 @@ import weakref
 from contextlib import nullcontext
 from typing import Any, ContextManager, Sequence, TypeVar
 
+from ..callbacks.lint.lint import lint_before_training
 from ..callbacks.monitor.base import MonitorBase
 from ..callbacks.monitor.monitors import Monitors
 from ..callbacks.steps import MaintainStepCounter
@@ -266,6 +267,7 @@ class Trainer(HasOldInterface, LoopTrainer):
         Train: call `setup_callbacks`, `initialize` and `main_loop`, which document the arguments.
 
         Raises:
+            RuntimeError: with `lint = "error"`, lint has found a mistake.
             Preempted: with `exact`, after SIGTERM or SIGUSR1. A checkpoint was saved if at least one step was done, and
                 `after_train` was called.
             OSError: that checkpoint could not be written; earlier ones are intact.
@@ -277,6 +279,7 @@ class Trainer(HasOldInterface, LoopTrainer):
             with logger.unlock_dir_on_error():
                 advance_rng_seed(0 if exact is not None else self._step_to_resume_at(session_init))
                 self.setup_callbacks(callbacks, monitors)
+                lint_before_training(self, session_init)
                 self.initialize(session_creator, session_init)
             self.main_loop(steps_per_epoch, starting_epoch, max_epoch)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 
+from ..callbacks.lint.lint import check_lint
 from ..callbacks.monitor.base import MonitorBase
 from ..callbacks.monitor.json_file import JSONWriter
 from ..compat import tfv1 as tf
@@ -49,10 +50,14 @@ class TrainConfig(HasOldInterface):
         starting_epoch: the number of the first epoch.
         steps_per_epoch: the number of steps in an epoch; None means the length of the data.
         max_epoch: the number of the last epoch.
+        lint: whether common mistakes in the graph, the callbacks and the data are logged ("warn"), end training before its
+            first step ("error"), or are not looked for ("off"); see docs/lint.md. The trainer gets it as an attribute.
+        lint_ignore: ids of rules that lint leaves out, e.g. `["G01"]`.
 
     Raises:
         TypeError: an argument of the wrong type.
-        ValueError: two arguments exclude each other; or `steps_per_epoch` is None and the data has no length.
+        ValueError: two arguments exclude each other; `steps_per_epoch` is None and the data has no length; or `lint` or
+            `lint_ignore` has an unknown value.
     """
 
     exact: bool | str = False
@@ -80,6 +85,8 @@ class TrainConfig(HasOldInterface):
         starting_epoch: int = 1,
         steps_per_epoch: int | None = None,
         max_epoch: int = 99999,
+        lint: str = "warn",
+        lint_ignore: Sequence[str] = (),
     ) -> None:
         _check("dataflow", dataflow, DataFlow, "Wrap it: DataFromList(data). Use data= for an InputSource.")
         _check(
@@ -106,6 +113,7 @@ class TrainConfig(HasOldInterface):
         self.starting_epoch = int(starting_epoch)
         self.steps_per_epoch = int(self._default_steps() if steps_per_epoch is None else steps_per_epoch)
         self.max_epoch = int(max_epoch)
+        self.lint, self.lint_ignore = check_lint("TrainConfig", lint, lint_ignore)
 
     def _default_steps(self) -> int:
         source = self.dataflow if self.dataflow is not None else self.data

@@ -64,6 +64,7 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
 
     model: Any = config.model
     trainer.settings["model"] = describe(model)
+    trainer.lint, trainer.lint_ignore = config.lint, config.lint_ignore
     input_source = apply_default_prefetch(source, trainer)
     with logger.unlock_dir_on_error():  # AutoResumeTrainConfig may have locked it
         if config.exact:

@@ -31,7 +31,9 @@ def run_example(_runner):
         path = ROOT / "examples" / name
         program = PROGRAM.format(path=str(path), folder=str(path.parent), arguments=list(arguments))
         (directory / "program.py").write_text(program, encoding="utf-8")
-        return _runner.run(directory, "program.py")
+        output = _runner.run(directory, "program.py")
+        assert "Lint:" not in output, output  # no rule has a remark about an example
+        return output
 
     return run
 

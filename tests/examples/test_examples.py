@@ -55,6 +55,7 @@ def run(name: str, arguments: list, directory: Path) -> str:
     )
     output = done.stdout.decode()
     assert 0 == done.returncode, output + done.stderr.decode()
+    assert "Lint:" not in output, output  # no rule has a remark about an example
     return output
 
 

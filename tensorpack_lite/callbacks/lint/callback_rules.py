@@ -1,0 +1,126 @@
+"""Rules about callbacks: what they set, and their order."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Iterator
+
+from ...tfutils.common import get_op_tensor_name
+from ...utils.remarks import Remark
+from ..inference import BinaryClassificationStats, ClassificationError, ScalarStats
+from ..inference_runner import InferenceRunnerBase
+from ..param.hyperparam import GraphVarParam
+from ..param.setter import HyperParamSetter
+from ..saver import MinSaver, ModelSaver
+from .graph_view import place_of
+from .training import Training
+
+__all__ = ["order_of_savers", "parameter_without_effect"]
+
+_PACKAGE = __name__.split(".")[0]
+
+
+def parameter_without_effect(training: Training) -> Iterator[Remark]:
+    """
+    G04: a callback sets a variable that no training step reads, such as a learning rate that the optimizer does not use.
+
+    Why: the schedule is logged and plotted, and has no effect. Usually the optimizer got the number instead of the variable.
+
+    Silent if anything else than a summary reads the variable, e.g. an inference tower.
+
+    Source: tensorpack issues about ScheduledHyperParamSetter.
+    """
+    if not training.targets:
+        return
+    for setter in training.find(HyperParamSetter):
+        if not isinstance(setter.param, GraphVarParam):
+            continue
+        variable = setter.param.var
+        behind = training.graph.after(op.name for op in training.graph.reads(variable))
+        kinds = {training.graph.operations[name].type for name in behind - training.step}
+        if behind & training.step or not kinds <= _HARMLESS:
+            continue
+        yield Remark(
+            "G04",
+            variable.op.name,
+            f"{setter} sets this variable, but no training step reads it.",
+            "Give the variable, not its initial value, to the optimizer.",
+            place_of(variable),
+        )
+
+
+# what reads a variable without using it: summaries, checkpoints, and reads of its value
+_HARMLESS = {
+    "Identity",
+    "ReadVariableOp",
+    "Cast",
+    "ScalarSummary",
+    "HistogramSummary",
+    "MergeSummary",
+    "SaveV2",
+}
+
+
+def order_of_savers(training: Training) -> Iterator[Remark]:
+    """
+    G14: a `MinSaver`, `MaxSaver` or `TopKSaver` before the `ModelSaver`, or before what reports its statistic.
+
+    Why: callbacks are called in their order. Such a saver finds no checkpoint of the step that its statistic belongs to, so it
+    copies nothing, or ends training after the first epoch.
+
+    Source: tensorpack issue 1298.
+    """
+    callbacks = training.callbacks
+    has_others = any(type(cb).__module__.split(".")[0] != _PACKAGE for cb in callbacks)
+    for index, saver in enumerate(callbacks):
+        if not isinstance(saver, MinSaver):
+            continue
+        directory = os.path.abspath(saver.checkpoint_dir or "")
+        before, after = (
+            [cb for cb in part if _saves_to(cb, directory)] for part in (callbacks[:index], callbacks[index:])
+        )
+        if not before and after:
+            yield Remark(
+                "G14",
+                saver.state_name,
+                "it is called before the ModelSaver, so the checkpoint of this step does not exist yet.",
+                "Put it after the ModelSaver.",
+            )
+        elif not before and not has_others:
+            yield Remark(
+                "G14",
+                saver.state_name,
+                f"no ModelSaver saves to its directory {saver.checkpoint_dir}.",
+                "Add ModelSaver() before it, with the same checkpoint_dir.",
+            )
+        late = [cb for cb in callbacks[index:] if saver.monitor_stat in _reported(cb)]
+        early = [cb for cb in callbacks[:index] if saver.monitor_stat in _reported(cb)]
+        if late and not early:
+            yield Remark(
+                "G14",
+                saver.state_name,
+                f"it is called before {late[0]}, which reports '{saver.monitor_stat}', so it has only the previous epoch's value.",
+                f"Put it after {late[0]}; after the default callbacks, in extra_callbacks=[*DEFAULT_CALLBACKS(), ...].",
+            )
+
+
+def _saves_to(callback: Any, directory: str) -> bool:
+    return isinstance(callback, ModelSaver) and os.path.abspath(callback.checkpoint_dir or "") == directory
+
+
+def _reported(callback: Any) -> set[str]:
+    """Return the names of the statistics that a callback is known to report when it is triggered."""
+    if isinstance(callback, InferenceRunnerBase):
+        return {name for inf in callback.infs for name in _results(inf)}
+    return set()
+
+
+def _results(inf: Any) -> list[str]:
+    if type(inf) is ScalarStats:
+        labels = [get_op_tensor_name(name)[0] for name in inf.names]
+        return [f"{inf.prefix}_{label}" if inf.prefix else label for label in labels]
+    if type(inf) is ClassificationError:
+        return [inf.summary_name]
+    if type(inf) is BinaryClassificationStats:
+        return [f"{inf.prefix}_precision", f"{inf.prefix}_recall"]
+    return []

@@ -1,0 +1,161 @@
+"""Lint of the data: looks at the datapoints that training and validation get anyway."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from ...dataflow.doctor.data_rules import (
+    LabelRuns,
+    ZeroImages,
+    different_ranges,
+    image_range,
+    labels_out_of_range,
+    not_finite,
+)
+from ...input_source.base import InputSource, ProxyInputSource
+from ...utils.remarks import Remark
+from .graph_view import trace_back
+from .losses import find_cross_entropies
+from .training import Training
+
+__all__ = ["examine_first", "watch_data"]
+
+Report = Callable[[Sequence[Remark], bool], None]
+
+_NUM_FIRST = 2  # datapoints whose values are examined
+
+
+def watch_data(training: Training, ignore: Sequence[str], report: Report) -> None:
+    """
+    Examine the datapoints of a training as they pass by. They are neither read twice nor changed.
+
+    Args:
+        training: the training.
+        ignore: ids of rules to leave out.
+        report: takes remarks, and whether they are about the first datapoint. It may raise an error, which ends training.
+    """
+    classes = _find_labels(training)
+    examined: dict[str, float] = {}
+    for source in training.sources:
+        if source.converter is not None:
+            source.converter.watch = _TrainingWatch(
+                dict(classes), examined, ignore, report, _has_length(source)
+            )
+    for runner in training.runners:
+        if runner.input_source.converter is not None:
+            runner.input_source.converter.watch = _ValidationWatch(examined, ignore, report)
+
+
+def examine_first(source: InputSource) -> None:
+    """Read the first datapoints of an input whose training will not start, so that they are examined."""
+    inner: Any = source
+    while isinstance(inner, ProxyInputSource):
+        inner = inner._input
+    dataflow = getattr(inner, "ds", None)
+    if dataflow is not None and source.converter is not None:
+        for datapoint in itertools.islice(dataflow, _NUM_FIRST):
+            source.converter(datapoint)
+
+
+class _TrainingWatch:
+    """Examines the first datapoints of the training data, and the order of its labels in the first pass."""
+
+    def __init__(
+        self,
+        classes: dict[str, int],
+        examined: dict[str, float],
+        ignore: Sequence[str],
+        report: Report,
+        has_length: bool,
+    ) -> None:
+        self._classes = classes
+        self._examined = examined
+        self._ignore = ignore
+        self._report = report
+        self._num_seen = 0
+        self._zeros: dict[str, ZeroImages] = {}
+        self._runs = {name: LabelRuns(name) for name in classes} if has_length and "D01" not in ignore else {}
+
+    def __call__(self, datapoint: dict[str, np.ndarray]) -> bool:
+        """Examine a datapoint. Return whether to call this again."""
+        remarks: list[Remark | None] = []
+        if self._num_seen < _NUM_FIRST:
+            for name, array in datapoint.items():
+                remarks += self._examine(name, array)
+        for name in self._classes.keys() & datapoint.keys():
+            wrong = labels_out_of_range(name, datapoint[name], self._classes[name])
+            if wrong is not None:
+                remarks.append(wrong)
+                del self._classes[name]  # one remark is enough
+        for name, runs in list(self._runs.items()):
+            if name in datapoint:
+                remarks.append(runs.feed(datapoint[name]))
+            if runs.is_done:
+                del self._runs[name]
+        self._num_seen += 1
+        found = [one for one in remarks if one is not None and one.rule not in self._ignore]
+        if found:
+            self._report(found, self._num_seen == 1)
+        return self._num_seen < _NUM_FIRST or bool(self._runs)
+
+    def _examine(self, name: str, array: np.ndarray) -> list[Remark | None]:
+        remarks = [self._zeros.setdefault(name, ZeroImages(name)).feed(array)]
+        if self._num_seen == 0:
+            largest = image_range(array)
+            if largest is not None:
+                self._examined[name] = largest
+            remarks.append(not_finite(name, array))
+        return remarks
+
+
+class _ValidationWatch:
+    """Compares the first datapoint of validation with that of training."""
+
+    def __init__(self, examined: dict[str, float], ignore: Sequence[str], report: Report) -> None:
+        self._examined = examined
+        self._ignore = ignore
+        self._report = report
+
+    def __call__(self, datapoint: dict[str, np.ndarray]) -> bool:
+        """Examine the first datapoint. Return False: this is not called again."""
+        remarks = []
+        for name in self._examined.keys() & datapoint.keys():
+            largest = image_range(datapoint[name])
+            if largest is not None:
+                remarks.append(different_ranges(name, self._examined[name], largest))
+        found = [one for one in remarks if one is not None and one.rule not in self._ignore]
+        if found:
+            self._report(found, False)
+        return False
+
+
+def _find_labels(training: Training) -> dict[str, int]:
+    """Return the number of classes for each input [N] that is used as the labels of a sparse cross entropy."""
+    if training.cost is None or not training.towers:
+        return {}
+    specs = training.trainer.tower_func.input_signature if training.trainer.tower_func is not None else []
+    names = {tensor.op.name: spec.name for tensor, spec in zip(training.towers[0].inputs, specs)}
+    found = {}
+    for loss in find_cross_entropies(training.graph, training.graph.before([training.cost], controls=False)):
+        if loss.labels is None or not loss.function.startswith("sparse"):
+            continue
+        source, sizes = trace_back(loss.labels, names), loss.logits.shape
+        if (
+            source.op.name in names
+            and source.shape.rank == 1
+            and sizes.rank
+            and sizes.as_list()[-1] is not None
+        ):
+            found[names[source.op.name]] = sizes.as_list()[-1]
+    return found
+
+
+def _has_length(source: object) -> bool:
+    """Return whether an input has a fixed set of datapoints, and not, for instance, those of a simulator."""
+    try:
+        return source.size() > 0  # type: ignore[attr-defined]
+    except NotImplementedError:
+        return False

@@ -1,0 +1,118 @@
+"""Lint: looks for mistakes in a training before its first step."""
+
+from __future__ import annotations
+
+from typing import Iterable, Sequence
+
+from ...loop.trainer import LoopTrainer
+from ...tfutils.sessinit import SessionInit
+from ...utils import logger
+from ...utils.checks import check_choice
+from ...utils.lint_only import FOUND_NOTHING, FOUND_REMARKS, lint_directory
+from ...utils.notes import write_note
+from ...utils.remarks import Remark, join_remarks, show_remarks
+from .data import examine_first, watch_data
+from .rules import GRAPH_RULES, RULE_IDS
+from .training import Training
+
+__all__ = ["check_lint", "lint_before_training", "lint_training", "report"]
+
+
+def check_lint(who: str, mode: str, ignore: Sequence[str]) -> tuple[str, list[str]]:
+    """
+    Check the settings of lint, and return them.
+
+    Args:
+        who: the class that has them, for messages.
+        mode: "warn", "error" or "off".
+        ignore: ids of rules.
+
+    Raises:
+        ValueError: `mode` or an id is unknown.
+    """
+    check_choice(f"{who}: lint", mode, ("warn", "error", "off"))
+    ids = [ignore] if isinstance(ignore, str) else list(ignore)
+    return mode, [check_choice(f"{who}: an id in lint_ignore", one, RULE_IDS) for one in ids]
+
+
+def lint_before_training(trainer: LoopTrainer, session_init: SessionInit) -> None:
+    """
+    Look for mistakes, as the attributes `lint` and `lint_ignore` of the trainer say. Only the chief does.
+
+    Args:
+        trainer: the trainer, whose callbacks are set up.
+        session_init: the initial values of its variables.
+
+    Raises:
+        ValueError: an attribute has an unknown value.
+        RuntimeError: `lint` is "error", and there is a remark.
+        SystemExit: the process was started by `tensorpack-lite lint`.
+    """
+    mode, ignore = check_lint(trainer.__class__.__name__, trainer.lint, trainer.lint_ignore)
+    if lint_directory() is not None:
+        raise SystemExit(
+            FOUND_REMARKS if trainer.is_chief and _lint_only(trainer, session_init, ignore) else FOUND_NOTHING
+        )
+    if trainer.is_chief and mode != "off":
+        lint_training(trainer, session_init, mode, ignore)
+
+
+def lint_training(
+    trainer: LoopTrainer, session_init: SessionInit, mode: str, ignore: Sequence[str] = ()
+) -> list[Remark]:
+    """
+    Look for mistakes in a training whose callbacks are set up, and report them. Its data is watched when training begins.
+
+    Args:
+        trainer: the trainer.
+        session_init: the initial values of its variables.
+        mode: "warn" logs the remarks; "error" raises an error.
+        ignore: ids of rules to leave out.
+
+    Returns:
+        The remarks.
+
+    Raises:
+        RuntimeError: `mode` is "error", and there is a remark.
+    """
+    training = Training(trainer, session_init)
+    remarks = join_remarks(remark for remark in _apply_rules(training) if remark.rule not in ignore)
+    report(remarks, mode)
+    watch_data(training, ignore, lambda found, is_early: report(found, mode if is_early else "warn"))
+    return remarks
+
+
+def _lint_only(trainer: LoopTrainer, session_init: SessionInit, ignore: Sequence[str]) -> list[Remark]:
+    """Look for mistakes in a training that will not start, and in its first datapoints. Return the remarks."""
+    training = Training(trainer, session_init)
+    found = join_remarks(remark for remark in _apply_rules(training) if remark.rule not in ignore)
+    watch_data(training, ignore, lambda remarks, _: found.extend(remarks))
+    for source in training.sources:
+        examine_first(source)
+    report(found, "warn")
+    return found
+
+
+def _apply_rules(training: Training) -> Iterable[Remark]:
+    for rule in GRAPH_RULES:
+        try:
+            yield from list(rule(training))
+        except Exception as error:  # noqa: BLE001 (a mistake in a rule must not end training)
+            logger.warning(f"Lint: {rule.__name__} failed: {type(error).__name__}: {error}")
+
+
+def report(remarks: Sequence[Remark], mode: str) -> None:
+    """
+    Log remarks, and write them to the notes of the training. Without remarks, do nothing.
+
+    Raises:
+        RuntimeError: `mode` is "error".
+    """
+    if not remarks:
+        return
+    text = show_remarks(remarks)
+    for remark in remarks:
+        write_note("lint", str(remark), rule=remark.rule, name=remark.name, place=remark.place)
+    if mode == "error":
+        raise RuntimeError(f"{text}\nCorrect them, or leave rules out with lint_ignore=[...].")
+    logger.warning(text)

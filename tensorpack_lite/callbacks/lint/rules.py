@@ -1,0 +1,36 @@
+"""All rules about the graph and the callbacks, in the order in which they are applied."""
+
+from __future__ import annotations
+
+from typing import Callable, Iterator
+
+from ...utils.remarks import Remark
+from .callback_rules import order_of_savers, parameter_without_effect
+from .checkpoint_rules import little_restored
+from .mode_rules import averages_without_update, training_mode_in_inference, updates_that_do_not_run
+from .model_rules import (
+    cost_without_inputs,
+    probabilities_as_logits,
+    regularization_of_nothing,
+    variable_without_gradient,
+)
+from .training import Training
+
+__all__ = ["GRAPH_RULES", "RULE_IDS"]
+
+Rule = Callable[[Training], Iterator[Remark]]
+
+GRAPH_RULES: list[Rule] = [
+    variable_without_gradient,
+    cost_without_inputs,
+    probabilities_as_logits,
+    parameter_without_effect,
+    updates_that_do_not_run,
+    averages_without_update,
+    training_mode_in_inference,
+    regularization_of_nothing,
+    little_restored,
+    order_of_savers,
+]
+
+RULE_IDS = ("G01", "G02", "G03", "G04", "G05", "G06", "G09", "G10", "G14", "D01", "D02", "D03")

@@ -1,0 +1,102 @@
+"""The command `lint`: its output, exit codes, and what it leaves unchanged."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from fakes.processes import python_environment
+
+pytest.importorskip("tensorflow")
+
+SCRIPT = """
+import sys
+import numpy as np
+from tensorpack_lite import *
+from tensorpack_lite import tfv1 as tf
+
+class Model(ModelDesc):
+    def inputs(self):
+        return [tf.TensorSpec([None, 8], tf.float32, "x"), tf.TensorSpec([None], tf.int32, "label")]
+    def build_graph(self, x, label):
+        logits = FullyConnected("fc", x, 3)
+        if "softmax" in sys.argv:
+            logits = tf.nn.softmax(logits)
+        return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label))
+    def optimizer(self):
+        return tf.train.GradientDescentOptimizer(0.1)
+
+if "fail" in sys.argv:
+    raise ValueError("a mistake of the script")
+if "nothing" not in sys.argv:
+    x = np.full(8, np.nan if "nan" in sys.argv else 1, "float32")
+    data = BatchData(DataFromList([[x, k % 3] for k in range(20)]), 4)
+    logger.set_logger_dir("log", action="d")
+    callbacks = [ModelSaver()]
+    config = TrainConfig(model=Model(), data=QueueInput(data), callbacks=callbacks, steps_per_epoch=2, max_epoch=1)
+    launch_train_with_config(config, SimpleTrainer())
+"""
+
+
+@pytest.fixture
+def lint(tmp_path):
+    """Return a function that runs the command in a directory with a script, and returns its exit code and output."""
+    (tmp_path / "train.py").write_text(SCRIPT)
+
+    def run(*arguments):
+        command = [sys.executable, "-m", "tensorpack_lite", "lint", *arguments]
+        done = subprocess.run(
+            command,
+            cwd=str(tmp_path),
+            env=python_environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+            timeout=600,
+        )
+        return done.returncode, done.stdout.decode()
+
+    return run
+
+
+@pytest.mark.slow
+def test_remarks(lint, tmp_path):
+    """Remarks about the graph and the first datapoints give exit code 1. The log directory of a training stays as it is."""
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "stats.json").write_text("[]")
+    code, output = lint("train.py", "softmax", "nan")
+    assert 1 == code, output
+    assert "Lint: 2 remarks" in output
+    assert "G03 Softmax (train.py:13): the output of a softmax" in output
+    assert "D02 x: 32 of 32 values of a datapoint are NaN or infinite." in output
+    assert "Start epoch" not in output
+    assert ["stats.json"] == [path.name for path in (tmp_path / "log").iterdir()]
+
+
+@pytest.mark.slow
+def test_no_remarks(lint):
+    """Without remarks, the exit code is 0, and training does not start."""
+    code, output = lint("train.py")
+    assert 0 == code, output
+    assert "Lint" not in output
+    assert "Start epoch" not in output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("argument", "words"), [("nothing", "ended without a training"), ("fail", "failed with exit code 1")]
+)
+def test_scripts_that_do_not_train(lint, argument, words):
+    """A script that does not train or fails gives exit code 2."""
+    code, output = lint("train.py", argument)
+    assert 2 == code, output
+    assert f"tensorpack-lite lint: train.py {words}, so nothing was examined." in output
+
+
+def test_missing_script(lint):
+    """Without a script, or with one that does not exist, the exit code is 2."""
+    assert (2, True) == (lint()[0], "expected a script" in lint()[1])
+    code, output = lint("gone.py")
+    assert 2 == code
+    assert "gone.py does not exist" in output
