@@ -20,7 +20,7 @@ HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
 LONGEST_SECONDS = 600
 
 # Their results do not depend on the version of TensorFlow.
-ANY_TENSORFLOW = {"api", "architecture", "cli", "dataflow", "ranks", "utils"}
+ANY_TENSORFLOW = {"api", "architecture", "cli", "dataflow", "ranks", "report", "utils"}
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -16,7 +16,7 @@ from gan_trainer import GANTrainer, MultiGPUGANTrainer
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
 from tensorpack_lite.dataflow import dataset
-from tensorpack_lite.tfutils.png import encode_png
+from tensorpack_lite.utils.png import encode_png
 from tensorpack_lite.utils.viz import stack_patches
 
 SIZE = 28

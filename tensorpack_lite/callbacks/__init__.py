@@ -60,12 +60,14 @@ from .prof import (
     ThroughputTracker,
 )
 from .replicas import CheckReplicas
+from .report import ReportWriter
 from .saver import MaxSaver, MinSaver, ModelSaver
 from .sharded_inference import ShardedInferenceRunner
 from .steps import ProgressBar, SessionRunTimeout, TensorPrinter
 from .summary import MergeAllSummaries, MovingAverageSummary, SimpleMovingAverage
 from .top_k import TopKSaver
 from .trigger import EnableCallbackIf, PeriodicCallback, PeriodicTrigger
+from .worst_samples import WorstSamples
 
 __all__ = [
     "BinaryClassificationStats",
@@ -118,6 +120,7 @@ __all__ = [
     "ProcessTensors",
     "ProgressBar",
     "ProxyCallback",
+    "ReportWriter",
     "RunOp",
     "RunUpdateOps",
     "ScalarPrinter",
@@ -139,6 +142,7 @@ __all__ = [
     "ThroughputTracker",
     "TopKSaver",
     "WandbMonitor",
+    "WorstSamples",
 ]
 
 if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`

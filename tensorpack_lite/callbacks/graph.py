@@ -11,10 +11,10 @@ import numpy as np
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
 from ..tfutils.dependency import operations_needed
-from ..tfutils.png import encode_png
 from ..utils import logger
 from ..utils.checks import check_type
 from ..utils.npz import write_npz
+from ..utils.png import encode_png
 from .directories import need_logger_dir
 
 __all__ = [

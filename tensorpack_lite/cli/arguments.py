@@ -174,4 +174,14 @@ def make_parser() -> argparse.ArgumentParser:
         "-x", choices=("epoch_num", "global_step"), default="global_step", help="the horizontal axis"
     )
     command.add_argument("-o", "--output", help="write this .png file instead of opening a window")
+
+    command = add(
+        "report",
+        "Write one HTML file with the curves, images, notes, settings and log of one or several trainings.",
+        "Example: report train_log/a train_log/b -o report.html",
+    )
+    command.add_argument("paths", nargs="+", metavar="directory", help="directory of a training")
+    command.add_argument(
+        "-o", "--output", help="the file (default: report.html in the directory; of several trainings, here)"
+    )
     return parser

@@ -13,12 +13,12 @@ from ..utils.manifest.file import FILENAME, read_manifest
 from .run_diff import Run, compare, verdict
 from .variables import read_variables
 
-__all__ = ["run"]
+__all__ = ["read_run", "run"]
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the comparison. Return 1 if more than the machine and the time differ."""
-    first, second = _read_run(args.first), _read_run(args.second)
+    first, second = read_run(args.first), read_run(args.second)
     sections = compare(first, second)
     sentence = verdict(sections, first, second)
     if args.json:
@@ -35,7 +35,17 @@ def run(args: argparse.Namespace) -> int:
     return 1 if any(one.differences for one in sections if one.title != "machine") else 0
 
 
-def _read_run(path: str) -> Run:
+def read_run(path: str) -> Run:
+    """
+    Read what is compared of a training.
+
+    Args:
+        path: its directory, or a checkpoint.
+
+    Raises:
+        FileNotFoundError: the directory has no manifest.
+        DamagedFileError: the manifest or `stats.json` is damaged.
+    """
     if not os.path.isdir(path):
         variables = {
             name: [value.dtype.name, list(value.shape)] for name, value in read_variables(path).items()

@@ -10,6 +10,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Pattern
 
+from ..report.curves import collect_curves, group_by_statistic
 from ..utils.errors import DamagedFileError
 from ..utils.json_rows import read_json_rows
 from ..utils.optional import load_optional
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-_COUNTERS = ("epoch_num", "global_step")
 _MAX_COLUMNS = 3
-_PHASE = re.compile(r"^(train|training|val|validation|test)[-_/]")
 _WITHOUT_WINDOWS = {"agg", "cairo", "pdf", "pgf", "ps", "svg", "template"}  # matplotlib's backends
 
 
@@ -53,22 +52,16 @@ def _read_curves(path: str, x: str, pattern: Pattern[str]) -> dict[str, list[tup
     """Return `{name: [(x, y), ...]}` of one training."""
     if os.path.isdir(path):
         path = os.path.join(path, "stats.json")
-    curves: dict[str, list[tuple[float, float]]] = {}
-    for element in read_json_rows(path):
-        for name, value in element.items():
-            if x in element and name not in _COUNTERS and pattern.search(name):
-                point = (element[x], value)
-                if not all(isinstance(number, (int, float)) for number in point):
-                    raise DamagedFileError(f"{path}: {name!r} has a point {point}, expected two numbers.")
-                curves.setdefault(name, []).append(point)
-    return curves
+    curves, wrong = collect_curves(read_json_rows(path), x)
+    for name, point in wrong.items():
+        if pattern.search(name):
+            raise DamagedFileError(f"{path}: {name!r} has a point {point}, expected two numbers.")
+    return {name: points for name, points in curves.items() if pattern.search(name)}
 
 
 def _draw(pyplot: ModuleType, curves: dict[str, Any], names: list[str], x: str) -> Figure:
     """Draw one plot per statistic: `error`, `train-error` and `validation_error` share the plot `error`."""
-    plots: dict[str, list[str]] = {}
-    for name in names:
-        plots.setdefault(_PHASE.sub("", name), []).append(name)
+    plots = group_by_statistic(names)
     num_columns = min(_MAX_COLUMNS, len(plots))
     num_rows = math.ceil(len(plots) / num_columns)
     figure, axes = pyplot.subplots(
@@ -82,7 +75,7 @@ def _draw(pyplot: ModuleType, curves: dict[str, Any], names: list[str], x: str) 
                 if name in of_file:
                     label = name if len(curves) == 1 else path if len(members) == 1 else f"{path}: {name}"
                     axis.plot(*zip(*of_file[name]), label=label)
-        axis.set_title(statistic if len(members) > 1 else members[0])
+        axis.set_title(statistic)
         axis.set_xlabel(x)
         if len(axis.lines) > 1:
             axis.legend()

@@ -11,6 +11,8 @@ from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from typing import Any, Iterator, Sequence, TypeVar
 
+import numpy as np
+
 from ..compat import TensorSpec, ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..dataflow.base import LengthUnknownError
@@ -193,6 +195,10 @@ class InputSource(ABC):
     def first_checksums(self) -> list[list[str]]:
         """Return the checksums of the first 8 datapoints that were read, one for each component; empty if unknown."""
         return [] if self.converter is None else self.converter.first_checksums
+
+    def first_datapoint(self) -> dict[str, np.ndarray]:
+        """Return up to 16 samples of the first datapoint that was read, by the names of the inputs; empty if unknown."""
+        return {} if self.converter is None else self.converter.first_datapoint
 
     def size(self) -> int:
         """

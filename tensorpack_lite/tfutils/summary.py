@@ -15,8 +15,8 @@ from ..utils.checks import check_choice, check_fraction
 from ..utils.errors import type_error
 from ..utils.naming import MOVING_AVERAGES_KEY, MOVING_SUMMARY_OPS_KEY
 from ..utils.old_names import accepts_old_names, old_name_finder, old_star_names
+from ..utils.png import encode_png
 from .common import root_variable_scope
-from .png import encode_png
 from .reads import read_before_update
 from .scope_utils import cached_name_scope
 from .symbolic_functions import rms

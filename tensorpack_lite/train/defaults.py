@@ -8,6 +8,7 @@ from ..callbacks.monitor.base import MonitorBase
 from ..callbacks.monitor.event_file import TFEventWriter
 from ..callbacks.monitor.json_file import JSONWriter
 from ..callbacks.monitor.table import ScalarTable
+from ..callbacks.report import ReportWriter
 from ..callbacks.steps import ProgressBar
 from ..callbacks.summary import MergeAllSummaries, MovingAverageSummary
 from ..loop.callback import Callback
@@ -21,11 +22,18 @@ def DEFAULT_CALLBACKS() -> list[Callback]:  # noqa: N802
 
     Returns:
         A new list: `MovingAverageSummary()`, `ProgressBar()`, `MergeAllSummaries()`, `RunUpdateOps()`,
-        `ManifestWriter()`.
+        `ManifestWriter()`, `ReportWriter()`.
 
-    Difference from tensorpack: tensorpack has no `ManifestWriter`.
+    Difference from tensorpack: tensorpack has no `ManifestWriter` and no `ReportWriter`.
     """
-    return [MovingAverageSummary(), ProgressBar(), MergeAllSummaries(), RunUpdateOps(), ManifestWriter()]
+    return [
+        MovingAverageSummary(),
+        ProgressBar(),
+        MergeAllSummaries(),
+        RunUpdateOps(),
+        ManifestWriter(),
+        ReportWriter(),
+    ]
 
 
 def DEFAULT_MONITORS() -> list[MonitorBase]:  # noqa: N802

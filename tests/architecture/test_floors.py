@@ -22,6 +22,7 @@ FLOORS = {
     "loop": 3,
     "models": 3,
     "graph_builder": 3,
+    "report": 3,
     "input_source": 4,
     "predict": 5,
     "callbacks": 5,

@@ -152,6 +152,7 @@ ROWS = [
     Row("ProcessTensors", lambda d: cb.ProcessTensors(["cost"], lambda cost: None), True),
     Row("ProgressBar", lambda d: cb.ProgressBar(["cost"]), False),
     Row("ProxyCallback", lambda d: cb.ProxyCallback(cb.Callback()), True),
+    Row("ReportWriter", lambda d: cb.ReportWriter(), True),
     Row("RunOp", lambda d: cb.RunOp(lambda: tf.no_op(), run_step=True), False),
     Row("RunUpdateOps", lambda d: cb.RunUpdateOps(), False),
     Row("ScalarPrinter", lambda d: cb.ScalarPrinter(enable_step=True), False),
@@ -176,6 +177,7 @@ ROWS = [
     Row("TerminateOnNaN", lambda d: cb.TerminateOnNaN("cost"), True),
     Row("ThroughputTracker", lambda d: cb.ThroughputTracker(), False),
     Row("TopKSaver", lambda d: cb.TopKSaver("stat", checkpoint_dir=d), True, before=_report),
+    Row("WorstSamples", lambda d: _inference(cb.WorstSamples("y", ["x"])), True, ScalingTrainer),
 ]
 
 NO_ROW = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.tfutils.png import encode_png
+from tensorpack_lite.utils.png import encode_png
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])

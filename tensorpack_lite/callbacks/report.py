@@ -1,0 +1,80 @@
+"""Callback that writes the report of a training when it ends."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from ..input_source.reset import ResetInput
+from ..loop.callback import Callback
+from ..report.page import FILENAME, write_report
+from ..report.samples import FIRST_BATCH, sample_path, write_samples
+from ..utils import logger
+
+__all__ = ["ReportWriter"]
+
+_MAX_SECONDS = 1.0
+
+
+class ReportWriter(Callback):
+    """
+    Write `report.html` to the logger's directory after training, whether it finished, failed or was interrupted: one file
+    with curves, images, notes, settings and the end of the log. See docs/report.md.
+
+    Training waits at most 1 s for it. An error, or that it takes longer, is logged. After the first step, samples of the
+    first batch are written to `samples/first-batch.npz`, so that the report of a training that is killed, which
+    `tensorpack-lite report` writes, has them too. Without a logger directory, nothing is written.
+
+    It comes after `ManifestWriter`, which adds how training ended. Images that were reported after the last epoch may be
+    missing, because the event file is still open.
+
+    Runs at: before_train, trigger_step, after_train.
+    """
+
+    def __init__(self) -> None:
+        self._directory: str | None = None
+        self._waits_for_batch = False
+
+    def _before_train(self) -> None:
+        self._directory = logger.get_logger_dir()
+        if self._directory is not None:
+            is_there = self.trainer.loop.is_resumed and os.path.exists(
+                sample_path(self._directory, FIRST_BATCH)
+            )
+            self._waits_for_batch = not is_there
+
+    def _trigger_step(self) -> None:
+        if self._waits_for_batch:
+            self._waits_for_batch = False
+            self._write_first_batch(str(self._directory))
+
+    def _after_train(self) -> None:
+        if self._directory is None:
+            return
+        thread = threading.Thread(
+            target=self._write_report, args=(self._directory,), name="ReportWriter", daemon=True
+        )
+        thread.start()
+        thread.join(_MAX_SECONDS)
+        if thread.is_alive():
+            logger.warning(
+                f"ReportWriter: {FILENAME} takes longer than {_MAX_SECONDS} s. To write it later, run: "
+                f"tensorpack-lite report {self._directory}"
+            )
+
+    def _write_first_batch(self, directory: str) -> None:
+        inputs = [reset.source for reset in self.trainer.find_callbacks(ResetInput)]
+        batch = next((source.first_datapoint() for source in inputs if source.first_datapoint()), None)
+        if batch is None:  # the data does not pass through Python
+            return
+        try:
+            write_samples(directory, FIRST_BATCH, batch, self.global_step)
+        except OSError as error:
+            logger.error(f"ReportWriter: cannot write the first batch: {error}")
+
+    @staticmethod
+    def _write_report(directory: str) -> None:
+        try:
+            write_report([directory], os.path.join(directory, FILENAME), has_ended=True)
+        except Exception as error:  # noqa: BLE001 (a report that fails must not end training)
+            logger.error(f"ReportWriter: cannot write {FILENAME}: {type(error).__name__}: {error}")

@@ -1,0 +1,243 @@
+"""Charts of scalars: static SVG, and the data with which a script can draw them again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, NamedTuple, Tuple
+
+import numpy as np
+
+from .curves import thin
+from .html import Html, element, join
+from .scales import Scale, choose_log, format_number, linear_scale, log_scale
+
+__all__ = ["NUM_COLORS", "Chart", "Mark", "Series", "draw"]
+
+NUM_COLORS = 7  # those that page.css defines
+_WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 420, 50, 12, 10, 22
+_HEIGHT, _STRIP_HEIGHT, _STRIP_BOTTOM = 214, 60, 6
+_MAX_CROSSES = 40
+
+
+class Series(NamedTuple):
+    """
+    One curve.
+
+    Attributes:
+        name: the scalar.
+        label: its name in the legend.
+        run: the number of its training.
+        color: the number of its color.
+        is_dashed: whether the line is dashed, so that curves differ not only in their colors.
+        steps, values: float64 [N].
+    """
+
+    name: str
+    label: str
+    run: int
+    color: int
+    is_dashed: bool
+    steps: np.ndarray
+    values: np.ndarray
+
+
+class Mark(NamedTuple):
+    """
+    Something that happened at a step.
+
+    Attributes:
+        kind: "epoch", "resumption" or "event".
+        step: when.
+        text: what.
+    """
+
+    kind: str
+    step: float
+    text: str
+
+
+@dataclass
+class Chart:
+    """
+    A plot of one statistic.
+
+    Attributes:
+        title: its name.
+        series: the curves.
+        marks: what happened during training.
+        x_range: the first and the last step of the axis.
+        is_strip: whether it is a low one, to be shown below another chart.
+        max_points: the number of points to which a curve is thinned.
+    """
+
+    title: str
+    series: List[Series]
+    marks: List[Mark] = field(default_factory=list)
+    x_range: Tuple[float, float] = (0.0, 1.0)
+    is_strip: bool = False
+    max_points: int = 2000
+
+
+def draw(chart: Chart, number: int) -> Tuple[Html, Dict[str, Any]]:
+    """
+    Draw a chart.
+
+    Args:
+        chart: the chart.
+        number: identifies it on the page.
+
+    Returns:
+        The SVG element, and what the script needs to draw the curves again: the box of the plot, the scales and points.
+    """
+    everything = np.concatenate([one.values for one in chart.series])
+    linear, log = linear_scale(everything, pad=0.04), log_scale(everything)
+    shown = log if log is not None and choose_log(everything) else linear
+    x_scale = linear_scale(np.array(chart.x_range))
+    box = _Box(_STRIP_HEIGHT if chart.is_strip else _HEIGHT, x_scale)
+    thinned = [_thinned(one, chart.max_points) for one in chart.series]
+    axes = [_draw_y_axis(scale, box, scale is shown) for scale in (linear, log) if scale is not None]
+    svg = element(
+        "svg",
+        element("title", _describe(chart)),
+        *axes,
+        _draw_x_axis(box, chart.is_strip),
+        *_draw_marks(chart.marks, box),
+        element("g", *(_draw_curve(one, box, shown) for one in thinned), class_="curves"),
+        element("line", class_="cursor", y1=_TOP, y2=box.bottom, x1=-9, x2=-9),
+        viewBox=f"0 0 {_WIDTH} {box.height}",
+        role="img",
+        aria_label=_describe(chart),
+        class_="chart strip" if chart.is_strip else "chart",
+        id=f"chart{number}",
+    )
+    return svg, {
+        "box": [_LEFT, _TOP, _WIDTH - _RIGHT, box.bottom],
+        "x": [x_scale.low, x_scale.high],
+        "linear": [linear.low, linear.high],
+        "log": None if log is None else [log.low, log.high],
+        "isLog": shown.is_log,
+        "curves": [_points(one) for one in thinned],
+    }
+
+
+class _Box:
+    """The place of the plot inside the picture."""
+
+    def __init__(self, height: int, x_scale: Scale) -> None:
+        self.height = height
+        self.bottom = height - (_BOTTOM if height > _STRIP_HEIGHT else _STRIP_BOTTOM)
+        self.x_scale = x_scale
+
+    def x(self, steps: np.ndarray) -> np.ndarray:
+        return _LEFT + self.x_scale.place(np.asarray(steps, np.float64)) * (_WIDTH - _RIGHT - _LEFT)
+
+    def y(self, values: np.ndarray, scale: Scale) -> np.ndarray:
+        return self.bottom - scale.place(np.asarray(values, np.float64)) * (self.bottom - _TOP)
+
+
+def _thinned(one: Series, limit: int) -> Series:
+    kept = thin(one.values, limit)
+    return one._replace(steps=one.steps[kept], values=one.values[kept])
+
+
+def _points(one: Series) -> Dict[str, Any]:
+    """Return the points of a curve as JSON values: differences of steps, and values with 5 digits."""
+    steps = [int(step) for step in one.steps]
+    values = [float(f"{value:.5g}") if np.isfinite(value) else None for value in one.values.tolist()]
+    differences = [step - before for step, before in zip(steps, [0, *steps])]
+    return {"label": one.label, "run": one.run, "x": differences, "y": values}
+
+
+def _describe(chart: Chart) -> str:
+    """Return the text for people who cannot see the chart."""
+    words = []
+    for one in chart.series[:4]:
+        finite = one.values[np.isfinite(one.values)]
+        if len(finite):
+            last, least, most = (format_number(value) for value in (finite[-1], finite.min(), finite.max()))
+            words.append(f"{one.label} from {format_number(finite[0])} to {last}, between {least} and {most}")
+        else:
+            words.append(f"{one.label} is never finite")
+    more = len(chart.series) - len(words)
+    return f"{chart.title}: " + "; ".join(words) + (f"; and {more} more" if more > 0 else "") + "."
+
+
+def _draw_y_axis(scale: Scale, box: _Box, is_shown: bool) -> Html:
+    ticks = scale.ticks if box.height > _STRIP_HEIGHT else scale.ticks[:: max(1, len(scale.ticks) - 1)]
+    drawn = []
+    for tick, y in zip(ticks, box.y(np.array(ticks), scale)):
+        drawn.append(
+            element("line", class_="grid", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=f"{y:.1f}", y2=f"{y:.1f}")
+        )
+        drawn.append(element("text", format_number(tick), x=_LEFT - 6, y=f"{y + 3.5:.1f}", text_anchor="end"))
+    kind = "log" if scale.is_log else "linear"
+    return element("g", *drawn, class_=f"axis {kind}", hidden=not is_shown)
+
+
+def _draw_x_axis(box: _Box, is_strip: bool) -> Html:
+    drawn = [element("line", class_="base", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=box.bottom, y2=box.bottom)]
+    if not is_strip:
+        drawn.append(element("text", "step", x=_LEFT - 6, y=box.bottom + 15, text_anchor="end"))
+    ticks = [] if is_strip else [tick for tick in box.x_scale.ticks if tick == int(tick)]
+    for tick, x in zip(ticks, box.x(np.array(ticks))):
+        anchor = "end" if x > _WIDTH - 30 else "start" if x < _LEFT + 10 else "middle"
+        drawn.append(element("text", _short(tick), x=f"{x:.1f}", y=box.bottom + 15, text_anchor=anchor))
+    return element("g", *drawn, class_="axis x")
+
+
+def _draw_marks(marks: List[Mark], box: _Box) -> List[Html]:
+    drawn = []
+    for mark in marks:
+        x = float(box.x(np.array([mark.step]))[0])
+        if not _LEFT - 1 <= x <= _WIDTH - _RIGHT + 1:
+            continue
+        top = box.bottom - 4 if mark.kind == "epoch" else _TOP
+        line = element("line", x1=f"{x:.1f}", x2=f"{x:.1f}", y1=f"{top:.1f}", y2=f"{box.bottom:.1f}")
+        flag = None
+        if mark.kind != "epoch":
+            flag = element("path", d=f"M{x:.1f} {_TOP - 1}l4 -6h-8z")
+        title = None if mark.kind == "epoch" else element("title", mark.text)
+        drawn.append(element("g", title, line, flag, class_=f"mark {mark.kind}"))
+    return drawn
+
+
+def _draw_curve(one: Series, box: _Box, scale: Scale) -> Html:
+    xs, ys = box.x(one.steps), box.y(one.values, scale)
+    kind = f"curve c{one.color % NUM_COLORS}" + (" dashed" if one.is_dashed else "")
+    is_missing = ~np.isfinite(one.values)
+    crosses = "".join(f"M{x - 3:.1f} {_TOP}l6 6m0 -6l-6 6" for x in xs[is_missing][:_MAX_CROSSES])
+    has_one_point = int(np.isfinite(ys).sum()) == 1
+    dots = [
+        element("circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r=3.5)
+        for x, y in zip(xs, ys)
+        if has_one_point and y == y
+    ]
+    return join(
+        element(
+            "g",
+            element("path", d=_path(xs, ys)),
+            *dots,
+            element("path", d=crosses, class_="missing") if crosses else None,
+            class_=kind,
+        )
+    )
+
+
+def _path(xs: np.ndarray, ys: np.ndarray) -> str:
+    """Return the path through the points that have a place; it is broken where one has none."""
+    words, is_down = [], False
+    for x, y in zip(xs.tolist(), ys.tolist()):
+        if y != y:
+            is_down = False
+            continue
+        words.append(f"{'L' if is_down else 'M'}{x:.1f} {y:.1f}")
+        is_down = True
+    return "".join(words)
+
+
+def _short(step: float) -> str:
+    """Return a step as on an axis: 500, 20k, 1.5M."""
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(step) >= limit:
+            return f"{step / (1e3 if unit == 'k' else limit):g}{unit}"
+    return f"{step:,.0f}"

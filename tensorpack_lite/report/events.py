@@ -1,0 +1,84 @@
+"""Reader of the images in TensorFlow's event files, without TensorFlow."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+from ..dataflow.files.tfrecord import read_records
+from ..utils.protobuf import read_fields
+
+__all__ = ["NUM_PARTS", "LoggedImage", "read_images"]
+
+NUM_PARTS = 10
+_PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
+# fields of the messages Event, Summary, Summary.Value and Summary.Image
+_WALL_TIME, _STEP, _SUMMARY = 1, 2, 5
+_VALUE = 1
+_TAG, _IMAGE = 1, 4
+_HEIGHT, _WIDTH, _ENCODED = 1, 2, 4
+
+
+class LoggedImage(NamedTuple):
+    """
+    An image of a summary.
+
+    Attributes:
+        step: the global step.
+        wall_time: seconds since 1970.
+        width, height: in pixels.
+        content: a PNG or JPEG file.
+    """
+
+    step: int
+    wall_time: float
+    width: int
+    height: int
+    content: bytes
+
+
+def read_images(path: str, last_step: Optional[int], images: Dict[str, List[LoggedImage]]) -> None:
+    """
+    Read the images of an event file: of each tag, the newest in each tenth of the training.
+
+    Args:
+        path: the file.
+        last_step: the number of steps of the training; None if it is unknown: then only the newest image is kept.
+        images: the images by tag, in the order of their steps; receives those that are read, also before an error.
+
+    Raises:
+        DamagedFileError: the file is damaged, or was not written completely.
+        OSError: the file cannot be read.
+    """
+    for record in read_records(path, verify=False):
+        if _PNG in record or _JPEG in record:  # the other events, which are most of them, are not parsed
+            for tag, image in _images_in(record):
+                kept = images.setdefault(tag, [])
+                same_part = [
+                    one for one in kept if _part(one.step, last_step) == _part(image.step, last_step)
+                ]
+                if all(one.step <= image.step for one in same_part):
+                    others = [one for one in kept if one not in same_part]
+                    kept[:] = sorted([*others, image], key=lambda one: one.step)
+
+
+def _part(step: int, last_step: Optional[int]) -> int:
+    return 0 if not last_step else min(NUM_PARTS - 1, max(0, (step - 1) * NUM_PARTS // last_step))
+
+
+def _images_in(record: bytes) -> Iterator[Tuple[str, LoggedImage]]:
+    event = _fields(record)
+    (wall_time,) = struct.unpack("<d", event.get(_WALL_TIME, bytes(8)))
+    values = read_fields(event.get(_SUMMARY, b""))
+    for fields in (_fields(value) for number, value in values if number == _VALUE):
+        image = _fields(fields.get(_IMAGE, b""))
+        content = image.get(_ENCODED, b"")
+        if content.startswith((_PNG, _JPEG)):
+            size = image.get(_WIDTH, 0), image.get(_HEIGHT, 0)
+            tag = fields.get(_TAG, b"").decode("utf-8", errors="replace")
+            yield tag, LoggedImage(event.get(_STEP, 0), wall_time, *size, content)
+
+
+def _fields(message: Any) -> Dict[int, Any]:
+    """Return the last value of each field of a message."""
+    return dict(read_fields(message))

@@ -1,0 +1,169 @@
+"""The pictures of a training: logged images, the first batch, the worst samples, and those of spikes and NaNs."""
+
+from __future__ import annotations
+
+import glob
+import os
+from functools import partial
+from typing import Any, Dict, Iterator, List, Tuple
+
+import numpy as np
+
+from ..utils.npz import read_npz
+from .events import LoggedImage
+from .html import Html, element, table
+from .pictures import Gallery, Picture, as_images, shrunk
+from .reading import Training
+from .samples import FIRST_BATCH, STEP, WORST
+
+__all__ = ["draw_tables", "logged_galleries", "sample_galleries"]
+
+_TITLES = {
+    FIRST_BATCH: "The first batch, as the graph got it",
+    WORST: "The validation samples with the largest loss",
+}
+_MAX_TAGS = 40
+_MAX_TEXT = 20_000
+_MAX_IMAGES_OF_SEVERAL = 3
+_MAX_SAMPLES = 16
+_MAX_FILES_OF_A_NOTE = 4
+_MAX_ROWS, _MAX_VALUES = 8, 6
+_PNG_SIZE = slice(16, 24)
+_NOTES_WITH_FILES = ("nan", "spike")
+
+
+def logged_galleries(training: Training, prefix: str) -> List[Gallery]:
+    """Return the images in the event files, a gallery for each tag."""
+    galleries = []
+    newest = -_MAX_IMAGES_OF_SEVERAL if prefix else 0
+    for tag, images in list(training.images.items())[:_MAX_TAGS]:
+        pictures: List[Picture] = []
+        for image in images[newest:]:
+            small = training.attempt(f"the image '{tag}' of step {image.step}", partial(shrunk, image), None)  # type: ignore[misc]
+            if small is not None:
+                size = (small.width, small.height)
+                pictures.append(
+                    Picture(small.content, size, f"step {image.step:,}", f"{tag} at step {image.step}")
+                )
+        if pictures:
+            galleries.append(Gallery(prefix + tag, pictures))
+    return galleries
+
+
+def sample_galleries(training: Training, prefix: str) -> List[Gallery]:
+    """Return the samples that are images, and the pictures that notes refer to."""
+    galleries = [
+        Gallery(prefix + _title(name, arrays), pictures)
+        for name, arrays in training.samples.items()
+        for pictures in [_pictures(name, arrays)]
+        if pictures
+    ]
+    for note, directory in _directories(training):
+        pictures: List[Picture] = []
+        for path in sorted(glob.glob(os.path.join(glob.escape(directory), "*.png")))[:_MAX_FILES_OF_A_NOTE]:
+            picture = training.attempt(os.path.basename(path), partial(_read_png, path), None)
+            pictures += [] if picture is None else [picture]
+        if not pictures:
+            for path in sorted(glob.glob(os.path.join(glob.escape(directory), "*.npz")))[:1]:
+                arrays = training.attempt(os.path.basename(path), partial(read_npz, path), None)
+                pictures = _pictures(os.path.basename(path), arrays or {})
+        if pictures:
+            galleries.append(Gallery(f"{prefix}{note['kind']}: {os.path.basename(directory)}", pictures))
+    return galleries
+
+
+def draw_tables(training: Training, prefix: str) -> List[Html]:
+    """Return tables of the samples that are not images, and the texts that notes refer to."""
+    drawn = []
+    for name, arrays in training.samples.items():
+        columns = {
+            key: array for key, array in arrays.items() if key != STEP and array.ndim >= 1 and len(array)
+        }
+        if columns and not any(as_images(array[:1])[0] for array in columns.values()):
+            num_rows = min(_MAX_ROWS, *(len(array) for array in columns.values()))
+            rows = [[_words(array[number]) for array in columns.values()] for number in range(num_rows)]
+            drawn.append(
+                element("section", element("h3", prefix + _title(name, arrays)), table(list(columns), rows))
+            )
+    for note, directory in _directories(training):
+        path = os.path.join(directory, "report.txt")
+        if os.path.isfile(path):
+            text = training.attempt(path, partial(_read_text, path), "")
+            title = element("summary", f"{prefix}{note['kind']}: {os.path.basename(directory)}, report.txt")
+            drawn.append(element("details", title, element("pre", text)))
+    return drawn
+
+
+def _read_text(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read(_MAX_TEXT)
+
+
+def _title(name: str, arrays: Dict[str, np.ndarray]) -> str:
+    step = arrays.get(STEP)
+    at = f", at step {int(step):,}" if step is not None and step.shape == () else ""
+    return _TITLES.get(name, name) + at
+
+
+def _pictures(name: str, arrays: Dict[str, np.ndarray]) -> List[Picture]:
+    """Return the samples of the first array that holds images. The captions have the values of the others."""
+    for key, array in arrays.items():
+        files, values = as_images(array[:_MAX_SAMPLES]) if array.ndim >= 1 else ([], "")
+        if files:
+            others = {
+                one: arrays[one]
+                for one in arrays
+                if one not in (key, STEP) and _has_values(arrays[one], len(files))
+            }
+            captions = [", ".join(_captions(others, number)) for number in range(len(files))]
+            return [
+                Picture(
+                    content,
+                    size,
+                    caption or f"{number}",
+                    f"{name}, {key} {number}: {caption or 'no label'}; {values}",
+                )
+                for number, ((content, size), caption) in enumerate(zip(files, captions))
+            ]
+    return []
+
+
+def _has_values(array: np.ndarray, num_samples: int) -> bool:
+    return array.ndim in (1, 2) and len(array) >= num_samples
+
+
+def _captions(arrays: Dict[str, np.ndarray], number: int) -> Iterator[str]:
+    """Return the values of one sample: numbers as they are, of a distribution over classes the most probable one."""
+    for name, array in arrays.items():
+        value = array[number]
+        if array.ndim == 1:
+            yield f"{name} {_words(value)}"
+        elif array.dtype.kind == "f" and array.shape[1] > 1 and abs(float(value.sum()) - 1) < 1e-2:
+            yield f"{name} {int(value.argmax())} ({float(value.max()):.0%})"
+
+
+def _words(value: Any) -> str:
+    flat = np.asarray(value).reshape(-1)
+    words = [f"{one:.4g}" if isinstance(one, float) else str(one)[:40] for one in flat[:_MAX_VALUES].tolist()]
+    return " ".join(words) + (f" ... ({flat.size} values)" if flat.size > _MAX_VALUES else "")
+
+
+def _directories(training: Training) -> Iterator[Tuple[Dict[str, Any], str]]:
+    """Return the notes whose files are in a directory inside that of the training, with this directory."""
+    for note in training.notes:
+        given = note.get("directory")
+        if note["kind"] in _NOTES_WITH_FILES and isinstance(given, str):
+            directory = os.path.join(training.directory, os.path.basename(os.path.normpath(given)))
+            if "\0" not in given and os.path.isdir(directory):
+                yield note, directory
+
+
+def _read_png(path: str) -> Picture:
+    with open(path, "rb") as file:
+        content = file.read()
+    size = content[_PNG_SIZE]
+    image = shrunk(
+        LoggedImage(0, 0.0, int.from_bytes(size[:4], "big"), int.from_bytes(size[4:], "big"), content)
+    )
+    name = os.path.basename(path)
+    return Picture(image.content, (image.width, image.height), name, name)

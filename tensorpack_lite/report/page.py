@@ -1,0 +1,149 @@
+"""The page itself: all sections, its style and its script in one text."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from typing import Iterator, List
+
+from .._version import __version__
+from .galleries import draw_tables, logged_galleries, sample_galleries
+from .html import Html, element, join, script_data
+from .pictures import draw_gallery, fit
+from .plots import draw_curves
+from .reading import NUM_LOG_LINES, Training, read_training
+from .sections import (
+    Comparison,
+    draw_comparison,
+    draw_head,
+    draw_log,
+    draw_notes,
+    draw_scalars,
+    draw_times,
+)
+from .settings import draw_facts, draw_settings
+
+__all__ = ["FILENAME", "MAX_BYTES", "make_page", "write_report"]
+
+FILENAME = "report.html"
+MAX_BYTES = 5_000_000
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def write_report(
+    directories: List[str], path: str, comparison: Comparison | None = None, has_ended: bool = False
+) -> None:
+    """
+    Write the report of one or several trainings, or replace it atomically.
+
+    Args:
+        directories: the directories of the trainings.
+        path: the file.
+        comparison: what differs between the trainings, if there are two.
+        has_ended: True if the caller is the training's own process, at its end.
+
+    Raises:
+        NotADirectoryError: a directory does not exist.
+        OSError: the file cannot be written.
+    """
+    page = make_page([read_training(one, has_ended) for one in directories], comparison)
+    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+        file.write(page)
+    os.replace(f"{path}.tmp", path)
+
+
+def make_page(trainings: List[Training], comparison: Comparison | None = None) -> str:
+    """
+    Return the page, at most 5 MB, in which pictures have the room that the rest leaves.
+
+    Args:
+        trainings: at least one. Problems with pictures are added to theirs.
+        comparison: what differs between them, if there are two.
+    """
+    curves, data = draw_curves(trainings)
+    prefixes = [f"{one.name}: " if len(trainings) > 1 else "" for one in trainings]
+    samples = [
+        gallery for one, prefix in zip(trainings, prefixes) for gallery in sample_galleries(one, prefix)
+    ]
+    logged = [
+        gallery for one, prefix in zip(trainings, prefixes) for gallery in logged_galleries(one, prefix)
+    ]
+    tables = [drawn for one, prefix in zip(trainings, prefixes) for drawn in draw_tables(one, prefix)]
+    texts = {
+        "comparison": draw_comparison(comparison) if comparison else None,
+        "times": draw_times(trainings),
+        "scalars": draw_scalars(trainings),
+        "settings": _for_each(trainings, draw_settings, "settings"),
+        "log": _for_each(trainings, draw_log, "log"),
+    }
+    data_element = script_data(data, "data")
+    used = sum(len(text.encode()) for text in (curves, data_element, *tables, *texts.values()) if text)
+    galleries = fit([*samples, *logged], max(0, MAX_BYTES - used - 200_000))
+    images = [draw_gallery(one) for one in galleries[len(samples) :]]
+    drawn_samples = [*map(draw_gallery, galleries[: len(samples)]), *tables]
+    sections = [
+        ("comparison", "Differences", texts["comparison"]),
+        ("curves", "Curves", curves),
+        ("images", "Images", join(*images) if images else None),
+        ("samples", "Samples", join(*drawn_samples) if drawn_samples else None),
+        ("times", "Times", texts["times"]),
+        ("scalars", "All scalars", texts["scalars"] if any(one.curves for one in trainings) else None),
+        ("settings", "Settings", texts["settings"]),
+        (
+            "log",
+            f"The last {NUM_LOG_LINES} lines of the log",
+            texts["log"] if any(one.log for one in trainings) else None,
+        ),
+    ]
+    facts = draw_facts(trainings[0]) if len(trainings) == 1 else None
+    shown = [(name, title, content) for name, title, content in sections if content]
+    body = element(
+        "main",
+        draw_head(trainings),
+        draw_notes(trainings),
+        facts,
+        element(
+            "nav", *(element("a", title, href=f"#{name}") for name, title, _ in shown), aria_label="Sections"
+        ),
+        *(element("section", element("h2", title), content, id=name) for name, title, content in shown),
+        element("footer", f"Written by tensorpack_lite {__version__}. This file needs no network."),
+    )
+    title = ", ".join(one.name for one in trainings)
+    return _document(title, body, element("div", id="tip", hidden=True), data_element)
+
+
+def _document(title: str, *body: Html) -> str:
+    style, script = _read("page.css"), _read("page.js")
+    # The browser loads nothing, and runs no other script, whatever the values in the page are.
+    policy = f"default-src 'none'; img-src data:; style-src {_hash_of(style)}; script-src {_hash_of(script)}"
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=Html(policy)),
+        element("meta", name_="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name_="color-scheme", content="light dark"),
+        element("title", f"{title} - training report"),
+        element("style", Html(style)),
+    )
+    content = element("body", *body, element("script", Html(script)))
+    return f"<!DOCTYPE html>\n{element('html', head, content, lang='en')}\n"
+
+
+def _for_each(trainings: List[Training], draw: object, name: str) -> Html:
+    return join(*_parts_of(trainings, draw, name))
+
+
+def _parts_of(trainings: List[Training], draw: object, name: str) -> Iterator[Html]:
+    for number, one in enumerate(trainings):
+        title = element("h3", one.name) if len(trainings) > 1 else None
+        yield element("div", title, draw(one), id=f"{name}-{number}")  # type: ignore[operator]
+
+
+def _hash_of(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _read(name: str) -> str:
+    with open(os.path.join(_HERE, name), encoding="utf-8") as file:
+        return file.read()

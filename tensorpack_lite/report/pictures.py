@@ -1,0 +1,190 @@
+"""Pictures inside the page: logged images and samples, as small PNG or JPEG files."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from typing import List, NamedTuple, Tuple
+
+import numpy as np
+
+from ..utils.png import encode_png
+from .events import LoggedImage
+from .html import Html, element
+
+__all__ = ["Gallery", "Picture", "as_images", "draw_gallery", "fit", "shrunk"]
+
+_MAX_SIDE = 640  # of a logged image; larger ones are scaled down
+_MAX_SAMPLE_SIDE = 160
+_LARGE = 200_000  # bytes
+_JPEG_QUALITY = 85
+_SMALL_SIDE = 64  # smaller pictures are shown enlarged, without smoothing
+_PNG_HEADER = 8
+
+
+class Picture(NamedTuple):
+    """
+    A picture with its texts.
+
+    Attributes:
+        content: a PNG or JPEG file.
+        size: width and height in pixels.
+        caption: the text below it.
+        alt: what it shows, for people who cannot see it.
+    """
+
+    content: bytes
+    size: Tuple[int, int]
+    caption: str
+    alt: str
+
+
+class Gallery(NamedTuple):
+    """
+    Pictures of one kind, the oldest first.
+
+    Attributes:
+        title: what they are.
+        pictures: the pictures.
+        num_left_out: the number of those that do not fit into the page.
+    """
+
+    title: str
+    pictures: List[Picture]
+    num_left_out: int = 0
+
+
+def fit(galleries: List[Gallery], max_bytes: int) -> List[Gallery]:
+    """
+    Leave out pictures until the rest fits.
+
+    Every second one of the gallery with most pictures goes first, and the newest of each gallery last.
+
+    Args:
+        galleries: the galleries.
+        max_bytes: the maximum size of all pictures in the page.
+    """
+    found = list(galleries)
+    while sum(_size(one) for one in found) > max_bytes:
+        number = max(range(len(found)), key=lambda k: (len(found[k].pictures) > 1, _size(found[k])))
+        pictures = found[number].pictures
+        kept = pictures[::-1][::2][::-1] if len(pictures) > 1 else []
+        left_out = found[number].num_left_out + len(pictures) - len(kept)
+        found[number] = found[number]._replace(pictures=kept, num_left_out=left_out)
+    return found
+
+
+def draw_gallery(gallery: Gallery) -> Html:
+    """Return a title and all pictures with their captions."""
+    figures = [element("figure", _draw(one), element("figcaption", one.caption)) for one in gallery.pictures]
+    left_out = gallery.num_left_out
+    remark = f" ({left_out} more left out to keep the file small)" if left_out else ""
+    return element(
+        "section",
+        element("h3", gallery.title, element("small", remark) if remark else None),
+        element("div", *figures, class_="gallery"),
+    )
+
+
+def shrunk(image: LoggedImage) -> LoggedImage:
+    """
+    Return a large image scaled down, if OpenCV is installed.
+
+    Raises:
+        ValueError: the image is damaged.
+    """
+    if image.content[:_PNG_HEADER] == b"\x89PNG\r\n\x1a\n":
+        _check_png(image.content)
+    if len(image.content) <= _LARGE and max(image.width, image.height) <= _MAX_SIDE:
+        return image
+    try:
+        import cv2
+    except ImportError:
+        return image
+    pixels = cv2.imdecode(np.frombuffer(image.content, np.uint8), cv2.IMREAD_COLOR)
+    if pixels is None:
+        raise ValueError("it cannot be decoded")
+    scale = min(1.0, _MAX_SIDE / max(pixels.shape[:2]))
+    size = tuple(max(1, round(side * scale)) for side in pixels.shape[1::-1])
+    pixels = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)
+    _, encoded = cv2.imencode(".jpg", pixels, [cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY])
+    return image._replace(content=encoded.tobytes(), width=size[0], height=size[1])
+
+
+def as_images(array: np.ndarray) -> Tuple[List[Tuple[bytes, Tuple[int, int]]], str]:
+    """
+    Return the samples of a batch as PNG files, if they look like images.
+
+    Args:
+        array: `[N, H, W]`, `[N, H, W, C]` or `[N, C, H, W]` with C = 1, 3 or 4. Values in [0, 1] or [0, 255] are shown as they
+            are, others are scaled to their range in the batch.
+
+    Returns:
+        The files with their widths and heights, none if they are not images; and the range of the values in words.
+    """
+    images = _as_batch_of_images(array)
+    if images is None:
+        return [], ""
+    finite = images[np.isfinite(images)] if images.dtype.kind == "f" else images
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    if low >= 0 and high <= 1 and (images.dtype.kind == "f" or high == 1):
+        first, last = 0.0, 1.0
+    elif low >= 0 and high <= 255:
+        first, last = 0.0, 255.0
+    else:
+        first, last = low, high
+    stride = -(-max(images.shape[1:3]) // _MAX_SAMPLE_SIDE)
+    images = _averaged(images, stride)
+    with np.errstate(all="ignore"):
+        scaled = np.nan_to_num((images - first) * (255.0 / ((last - first) or 1.0)))
+    pixels = np.clip(np.rint(scaled), 0, 255).astype(np.uint8)
+    size = pixels.shape[2], pixels.shape[1]
+    return [(encode_png(one), size) for one in pixels], f"values from {low:.4g} to {high:.4g}"
+
+
+def _as_batch_of_images(array: np.ndarray) -> np.ndarray | None:
+    if array.dtype.kind not in "biuf" or array.ndim not in (3, 4) or 0 in array.shape:
+        return None
+    if array.ndim == 3:
+        array = array[..., np.newaxis]
+    elif array.shape[3] not in (1, 3, 4) and array.shape[1] in (1, 3, 4):
+        array = array.transpose(0, 2, 3, 1)
+    is_image = array.shape[3] in (1, 3, 4) and min(array.shape[1:3]) >= 4
+    return array if is_image else None
+
+
+def _averaged(images: np.ndarray, stride: int) -> np.ndarray:
+    """Return images scaled down by an integer."""
+    if stride == 1:
+        return images.astype(np.float64)
+    height, width = (side // stride * stride for side in images.shape[1:3])
+    blocks = images[:, :height, :width].astype(np.float64)
+    shape = (len(images), height // stride, stride, width // stride, stride, images.shape[3])
+    return blocks.reshape(shape).mean(axis=(2, 4))
+
+
+def _draw(picture: Picture) -> Html:
+    kind = "png" if picture.content[:1] == b"\x89" else "jpeg"
+    source = Html(f"data:image/{kind};base64,{base64.b64encode(picture.content).decode()}")
+    is_small = max(picture.size) <= _SMALL_SIDE
+    return element("img", src=source, alt=picture.alt, class_="small" if is_small else None)
+
+
+def _size(gallery: Gallery) -> int:
+    return sum(
+        4 * (len(one.content) + 2) // 3 + len(one.caption) + len(one.alt) + 200 for one in gallery.pictures
+    )
+
+
+def _check_png(content: bytes) -> None:
+    """Raise ValueError unless a PNG file is complete and the checksums of its chunks are right."""
+    place = _PNG_HEADER
+    while place + 12 <= len(content):
+        length = int.from_bytes(content[place : place + 4], "big")
+        chunk = content[place + 4 : place + 8 + length]
+        if zlib.crc32(chunk) != int.from_bytes(content[place + 8 + length : place + 12 + length], "big"):
+            raise ValueError("a checksum is wrong")
+        if chunk == b"IEND":
+            return
+        place += 12 + length
+    raise ValueError("it is truncated")

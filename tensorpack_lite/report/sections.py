@@ -1,0 +1,234 @@
+"""The sections of the page, except for curves, pictures and settings."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, Iterator, List, NamedTuple
+
+import numpy as np
+
+from ..utils.utils import humanize_time_delta
+from .charts import NUM_COLORS
+from .html import Html, element, join, table
+from .reading import Training
+from .scales import format_number
+from .summary import best_values, better_direction, duration, find_state, headline, last_place
+
+__all__ = [
+    "Comparison",
+    "draw_comparison",
+    "draw_head",
+    "draw_log",
+    "draw_notes",
+    "draw_scalars",
+    "draw_times",
+]
+
+_MAX_NOTES = 100
+_MAX_CHARS = 2000
+_MAX_SCALARS = 1000
+_MAX_DIFFERENCES = 200
+_TONES = {"nan": "bad", "hang": "bad", "spike": "warn", "lint": "warn", "speed": "info"}
+_TIMES = {
+    "step": "Parts of a step, in ms",
+    "stages": "Stages of the data",
+    "between_epochs": "Callbacks between epochs",
+}
+_LEVEL = re.compile(r"\] (WRN|ERR) ")
+
+
+class Comparison(NamedTuple):
+    """
+    The differences between two trainings.
+
+    Attributes:
+        verdict: one sentence.
+        sections: for each aspect: its name, "same", "differs" or another state, and the differences.
+    """
+
+    verdict: str
+    sections: List[Any]
+
+
+def draw_head(trainings: List[Training]) -> Html:
+    """Return the title and the sentence about the result; for several trainings, a table with a row for each."""
+    if len(trainings) == 1:
+        state = find_state(trainings[0])
+        badge = element(
+            "span", state.word.replace("was ", "").replace("is ", ""), class_=f"badge {state.tone}"
+        )
+        return element(
+            "header",
+            element("h1", trainings[0].name, " ", badge),
+            element("p", headline(trainings[0]), class_="lead"),
+        )
+    sentences = [
+        element(
+            "li",
+            element("i", class_=f"swatch c{number % NUM_COLORS}"),
+            element("b", one.name),
+            ": ",
+            headline(one),
+        )
+        for number, one in enumerate(trainings)
+    ]
+    return element(
+        "header",
+        element("h1", f"{len(trainings)} trainings"),
+        element("ul", *sentences, class_="lead"),
+        _table_of_trainings(trainings),
+    )
+
+
+def draw_notes(trainings: List[Training]) -> Html | None:
+    """Return what the trainings say of themselves, what is not finite, and which files are missing or damaged."""
+    callouts = []
+    for one in trainings:
+        where = f"{one.name}: " if len(trainings) > 1 else ""
+        state = find_state(one)
+        if state.tone == "bad" and state.details:
+            callouts.append(_callout("bad", state.word.replace("was ", ""), where + state.details))
+        callouts += [_callout("bad", "NaN or inf", where + sentence) for sentence in _not_finite(one)]
+        shown = sorted(
+            one.notes, key=lambda note: list(_TONES).index(note["kind"]) if note["kind"] in _TONES else 9
+        )
+        for note in shown[:_MAX_NOTES]:
+            place = " ".join(str(note[key]) for key in ("rule", "name", "place") if note.get(key))
+            small = element("small", place) if place else None
+            callouts.append(
+                _callout(_TONES.get(note["kind"], "info"), note["kind"], f"{where}{note['text']}", small)
+            )
+        if len(shown) > _MAX_NOTES:
+            callouts.append(
+                _callout("info", "notes", f"{where}{len(shown) - _MAX_NOTES} more are in notes.jsonl.")
+            )
+        callouts += [_callout("plain", "file", where + problem) for problem in one.problems]
+    return element("div", *callouts, class_="notes") if callouts else None
+
+
+def draw_comparison(comparison: Comparison) -> Html:
+    """Return the difference of two trainings: a sentence, and a table whose rows can be opened."""
+    rows = []
+    for title, state, lines in comparison.sections:
+        if not lines:
+            rows.append(element("div", element("b", title), element("span", state), class_="row"))
+            continue
+        shown = "\n".join(str(line)[:_MAX_CHARS] for line in lines[:_MAX_DIFFERENCES])
+        opened = element("summary", element("b", title), element("span", state))
+        rows.append(element("details", opened, element("pre", shown), class_="row differs"))
+    return element("div", element("p", comparison.verdict, class_="verdict"), *rows, class_="comparison")
+
+
+def draw_scalars(trainings: List[Training]) -> Html:
+    """Return a table of all scalars, which is readable without scripts."""
+    rows = []
+    for one in trainings:
+        for name, values in list(one.curves.items())[:_MAX_SCALARS]:
+            finite = np.flatnonzero(np.isfinite(values))
+            cells: List[Any] = [name] if len(trainings) == 1 else [one.name, name]
+            cells += [f"{len(values):,}", format_number(values[0]), format_number(values[-1])]
+            for choose in (np.argmin, np.argmax):
+                place = finite[choose(values[finite])] if len(finite) else None
+                at = (
+                    "-"
+                    if place is None
+                    else f"{format_number(values[place])} at {one.steps[name][place]:,.0f}"
+                )
+                cells.append(at)
+            rows.append(cells)
+    head = ["scalar", "points", "first", "last", "min, at step", "max, at step"]
+    return table(head if len(trainings) == 1 else ["training", *head], rows, class_="numbers")
+
+
+def draw_times(trainings: List[Training]) -> Html | None:
+    """Return the times of callbacks and stages, if notes have them."""
+    parts = []
+    for one in trainings:
+        where = f"{one.name}: " if len(trainings) > 1 else ""
+        for key, title in _TIMES.items():
+            # only the newest one: earlier ones have the same stages
+            notes = [note for note in one.notes if note["kind"] == "speed" and note.get(key)]
+            if notes:
+                parts.append(element("section", element("h3", where + title), _records(notes[-1][key])))
+    return join(*parts) if parts else None
+
+
+def draw_log(training: Training) -> Html:
+    """Return the last lines of the log; warnings and errors are marked."""
+    lines = [
+        element("span", line[:_MAX_CHARS], class_=found.group(1).lower() if found else None)
+        for line in training.log
+        for found in [_LEVEL.search(line)]
+    ]
+    separated = [part for line in lines for part in (line, "\n")]
+    return element("pre", *separated, class_="log", tabindex=0)
+
+
+def _callout(tone: str, kind: str, text: str, more: Html | None = None) -> Html:
+    lines = text[: 2 * _MAX_CHARS].strip().splitlines() or [""]
+    rest = element("pre", "\n".join(lines[1:])) if len(lines) > 1 else None
+    return element(
+        "div", element("b", kind), element("div", element("p", lines[0]), more, rest), class_=f"note {tone}"
+    )
+
+
+def _not_finite(training: Training) -> Iterator[str]:
+    """Yield a sentence for the scalars that were not finite from some step on, and for each that was so at times."""
+    forever: Dict[float, List[str]] = {}
+    for name, values in training.curves.items():
+        wrong = np.flatnonzero(~np.isfinite(values))
+        if not len(wrong):
+            continue
+        step = float(training.steps[name][wrong[0]])
+        if len(wrong) == len(values) - wrong[0]:
+            forever.setdefault(step, []).append(name)
+        else:
+            yield f"{name} at {len(wrong):,} of {len(values):,} points, first at step {step:,.0f} ({values[wrong[0]]})."
+    for step, names in forever.items():
+        yield f"{', '.join(names)} from step {step:,.0f} on."
+
+
+def _table_of_trainings(trainings: List[Training]) -> Html:
+    bests = [{best.name: best for best in best_values(one)} for one in trainings]
+    names = [name for name in bests[0] if all(name in one for one in bests)][:4] if bests else []
+    rows = []
+    for one, best in zip(trainings, bests):
+        epoch, step = last_place(one)
+        seconds = duration(one)
+        rows.append(
+            [
+                element("a", one.name, href=f"#settings-{trainings.index(one)}"),
+                find_state(one).word.replace("was ", "").replace("is ", ""),
+                "-" if epoch is None else f"{epoch:,}",
+                "-" if step is None else f"{step:,}",
+                "-" if seconds is None else humanize_time_delta(seconds),
+                *(_best_of(name, best, bests) for name in names),
+            ]
+        )
+    head = ["training", "end", "epochs", "steps", "time", *(f"best {name}" for name in names)]
+    return table(head, rows, class_="numbers")
+
+
+def _best_of(name: str, mine: Dict[str, Any], all_of_them: List[Dict[str, Any]]) -> Html | str:
+    """Return the best value of one training, in bold type if no other training has a better one."""
+    winner = max(better_direction(name) * one[name].value for one in all_of_them)
+    text = format_number(mine[name].value)
+    return element("b", text) if better_direction(name) * mine[name].value == winner else text
+
+
+def _records(value: Any) -> Html:
+    """Return a list of objects as a table, and anything else as text."""
+    if isinstance(value, dict):
+        value = [
+            {"name": name, **(one if isinstance(one, dict) else {"value": one})}
+            for name, one in value.items()
+        ]
+    if not (isinstance(value, list) and value and all(isinstance(one, dict) for one in value)):
+        return element("pre", str(value)[:_MAX_CHARS])
+    columns = list(dict.fromkeys(key for one in value for key in one))
+    rows = [[_cell(one.get(key, "")) for key in columns] for one in value]
+    return table([str(key).replace("_", " ") for key in columns], rows, class_="numbers")
+
+
+def _cell(value: Any) -> str:
+    return "-" if value is None else format_number(value) if isinstance(value, float) else str(value)[:200]

@@ -1,0 +1,205 @@
+"""The section with the settings of a training: the content of its manifest, without the copies of code."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, Iterator, List, Tuple
+
+from ..utils.utils import humanize_time_delta
+from .html import Html, element, table
+from .reading import Training
+from .summary import duration
+
+__all__ = ["draw_facts", "draw_settings", "expression"]
+
+_MAX_PATCH_LINES = 200
+_MAX_ROWS = 500
+_MAX_CHARS = 4000
+_STATE = ("rng", "queue")  # not arguments that a person gives
+_WRAPPED = ("ds", "dataflow", "input", "cb", "callback", "dataflow_or_input")  # arguments that need no name
+
+
+def draw_facts(training: Training) -> Html:
+    """Return the most important settings, for the top of the page."""
+    facts = [(name, value) for name, value in _facts(training) if value]
+    pairs = [element("div", element("dt", name), element("dd", value)) for name, value in facts]
+    return element("dl", *pairs, class_="facts")
+
+
+def draw_settings(training: Training) -> Html:
+    """Return all settings, in parts that can be opened."""
+    parts = [
+        element("details", element("summary", title), content) for title, content in _parts(training.manifest)
+    ]
+    return element("div", *(parts or [element("p", "There is no manifest.", class_="empty")]))
+
+
+def expression(value: Any) -> str:
+    """Return a description of the manifest as code: `BatchData(Digits('train', size=8), batch_size=64)`."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(expression, value))}]"
+    if not isinstance(value, dict):
+        return repr(value)
+    if "type" in value:
+        return f"{value['type']}({', '.join(_arguments(_dict(value.get('arguments'))))})"
+    for name in ("function", "class"):
+        if name in value:
+            return str(value[name])
+    if "array" in value:
+        return f"<array {str(value['array']).rpartition(' ')[0]}>"  # without the checksum
+    if "digest" in value:
+        return f"<{value.get('length', value.get('bytes'))} items>"
+    return "{" + ", ".join(f"{name}: {expression(one)}" for name, one in value.items()) + "}"
+
+
+def _arguments(given: Dict[str, Any]) -> Iterator[str]:
+    for name, value in given.items():
+        if value is not None and name not in _STATE:
+            yield expression(value) if name in _WRAPPED else f"{name}={expression(value)}"
+
+
+def _facts(training: Training) -> Iterator[Tuple[str, str]]:
+    manifest = training.manifest
+    settings, machine, packages = (_dict(manifest.get(name)) for name in ("settings", "machine", "packages"))
+    seconds = duration(training)
+    yield "Directory", os.path.abspath(training.directory)
+    yield "Started", str(manifest.get("started") or "").replace("T", " ")
+    yield "Duration", "" if seconds is None else humanize_time_delta(seconds)
+    yield "Model", str(_dict(settings.get("model")).get("type") or "").replace("__main__.", "")
+    ranks = settings.get("ranks")
+    yield (
+        "Trainer",
+        str(settings.get("trainer") or "")
+        + (f" on {ranks} ranks" if isinstance(ranks, int) and ranks > 1 else ""),
+    )
+    yield "Machine", ", ".join(_machine(machine))
+    versions = [
+        f"{title} {packages[name]}"
+        for title, name in (("TensorFlow", "tensorflow"), ("Python", "python"))
+        if name in packages
+    ]
+    yield "Software", ", ".join(versions)
+    git = _dict(_dict(manifest.get("code")).get("git"))
+    if git.get("commit"):
+        yield (
+            "Commit",
+            f"{str(git['commit'])[:12]} on {git.get('branch')}"
+            + (", with changes" if git.get("dirty") else ""),
+        )
+    seed = _dict(manifest.get("seeds")).get("fix_rng_seed")
+    yield "Seed", "not fixed" if "seeds" in manifest and seed is None else "" if seed is None else str(seed)
+
+
+def _machine(machine: Dict[str, Any]) -> Iterator[str]:
+    if machine.get("host"):
+        yield str(machine["host"])
+    if isinstance(machine.get("usable cores"), (int, float)):
+        yield f"{machine['usable cores']:g} cores"
+    if isinstance(machine.get("memory"), int):
+        yield f"{machine['memory'] / 2**30:.0f} GiB"
+    gpus = [str(one) for one in _list(machine.get("GPUs"))]
+    for name in sorted(set(gpus)):
+        yield f"{gpus.count(name)}x {name}"
+
+
+def _parts(manifest: Dict[str, Any]) -> Iterator[Tuple[str, Html]]:
+    if manifest.get("data"):
+        rows = [(f"input {number}", _code(one)) for number, one in enumerate(_list(manifest["data"]), 1)]
+        files = [(path, _code(value)) for path, value in _dict(manifest.get("files")).items()]
+        yield "Data", table([], rows + files)
+    if manifest.get("settings"):
+        settings = {
+            **_dict(manifest.get("length")),
+            **_dict(manifest["settings"]),
+            "initial values": manifest.get("initial values"),
+        }
+        yield "Trainer", _pairs(settings)
+    callbacks = _list(manifest.get("schedules")) + _list(manifest.get("callbacks"))
+    if callbacks:
+        yield (
+            f"Callbacks ({len(callbacks)})",
+            element("ol", *(element("li", _code(one)) for one in callbacks)),
+        )
+    graph = _dict(manifest.get("graph"))
+    if graph:
+        yield _describe_graph(graph)
+    if _dict(manifest.get("code")):
+        yield "Code", _draw_code(_dict(manifest["code"]))
+    for name in ("seeds", "machine", "environment", "packages"):
+        if _dict(manifest.get(name)):
+            yield name.capitalize(), _pairs(_dict(manifest[name]))
+    if _list(manifest.get("resumptions")):
+        resumptions = [_dict(one) for one in _list(manifest["resumptions"])]
+        yield f"Resumptions ({len(resumptions)})", _draw_resumptions(resumptions)
+    if _dict(manifest.get("left out")):
+        yield "Not known", _pairs(_dict(manifest["left out"]))
+
+
+def _draw_resumptions(resumptions: List[Dict[str, Any]]) -> Html:
+    head = ["when", "step", "exact", "what had changed"]
+    rows = [
+        [
+            one.get("when"),
+            one.get("global_step"),
+            "yes" if one.get("exact") else "no",
+            ", ".join(_dict(one.get("changed"))) or "nothing",
+        ]
+        for one in resumptions
+    ]
+    return table(head, rows)
+
+
+def _describe_graph(graph: Dict[str, Any]) -> Tuple[str, Html]:
+    variables = _dict(graph.get("variables"))
+    num_values = 0
+    rows = []
+    for name, kind in list(variables.items())[:_MAX_ROWS]:
+        kind = kind if isinstance(kind, list) and len(kind) >= 2 else ["?", []]
+        shape = [side for side in _list(kind[1]) if isinstance(side, int)]
+        size = 1
+        for side in shape:
+            size *= side
+        num_values += size if kind[2:] == [True] else 0
+        rows.append((name, kind[0], str(shape), "yes" if kind[2:] == [True] else "no"))
+    title = f"Variables ({len(variables)}, {num_values:,} trainable values)"
+    return title, table(["variable", "type", "shape", "trainable"], rows)
+
+
+def _draw_code(code: Dict[str, Any]) -> Html:
+    git = _dict(code.get("git"))
+    files = [
+        f"{name} ({str(text).count(chr(10)):,} lines)" for name, text in _dict(code.get("files")).items()
+    ]
+    facts = {
+        "script": code.get("script"),
+        "arguments": " ".join(map(str, _list(code.get("arguments")))),
+        "files": ", ".join(files),
+    }
+    facts.update({name: git[name] for name in ("commit", "branch", "dirty", "reason") if name in git})
+    lines = str(git.get("patch") or "").splitlines()
+    more = f"\n... {len(lines) - _MAX_PATCH_LINES} more lines" if len(lines) > _MAX_PATCH_LINES else ""
+    patch = "\n".join(line[:_MAX_CHARS] for line in lines[:_MAX_PATCH_LINES]) + more
+    shown = [element("p", "Changes since the commit:"), element("pre", patch)] if lines else []
+    return element("div", _pairs(facts), *shown)
+
+
+def _pairs(values: Dict[str, Any]) -> Html:
+    rows = [
+        (name, value if isinstance(value, str) else _code(value))
+        for name, value in values.items()
+        if value not in (None, "", [], {})
+    ]
+    return table([], rows[:_MAX_ROWS])
+
+
+def _code(value: Any) -> Html:
+    text = expression(value)
+    return element("code", text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}...")
+
+
+def _dict(value: Any) -> Dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> List[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,201 @@
+"""The sentences and values that tell what a training is and how it went."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import time
+from typing import List, NamedTuple, Tuple
+
+import numpy as np
+
+from ..utils.utils import humanize_time_delta
+from .curves import statistic_of
+from .reading import Training, parse_time
+from .scales import format_number
+
+__all__ = [
+    "Best",
+    "State",
+    "best_values",
+    "better_direction",
+    "duration",
+    "find_state",
+    "headline",
+    "is_loss",
+    "is_validation",
+    "last_place",
+]
+
+_LOWER = re.compile(
+    r"error|loss|cost|entropy|perplexity|wrong|(^|[^a-z])(mse|mae|rmse|fid|wer|cer)([^a-z]|$)", re.I
+)
+_HIGHER = re.compile(
+    r"accuracy|correct|precision|recall|reward|score|bleu|psnr|ssim|(^|[^a-z])(acc|auc|f1|map|iou|dice)([^a-z]|$)",
+    re.I,
+)
+_NOT_A_RESULT = re.compile(r"regulari[sz]|weight_decay|queue_size|learning_rate", re.I)
+_VALIDATION = re.compile(r"^(val|validation|test|eval)([-_/]|$)", re.I)
+_LOSS = re.compile("loss|cost|entropy", re.I)
+_NUM_BEST = 3
+
+
+class State(NamedTuple):
+    """
+    How a training ended.
+
+    Attributes:
+        word: e.g. "finished".
+        tone: "good", "bad" or "neutral".
+        details: the error, or another remark; may be empty.
+    """
+
+    word: str
+    tone: str
+    details: str
+
+
+class Best(NamedTuple):
+    """
+    The best value of a scalar.
+
+    Attributes:
+        name: the scalar.
+        value: the value.
+        step, epoch: when; the epoch is None if it is unknown.
+    """
+
+    name: str
+    value: float
+    step: int
+    epoch: int | None
+
+
+_STATES = {
+    "finished": ("finished", "good"),
+    "stopped": ("stopped early", "good"),
+    "interrupted": ("was interrupted", "neutral"),
+    "preempted": ("was preempted", "neutral"),
+    "failed": ("failed", "bad"),
+}
+
+
+def find_state(training: Training) -> State:
+    """Return how a training ended. One whose loss is not finite at its end has diverged."""
+    state = _end_of(training)
+    step = _diverged_at(training)
+    return state if step is None else State("diverged", "bad", state.details)
+
+
+def _diverged_at(training: Training) -> int | None:
+    """Return the first step from which on a loss was never finite again; None if all are finite at their ends."""
+    steps = []
+    for name, values in training.curves.items():
+        finite = np.flatnonzero(np.isfinite(values))
+        first = finite[-1] + 1 if len(finite) else 0
+        if is_loss(name) and first < len(values):
+            steps.append(int(training.steps[name][first]))
+    return min(steps, default=None)
+
+
+def _end_of(training: Training) -> State:
+    ended = training.part("exit")
+    if training.is_running:
+        return State("is running", "neutral", "")
+    if ended:
+        word, tone = _STATES.get(str(ended.get("outcome")), ("ended", "neutral"))
+        return State(word, tone, str(ended.get("error") or ""))
+    if training.manifest:
+        return State(
+            "was killed", "bad", "No end was recorded: the process was killed, or the machine failed."
+        )
+    return State("has an unknown end", "neutral", "")
+
+
+def headline(training: Training) -> str:
+    """Return the first sentences of the report: what ran, how it ended, how long it took, and the best values."""
+    script = os.path.basename(str(training.part("code").get("script") or "")) or training.name
+    state, seconds, diverged = _end_of(training), duration(training), _diverged_at(training)
+    epoch, step = last_place(training)
+    is_complete = state.word == "finished"
+    words = [f"{script} {state.word}"]
+    if epoch is not None and step is not None:
+        words.append(f"{'after' if is_complete else 'in'} epoch {epoch:,} ({step:,} steps)")
+    if seconds is not None:
+        words.append(f"{'in' if is_complete else 'after'} {humanize_time_delta(seconds)}")
+    sentence = " ".join(words).replace(") after", "), after")
+    if diverged is not None:
+        sentence += f", and diverged: its loss is not finite from step {diverged:,} on"
+    error = state.details.splitlines()[0] if state.word == "failed" and state.details else ""
+    sentence = f"{sentence}: {error}".rstrip(": .") + "."
+    bests = best_values(training)[:_NUM_BEST]
+    if bests:
+        best = ", ".join(f"{one.name} {format_number(one.value)}{_at(one)}" for one in bests)
+        sentence += f" Best: {best}."
+    return sentence
+
+
+def _at(best: Best) -> str:
+    return f" (step {best.step:,})" if best.epoch is None else f" (epoch {best.epoch:,})"
+
+
+def best_values(training: Training) -> List[Best]:
+    """
+    Return the best values of the scalars whose names say what is better, validation first.
+
+    Of a training that has diverged, only the values before that count.
+    """
+    diverged = _diverged_at(training)
+    epochs = {row.get("global_step"): row.get("epoch_num") for row in training.rows}
+    found: List[Tuple[bool, int, int, Best]] = []
+    for name, values in training.curves.items():
+        better = better_direction(name)
+        counts = np.isfinite(values) & (training.steps[name] < (np.inf if diverged is None else diverged))
+        finite = np.flatnonzero(counts)
+        if better == 0 or not len(finite):
+            continue
+        place = finite[np.argmax(better * values[finite])]
+        step = int(training.steps[name][place])
+        epoch = epochs.get(step)
+        best = Best(name, float(values[place]), step, epoch if isinstance(epoch, int) else None)
+        found.append((not is_validation(name), -better, len(found), best))
+    return [one[-1] for one in sorted(found)]
+
+
+def better_direction(name: str) -> int:
+    """Return 1 if greater values of a scalar are better, -1 if smaller ones are, by its name; 0 if that is unknown."""
+    if _NOT_A_RESULT.search(name):
+        return 0
+    return -1 if _LOWER.search(name) else 1 if _HIGHER.search(name) else 0
+
+
+def is_validation(name: str) -> bool:
+    """Return whether a scalar is of validation, by its name."""
+    return bool(_VALIDATION.search(name))
+
+
+def is_loss(name: str) -> bool:
+    """Return whether a scalar is a loss, by its name."""
+    return bool(_LOSS.search(statistic_of(name))) and not _NOT_A_RESULT.search(name)
+
+
+def duration(training: Training) -> float | None:
+    """Return the seconds from the first start to the end, or to the last sign of life; None if unknown."""
+    started = parse_time(training.manifest.get("started"))
+    last = parse_time(training.part("exit").get("when"))
+    if training.is_running:
+        last = time.time()
+    last = training.last_sign if last is None else last
+    if started is None or last is None or not math.isfinite(last - started):
+        return None
+    return max(0.0, last - started)
+
+
+def last_place(training: Training) -> tuple[int | None, int | None]:
+    """Return the last epoch and step that are known."""
+    for place in [training.part("exit"), *training.rows[-1:]]:
+        epoch, step = place.get("epoch", place.get("epoch_num")), place.get("global_step")
+        if isinstance(epoch, int) and isinstance(step, int):
+            return epoch, step
+    return None, None

@@ -1,0 +1,88 @@
+"""The command `report`: its output, its errors, and what it imports."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fakes.reports import Page, write_training
+
+import tensorpack_lite
+from tensorpack_lite.cli.main import main
+
+
+def read(path):
+    """Return the parsed report."""
+    return Page(Path(path).read_text(encoding="utf-8"))
+
+
+def test_one(tmp_path, capsys):
+    """The report of one training is written to its directory; the output names the file and its size."""
+    directory = write_training(tmp_path / "run")
+    assert 0 == main(["report", directory])
+    path = os.path.join(directory, "report.html")
+    assert f"The report of {directory} is {path}, 0.0 MB.\n" == capsys.readouterr().out
+    assert "train.py finished" in read(path).text
+
+
+def test_two(tmp_path, monkeypatch):
+    """The report of two trainings has their difference; it is written to the current directory."""
+    monkeypatch.chdir(tmp_path)
+    write_training(tmp_path / "a")
+    write_training(tmp_path / "b", manifest={"seeds": {"fix_rng_seed": 8, "graph": None}})
+    assert 0 == main(["report", "a", "b"])
+    text = read("report.html").text
+    assert "A is a, B is b. " in text
+    assert "fix_rng_seed 7 in A, 8 in B" in text
+
+
+def test_two_without_manifest(tmp_path):
+    """If one of two trainings has no manifest, the page says why they are not compared, and has all else."""
+    one, other = write_training(tmp_path / "a"), write_training(tmp_path / "b")
+    os.remove(os.path.join(other, "manifest.json"))
+    assert 0 == main(["report", one, other, "-o", str(tmp_path / "x.html")])
+    assert (
+        f"The trainings cannot be compared: {other} has no manifest.json." in read(tmp_path / "x.html").text
+    )
+
+
+def test_three(tmp_path):
+    """Three trainings share the plots; -o names the file."""
+    directories = [write_training(tmp_path / name) for name in "abc"]
+    assert 0 == main(["report", *directories, "-o", str(tmp_path / "x.html")])
+    page = read(tmp_path / "x.html")
+    assert ["a", "b", "c"] == [curve["label"] for curve in page.data["charts"][0]["curves"]]
+    assert "Differences" not in page.text
+
+
+def test_errors(tmp_path, capsys):
+    """A directory that does not exist, or a file that cannot be written, is reported in one line."""
+    assert 2 == main(["report", str(tmp_path / "nothing")])
+    assert f"tensorpack-lite report: {tmp_path / 'nothing'} is not a directory." in capsys.readouterr().err
+    assert 2 == main(["report", write_training(tmp_path / "run"), "-o", str(tmp_path / "no" / "x.html")])
+    assert 1 == len(capsys.readouterr().err.splitlines())
+
+
+@pytest.mark.slow
+def test_without_tensorflow(tmp_path):
+    """The command does not import TensorFlow, so it starts at once."""
+    code = "import sys; from tensorpack_lite.cli.main import main; main(); print('tensorflow' in sys.modules)"
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            code,
+            "report",
+            write_training(tmp_path / "a"),
+            write_training(tmp_path / "b"),
+        ],
+        env={**os.environ, "PYTHONPATH": str(Path(tensorpack_lite.__file__).parents[1])},
+        cwd=str(tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "False" == done.stdout.splitlines()[-1]

@@ -1,0 +1,334 @@
+"""The page: what it says, that it is well-formed and loads nothing, that values are escaped, and its size."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from fakes.reports import gray, page_of, write_training
+
+from tensorpack_lite.report import page as module
+from tensorpack_lite.report.page import make_page, write_report
+from tensorpack_lite.report.reading import read_training
+from tensorpack_lite.report.samples import FIRST_BATCH, WORST, write_samples
+from tensorpack_lite.report.sections import Comparison
+
+EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>'\"&amp;\x00\x1b[31m\u2028"
+LOADING = {
+    "src",
+    "href",
+    "srcset",
+    "data",
+    "action",
+    "formaction",
+    "poster",
+    "background",
+    "xlink:href",
+    "ping",
+}
+
+
+def check_safe(page):
+    """Assert that the page loads nothing, has unique ids and labels, and runs only the library's script."""
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for name, attributes in page.elements:
+        for key in LOADING & set(attributes):
+            value = attributes[key]
+            assert value.startswith(("data:image/png;base64,", "data:image/jpeg;base64,", "#")), value[:80]
+            assert not value.startswith("#") or value[1:] in ids, f"a link to nothing: {value}"
+        assert not [key for key in attributes if key.startswith("on") or key == "style"], attributes
+        assert name not in {"link", "iframe", "object", "embed", "base", "form"}
+        assert name != "img" or attributes["alt"]
+        assert name != "svg" or attributes["aria-label"]
+    assert [None, "application/json"] == sorted((one.get("type") for one in page.all("script")), key=str)
+    style = re.search("<style>(.*?)</style>", page.source, re.DOTALL).group(1)
+    assert not re.search(r"url\(|@import", style)
+    script = page.source[page.source.rindex("<script>") :]
+    assert not re.search(r"http|fetch|XMLHttp|import\(|eval|innerHTML|WebSocket", script)
+    assert json.dumps(page.data)
+
+
+class TestHead:
+    def test_first_sentence(self, tmp_path):
+        """The page begins with what ran, how it ended, how long it took, and the best values."""
+        page = page_of(write_training(tmp_path / "run"))
+        expected = (
+            "train.py finished after epoch 4 (40 steps) in 2 minutes 5 seconds. Best: val_error 0.125 (epoch 3), "
+            "cost 0.5 (epoch 4)."
+        )
+        assert expected in page.text
+        assert page.text.index(expected) < page.text.index("Curves")
+        assert "8 GiB, 2x A100" in page.text
+        check_safe(page)
+
+    @pytest.mark.parametrize(
+        ("ended", "expected"),
+        [
+            (("failed", "ValueError: a shape is wrong."), "failed in epoch 2 (25 steps), after 2 minutes 5 seconds: ValueError: a shape is wrong."),
+            (("interrupted", "KeyboardInterrupt: "), "was interrupted in epoch 2"),
+            (("preempted", "Preempted: SIGTERM"), "was preempted in epoch 2"),
+            (("stopped", "StopTraining: enough"), "stopped early in epoch 2"),
+            (("something new", None), "ended in epoch 2"),
+        ],
+    )  # fmt: skip
+    def test_other_ends(self, tmp_path, ended, expected):
+        """The sentence says that a training failed, and the error, or who ended it."""
+        ending = {"outcome": ended[0], "error": ended[1], "epoch": 2, "global_step": 25}
+        ending["when"] = "2026-11-23T01:02:05+0000"
+        assert f"train.py {expected}" in page_of(write_training(tmp_path, manifest={"exit": ending})).text
+
+    def test_killed(self, tmp_path):
+        """A training without an end was killed; its last sign of life is the last line of the log."""
+        log = "[1123 01:00:00 @base.py:1] Start\n[1123 01:00:10 @base.py:1] Epoch 1\nsome table\n"
+        directory = write_training(tmp_path, manifest={"exit": None}, log=log)
+        page = page_of(directory)
+        assert "train.py was killed in epoch 4 (40 steps), after 10 seconds. Best:" in page.text
+        assert "No end was recorded" in page.text
+
+    def test_new_year(self, tmp_path):
+        """The log has no year; a training may run on New Year's Eve."""
+        log = "[1231 23:59:50 @base.py:1] Start\n[0101 00:00:20 @base.py:1] Epoch 1\n"
+        manifest = {"started": "2026-12-31T23:59:50+0100", "exit": None}
+        assert "after 30 seconds" in page_of(write_training(tmp_path, manifest=manifest, log=log)).text
+
+    def test_diverged(self, tmp_path):
+        """A training whose loss is NaN at its end has diverged, and only earlier values are its best ones."""
+        scalars = {"cost": [2.0, 1.0, float("nan"), float("nan")], "val_error": [0.5, 0.4, 0.3, 0.3]}
+        page = page_of(write_training(tmp_path, scalars))
+        assert (
+            "and diverged: its loss is not finite from step 30 on. Best: val_error 0.4 (epoch 2)" in page.text
+        )
+        assert "cost from step 30 on." in page.text
+
+    def test_sometimes_nan(self, tmp_path):
+        """A scalar that is infinite once is mentioned with its step, and the training has not diverged."""
+        page = page_of(write_training(tmp_path, {"cost": [2.0, float("inf"), 1.0]}))
+        assert "cost at 1 of 3 points, first at step 20 (inf)." in page.text
+        assert "diverged" not in page.text
+
+    def test_several(self, tmp_path):
+        """With several trainings, each has its sentence and a row, and the best value of all is in bold type."""
+        one = write_training(tmp_path / "one")
+        other = write_training(tmp_path / "other", {"cost": [3.0, 0.25], "val_error": [0.5, 0.3]})
+        page = page_of(one, other)
+        assert "2 trainings" in page.text
+        assert "<td><b>0.125</b></td>" in page.source
+        assert "<td><b>0.25</b></td>" in page.source
+        assert "<td>0.3</td>" in page.source
+        assert ["one: learning_rate"] != [curve["label"] for curve in page.data["charts"][1]["curves"]]
+        check_safe(page)
+
+
+class TestEscaping:
+    @pytest.fixture
+    def page(self, tmp_path):
+        """The report of two trainings in which every text that a person or a file may choose is hostile."""
+        images = [(EVIL.replace("\x00", ""), 10, gray(1))]
+        notes = [{"kind": kind, "text": EVIL, "rule": EVIL, "name": EVIL, "place": EVIL, "step": 10, "directory": "../" + EVIL,
+                  "stages": [{EVIL: EVIL}]} for kind in ("lint", "speed", "spike", "nan", EVIL)]  # fmt: skip
+        manifest = {
+            "started": EVIL, "machine": {"host": EVIL, "GPUs": [EVIL]}, "seeds": {EVIL: EVIL}, "packages": {EVIL: EVIL},
+            "settings": {"trainer": EVIL, "model": {"type": EVIL}}, "data": [{"type": EVIL, "arguments": {EVIL: EVIL}}],
+            "code": {"script": EVIL, "arguments": [EVIL], "files": {EVIL: EVIL}, "git": {"commit": EVIL, "patch": EVIL}},
+            "graph": {"variables": {EVIL: [EVIL, [1], True]}}, "callbacks": [{"type": EVIL}], "left out": {EVIL: EVIL},
+            "resumptions": [{"when": EVIL, "global_step": 15, "changed": {EVIL: 1}}],
+            "exit": {"outcome": "failed", "error": EVIL, "epoch": 1, "global_step": 10, "when": EVIL},
+        }  # fmt: skip
+        directories = []
+        for name in ("a", "<b>'&\""):
+            directory = write_training(
+                tmp_path / name,
+                {EVIL: [1.0, 2.0], "cost" + EVIL: [1.0, 2.0], "val_cost" + EVIL: [1.0, 2.0]},
+                manifest,
+                notes,
+                EVIL,
+                images,
+            )
+            write_samples(
+                directory, FIRST_BATCH, {EVIL: np.zeros([2, 8, 8]), "label" + EVIL: np.array([EVIL] * 2)}, 1
+            )
+            write_samples(
+                directory,
+                "table" + EVIL.replace("/", "").replace("\x00", ""),
+                {EVIL: np.array([EVIL, "x"])},
+                1,
+            )
+            directories.append(directory)
+        return page_of(*directories, comparison=Comparison(EVIL, [(EVIL, EVIL, [EVIL])]))
+
+    def test_no_markup(self, page):
+        """HTML in names, labels, notes, the manifest and the log is text, and the page stays well-formed."""
+        check_safe(page)
+        assert "alert(1)" in page.text
+        assert not page.all("img", src="x")
+        assert "\x00" not in page.source
+        assert "\x1b" not in page.source
+
+    def test_policy(self, page):
+        """The browser may run only the library's script, even if something were not escaped."""
+        (policy,) = [one["content"] for one in page.all("meta") if "http-equiv" in one]
+        assert policy.startswith("default-src 'none'; img-src data:; style-src 'sha256-")
+        assert "unsafe" not in policy
+
+    def test_directory_of_a_note(self, tmp_path):
+        """A note cannot make the report show files outside of the training's directory."""
+        write_training(tmp_path / "secret")
+        write_samples(str(tmp_path / "secret"), "x", {"image": np.zeros([1, 8, 8])}, 1)
+        note = {"kind": "nan", "text": "NaN", "directory": str(tmp_path / "secret" / "samples")}
+        page = page_of(
+            write_training(tmp_path / "run", notes=[note, {**note, "directory": "../secret/samples"}])
+        )
+        assert [] == page.all("img")
+
+
+class TestSections:
+    def test_curves(self, tmp_path):
+        """Training and validation share a plot, and the learning rate is below the first loss."""
+        scalars = {
+            "error": [0.5, 0.4],
+            "val_error": [0.6, 0.5],
+            "loss": [2.0, 1.0],
+            "learning_rate": [0.1, 0.01],
+        }
+        page = page_of(write_training(tmp_path, scalars))
+        labels = [[curve["label"] for curve in chart["curves"]] for chart in page.data["charts"]]
+        assert [["loss"], ["learning_rate"], ["error", "val_error"]] == labels
+        (dashed,) = [group for group in page.all("g") if "dashed" in (group.get("class") or "")]
+        assert "curve c1 dashed" == dashed["class"]
+
+    def test_description(self, tmp_path):
+        """A plot has a text for people who cannot see it."""
+        page = page_of(write_training(tmp_path, {"cost": [4.0, 0.5, 1.0]}))
+        assert "cost: cost from 4 to 1, between 0.5 and 4." == page.all("svg")[0]["aria-label"]
+
+    def test_marks(self, tmp_path):
+        """Epochs, resumptions and notes with a step are marks in the plots."""
+        manifest = {"resumptions": [{"when": "now", "global_step": 15}]}
+        notes = [{"kind": "spike", "text": "loss 8 at step 25", "step": 25}]
+        source = page_of(write_training(tmp_path, {"cost": [4.0, 2.0, 1.0]}, manifest, notes)).source
+        assert "<title>resumed at step 15 (now)</title>" in source
+        assert "<title>loss 8 at step 25</title>" in source
+        assert 3 == source.count('class="mark epoch"')
+
+    def test_thinned(self, tmp_path):
+        """A long curve has at most 2000 points in the page; its spike is one of them."""
+        values = [1.0] * 30000
+        values[12345] = 99.0
+        page = page_of(write_training(tmp_path, {"cost": values}))
+        (curve,) = page.data["charts"][0]["curves"]
+        assert 2000 >= len(curve["y"])
+        assert (99.0, 123460) == (max(curve["y"]), sum(curve["x"][: curve["y"].index(99.0) + 1]))
+
+    def test_images(self, tmp_path):
+        """Images are shown in the order of their steps, the newest of each tenth of the training."""
+        images = [("digit/image", step, gray(step)) for step in range(1, 41)]
+        page = page_of(write_training(tmp_path, images=images))
+        shown = [one["alt"] for one in page.all("img")]
+        assert [f"digit/image at step {step}" for step in range(4, 41, 4)] == shown
+
+    def test_samples(self, tmp_path):
+        """The first batch and the worst samples are shown with their labels; text in the batch is shown in a table."""
+        directory = write_training(tmp_path)
+        images, labels = np.random.RandomState(1).rand(3, 8, 8), np.array([7, 8, 9])
+        prob = np.eye(10)[[1, 2, 3]] * 0.5 + 0.05
+        write_samples(directory, FIRST_BATCH, {"image": images, "label": labels}, 1)
+        write_samples(
+            directory, WORST, {"image": images, "label": labels, "prob": prob, "loss": np.ones(3)}, 40
+        )
+        write_samples(
+            directory, "words", {"word": np.array([b"ham", "egg"], dtype=object), "n": np.array([1, 2])}, 1
+        )
+        page = page_of(directory)
+        assert "The first batch, as the graph got it, at step 1" in page.text
+        assert "label 7" in page.text
+        assert "label 9, prob 3 (55%), loss 1" in page.text
+        assert 6 == len(page.all("img"))
+        assert "ham" in page.text
+
+    def test_samples_of_a_note(self, tmp_path):
+        """The batch in the directory that a note names is shown."""
+        notes = [{"kind": "nan", "text": "cost is NaN", "step": 25, "directory": "/elsewhere/run/nan-25"}]
+        directory = write_training(tmp_path / "run", notes=notes)
+        (tmp_path / "run" / "nan-25").mkdir()
+        np.savez(
+            str(tmp_path / "run" / "nan-25" / "batch.npz"),
+            image=np.zeros([2, 8, 8, 3], np.uint8),
+            label=[3, 4],
+        )
+        (tmp_path / "run" / "nan-25" / "report.txt").write_text("the label is <-1>")
+        page = page_of(directory)
+        assert "nan: nan-25" in page.text
+        assert "the label is <-1>" in page.text
+        assert "label 3" in page.text
+
+    def test_notes(self, tmp_path):
+        """Notes are shown, the most serious first, with the times in the newest verdict on speed."""
+        speed = {
+            "kind": "speed",
+            "text": "Speed: the graph limits",
+            "stages": [{"stage": "BatchData", "own_ms": 1.23456, "cpu_ms": None}],
+            "step": {"run": 2.5, "waiting": None},
+            "between_epochs": [{"callback": "InferenceRunner", "seconds": 41.5}],
+        }
+        notes = [
+            {"kind": "speed", "text": "Speed: old", "stages": [{"stage": "Old"}]},
+            speed,
+            {"kind": "lint", "text": "no gradient", "rule": "G01", "place": "train.py:5"},
+            {"kind": "hang", "text": "Nothing has moved for 65 s.\nstack"},
+        ]
+        text = page_of(write_training(tmp_path, notes=notes)).text
+        places = [text.index(part) for part in ("Nothing has moved", "no gradient", "Speed: old", "1.235")]
+        assert sorted(places) == places
+        assert all(part in text for part in ("G01 train.py:5", "own ms", "InferenceRunner", "41.5"))
+        assert "Old" not in text
+
+    def test_settings_and_log(self, tmp_path):
+        """Settings are shown as code, files without their content, and of the log the last 100 lines, warnings marked."""
+        log = "".join(
+            f"[1123 01:00:00 @base.py:1] {'WRN ' if n == 150 else ''}line {n}\n" for n in range(1, 201)
+        )
+        page = page_of(write_training(tmp_path, log=log))
+        assert "FeedInput(Digits(size=8))" in page.text
+        assert "Variables (2, 12 trainable values)" in page.text
+        assert "train.py (1 lines)" in page.text
+        assert "line 101\n" in page.text.replace(" \n", "\n")
+        assert "line 100 " not in page.text
+        assert 1 == len(page.all("span", class_="wrn") or page.all("span", **{"class": "wrn"}))
+
+
+class TestSize:
+    def test_many_curves(self, tmp_path):
+        """The curves of 300 scalars fit into the page."""
+        random = np.random.RandomState(1)
+        scalars = {f"scalar{n}": random.rand(600).tolist() for n in range(300)}
+        assert 5_000_000 > len(make_page([read_training(write_training(tmp_path, scalars))]).encode())
+
+    def test_large_images(self, tmp_path, monkeypatch):
+        """Images that do not fit are left out, with their number; the newest of each tag stays."""
+        monkeypatch.setattr(module, "MAX_BYTES", 1_000_000)
+        noise = np.random.RandomState(1).randint(0, 255, [100, 100, 3]).astype(np.uint8)
+        images = [(f"noise{n}", step, noise) for n in range(3) for step in range(4, 41, 4)]
+        page = page_of(write_training(tmp_path, images=images))
+        assert 1_000_000 > len(page.source.encode())
+        assert 3 == sum("at step 40" in one["alt"] for one in page.all("img"))
+        assert "more left out to keep the file small" in page.text
+
+    def test_no_room(self, tmp_path, monkeypatch):
+        """If there is no room for any image, all are left out."""
+        monkeypatch.setattr(module, "MAX_BYTES", 100)
+        page = page_of(write_training(tmp_path, images=[("digit", 10, gray(1))]))
+        assert [] == page.all("img")
+        assert "1 more left out" in page.text
+
+
+def test_write(tmp_path):
+    """The file replaces an existing one, and no temporary file is left."""
+    directory = write_training(tmp_path / "run")
+    path = tmp_path / "report.html"
+    path.write_text("old")
+    write_report([directory], str(path))
+    assert path.read_text(encoding="utf-8").startswith("<!DOCTYPE html>\n<html")
+    assert ["report.html", "run"] == sorted(one.name for one in tmp_path.iterdir())
