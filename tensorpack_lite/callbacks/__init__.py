@@ -63,6 +63,7 @@ from .replicas import CheckReplicas
 from .report import ReportWriter
 from .saver import MaxSaver, MinSaver, ModelSaver
 from .sharded_inference import ShardedInferenceRunner
+from .spike import LossSpike
 from .steps import ProgressBar, SessionRunTimeout, TensorPrinter
 from .summary import MergeAllSummaries, MovingAverageSummary, SimpleMovingAverage
 from .top_k import TopKSaver
@@ -104,6 +105,7 @@ __all__ = [
     "Inferencer",
     "InjectShell",
     "JSONWriter",
+    "LossSpike",
     "MLflowMonitor",
     "ManifestWriter",
     "MaxSaver",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Sequence
+from typing import Callable, Sequence
 
 from .._version import __version__
 
@@ -49,6 +49,15 @@ def make_parser() -> argparse.ArgumentParser:
         )
         return command
 
+    _add_checkpoint_commands(add)
+    _add_training_commands(add)
+    _add_pipeline_commands(add)
+    _add_script_commands(add)
+    return parser
+
+
+def _add_checkpoint_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the commands about checkpoints and parameter files."""
     command = add(
         "ls-checkpoint",
         "List the variables in a checkpoint or a parameter file, and the state of the training.",
@@ -80,6 +89,32 @@ def make_parser() -> argparse.ArgumentParser:
     for option, kind in (("--rtol", "relative"), ("--atol", "absolute")):
         command.add_argument(option, type=float, default=0.0, help=f"{kind} tolerance (default %(default)s)")
 
+
+def _add_training_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the commands about trainings, which read what they wrote to their directories."""
+    command = add(
+        "plot",
+        "Plot the scalars of one or several trainings. Training and validation curves of a statistic share a plot.",
+    )
+    command.add_argument(
+        "paths", nargs="+", metavar="path", help="a stats.json, or the directory that has it"
+    )
+    command.add_argument("--match", default="", help=_MATCH_HELP)
+    command.add_argument(
+        "-x", choices=("epoch_num", "global_step"), default="global_step", help="the horizontal axis"
+    )
+    command.add_argument("-o", "--output", help="write this .png file instead of opening a window")
+
+    command = add(
+        "report",
+        "Write one HTML file with the curves, images, notes, settings and log of one or several trainings.",
+        "Example: report train_log/a train_log/b -o report.html",
+    )
+    command.add_argument("paths", nargs="+", metavar="directory", help="directory of a training")
+    command.add_argument(
+        "-o", "--output", help="the file (default: report.html in the directory; of several trainings, here)"
+    )
+
     command = add(
         "diff",
         "Compare two trainings: code, data, graph, settings and curves. The exit code is 1 if more than the machine and "
@@ -92,6 +127,17 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("second", help="likewise")
     command.add_argument("--json", action="store_true", help="print JSON")
 
+    command = add(
+        "nan-replay",
+        "Run the step again that TerminateOnNaN has examined (exit code 0: not finite again, 1: finite).",
+        "Runs the script of the training until before its first step. Example: nan-replay train_log/x/nan-4711",
+    )
+    command.usage = "%(prog)s directory [-- (script.py | -m module) [argument ...]]"
+    command.add_argument("directory", help="the directory nan-<step> that TerminateOnNaN wrote")
+
+
+def _add_pipeline_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the commands about DataFlows."""
     command = add(
         "data-check",
         "Run a DataFlow and report broken promises (exit code 1), its speed, and the stage that limits it.",
@@ -134,6 +180,9 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("--seed", type=int, help="chooses the positions (default: random; it is printed)")
     command.add_argument("--strict", action="store_true", help=_STRICT_HELP)
 
+
+def _add_script_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the commands that run scripts, and `env`."""
     command = add(
         "lint",
         "Run a script until its training starts, and print the mistakes that lint finds in it (exit code 1). No log "
@@ -141,8 +190,6 @@ def make_parser() -> argparse.ArgumentParser:
         "Example: lint train.py --gpu 0",
     )
     command.usage = "%(prog)s (script.py | -m module) [argument ...]"
-
-    add("env", "Describe this machine, its package versions and what its TensorFlow supports.")
 
     command = add(
         "run",
@@ -162,26 +209,4 @@ def make_parser() -> argparse.ArgumentParser:
         help="whether NCHW works on the CPU, by transposing; auto (the default): if no GPU is visible",
     )
 
-    command = add(
-        "plot",
-        "Plot the scalars of one or several trainings. Training and validation curves of a statistic share a plot.",
-    )
-    command.add_argument(
-        "paths", nargs="+", metavar="path", help="a stats.json, or the directory that has it"
-    )
-    command.add_argument("--match", default="", help=_MATCH_HELP)
-    command.add_argument(
-        "-x", choices=("epoch_num", "global_step"), default="global_step", help="the horizontal axis"
-    )
-    command.add_argument("-o", "--output", help="write this .png file instead of opening a window")
-
-    command = add(
-        "report",
-        "Write one HTML file with the curves, images, notes, settings and log of one or several trainings.",
-        "Example: report train_log/a train_log/b -o report.html",
-    )
-    command.add_argument("paths", nargs="+", metavar="directory", help="directory of a training")
-    command.add_argument(
-        "-o", "--output", help="the file (default: report.html in the directory; of several trainings, here)"
-    )
-    return parser
+    add("env", "Describe this machine, its package versions and what its TensorFlow supports.")

@@ -38,6 +38,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments[:1] in (["lint"], ["run"]):
         options, program = split_program(arguments[1:])
         arguments = [arguments[0], *options]
+    elif arguments[:1] == ["nan-replay"] and "--" in arguments:
+        end = arguments.index("--")
+        arguments, program = arguments[:end], arguments[end + 1 :]
     args = parser.parse_args(arguments, argparse.Namespace(program=program))
     if args.command is None:
         parser.print_help(sys.stderr)
@@ -45,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None and args.command not in (
         "data-check",
         "lint",
+        "nan-replay",
         "resume-check",
         "run",
     ):  # they run the user's code

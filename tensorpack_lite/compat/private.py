@@ -43,6 +43,7 @@ __all__ = [
     "explain_error",
     "inside_control_flow",
     "inside_function",
+    "inside_loop_or_xla",
     "inside_xla",
     "make_callable",
     "nothing_surrounds",
@@ -214,6 +215,20 @@ def inside_control_flow(op: tf.Operation) -> bool:
     Why private: TensorFlow has no public function for it. Tried on 1.15, 2.15, 2.21.
     """
     return op._get_control_flow_context() is not None
+
+
+def inside_loop_or_xla(op: tf.Operation) -> bool:
+    """
+    Return whether an operation is inside a loop or an XLA cluster, where it cannot wait for operations outside.
+
+    Why private: TensorFlow has no public function for it. Tried on 1.15, 2.15, 2.21.
+    """
+    context = op._get_control_flow_context()
+    while context is not None:
+        if not context.IsCondContext():
+            return True
+        context = context.outer_context
+    return False
 
 
 def inside_function(graph: tf.Graph) -> bool:

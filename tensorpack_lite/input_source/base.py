@@ -183,6 +183,10 @@ class InputSource(ABC):
         """
         return self._state_after(self._used.last(failed_step))
 
+    def last_tickets(self) -> list[int]:
+        """Return, for each tower, the number of the last datapoint that it used, from 1; empty without `exact`."""
+        return self._used.of_last_run() if find_exact() is not None else []
+
     def reset_state(self) -> None:
         """Restart the data, if this kind of input can. Needs a default session."""
         self._reset_state()

@@ -69,6 +69,10 @@ class UsedTickets:
             return None
         return max(_last(rows, failed_step) for rows in tf.get_default_session().run(self._rows))
 
+    def of_last_run(self) -> list[int]:
+        """Return the newest ticket of each tower. Needs a default session."""
+        return [_last(rows, None) for rows in tf.get_default_session().run(self._rows)]
+
 
 def _last(rows: np.ndarray, failed_step: int | None) -> int:
     """Return the last ticket of a tower from its rows (global_step, ticket)."""

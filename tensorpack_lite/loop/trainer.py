@@ -44,6 +44,7 @@ class LoopTrainer:
         lint: whether common mistakes in the graph, the callbacks and the data are logged ("warn"), end training before its
             first step ("error"), or are not looked for ("off"); see docs/lint.md. Set it before training.
         lint_ignore: ids of rules that lint leaves out.
+        updates_together: whether a step has one update, of the gradients of all towers.
         not_exact: why trainings of this class cannot be resumed exactly; empty if they can.
     """
 
@@ -56,6 +57,7 @@ class LoopTrainer:
     hooked_sess: Any = None
     monitors: LoopMonitors
     exact: bool | str = False
+    updates_together = True
     settings: dict[str, Any]
     num_operations = 0
     lint = "warn"

@@ -170,6 +170,8 @@ class AsyncMultiGPUTrainer(_MultiGPUTrainer):
 
     not_exact = "AsyncMultiGPUTrainer (its towers update the variables in any order)"
 
+    updates_together = False
+
     def __init__(self, gpus: int | Sequence[int], scale_gradient: bool = True) -> None:
         super().__init__(gpus)
         self._builder = AsyncMultiGPUBuilder(self.devices, scale_gradient)

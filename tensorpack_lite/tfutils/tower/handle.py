@@ -25,6 +25,7 @@ class TowerTensorHandle:
 
     Attributes:
         ns_name, vs_name, is_training: as of the context.
+        input_names: the names of the inputs, such as "image:0".
         inputs, outputs: as given; `input` and `output` are their old names.
         graph: the graph of the tower.
 
@@ -51,6 +52,7 @@ class TowerTensorHandle:
         self.ns_name = context.name
         self.vs_name = context.vs_name
         self.is_training = context.is_training
+        self.input_names = names
         self.inputs = self.input = tuple(inputs)
         self.outputs = self.output = outputs
 

@@ -1,0 +1,253 @@
+"""The examination of a step that was not finite: a sentence about the cause, and files to run the step again."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..compat import tfv1 as tf
+from ..utils import logger
+from ..utils.notes import write_note
+from .autopsy_files import describe_sample, write_batches, write_checkpoint, write_pictures, write_text
+from .batch_capture import TowerBatch
+from .nan_search import Activation, Culprit, Search, largest
+
+__all__ = ["Incident", "examine"]
+
+_NUM_SHOWN = 30
+
+
+class Incident(NamedTuple):
+    """
+    A step whose losses or gradients were not finite.
+
+    Attributes:
+        step: its global_step, from 1.
+        names: the names of the losses.
+        losses: the tensors of the losses, for each tower.
+        gradients: the tensors of the gradients, by the names of their variables.
+        values: the values of the losses of all towers, then the squared norms of the gradients, if there are any.
+        suspect: the first tensor of the first tower that was not finite; None if all were.
+        is_variable: whether that is a variable.
+        history: `values` of the last steps.
+        batches: what the towers computed the step from.
+        is_held: whether the update was held back.
+    """
+
+    step: int
+    names: list[str]
+    losses: list[list[tf.Tensor]]
+    gradients: dict[str, tf.Tensor]
+    values: list[np.ndarray]
+    suspect: tf.Tensor | None
+    is_variable: bool
+    history: list[Any]
+    batches: list[TowerBatch]
+    is_held: bool
+
+    @property
+    def is_of_losses(self) -> bool:
+        """Whether a loss was not finite; otherwise a gradient was."""
+        num = sum(len(losses) for losses in self.losses)
+        return not all(np.isfinite(value).all() for value in self.values[:num])
+
+    def norms(self) -> list[float]:
+        """Return the norm of all gradients in each of the last steps; empty if they are not checked."""
+        if not self.gradients:
+            return []
+        return [float(np.sqrt(np.sum(values[-1], dtype=np.float64))) for values in self.history]
+
+
+def examine(incident: Incident, message: str, session: tf.Session) -> str:
+    """
+    Find the cause, write `nan-<step>/` in the logger's directory, and write a note.
+
+    Args:
+        incident: what is known of the step.
+        message: what is said of it already.
+        session: the session of the training.
+
+    Returns:
+        The message, with the cause and the directory.
+    """
+    # first, because operations that the loss waits for may update a variable when the step runs again
+    variables = {one.op.name: one for one in tf.global_variables()}
+    weights = session.run(variables)
+    search = Search(
+        session, incident.batches, incident.losses, {} if incident.is_of_losses else incident.gradients
+    )
+    culprit, activations, reason = None, [], search.why_not()
+    if reason is None:
+        try:
+            culprit = search.culprit()
+            activations = search.activations(culprit) if culprit is not None else []
+        except tf.errors.OpError as error:
+            reason = f"running the step again failed: {error.message}"
+    cause = _cause(incident, weights, culprit, activations, reason)
+    text = f"{message} {cause} {_about_weights(incident, weights)}"
+    parent = logger.get_logger_dir()
+    if parent is None:
+        return text
+    directory = os.path.join(parent, f"nan-{incident.step}")
+    _write(directory, incident, weights, text, culprit, activations)
+    text += f" Report, batch and checkpoint: {directory}. To run the step again: tensorpack-lite nan-replay {directory}"
+    datapoint = culprit.batch.datapoint if culprit is not None and not incident.is_variable else None
+    write_note("nan", text, directory=directory, step=incident.step, datapoint=datapoint)
+    return text
+
+
+def _cause(
+    incident: Incident,
+    weights: dict[str, np.ndarray],
+    culprit: Culprit | None,
+    activations: list[Activation],
+    reason: str | None,
+) -> str:
+    broken = [name for name, value in weights.items() if not _all_finite(value)]
+    if broken and not incident.is_held and not incident.is_variable:
+        return (
+            "The update of this step was not held back and broke variables, so the step cannot be run again."
+        )
+    if broken:
+        sentence = f"A variable was not finite already ({_names(broken)}): the update of step {incident.step - 1} broke it"
+        norms = incident.norms()[:-1]
+        return f"{sentence}, {_compare(norms)}." if norms else f"{sentence}."
+    if reason is not None:
+        return f"The batch was not searched: {reason}."
+    if culprit is None:
+        return (
+            "With the same batch and weights, the step is finite when it runs again. Suspect random operations, such as "
+            "dropout, or a kernel that is not deterministic."
+        )
+    batch, samples = culprit.batch, culprit.samples
+    where = f"datapoint {batch.datapoint} of tower {batch.tower}"
+    if culprit.is_alone:
+        plural = "s" if len(samples) > 1 else ""
+        where += f", sample{plural} {', '.join(map(str, samples))} of 0-{batch.num_samples - 1}"
+    parts = [f"The cause is in {where}"]
+    if activations and not np.isfinite(activations[-1].largest):
+        parts.append(_about_first_bad(activations))
+    if culprit.is_alone:
+        parts.append(f"sample {samples[0]}: {describe_sample(batch, samples[0])}")
+    elif samples:
+        parts.append(f"no single sample does it, only together: samples {samples[0]}-{samples[-1]}")
+    return "; ".join(parts) + "."
+
+
+def _about_first_bad(activations: list[Activation]) -> str:
+    bad = activations[-1]
+    op = tf.get_default_graph().get_tensor_by_name(bad.name).op
+    known = {one.name: one.largest for one in activations}
+    inputs = [known[tensor.name] for tensor in op.inputs if tensor.name in known]
+    about = f"'{bad.name}' ({bad.kind}) is {bad.largest:.5g}"
+    return f"{about}, its inputs are finite, at most {max(inputs):.5g}" if inputs else about
+
+
+def _compare(norms: list[float]) -> str:
+    usual = f" (usual {np.median(norms[:-1]):.3g})" if len(norms) > 1 else ""
+    return f"with a gradient norm of {norms[-1]:.3g}{usual}"
+
+
+def _about_weights(incident: Incident, weights: dict[str, np.ndarray]) -> str:
+    floats = {name: value for name, value in weights.items() if _is_float(value)}
+    if not floats or not all(_all_finite(value) for value in floats.values()):
+        return ""
+    name = max(floats, key=lambda one: largest(floats[one]))
+    size = f"the largest value is {largest(floats[name]):.5g}, in {name}."
+    if not incident.is_held:
+        return f"The update of this step was not held back. All variables are finite; {size}"
+    return f"All variables are finite, as they were before the step; {size}"
+
+
+def _write(
+    directory: str,
+    incident: Incident,
+    weights: dict[str, np.ndarray],
+    text: str,
+    culprit: Culprit | None,
+    activations: list[Activation],
+) -> None:
+    os.makedirs(directory, exist_ok=True)
+    files = write_batches(directory, incident.batches)
+    checkpoint = write_checkpoint(directory, incident.step - 1, weights)
+    if culprit is not None and culprit.is_alone:
+        files += write_pictures(directory, culprit.batch, culprit.samples)
+    record = {
+        "step": incident.step,
+        "checkpoint": checkpoint,
+        "losses": [[tensor.name for tensor in losses] for losses in incident.losses],
+        "gradients": {} if incident.is_of_losses else {n: t.name for n, t in incident.gradients.items()},
+        "inputs": [[tensor.name for tensor in batch.tensors] for batch in incident.batches],
+        "first_bad": activations[-1].name if activations else None,
+        "datapoints": [batch.datapoint for batch in incident.batches],
+        "samples": culprit.samples if culprit is not None else [],
+        "is_alone": culprit is not None and culprit.is_alone,
+        "program": _program(),
+        "working_directory": os.getcwd(),
+    }
+    write_text(
+        directory, text, [*files, f"{checkpoint}.index"], record, _tables(incident, weights, activations)
+    )
+
+
+def _program() -> list[str]:
+    """Return the script of this process, or `-m` and a module, with its arguments; empty in an interactive session."""
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:
+        return [
+            "-m",
+            spec.name[: -len(".__main__")] if spec.name.endswith(".__main__") else spec.name,
+            *sys.argv[1:],
+        ]
+    path = getattr(main, "__file__", None)
+    return [] if path is None else [os.path.abspath(path), *sys.argv[1:]]
+
+
+def _tables(
+    incident: Incident, weights: dict[str, np.ndarray], activations: list[Activation]
+) -> list[tuple[str, list[str], list[list[Any]]]]:
+    """Return the tables of the report: title, headers, rows."""
+    floats = [(name, value.shape, largest(value)) for name, value in weights.items() if _is_float(value)]
+    floats.sort(key=lambda row: -np.nan_to_num(row[2], nan=np.inf))
+    tables: list[tuple[str, list[str], list[list[Any]]]] = []
+    first = incident.step - len(incident.history) + 1
+    norms = incident.norms()
+    num = len(incident.names)
+    rows = [
+        [first + index, *(float(np.sum(value)) for value in values[:num]), *norms[index : index + 1]]
+        for index, values in enumerate(incident.history)
+    ]
+    headers = ["step", *incident.names, *(["gradient norm"] if norms else [])]
+    tables.append((f"Last {len(rows)} steps", headers, rows))
+    if incident.gradients:
+        gradients = [[n, float(np.sqrt(v))] for n, v in zip(incident.gradients, incident.values[-1])]
+        tables.append(("Gradients of this step", ["variable", "norm"], gradients))
+    if activations:
+        shown = [list(one) for one in reversed(activations[-_NUM_SHOWN:])]
+        title = "Tensors, from the first one that is not finite backwards"
+        tables.append((title, ["tensor", "operation", "shape", "largest absolute value"], shown))
+    tables.append(
+        (
+            "Variables before the step",
+            ["variable", "shape", "largest absolute value"],
+            [list(r) for r in floats],
+        )
+    )
+    return tables
+
+
+def _is_float(value: np.ndarray) -> bool:
+    return bool(np.issubdtype(np.asarray(value).dtype, np.floating))
+
+
+def _all_finite(value: np.ndarray) -> bool:
+    return not _is_float(value) or bool(np.isfinite(value).all())
+
+
+def _names(names: list[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more

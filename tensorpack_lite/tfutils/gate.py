@@ -1,0 +1,94 @@
+"""Updates of variables that are left out of a step whose losses or gradients are not finite."""
+
+from __future__ import annotations
+
+import re
+from typing import Sequence
+
+from ..compat import tfv1 as tf
+from ..compat.private import add_control_inputs, inside_control_flow, inside_loop_or_xla
+from .dependency import operations_needed
+
+__all__ = ["applied_gradients", "let_updates_pass_if", "squared_norms"]
+
+_OF_OPTIMIZER = re.compile(r"(Resource)?(Sparse)?Apply")
+_UPDATE = re.compile(r"Assign|Apply|Scatter")
+
+
+def applied_gradients(train_op: tf.Operation | tf.Tensor) -> dict[str, tf.Tensor]:
+    """
+    Find the gradients that optimizers apply in a step, after their reduction over towers and ranks and after all
+    processors. Of several towers with copies of the variables, only the first one's are returned.
+
+    Args:
+        train_op: the operation that a step runs.
+
+    Returns:
+        `{name of the variable: gradient}`. Empty if an optimizer applies gradients under a condition, as
+        `DynamicLossScaleOptimizer` and `AccumGradOptimizer` do. Optimizers written in Python are left out.
+    """
+    op = train_op if isinstance(train_op, tf.Operation) else train_op.op
+    copies = {variable.op.name for variable in tf.local_variables()}
+    found: dict[str, tf.Tensor] = {}
+    for one in operations_needed([op]):
+        if not _OF_OPTIMIZER.match(one.type):
+            continue
+        if inside_control_flow(one):
+            return {}
+        arguments = [argument.name for argument in one.op_def.input_arg]
+        name = one.inputs[0].op.name
+        gradient = next((argument for argument in ("grad", "delta") if argument in arguments), None)
+        if gradient is not None and name not in copies:
+            found[name] = one.inputs[arguments.index(gradient)]
+    return found
+
+
+def squared_norms(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
+    """
+    Return the squared L2 norm of each gradient, `[N]`, float32: one operation per gradient, and a few more.
+
+    Args:
+        gradients: dense tensors of a floating-point type, or the values of sparse ones; at least one.
+
+    Note: it is infinite if a norm is above 1.8e19.
+    """
+    halves = [tf.nn.l2_loss(_at_least_float32(gradient)) for gradient in gradients]
+    return 2 * tf.stack([half if half.dtype == tf.float32 else tf.cast(half, tf.float32) for half in halves])
+
+
+def let_updates_pass_if(
+    condition: tf.Tensor, targets: Sequence[tf.Operation | tf.Tensor]
+) -> list[tf.Operation]:
+    """
+    Leave out all updates of variables in runs in which a condition is false.
+
+    The updates wait for the condition. Where it is false, TensorFlow does not execute them, as if they were in the
+    other branch of a `tf.cond`. Updates that the condition itself depends on are not changed.
+
+    Args:
+        condition: a scalar bool, outside of `tf.cond` and `tf.while_loop`.
+        targets: operations; they and whatever they depend on are searched for updates.
+
+    Returns:
+        The updates that wait.
+
+    Note: a tensor that depends on such an update cannot be fetched in these runs.
+    """
+    before = {op.name for op in operations_needed([condition.op])}
+    operations = operations_needed(
+        [target if isinstance(target, tf.Operation) else target.op for target in targets]
+    )
+    updates = [
+        op
+        for op in operations
+        if _UPDATE.search(op.type) and op.name not in before and not inside_loop_or_xla(op)
+    ]
+    with tf.name_scope("updates_pass"), tf.control_dependencies(None), tf.device("/cpu:0"):
+        passes = tf.identity(tf.raw_ops.Switch(data=condition, pred=condition)[1])
+    for update in updates:
+        add_control_inputs(update, [passes.op])
+    return updates
+
+
+def _at_least_float32(tensor: tf.Tensor) -> tf.Tensor:
+    return tf.cast(tensor, tf.float32) if tensor.dtype.size < tf.float32.size else tensor
