@@ -48,7 +48,7 @@ _TENSORFLOW_NAMES = {
     "ReportWriter", "RunOp", "RunUpdateOps", "SaverRestore", "SaverRestoreRelaxed", "ScalarPrinter", "ScalarStats",
     "ScalarTable", "ScheduledHyperParamSetter", "SendMonitorData", "SendStat", "SessionInit",
     "SessionRunTimeout", "ShardedInferenceRunner", "SimpleDatasetPredictor", "SimpleMovingAverage",
-    "SimpleTrainer", "SingleCostTrainer", "SmartInit", "StagingInput", "StartProcOrThread",
+    "SimpleTrainer", "SingleCostTrainer", "SmartInit", "Speed", "StagingInput", "StartProcOrThread",
     "StatMonitorParamSetter", "StopTraining", "SwapEMAWeights", "SyncMultiGPUTrainer",
     "SyncMultiGPUTrainerParameterServer", "SyncMultiGPUTrainerReplicated", "TFDatasetInput",
     "TFEventWriter", "TFLocalCLIDebugHook", "TensorInput", "TensorPrinter", "TerminateOnNaN",

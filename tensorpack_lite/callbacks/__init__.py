@@ -63,6 +63,7 @@ from .replicas import CheckReplicas
 from .report import ReportWriter
 from .saver import MaxSaver, MinSaver, ModelSaver
 from .sharded_inference import ShardedInferenceRunner
+from .speed import Speed
 from .spike import LossSpike
 from .steps import ProgressBar, SessionRunTimeout, TensorPrinter
 from .summary import MergeAllSummaries, MovingAverageSummary, SimpleMovingAverage
@@ -134,6 +135,7 @@ __all__ = [
     "SessionRunTimeout",
     "ShardedInferenceRunner",
     "SimpleMovingAverage",
+    "Speed",
     "StartProcOrThread",
     "StatMonitorParamSetter",
     "SwapEMAWeights",

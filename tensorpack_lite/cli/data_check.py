@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tabulate import tabulate
-
+from ..dataflow.advice_text import describe_advice, describe_full_cores, describe_part
+from ..dataflow.bottleneck import advise
 from ..dataflow.doctor.examine import OK, examine
-from ..dataflow.doctor.stage_speed import PipelineSpeed, StageSpeed
+from ..dataflow.doctor.stage_speed import PipelineSpeed
+from ..dataflow.stage_rows import format_rows, make_rows
 from .pipelines import find_function, show_findings
 
 __all__ = ["run"]
@@ -25,29 +26,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show_speed(speed: PipelineSpeed) -> str:
-    rows = [
-        (
-            ". " * stage.depth + stage.name,
-            stage.place,
-            "waits for workers" if stage.waits else f"{stage.share:.0%}",
-            "" if stage.waits else f"{stage.per_second:,.0f} {stage.unit}/s",
-        )
-        for stage in speed.stages
-    ]
-    table = tabulate(
-        rows,
-        headers=["stage", "runs", "share of time", "speed alone"],
-        colalign=("left", "left", "right", "right"),
-    )
-    return (
-        f"{table}\n\nThe pipeline yields {speed.per_second:,.1f} {speed.stages[0].unit} per second.\n"
-        f"Limited by {speed.limit.name} ({speed.limit.place}): {_advice(speed.limit)}"
-    )
+    load = speed.load
+    rows = format_rows(make_rows(load.parts, load.num_steps, load.seconds), unit="datapoint")
+    return f"{rows}\n\nThe pipeline yields {speed.per_second:,.1f} datapoints per second.\n{_describe_limit(speed)}"
 
 
-def _advice(limit: StageSpeed) -> str:
-    if limit.num_workers > 1:
-        return f"make it faster, or use more than {limit.num_workers} workers if there are enough CPU cores."
-    if limit.place != "here":
-        return "make it faster, or use more than one worker if there are enough CPU cores."
-    return "make it faster, or run it in workers: MultiProcessMapData, MultiThreadMapData, MultiProcessRunnerZMQ."
+def _describe_limit(speed: PipelineSpeed) -> str:
+    if speed.load.cores_are_full:
+        return describe_full_cores(speed.load)
+    if speed.limit is None:
+        return "Which stage limits the speed is not known: measure longer (--seconds), or with no other programs."
+    limit = f"{describe_part(speed.limit)} limits the speed."
+    return f"{limit} {describe_advice(speed.load, advise(speed.load))}"

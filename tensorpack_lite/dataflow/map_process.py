@@ -18,9 +18,11 @@ from .base import DataFlow, Datapoint, reset_twice_error
 from .failure import function_name
 from .map_engine import ParallelMapData, WorkerPool
 from .map_exact import ExactPool, InArrival, InOrder, SeededFunction, Standstill, with_seed
+from .meter import Meter, this_worker
 from .process.channel import MAX_SLOTS, ChannelClosed, Reader, Writer
 from .process.group import WorkerGroup
 from .process.worker import CHUNK_LENGTH, Settings, Task, take_chunk
+from .records import COUNT
 
 __all__ = ["MultiProcessMapData", "MultiProcessMapDataZMQ", "map_arriving"]
 
@@ -110,7 +112,9 @@ class MultiProcessMapDataZMQ(ParallelMapData):
 MultiProcessMapData = MultiProcessMapDataZMQ
 
 
-def map_arriving(map_func: Callable[[Any], Any], connection: Connection, who: str) -> Iterator[list[Any]]:
+def map_arriving(
+    map_func: Callable[[Any], Any], connection: Connection, who: str, name: str = ""
+) -> Iterator[list[Any]]:
     """
     Map the datapoints that arrive on a channel until its writer closes it. Runs in a worker.
 
@@ -118,6 +122,7 @@ def map_arriving(map_func: Callable[[Any], Any], connection: Connection, who: st
         map_func: takes a datapoint.
         connection: the reading end of the channel.
         who: the stage, for error messages.
+        name: name of the function, if it is not that of `map_func`.
 
     Yields:
         Lists of results. Fast results are sent together.
@@ -126,19 +131,24 @@ def map_arriving(map_func: Callable[[Any], Any], connection: Connection, who: st
         ChannelClosed: the writer has closed the channel.
     """
     reader = Reader(connection)
+    worker, function = this_worker(), Meter(name or function_name(map_func))
     while True:
+        worker.begin_wait()
         datapoints = deque(reader.receive())
+        worker.end_wait()
         while datapoints:
             results = []
-            begin = time.perf_counter()
+            begin, cpu_begin = time.perf_counter(), time.thread_time()
             while datapoints and time.perf_counter() - begin < _TOGETHER_SECONDS:
+                function.words[COUNT] += 1
                 results.append(map_func(datapoints.popleft()))
+            function.add(len(results), time.perf_counter() - begin, time.thread_time() - cpu_begin)
             yield results
 
 
 def _map_seeded(map_func: Callable[[Any], Any], connection: Connection, who: str) -> Iterator[list[Any]]:
     """Map datapoints that arrive with their seeds; runs in a worker."""
-    return map_arriving(SeededFunction(map_func), connection, who)
+    return map_arriving(SeededFunction(map_func), connection, who, function_name(map_func))
 
 
 class _ProcessPool(WorkerPool):
@@ -150,7 +160,7 @@ class _ProcessPool(WorkerPool):
     it to read.
     """
 
-    _make = staticmethod(map_arriving)
+    _make: Any = staticmethod(map_arriving)
 
     def __init__(self, who: str, num_proc: int, map_func: Callable[[Any], Any], buffer_size: int) -> None:
         pipes = [multiprocessing.Pipe() for _ in range(num_proc)]

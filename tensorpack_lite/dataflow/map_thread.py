@@ -18,9 +18,10 @@ from typing import Any, Callable
 from ..utils import logger
 from ..utils.old_names import old_arguments
 from .base import DataFlow, Datapoint
-from .failure import stage_error
+from .failure import function_name, stage_error
 from .map_engine import ParallelMapData, WorkerPool
 from .map_exact import ExactPool, Standstill
+from .meter import Meter, current_meter
 
 __all__ = ["MultiThreadMapData"]
 
@@ -100,6 +101,9 @@ class _ThreadPool(WorkerPool):
         self._jobs: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._results: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._errors: deque[tuple[int, BaseException]] = deque()
+        self._meter = current_meter() or Meter(stage)  # of the stage
+        self._meters = [Meter(function_name(map_func)) for _ in range(num_thread)]
+        self._meter.threads += self._meters
         self._threads = [
             threading.Thread(target=self._work, args=(index,), name=f"{stage}-{index}", daemon=True)
             for index in range(num_thread)
@@ -114,9 +118,18 @@ class _ThreadPool(WorkerPool):
         while True:
             if self._errors:
                 raise self._located(*self._errors.popleft())
-            result = self._results.get()
+            result = self._take_result()
             if result is not _FAILED:  # its error is raised next, or was raised before other results
                 return result
+
+    def _take_result(self) -> Any:
+        if not self._results.empty():
+            return self._results.get()
+        self._meter.begin_wait()
+        try:
+            return self._results.get()
+        finally:
+            self._meter.end_wait()
 
     def _located(self, index: int, error: BaseException) -> BaseException:
         where = (
@@ -142,13 +155,15 @@ class _ThreadPool(WorkerPool):
                 )
 
     def _work(self, index: int) -> None:
-        jobs, results, map_func = self._jobs, self._results, self._map_func
+        jobs, results, map_func, meter = self._jobs, self._results, self._map_func, self._meters[index]
         while True:
+            meter.begin_wait()
             datapoint = jobs.get()
+            meter.end_wait()
             if datapoint is _STOP:
-                return
+                return meter.end()
             try:
-                result = map_func(datapoint)
+                result = meter.call(map_func, datapoint)
             except BaseException as error:  # noqa: BLE001 (raised in the consumer)
                 self._errors.append((index, error))
                 result = _FAILED
@@ -174,7 +189,7 @@ class _OrderedThreadPool(_ThreadPool):
             num_mapping = self._num_submitted - self._num_given - len(self._ready)
             num_idle = max(0, len(self._threads) - num_mapping) if self._ready else 0
             begin = time.perf_counter()
-            number, outcome = self._results.get()
+            number, outcome = self._take_result()
             self._standstill.add(num_idle, time.perf_counter() - begin)
             self._ready[number] = outcome
         result, failure = self._ready.pop(self._num_given)
@@ -184,15 +199,17 @@ class _OrderedThreadPool(_ThreadPool):
         return result
 
     def _work(self, index: int) -> None:
-        jobs, results, map_func = self._jobs, self._results, self._map_func
+        jobs, results, map_func, meter = self._jobs, self._results, self._map_func, self._meters[index]
         while True:
+            meter.begin_wait()
             job = jobs.get()
+            meter.end_wait()
             if job is _STOP:
-                return
+                return meter.end()
             number, datapoint = job
             outcome: Any
             try:
-                outcome = map_func(datapoint), None
+                outcome = meter.call(map_func, datapoint), None
             except BaseException as error:  # noqa: BLE001 (raised in the consumer)
                 outcome = None, (index, error)
             results.put((number, outcome))

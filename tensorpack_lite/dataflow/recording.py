@@ -26,6 +26,7 @@ from typing import Any, Callable, Dict, Iterator, NamedTuple
 import numpy as np
 
 from ..utils.random_streams import collect_generators, restore_generator, save_generator
+from .meter import prepare_meter, resetting, separate_parts
 
 __all__ = ["Recording", "ResumeReport", "State", "record_methods", "separate_pipelines"]
 
@@ -269,7 +270,8 @@ def separate_pipelines() -> Iterator[None]:
     """
     before, _stack.recordings = _stack.recordings, []
     try:
-        yield
+        with separate_parts():
+            yield
     finally:
         _stack.recordings = before
 
@@ -297,17 +299,19 @@ def _record_reset(reset: Callable[[Any], None]) -> Callable[[Any], None]:
         is_outermost = type(self).reset_state is reset_state  # not a call through super()
         if not is_outermost:
             return reset(self)
-        if not (_stack.recordings or self._state_to_restore):
-            self._recording = None
-            return reset(self)
-        if self._state_to_restore:
-            self._recording = Recording(self, self._state_to_restore[0])
-            self._state_to_restore = ()
-            if _stack.recordings:  # below a stage that restores it by itself
-                _stack.recordings[-1].children.append(self._recording)
-        else:
-            self._recording = _stack.recordings[-1].add_child(self)
-        self._recording.reset(reset)
+        self._meter = prepare_meter(self._meter, self)
+        with resetting(self._meter):
+            if not (_stack.recordings or self._state_to_restore):
+                self._recording = None
+                return reset(self)
+            if self._state_to_restore:
+                self._recording = Recording(self, self._state_to_restore[0])
+                self._state_to_restore = ()
+                if _stack.recordings:  # below a stage that restores it by itself
+                    _stack.recordings[-1].children.append(self._recording)
+            else:
+                self._recording = _stack.recordings[-1].add_child(self)
+            self._recording.reset(reset)
         return None
 
     return reset_state
@@ -316,10 +320,11 @@ def _record_reset(reset: Callable[[Any], None]) -> Callable[[Any], None]:
 def _record_passes(iterate: Callable[[Any], Iterator[Any]]) -> Callable[[Any], Iterator[Any]]:
     @functools.wraps(iterate)
     def __iter__(self: Any) -> Iterator[Any]:  # noqa: N807 (it replaces this method)
-        recording = self._recording
-        if recording is None or type(self).__iter__ is not __iter__:
+        if type(self).__iter__ is not __iter__:  # a call through super()
             return iterate(self)
-        return recording.one_pass(iterate)
+        recording, meter = self._recording, self._meter
+        datapoints = iterate(self) if recording is None else recording.one_pass(iterate)
+        return datapoints if meter is None else meter.one_pass(datapoints)
 
     return __iter__
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any, Iterator, Sequence
 
+from .meter import Meter
 from .recording import Recording, ResumeReport, State
 
 __all__ = ["Resumable", "find_difference"]
@@ -22,6 +23,7 @@ class Resumable:
 
     state_attributes: Sequence[str] = ()
     _recording: Recording | None = None
+    _meter: Meter | None = None  # after `reset_state`
     _state_to_restore: Sequence[Any] = ()  # the argument of `set_state`, until `reset_state`
     _draws_order = False  # whether `_iterate_from` draws random numbers for the whole pass before it returns
 

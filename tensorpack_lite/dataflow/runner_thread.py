@@ -27,6 +27,7 @@ from .base import (
     reset_twice_error,
 )
 from .failure import stage_error
+from .meter import current_meter
 from .recording import Recording, ResumeReport, State, separate_pipelines
 from .repeat import RepeatedData
 from .runner_exact import WorkersInTurn, begin_at, run_and_report, states_to_restore
@@ -90,13 +91,13 @@ class MultiThreadRunner(DataFlow):
         if recording is None or self._shares_dataflows():
             reset_each_once(self.dataflows)
             streams: list[Iterable[list[Datapoint]]] = [_run_without_end(ds) for ds in self.dataflows]
-            return _Threads(streams, [HandoffQueue(self.num_prefetch)] * self.num_thread)
+            return _Threads(self.dataflows, streams, [HandoffQueue(self.num_prefetch)] * self.num_thread)
         saved = recording.own_state_to_restore()
         begins = states_to_restore("MultiThreadRunner", self.num_thread, saved)
         flows = [begin_at(ds, state) for ds, (state, _) in zip(self.dataflows, begins)]
         streams = [run_and_report(flow, num_dropped) for flow, (_, num_dropped) in zip(flows, begins)]
         size = -(-self.num_prefetch // self.num_thread)
-        threads = _Threads(streams, [HandoffQueue(size) for _ in flows])
+        threads = _Threads(flows, streams, [HandoffQueue(size) for _ in flows])
         self._in_turn = WorkersInTurn(self.num_thread, threads.take, saved)
         return threads
 
@@ -142,13 +143,19 @@ class _Threads:
     Threads that fill bounded queues. Holds no reference to the runner, whose deletion stops the threads.
 
     Args:
+        flows: the DataFlow of each thread, already reset.
         streams: what each thread puts into its queue.
         queues: one for each thread; several threads may have the same.
     """
 
     def __init__(
-        self, streams: Sequence[Iterable[list[Datapoint]]], queues: Sequence[HandoffQueue[Datapoint]]
+        self,
+        flows: Sequence[DataFlow],
+        streams: Sequence[Iterable[list[Datapoint]]],
+        queues: Sequence[HandoffQueue[Datapoint]],
     ) -> None:
+        self._meter = current_meter()  # of the stage
+        self._meters = [getattr(flow, "_meter", None) for flow in flows]
         self._queues = queues
         self.owner = os.getpid()
         self._threads = [
@@ -173,7 +180,7 @@ class _Threads:
             BaseException: the first error of a thread.
         """
         queue = self._queues[index]
-        taken = queue.take()
+        taken = queue.take(self._meter)
         if not taken:
             assert queue.error is not None, "bug: the threads were stopped during iteration"
             raise queue.error
@@ -198,10 +205,10 @@ class _Threads:
             queue.stop(error)
 
     def _run(self, index: int, stream: Iterable[list[Datapoint]]) -> None:
-        queue = self._queues[index]
+        queue, meter = self._queues[index], self._meters[index]
         try:
             for datapoints in stream:
-                if not queue.put(datapoints):
+                if not queue.put(datapoints, meter=meter):
                     return
                 del datapoints  # free the memory before waiting for the next one
         except BaseException as error:  # noqa: BLE001 (raised in the consumer)

@@ -6,10 +6,11 @@ InputSources: provide datapoints as tensors, through placeholders, feeds, queues
 **Next:** tfutils (the tower), where the model takes the tensors.
 """
 
-from .base import FeedfreeInput, InputSource, remap_input_source
+from .base import FeedfreeInput, InputSource
 from .feed import FeedInput
 from .placeholder import PlaceholderInput
 from .queueing import BatchQueueInput, QueueInput
+from .remap import remap_input_source
 from .staging import StagingInput
 from .tensor import DummyConstantInput, TensorInput
 from .tfdata import TFDatasetInput

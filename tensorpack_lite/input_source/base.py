@@ -1,5 +1,5 @@
 """
-The InputSource interface and its wrappers.
+The InputSource interface, and the base class of its wrappers.
 
 In:  a model's signature (a list of `TensorSpec`), and datapoints.
 Out: for each tower, a list of tensors that match the signature; callbacks that supply the data.
@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from typing import Any, Iterator, Sequence, TypeVar
+from typing import Iterator, Sequence
 
 import numpy as np
 
-from ..compat import TensorSpec, ensure_graph_mode
+from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..dataflow.base import LengthUnknownError
+from ..dataflow.meter import Meter
 from ..dataflow.recording import ResumeReport, State
 from ..loop.callback import Callback
+from ..loop.session import RunTimes
 from ..tfutils.exact import find_exact
-from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..utils.errors import type_error
 from .datapoint import DatapointConverter
 from .reset import ResetInput
@@ -29,13 +30,7 @@ __all__ = [
     "FeedfreeInput",
     "InputSource",
     "ProxyInputSource",
-    "RemappedInput",
-    "get_sublist_by_names",
-    "get_tensors_inputs",
-    "remap_input_source",
 ]
-
-T = TypeVar("T")
 
 
 class InputSource(ABC):
@@ -96,6 +91,30 @@ class InputSource(ABC):
             ticket: that of the last datapoint that was used; None if the tensors have no tickets.
         """
         return {}
+
+    def _waited(self, runs: Sequence[RunTimes]) -> np.ndarray | None:
+        """
+        Return how long each of the next runs of the hooked session waited for data, in nanoseconds; NaN if unknown.
+
+        Args:
+            runs: all runs since the last call, in order.
+
+        Returns:
+            None if this kind of input does not know.
+        """
+        return None
+
+    def _count_taken(self, num: int) -> None:  # noqa: B027 (optional)
+        """Count runs outside of the hooked session, each of which took a datapoint for one tower."""
+
+    def meters(self) -> list[Meter]:
+        """
+        Return the meters of the threads and DataFlows of this input, from the graph to the data.
+
+        Returns:
+            The meter of the outermost stage of the DataFlow is the last one. Empty if there is no DataFlow, or before it is reset.
+        """
+        return []
 
     def resume_report(self) -> list[ResumeReport]:
         """
@@ -288,116 +307,19 @@ class ProxyInputSource(InputSource):
         """That of the inner input."""
         return self._input.converter
 
+    def _waited(self, runs: Sequence[RunTimes]) -> np.ndarray | None:
+        return self._input._waited(runs)
+
+    def _count_taken(self, num: int) -> None:
+        self._input._count_taken(num)
+
+    def meters(self) -> list[Meter]:
+        """Return those of the inner input."""
+        return self._input.meters()
+
     def _size(self) -> int:
         return self._input.size()
 
     def require_exact_size(self) -> None:
         """Call the method of the inner input."""
         self._input.require_exact_size()
-
-
-class RemappedInput(ProxyInputSource):
-    """
-    Result of `remap_input_source`: some tensors of the inner input, and placeholders for the model's other inputs.
-
-    Callers choose by class how to use an input, so this object reports the class of the inner input: `isinstance(x,
-    QueueInput)` is true for a remapped QueueInput. Unknown attributes are looked up in the inner input.
-    """
-
-    def __init__(self, input: InputSource, names: Sequence[str]) -> None:
-        ProxyInputSource.__init__(self, input)
-        self._names = list(names)
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> type:  # type: ignore[override]
-        return self._input.__class__
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_input":  # `copy` asks before it exists
-            raise AttributeError(name)
-        return getattr(self._input, name)
-
-    def _setup(self, input_signature: Sequence[tf.TensorSpec]) -> None:
-        self._signature = list(input_signature)
-        self._input.setup(get_sublist_by_names(self._signature, self._names))
-
-    def _get_input_tensors(self) -> Sequence[tf.Tensor]:
-        placeholders = [build_or_reuse_placeholder(spec) for spec in self._signature]
-        return get_tensors_inputs(placeholders, self._take(), self._names)
-
-
-def remap_input_source(input: InputSource, names: Sequence[str]) -> InputSource:
-    """
-    Let an input provide only some of a model's inputs, in any order. The others become placeholders, which a
-    callback feeds.
-
-    Args:
-        input: an input that has not been set up.
-        names: for each component of `input`, the name of the model's input.
-
-    Returns:
-        An InputSource around `input`. `isinstance` sees the class of `input`.
-
-    Raises:
-        ValueError: in `setup`: the model has no input of that name.
-
-    Example:
-        >>> # the model's inputs are image1, label, image2; df yields [label, image1]
-        >>> remap_input_source(QueueInput(df), ["label", "image1"])   # image2 is fed by a callback
-    """
-    return RemappedInput(input, names)
-
-
-def get_sublist_by_names(lst: Sequence[T], names: Sequence[str]) -> list[T]:
-    """
-    Select items by their name.
-
-    Args:
-        lst: objects with a `name`, e.g. `TensorSpec` or placeholders.
-        names: the names to select, in the order of the result.
-
-    Returns:
-        A list as long as `names`.
-
-    Raises:
-        ValueError: a name is not in `lst`.
-    """
-    return [lst[index] for index in _positions(lst, names)]
-
-
-def get_tensors_inputs(
-    placeholders: Sequence[tf.Tensor], tensors: Sequence[tf.Tensor], names: Sequence[str]
-) -> list[tf.Tensor]:
-    """
-    Replace placeholders by tensors.
-
-    Args:
-        placeholders: the placeholders of all inputs.
-        tensors: the tensors that replace some of them.
-        names: for each of `tensors`, the name of the placeholder.
-
-    Returns:
-        A list as long as `placeholders`.
-
-    Raises:
-        ValueError: `names` and `tensors` differ in length, or a name is unknown.
-    """
-    if len(tensors) != len(names):
-        raise ValueError(
-            f"get_tensors_inputs: tensors and names differ in length (expected a name for each of {len(tensors)} tensors, "
-            f"got {list(names)})."
-        )
-    inputs = list(placeholders)
-    for index, tensor in zip(_positions(placeholders, names), tensors):
-        inputs[index] = tensor
-    return inputs
-
-
-def _positions(items: Sequence[tf.TensorSpec | tf.Tensor], names: Sequence[str]) -> list[int]:
-    known = [item.name if isinstance(item, TensorSpec) else item.op.name for item in items]
-    for name in names:
-        if name not in known:
-            raise ValueError(
-                f"remap_input_source: the model has no input '{name}' (expected one of {', '.join(known)})."
-            )
-    return [known.index(name) for name in names]

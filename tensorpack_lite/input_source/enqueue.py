@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections import deque
 from functools import partial
 from operator import itemgetter
+from time import perf_counter_ns
 from typing import Any, Callable, Deque, Sequence, Tuple
 
 import numpy as np
@@ -20,6 +22,8 @@ import numpy as np
 from ..compat import private
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow, DataFlowTerminated
+from ..dataflow.meter import Meter
+from ..dataflow.records import COUNT, TICKET
 from ..dataflow.repeat import RepeatedData
 from ..loop.interrupt import interrupted
 from ..utils import logger
@@ -35,6 +39,7 @@ _CHUNKS = (16, 4, 1)
 _SMALL_NBYTES = 1 << 16  # a datapoint up to this size is enqueued together with others
 _MAX_WAITING_NBYTES = 64 * _SMALL_NBYTES  # between the threads; a datapoint counts at least _SMALL_NBYTES
 _JOIN_SECONDS = 2.0
+_MAX_ARRIVALS = 8192
 
 SizedArrays = Tuple[int, Arrays]
 
@@ -119,6 +124,9 @@ class EnqueueThread(ShareSessionThread):
         error: the error of the DataFlow, of the check of a datapoint, or of the queue; None if there was none.
         interruption: the KeyboardInterrupt that `interrupt` caused, or None.
         converter: the `DatapointConverter` of the datapoints.
+        arrivals: after each of the last calls that enqueued, how many elements the thread has enqueued, and the time,
+            in nanoseconds of `time.perf_counter_ns`.
+        reading, enqueuing: meters of its two threads. The second one waits for room during the calls that enqueue.
     """
 
     def __init__(
@@ -149,6 +157,9 @@ class EnqueueThread(ShareSessionThread):
         self._leaves_queue_open = False
         self._was_told_to_stop = False
         self._has_enqueued = threading.Event()
+        self._num_enqueued = 0
+        self.arrivals: Deque[tuple[int, int]] = deque(maxlen=_MAX_ARRIVALS)
+        self.reading, self.enqueuing = Meter(f"{who}: reading"), Meter(f"{who}: enqueuing")
 
     def start(self) -> None:
         """
@@ -174,6 +185,7 @@ class EnqueueThread(ShareSessionThread):
             finally:
                 self._has_enqueued.set()
                 self._buffer.stop()
+                self.enqueuing.end()
                 if not self._leaves_queue_open:
                     _run_if_open(session, self._ops.close)
                 self._reader.join()
@@ -213,23 +225,30 @@ class EnqueueThread(ShareSessionThread):
     def _enqueue_all(self, session: tf.Session) -> None:
         calls: dict[int, Callable[..., Any]] = {}
         while True:
-            chunk = self._buffer.take()
+            chunk = self._buffer.take(self.enqueuing)
             if not chunk:
                 return
             call = calls.get(len(chunk))
             if call is None:
                 call = calls[len(chunk)] = self._ops.make_call(session, len(chunk))
+            self.enqueuing.begin_wait(is_for_room=True)
             call(*[array for _, datapoint in chunk for array in datapoint])
+            self.enqueuing.end_wait()
+            self._num_enqueued += len(chunk)
+            self.arrivals.append((self._num_enqueued, perf_counter_ns()))
+            self.enqueuing.words[COUNT] = self._num_enqueued
 
     def _read(self) -> None:
         try:
             with self.default_sess():
                 for datapoint in iterate_named(self._datapoints, self._who, self._dataflow):
-                    arrays = self.converter(datapoint)
+                    arrays = self.reading.call(self.converter, datapoint)
                     if self._tickets is not None:
-                        arrays.append(np.asarray(self._tickets.stamp(arrays), np.int64))
+                        ticket = self._tickets.stamp(arrays)
+                        self.reading.words[TICKET] = ticket
+                        arrays.append(np.asarray(ticket, np.int64))
                     size = max(_SMALL_NBYTES, sum(array.nbytes for array in arrays))
-                    if not self._buffer.put([(size, arrays)]):
+                    if not self._buffer.put([(size, arrays)], meter=self.reading):
                         return
         except DataFlowTerminated:
             logger.info(f"{self._who}: the DataFlow {type(self._dataflow).__name__} was terminated.")
@@ -237,6 +256,7 @@ class EnqueueThread(ShareSessionThread):
             self.error = error
         finally:
             self._buffer.end()
+            self.reading.end()
 
     def _on_enqueue_error(self, error: Exception) -> None:
         """Store an error of the queue, unless it only says that the queue or the session was closed."""

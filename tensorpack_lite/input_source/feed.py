@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Sequence
+from collections import deque
+from time import perf_counter_ns
+from typing import Any, Deque, Iterator, Sequence
 
 import numpy as np
 
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow
+from ..dataflow.meter import Meter
 from ..dataflow.recording import ResumeReport, State
 from ..dataflow.repeat import RepeatedData
 from ..loop.callback import Callback, CallbackFactory
+from ..loop.session import RunTimes
 from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..utils.checks import check_type
 from .base import InputSource
@@ -19,6 +23,8 @@ from .tickets import Tickets
 from .whole_passes import WholePasses
 
 __all__ = ["FeedInput"]
+
+_MAX_TAKEN = 4096
 
 
 class FeedInput(InputSource):
@@ -54,6 +60,9 @@ class FeedInput(InputSource):
         self._was_reset = False
         self._last_used = 0  # a ticket
         self._datapoints: Iterator[Any] | None = None
+        self._taken: Deque[tuple[int, int]] = deque(
+            maxlen=_MAX_TAKEN
+        )  # begin and end of the last `next_feeds`
 
     def require_exact_size(self) -> None:
         """Raise an error in a pass with fewer datapoints than `len(ds)`, if the data is repeated."""
@@ -102,12 +111,25 @@ class FeedInput(InputSource):
 
     def next_feeds(self) -> dict[tf.Tensor, np.ndarray]:
         """Take the next datapoint. Return the array for each placeholder."""
+        begin = perf_counter_ns()
         if self._datapoints is None:
             self._reset_state()
         arrays = self._convert(next(self._datapoints))  # type: ignore[arg-type]
         if self._tickets is not None:
             self._tickets.stamp(arrays)
+        self._taken.append((begin, perf_counter_ns()))
         return dict(zip(self._placeholders, arrays))
+
+    def _waited(self, runs: Sequence[RunTimes]) -> np.ndarray | None:
+        taken = np.array([*self._taken, (1 << 62, 1 << 62)], np.int64)
+        begins = np.array([run.begin for run in runs], np.int64)
+        first = np.searchsorted(taken[:, 0], begins)  # a run takes one datapoint
+        return (taken[first, 1] - taken[first, 0]).astype(float)
+
+    def meters(self) -> list[Meter]:
+        """Return the meter of the outermost stage."""
+        meter = (self.ds if self._tickets is None else self._flow)._meter
+        return [] if meter is None else [meter]
 
     def count_used(self) -> None:
         """Count the datapoint of a run that succeeded as used."""

@@ -78,6 +78,11 @@ class Tickets:
         self._recent: Deque[Any] = deque(maxlen=_NUM_REMEMBERED)  # pairs (ticket, samples of its components)
 
     @property
+    def flow(self) -> DataFlow:
+        """The DataFlow."""
+        return self._flow
+
+    @property
     def last(self) -> int:
         """The ticket of the last datapoint that was read; 0 before the first."""
         return max(self._last, self.start)

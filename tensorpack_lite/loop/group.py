@@ -44,6 +44,7 @@ class Callbacks(Callback):
         check: called before each call of `before_epoch`, `trigger_step` and `trigger_epoch`, and after the
             last one of the latter two; it may raise an error. None calls nothing. Set it before
             `before_train`.
+        epoch_seconds: the callbacks that the last `trigger_epoch` has called, and the seconds that each took.
 
     Raises:
         TypeError: an element is not a Callback.
@@ -57,6 +58,7 @@ class Callbacks(Callback):
         self.phase, self.num_called = "before_train", len(self.cbs)
         self.current_call: Call | None = None
         self.check: Callable[[], None] | None = None
+        self.epoch_seconds: list[tuple[str, float]] = []
         self._trigger_steps: _Triggers = []
         self._resumed: tuple[str, int] | None = None
         self._states: dict[str, Any] = {}
@@ -148,7 +150,7 @@ class Callbacks(Callback):
         first = 0 if self._resumed is None else self.num_called
         self._resumed = None
         self.phase, self.num_called = "trigger_epoch", first
-        seconds = []
+        self.epoch_seconds = seconds = []
         for number, cb in enumerate(self._calling("_trigger_epoch", first), first + 1):
             self.num_called = number
             start = time.perf_counter()

@@ -7,19 +7,41 @@ TensorFlow's runtime, and a step costs little more than that callable (`benchmar
 
 from __future__ import annotations
 
+from collections import deque
 from operator import is_
-from typing import Any, Callable, Mapping, NamedTuple, NoReturn, Sequence
+from time import perf_counter_ns
+from typing import Any, Callable, Deque, Mapping, NamedTuple, NoReturn, Sequence
 
 from ..compat import private
 from ..compat import tfv1 as tf
 from .callback import Call, Callback, is_overridden, to_run_args
 from .hooks import CallbackToHook
-from .step import Request, StepCache
+from .step import Request, Step, StepCache
 
-__all__ = ["HookedSession"]
+__all__ = ["HookedSession", "RunTimes"]
+
+_MAX_RUNS = 4096  # whose times are kept until they are taken
 
 # on TF 1.15 each attribute of a TensorFlow module costs a microsecond
 _SessionRunArgs = tf.train.SessionRunArgs
+
+
+class RunTimes(NamedTuple):
+    """
+    The times of a run, in nanoseconds of `time.perf_counter_ns`, and what it ran.
+
+    Attributes:
+        begin: before the first `before_run`.
+        started, ended: before and after the run of the raw session.
+        end: after the last `after_run`.
+        step: the prepared combination of fetches.
+    """
+
+    begin: int
+    started: int
+    ended: int
+    end: int
+    step: Step
 
 
 class HookedSession:
@@ -47,6 +69,7 @@ class HookedSession:
         is_running: whether a run is in progress. Any thread may read it.
         current_call: the callback that is being called before or after a run, as a `Call`; otherwise None. Any thread
             may read it.
+        run_times: fields of `RunTimes` for each of the last runs that succeeded, as plain tuples.
 
     Note: it does not initialize, restore or recover anything. It may be used by one thread at a time.
     """
@@ -64,6 +87,7 @@ class HookedSession:
         self._afters: list[tuple[Call | None, Callable[[Any, Any], None], int]] = []
         for hook in hooks:
             self._register(hook.callback if isinstance(hook, CallbackToHook) else hook)
+        self.run_times: Deque[tuple[int, int, int, int, Step]] = deque(maxlen=_MAX_RUNS)
         self._steps = StepCache(session)
         self._last = _LastRun()
         self._stop_requested = False
@@ -115,6 +139,7 @@ class HookedSession:
         if self._closed:
             raise RuntimeError("HookedSession.run: the session is closed. Training has ended.")
         self.is_running = True
+        begin = perf_counter_ns()
         try:
             last = self._last
             is_plain = feed_dict is None and options is None and run_metadata is None
@@ -136,15 +161,18 @@ class HookedSession:
                 step = self._steps.find(fetches, feed_dict, options, run_metadata, requests)
                 if is_plain and not isinstance(fetches, (list, dict)):
                     self._last = _LastRun(fetches, context, asked, requests, step)
+            started = perf_counter_ns()
             try:
                 results, hook_values = step.run(feed_dict, requests, run_metadata)
             except tf.errors.OpError as error:
                 self._raise_cause_of(error)
+            ended = perf_counter_ns()
             for call, after, position in self._afters:
                 self.current_call = call
                 after(context, hook_values[position])
             if context.stop_requested:
                 self._stop_requested = True
+            self.run_times.append((begin, started, ended, perf_counter_ns(), step))
             return results
         finally:
             self.is_running, self.current_call = False, None

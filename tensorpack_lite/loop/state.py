@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import deque
 from enum import Enum
-from typing import Iterator
+from typing import Deque, Iterator
 
 from ..compat import tfv1 as tf
 
 __all__ = ["QUIET_ENDS", "Outcome", "StopTraining", "TrainLoop"]
+
+_MAX_STEPS = 4096  # whose times are kept until they are taken
 
 
 class StopTraining(Exception):
@@ -46,6 +49,8 @@ class TrainLoop:
         outcome: how training ended, an `Outcome`; None until then. It is set before `after_train`, where a callback
             reads `self.trainer.loop.outcome`. An error in `after_train` does not change it.
         error: the exception that ended training, `StopTraining` included; None if all epochs are done.
+        step_times: for each of the last steps, nanoseconds of `time.perf_counter_ns` before `run_step`, after it, and
+            after `trigger_step` of the callbacks.
     """
 
     def __init__(self) -> None:
@@ -54,6 +59,7 @@ class TrainLoop:
         self.local_step = -1
         self.outcome: Outcome | None = None
         self.error: BaseException | None = None
+        self.step_times: Deque[tuple[int, int, int]] = deque(maxlen=_MAX_STEPS)
         self._ranges: tuple[int, int, int] | None = None
         self._resumed: tuple[int, int] | None = None
         self.has_calls_left = False

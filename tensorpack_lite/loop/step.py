@@ -70,7 +70,12 @@ class StepCache:
 
 
 class Step:
-    """A combination of fetches, feeds and options that is ready to run."""
+    """
+    A combination of fetches, feeds and options that is ready to run.
+
+    Attributes:
+        fetches: the distinct tensors and operations that it evaluates.
+    """
 
     def __init__(
         self,
@@ -107,6 +112,7 @@ class Step:
             (i, position_of_feed[t.name]) for i, t in enumerate(leaves.tensors) if t.name in position_of_feed
         ]
         computed = [t for t in leaves.tensors if t.name not in position_of_feed]
+        self.fetches: list[tf.Tensor | tf.Operation] = [*computed, *leaves.operations]
         self._call = None
         if computed or leaves.operations:
             self._call = private.make_callable(session, computed, leaves.operations, feeds, options)

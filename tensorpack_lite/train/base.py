@@ -243,8 +243,11 @@ class Trainer(HasOldInterface, LoopTrainer):
                 for _ in loop.steps():
                     if self.hooked_sess.should_stop():
                         raise StopTraining("a callback or hook asked the session to stop")
+                    began = time.perf_counter_ns()
                     self.run_step()
+                    ran = time.perf_counter_ns()
                     callbacks.trigger_step()
+                    loop.step_times.append((began, ran, time.perf_counter_ns()))
                 callbacks.after_epoch()
                 spent = humanize_time_delta(time.perf_counter() - start)
                 if not 0 < loop.starting_step == loop.steps_per_epoch:  # else resumed only for its callbacks
@@ -366,6 +369,11 @@ class Trainer(HasOldInterface, LoopTrainer):
     def is_in_run(self) -> bool:
         """Whether the hooked session is running. Any thread may read it."""
         return isinstance(self.hooked_sess, HookedSession) and self.hooked_sess.is_running
+
+    @property
+    def epoch_seconds(self) -> list[tuple[str, float]]:
+        """The callbacks that the last `trigger_epoch` has called, and how many seconds each of them took."""
+        return self._callbacks.epoch_seconds
 
     # Resuming --------------------------------------------------------------------------------------------------------
     def _begin_exact_loop(self) -> None:

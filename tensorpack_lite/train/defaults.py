@@ -9,6 +9,7 @@ from ..callbacks.monitor.event_file import TFEventWriter
 from ..callbacks.monitor.json_file import JSONWriter
 from ..callbacks.monitor.table import ScalarTable
 from ..callbacks.report import ReportWriter
+from ..callbacks.speed import Speed
 from ..callbacks.steps import ProgressBar
 from ..callbacks.summary import MergeAllSummaries, MovingAverageSummary
 from ..loop.callback import Callback
@@ -22,9 +23,9 @@ def DEFAULT_CALLBACKS() -> list[Callback]:  # noqa: N802
 
     Returns:
         A new list: `MovingAverageSummary()`, `ProgressBar()`, `MergeAllSummaries()`, `RunUpdateOps()`,
-        `ManifestWriter()`, `ReportWriter()`.
+        `ManifestWriter()`, `Speed()`, `ReportWriter()`.
 
-    Difference from tensorpack: tensorpack has no `ManifestWriter` and no `ReportWriter`.
+    Difference from tensorpack: tensorpack has no `ManifestWriter`, `Speed` and `ReportWriter`.
     """
     return [
         MovingAverageSummary(),
@@ -32,6 +33,7 @@ def DEFAULT_CALLBACKS() -> list[Callback]:  # noqa: N802
         MergeAllSummaries(),
         RunUpdateOps(),
         ManifestWriter(),
+        Speed(),
         ReportWriter(),
     ]
 

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections import deque
-from typing import Callable, Deque, Generic, Sequence, TypeVar
+from typing import Any, Callable, Deque, Generic, Sequence, TypeVar
 
 __all__ = ["HandoffQueue"]
 
@@ -48,13 +48,14 @@ class HandoffQueue(Generic[T]):
         self._consumers: deque[threading.Lock] = deque()
         self.error: BaseException | None = None
 
-    def put(self, items: Sequence[T], patience: float | None = None) -> bool:
+    def put(self, items: Sequence[T], patience: float | None = None, meter: Any = None) -> bool:
         """
         Wait while the queue is full, then append all items.
 
         Args:
             items: one or more; they are appended together.
             patience: how many seconds to wait in total before the items are appended to a full queue. None: no limit.
+            meter: a `dataflow.meter.Meter` that is told while this thread waits.
 
         Returns:
             False if the queue has ended, in which case the items are dropped.
@@ -71,10 +72,15 @@ class HandoffQueue(Generic[T]):
                     _wake_one(self._consumers)
                     self._wake_producer_if_room()
                     return True
-            self._wait(self._producers, self._may_put, deadline)
+            self._wait(self._producers, self._may_put, deadline, meter)
 
-    def take(self) -> list[T]:
-        """Wait for an item and return the list of `remove`, or an empty list once the queue has ended and is empty."""
+    def take(self, meter: Any = None) -> list[T]:
+        """
+        Wait for an item and return the list of `remove`, or an empty list once the queue has ended and is empty.
+
+        Args:
+            meter: as for `put`.
+        """
         while True:
             with self._lock:
                 if self._items:
@@ -89,7 +95,7 @@ class HandoffQueue(Generic[T]):
                 # repair what an interrupt in the middle of an earlier call may have left
                 self._size = 0
                 self._wake_producer_if_room()
-            self._wait(self._consumers, self._may_take)
+            self._wait(self._consumers, self._may_take, meter=meter)
 
     def end(self, error: BaseException | None = None) -> None:
         """Accept no more items. Waiting items can still be taken."""
@@ -125,11 +131,17 @@ class HandoffQueue(Generic[T]):
             _wake_one(self._producers)
 
     def _wait(
-        self, waiters: Deque[threading.Lock], is_over: Callable[[], bool], deadline: float = math.inf
+        self,
+        waiters: Deque[threading.Lock],
+        is_over: Callable[[], bool],
+        deadline: float = math.inf,
+        meter: Any = None,
     ) -> None:
         """Wait until woken or until the deadline, unless `is_over()`. The lock is not held while waiting."""
         waiter = threading.Lock()
         waiter.acquire()
+        if meter is not None:
+            meter.begin_wait(is_for_room=waiters is self._producers)
         try:
             with self._lock:
                 if is_over():
@@ -138,6 +150,8 @@ class HandoffQueue(Generic[T]):
             waiter.acquire(timeout=-1 if deadline == math.inf else max(0.0, deadline - time.monotonic()))
         finally:
             self._leave(waiters, waiter)
+            if meter is not None:
+                meter.end_wait()
 
     def _leave(self, waiters: Deque[threading.Lock], waiter: threading.Lock) -> None:
         """Stop waiting. A thread that was woken and then interrupted wakes another one."""

@@ -49,7 +49,7 @@ ALLOWED = {
         "input",
     ): "set_logger_dir asks what to do with an existing directory, only on a terminal",
     (
-        "input_source/base.py",
+        "input_source/remap.py",
         "__class__",
         "__class__",
     ): "a remapped input source passes isinstance checks for the source that it wraps",

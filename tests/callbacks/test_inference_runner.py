@@ -15,9 +15,9 @@ from tensorpack_lite.callbacks.trigger import PeriodicTrigger
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.base import DataFlow
 from tensorpack_lite.dataflow.raw import DataFromList
-from tensorpack_lite.input_source.base import remap_input_source
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.queueing import BatchQueueInput, QueueInput
+from tensorpack_lite.input_source.remap import remap_input_source
 from tensorpack_lite.input_source.tensor import TensorInput
 from tensorpack_lite.input_source.tfdata import TFDatasetInput
 from tensorpack_lite.tfutils.tower.func import TowerFunc

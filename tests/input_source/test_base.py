@@ -15,13 +15,11 @@ from tensorpack_lite.input_source.base import (
     FeedfreeInput,
     InputSource,
     ProxyInputSource,
-    get_sublist_by_names,
-    get_tensors_inputs,
-    remap_input_source,
 )
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.placeholder import PlaceholderInput
 from tensorpack_lite.input_source.queueing import QueueInput
+from tensorpack_lite.input_source.remap import get_sublist_by_names, get_tensors_inputs, remap_input_source
 from tensorpack_lite.loop.callback import Callback
 
 SIGNATURE = [TensorSpec([None], tf.float32, "x")]

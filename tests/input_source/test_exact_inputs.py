@@ -13,10 +13,10 @@ from tensorpack_lite.dataflow.base import RNGDataFlow
 from tensorpack_lite.dataflow.batch import BatchData
 from tensorpack_lite.dataflow.raw import DataFromList
 from tensorpack_lite.dataflow.repeat import RepeatedData
-from tensorpack_lite.input_source.base import remap_input_source
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.placeholder import PlaceholderInput
 from tensorpack_lite.input_source.queueing import BatchQueueInput, QueueInput
+from tensorpack_lite.input_source.remap import remap_input_source
 from tensorpack_lite.input_source.staging import StagingInput
 from tensorpack_lite.input_source.tensor import DummyConstantInput, TensorInput
 from tensorpack_lite.input_source.tfdata import TFDatasetInput

@@ -152,7 +152,7 @@ class TestOrder:
         assert [registered, cbs[1], user, extra, monitor, trainer.monitors] == cbs
 
     def test_default_order(self, trainer):
-        """The default callbacks and monitors come in tensorpack's order; ManifestWriter and ReportWriter are added."""
+        """The default callbacks and monitors come in tensorpack's order; ManifestWriter, Speed and ReportWriter are added."""
         trainer.train_with_defaults(callbacks=[RecordingCallback()], steps_per_epoch=1, max_epoch=1)
         expected = [
             "MaintainStepCounter",
@@ -162,6 +162,7 @@ class TestOrder:
             str(trainer._callbacks.cbs[4]),
             "RunUpdateOps",
             "ManifestWriter",
+            "Speed",
             "ReportWriter",
             "TFEventWriter",
             "JSONWriter",

@@ -91,7 +91,7 @@ def test_defaults_are_new_each_time():
     """The default callbacks and monitors are new objects at each call, in a fixed order."""
     names = [type(cb).__name__.split("_")[0] for cb in DEFAULT_CALLBACKS()]
     assert ["MovingAverageSummary", "ProgressBar", names[2], "RunUpdateOps"] == names[:4]
-    assert ["ManifestWriter", "ReportWriter"] == names[4:]
+    assert ["ManifestWriter", "Speed", "ReportWriter"] == names[4:]
     assert ["TFEventWriter", "JSONWriter", "ScalarTable"] == [type(m).__name__ for m in DEFAULT_MONITORS()]
     assert DEFAULT_CALLBACKS()[0] is not DEFAULT_CALLBACKS()[0]
 

@@ -21,12 +21,13 @@ import numpy as np
 
 from ...utils.random_streams import enter_worker_stream, fix_rng_seed, make_worker_streams, reset_rng_seed
 from ..base import DataFlow, Datapoint
+from ..meter import stage_name
 from ..repeat import RepeatedData
 from ..runner_thread import MultiThreadRunner
 from .datapoint_form import Forms, digest
 from .memory_growth import measure_growth
 from .picklable import find_unpicklable
-from .stage_speed import PipelineSpeed, measure_stages, num_workers, stage_name, walk
+from .stage_speed import PipelineSpeed, measure_stages, num_workers, walk
 
 __all__ = ["BROKEN", "NOT_CHECKED", "OK", "WARNING", "Finding", "Report", "examine"]
 

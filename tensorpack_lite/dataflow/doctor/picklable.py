@@ -11,7 +11,7 @@ import pickle
 from typing import Iterator
 
 from ..base import DataFlow
-from .stage_speed import stage_name
+from ..meter import stage_name
 
 __all__ = ["find_unpicklable"]
 

@@ -22,10 +22,11 @@ import numpy as np
 
 from ...utils.packed_state import pack_state, unpack_state
 from ..base import DataFlow, Datapoint
+from ..meter import stage_name
 from ..recording import ResumeReport
 from .datapoint_form import digest
 from .examine import BROKEN, OK, WARNING, Finding
-from .stage_speed import stage_name, walk
+from .stage_speed import walk
 
 __all__ = ["ResumeCheck", "check_resume"]
 

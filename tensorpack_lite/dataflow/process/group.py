@@ -19,6 +19,8 @@ from typing import Any, Iterator, NoReturn, Sequence
 
 from ...utils.concurrency import is_main_thread, start_proc_mask_signal
 from ...utils.random_streams import make_worker_streams
+from ..meter import Meter, WorkerProcess, current_meter
+from ..records import Page
 from .channel import ChannelClosed, Reader
 from .errors import died
 from .worker import FOLLOWED_EXIT_CODE, Settings, Task, WorkerSetup, run_worker
@@ -54,6 +56,7 @@ class WorkerGroup:
         self._tasks = tasks
         self._processes: list[BaseProcess] = []
         self._readers: list[Reader] = []
+        self._meter = current_meter() or Meter(who)
         self._end = weakref.finalize(
             self, _end_all, os.getpid(), self._processes, self._readers, self._selector
         )
@@ -68,7 +71,9 @@ class WorkerGroup:
         streams = make_worker_streams(len(tasks))
         for index, task in enumerate(tasks):
             mine = settings[index] if isinstance(settings, list) else settings
-            self._start(WorkerSetup(who, index, streams[index], mine, parent_pid, dies_with_thread), task)
+            page = _new_page()
+            setup = WorkerSetup(who, index, streams[index], mine, parent_pid, dies_with_thread, page)
+            self._start(setup, task)
 
     def receive(self) -> Iterator[tuple[int, list[Any]]]:
         """
@@ -83,16 +88,23 @@ class WorkerGroup:
             RuntimeError: the workers were stopped before.
         """
         self._require_alive()
+        self._meter.begin_wait()
+        try:
+            ready = self._wait()
+        finally:
+            self._meter.end_wait()
+        for key, _ in ready:
+            yield key.data, self._read(key.data)
+
+    def _wait(self) -> list[tuple[selectors.SelectorKey, int]]:
         while True:
             ready = self._selector.select(_DEATH_CHECK_SECONDS)
             if ready:
-                break
+                return ready
             # A grandchild may hold the channel of a dead worker open, so look at the processes, too.
             for index, process in enumerate(self._processes):
                 if process.exitcode is not None and not self._selector.select(0):
                     self.raise_failure(index)
-        for key, _ in ready:
-            yield key.data, self._read(key.data)
 
     def receive_from(self, index: int) -> list[Any]:
         """
@@ -108,10 +120,14 @@ class WorkerGroup:
             BaseException: as `receive`, but only for this worker.
         """
         self._require_alive()
-        while not self._readers[index].is_ready(_DEATH_CHECK_SECONDS):
-            # a grandchild may hold the channel of a dead worker open
-            if self._processes[index].exitcode is not None and not self._readers[index].is_ready():
-                self.raise_failure(index)
+        self._meter.begin_wait()
+        try:
+            while not self._readers[index].is_ready(_DEATH_CHECK_SECONDS):
+                # a grandchild may hold the channel of a dead worker open
+                if self._processes[index].exitcode is not None and not self._readers[index].is_ready():
+                    self.raise_failure(index)
+        finally:
+            self._meter.end_wait()
         return self._read(index)
 
     def stop(self) -> None:
@@ -148,7 +164,10 @@ class WorkerGroup:
         finally:
             for unused in (there, *task.sources, *task.targets):
                 unused.close()
+            if setup.page is not None:
+                setup.page.close_handle()
         self._processes.append(process)
+        self._meter.processes.append(WorkerProcess(setup.number, process, setup.page))
         self._readers.append(Reader(here))
         self._selector.register(here, selectors.EVENT_READ, setup.number)
 
@@ -209,6 +228,14 @@ def _end_all(
     for process in processes:
         process.kill()
         process.join()
+
+
+def _new_page() -> Page | None:
+    """Return memory for the records of a worker; None if there is none, because they are not worth an error."""
+    try:
+        return Page()
+    except OSError:
+        return None
 
 
 @contextmanager

@@ -25,6 +25,8 @@ from ...utils.concurrency import enable_death_signal
 from ...utils.handoff import HandoffQueue
 from ...utils.random_streams import WorkerStream, enter_worker_stream
 from ..base import Datapoint
+from ..meter import begin_worker
+from ..records import COUNT, Page
 from .channel import MAX_SLOTS, ChannelClosed, Writer
 from .errors import describe_error
 
@@ -69,6 +71,7 @@ class WorkerSetup(NamedTuple):
         parent_pid: the expected parent process; 0 if unknown (forkserver).
         dies_with_thread: whether Linux may end the worker when the thread that started it ends. False unless
             that is the main thread of the parent.
+        page: where the worker keeps its records; None if there is no memory for them.
     """
 
     who: str
@@ -77,6 +80,7 @@ class WorkerSetup(NamedTuple):
     settings: Settings
     parent_pid: int
     dies_with_thread: bool
+    page: Optional[Page]
 
 
 class Task(NamedTuple):
@@ -111,6 +115,7 @@ def run_worker(setup: WorkerSetup, connection: Connection, task: Task) -> None:
     """
     _follow_parent(setup)
     enter_worker_stream(setup.stream)
+    meter = begin_worker(f"worker {setup.number}", setup.page)
     settings = setup.settings
     home = Writer(connection, setup.who, settings.num_slots)
     outbox: HandoffQueue[Any] = HandoffQueue(
@@ -120,11 +125,13 @@ def run_worker(setup: WorkerSetup, connection: Connection, task: Task) -> None:
     sender.start()
     try:
         for datapoints in task.make(*task.args):
-            if not outbox.put(datapoints, settings.patience):
+            meter.words[COUNT] += len(datapoints)
+            if not outbox.put(datapoints, settings.patience, meter):
                 break
         outbox.end()
     except BaseException as error:  # noqa: BLE001 (the sender thread sends it to the process that started this one)
         outbox.end(error)
+    meter.end()
     sender.join()
     if isinstance(outbox.error, ChannelClosed):
         sys.exit(FOLLOWED_EXIT_CODE)

@@ -9,10 +9,11 @@ from fakes.patience import patiently
 
 from tensorpack_lite.dataflow.base import DataFlow
 from tensorpack_lite.dataflow.batch import BatchData
-from tensorpack_lite.dataflow.doctor.stage_speed import measure_stages, num_workers, stage_name, walk
+from tensorpack_lite.dataflow.doctor.stage_speed import measure_stages, num_workers, walk
 from tensorpack_lite.dataflow.map_and_batch import MultiProcessMapAndBatchData
 from tensorpack_lite.dataflow.map_thread import MultiThreadMapData
 from tensorpack_lite.dataflow.mapping import MapData, MapDataComponent
+from tensorpack_lite.dataflow.meter import stage_name
 from tensorpack_lite.dataflow.mix import JoinData
 from tensorpack_lite.dataflow.raw import DataFromList
 from tensorpack_lite.dataflow.runner import MultiProcessRunnerZMQ
@@ -49,63 +50,64 @@ class Counted(DataFlow):
         self.resets += 1
 
 
-def by_name(speed):
-    """Return the stages by name."""
-    return {stage.name: stage for stage in speed.stages}
+def names(part):
+    """Return the names of the stages of a part."""
+    return [stage.name for stage in part.stages]
 
 
 class TestMeasureStages:
     @patiently
     def test_the_slowest_stage_limits(self):
-        """The time of a stage does not include the stages that it reads from, and the slowest stage is the bottleneck."""
+        """The time of a stage does not include the stages that it reads from, and the slowest stage limits."""
         speed = measure_stages(
             lambda: BatchData(MapData(MapData(source(), wait_4ms), wait_1ms), 2), 0.2, 1000
         )
-        stages = by_name(speed)
-        assert ["BatchData", "MapData(wait_1ms)", "MapData(wait_4ms)", "DataFromList"] == [
-            s.name for s in speed.stages
-        ]
-        assert [0, 1, 2, 3] == [stage.depth for stage in speed.stages]
-        assert "MapData(wait_4ms)" == speed.limit.name
-        assert 0 < stages["MapData(wait_4ms)"].per_second <= 250
-        assert stages["MapData(wait_1ms)"].seconds < stages["MapData(wait_4ms)"].seconds / 2
-        assert stages["BatchData"].count == stages["MapData(wait_1ms)"].count // 2
-        assert 1 == pytest.approx(sum(stage.share for stage in speed.stages))
+        (part,) = speed.load.parts
+        assert ["BatchData", "MapData(wait_1ms)", "MapData(wait_4ms)", "DataFromList"] == names(part)
+        assert [0, 1, 2, 3] == [stage.depth for stage in part.stages]
+        assert "MapData(wait_4ms)" == speed.load.slowest.slowest.name
+        batches, fast, slow, _ = part.stages
+        assert 0.001 <= fast.wall < slow.wall / 2
+        assert slow.wall >= 0.004
+        assert speed.load.num_steps == batches.count == fast.count // 2
+        assert speed.per_second == pytest.approx(batches.count / speed.load.seconds)
 
     @patiently
     def test_a_map_with_threads(self):
-        """A map with threads waits; its function is measured separately, multiplied by the number of threads."""
+        """The function of a map with threads is a part of its own."""
         speed = measure_stages(lambda: MultiThreadMapData(source(), 4, wait_4ms, buffer_size=8), 0.2, 1000)
-        stages = by_name(speed)
-        assert stages["MultiThreadMapData(wait_4ms)"].waits
-        assert ("MapData(wait_4ms)", "in 4 workers of MultiThreadMapData") == (
-            speed.limit.name,
-            speed.limit.place,
+        assert ("MultiThreadMapData(wait_4ms)", "threads", 4) == (
+            speed.load.slowest.owner,
+            speed.load.slowest.kind,
+            speed.load.slowest.num_workers,
         )
-        assert 250 < stages["MapData(wait_4ms)"].per_second <= 1000
+        assert ["wait_4ms"] == names(speed.load.slowest)
 
     @pytest.mark.parametrize(
-        "build",
+        ("build", "kind", "name"),
         [
-            lambda: MultiThreadRunner(lambda: BatchData(MapData(source(), wait_4ms), 2), 5, 2),
-            lambda: MultiProcessRunnerZMQ(BatchData(MapData(source(), wait_4ms), 2), 2),
-            lambda: MultiProcessMapAndBatchData(source(), 2, wait_4ms, 2),
+            (
+                lambda: MultiThreadRunner(lambda: BatchData(MapData(source(), wait_4ms), 2), 5, 2),
+                "threads",
+                None,
+            ),
+            (lambda: MultiProcessRunnerZMQ(BatchData(MapData(source(), wait_4ms), 2), 2), "processes", None),
+            (lambda: MultiProcessMapAndBatchData(source(), 2, wait_4ms, 2), "processes", "wait_4ms"),
         ],
         ids=["threads", "processes", "batches"],
     )
     @patiently
-    def test_runners(self, build):
-        """The stages in the workers of a runner are a separate part, here with the bottleneck."""
-        speed = measure_stages(build, 0.2, 1000)
-        assert "MapData(wait_4ms)" == speed.limit.name
-        assert speed.limit.place.startswith("in 2 workers of Multi")
-        assert [True, False, False, False] == [stage.waits for stage in speed.stages]
+    def test_runners(self, build, kind, name):
+        """The stages in the workers of a runner are a separate part, here the one that limits."""
+        speed = measure_stages(build, 0.3, 1000)
+        assert (kind, 2) == (speed.load.slowest.kind, speed.load.slowest.num_workers)
+        assert (name or "MapData(wait_4ms)") == speed.load.slowest.slowest.name
 
     @patiently
     def test_a_slow_consumer_limits(self):
-        """If the workers are faster than a later stage, that stage is the bottleneck."""
+        """If the workers are faster than a later stage, that stage limits."""
         speed = measure_stages(lambda: MapData(MultiThreadRunner(source, 5, 2), wait_4ms), 0.2, 1000)
-        assert ("MapData(wait_4ms)", "here") == (speed.limit.name, speed.limit.place)
+        assert ("here", "MapData(wait_4ms)") == (speed.load.slowest.kind, speed.load.slowest.slowest.name)
 
     def test_several_sources(self):
         """A source that is used twice is reset once and shown once."""
@@ -116,7 +118,7 @@ class TestMeasureStages:
             return MapData(JoinData([built[-1], built[-1]]), wait_1ms)
 
         speed = measure_stages(build, 0.05, 1000)
-        assert ["MapData(wait_1ms)", "JoinData", "Counted"] == [stage.name for stage in speed.stages]
+        assert ["MapData(wait_1ms)", "JoinData", "Counted"] == names(speed.load.parts[0])
         assert 1 == built[0].resets
 
     def test_an_empty_pipeline(self):

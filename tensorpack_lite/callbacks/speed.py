@@ -1,0 +1,223 @@
+"""Callback that says what limits the speed of a training."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+
+from ..dataflow.bottleneck import Load
+from ..dataflow.meter import Meter
+from ..dataflow.pipeline_load import HERE, Part, Snapshot, Stage, parts_between, take_snapshot
+from ..dataflow.stage_rows import format_rows, make_rows
+from ..input_source.feed import FeedInput
+from ..input_source.reset import ResetInput
+from ..input_source.staging import StagingInput
+from ..loop.callback import Callback
+from ..loop.session import HookedSession, RunTimes
+from ..utils import logger
+from ..utils.cores import CpuTimes, cpu_times, usable_cores
+from ..utils.notes import write_note
+from .speed_verdict import Facts, Verdict, judge
+from .step_division import Steps
+
+__all__ = ["Speed"]
+
+_HARVEST = 256  # steps
+_MIN_SECONDS = 0.01  # of a callback between epochs, to be noted
+_WARM_UP = 1 / 6  # of `after`: the first steps, whose buffers are full or empty by chance
+
+
+class Speed(Callback):
+    """
+    Say what limits the speed of the training, and what more workers would bring.
+
+    It logs one line after the first `after` seconds of steps, and at the end of an epoch if the limit has changed since; a
+    table of the stages of the pipeline follows if something is to be won. The numbers are also written to `notes.jsonl`
+    in the logger's directory. Shorter trainings get no line. See docs/speed.md.
+
+    Args:
+        after: seconds of steps, without the time between epochs, that are measured for a verdict.
+
+    Runs at: before_train, before_epoch, each step, after_epoch, trigger_epoch.
+    """
+
+    def __init__(self, after: float = 30.0) -> None:
+        self._after = after
+        self._window: _Window | None = None
+        self._last: Verdict | None = None
+        self._num_steps = 0
+        self._steps_seen = self._next_look = 0.0  # seconds
+        self._epoch_begin = self._epoch_seconds = 0.0
+        self._is_begin = True  # whether the next step is the first one of an epoch
+
+    def _before_train(self) -> None:
+        sources = [reset.source for reset in self.trainer.find_callbacks(ResetInput)]
+        self._source: Any = sources[0] if len(sources) == 1 else None
+        if not isinstance(self.trainer.hooked_sess, HookedSession):
+            self._source = None
+
+    def _before_epoch(self) -> None:
+        self._take_times(is_between_steps=True)
+        self._is_begin = True
+        self._epoch_begin = time.perf_counter()
+        if self._window is not None:
+            self._window.resume()
+
+    def _trigger_step(self) -> None:
+        self._num_steps += 1
+        if self._num_steps % _HARVEST == 0 or time.perf_counter() > self._next_look:
+            self._look()
+
+    def _after_epoch(self) -> None:
+        self._look()
+        self._epoch_seconds = time.perf_counter() - self._epoch_begin
+        if self._window is not None:
+            self._window.pause()
+
+    def _trigger_epoch(self) -> None:
+        if self._window is not None and self._window.steps.seconds >= self._after * (1 - _WARM_UP):
+            self._say()
+
+    def _look(self) -> None:
+        """Take the times of the last steps; begin to measure after the warm-up; say the first verdict."""
+        if self._source is None:
+            return
+        self._next_look = time.perf_counter() + self._after / 30
+        steps, runs, waits = self._take_times()
+        if self._window is not None:
+            self._window.steps.add(steps, runs, waits, self._is_begin)
+            if self._last is None and self._window.steps.seconds >= self._after * (1 - _WARM_UP):
+                self._window.pause()
+                self._say()
+                self._window.steps.set_end(steps[-1][2])
+        elif steps:
+            self._steps_seen += (steps[-1][2] - steps[0][0]) / 1e9
+            if self._steps_seen >= self._after * _WARM_UP:
+                self._window = _Window(self._source)
+                self._window.steps.set_end(steps[-1][2])
+        self._is_begin &= not steps
+
+    def _take_times(
+        self, is_between_steps: bool = False
+    ) -> tuple[list[Any], list[RunTimes], np.ndarray | None]:
+        """Return the times of the steps that have ended, and of their runs."""
+        if self._source is None:
+            return [], [], None
+        times, run_times = self.trainer.loop.step_times, self.trainer.hooked_sess.run_times
+        steps = [times.popleft() for _ in range(len(times))]
+        end = math.inf if is_between_steps else steps[-1][2] if steps else 0
+        runs: list[RunTimes] = []
+        while run_times and run_times[0][3] <= end:
+            runs.append(RunTimes(*run_times.popleft()))
+        return steps, runs, self._source._waited(runs)
+
+    def _say(self) -> None:
+        window = self._window
+        assert window is not None, "bug: nothing was measured"
+        facts = window.facts(self._epoch_seconds, self.trainer.epoch_seconds)
+        verdict = judge(facts)
+        if self._last is None or verdict.limit != self._last.limit:
+            self._last = verdict
+            load = facts.load
+            rows = [] if load is None else make_rows(load.parts, load.num_steps, load.seconds)
+            if verdict.is_worth_a_line:
+                logger.info(f"Speed: {verdict.text}")
+            if verdict.shows_stages and rows:
+                logger.info(f"Stages of the data:\n{format_rows(rows)}")
+            write_note("speed", verdict.text, **_values(facts, verdict, rows))
+        self._window = _Window(self._source)
+
+
+def _values(facts: Facts, verdict: Verdict, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    load, milliseconds = facts.load, {}
+    for name, seconds in {**facts.division._asdict(), "total": facts.division.total}.items():
+        milliseconds[name] = None if seconds is None else 1e3 * seconds
+    graph = None if load is None or load.graph is None else 1e3 * load.graph
+    cores = (
+        None
+        if load is None
+        else {"usable": load.cores, "busy": None if load.cpu is None else load.cpu / load.seconds}
+    )
+    return {
+        "limit": verdict.limit,
+        "step": milliseconds,
+        "graph_ms": graph,
+        "graph_is_seen": facts.is_graph_seen,
+        "cores": cores,
+        "between_epochs": [
+            {"callback": name, "seconds": seconds}
+            for name, seconds in facts.between
+            if seconds >= _MIN_SECONDS
+        ],
+        "epoch_seconds": facts.epoch,
+        "stages": rows,
+    }
+
+
+class _Window:
+    """
+    What happened since it was created, without the time between `pause` and `resume`.
+
+    Args:
+        source: the InputSource of the training.
+    """
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        inner = source
+        self.is_overlapping = isinstance(source, StagingInput)
+        while hasattr(inner, "_input"):
+            inner = inner._input
+        self.is_fed = isinstance(inner, FeedInput)
+        self.steps = Steps(self.is_overlapping)
+        self._begin = self._take()
+        self._cpu = CpuTimes(0.0, 0.0)
+        self.resume()
+
+    def resume(self) -> None:
+        """Measure CPU time again."""
+        self._cpu_begin = cpu_times()
+
+    def pause(self) -> None:
+        """Do not count the CPU time from here on."""
+        self._cpu = self._cpu.plus(cpu_times() - self._cpu_begin)
+
+    def facts(self, epoch: float, between: list[tuple[str, float]]) -> Facts:
+        """Return what is known. Call it after `pause`."""
+        division = self.steps.division(self.is_fed)
+        graph, is_seen = self.steps.graph_interval()
+        load = self._load(graph, division.waits) if self._begin is not None else None
+        name = type(self._source).__name__
+        quartiles = self.steps.quartiles()
+        return Facts(division, load, is_seen, quartiles, name, self.is_fed, epoch, between)
+
+    def _load(self, graph: float | None, waits: bool) -> Load:
+        after = self._take()
+        assert after is not None, "bug: the pipeline has gone"
+        parts = parts_between(self._begin[0], after[0])
+        seconds = self.steps.seconds
+        enqueuing = after[1]
+        if enqueuing is not None and self._begin[1] is not None and waits:
+            parts.insert(0, _enqueuing_part(enqueuing.name, self._begin[1], enqueuing))
+        cpu, is_contended = self._cpu.used, self._cpu.is_contended(seconds)
+        return Load(parts, self.steps.num_steps, seconds, graph, cpu, usable_cores(), is_contended)
+
+    def _take(self) -> Any:
+        """Read the meters: (snapshot of the pipeline, reading of the enqueuing thread or None)."""
+        meters: list[Meter] = self._source.meters()
+        if not meters:
+            return None
+        enqueuing = meters[0].read() if len(meters) > 1 else None
+        snapshot: Snapshot = take_snapshot(meters[-1], meters[1:-1])
+        return snapshot, enqueuing
+
+
+def _enqueuing_part(name: str, before: Any, after: Any) -> Part:
+    num = after.count - before.count
+    # while training waits for data, the queue has room, so the calls do not wait
+    wall = (after.waited_out - before.waited_out) / num if num else None
+    stage = Stage(name, 0, num, wall, None, 0.0, after.waited_in - before.waited_in, 0.0)
+    return Part(name, HERE, 1, [stage])

@@ -1,0 +1,138 @@
+"""The sentences that say what limits the speed of a training."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional, Sequence, Tuple
+
+from ..dataflow.advice_text import describe_advice, describe_full_cores, describe_part
+from ..dataflow.bottleneck import Load, advise
+from .step_division import Division
+
+__all__ = ["Facts", "Verdict", "judge"]
+
+_CALLBACKS = 0.2
+_BETWEEN_EPOCHS = 0.25
+_VARIES = 2.0
+_DOCS = "see docs/speed.md"
+
+
+class Facts(NamedTuple):
+    """
+    What is known of a training. Times are in seconds.
+
+    Attributes:
+        division: of the mean step.
+        load: of the pipeline; None if there is none.
+        is_graph_seen: whether `load.graph` was measured in steps that did not wait, or is an upper limit.
+        quartiles: of the time of a step.
+        input_name: class of the input.
+        is_fed: whether the training thread reads the data, as with FeedInput.
+        epoch: seconds of the steps of an epoch; 0 if no epoch has ended.
+        between: seconds of each callback between two epochs.
+    """
+
+    division: Division
+    load: Optional[Load]
+    is_graph_seen: bool
+    quartiles: Tuple[float, float]
+    input_name: str
+    is_fed: bool = False
+    epoch: float = 0.0
+    between: Sequence[Tuple[str, float]] = ()
+
+
+class Verdict(NamedTuple):
+    """
+    What limits the speed.
+
+    Attributes:
+        limit: a word for the kind of limit, and the stage, if any. A verdict with another limit is worth saying.
+        text: sentences.
+        shows_stages: whether something is to be won in the pipeline, so that its stages are worth a table.
+        is_worth_a_line: whether people should read it in the log.
+    """
+
+    limit: str
+    text: str
+    shows_stages: bool
+    is_worth_a_line: bool = True
+
+
+def judge(facts: Facts) -> Verdict:
+    """Return the verdict on a training."""
+    first, third = facts.quartiles
+    division = facts.division
+    if third > _VARIES * first:
+        return Verdict(
+            "varies",
+            f"speed varies too much to say what limits it ({1 / third:.3g} to {1 / first:.3g} steps/s). Other programs? A "
+            "network disk?",
+            False,
+        )
+    if facts.load is not None and division.waiting is not None and division.waits:
+        if facts.is_fed:
+            return _judge_fed(division.waiting, division.total)
+        return _judge_data(facts.load, division.waiting / division.total, facts.is_graph_seen)
+    in_callbacks = division.around_run + division.trigger_step
+    if in_callbacks >= _CALLBACKS * division.total:
+        return Verdict(
+            "callbacks",
+            f"callbacks take {in_callbacks / division.total:.0%} of a step: {_ms(division.around_run)} before and after each "
+            f"run and {_ms(division.trigger_step)} in trigger_step, of {_ms(division.total)}. Call them less often, with "
+            "PeriodicTrigger or PeriodicCallback.",
+            False,
+        )
+    between = sum(seconds for _, seconds in facts.between)
+    if between > _BETWEEN_EPOCHS * (facts.epoch + between):
+        return _judge_between_epochs(facts, between)
+    if division.waiting is None:
+        text = f"with {facts.input_name}, it is not known how long steps wait for data."
+        return Verdict("unknown", text, False, is_worth_a_line=False)
+    return Verdict(
+        "graph",
+        f"the graph limits (data is ready {1 - division.waiting / division.total:.0%} of the time). A faster pipeline will "
+        f"not make the training faster; {_DOCS}.",
+        False,
+    )
+
+
+def _judge_between_epochs(facts: Facts, between: float) -> Verdict:
+    name, seconds = max(facts.between, key=lambda one: one[1])
+    whole = facts.epoch + between
+    gain = whole / (whole - seconds / 2)
+    return Verdict(
+        f"between epochs {name}",
+        f"callbacks between epochs take {between / whole:.0%} of the time, {name} {seconds:.3g} s after each epoch of "
+        f"{facts.epoch:.3g} s. {name} after every second epoch would give {gain:.2f}x.",
+        False,
+    )
+
+
+def _judge_fed(waiting: float, total: float) -> Verdict:
+    gain = total / max(waiting, total - waiting)
+    return Verdict(
+        "FeedInput",
+        f"training waits for data {waiting / total:.0%} of the time, because FeedInput reads it in the training thread. "
+        f"QueueInput reads ahead in a thread of its own: up to {gain:.2g}x.",
+        True,
+    )
+
+
+def _judge_data(load: Load, share: float, is_graph_seen: bool) -> Verdict:
+    waits = f"training waits for data {share:.0%} of the time."
+    part = load.slowest
+    if load.cores_are_full:
+        return Verdict("cores", f"{waits} {describe_full_cores(load)}", False)
+    if not load.is_known:
+        return Verdict("unknown stage", f"{waits} Which stage limits is not known.", True)
+    count = part.slowest.count / load.num_steps
+    rate = f"{count / load.interval:,.3g} datapoints/s"
+    if load.graph:
+        at_most = "" if is_graph_seen else "at least "
+        rate += f" of the {at_most}{count / load.graph:,.3g} that the graph could take"
+    text = f"{waits} {describe_part(part)} gives {rate}. {describe_advice(load, advise(load))}"
+    return Verdict(f"data {part.owner} {part.slowest.name}", text, True)
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g} ms"

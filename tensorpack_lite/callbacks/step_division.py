@@ -1,0 +1,165 @@
+"""How the time of training steps is divided: waiting for data, running the graph, and calling callbacks."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ..loop.session import RunTimes
+
+__all__ = ["Division", "Steps"]
+
+_NUM_BLOCKS = 20  # of consecutive steps, whose mean times are compared
+_READY_SHARE = 0.05  # of its time; a step that waits less counts as one whose data was ready
+_WAITS = 0.1  # of the time of a step
+_MIN_READY = 0.05  # of all steps
+
+
+class Division(NamedTuple):
+    """
+    The parts of the mean step, in seconds.
+
+    Attributes:
+        waiting: for data; None if unknown.
+        run: the run of the session, without `waiting`.
+        around_run: `before_run` and `after_run` of the callbacks.
+        trigger_step: `trigger_step` of the callbacks.
+        rest: the rest of the loop.
+    """
+
+    waiting: Optional[float]
+    run: float
+    around_run: float
+    trigger_step: float
+    rest: float
+
+    @property
+    def waits(self) -> bool:
+        """Whether a step waits so long that data limits the training."""
+        return self.waiting is not None and self.waiting >= _WAITS * self.total
+
+    @property
+    def total(self) -> float:
+        """Seconds of a step."""
+        return sum(part or 0.0 for part in self)
+
+
+class Steps:
+    """
+    The times of consecutive steps.
+
+    Args:
+        is_overlapping: whether a run waits for the data of a later one while it computes, as with StagingInput.
+    """
+
+    def __init__(self, is_overlapping: bool = False) -> None:
+        self._is_overlapping = is_overlapping
+        self._totals: list[np.ndarray] = []
+        self._waits: list[np.ndarray] = []
+        self._parts = np.zeros(4)  # run with waiting, around_run, trigger_step, and all, in nanoseconds
+        self._is_waiting_known = True
+        self._end = 0  # of the last step that was added
+
+    @property
+    def num_steps(self) -> int:
+        """Number of steps that were added."""
+        return sum(map(len, self._totals))
+
+    @property
+    def seconds(self) -> float:
+        """Their time."""
+        return float(self._parts[3] / 1e9)
+
+    def set_end(self, end: int) -> None:
+        """Set the end of the step before the first one that is added."""
+        self._end = end
+
+    def add(
+        self,
+        step_times: Sequence[Tuple[int, int, int]],
+        runs: Sequence[RunTimes],
+        waits: np.ndarray | None,
+        is_begin: bool,
+    ) -> None:
+        """
+        Add the next steps.
+
+        Args:
+            step_times: see `TrainLoop`.
+            runs: the runs of the session since the last call.
+            waits: how long each run waited, in nanoseconds; None if unknown. Steps with NaN are left out.
+            is_begin: whether they are the first ones of an epoch, so that the time before does not count.
+        """
+        if not step_times:
+            return
+        times = np.array(step_times, np.int64)
+        ends = times[:, 2]
+        begins = np.concatenate([times[:1, 0] if is_begin else [self._end], ends[:-1]])
+        self._end = int(ends[-1])
+        rows = np.array([run[:4] for run in runs], np.int64).reshape(-1, 4)
+        index = np.searchsorted(times[:, 0], rows[:, 0], side="right") - 1
+        inside = (index >= 0) & (rows[:, 3] <= times[np.maximum(index, 0), 1])
+
+        def in_steps(values: np.ndarray) -> np.ndarray:
+            return np.bincount(index[inside], weights=values[inside], minlength=len(times))
+
+        self._is_waiting_known &= waits is not None
+        waited = in_steps(np.zeros(len(rows)) if waits is None else waits)
+        known = ~np.isnan(waited)
+        totals = (ends - begins).astype(float)
+        self._totals.append(totals[known] / 1e9)
+        self._waits.append(waited[known] / 1e9)
+        around = in_steps((rows[:, 1] - rows[:, 0] + rows[:, 3] - rows[:, 2]).astype(float))
+        parts = [in_steps((rows[:, 2] - rows[:, 1]).astype(float)), around, times[:, 2] - times[:, 1], totals]
+        self._parts += [part[known].sum() for part in parts]
+
+    def division(self, is_fed: bool = False) -> Division:
+        """
+        Return the parts of the mean step. At least one step was added.
+
+        Args:
+            is_fed: whether runs wait for data before the session runs, as with FeedInput.
+        """
+        num = self.num_steps * 1e9
+        run, around, trigger, total = self._parts / num
+        lost = float(np.concatenate(self._lost()).sum()) * 1e9 / num if self._is_waiting_known else None
+        rest = total - run - around - trigger
+        if is_fed:
+            around -= lost or 0.0
+        else:
+            run -= lost or 0.0
+        return Division(lost, float(run), float(around), float(trigger), float(rest))
+
+    def _lost(self) -> list[np.ndarray]:
+        """Return the time by which waiting made each step longer."""
+        ready = self._ready_interval()
+        if not self._is_overlapping or ready is None:
+            return self._waits
+        return [
+            np.clip(np.minimum(wait, total - ready), 0, None)
+            for wait, total in zip(self._waits, self._totals)
+        ]
+
+    def graph_interval(self) -> tuple[float | None, bool]:
+        """Return the median time of a step whose data is ready, None if unknown; and whether it was seen, or is a limit."""
+        seen = self._ready_interval()
+        if seen is not None:
+            return seen, True
+        if self._is_overlapping or not self._is_waiting_known:
+            return None, False
+        return float(np.median(np.concatenate(self._totals) - np.concatenate(self._waits))), False
+
+    def _ready_interval(self) -> float | None:
+        totals, waits = np.concatenate(self._totals), np.concatenate(self._waits)
+        is_ready = waits <= _READY_SHARE * totals
+        if not self._is_waiting_known or is_ready.sum() < max(5, _MIN_READY * len(totals)):
+            return None
+        return float(np.median(totals[is_ready]))
+
+    def quartiles(self) -> tuple[float, float]:
+        """Return the first and third quartile of the mean time of a step in 20 blocks of steps."""
+        totals = np.concatenate(self._totals)
+        means = [block.mean() for block in np.array_split(totals, min(_NUM_BLOCKS, len(totals)))]
+        first, third = np.percentile(means, [25, 75])
+        return float(first), float(third)

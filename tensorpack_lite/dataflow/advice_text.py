@@ -1,0 +1,68 @@
+"""Sentences about the part of a pipeline that limits its speed, and about what changes would bring."""
+
+from __future__ import annotations
+
+from typing import List, Sequence, Tuple
+
+from .bottleneck import Advice, Load
+from .pipeline_load import HERE, Part
+
+__all__ = ["describe_advice", "describe_full_cores", "describe_part"]
+
+_DOCS = "see docs/speed.md"
+
+
+def describe_part(part: Part) -> str:
+    """Return the name of a part for a sentence, e.g. "MultiProcessMapData(f), 2 processes,"."""
+    if part.kind == HERE:
+        return f"{part.slowest.name}, in the thread that reads the data,"
+    inner = "" if part.slowest.name in part.owner else f" in the workers of {part.owner}"
+    kind = part.kind if part.num_workers > 1 else {"threads": "thread", "processes": "process"}[part.kind]
+    name = part.slowest.name + inner if inner else part.owner
+    return f"{name}, {part.num_workers} {kind},"
+
+
+def describe_full_cores(load: Load) -> str:
+    """Return a sentence about cores without time left."""
+    costs: List[Tuple[float, str]] = [
+        (stage.count * (stage.cpu or 0.0) / load.num_steps, stage.name)
+        for part in load.parts
+        for stage in part.stages
+    ]
+    cost, name = max(costs)
+    data = sum(part.cpu for part in load.parts) / load.num_steps
+    return (
+        f"The CPU cores are full: {(load.cpu or 0.0) / load.seconds:.3g} of {load.cores:.3g} are busy. More workers will not help: a step costs "
+        f"{_ms((load.cpu or 0.0) / load.num_steps)} of CPU time, the data {_ms(data)} of it. The most expensive stage is {name}, "
+        f"{_ms(cost)}."
+    )
+
+
+def describe_advice(load: Load, options: Sequence[Advice]) -> str:
+    """Return sentences about changes and what they would bring."""
+    if load.is_contended:
+        return "What more workers would bring is not known, because other programs use the CPU cores, too."
+    if not options:
+        return f"What more workers would bring is not known, or less than 10 %; {_DOCS}."
+    sentences: List[str] = []
+    for option in options:
+        subject = "With"
+        if option.part.kind == HERE:
+            subject = f"{option.part.slowest.name} in a runner or map with" if not sentences else "With"
+        sentences.append(f"{subject} {option.num_workers} workers: {option.gain:.2g}x{_then(option)}.")
+    return " ".join(sentences)
+
+
+def _then(option: Advice) -> str:
+    limits = {
+        "cores": ", then the CPU cores limit",
+        "graph": ", then the graph limits",
+        "lock": ", then Python's lock limits",
+    }
+    if option.limit in limits:
+        return limits[option.limit]
+    return "" if option.limit == option.part.owner else f", then {option.limit} limits"
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g} ms"

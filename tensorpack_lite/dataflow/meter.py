@@ -1,0 +1,398 @@
+"""
+Meters of the stages of a pipeline: how many datapoints each has given, its own time for one, and what it waits for.
+
+`record_methods` gives each stage a `Meter` when its `reset_state` is called, in each process. Meters form a tree, as the
+calls of `reset_state` do. The stages of a tree run one after the other in one thread: they are a *part*. Below a
+stage with workers hang the parts of its workers, in `Meter.threads` and `Meter.processes`.
+
+Datapoints are always counted. Time is measured for one datapoint in N of the outermost stage of a part, for all stages
+of that part together. N is chosen so that the clocks cost less than 0.5 % of the time.
+
+Known limits: stages that several threads read at once, and stages that a thread of the user reads, are counted but not
+timed there. Processes that a worker starts are not seen from above.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from time import perf_counter_ns, thread_time_ns
+from typing import Any, Callable, Iterator, NamedTuple
+
+import numpy as np
+
+from .records import (
+    COUNT,
+    CPU,
+    ENDED,
+    NUM_BYTES,
+    NUM_TIMED,
+    STATE,
+    WAITED_IN,
+    WAITED_OUT,
+    WAITS_FOR_INPUT,
+    WAITS_FOR_ROOM,
+    WALL,
+    WORKING,
+    Page,
+    Reading,
+    new_record,
+    read_record,
+)
+
+__all__ = [
+    "Meter",
+    "WorkerProcess",
+    "begin_worker",
+    "current_meter",
+    "prepare_meter",
+    "resetting",
+    "separate_parts",
+    "stage_name",
+    "this_worker",
+]
+
+_COST_NS = 3000  # of timing one stage for one datapoint
+_SHARE = 0.005  # of the time that timing may cost
+_MAX_INTERVAL = 10000  # datapoints
+_FIRST_TIMED = 3  # the first datapoints fill buffers and open files
+
+
+class WorkerProcess(NamedTuple):
+    """
+    A worker process of a stage.
+
+    Attributes:
+        number: its number in the stage.
+        process: its `multiprocessing.Process`.
+        page: its records, the first of which is that of the worker itself; None if there was no memory for them.
+    """
+
+    number: int
+    process: Any
+    page: Any
+
+    def read(self) -> list[Reading]:
+        """Return its records, also while it hangs and after it has died."""
+        return [] if self.page is None else self.page.read()  # type: ignore[no-any-return]
+
+
+class Meter:
+    """
+    The record of one stage in one process, and its place in the tree.
+
+    A thread or function that is no stage, such as the `map_func` of a worker, has a meter, too.
+
+    Args:
+        name: name of the stage.
+        parent: the meter of the stage that reads this one, in the same thread.
+
+    Attributes:
+        name: the argument.
+        is_outermost: whether it has no parent.
+        words: the record; see `records`.
+        children: meters of the stages that this one reads in the same thread.
+        threads: meters of the outermost stages, or of the functions, of its worker threads.
+        processes: its worker processes.
+    """
+
+    number: int  # of the record in its page
+    part: _Part
+
+    __slots__ = (
+        "children",
+        "is_outermost",
+        "name",
+        "number",
+        "page",
+        "part",
+        "processes",
+        "threads",
+        "words",
+    )
+
+    def __init__(self, name: str, parent: Meter | None = None) -> None:
+        self.name = name
+        self.page = _process.page
+        above = -1 if parent is None else parent.number
+        self.number = -1
+        if self.page is None:
+            self.words = new_record(name)
+        else:
+            self.words, self.number = self.page.new_record(name, above)
+        self.place_below(parent)
+
+    def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
+        return _nothing, ()  # a copy of the stage has no meter until it is reset
+
+    def place_below(self, parent: Meter | None) -> None:
+        """Become the last source of another meter, without sources and workers of its own."""
+        self.is_outermost = parent is None
+        self.part = _Part() if parent is None else parent.part
+        self.children: list[Meter] = []
+        self.threads: list[Meter] = []
+        self.processes: list[WorkerProcess] = []
+        if parent is not None:
+            parent.children.append(self)
+
+    def read(self) -> Reading:
+        """Return the record."""
+        return read_record(self.words)
+
+    # Passes ----------------------------------------------------------------------------------------------------------
+    def one_pass(self, datapoints: Any) -> Iterator[Any]:
+        """Count the datapoints of a pass, and time some of them."""
+        source = iter(datapoints)
+        return self._outermost_pass(source) if self.is_outermost else self._inner_pass(source)
+
+    # In both generators, no variable keeps the datapoint alive until the next one is asked for.
+    def _inner_pass(self, source: Iterator[Any]) -> Iterator[Any]:
+        words, part = self.words, self.part
+        try:
+            while True:
+                words[COUNT] += 1
+                if part.is_timing:
+                    yield self._timed(source)
+                else:
+                    yield next(source)
+        except StopIteration:
+            words[COUNT] -= 1
+
+    def _outermost_pass(self, source: Iterator[Any]) -> Iterator[Any]:
+        words, part = self.words, self.part
+        try:
+            while True:
+                words[COUNT] = count = words[COUNT] + 1
+                if count < part.due:
+                    yield next(source)
+                else:
+                    yield self._timed_with_sources(source, count)
+        except StopIteration:
+            words[COUNT] -= 1
+
+    def _timed_with_sources(self, source: Iterator[Any], count: int) -> Any:
+        part = self.part
+        part.begin()
+        try:
+            return self._timed(source)
+        finally:
+            part.end(count)
+
+    def _timed(self, source: Iterator[Any]) -> Any:
+        """Take the next datapoint, and add the time without that of nested calls and of the clocks."""
+        part, words = self.part, self.words
+        if part.thread != threading.get_ident():
+            return next(source)
+        entered = perf_counter_ns()
+        outer_wall, outer_cpu = part.wall, part.cpu
+        part.wall = part.cpu = 0
+        part.num_timed += 1
+        cpu_begin, begin = thread_time_ns(), perf_counter_ns()
+        try:
+            datapoint = next(source)
+            words[NUM_TIMED] += 1
+            words[NUM_BYTES] += _num_bytes(datapoint)
+            return datapoint
+        finally:
+            wall, cpu = perf_counter_ns() - begin, thread_time_ns() - cpu_begin
+            words[WALL] += max(0, wall - part.wall)
+            words[CPU] += max(0, cpu - part.cpu)
+            spent = perf_counter_ns() - entered
+            part.wall = outer_wall + spent
+            part.cpu = outer_cpu + cpu + min(spent - wall, 2 * _COST_NS)
+
+    def call(self, function: Callable[[Any], Any], argument: Any) -> Any:
+        """Call a function that makes a datapoint, count it, and time some calls."""
+        self.words[COUNT] = count = self.words[COUNT] + 1
+        if count < self.part.due:
+            return function(argument)
+        return self._timed_with_sources(map(function, (argument,)), count)
+
+    # Waiting ---------------------------------------------------------------------------------------------------------
+    def begin_wait(self, is_for_room: bool = False) -> None:
+        """Begin to wait for input or for room, in the thread that calls `end_wait` afterwards."""
+        self.words[STATE] = perf_counter_ns() << 3 | (WAITS_FOR_ROOM if is_for_room else WAITS_FOR_INPUT)
+
+    def end_wait(self) -> None:
+        """Add the time since `begin_wait`, and set the state WORKING."""
+        words, now = self.words, perf_counter_ns()
+        since, state = divmod(words[STATE], 8)
+        words[WAITED_IN if state == WAITS_FOR_INPUT else WAITED_OUT] += now - since
+        words[STATE] = now << 3 | WORKING
+        part = self.part
+        if part.is_timing and part.thread == threading.get_ident():
+            part.wall += now - since
+
+    def set_state(self, state: int) -> None:
+        """Set a state that is not timed: IDLE, WORKING or ENDED."""
+        self.words[STATE] = perf_counter_ns() << 3 | state
+
+    def end(self) -> None:
+        """Set the state ENDED."""
+        self.set_state(ENDED)
+
+    def add(self, num: int, wall: float, cpu: float) -> None:
+        """Add datapoints that were all timed, with their times in seconds."""
+        words = self.words
+        words[NUM_TIMED] += num
+        words[WALL] += int(wall * 1e9)
+        words[CPU] += int(cpu * 1e9)
+
+
+class _Part:
+    """
+    Stages that run one after the other in one thread.
+
+    Attributes:
+        due: the number of the next datapoint of the outermost stage that is timed.
+        is_timing: whether a datapoint is being timed, in the thread `thread`.
+        wall, cpu: while timing: the time of the nested calls that have ended.
+        num_timed: while timing: the number of stages' datapoints that were timed.
+    """
+
+    __slots__ = ("cpu", "due", "is_timing", "num_timed", "random", "thread", "wall")
+
+    def __init__(self) -> None:
+        self.due = _FIRST_TIMED
+        self.is_timing = False
+        self.thread = 0
+        self.wall = self.cpu = self.num_timed = 0
+        self.random = 1
+
+    def begin(self) -> None:
+        self.thread = threading.get_ident()
+        self.wall = self.cpu = self.num_timed = 0
+        self.is_timing = True
+
+    def end(self, count: int) -> None:
+        """Stop timing after the datapoint `count`, and choose the next one."""
+        self.is_timing = False
+        interval = min(_MAX_INTERVAL, self.num_timed * _COST_NS / (_SHARE * max(self.wall, 1)))
+        # not at regular distances, because pipelines have periods; and no draw from a generator of the user
+        self.random = (1103515245 * self.random + 12345) % (1 << 31)
+        self.due = count + 1 + int(interval * (0.5 + self.random / (1 << 31)))
+
+
+def stage_name(stage: object) -> str:
+    """Return the class of a stage and its function, e.g. "MapData(resize)"."""
+    function = getattr(stage, "map_func", None) or getattr(stage, "func", None)
+    function = getattr(function, "func", function)  # the function of a functools.partial
+    name = getattr(function, "__name__", "") if callable(function) else ""
+    return type(stage).__name__ + (f"({name})" if name else "")
+
+
+def prepare_meter(meter: Meter | None, stage: object) -> Meter:
+    """
+    Return the meter of a stage whose `reset_state` begins, below that of the stage whose `reset_state` is running.
+
+    Args:
+        meter: of an earlier `reset_state`, whose counts continue, if it was in this process.
+        stage: the stage.
+    """
+    parent = _resetting.meters[-1] if _resetting.meters else None
+    if meter is None or meter.page is not _process.page:
+        meter = Meter(stage_name(stage), parent)
+    else:
+        meter.place_below(parent)
+    host = _resetting.host
+    if parent is None and host is not None and meter not in host.threads:
+        host.threads.append(meter)
+    return meter
+
+
+@contextmanager
+def resetting(meter: Meter) -> Iterator[None]:
+    """Let the stages that are reset inside the block be the sources of a stage."""
+    _resetting.meters.append(meter)
+    try:
+        yield
+    finally:
+        _resetting.meters.pop()
+
+
+@contextmanager
+def separate_parts() -> Iterator[None]:
+    """Hang the stages that are reset inside the block below the current one, as parts of its worker threads."""
+    before = _resetting.meters, _resetting.host
+    _resetting.meters, _resetting.host = [], current_meter()
+    try:
+        yield
+    finally:
+        _resetting.meters, _resetting.host = before
+
+
+def current_meter() -> Meter | None:
+    """Return the meter of the innermost stage whose `reset_state` is running in this thread, if any."""
+    return _resetting.meters[-1] if _resetting.meters else _resetting.host
+
+
+class _Resetting(threading.local):
+    """
+    The stages whose `reset_state` is running in this thread.
+
+    Attributes:
+        meters: their meters, from the outermost on.
+        host: inside `separate_parts`: the meter of the stage that starts workers.
+    """
+
+    def __init__(self) -> None:
+        self.meters: list[Meter] = []
+        self.host: Meter | None = None
+
+
+_resetting = _Resetting()
+
+
+class _Process:
+    """
+    Records of this process.
+
+    Attributes:
+        page: in a worker: where its records are; otherwise None.
+        worker: in a worker: its own meter.
+    """
+
+    page: Page | None = None
+    worker: Meter | None = None
+
+
+_process = _Process()
+
+
+def begin_worker(name: str, page: Page | None) -> Meter:
+    """
+    Write all records of this process from now on to a page. A worker calls it at its start.
+
+    Args:
+        name: name of the worker.
+        page: what the process that started it can read.
+
+    Returns:
+        The meter of the worker itself.
+    """
+    _process.page = page
+    _resetting.meters, _resetting.host = [], None  # a fork inherits those of its parent
+    _process.worker = Meter(name)
+    _process.worker.set_state(WORKING)
+    return _process.worker
+
+
+def this_worker() -> Meter:
+    """Return the meter of this worker process; a new one elsewhere."""
+    return _process.worker or Meter("function")
+
+
+def _num_bytes(datapoint: Any) -> int:
+    """Return the bytes of the arrays and strings of a datapoint."""
+    components = datapoint.values() if isinstance(datapoint, dict) else datapoint
+    if not isinstance(datapoint, (list, tuple, dict)):
+        return 0
+    return sum(
+        component.nbytes if isinstance(component, np.ndarray) else len(component)
+        for component in components
+        if isinstance(component, (np.ndarray, bytes, str))
+    )
+
+
+def _nothing() -> None:
+    return None

@@ -1,0 +1,97 @@
+"""How many CPU cores a process may use, and how much of them it gets."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+import psutil
+
+__all__ = ["CpuTimes", "cpu_times", "usable_cores"]
+
+_CONTENTION = 0.25  # share of the waiting for a core in the CPU time
+_MIN_DELAYED = 0.1  # mean number of threads that wait for a core
+_CGROUP = "/sys/fs/cgroup"
+
+
+class CpuTimes(NamedTuple):
+    """
+    Times in seconds, up to a moment.
+
+    Attributes:
+        used: CPU time of this process and its descendants.
+        delayed: how long their threads were ready to run, but waited for a core; 0 if the system does not say.
+    """
+
+    used: float
+    delayed: float
+
+    def __sub__(self, earlier: CpuTimes) -> CpuTimes:
+        """Return the times since an earlier moment."""
+        return CpuTimes(*(max(0.0, now - then) for now, then in zip(self, earlier)))
+
+    def plus(self, other: CpuTimes) -> CpuTimes:
+        """Return the sums."""
+        return CpuTimes(*(one + two for one, two in zip(self, other)))
+
+    def is_contended(self, seconds: float) -> bool:
+        """
+        Return whether threads often wait for a core.
+
+        Args:
+            seconds: the period in which these times passed.
+        """
+        return self.delayed > max(_CONTENTION * self.used, _MIN_DELAYED * seconds)
+
+
+def cpu_times() -> CpuTimes:
+    """Return the times of this process and its descendants so far."""
+    me = psutil.Process()
+    used = delayed = 0.0
+    for process in [me, *me.children(recursive=True)]:
+        try:
+            times = process.cpu_times()
+        except psutil.Error:
+            continue  # it has ended
+        used += times.user + times.system
+        delayed += _delay(process.pid)
+    return CpuTimes(used, delayed)
+
+
+def _delay(pid: int) -> float:
+    """Return the seconds that the threads of a process have waited for a core."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return 0.0
+    words = [_read(f"/proc/{pid}/task/{thread}/schedstat").split() for thread in threads]
+    return sum(int(line[1]) for line in words if len(line) == 3) / 1e9
+
+
+def usable_cores() -> float:
+    """Return how many cores this process may use: those of its affinity, or less by the quota of its cgroup."""
+    if hasattr(os, "sched_getaffinity"):
+        cores = float(len(os.sched_getaffinity(0)))
+    else:
+        cores = float(os.cpu_count() or 1)
+    return min(cores, _quota())
+
+
+def _quota(directory: str = _CGROUP) -> float:
+    """Return the number of cores in the quota of the cgroup, of version 2 or 1; infinity without one."""
+    words = _read(f"{directory}/cpu.max").split()
+    if not words:
+        words = [_read(f"{directory}/cpu/cpu.cfs_quota_us"), _read(f"{directory}/cpu/cpu.cfs_period_us")]
+    try:
+        quota = int(words[0]) / int(words[1])
+    except (ValueError, IndexError):
+        return float("inf")
+    return quota if quota > 0 else float("inf")
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

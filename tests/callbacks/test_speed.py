@@ -1,0 +1,110 @@
+"""Tests for the callback that says what limits the speed of a training."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.callbacks import speed
+from tensorpack_lite.callbacks.speed import Speed
+from tensorpack_lite.callbacks.speed_verdict import Verdict
+from tensorpack_lite.compat import TensorSpec
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.base import DataFlow
+from tensorpack_lite.dataflow.mapping import MapData
+from tensorpack_lite.graph_builder.model_desc import ModelDesc
+from tensorpack_lite.input_source.feed import FeedInput
+from tensorpack_lite.input_source.queueing import QueueInput
+from tensorpack_lite.input_source.staging import StagingInput
+from tensorpack_lite.train.config import TrainConfig
+from tensorpack_lite.train.interface import launch_train_with_config
+from tensorpack_lite.train.simple import SimpleTrainer
+from tensorpack_lite.utils import logger
+from tensorpack_lite.utils.notes import read_notes
+
+
+class Model(ModelDesc):
+    """Learns one number."""
+
+    def inputs(self):
+        return [TensorSpec((None, 4), tf.float32, "x")]
+
+    def build_graph(self, x):
+        return tf.reduce_mean(tf.square(x * tf.get_variable("w", [4])))
+
+    def optimizer(self):
+        return tf.train.GradientDescentOptimizer(0.01)
+
+
+class Ones(DataFlow):
+    """Yields the same batch without end."""
+
+    def __iter__(self):
+        while True:
+            yield [np.ones([2, 4], np.float32)]
+
+
+def wait_10ms(datapoint):
+    """Wait for 10 ms."""
+    time.sleep(0.010)
+    return datapoint
+
+
+@pytest.fixture
+def directory(tmp_path):
+    """The directory of a training."""
+    logger.set_logger_dir(str(tmp_path / "log"), action="d")
+    yield str(tmp_path / "log")
+    logger.reset()
+
+
+def train(source, after=0.3, steps=100, epochs=1):
+    """Train with one callback."""
+    with tf.Graph().as_default():
+        config = TrainConfig(
+            model=Model(),
+            data=source,
+            steps_per_epoch=steps,
+            max_epoch=epochs,
+            monitors=[],
+            extra_callbacks=[Speed(after=after)],
+        )
+        launch_train_with_config(config, SimpleTrainer())
+
+
+class TestSpeed:
+    @pytest.mark.parametrize("make", [QueueInput, lambda ds: StagingInput(QueueInput(ds))])
+    def test_a_slow_pipeline(self, make, directory):
+        """The note of a training with slow data has its steps and stages, and says that steps wait."""
+        train(make(MapData(Ones(), wait_10ms)))
+        note = read_notes(directory)[0]
+        assert "speed" == note["kind"]
+        step = note["step"]
+        parts = [step[name] for name in ("waiting", "run", "around_run", "trigger_step", "rest")]
+        assert step["total"] == pytest.approx(sum(parts))
+        assert step["waiting"] > 0
+        stages = {row["stage"]: row for row in note["stages"]}
+        assert {"QueueInput: reading", "MapData(wait_10ms)", "Ones"} <= set(stages)
+        assert stages["MapData(wait_10ms)"]["own_ms"] >= 10
+        assert 1 == pytest.approx(stages["MapData(wait_10ms)"]["per_step"], abs=0.5)
+
+    def test_fed_data(self, directory):
+        """FeedInput is named as the cause."""
+        train(FeedInput(MapData(Ones(), wait_10ms)))
+        (note, *_) = read_notes(directory)
+        assert note["limit"] in ("FeedInput", "varies")
+        assert ["MapData(wait_10ms)", "Ones"] == [row["stage"] for row in note["stages"]]
+
+    def test_a_short_training_is_quiet(self, directory):
+        """A training that is shorter than `after` gets no verdict."""
+        train(QueueInput(Ones()), after=1000, steps=300)
+        assert [] == read_notes(directory)
+
+    def test_only_changes_are_said(self, directory, monkeypatch):
+        """The verdict is said again only if the limit has changed."""
+        limits = iter(["graph", "graph", "data", "data", *["graph"] * 100])
+        monkeypatch.setattr(speed, "judge", lambda facts: Verdict(next(limits), "sentence", False))
+        train(QueueInput(MapData(Ones(), wait_10ms)), after=0.01, steps=8, epochs=6)
+        assert ["graph", "data", "graph"] == [note["limit"] for note in read_notes(directory)]

@@ -1,0 +1,152 @@
+"""Tests for the model of a pipeline's speed, on parts with known costs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensorpack_lite.dataflow.advice_text import describe_advice, describe_full_cores, describe_part
+from tensorpack_lite.dataflow.bottleneck import Load, advise
+from tensorpack_lite.dataflow.pipeline_load import HERE, PROCESSES, THREADS, Part, Stage
+
+NUM_STEPS = 100
+
+
+def stage(name, wall, cpu=0.0, per_step=1, waits=0.0):
+    """A stage that gives `per_step` datapoints for a step, in `wall` seconds each; None if it was not timed."""
+    return Stage(name, 0, per_step * NUM_STEPS, wall, None if wall is None else cpu, 0.0, waits, 0.0)
+
+
+def serial(*stages):
+    """The part of the consumer's thread."""
+    return Part(stages[0].name, HERE, 1, stages)
+
+
+def workers(kind, num, function):
+    """The part of the workers of a map."""
+    own = [stage("worker 0", None)] if kind == PROCESSES else []
+    return Part(f"Map({function.name})", kind, num, [*own, function])
+
+
+def load(parts, interval, graph=0.0, cpu=0.0, cores=16, is_contended=False):
+    """A load whose steps took `interval` seconds, with `cpu` seconds of CPU time each."""
+    seconds = interval * NUM_STEPS
+    return Load(parts, NUM_STEPS, seconds, graph, cpu * NUM_STEPS, cores, is_contended)
+
+
+class TestLimit:
+    def test_serial_stages_add_up(self):
+        """The interval of a serial part is the sum over its stages, with their datapoints for a step."""
+        part = serial(stage("Batch", 0.002), stage("Map(f)", 0.003, per_step=4))
+        one = load([part], 0.014)
+        assert 0.014 == pytest.approx(one.interval_of(part))
+        assert one.is_known
+        assert "Map(f)" == one.slowest.slowest.name
+
+    def test_workers_divide(self):
+        """The interval of a part with workers is divided by their number, so the other part may limit."""
+        mapping, batching = workers(PROCESSES, 4, stage("f", 0.008)), serial(stage("Batch", 0.003))
+        one = load([batching, mapping], 0.003)
+        assert 0.002 == pytest.approx(one.interval_of(mapping))
+        assert "Batch" == one.slowest.owner
+
+    @pytest.mark.parametrize("interval", [0.002, 0.02])
+    def test_what_does_not_explain_the_time_is_not_known(self, interval):
+        """The limit is not known if the work of the slowest part is far from the time of a step."""
+        one = load([serial(stage("Map(f)", 0.006))], interval)
+        assert not one.is_known
+        assert [] == advise(one)
+
+    def test_a_stage_that_was_not_timed(self):
+        """The limit is not known if a stage gave datapoints, but none was timed."""
+        assert not load([serial(stage("Map(f)", 0.006), stage("List", None))], 0.006).is_known
+
+    def test_full_cores(self):
+        """Cores are full if the CPU time of a step fills all of them."""
+        part = workers(PROCESSES, 4, stage("f", 0.040, cpu=0.018))
+        one = load([part], 0.01, cpu=0.0195, cores=2)
+        assert one.cores_are_full
+        assert [] == advise(one)
+        assert (
+            "The CPU cores are full: 1.95 of 2 are busy. More workers will not help: a step costs 19.5 ms of CPU time, the "
+            "data 18 ms of it. The most expensive stage is f, 18 ms."
+        ) == describe_full_cores(one)
+
+
+class TestAdvice:
+    def test_more_workers_until_the_graph_limits(self):
+        """The smallest number of workers that reaches 90 % of what the graph allows is advised."""
+        one = load([workers(PROCESSES, 2, stage("f", 0.02, cpu=0.001))], 0.01, graph=0.004, cpu=0.003)
+        first, last = advise(one)
+        assert (3, 1.5) == (first.num_workers, pytest.approx(first.gain))
+        # 5 workers: 4 ms
+        assert (5, 2.5, "graph") == (last.num_workers, pytest.approx(last.gain), last.limit)
+        assert "With 3 workers: 1.5x. With 5 workers: 2.5x, then the graph limits." == describe_advice(
+            one, [first, last]
+        )
+
+    def test_the_cores_limit(self):
+        """A prediction never exceeds the cores."""
+        one = load([workers(PROCESSES, 1, stage("f", 0.01, cpu=0.01))], 0.01, cpu=0.011, cores=2)
+        (advice,) = advise(one)
+        assert (2, 0.01 / 0.0055) == (advice.num_workers, pytest.approx(advice.gain))
+        assert ("cores", 2.0) == (advice.limit, pytest.approx(advice.busy_cores))
+
+    def test_another_part_limits(self):
+        """The next slowest part limits the gain, and is named."""
+        slow, next_one = workers(PROCESSES, 1, stage("f", 0.01)), serial(stage("Batch", 0.006))
+        (advice,) = advise(load([next_one, slow], 0.01))
+        assert (2, 0.01 / 0.006, "Batch") == (advice.num_workers, pytest.approx(advice.gain), advice.limit)
+
+    def test_a_serial_part_moves_to_workers(self):
+        """A part of the consumer's thread is advised to run in workers."""
+        one = load([serial(stage("Map(f)", 0.01))], 0.01, graph=0.005)
+        (advice,) = advise(one)
+        assert (2, 2.0, "graph") == (advice.num_workers, pytest.approx(advice.gain), advice.limit)
+        text = "Map(f) in a runner or map with 2 workers: 2x, then the graph limits."
+        assert text == describe_advice(one, [advice])
+
+    def test_threads_that_wait(self):
+        """Threads that wait, and do not compute, are multiplied as processes are."""
+        one = load([workers(THREADS, 2, stage("f", 0.02, cpu=0.0001))], 0.01, graph=0.0066)
+        (advice,) = advise(one)
+        assert (3, 0.01 / 0.0067) == (advice.num_workers, pytest.approx(advice.gain, rel=0.01))
+
+    def test_threads_that_compute(self):
+        """What more threads bring to a function that computes depends on Python's lock, so nothing is advised."""
+        assert [] == advise(load([workers(THREADS, 1, stage("f", 0.01, cpu=0.0095))], 0.01, cpu=0.01))
+
+    def test_a_small_gain(self):
+        """A gain below 10 % is not advised."""
+        assert [] == advise(load([workers(PROCESSES, 2, stage("f", 0.02))], 0.01, graph=0.0095))
+
+    def test_other_programs(self):
+        """Nothing is predicted while other programs use the cores."""
+        one = load([workers(PROCESSES, 2, stage("f", 0.02))], 0.01, is_contended=True)
+        assert [] == advise(one)
+        assert "other programs use the CPU cores" in describe_advice(one, [])
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("part", "expected"),
+        [
+            (
+                serial(stage("Batch", 0.1), stage("MapData(f)", 1.0)),
+                "MapData(f), in the thread that reads the data,",
+            ),
+            (workers(PROCESSES, 2, stage("f", 1.0)), "Map(f), 2 processes,"),
+            (workers(THREADS, 1, stage("f", 1.0)), "Map(f), 1 thread,"),
+            (
+                Part(
+                    "Runner",
+                    PROCESSES,
+                    3,
+                    [stage("worker 0", None), stage("Batch", 0.1), stage("MapData(f)", 1.0)],
+                ),
+                "MapData(f) in the workers of Runner, 3 processes,",
+            ),
+        ],
+    )
+    def test_a_part(self, part, expected):
+        """A sentence names the stage with the most work, and where it runs."""
+        assert expected == describe_part(part)

@@ -1,0 +1,119 @@
+"""Tests of the model against truth: random pipelines are measured, changed as advised, and measured again."""
+
+from __future__ import annotations
+
+import time
+from random import Random
+
+import pytest
+
+from tensorpack_lite.dataflow.base import ProxyDataFlow
+from tensorpack_lite.dataflow.batch import BatchData
+from tensorpack_lite.dataflow.bottleneck import advise
+from tensorpack_lite.dataflow.doctor.stage_speed import measure_stages
+from tensorpack_lite.dataflow.map_process import MultiProcessMapData
+from tensorpack_lite.dataflow.map_thread import MultiThreadMapData
+from tensorpack_lite.dataflow.mapping import MapData
+from tensorpack_lite.dataflow.pipeline_load import HERE
+from tensorpack_lite.dataflow.raw import DataFromList
+from tensorpack_lite.dataflow.runner import MultiProcessRunnerZMQ
+
+_SECONDS = 0.8
+
+
+class Wait:
+    """Waits for a disk or a network."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+        self.__name__ = f"wait_{1e3 * seconds:.3g}_ms"
+
+    def __call__(self, datapoint):
+        time.sleep(self.seconds)
+        return datapoint
+
+
+class Slow(ProxyDataFlow):
+    """The consumer, which needs some time for each datapoint, as a graph does."""
+
+    def __init__(self, ds, seconds):
+        super().__init__(ds)
+        self.seconds = seconds
+
+    def __iter__(self):
+        for datapoint in self.ds:
+            time.sleep(self.seconds)
+            yield datapoint
+
+
+class Plan:
+    """
+    A random pipeline: a map with workers that waits, perhaps batches, and a consumer that waits.
+
+    The two costs of a step differ by at least 1.5x, so that it is clear which one limits.
+    """
+
+    def __init__(self, seed):
+        draw = Random(seed)
+        self.kind = draw.choice(["threads", "processes", "runner"])
+        self.num_workers = draw.randint(1, 3)
+        self.batch = draw.choice([1, 1, 4])
+        self.cost = draw.uniform(0.004, 0.012)
+        of_workers = self.cost * self.batch / self.num_workers
+        self.of_consumer = of_workers * draw.choice([draw.uniform(0.2, 0.6), draw.uniform(1.6, 3)])
+        self.workers_limit = of_workers > self.of_consumer
+
+    def __repr__(self):
+        return f"{self.num_workers} {self.kind} of {self.cost:.4f}, batch {self.batch}, consumer {self.of_consumer:.4f}"
+
+    def build(self, num_workers):
+        """Build the pipeline with a number of workers."""
+        source = DataFromList([[k] for k in range(200)], shuffle=False)
+        if self.kind == "threads":
+            flow = MultiThreadMapData(source, num_workers, Wait(self.cost), buffer_size=8 * num_workers)
+        elif self.kind == "processes":
+            flow = MultiProcessMapData(source, num_workers, Wait(self.cost), buffer_size=8 * num_workers)
+        else:
+            flow = MultiProcessRunnerZMQ(MapData(source, Wait(self.cost)), num_workers, hwm=4)
+        if self.batch > 1:
+            flow = BatchData(flow, self.batch)
+        return Slow(flow, self.of_consumer)
+
+    def judge(self):
+        """Measure, change and measure again. Return "right", "not known", or what was wrong."""
+        speed = measure_stages(lambda: self.build(self.num_workers), _SECONDS, 10**6)
+        if speed.limit is None or speed.load.is_contended:
+            return "not known"
+        if (speed.limit.kind != HERE) != self.workers_limit:
+            return f"{speed.limit.owner} limits"
+        options = advise(speed.load) if self.workers_limit else []
+        if not options:
+            return "right"
+        advice = options[-1]
+        changed = measure_stages(lambda: self.build(advice.num_workers), _SECONDS, 10**6)
+        gain = changed.per_second / speed.per_second
+        if abs(advice.gain / gain - 1) > 0.2 and not changed.load.is_contended:
+            return f"{advice.num_workers} workers: predicted {advice.gain:.3g}x, measured {gain:.3g}x"
+        return "right"
+
+
+def check(num, first=0):
+    """Judge some random pipelines: 95 % of what is said must be right, with one error more because they are few."""
+    plans = [Plan(seed) for seed in range(first, first + num)]
+    verdicts = [(plan.judge(), plan) for plan in plans]
+    wrong = [verdict for verdict in verdicts if verdict[0] not in ("right", "not known")]
+    print([verdict[0] for verdict in verdicts].count("right"), "right;", wrong)
+    assert len(wrong) <= 0.05 * num + 1, wrong
+
+
+@pytest.mark.slow
+@pytest.mark.any_tensorflow
+def test_a_dozen_pipelines():
+    """The limits and predicted gains of a dozen random pipelines are right, or withheld."""
+    check(12)
+
+
+@pytest.mark.proof
+def test_many_pipelines():
+    """The limits and predicted gains of 200 random pipelines are right, or withheld."""
+    check(200, first=100)

@@ -1,0 +1,61 @@
+"""Tests for the cores that a process may use."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tensorpack_lite.utils import cores
+from tensorpack_lite.utils.cores import CpuTimes, cpu_times, usable_cores
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({}, float("inf")),
+        ({"cpu.max": "max 100000"}, float("inf")),
+        ({"cpu.max": "150000 100000"}, 1.5),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, float("inf")),
+        ({"cpu/cpu.cfs_quota_us": "50000", "cpu/cpu.cfs_period_us": "100000"}, 0.5),
+    ],
+)
+def test_the_quota_of_the_cgroup(tmp_path, files, expected):
+    """The quota of the cgroup is read in both versions; without one, there is no limit."""
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="ascii")
+    assert expected == cores._quota(str(tmp_path))
+
+
+def test_the_affinity_limits(monkeypatch):
+    """A process may use the cores of its affinity, or less by the quota."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 3, 5}, raising=False)
+    monkeypatch.setattr(cores, "_quota", lambda: 2.5)
+    assert 2.5 == usable_cores()
+    monkeypatch.setattr(cores, "_quota", lambda: float("inf"))
+    assert 3 == usable_cores()
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        (CpuTimes(10.0, 1.0), False),
+        (CpuTimes(10.0, 4.0), True),
+        (CpuTimes(0.5, 0.4), False),  # little of both
+    ],
+)
+def test_contention(times, expected):
+    """Other programs count if threads often wait for a core."""
+    assert expected == times.is_contended(10.0)
+
+
+def test_times_grow():
+    """The CPU time of this process is counted, and differences are never negative."""
+    before = cpu_times()
+    while cpu_times().used <= before.used:
+        sum(range(10000))
+    assert (cpu_times() - before).used > 0
+    assert CpuTimes(0.0, 0.0) == before - cpu_times()
+    assert CpuTimes(3.0, 5.0) == CpuTimes(1.0, 2.0).plus(CpuTimes(2.0, 3.0))
