@@ -128,6 +128,14 @@ def _add_training_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
     command.add_argument("--json", action="store_true", help="print JSON")
 
     command = add(
+        "where",
+        "Say where a running training is: the step or callback, and who waits for whom. The training is not disturbed.",
+        "Example: where train_log/mnist",
+    )
+    command.add_argument("training", help="directory of a training, or the id of its process")
+    command.add_argument("--stacks", action="store_true", help="also print the stacks of all threads")
+
+    command = add(
         "nan-replay",
         "Run the step again that TerminateOnNaN has examined (exit code 0: not finite again, 1: finite).",
         "Runs the script of the training until before its first step. Example: nan-replay train_log/x/nan-4711",

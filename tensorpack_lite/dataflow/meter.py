@@ -66,11 +66,13 @@ class WorkerProcess(NamedTuple):
         number: its number in the stage.
         process: its `multiprocessing.Process`.
         page: its records, the first of which is that of the worker itself; None if there was no memory for them.
+        stacks: its `StackFile`; None if there was no memory for it.
     """
 
     number: int
     process: Any
     page: Any
+    stacks: Any = None
 
     def read(self) -> list[Reading]:
         """Return its records, also while it hangs and after it has died."""

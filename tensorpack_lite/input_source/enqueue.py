@@ -126,6 +126,7 @@ class EnqueueThread(ShareSessionThread):
         converter: the `DatapointConverter` of the datapoints.
         arrivals: after each of the last calls that enqueued, how many elements the thread has enqueued, and the time,
             in nanoseconds of `time.perf_counter_ns`.
+        reader: the thread that reads.
         reading, enqueuing: meters of its two threads. The second one waits for room during the calls that enqueue.
     """
 
@@ -153,7 +154,7 @@ class EnqueueThread(ShareSessionThread):
         self._buffer: HandoffQueue[SizedArrays] = HandoffQueue(
             _MAX_WAITING_NBYTES, itemgetter(0), partial(take_chunk, max_length=ops.max_chunk)
         )
-        self._reader = threading.Thread(target=self._read, name=f"{self.name}, reading", daemon=True)
+        self.reader = threading.Thread(target=self._read, name=f"{self.name}, reading", daemon=True)
         self._leaves_queue_open = False
         self._was_told_to_stop = False
         self._has_enqueued = threading.Event()
@@ -176,7 +177,7 @@ class EnqueueThread(ShareSessionThread):
 
     def run(self) -> None:
         """Enqueue until the data ends or fails, or `stop` is called."""
-        self._reader.start()
+        self.reader.start()
         with self.default_sess() as session:
             try:
                 self._enqueue_all(session)
@@ -188,7 +189,7 @@ class EnqueueThread(ShareSessionThread):
                 self.enqueuing.end()
                 if not self._leaves_queue_open:
                     _run_if_open(session, self._ops.close)
-                self._reader.join()
+                self.reader.join()
 
     def stop(self) -> None:
         """Stop both threads and drop the remaining datapoints. Wait for the threads, except for a DataFlow that hangs."""

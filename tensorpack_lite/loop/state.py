@@ -51,6 +51,7 @@ class TrainLoop:
         error: the exception that ended training, `StopTraining` included; None if all epochs are done.
         step_times: for each of the last steps, nanoseconds of `time.perf_counter_ns` before `run_step`, after it, and
             after `trigger_step` of the callbacks.
+        num_parts: how many times callbacks have called `end_if_preempted`.
     """
 
     def __init__(self) -> None:
@@ -60,6 +61,7 @@ class TrainLoop:
         self.outcome: Outcome | None = None
         self.error: BaseException | None = None
         self.step_times: Deque[tuple[int, int, int]] = deque(maxlen=_MAX_STEPS)
+        self.num_parts = 0
         self._ranges: tuple[int, int, int] | None = None
         self._resumed: tuple[int, int] | None = None
         self.has_calls_left = False

@@ -45,6 +45,7 @@ class LoopTrainer:
             first step ("error"), or are not looked for ("off"); see docs/lint.md. Set it before training.
         lint_ignore: ids of rules that lint leaves out.
         updates_together: whether a step has one update, of the gradients of all towers.
+        on_hang: what to do when training hangs, "report" or "abort"; see TrainConfig.
         not_exact: why trainings of this class cannot be resumed exactly; empty if they can.
     """
 
@@ -62,6 +63,7 @@ class LoopTrainer:
     num_operations = 0
     lint = "warn"
     lint_ignore: Sequence[str] = ()
+    on_hang = "report"
     not_exact = ""
     _preemption: Preemption | None = None
 
@@ -179,12 +181,13 @@ class LoopTrainer:
         """
         End training if SIGTERM or SIGUSR1 was received and `exact` is set.
 
-        A callback that computes for long calls it between two parts of its work. When training resumes, the callback is
+        A callback that computes for long calls it between two parts of its work, which also shows that it does not hang. When training resumes, the callback is
         called again, from the beginning.
 
         Raises:
             Preempted: to be passed on.
         """
+        self.loop.num_parts += 1
         if self._preemption is not None:
             self._preemption.check()
 

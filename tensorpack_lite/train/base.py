@@ -29,6 +29,7 @@ from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import JustCurrentSession, SessionInit
 from ..utils import logger
 from ..utils.argtools import call_only_once
+from ..utils.checks import check_type
 from ..utils.errors import type_error
 from ..utils.manifest.describe import describe
 from ..utils.old_names import HasOldInterface
@@ -40,6 +41,7 @@ from .preempted import PreemptedTraining
 from .rank_states import split_state
 from .resume import continue_from, find_place, place_of, take_state
 from .shutdown import Shutdown
+from .watch import Watch
 
 __all__ = ["StopTraining", "Trainer"]
 
@@ -157,8 +159,8 @@ class Trainer(HasOldInterface, LoopTrainer):
             TypeError: an argument is not a list, or a monitor is among the callbacks.
             OSError: another process trains in the logger's directory; see `logger.lock_dir`.
         """
-        _check_list("callbacks", callbacks)
-        _check_list("monitors", monitors)
+        check_type("Trainer: callbacks", callbacks, list)
+        check_type("Trainer: monitors", monitors, list)
         if self.is_chief:
             logger.lock_dir()
         self.num_operations = len(tf.get_default_graph().get_operations())
@@ -224,12 +226,11 @@ class Trainer(HasOldInterface, LoopTrainer):
                 they end training.
             Preempted: see `train`.
         """
-        graph, loop, callbacks, preemption = self.sess.graph, self.loop, self._callbacks, self._preemption
+        sess, loop, callbacks, preemption = self.sess, self.loop, self._callbacks, self._preemption
         preempted = PreemptedTraining(preemption, loop, callbacks, self.train_op)
-        watch = InterruptWatch(callbacks.interrupt, self.sess.close, preemption, preempted.wake)
-        preempted.watch = watch
-        shutdown = Shutdown(loop, callbacks, self.hooked_sess, graph)
-        with graph.as_default(), self.sess.as_default(), shutdown, preempted, watch:
+        watch = preempted.watch = InterruptWatch(callbacks.interrupt, sess.close, preemption, preempted.wake)
+        hangs, shutdown = Watch(self, self.on_hang), Shutdown(loop, callbacks, self.hooked_sess, sess.graph)
+        with sess.graph.as_default(), sess.as_default(), hangs, shutdown, preempted, watch:
             loop.config(steps_per_epoch, starting_epoch, max_epoch)
             loop.global_step = get_global_step_value()
             continue_from(self._find_place(), loop, callbacks, self._checkpoint_state)
@@ -327,11 +328,10 @@ class Trainer(HasOldInterface, LoopTrainer):
         """
         if steps_per_epoch is None:
             raise ValueError(
-                "Trainer.train_with_defaults: steps_per_epoch is missing. Pass steps_per_epoch=..."
+                "Trainer.train_with_defaults: steps_per_epoch is missing. Pass steps_per_epoch=."
             )
-        extra_callbacks = DEFAULT_CALLBACKS() if extra_callbacks is None else extra_callbacks
         self.train(
-            [*(callbacks or []), *extra_callbacks],
+            [*(callbacks or []), *(DEFAULT_CALLBACKS() if extra_callbacks is None else extra_callbacks)],
             DEFAULT_MONITORS() if monitors is None else monitors,
             session_creator or NewSessionCreator(),
             session_init or JustCurrentSession(),
@@ -401,8 +401,3 @@ class Trainer(HasOldInterface, LoopTrainer):
     def _ask_chief(self, name: str, value: Any) -> Any:
         """Return the chief's value; a process that trains alone is the chief."""
         return value
-
-
-def _check_list(name: str, value: object) -> None:
-    if not isinstance(value, list):
-        raise type_error(f"Trainer: {name}", "a list", value)

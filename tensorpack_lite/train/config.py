@@ -53,11 +53,13 @@ class TrainConfig(HasOldInterface):
         lint: whether common mistakes in the graph, the callbacks and the data are logged ("warn"), end training before its
             first step ("error"), or are not looked for ("off"); see docs/lint.md. The trainer gets it as an attribute.
         lint_ignore: ids of rules that lint leaves out, e.g. `["G01"]`.
+        on_hang: what to do when nothing has moved for too long: "report" logs who waits for whom; "abort" then also ends the
+            process, with exit code 143; see docs/hangs.md.
 
     Raises:
         TypeError: an argument of the wrong type.
-        ValueError: two arguments exclude each other; `steps_per_epoch` is None and the data has no length; or `lint` or
-            `lint_ignore` has an unknown value.
+        ValueError: two arguments exclude each other; `steps_per_epoch` is None and the data has no length; or `lint`,
+            `lint_ignore` or `on_hang` has an unknown value.
     """
 
     exact: bool | str = False
@@ -87,6 +89,7 @@ class TrainConfig(HasOldInterface):
         max_epoch: int = 99999,
         lint: str = "warn",
         lint_ignore: Sequence[str] = (),
+        on_hang: str = "report",
     ) -> None:
         _check("dataflow", dataflow, DataFlow, "Wrap it: DataFromList(data). Use data= for an InputSource.")
         _check(
@@ -114,6 +117,7 @@ class TrainConfig(HasOldInterface):
         self.steps_per_epoch = int(self._default_steps() if steps_per_epoch is None else steps_per_epoch)
         self.max_epoch = int(max_epoch)
         self.lint, self.lint_ignore = check_lint("TrainConfig", lint, lint_ignore)
+        self.on_hang = check_choice("TrainConfig: on_hang", on_hang, ["report", "abort"])
 
     def _default_steps(self) -> int:
         source = self.dataflow if self.dataflow is not None else self.data

@@ -63,6 +63,7 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
         )
 
     model: Any = config.model
+    trainer.on_hang = config.on_hang
     trainer.settings["model"] = describe(model)
     trainer.lint, trainer.lint_ignore = config.lint, config.lint_ignore
     input_source = apply_default_prefetch(source, trainer)

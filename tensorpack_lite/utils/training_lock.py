@@ -138,6 +138,18 @@ class TrainingLock:
             return None
         return None if holder is None else _describe(holder, directory)
 
+    @staticmethod
+    def holding_process(directory: str) -> int | None:
+        """Return the id of the process that trains in a directory; None if there is none on this machine."""
+        try:
+            with open(os.path.join(directory, TrainingLock.FILENAME), encoding="utf-8") as file:
+                holder = _read(file)
+        except FileNotFoundError:
+            return None
+        if holder is None or holder.machine != _machine() or _start_of(holder.pid) != holder.started:
+            return None
+        return holder.pid
+
     def _try_to_take(self) -> _Process | None:
         """Take the lock if it is free or stale, otherwise return its holder."""
         with _alone_with(self.path, "a+") as file:

@@ -64,7 +64,7 @@ ALLOWED = {
         "utils/frames.py",
         "frame",
         "sys._current_frames",
-    ): "the watch of ranks reports where the main thread waits",
+    ): "the watches of the training and of its ranks report where threads wait",
     (
         "utils/utils.py",
         "frame",

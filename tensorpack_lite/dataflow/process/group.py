@@ -15,7 +15,7 @@ import weakref
 from contextlib import contextmanager
 from multiprocessing import connection
 from multiprocessing.process import BaseProcess
-from typing import Any, Iterator, NoReturn, Sequence
+from typing import Any, Callable, Iterator, NoReturn, Sequence, TypeVar
 
 from ...utils.concurrency import is_main_thread, start_proc_mask_signal
 from ...utils.random_streams import make_worker_streams
@@ -23,10 +23,12 @@ from ..meter import Meter, WorkerProcess, current_meter
 from ..records import Page
 from .channel import ChannelClosed, Reader
 from .errors import died
+from .stack_file import StackFile
 from .worker import FOLLOWED_EXIT_CODE, Settings, Task, WorkerSetup, run_worker
 
 __all__ = ["WorkerGroup"]
 
+_T = TypeVar("_T")
 _DEATH_CHECK_SECONDS = 0.5
 _CULPRIT_SECONDS = 5  # a worker that follows another one may end before that one does
 _CULPRIT_EXIT_SECONDS = 1
@@ -71,8 +73,8 @@ class WorkerGroup:
         streams = make_worker_streams(len(tasks))
         for index, task in enumerate(tasks):
             mine = settings[index] if isinstance(settings, list) else settings
-            page = _new_page()
-            setup = WorkerSetup(who, index, streams[index], mine, parent_pid, dies_with_thread, page)
+            page, stacks = _new_or_none(Page), _new_or_none(StackFile)
+            setup = WorkerSetup(who, index, streams[index], mine, parent_pid, dies_with_thread, page, stacks)
             self._start(setup, task)
 
     def receive(self) -> Iterator[tuple[int, list[Any]]]:
@@ -167,7 +169,7 @@ class WorkerGroup:
             if setup.page is not None:
                 setup.page.close_handle()
         self._processes.append(process)
-        self._meter.processes.append(WorkerProcess(setup.number, process, setup.page))
+        self._meter.processes.append(WorkerProcess(setup.number, process, setup.page, setup.stacks))
         self._readers.append(Reader(here))
         self._selector.register(here, selectors.EVENT_READ, setup.number)
 
@@ -230,10 +232,10 @@ def _end_all(
         process.join()
 
 
-def _new_page() -> Page | None:
-    """Return memory for the records of a worker; None if there is none, because they are not worth an error."""
+def _new_or_none(kind: Callable[[], _T]) -> _T | None:
+    """Return memory for the records or the stacks of a worker; None if there is none: they are not worth an error."""
     try:
-        return Page()
+        return kind()
     except OSError:
         return None
 

@@ -13,7 +13,7 @@ import os
 import sys
 import tempfile
 
-__all__ = ["LIMIT_VARIABLE", "allocate", "limit_bytes", "map_memory"]
+__all__ = ["LIMIT_VARIABLE", "allocate", "limit_bytes", "map_memory", "open_unnamed"]
 
 LIMIT_VARIABLE = "TENSORPACK_SHARED_MEMORY_MB"
 _DEFAULT_LIMIT_MB = 256
@@ -56,7 +56,7 @@ def allocate(num_bytes: int) -> int:
     Raises:
         OSError: there is not enough memory, or the system does not support such memory.
     """
-    handle = _open_unnamed()
+    handle = open_unnamed()
     try:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(handle, 0, num_bytes)
@@ -85,16 +85,19 @@ def map_memory(handle: int, num_bytes: int) -> mmap.mmap:
         os.close(handle)
 
 
-def _open_unnamed() -> int:
+def open_unnamed(name: str = "tensorpack_lite") -> int:
     """
-    Open a new file in memory.
+    Open a new, empty file in memory. Return its file descriptor, which the caller closes.
+
+    Args:
+        name: for people who look at /proc; ASCII.
 
     memfd_create does not depend on the size of /dev/shm, which is 64 MB in many containers. (Python has it as
     `os.memfd_create` since 3.8, the C library since 2018.) Without memfd_create, use a file that is unlinked at once.
     """
     create = getattr(ctypes.CDLL(None, use_errno=True), "memfd_create", None)
     if create is not None:
-        handle: int = create(b"tensorpack_lite", _MFD_CLOEXEC)
+        handle: int = create(name.encode(), _MFD_CLOEXEC)
         if handle >= 0:
             return handle
     directory = "/dev/shm" if sys.platform.startswith("linux") and os.path.isdir("/dev/shm") else None

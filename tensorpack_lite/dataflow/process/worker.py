@@ -29,6 +29,8 @@ from ..meter import begin_worker
 from ..records import COUNT, Page
 from .channel import MAX_SLOTS, ChannelClosed, Writer
 from .errors import describe_error
+from .in_work import InWork
+from .stack_file import StackFile
 
 __all__ = [
     "CHUNK_BYTES", "CHUNK_LENGTH", "FOLLOWED_EXIT_CODE", "Settings", "Task", "WorkerSetup", "run_worker",
@@ -72,6 +74,7 @@ class WorkerSetup(NamedTuple):
         dies_with_thread: whether Linux may end the worker when the thread that started it ends. False unless
             that is the main thread of the parent.
         page: where the worker keeps its records; None if there is no memory for them.
+        stacks: where it writes its stacks when it is asked; None if there is no memory for them.
     """
 
     who: str
@@ -81,6 +84,7 @@ class WorkerSetup(NamedTuple):
     parent_pid: int
     dies_with_thread: bool
     page: Optional[Page]
+    stacks: Optional[StackFile] = None
 
 
 class Task(NamedTuple):
@@ -113,6 +117,8 @@ def run_worker(setup: WorkerSetup, connection: Connection, task: Task) -> None:
         connection: the sending end of its channel to the process that started it.
         task: the work.
     """
+    if setup.stacks is not None:
+        setup.stacks.register()
     _follow_parent(setup)
     enter_worker_stream(setup.stream)
     meter = begin_worker(f"worker {setup.number}", setup.page)
@@ -227,15 +233,16 @@ def _follow_parent(setup: WorkerSetup) -> None:
     )  # blocked by the process that started the worker
     if setup.dies_with_thread:
         enable_death_signal(_warn=False)
-    parent = setup.parent_pid or os.getppid()
-    threading.Thread(target=_watch_parent, args=(parent,), daemon=True, name="watch parent").start()
+    parent, in_work = setup.parent_pid or os.getppid(), InWork(setup.page, setup.stacks)
+    threading.Thread(target=_watch_parent, args=(parent, in_work), daemon=True, name="watch parent").start()
 
 
 def _ignore(number: int, frame: FrameType | None) -> None:
     """Handle a signal by doing nothing."""
 
 
-def _watch_parent(parent: int) -> None:
+def _watch_parent(parent: int, in_work: InWork) -> None:
     while os.getppid() == parent:
+        in_work.look()
         time.sleep(_PARENT_CHECK_SECONDS)
     os._exit(1)

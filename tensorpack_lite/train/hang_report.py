@@ -1,0 +1,131 @@
+"""The paragraph that says where a training stands, and for whom it waits."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any, NamedTuple, Sequence
+
+from ..callbacks.inference_runner import InferenceRunnerBase
+from ..dataflow.records import ENDED, STATE_WORDS, WAITS_FOR_ROOM
+from ..dataflow.wait_graph import find_chain
+from ..input_source.base import InputSource
+from ..input_source.queueing import QueueInput
+from ..input_source.reset import ResetInput
+from ..loop.group import innermost
+from ..utils.frames import frames_of_threads
+from ..utils.stacks import Line, describe_place, format_stacks, lines_of
+
+__all__ = ["Report", "kind_of_place", "make_report", "source_in_use", "stack_of", "waits_for_thread"]
+
+_FOR_ROOM, _ENDED = STATE_WORDS[WAITS_FOR_ROOM], STATE_WORDS[ENDED]
+_SESSION, _FEED = os.path.join("python", "client", "session.py"), os.path.join("input_source", "feed.py")
+_PY_FUNC = "script_ops.py"
+
+
+class Report(NamedTuple):
+    """
+    Where a training stands.
+
+    Attributes:
+        text: a paragraph for people.
+        stacks: the stacks of all threads, and of the workers that do not move.
+    """
+
+    text: str
+    stacks: str
+
+
+def make_report(trainer: Any, main: threading.Thread) -> Report:
+    """
+    Describe where a training stands. Any thread of its process may call it.
+
+    Args:
+        trainer: a Trainer whose loop runs.
+        main: the thread of the loop.
+    """
+    stack = stack_of(main)
+    source, is_fed = _find_source(trainer, stack), _is_in(stack, _FEED)
+    lines, stacks = (
+        [_describe_main(trainer, stack, source)],
+        [f"The training, pid {os.getpid()}:\n{format_stacks()}"],
+    )
+    meters = [] if source is None else source.meters()
+    if source is not None and meters and (is_fed or waits_for_thread(source)):
+        chain = find_chain(meters[-1], _reading_thread(source) or main)
+        lines += [f"  <- {line}" for line in chain.lines]
+        stacks += chain.stacks
+    lines += [f"  The graph is calling a py_func, at {place}." for place in _py_funcs()]
+    return Report("\n".join(lines), "\n\n".join(stacks))
+
+
+def kind_of_place(trainer: Any) -> str:
+    """Return what the main thread does: "step", or a callback and its moment."""
+    call = trainer.current_call
+    return "step" if call is None else f"{call.callback}, {call.moment}"
+
+
+def waits_for_thread(source: InputSource | None) -> bool:
+    """Return whether a run of the session would wait for the thread of this input."""
+    meters = [] if source is None else source.meters()
+    return len(meters) > 1 and meters[0].read().state != _FOR_ROOM
+
+
+def source_in_use(trainer: Any) -> InputSource | None:
+    """Return the input whose data a run of the main thread uses: that of the training or of an InferenceRunner."""
+    call = trainer.current_call
+    callback = None if call is None else innermost(call.callback)
+    if isinstance(callback, InferenceRunnerBase):
+        return callback._input_source
+    sources = [reset.source for reset in trainer.find_callbacks(ResetInput)]
+    return sources[0] if len(sources) == 1 else None
+
+
+def stack_of(thread: threading.Thread) -> list[Line]:
+    """Return the stack of a thread, the innermost line first."""
+    return lines_of(frames_of_threads().get(thread.ident or 0))
+
+
+def _find_source(trainer: Any, stack: Sequence[Line]) -> InputSource | None:
+    return source_in_use(trainer) if _is_in(stack, _SESSION) or _is_in(stack, _FEED) else None
+
+
+def _reading_thread(source: Any) -> threading.Thread | None:
+    """Return the thread that reads the DataFlow of an input; None if it is the thread that runs the session."""
+    while hasattr(source, "_input"):
+        source = source._input
+    return source.thread.reader if isinstance(source, QueueInput) else None
+
+
+def _describe_main(trainer: Any, stack: Sequence[Line], source: InputSource | None) -> str:
+    call, step = trainer.current_call, trainer.global_step
+    what = (
+        f"Step {step + 1} (epoch {trainer.epoch_num})"
+        if trainer.is_in_run
+        else f"The loop, after step {step},"
+    )
+    if call is not None and not _is_in(stack, _FEED):
+        what = f"{call.callback} ({call.moment[1:]}, after step {step})"
+    if _is_in(stack, _FEED):
+        return f"{what} waits for data, which the main thread reads."
+    if source is None:
+        place = f": the main thread is at {describe_place(stack)}" if stack else ""
+        return f"{what} does not end{place}."
+    if not source.meters():
+        return f"{what} is inside session.run. {type(source).__name__} does not tell whether data is missing."
+    who, state = source.meters()[0].name.partition(":")[0], source.meters()[0].read().state
+    if state == _FOR_ROOM:
+        return f"{what} is inside session.run. The data is ready ({who} is full), so the graph itself does not end."
+    if state == _ENDED:
+        return f"{what} waits for data, but the thread of {who} has ended."
+    return f"{what} waits for data: {who} is empty."
+
+
+def _is_in(stack: Sequence[Line], file: str) -> bool:
+    return any(line.path.endswith(file) for line in stack)
+
+
+def _py_funcs() -> list[str]:
+    """Return the places of the functions of the user that the graph is calling."""
+    stacks = [lines_of(frame) for frame in frames_of_threads().values()]
+    return [describe_place(stack) for stack in stacks if _is_in(stack, _PY_FUNC)]

@@ -1,0 +1,140 @@
+"""Stacks of threads as text, with the line of the user's code that a thread executes."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+import sysconfig
+import threading
+import traceback
+from types import FrameType
+from typing import NamedTuple, Sequence
+
+import numpy as np
+
+from .frames import frames_of_threads
+
+__all__ = ["Line", "describe_argument", "describe_place", "format_stacks", "lines_of", "parse_stacks"]
+
+_FAULTHANDLER_LINE = re.compile(r'^  File "(.*)", line (\d+|\?\?\?) in (.*)$')
+_MAX_LENGTH = 100  # of a description
+_LIBRARY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
+
+
+class Line(NamedTuple):
+    """
+    A line of a stack.
+
+    Attributes:
+        path: the file.
+        number: number of the line; 0 if unknown.
+        function: name of the function.
+    """
+
+    path: str
+    number: int
+    function: str
+
+    @property
+    def is_of_user(self) -> bool:
+        """Whether the file belongs neither to this library, to the standard library nor to an installed package."""
+        is_installed = "site-packages" in self.path or "dist-packages" in self.path
+        return not (is_installed or self.path.startswith((_LIBRARY, _STANDARD, "<")))
+
+    def __str__(self) -> str:
+        source = linecache.getline(self.path, self.number).strip()
+        text = f"{os.path.basename(self.path)}:{self.number} {self.function}"
+        return f"{text}: {source}" if source else text
+
+
+def lines_of(frame: FrameType | None) -> list[Line]:
+    """Return the lines of a stack, the innermost first."""
+    lines = []
+    while frame is not None:
+        lines.append(Line(frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_name))
+        frame = frame.f_back
+    return lines
+
+
+def describe_argument(frame: FrameType | None) -> str:
+    """
+    Describe the datapoint that a function of the user works on: the first string, bytes or integer in its first argument.
+
+    Args:
+        frame: the innermost frame of a thread.
+
+    Returns:
+        Its `repr`, shortened; "" if the library has not called such a function.
+    """
+    found = ""
+    while frame is not None and frame.f_back is not None:
+        line, caller = (Line(one.f_code.co_filename, 0, "") for one in (frame, frame.f_back))
+        if line.is_of_user and caller.path.startswith(_LIBRARY):
+            names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
+            arguments = [frame.f_locals.get(name) for name in names if name != "self"]
+            found = _describe_datapoint(arguments[0]) if arguments else ""
+            break
+        frame = frame.f_back
+    return found
+
+
+def _describe_datapoint(datapoint: object) -> str:
+    components = datapoint.values() if isinstance(datapoint, dict) else datapoint
+    if not isinstance(datapoint, (list, tuple, dict)):
+        components = [datapoint]
+    for component in components:  # type: ignore[attr-defined]
+        if isinstance(component, (str, bytes)):
+            return repr(component[:_MAX_LENGTH])
+        if isinstance(component, (int, np.integer)):
+            return repr(int(component))
+    return ""
+
+
+def describe_place(lines: Sequence[Line]) -> str:
+    """
+    Return the innermost line of the user's code that the library has called, with its source; else the innermost line.
+
+    Args:
+        lines: a stack, the innermost line first; not empty.
+    """
+    is_library = [line.path.startswith(_LIBRARY) for line in lines]
+    for number, line in enumerate(lines):
+        if line.is_of_user and (any(is_library[number:]) or not any(is_library)):
+            return str(line)
+    return str(lines[0])
+
+
+def format_stacks() -> str:
+    """Return the stacks of all threads of this process, except for the calling one."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    text = []
+    for ident, frame in frames_of_threads().items():
+        if ident != threading.get_ident():
+            stack = "".join(traceback.format_stack(frame))
+            text.append(
+                f"Thread {names.get(ident, 'not started by Python')!s} (most recent call last):\n{stack}"
+            )
+    return "\n".join(text)
+
+
+def parse_stacks(text: str) -> list[list[Line]]:
+    """
+    Parse what `faulthandler` writes.
+
+    Args:
+        text: stacks of the threads of a process; may be incomplete.
+
+    Returns:
+        A stack for each thread, the innermost line first.
+    """
+    stacks: list[list[Line]] = []
+    for text_line in text.splitlines():
+        found = _FAULTHANDLER_LINE.match(text_line)
+        if "(most recent call first)" in text_line:
+            stacks.append([])
+        elif found and stacks:
+            path, number, function = found.groups()
+            stacks[-1].append(Line(path, int(number) if number.isdigit() else 0, function))
+    return [stack for stack in stacks if stack]

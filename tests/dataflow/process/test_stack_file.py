@@ -1,0 +1,98 @@
+"""Stacks and notes of a process that another process reads without its help."""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import time
+
+import pytest
+
+from tensorpack_lite.dataflow.process import in_work
+from tensorpack_lite.dataflow.process.in_work import InWork
+from tensorpack_lite.dataflow.process.stack_file import StackFile
+from tensorpack_lite.dataflow.records import COUNT, Page
+from tensorpack_lite.utils.stacks import parse_stacks
+
+pytestmark = pytest.mark.slow
+
+
+def hold_interpreter(stacks):
+    sleep = ctypes.PyDLL(None).sleep
+    stacks.register()
+    stacks.note = "datapoint é"
+    while True:  # the signal ends a call of sleep
+        sleep(1000)
+
+
+def ignore(stacks):
+    time.sleep(1000)
+
+
+@pytest.fixture
+def start():
+    """Start a function with a StackFile in a process."""
+    processes = []
+
+    def start(method, function):
+        stacks = StackFile()
+        process = multiprocessing.get_context(method).Process(target=function, args=(stacks,))
+        process.start()
+        processes.append(process)
+        return process.pid, stacks
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.join()
+
+
+def wait_for_note(stacks):
+    deadline = time.monotonic() + 60
+    while not stacks.note and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return stacks.note
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_ask(start, method):
+    """A process whose native code holds the interpreter's lock writes its stacks, each time that it is asked."""
+    pid, stacks = start(method, hold_interpreter)
+    assert "datapoint é" == wait_for_note(stacks)
+    for _ in range(2):
+        found = parse_stacks(stacks.ask(pid))
+        assert ["hold_interpreter"] == [lines[0].function for lines in found]
+    assert "datapoint é" == stacks.note
+
+
+def test_stopped(start):
+    """A process that is stopped writes nothing."""
+    pid, stacks = start("fork", hold_interpreter)
+    wait_for_note(stacks)
+    os.kill(pid, signal.SIGSTOP)
+    assert "" == stacks.ask(pid)
+
+
+def test_without_a_handler(start):
+    """A process without a handler gets no signal, which would end it."""
+    pid, stacks = start("fork", ignore)
+    assert "" == stacks.ask(pid)
+    assert (0, 0) == os.waitpid(pid, os.WNOHANG)
+
+
+def test_in_work(monkeypatch):
+    """A datapoint is noted if no stage has moved between two looks, and the note is removed when one moves."""
+    page, stacks = Page(), StackFile()
+    os.write(stacks._handle, b" " * 512)
+    words, _ = page.new_record("f")
+    monkeypatch.setattr(in_work, "describe_argument", lambda frame: "'a.jpg'")
+    watch, seen = InWork(page, stacks), []
+    for count in (1, 2, 2, 2, 3, 3):
+        words[COUNT] = count
+        watch.look()
+        seen.append(stacks.note)
+    assert ["", "", "'a.jpg'", "'a.jpg'", "", "'a.jpg'"] == seen
+    InWork(None, None).look()
+    page.close_handle()

@@ -1,0 +1,249 @@
+"""
+Trainings that hang, each in a fork: `hanging_script.py DIRECTORY ON_HANG CASE ...`.
+
+Limits are 2 s instead of minutes. Each training logs to DIRECTORY/CASE. Prints a JSON object {case: exit code}.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+
+from tensorpack_lite import (
+    Callback,
+    InferenceRunner,
+    ModelDesc,
+    QueueInput,
+    ScalarStats,
+    SimpleTrainer,
+    TrainConfig,
+    launch_train_with_config,
+    logger,
+)
+from tensorpack_lite.compat import TensorSpec
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow import (
+    DataFlow,
+    DataFromList,
+    MapData,
+    MultiProcessMapData,
+    MultiProcessRunner,
+    MultiThreadMapData,
+    RepeatedData,
+)
+from tensorpack_lite.train import watch
+
+FOREVER = 1000
+LOCK = threading.Lock()
+NUMBERS = [[np.float32(number)] for number in range(50)]
+FILES = [[f"/data/{number:03}.jpg", np.float32(number)] for number in range(50)]
+
+
+def read_and_crop(datapoint):
+    path, number = datapoint
+    time.sleep(0.002)
+    if path == "/data/037.jpg":
+        time.sleep(FOREVER)
+    return [number]
+
+
+def stop_yourself(datapoint):
+    path, number = datapoint
+    if path == "/data/037.jpg":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return [number]
+
+
+def take_lock(datapoint):
+    with LOCK:
+        return datapoint[1:]
+
+
+class SlowReader(DataFlow):
+    """Blocks at its 38th datapoint."""
+
+    def __iter__(self):
+        for datapoint in NUMBERS:
+            if int(datapoint[0]) == 37:
+                time.sleep(FOREVER)
+            yield datapoint
+
+
+class WaitsForLock(Callback):
+    """Takes a lock that nobody releases."""
+
+    def _trigger_step(self):
+        if self.global_step == 20:
+            LOCK.acquire()
+            LOCK.acquire()
+
+
+class SleepsInRun(Callback):
+    """Sleeps before a run."""
+
+    def _before_run(self, ctx):
+        if self.global_step == 20:
+            time.sleep(FOREVER)
+
+
+class HoldsInterpreter(Callback):
+    """Sleeps in native code, without releasing the interpreter's lock."""
+
+    def _trigger_step(self):
+        if self.global_step == 20:
+            ctypes.PyDLL(None).sleep(FOREVER)
+
+
+class Moves(Callback):
+    """Takes longer than the limit, in parts."""
+
+    def _trigger_step(self):
+        if self.global_step == 20:
+            for _ in range(8):
+                time.sleep(0.5)
+                self.trainer.end_if_preempted()
+
+
+class StopsTraining(Callback):
+    """Stops the process of the training for longer than the limit."""
+
+    def _trigger_step(self):
+        if self.global_step == 20:
+            waker = os.fork()
+            if waker == 0:
+                time.sleep(4)
+                os.kill(os.getppid(), signal.SIGCONT)
+                os._exit(0)
+            os.kill(os.getpid(), signal.SIGSTOP)
+            os.waitpid(waker, 0)
+
+
+class Debugged(Callback):
+    """Is in a debugger."""
+
+    def _trigger_step(self):
+        if self.global_step == 20:
+            code = compile("import time\ndef interaction():\n    time.sleep(5)\n", "/usr/lib/pdb.py", "exec")
+            names = {}
+            exec(code, names)
+            names["interaction"]()
+
+
+class Computes(Callback):
+    """Computes for longer than the limit."""
+
+    def _trigger_step(self):
+        if self.global_step == 20:
+            end = time.monotonic() + 5
+            while time.monotonic() < end:
+                sum(range(1000))
+
+
+class Model(ModelDesc):
+    def __init__(self, blocks=False):
+        self.blocks = blocks
+
+    def inputs(self):
+        return [TensorSpec([], tf.float32, "x")]
+
+    def build_graph(self, x):
+        w = tf.get_variable("w", [], initializer=tf.zeros_initializer())
+        if self.blocks:
+            x = tf.py_func(block_at_37, [x], tf.float32)
+            x.set_shape([])
+        return tf.square(w - x, name="cost")
+
+    def optimizer(self):
+        return tf.train.GradientDescentOptimizer(0.001)
+
+
+def block_at_37(x):
+    if int(x) == 37:
+        time.sleep(FOREVER)
+    return x
+
+
+def numbers():
+    return DataFromList(NUMBERS, shuffle=False)
+
+
+def files():
+    return DataFromList(FILES, shuffle=False)
+
+
+def make(case):
+    """Return (data, callbacks, whether the graph blocks)."""
+    callbacks = {
+        "lock": WaitsForLock,
+        "before_run": SleepsInRun,
+        "native": HoldsInterpreter,
+        "parts": Moves,
+        "stopped": StopsTraining,
+        "debugger": Debugged,
+        "computing": Computes,
+    }
+    if case in callbacks:
+        return QueueInput(numbers()), [callbacks[case]()], False
+    if case == "map":
+        return QueueInput(MultiProcessMapData(files(), 2, read_and_crop, buffer_size=8)), [], False
+    if case == "sigstop":
+        return QueueInput(MultiProcessMapData(files(), 2, stop_yourself, buffer_size=8)), [], False
+    if case == "fork_lock":
+        LOCK.acquire()
+        return QueueInput(MultiProcessMapData(files(), 2, take_lock, buffer_size=8)), [], False
+    if case == "runner":
+        return QueueInput(MultiProcessRunner(MapData(files(), read_and_crop), 8, 1)), [], False
+    if case == "threads":
+        return QueueInput(MultiThreadMapData(files(), 2, read_and_crop, buffer_size=8)), [], False
+    if case == "reader":
+        return QueueInput(SlowReader()), [], False
+    if case == "feed":
+        return MapData(files(), read_and_crop), [], False
+    if case == "graph":
+        return QueueInput(RepeatedData(numbers(), -1)), [], True
+    if case == "validation":
+        runner = InferenceRunner(QueueInput(MapData(files(), read_and_crop)), [ScalarStats("cost")])
+        return QueueInput(RepeatedData(DataFromList([[np.float32(1)]]), -1)), [runner], False
+    raise ValueError(case)
+
+
+def train(case, log_dir, on_hang):
+    logger.set_logger_dir(log_dir, action="d")
+    watch._POLL_SECONDS = 0.25
+    watch._STEP_SECONDS = watch._FIRST_SECONDS = float(os.environ.get("LIMIT", "2"))
+    data, callbacks, blocks = make(case)
+    is_flow = isinstance(data, DataFlow)
+    config = TrainConfig(
+        dataflow=data if is_flow else None,
+        data=None if is_flow else data,
+        model=Model(blocks),
+        callbacks=callbacks,
+        steps_per_epoch=40 if case in ("parts", "stopped", "debugger", "computing", "validation") else 100,
+        max_epoch=1,
+        on_hang=on_hang,
+    )
+    launch_train_with_config(config, SimpleTrainer())
+
+
+def main(directory, on_hang, *cases):
+    codes = {}
+    for case in cases:
+        pid = os.fork()
+        if pid == 0:
+            sys.stdout = sys.stderr
+            train(case, os.path.join(directory, case), on_hang)
+            os._exit(0)
+        status = os.waitpid(pid, 0)[1]
+        codes[case] = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
+    print(json.dumps(codes))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

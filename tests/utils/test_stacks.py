@@ -1,0 +1,141 @@
+"""Stacks as text, the state of processes, and the socket that answers where a process is."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import socket
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from tensorpack_lite.utils import where_socket
+from tensorpack_lite.utils.argtools import call_only_once
+from tensorpack_lite.utils.frames import frame_of_thread, frames_of_threads
+from tensorpack_lite.utils.process_state import catches_signal, describe_trouble
+from tensorpack_lite.utils.stacks import (
+    Line,
+    describe_argument,
+    describe_place,
+    format_stacks,
+    lines_of,
+    parse_stacks,
+)
+from tensorpack_lite.utils.where_socket import NoAnswer, answer, ask, listen
+
+
+@pytest.fixture
+def waiting():
+    """A thread that waits in `wait_here`, which the library has called with a datapoint."""
+    event, datapoint = threading.Event(), [np.zeros(2), "a.jpg", 3]
+
+    class Calls:
+        @call_only_once
+        def wait_here(self, datapoint):
+            event.wait()
+
+    thread = threading.Thread(target=Calls().wait_here, args=(datapoint,), name="waiting")
+    thread.start()
+    time.sleep(0.05)
+    yield thread
+    event.set()
+    thread.join()
+
+
+def test_lines(waiting):
+    """The place of a thread is its innermost line that belongs to the user."""
+    lines = lines_of(frame_of_thread(waiting.ident))
+    assert describe_place(lines).startswith("test_stacks.py:")
+    assert describe_place(lines).endswith(" wait_here: event.wait()")
+    assert lines[0].function == "wait"
+    assert not lines[0].is_of_user
+    script = Line("/nowhere/x.py", 3, "f")
+    assert "x.py:3 f" == describe_place([script])
+    inside = next(line for line in lines if line.path.endswith("argtools.py"))
+    assert str(inside) == describe_place(
+        [inside, script]
+    )  # the line that has started the training says nothing
+
+
+def test_datapoint(waiting):
+    """The datapoint in work is described by its first string, bytes or integer."""
+    assert "'a.jpg'" == describe_argument(frame_of_thread(waiting.ident))
+    assert "" == describe_argument(None)
+
+
+def test_format(waiting):
+    """All threads except for the calling one are listed with their names."""
+    text = format_stacks()
+    assert "Thread waiting (most recent call last):" in text
+    assert "event.wait()" in text
+    assert "MainThread" not in text
+    assert {threading.get_ident(), waiting.ident} <= set(frames_of_threads())
+
+
+def test_parse(waiting, tmp_path):
+    """The stacks that faulthandler writes are those of the threads."""
+    with open(tmp_path / "stacks", "w+") as file:
+        faulthandler.dump_traceback(file, all_threads=True)
+        file.seek(0)
+        stacks = parse_stacks(file.read())
+    assert lines_of(frame_of_thread(waiting.ident)) in stacks
+    assert [] == parse_stacks("Thread 0x1 (most recent call first):\nnothing\n")
+
+
+def test_trouble():
+    """A process that is stopped or has ended is in trouble; one that waits or is unknown is not."""
+    pid = os.fork()
+    if pid == 0:
+        while True:
+            time.sleep(100)
+    assert "" == describe_trouble(pid)
+    os.kill(pid, signal.SIGSTOP)
+    os.waitpid(pid, os.WUNTRACED)
+    assert describe_trouble(pid).startswith("is stopped (state T: ")
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert "has ended (state Z)" == describe_trouble(pid)
+    os.waitpid(pid, 0)
+    assert "" == describe_trouble(pid)
+
+
+def test_catches_signal():
+    """Handlers of signals are seen from outside."""
+    assert not catches_signal(os.getpid(), signal.SIGUSR2)
+    before = signal.signal(signal.SIGUSR2, lambda *_: None)
+    assert catches_signal(os.getpid(), signal.SIGUSR2)
+    signal.signal(signal.SIGUSR2, before)
+
+
+def test_where():
+    """A process of the same user gets the answer; there is one socket for each process."""
+    listener = listen()
+    with listener:
+        assert listen() is None
+        thread = threading.Thread(target=lambda: found.append(ask(os.getpid(), 10)))
+        found = []
+        listener.setblocking(True)
+        thread.start()
+        answer(listener, lambda: {"text": "here"})
+        thread.join()
+    assert [{"text": "here"}] == found
+    assert ask(os.getpid(), 1) is None
+
+
+def test_no_answer():
+    """A process that does not answer in time raises NoAnswer."""
+    with listen(), pytest.raises(NoAnswer):
+        ask(os.getpid(), 0.1)
+
+
+def test_other_users(monkeypatch):
+    """Another user gets no answer."""
+    listener = listen()
+    with listener, socket.socket(socket.AF_UNIX) as peer:
+        peer.connect(where_socket._address(os.getpid()))
+        monkeypatch.setattr(where_socket, "_user_of", lambda connection: os.geteuid() + 1)
+        answer(listener, lambda: {"text": "here"})
+        assert b"" == peer.recv(1)
