@@ -176,9 +176,12 @@ class Meter:
         part = self.part
         part.begin()
         try:
-            return self._timed(source)
-        finally:
-            part.end(count)
+            datapoint = self._timed(source)
+        except BaseException:  # also the end of the pass, after which the next datapoint has the same number
+            part.is_timing = False
+            raise
+        part.end(count)
+        return datapoint
 
     def _timed(self, source: Iterator[Any]) -> Any:
         """Take the next datapoint, and add the time without that of nested calls and of the clocks."""
@@ -250,15 +253,17 @@ class _Part:
         is_timing: whether a datapoint is being timed, in the thread `thread`.
         wall, cpu: while timing: the time of the nested calls that have ended.
         num_timed: while timing: the number of stages' datapoints that were timed.
+        last: the number of the datapoint that was timed last, and the time after it, in nanoseconds.
     """
 
-    __slots__ = ("cpu", "due", "is_timing", "num_timed", "random", "thread", "wall")
+    __slots__ = ("cpu", "due", "is_timing", "last", "num_timed", "random", "thread", "wall")
 
     def __init__(self) -> None:
         self.due = _FIRST_TIMED
         self.is_timing = False
         self.thread = 0
         self.wall = self.cpu = self.num_timed = 0
+        self.last = (0, perf_counter_ns())
         self.random = 1
 
     def begin(self) -> None:
@@ -269,7 +274,11 @@ class _Part:
     def end(self, count: int) -> None:
         """Stop timing after the datapoint `count`, and choose the next one."""
         self.is_timing = False
-        interval = min(_MAX_INTERVAL, self.num_timed * _COST_NS / (_SHARE * max(self.wall, 1)))
+        # the mean since then, because a single datapoint may come from a buffer
+        now, (last_count, last_time) = perf_counter_ns(), self.last
+        mean = (now - last_time) / max(1, count - last_count)
+        self.last = (count, now)
+        interval = min(_MAX_INTERVAL, max(1, self.num_timed) * _COST_NS / (_SHARE * max(mean, 1)))
         # not at regular distances, because pipelines have periods; and no draw from a generator of the user
         self.random = (1103515245 * self.random + 12345) % (1 << 31)
         self.due = count + 1 + int(interval * (0.5 + self.random / (1 << 31)))

@@ -53,7 +53,7 @@ def format_rows(rows: Sequence[dict[str, Any]], unit: str = "step") -> str:
     """
     lines = [
         (
-            "  " * row["depth"] + row["stage"],
+            ". " * row["depth"] + row["stage"],  # tabulate strips spaces
             "" if row["process"] == "training" else f"{row['workers']} {row['process'].split(' of ')[0]}",
             f"{row['per_step']:.4g}",
             _milliseconds(row["own_ms"]),

@@ -99,9 +99,8 @@ class Trainer(HasOldInterface, LoopTrainer):
             NotImplementedError: `train_op` is not set.
         """
         if self.train_op is None:
-            raise NotImplementedError(
-                f"{type(self).__name__}: has no train_op. Set self.train_op, or override run_step()."
-            )
+            name = type(self).__name__
+            raise NotImplementedError(f"{name}: has no train_op. Set self.train_op, or override run_step().")
         self.hooked_sess.run(self.train_op)
 
     @call_only_once
@@ -159,8 +158,8 @@ class Trainer(HasOldInterface, LoopTrainer):
             TypeError: an argument is not a list, or a monitor is among the callbacks.
             OSError: another process trains in the logger's directory; see `logger.lock_dir`.
         """
-        check_type("Trainer: callbacks", callbacks, list)
-        check_type("Trainer: monitors", monitors, list)
+        for name, given in (("callbacks", callbacks), ("monitors", monitors)):
+            check_type(f"Trainer: {name}", given, list, "a list")
         if self.is_chief:
             logger.lock_dir()
         self.num_operations = len(tf.get_default_graph().get_operations())
@@ -327,9 +326,7 @@ class Trainer(HasOldInterface, LoopTrainer):
             ValueError: `steps_per_epoch` is missing.
         """
         if steps_per_epoch is None:
-            raise ValueError(
-                "Trainer.train_with_defaults: steps_per_epoch is missing. Pass steps_per_epoch=."
-            )
+            raise ValueError("Trainer.train_with_defaults: steps_per_epoch is missing. Pass a number.")
         self.train(
             [*(callbacks or []), *(DEFAULT_CALLBACKS() if extra_callbacks is None else extra_callbacks)],
             DEFAULT_MONITORS() if monitors is None else monitors,

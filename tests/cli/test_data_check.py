@@ -107,8 +107,8 @@ class TestReport:
             r"flows:healthy",
             r"length           ok        len() says 10, and two passes had that many.",
             r"dtype and shape  ok        20 datapoints of [0: int32 of 1 dimensions (4,)].",
-            r"  MapData(slow)",
-            r"    DataFromList",
+            r". MapData(slow)",
+            r". . DataFromList",
             r" datapoints per second.",
         ):
             assert line in out

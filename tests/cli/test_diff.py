@@ -222,12 +222,15 @@ class TestEdited:
 
     def test_a_script_of_another_name(self, base, edited, diff):
         """Two scripts with other names and the same content are the same code."""
-        other = edited(
-            lambda manifest: manifest["code"].update(
-                script="/b/other.py", files={"other.py": next(iter(manifest["code"]["files"].values()))}
-            )
+        first = edited(
+            lambda manifest: manifest["code"].update(script="/a/one.py", files={"one.py": "x = 1"})
         )
-        assert f"{SAME}are equal." == diff(base, other)[1]
+        second = f"{first}2"
+        shutil.copytree(first, second)
+        change(
+            second, lambda manifest: manifest["code"].update(script="/b/two.py", files={"two.py": "x = 1"})
+        )
+        assert f"{SAME}are equal." == diff(first, second)[1]
 
     def test_uncommitted_changes(self, base, edited, diff):
         """A difference of uncommitted changes outside of the copied files is code, too."""

@@ -95,7 +95,9 @@ class TestMisuse:
     def test_not_a_list(self, trainer, name):
         """Callbacks and monitors that are not lists raise TypeError."""
         kwargs = {"callbacks": [], "monitors": [], name: ()}
-        with pytest.raises(TypeError, match=f"Trainer: {name}: expected a list, got tuple"):
+        with pytest.raises(
+            TypeError, match=rf"Trainer: {name} has the wrong type \(expected a list, got tuple\)"
+        ):
             trainer.setup_callbacks(**kwargs)
 
     def test_no_steps_per_epoch(self, trainer):
