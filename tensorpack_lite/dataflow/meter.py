@@ -21,6 +21,7 @@ from typing import Any, Callable, Iterator, NamedTuple
 
 import numpy as np
 
+from .part import COST_NS, Part
 from .records import (
     COUNT,
     CPU,
@@ -51,11 +52,6 @@ __all__ = [
     "stage_name",
     "this_worker",
 ]
-
-_COST_NS = 3000  # of timing one stage for one datapoint
-_SHARE = 0.005  # of the time that timing may cost
-_MAX_INTERVAL = 10000  # datapoints
-_FIRST_TIMED = 3  # the first datapoints fill buffers and open files
 
 
 class WorkerProcess(NamedTuple):
@@ -99,7 +95,7 @@ class Meter:
     """
 
     number: int  # of the record in its page
-    part: _Part
+    part: Part
 
     __slots__ = (
         "children",
@@ -130,7 +126,7 @@ class Meter:
     def place_below(self, parent: Meter | None) -> None:
         """Become the last source of another meter, without sources and workers of its own."""
         self.is_outermost = parent is None
-        self.part = _Part() if parent is None else parent.part
+        self.part = Part() if parent is None else parent.part
         self.children: list[Meter] = []
         self.threads: list[Meter] = []
         self.processes: list[WorkerProcess] = []
@@ -204,7 +200,7 @@ class Meter:
             words[CPU] += max(0, cpu - part.cpu)
             spent = perf_counter_ns() - entered
             part.wall = outer_wall + spent
-            part.cpu = outer_cpu + cpu + min(spent - wall, 2 * _COST_NS)
+            part.cpu = outer_cpu + cpu + min(spent - wall, 2 * COST_NS)
 
     def call(self, function: Callable[[Any], Any], argument: Any) -> Any:
         """Call a function that makes a datapoint, count it, and time some calls."""
@@ -242,46 +238,6 @@ class Meter:
         words[NUM_TIMED] += num
         words[WALL] += int(wall * 1e9)
         words[CPU] += int(cpu * 1e9)
-
-
-class _Part:
-    """
-    Stages that run one after the other in one thread.
-
-    Attributes:
-        due: the number of the next datapoint of the outermost stage that is timed.
-        is_timing: whether a datapoint is being timed, in the thread `thread`.
-        wall, cpu: while timing: the time of the nested calls that have ended.
-        num_timed: while timing: the number of stages' datapoints that were timed.
-        last: the number of the datapoint that was timed last, and the time after it, in nanoseconds.
-    """
-
-    __slots__ = ("cpu", "due", "is_timing", "last", "num_timed", "random", "thread", "wall")
-
-    def __init__(self) -> None:
-        self.due = _FIRST_TIMED
-        self.is_timing = False
-        self.thread = 0
-        self.wall = self.cpu = self.num_timed = 0
-        self.last = (0, perf_counter_ns())
-        self.random = 1
-
-    def begin(self) -> None:
-        self.thread = threading.get_ident()
-        self.wall = self.cpu = self.num_timed = 0
-        self.is_timing = True
-
-    def end(self, count: int) -> None:
-        """Stop timing after the datapoint `count`, and choose the next one."""
-        self.is_timing = False
-        # the mean since then, because a single datapoint may come from a buffer
-        now, (last_count, last_time) = perf_counter_ns(), self.last
-        mean = (now - last_time) / max(1, count - last_count)
-        self.last = (count, now)
-        interval = min(_MAX_INTERVAL, max(1, self.num_timed) * _COST_NS / (_SHARE * max(mean, 1)))
-        # not at regular distances, because pipelines have periods; and no draw from a generator of the user
-        self.random = (1103515245 * self.random + 12345) % (1 << 31)
-        self.due = count + 1 + int(interval * (0.5 + self.random / (1 << 31)))
 
 
 def stage_name(stage: object) -> str:
