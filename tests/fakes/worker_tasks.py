@@ -6,6 +6,7 @@ The tests' own modules cannot be imported in a spawned process, this one can.
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
 import signal
@@ -14,6 +15,15 @@ import time
 
 from tensorpack_lite.dataflow.process.channel import Reader
 from tensorpack_lite.utils.utils import get_rng
+
+
+def hold_interpreter(stacks):
+    """Register a StackFile, note a datapoint, and hold the interpreter's lock in native code."""
+    sleep = ctypes.PyDLL(None).sleep
+    stacks.register()
+    stacks.note = "datapoint é"
+    while True:  # a signal ends a call of sleep
+        sleep(1000)
 
 
 def count_up():

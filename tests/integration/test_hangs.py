@@ -75,17 +75,6 @@ def run_all(directory, cases):
     return {case: (codes[case], (directory / case / "log.log").read_text()) for case in cases}
 
 
-@pytest.fixture(scope="module")
-def every_end(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("hangs")
-    return directory, run_all(directory, ON_EVERY_END)
-
-
-@pytest.fixture(scope="module")
-def others(tmp_path_factory):
-    return run_all(tmp_path_factory.mktemp("hangs"), [*OTHERS, *NO_HANGS])
-
-
 def check(patterns, outcome):
     code, log = outcome
     assert 143 == code
@@ -94,30 +83,17 @@ def check(patterns, outcome):
         assert re.search(pattern, paragraph), f"{pattern!r} is not in:\n{paragraph}"
 
 
-@pytest.mark.parametrize("case", ON_EVERY_END)
-def test_on_every_tensorflow(every_end, case):
+# Each test has several cases, because the processes of all cases run at the same time.
+def test_on_every_tensorflow(tmp_path):
     """A worker, a DataFlow of validation and a py_func that do not return are named with their line and datapoint."""
-    check(ON_EVERY_END[case], every_end[1][case])
+    outcomes = run_all(tmp_path, ON_EVERY_END)
+    for case, patterns in ON_EVERY_END.items():
+        check(patterns, outcomes[case])
+    check_files(tmp_path / "map")
 
 
-@pytest.mark.any_tensorflow
-@pytest.mark.parametrize("case", OTHERS)
-def test_hang(others, case):
-    """The first paragraph names the stage, process and datapoint of each hang; on_hang="abort" ends with code 143."""
-    check(OTHERS[case], others[case])
-
-
-@pytest.mark.any_tensorflow
-@pytest.mark.parametrize("case", NO_HANGS)
-def test_no_hang(others, case):
-    """A callback that works in parts or computes, a stopped process and a debugger are no hangs, however long they take."""
-    code, log = others[case]
-    assert (0, False) == (code, "Nothing has moved" in log)
-
-
-def test_files(every_end):
+def check_files(directory):
     """The notes have the paragraph, and a file has the stacks of all threads and of the workers that do not move."""
-    directory = every_end[0] / "map"
     note = next(note for note in read_notes(str(directory)) if note["kind"] == "hang")
     stacks = (directory / os.path.basename(note["file"])).read_text()
     assert note["text"].splitlines()[0] == stacks.splitlines()[0]
@@ -125,6 +101,20 @@ def test_files(every_end):
     assert re.search(r"MultiProcessMapDataZMQ\(read_and_crop\), worker 0 \(pid \d+\):", stacks)
     assert "in read_and_crop" in stacks
     assert "the process ends with exit code 143" in note["text"]
+
+
+@pytest.mark.any_tensorflow
+def test_hangs(tmp_path):
+    """
+    The first paragraph names the stage, process and datapoint of each hang, and on_hang="abort" ends with code 143. A
+    callback that works in parts or computes, a stopped process and a debugger are no hangs, however long they take.
+    """
+    outcomes = run_all(tmp_path, [*OTHERS, *NO_HANGS])
+    for case, patterns in OTHERS.items():
+        check(patterns, outcomes[case])
+    for case in NO_HANGS:
+        code, log = outcomes[case]
+        assert (0, False) == (code, "Nothing has moved" in log), log
 
 
 def where(training):

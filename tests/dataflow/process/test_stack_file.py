@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
 import os
 import signal
 import time
 
 import pytest
+from fakes.worker_tasks import hold_interpreter
 
 from tensorpack_lite.dataflow.process import in_work
 from tensorpack_lite.dataflow.process.in_work import InWork
@@ -17,14 +17,6 @@ from tensorpack_lite.dataflow.records import COUNT, Page
 from tensorpack_lite.utils.stacks import parse_stacks
 
 pytestmark = pytest.mark.slow
-
-
-def hold_interpreter(stacks):
-    sleep = ctypes.PyDLL(None).sleep
-    stacks.register()
-    stacks.note = "datapoint é"
-    while True:  # the signal ends a call of sleep
-        sleep(1000)
 
 
 def ignore(stacks):
