@@ -121,9 +121,9 @@ def test_one_sample(log_dir, kind, is_exact):
     np.testing.assert_allclose(weights["w"], expected, rtol=1e-5)
     assert 4 == weights["mean"]
     assert 4 == weights["global_step"]
-    written = np.load(os.path.join(directory, "batch.npz"))
-    np.testing.assert_array_equal(data[4][0], written["tower0/x"])
-    np.testing.assert_array_equal(data[4][1], written["tower0/label"])
+    with np.load(os.path.join(directory, "batch.npz")) as written:
+        np.testing.assert_array_equal(data[4][0], written["tower0/x"])
+        np.testing.assert_array_equal(data[4][1], written["tower0/label"])
 
 
 def test_the_files_and_the_note(log_dir):

@@ -52,9 +52,8 @@ def test_spikes(tmp_path):
     limit = 5 * np.percentile(values[:100], 99.9)
     assert 399 < limit < 501
     assert ["spike-131", "spike-141"] == sorted(name for name in os.listdir(log) if name.startswith("spike"))
-    np.testing.assert_array_equal(
-        [501, 501], np.load(os.path.join(log, "spike-131", "batch.npz"))["tower0/x"]
-    )
+    with np.load(os.path.join(log, "spike-131", "batch.npz")) as batch:
+        np.testing.assert_array_equal([501, 501], batch["tower0/x"])
     notes = read_notes(log)
     assert [("spike", 131, [131]), ("spike", 141, [141])] == [
         (n["kind"], n["step"], n["datapoints"]) for n in notes
