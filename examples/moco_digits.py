@@ -2,8 +2,8 @@
 Features learned without labels, which then need only ten labels a class to recognize digits.
 
 Shows: a network that follows another one, a queue in a variable, two views of each image, a linear probe of features.
-Expect: an accuracy of 0.91 with 100 labels. That is no success: the same network learns 0.95 from these labels and the same
-random changes of the images (`--scratch`). views.png in train_log/ shows pairs of views, which should get the same features.
+Expect: an accuracy of 0.91 with 100 labels, which is no success: the same network learns 0.95 from these labels and the same
+changes of the images (`--scratch`), and 0.92 is reached with pixels. views.png shows pairs of views.
 
     python examples/moco_digits.py                        1,437 digits, 100 of them with labels; no download
     python examples/moco_digits.py --scratch              train on the 100 labels, for comparison
@@ -33,13 +33,11 @@ KEYS, UNITS, MOMENTUM, TEMPERATURE = 256, 32, 0.99, 0.1  # UNITS: size of a key
 
 
 def encode(image):
-    """Return features [N, 128], and the unit vectors [N, UNITS] that are compared with each other."""
-    # BatchNorm would tell a query something about its key, because both are in the same batch.
+    """Return features [N, 128], without BatchNorm, by which keys would tell their queries something."""
     with argscope(Conv2D, kernel_size=3, activation=lambda x, name=None: tf.nn.relu(LayerNorm("norm", x))):
         x = LinearWrap(image).Conv2D("conv0", 32).MaxPooling("pool0", 2).Conv2D("conv1", 64)
         x = x.MaxPooling("pool1", 2).Conv2D("conv2", 64)()
-    x = FullyConnected("fc", x, 128, activation=tf.nn.relu)
-    return x, tf.nn.l2_normalize(FullyConnected("projection", x, UNITS), axis=1)
+    return FullyConnected("fc", x, 128, activation=tf.nn.relu)
 
 
 def contrast(queries, queue):
@@ -61,11 +59,13 @@ class Model(ModelDesc):
 
     def build_graph(self, image, other, label):
         with tf.variable_scope("query"):
-            features, queries = encode(image)
-        if self.is_supervised:
-            return tf.losses.sparse_softmax_cross_entropy(label, FullyConnected("linear", features, 10))
+            features = encode(image)
+            if self.is_supervised:
+                logits = FullyConnected("linear", features, 10)
+                return tf.losses.sparse_softmax_cross_entropy(label, logits)
+            queries = tf.nn.l2_normalize(FullyConnected("projection", features, UNITS), axis=1)
         with tf.variable_scope("key"), freeze_variables(skip_collection=True):
-            keys = encode(other)[1]
+            keys = tf.nn.l2_normalize(FullyConnected("projection", encode(other), UNITS), axis=1)
         queue = tf.get_variable("queue", [KEYS, UNITS], trainable=False, use_resource=True)
         newest = tf.concat([keys, queue[:-BATCH]], axis=0)
         cost = contrast(queries, newest)
@@ -120,9 +120,8 @@ def main(argv=None) -> None:
     parser.add_argument("--data", choices=["cifar10", "digits"], default="digits")
     parser.add_argument("--scratch", action="store_true", help="train on the labels only, for comparison")
     parser.add_argument("--resume", action="store_true", help="continue from the last checkpoint")
-    parser.add_argument("--max-epoch", type=int, default=10)
-    parser.add_argument("--steps-per-epoch", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=1)
+    for name, value in (("max-epoch", 10), ("steps-per-epoch", 100), ("seed", 1)):
+        parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--log-dir", default="train_log/moco_digits")
     args = parser.parse_args(argv)
     logger.set_logger_dir(args.log_dir, action="k" if args.resume else "b")
