@@ -21,7 +21,10 @@ _INSTALLED = re.compile(r"-packages[/\\](tensorflow|tensorflow_core|keras|tf_ker
 
 class GraphView:
     """
-    The edges of a graph, read once. Sets of operations are sets of names.
+    The edges of a graph. Sets of operations are sets of names.
+
+    The edges of an operation are read when a rule first needs them: a list for each of 50,000 operations would start
+    Python's garbage collector, which takes longer than all rules.
 
     Args:
         graph: the graph.
@@ -32,14 +35,6 @@ class GraphView:
 
     def __init__(self, graph: tf.Graph) -> None:
         self.operations: dict[str, Any] = {op.name: op for op in graph.get_operations()}
-        self._inputs: dict[str, list[str]] = {}
-        self._controls: dict[str, list[str]] = {}
-        self._consumers: dict[str, list[str]] = {name: [] for name in self.operations}
-        for name, op in self.operations.items():
-            self._inputs[name] = inputs = [tensor.op.name for tensor in op.inputs]
-            self._controls[name] = [control.name for control in op.control_inputs]
-            for source in inputs:
-                self._consumers[source].append(name)
 
     def before(self, elements: Iterable[Any], *, controls: bool = True) -> set[str]:
         """
@@ -49,17 +44,17 @@ class GraphView:
             elements: operations and tensors.
             controls: whether to follow control inputs, too.
         """
-        inputs, control_inputs = self._inputs, self._controls
         found: set[str] = set()
-        waiting = [operation(element).name for element in elements]
+        waiting = [operation(element) for element in elements]
         while waiting:
-            name = waiting.pop()
-            if name in found or name not in inputs:
+            op = waiting.pop()
+            name = op.name
+            if name in found or name not in self.operations:
                 continue
             found.add(name)
-            waiting += inputs[name]
+            waiting.extend(tensor.op for tensor in op.inputs)
             if controls:
-                waiting += control_inputs[name]
+                waiting.extend(op.control_inputs)
         return found
 
     def after(self, names: Iterable[str], passes: Callable[[Any], bool] = lambda _: True) -> set[str]:
@@ -71,14 +66,15 @@ class GraphView:
             passes: whether to go on behind an operation.
         """
         found: set[str] = set()
-        waiting = list(names)
+        waiting = [self.operations[name] for name in names]
         while waiting:
-            name = waiting.pop()
+            op = waiting.pop()
+            name = op.name
             if name in found:
                 continue
             found.add(name)
-            if passes(self.operations[name]):
-                waiting += self._consumers[name]
+            if passes(op):
+                waiting += self.consumers(op)
         return found
 
     def in_order(self, names: Collection[str]) -> Iterator[Any]:
@@ -87,7 +83,7 @@ class GraphView:
 
     def consumers(self, op: Any) -> list[Any]:
         """Return the operations that take an output of an operation."""
-        return [self.operations[name] for name in self._consumers[op.name]]
+        return [user for tensor in op.outputs for user in tensor.consumers()]
 
     def updates(self, variable: tf.Variable) -> list[Any]:
         """Return the operations that change a variable, without those that initialize or restore it."""
