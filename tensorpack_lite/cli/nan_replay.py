@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 
+from ..utils.rehearsal import run_rehearsal
+
 __all__ = ["run"]
+
+_ERROR = 2
 
 
 def run(args: argparse.Namespace) -> int:
@@ -34,8 +37,5 @@ def run(args: argparse.Namespace) -> int:
     folder = None if args.program else record["working_directory"]
     sys.stdout.write(f"Running {' '.join(program)} until its first step ...\n")
     sys.stdout.flush()
-    command = [sys.executable, "-m", "tensorpack_lite.cli.replaying", directory, *program]
-    # the present directory is not searched for modules when the process runs in another one
-    here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    path_of_modules = os.pathsep.join(one for one in (os.environ.get("PYTHONPATH", ""), here) if one)
-    return subprocess.call(command, cwd=folder, env=dict(os.environ, PYTHONPATH=path_of_modules))
+    result = run_rehearsal("nan-replay", program, directory, folder)
+    return _ERROR if result is None else result

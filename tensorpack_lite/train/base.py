@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import weakref
 from contextlib import nullcontext
+from functools import partial
 from typing import Any, ContextManager, Sequence, TypeVar
 
 from ..callbacks.lint.lint import lint_before_training
@@ -34,11 +35,13 @@ from ..utils.errors import type_error
 from ..utils.manifest.describe import describe
 from ..utils.old_names import HasOldInterface
 from ..utils.random_streams import advance_rng_seed
+from ..utils.rehearsal import find_rehearsal
 from ..utils.utils import humanize_time_delta
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from .exactness import say_what_is_exact
 from .preempted import PreemptedTraining
 from .rank_states import split_state
+from .rehearsed import rehearse
 from .resume import continue_from, find_place, place_of, take_state
 from .shutdown import Shutdown
 from .watch import Watch
@@ -282,7 +285,11 @@ class Trainer(HasOldInterface, LoopTrainer):
             with logger.unlock_dir_on_error():
                 advance_rng_seed(0 if exact is not None else self._step_to_resume_at(session_init))
                 self.setup_callbacks(callbacks, monitors)
-                lint_before_training(self, session_init)
+                request = find_rehearsal()
+                if request is not None:
+                    initialize = partial(self.initialize, session_creator)
+                    rehearse(request, self, session_init, steps_per_epoch, initialize)
+                lint_before_training(self, session_init, steps_per_epoch)
                 self.initialize(session_creator, session_init)
             self.main_loop(steps_per_epoch, starting_epoch, max_epoch)
 

@@ -21,8 +21,8 @@ from typing import Any, Iterator, TextIO
 
 from termcolor import colored
 
-from .lint_only import lint_directory
 from .old_names import find_old_name
+from .rehearsal import find_rehearsal
 from .training_lock import TrainingLock
 
 __all__ = [
@@ -183,10 +183,10 @@ def set_logger_dir(dirname: str, action: str | None = None) -> None:
         >>> logger.set_logger_dir("train_log/mnist", action="d")  # doctest: +SKIP
     """
     path = os.path.normpath(dirname)
-    only_for_lint = lint_directory()
-    if only_for_lint is not None:  # files that the script itself writes to `dirname` go there
+    rehearsal = find_rehearsal()
+    if rehearsal is not None:  # files that the script itself writes to `dirname` go there
         os.makedirs(path, exist_ok=True)
-        path, action = only_for_lint, "k"
+        path, action = rehearsal.log_directory, "k"
     occupied = os.path.isdir(path) and any(not entry.startswith(".") for entry in os.listdir(path))
     if occupied:
         action = (action or _ask_for_action(path)).strip().lower()

@@ -13,10 +13,6 @@ import pytest
 
 # (file, rule, what) -> reason. `what` is the name that the message shows.
 ALLOWED = {
-    **{
-        ("cli/replaying.py", "foreign attribute", name): "nan-replay runs a script without its training"
-        for name in ("Trainer.initialize", "Trainer.main_loop", "logger.set_logger_dir")
-    },
     (
         "callbacks/param/hyperparam.py",
         "setattr",

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Sequence
+from typing import Callable, Iterable, Iterator, Sequence
 
 from ...loop.trainer import LoopTrainer
 from ...tfutils.sessinit import SessionInit
 from ...utils import logger
 from ...utils.checks import check_choice
-from ...utils.lint_only import FOUND_NOTHING, FOUND_REMARKS, lint_directory
 from ...utils.notes import write_note
 from ...utils.remarks import Remark, join_remarks, show_remarks
 from .data import examine_first, watch_data
 from .rules import GRAPH_RULES, RULE_IDS
 from .training import Training
 
-__all__ = ["check_lint", "lint_before_training", "lint_training", "report"]
+__all__ = ["check_lint", "lint_before_training", "lint_only", "lint_training", "report"]
 
 
 def check_lint(who: str, mode: str, ignore: Sequence[str]) -> tuple[str, list[str]]:
@@ -35,30 +34,30 @@ def check_lint(who: str, mode: str, ignore: Sequence[str]) -> tuple[str, list[st
     return mode, [check_choice(f"{who}: an id in lint_ignore", one, RULE_IDS) for one in ids]
 
 
-def lint_before_training(trainer: LoopTrainer, session_init: SessionInit) -> None:
+def lint_before_training(trainer: LoopTrainer, session_init: SessionInit, steps_per_epoch: int) -> None:
     """
     Look for mistakes, as the attributes `lint` and `lint_ignore` of the trainer say. Only the chief does.
 
     Args:
         trainer: the trainer, whose callbacks are set up.
         session_init: the initial values of its variables.
+        steps_per_epoch: the number of steps in an epoch.
 
     Raises:
         ValueError: an attribute has an unknown value.
         RuntimeError: `lint` is "error", and there is a remark.
-        SystemExit: the process was started by `tensorpack-lite lint`.
     """
     mode, ignore = check_lint(trainer.__class__.__name__, trainer.lint, trainer.lint_ignore)
-    if lint_directory() is not None:
-        raise SystemExit(
-            FOUND_REMARKS if trainer.is_chief and _lint_only(trainer, session_init, ignore) else FOUND_NOTHING
-        )
     if trainer.is_chief and mode != "off":
-        lint_training(trainer, session_init, mode, ignore)
+        lint_training(trainer, session_init, mode, ignore, steps_per_epoch)
 
 
 def lint_training(
-    trainer: LoopTrainer, session_init: SessionInit, mode: str, ignore: Sequence[str] = ()
+    trainer: LoopTrainer,
+    session_init: SessionInit,
+    mode: str,
+    ignore: Sequence[str] = (),
+    steps_per_epoch: int = 0,
 ) -> list[Remark]:
     """
     Look for mistakes in a training whose callbacks are set up, and report them. Its data is watched when training begins.
@@ -68,6 +67,7 @@ def lint_training(
         session_init: the initial values of its variables.
         mode: "warn" logs the remarks; "error" raises an error.
         ignore: ids of rules to leave out.
+        steps_per_epoch: the number of steps in an epoch; 0 if it is not known.
 
     Returns:
         The remarks.
@@ -75,30 +75,46 @@ def lint_training(
     Raises:
         RuntimeError: `mode` is "error", and there is a remark.
     """
-    training = Training(trainer, session_init)
+    training = Training(trainer, session_init, steps_per_epoch)
     remarks = join_remarks(remark for remark in _apply_rules(training) if remark.rule not in ignore)
     report(remarks, mode)
     watch_data(training, ignore, lambda found, is_early: report(found, mode if is_early else "warn"))
     return remarks
 
 
-def _lint_only(trainer: LoopTrainer, session_init: SessionInit, ignore: Sequence[str]) -> list[Remark]:
-    """Look for mistakes in a training that will not start, and in its first datapoints. Return the remarks."""
-    training = Training(trainer, session_init)
+def lint_only(trainer: LoopTrainer, session_init: SessionInit, steps_per_epoch: int) -> bool:
+    """
+    Look for mistakes in a training that will not start, and in its first datapoints, whatever the mode of its lint is.
+
+    Args:
+        trainer, session_init, steps_per_epoch: as in `lint_before_training`.
+
+    Returns:
+        Whether there are remarks. They are in the log. False in a process that is not the chief.
+    """
+    if not trainer.is_chief:
+        return False
+    _, ignore = check_lint(trainer.__class__.__name__, trainer.lint, trainer.lint_ignore)
+    training = Training(trainer, session_init, steps_per_epoch)
     found = join_remarks(remark for remark in _apply_rules(training) if remark.rule not in ignore)
     watch_data(training, ignore, lambda remarks, _: found.extend(remarks))
     for source in training.sources:
         examine_first(source)
     report(found, "warn")
-    return found
+    return bool(found)
 
 
-def _apply_rules(training: Training) -> Iterable[Remark]:
-    for rule in GRAPH_RULES:
-        try:
-            yield from list(rule(training))
-        except Exception as error:  # noqa: BLE001 (a mistake in a rule must not end training)
-            logger.warning(f"Lint: {rule.__name__} failed: {type(error).__name__}: {error}")
+def _apply_rules(training: Training) -> Iterator[Remark]:
+    return (remark for rule in GRAPH_RULES for remark in _attempt(rule, training))
+
+
+def _attempt(rule: Callable[..., Iterable[Remark]], *arguments: object) -> list[Remark]:
+    """Apply a rule. Its errors are warnings, because a mistake in a rule must not end training."""
+    try:
+        return list(rule(*arguments))
+    except Exception as error:  # noqa: BLE001 (see above)
+        logger.warning(f"Lint: {rule.__name__} failed: {type(error).__name__}: {error}")
+        return []
 
 
 def report(remarks: Sequence[Remark], mode: str) -> None:

@@ -24,9 +24,10 @@ class Training:
     Args:
         trainer: the trainer.
         session_init: the initial values of its variables.
+        steps_per_epoch: the number of steps in an epoch; 0 if it is not known.
 
     Attributes:
-        trainer, session_init: as given.
+        trainer, session_init, steps_per_epoch: as given.
         graph: a `GraphView` of the default graph.
         callbacks: all callbacks, without the proxies and groups around them.
         cost: the cost of the first tower, or None.
@@ -37,9 +38,10 @@ class Training:
         sources: the inputs of training.
     """
 
-    def __init__(self, trainer: LoopTrainer, session_init: SessionInit) -> None:
+    def __init__(self, trainer: LoopTrainer, session_init: SessionInit, steps_per_epoch: int = 0) -> None:
         self.trainer = trainer
         self.session_init = session_init
+        self.steps_per_epoch = steps_per_epoch
         self.graph = GraphView(tf.get_default_graph())
         self.callbacks = list(_flatten(trainer.find_callbacks(Callback)))
         self.cost = trainer.cost

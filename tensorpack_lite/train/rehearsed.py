@@ -1,0 +1,42 @@
+"""Trainings that a command has asked to end before their first step."""
+
+from __future__ import annotations
+
+from typing import Callable, NoReturn
+
+from ..callbacks.lint.lint import lint_only
+from ..callbacks.nan_replay import replay, variables_of
+from ..loop.trainer import LoopTrainer
+from ..tfutils.sessinit import SessionInit
+from ..utils.rehearsal import Rehearsal, end_rehearsal
+
+__all__ = ["rehearse"]
+
+
+def rehearse(
+    request: Rehearsal,
+    trainer: LoopTrainer,
+    session_init: SessionInit,
+    steps_per_epoch: int,
+    initialize: Callable[[SessionInit], None],
+) -> NoReturn:
+    """
+    Do what a command asks of this process, and end the process.
+
+    Args:
+        request: what it asks for.
+        trainer: the trainer, whose callbacks are set up.
+        session_init, steps_per_epoch: as in `Trainer.train`.
+        initialize: creates the session with the given variables.
+
+    Raises:
+        SystemExit: always, with the exit code for `run_rehearsal`.
+    """
+    if request.purpose == "lint":
+        end_rehearsal(int(lint_only(trainer, session_init, steps_per_epoch)))
+    initialize(variables_of(request.step_directory))
+    try:
+        result = replay(trainer.sess, request.step_directory)
+    finally:
+        trainer.hooked_sess.close()
+    end_rehearsal(result)
