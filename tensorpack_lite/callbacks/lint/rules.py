@@ -14,7 +14,10 @@ from .model_rules import (
     regularization_of_nothing,
     variable_without_gradient,
 )
+from .pass_rules import length_of_epoch
 from .training import Training
+from .value_rules import sum_over_the_batch, wrong_dtypes
+from .variable_rules import random_state_not_saved, variable_of_another_tower
 
 __all__ = ["GRAPH_RULES", "RULE_IDS"]
 
@@ -28,9 +31,17 @@ GRAPH_RULES: list[Rule] = [
     updates_that_do_not_run,
     averages_without_update,
     training_mode_in_inference,
+    wrong_dtypes,
     regularization_of_nothing,
     little_restored,
+    sum_over_the_batch,
+    variable_of_another_tower,
+    random_state_not_saved,
     order_of_savers,
+    length_of_epoch,
 ]
 
-RULE_IDS = ("G01", "G02", "G03", "G04", "G05", "G06", "G09", "G10", "G14", "D01", "D02", "D03")
+RULE_IDS = (
+    *("G01", "G02", "G03", "G04", "G05", "G06", "G08", "G09", "G10", "G11", "G12", "G13", "G14", "G15"),
+    *("D01", "D02", "D03"),
+)

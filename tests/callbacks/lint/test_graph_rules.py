@@ -281,3 +281,152 @@ def test_optimizers_around_others():
 def test_ignored_rules():
     """Rules in `ignore` have no remark."""
     assert [] == lint(softmax_twice, ignore=["G03"])
+
+
+# G08, G11, G12
+def subtracts_in_uint8(image, label):
+    pixels = tf.cast(image * 255, tf.uint8)
+    x = tf.cast(pixels - tf.constant(128, tf.uint8), tf.float32)  # here
+    return cross_entropy(FullyConnected("fc", x, 10), label)
+
+
+def brighter_in_uint8(image, label):
+    pixels = tf.cast(image * 255, tf.uint8)
+    x = tf.cast(pixels + 50, tf.float32)  # here
+    return cross_entropy(FullyConnected("fc", x, 10), label)
+
+
+def right_in_uint8(image, label):
+    pixels = tf.cast(image * 255, tf.uint8)
+    negative = 255 - pixels
+    masked = negative * tf.cast(pixels > 3, tf.uint8)
+    return cross_entropy(FullyConnected("fc", tf.cast(masked, tf.float32) - 128, 10), label)
+
+
+def partly_float64(image, label):
+    weights = tf.get_variable("w", [192, 8], tf.float64, tf.random_normal_initializer())
+    x = tf.cast(tf.matmul(tf.reshape(tf.cast(image, tf.float64), [-1, 192]), weights), tf.float32)  # here
+    return cross_entropy(FullyConnected("fc", x, 10), label)
+
+
+def float64_only(image, label):
+    return cross_entropy(FullyConnected("fc", tf.cast(image, tf.float64), 10), label)
+
+
+def sum_of_losses(image, label):
+    logits = FullyConnected("fc", image, 10)
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label)
+    return tf.add(tf.reduce_sum(losses), regularize_cost("fc/W", tf.nn.l2_loss))
+
+
+def sum_divided_by_its_size(image, label):
+    return sum_of_losses(image, label) / tf.cast(tf.shape(image)[0], tf.float32)
+
+
+def mean_of_each_tower(image, label):
+    mean = tf.Variable(0.0, trainable=False, name="mean")  # here
+    return centered(image, label, mean)
+
+
+def shared_mean(image, label):
+    return centered(image, label, tf.get_variable("mean", initializer=0.0, trainable=False))
+
+
+def constant_of_each_tower(image, label):
+    mean = tf.Variable(0.5, trainable=False, name="mean")
+    return cross_entropy(FullyConnected("fc", image - mean, 10), label)
+
+
+def centered(image, label, mean):
+    """A model that subtracts a mean, which training updates."""
+    if is_training():
+        tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, mean.assign(tf.reduce_mean(image)).op)
+    return cross_entropy(FullyConnected("fc", image - mean, 10), label)
+
+
+def trained_in_each_tower(image, label):
+    offset = tf.Variable(tf.zeros([10]), name="offset")
+    return cross_entropy(FullyConnected("fc", image, 10) + offset, label)
+
+
+@pytest.mark.parametrize(
+    ("rule", "get_cost", "words"),
+    [
+        ("G08", subtracts_in_uint8, "Sub computes in uint8, and wraps around."),
+        ("G08", brighter_in_uint8, "computes in uint8, and wraps around."),
+        ("G08", partly_float64, "it computes in float64, but the model has variables of float32."),
+        ("G12", mean_of_each_tower, "training updates mean, but tower 'InferenceTower' reads this variable"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_mistakes_in_values(rule, get_cost, words):
+    """Remarks about dtypes and variables of towers have one remark each, with the line that creates the operation."""
+    (remark,) = lint(get_cost, [validation(), updates()])
+    assert rule == remark.rule
+    assert words in remark.text
+    assert marked_line(get_cost) == remark.place.rpartition("/")[2]
+
+
+@pytest.mark.parametrize(
+    "get_cost", [right_in_uint8, float64_only, sum_divided_by_its_size, shared_mean, constant_of_each_tower]
+)
+def test_values_without_mistakes(get_cost):
+    """Inverted and masked uint8 images, a model of float64, a sum divided by the batch, a shared variable and a constant are right."""
+    assert [] == lint(get_cost, [validation(), updates()])
+
+
+def test_sum_over_the_batch():
+    """A sum of cross entropies has a remark with SGD of rate 0.1, and none with a small rate or with Adam."""
+
+    class Model(Classifier):
+        def __init__(self, optimizer):
+            super().__init__(sum_of_losses)
+            self.make = optimizer
+
+        def optimizer(self):
+            rate = tf.get_variable("learning_rate", initializer=0.1, trainable=False)
+            return self.make(rate)
+
+    cases = {
+        "variable": (tf.train.GradientDescentOptimizer, ["G11"]),
+        "momentum": (lambda rate: tf.train.MomentumOptimizer(rate, 0.9), ["G11"]),
+        "constant": (lambda rate: tf.train.GradientDescentOptimizer(0.2), ["G11"]),
+        "small": (lambda rate: tf.train.GradientDescentOptimizer(1e-3), []),
+        "Adam": (tf.train.AdamOptimizer, []),
+    }
+    for name, (optimizer, expected) in cases.items():
+        with tf.Graph().as_default():
+            model, trainer = Model(optimizer), SimpleTrainer()
+            signature = model.get_input_signature()
+            trainer.setup_graph(signature, FeedInput(images()), model.build_graph, model.get_optimizer)
+            trainer.setup_callbacks([], [])
+            remarks = lint_training(trainer, JustCurrentSession(), "warn")
+            assert (name, expected) == (name, [remark.rule for remark in remarks])
+            assert all("a sum over the batch" in remark.text for remark in remarks)
+
+
+def test_trainable_raw_variables():
+    """Trainable variables of tf.Variable in another tower are an error already, so G12 is not about them."""
+    with pytest.raises(RuntimeError, match="tf.get_variable"):
+        lint(trained_in_each_tower, [validation()])
+
+
+def test_random_operations_and_exact_resume():
+    """With exact resume, TensorFlow's random operations in a step have a remark; without it, they have none."""
+
+    def dropping(image, label):
+        x = tf.nn.dropout(image, rate=0.5)  # here
+        return cross_entropy(FullyConnected("fc", x, 10), label)
+
+    for mode in (False, True):
+        with tf.Graph().as_default():
+            model, trainer = Classifier(dropping), SimpleTrainer()
+            signature = model.get_input_signature()
+            trainer.setup_graph(signature, FeedInput(images()), model.build_graph, model.get_optimizer)
+            trainer.setup_callbacks([], [])
+            trainer.exact = mode
+            remarks = lint_training(trainer, JustCurrentSession(), "warn")
+            assert (["G13"] if mode else []) == [remark.rule for remark in remarks]
+            for remark in remarks:
+                assert "dropout/" in remark.name
+                assert marked_line(dropping) == remark.place.rpartition("/")[2]
