@@ -40,6 +40,15 @@ def unequal_shapes():
 def in_order():
     return DataFromList([[k] for k in range(40)], shuffle=False)
 
+def in_runs():
+    return MapData(DataFromList([[k] for k in range(8000)], shuffle=False), lambda dp: [np.float32(dp[0]), dp[0] // 1000])
+
+def copies():
+    return DataFromList([[k // 2] for k in range(4000)], shuffle=False)
+
+def not_finite():
+    return DataFromList([{"x": np.array([1, np.nan, 2])}] * 40)
+
 def healthy():
     return BatchData(MapData(in_order(), slow), 4)
 
@@ -182,3 +191,33 @@ def test_it_does_without_tensorflow(tmp_path):
     )
     assert 0 == done.returncode, done.stderr.decode()
     assert "len() says 20" in done.stdout.decode()
+
+
+@pytest.mark.parametrize(
+    ("flow", "words"),
+    [
+        ("in_runs", ["D01 component 1: labels come in runs", "500 in a row have about 1.0 classes"]),
+        ("copies", ["D04 datapoints: 500 of the first 1000 samples of the pass are copies"]),
+        ("not_finite", ["D02 component 'x': 1 of 3 values of a datapoint are NaN or infinite."]),
+    ],
+)
+def test_rules_of_lint(flows, capsys, flow, words):
+    """The rules of lint about data are a warning; with --strict, it fails."""
+    code = main(
+        ["data-check", flows(flow), "--seconds", "30", "--size", "4000"]
+        if flow != "not_finite"
+        else ["data-check", flows(flow), *FAST]
+    )
+    text = " ".join(capsys.readouterr().out.split())
+    assert 0 == code
+    assert "values warning" in text
+    for one in words:
+        assert one in text
+
+
+def test_values_without_mistakes(flows, capsys):
+    """Data without mistakes has the number of datapoints that were examined."""
+    check(flows("in_order"))
+    assert "values ok the rules of lint have no remark about 40 datapoints." in " ".join(
+        capsys.readouterr().out.split()
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, Callable, Sequence
+from typing import Callable, Hashable, Sequence
 
 import numpy as np
 
@@ -15,10 +15,12 @@ from ...dataflow.doctor.data_rules import (
     labels_out_of_range,
     not_finite,
 )
-from ...input_source.base import InputSource, ProxyInputSource
+from ...dataflow.doctor.repeats import MAX_SAMPLES, CommonSamples, RepeatedSamples, sample_digests
+from ...input_source.base import InputSource
 from ...utils.remarks import Remark
 from .graph_view import trace_back
 from .losses import find_cross_entropies
+from .pass_rules import find_dataflow
 from .training import Training
 
 __all__ = ["examine_first", "watch_data"]
@@ -39,22 +41,22 @@ def watch_data(training: Training, ignore: Sequence[str], report: Report) -> Non
     """
     classes = _find_labels(training)
     examined: dict[str, float] = {}
+    seen: dict[str, set[Hashable]] = {}
     for source in training.sources:
         if source.converter is not None:
             source.converter.watch = _TrainingWatch(
-                dict(classes), examined, ignore, report, _has_length(source)
+                dict(classes), examined, ignore, report, _length(source), seen
             )
     for runner in training.runners:
         if runner.input_source.converter is not None:
-            runner.input_source.converter.watch = _ValidationWatch(examined, ignore, report)
+            runner.input_source.converter.watch = _ValidationWatch(
+                examined, ignore, report, seen if len(training.runners) == 1 else {}
+            )
 
 
 def examine_first(source: InputSource) -> None:
     """Read the first datapoints of an input whose training will not start, so that they are examined."""
-    inner: Any = source
-    while isinstance(inner, ProxyInputSource):
-        inner = inner._input
-    dataflow = getattr(inner, "ds", None)
+    dataflow = find_dataflow(source)
     if dataflow is not None and source.converter is not None:
         for datapoint in itertools.islice(dataflow, _NUM_FIRST):
             source.converter(datapoint)
@@ -69,7 +71,8 @@ class _TrainingWatch:
         examined: dict[str, float],
         ignore: Sequence[str],
         report: Report,
-        has_length: bool,
+        length: int,
+        seen: dict[str, set[Hashable]],
     ) -> None:
         self._classes = classes
         self._examined = examined
@@ -77,7 +80,10 @@ class _TrainingWatch:
         self._report = report
         self._num_seen = 0
         self._zeros: dict[str, ZeroImages] = {}
-        self._runs = {name: LabelRuns(name) for name in classes} if has_length and "D01" not in ignore else {}
+        self._runs = {name: LabelRuns(name) for name in classes} if length and "D01" not in ignore else {}
+        self._length = 0 if "D04" in ignore else length
+        self._seen = seen
+        self._repeats: dict[str, RepeatedSamples] = {}
 
     def __call__(self, datapoint: dict[str, np.ndarray]) -> bool:
         """Examine a datapoint. Return whether to call this again."""
@@ -95,11 +101,27 @@ class _TrainingWatch:
                 remarks.append(runs.feed(datapoint[name]))
             if runs.is_done:
                 del self._runs[name]
+        more = self._length > 0 and self._examine_samples(datapoint, remarks)
         self._num_seen += 1
         found = [one for one in remarks if one is not None and one.rule not in self._ignore]
         if found:
             self._report(found, self._num_seen == 1)
-        return self._num_seen < _NUM_FIRST or bool(self._runs)
+        return self._num_seen < _NUM_FIRST or bool(self._runs) or more
+
+    def _examine_samples(self, datapoint: dict[str, np.ndarray], remarks: list[Remark | None]) -> bool:
+        """Compare the images of a datapoint with earlier ones. Return whether more samples are needed."""
+        more = False
+        for name, array in datapoint.items():
+            digests = sample_digests(array)
+            if not digests:
+                continue
+            seen = self._seen.setdefault(name, set())
+            if name not in self._repeats:
+                self._repeats[name] = RepeatedSamples(name, self._length * len(array))
+            remarks.append(self._repeats[name].feed(digests))
+            seen.update(digests[: MAX_SAMPLES - len(seen)])
+            more = more or len(seen) < MAX_SAMPLES
+        return more and self._num_seen < self._length
 
     def _examine(self, name: str, array: np.ndarray) -> list[Remark | None]:
         remarks = [self._zeros.setdefault(name, ZeroImages(name)).feed(array)]
@@ -112,24 +134,39 @@ class _TrainingWatch:
 
 
 class _ValidationWatch:
-    """Compares the first datapoint of validation with that of training."""
+    """Compares the first datapoint of validation with that of training, and its samples with those of training."""
 
-    def __init__(self, examined: dict[str, float], ignore: Sequence[str], report: Report) -> None:
+    def __init__(
+        self,
+        examined: dict[str, float],
+        ignore: Sequence[str],
+        report: Report,
+        seen: dict[str, set[Hashable]],
+    ) -> None:
         self._examined = examined
+        self._num_seen = 0
+        self._seen = {} if "D04" in ignore else seen
+        self._common: dict[str, CommonSamples] = {}
         self._ignore = ignore
         self._report = report
 
     def __call__(self, datapoint: dict[str, np.ndarray]) -> bool:
-        """Examine the first datapoint. Return False: this is not called again."""
-        remarks = []
-        for name in self._examined.keys() & datapoint.keys():
+        """Examine a datapoint. Return whether to call this again."""
+        remarks: list[Remark | None] = []
+        for name in self._examined.keys() & datapoint.keys() if self._num_seen == 0 else ():
             largest = image_range(datapoint[name])
             if largest is not None:
                 remarks.append(different_ranges(name, self._examined[name], largest))
+        self._num_seen += 1
+        for name in self._seen.keys() & datapoint.keys():
+            if name not in self._common:
+                self._common[name] = CommonSamples(name, self._seen[name])
+            if not self._common[name].is_done:
+                remarks.append(self._common[name].feed(sample_digests(datapoint[name])))
         found = [one for one in remarks if one is not None and one.rule not in self._ignore]
         if found:
             self._report(found, False)
-        return False
+        return any(not one.is_done for one in self._common.values())
 
 
 def _find_labels(training: Training) -> dict[str, int]:
@@ -153,9 +190,9 @@ def _find_labels(training: Training) -> dict[str, int]:
     return found
 
 
-def _has_length(source: object) -> bool:
-    """Return whether an input has a fixed set of datapoints, and not, for instance, those of a simulator."""
+def _length(source: InputSource) -> int:
+    """Return the number of datapoints in a pass; 0 if there is no fixed set, for instance if a simulator makes them."""
     try:
-        return source.size() > 0  # type: ignore[attr-defined]
+        return source.size()
     except NotImplementedError:
-        return False
+        return 0

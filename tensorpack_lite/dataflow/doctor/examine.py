@@ -20,6 +20,7 @@ from typing import Any, Callable, Iterable, Optional, TypeVar
 import numpy as np
 
 from ...utils.random_streams import enter_worker_stream, fix_rng_seed, make_worker_streams, reset_rng_seed
+from ...utils.remarks import Remark
 from ..base import DataFlow, Datapoint
 from ..meter import stage_name
 from ..repeat import RepeatedData
@@ -28,6 +29,7 @@ from .datapoint_form import Forms, digest
 from .memory_growth import measure_growth
 from .picklable import find_unpicklable
 from .stage_speed import PipelineSpeed, measure_stages, num_workers, walk
+from .values import ValueRules
 
 __all__ = ["BROKEN", "NOT_CHECKED", "OK", "WARNING", "Finding", "Report", "examine"]
 
@@ -118,6 +120,7 @@ def examine(build: Callable[[], DataFlow], seconds: float = 3.0, size: int = 200
         "first datapoint": doctor.first_datapoint,
         "length": doctor.length,
         "dtype and shape": doctor.form,
+        "values": doctor.values,
         "determinism": doctor.determinism,
         "duplicates": doctor.duplicates,
         "pickling": doctor.pickling,
@@ -207,6 +210,24 @@ class _Doctor:
             advice = "Single images may differ; BatchData and static shapes need one shape."
             return WARNING, f"{'; '.join(shape_changes)}. {advice}"
         return OK, f"{self._forms.count} datapoints of [{self._forms.describe()}]."
+
+    def values(self) -> tuple[str, str]:
+        """The rules of lint about data find nothing in a pass."""
+        flow = _reset(self.build())
+        try:
+            rules = ValueRules(len(flow))
+        except NotImplementedError:
+            rules = ValueRules(0)
+        begin, count = time.perf_counter(), 0
+        found: list[Remark] = []
+        for datapoint in itertools.islice(flow, self.size):
+            found += rules.feed(datapoint)
+            count += 1
+            if time.perf_counter() - begin > self.seconds:
+                break
+        if found:
+            return WARNING, " ".join(map(str, found))
+        return OK, f"the rules of lint have no remark about {count} datapoints."
 
     def determinism(self) -> tuple[str, str]:
         """The same seed gives the same datapoints."""
