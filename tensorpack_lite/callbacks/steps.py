@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
@@ -36,7 +36,8 @@ class ProgressBar(Callback):
     Runs at: before_train, before_epoch, before_run and after_run (if it shows tensors), trigger_step, after_epoch,
     after_train. In every process of a distributed training.
 
-    Note: the tensors are evaluated only in steps after which the bar is redrawn, and in the last step of an epoch.
+    Note: the tensors are evaluated only in steps after which the bar is redrawn, and in the last step of an epoch. If lint
+    examines the first cost, they are also evaluated in the first step.
     """
 
     _chief_only = False
@@ -48,6 +49,16 @@ class ProgressBar(Callback):
         self._step_has_values = False
         self._values: list[Any] | None = None
         self._bar: Any = None
+        self._watch: Callable[[float], None] | None = None
+
+    def watch_cost(self, function: Callable[[float], None]) -> None:
+        """
+        Call a function with the cost of the first step, after that step.
+
+        Args:
+            function: takes the cost. It is not called if the bar does not show the trainer's cost.
+        """
+        self._watch = function if self._names is None else None
 
     def _before_train(self) -> None:
         if self._names is None:
@@ -89,6 +100,9 @@ class ProgressBar(Callback):
             self._step_has_values = False
             if self._is_due():
                 self._show_values()
+            watch, self._watch = self._watch, None
+            if watch is not None and self._values:
+                watch(self._values[0])
         self._bar.update()
 
     def _after_epoch(self) -> None:
@@ -100,6 +114,8 @@ class ProgressBar(Callback):
         self._close()
 
     def _is_due(self) -> bool:
+        if self._watch is not None:
+            return True
         return time.time() - self._bar.last_print_t >= self._bar.mininterval
 
     def _show_values(self) -> None:

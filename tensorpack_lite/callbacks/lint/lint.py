@@ -10,7 +10,9 @@ from ...utils import logger
 from ...utils.checks import check_choice
 from ...utils.notes import write_note
 from ...utils.remarks import Remark, join_remarks, show_remarks
+from ..steps import ProgressBar
 from .data import examine_first, watch_data
+from .first_cost import first_cost, may_judge_cost
 from .rules import GRAPH_RULES, RULE_IDS
 from .training import Training
 
@@ -79,7 +81,22 @@ def lint_training(
     remarks = join_remarks(remark for remark in _apply_rules(training) if remark.rule not in ignore)
     report(remarks, mode)
     watch_data(training, ignore, lambda found, is_early: report(found, mode if is_early else "warn"))
+    _watch_first_step(training, ignore)
     return remarks
+
+
+def _watch_first_step(training: Training, ignore: Sequence[str]) -> None:
+    """Apply rule T01 after the first step. The progress bar, which shows the cost then, calls it."""
+    judges_cost = "T01" not in ignore and may_judge_cost(training)
+    bars = training.find(ProgressBar)
+    if not bars or not judges_cost:
+        return
+
+    def apply(cost: float) -> None:
+        found = _attempt(first_cost, training, cost)
+        report(found, "warn")
+
+    bars[0].watch_cost(apply)
 
 
 def lint_only(trainer: LoopTrainer, session_init: SessionInit, steps_per_epoch: int) -> bool:

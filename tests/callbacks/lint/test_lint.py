@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from fakes.linted import Classifier, images, validation
+from fakes.linted import Classifier, images, marked_line, validation
 from fakes.models import Mean, threes
 from fakes.trainers import CountingTrainer, run
 
@@ -16,6 +16,7 @@ from tensorpack_lite.callbacks.inference_runner import InferenceRunner
 from tensorpack_lite.callbacks.lint import lint as module
 from tensorpack_lite.callbacks.lint import rules
 from tensorpack_lite.callbacks.saver import ModelSaver
+from tensorpack_lite.callbacks.steps import ProgressBar
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.batch import BatchData
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
@@ -212,6 +213,39 @@ class TestData:
         words = r"D03 image: the largest absolute value of images is [01][.\d]* in training and 25\d in validation"
         assert re.search(words, line)
 
+    def test_the_same_samples_in_validation(self, log_lines):
+        """Validation on images of the training data has a remark; with other images, or on purpose, it has none."""
+
+        def evaluate(*data, **kwargs):
+            runners = [InferenceRunner(flow, ScalarStats("cost"), f"tower{k}") for k, flow in enumerate(data)]
+            train(data=FeedInput(large(0)), callbacks=runners, steps=6, **kwargs)
+
+        def large(first):
+            noise = np.random.RandomState(0).rand(1200, 8, 8, 3).astype("float32")
+            return BatchData(
+                DataFromList([[one, 1] for one in noise[first : first + 600]], shuffle=True), 100
+            )
+
+        evaluate(large(600))
+        evaluate(large(500), large(600))  # two runners: one of them may be meant for the training data
+        evaluate(large(500), lint_ignore=["D04"])
+        assert [] == remarks(log_lines)
+        evaluate(large(500))
+        (line,) = remarks(log_lines)
+        assert "D04 image: " in line
+        assert "samples of validation are also among 600 samples of training." in line
+
+    def test_copies_within_a_pass(self, log_lines):
+        """Images that come twice in a row, as from two workers with the same random numbers, have a remark."""
+        noise = np.random.RandomState(0).rand(1000, 8, 8, 3).astype("float32")
+        for copies in (1, 2):
+            rows = [[one, k % 10] for k, one in enumerate(noise) for _ in range(copies)]
+            data = DataFromList(rows * (2 // copies), shuffle=False)
+            assert [] == remarks(log_lines)
+            train(data=FeedInput(BatchData(data, 100)), steps=6)
+        (line,) = remarks(log_lines)
+        assert "D04 image: 250 of the first 500 samples of the pass are copies of earlier ones." in line
+
     def test_ignored(self, log_lines):
         """Rules about data can be left out."""
         assert (3, None) == train(data=FeedInput(images(scale=np.inf)), lint_ignore=["D02"])
@@ -236,3 +270,79 @@ class TestData:
         for first, second in zip(*seen):
             np.testing.assert_array_equal(first[0], second[0])
             np.testing.assert_array_equal(first[1], second[1])
+
+
+class TestFirstCost:
+    """T01, with the default callbacks, of which the progress bar evaluates the cost."""
+
+    def costs(self, get_cost, scale=1.0, **kwargs):
+        """Train for two steps. Return whether training has ended well."""
+        settings = {"callbacks": [ProgressBar()], "steps": 2, **kwargs}
+        return (2, None) == train(get_cost, FeedInput(images(scale=scale)), **settings)
+
+    def test_pixels_that_are_not_scaled(self, log_lines):
+        """Pixels up to 255 have a remark with the first cross entropy, and the line that computes it."""
+
+        def large_weights(image, label):
+            logits = FullyConnected("fc", image, 10, kernel_initializer=tf.random_normal_initializer(seed=0))
+            return tf.reduce_mean(
+                tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label)  # here
+            )
+
+        assert self.costs(large_weights, scale=255)
+        (line,) = remarks(log_lines)
+        assert "T01 SparseSoftmaxCrossEntropyWithLogits" in line
+        assert marked_line(large_weights) in line
+        first = float(re.search(r"the first cross entropy is ([\d.e+]+),", line).group(1))
+        assert first > 100
+        assert "that of 10 equal probabilities is 2.3, " in line
+
+    def test_usual_costs(self, log_lines):
+        """A usual first cost has no remark: neither with tf.losses, nor with a large weight decay or sum of losses."""
+
+        def of_tf_losses(image, label):
+            return tf.losses.sparse_softmax_cross_entropy(label, FullyConnected("fc", image, 10))
+
+        def decayed(image, label):
+            weight = tf.get_variable("large", [100], initializer=tf.ones_initializer())
+            return tf.add(right(image, label), tf.reduce_sum(tf.square(weight)))
+
+        for get_cost in (right, of_tf_losses, decayed, lambda image, label: 100 * right(image, label)):
+            assert self.costs(get_cost)
+        assert [] == remarks(log_lines)
+
+    def test_tf_losses(self, log_lines):
+        """The mean of `tf.losses` is known to be one."""
+
+        def large(image, label):
+            return tf.losses.sparse_softmax_cross_entropy(label, 1000 * FullyConnected("fc", image, 10))
+
+        assert self.costs(large)
+        assert ["Lint: 1 remark"] == [line.split("\n")[0] for line in remarks(log_lines)]
+
+    def test_settings(self, log_lines):
+        """There is no remark without the rule, without a bar, with restored variables, or with lint off."""
+
+        def large(image, label):
+            return right(1e5 * image, label)
+
+        assert self.costs(large, lint_ignore=["T01"])
+        assert self.costs(large, lint="off")
+        assert self.costs(large, callbacks=[])
+        assert self.costs(large, session_init={"fc/W": np.ones([192, 10], "float32")})
+        assert [] == remarks(log_lines)
+        assert self.costs(large)
+        assert 1 == len(remarks(log_lines))
+
+    def test_the_bar_without_lint(self):
+        """The function gets the first cost, once. A bar of other tensors does not call it."""
+        costs, bar, other = [], ProgressBar(), ProgressBar([])
+        bar.watch_cost(costs.append)
+        other.watch_cost(costs.append)
+        run(CountingTrainer(), [bar, other])
+        assert [] == costs  # this trainer has no cost
+        bar = ProgressBar()
+        bar.watch_cost(costs.append)
+        train(callbacks=[bar], steps=3, lint="off")
+        assert 1 == len(costs)
+        assert 0 < costs[0] < 10
