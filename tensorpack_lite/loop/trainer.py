@@ -42,7 +42,8 @@ class LoopTrainer:
         settings: descriptions of the objects that this training is made of, for its manifest; JSON values by name.
         num_operations: the number of operations in the graph before callbacks add to it.
         lint: whether common mistakes in the graph, the callbacks and the data are logged ("warn"), end training before its
-            first step ("error"), or are not looked for ("off"); see docs/lint.md. Set it before training.
+            first step ("error"), or are not looked for ("off"); "deep" is "warn" with 200 steps on one batch, after which
+            variables are put back. See docs/lint.md. Set it before training.
         lint_ignore: ids of rules that lint leaves out.
         updates_together: whether a step has one update, of the gradients of all towers.
         on_hang: what to do when training hangs, "report" or "abort"; see TrainConfig.

@@ -51,7 +51,8 @@ class TrainConfig(HasOldInterface):
         steps_per_epoch: the number of steps in an epoch; None means the length of the data.
         max_epoch: the number of the last epoch.
         lint: whether common mistakes in the graph, the callbacks and the data are logged ("warn"), end training before its
-            first step ("error"), or are not looked for ("off"); see docs/lint.md. The trainer gets it as an attribute.
+            first step ("error"), or are not looked for ("off"); "deep" is "warn" with 200 steps on one batch, after which
+            variables are put back. See docs/lint.md. The trainer gets it as an attribute.
         lint_ignore: ids of rules that lint leaves out, e.g. `["G01"]`.
         on_hang: what to do when nothing has moved for too long: "report" logs who waits for whom; "abort" then also ends the
             process, with exit code 143; see docs/hangs.md.

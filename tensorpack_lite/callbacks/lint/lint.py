@@ -12,6 +12,7 @@ from ...utils.notes import write_note
 from ...utils.remarks import Remark, join_remarks, show_remarks
 from ..steps import ProgressBar
 from .data import examine_first, watch_data
+from .deep import train_on_one_batch
 from .first_cost import first_cost, may_judge_cost
 from .rules import GRAPH_RULES, RULE_IDS
 from .training import Training
@@ -25,13 +26,13 @@ def check_lint(who: str, mode: str, ignore: Sequence[str]) -> tuple[str, list[st
 
     Args:
         who: the class that has them, for messages.
-        mode: "warn", "error" or "off".
+        mode: "warn", "error", "deep" or "off".
         ignore: ids of rules.
 
     Raises:
         ValueError: `mode` or an id is unknown.
     """
-    check_choice(f"{who}: lint", mode, ("warn", "error", "off"))
+    check_choice(f"{who}: lint", mode, ("warn", "error", "deep", "off"))
     ids = [ignore] if isinstance(ignore, str) else list(ignore)
     return mode, [check_choice(f"{who}: an id in lint_ignore", one, RULE_IDS) for one in ids]
 
@@ -67,7 +68,7 @@ def lint_training(
     Args:
         trainer: the trainer.
         session_init: the initial values of its variables.
-        mode: "warn" logs the remarks; "error" raises an error.
+        mode: "warn" logs the remarks; "error" raises an error; "deep" logs, and also trains on one batch after the first step.
         ignore: ids of rules to leave out.
         steps_per_epoch: the number of steps in an epoch; 0 if it is not known.
 
@@ -81,19 +82,23 @@ def lint_training(
     remarks = join_remarks(remark for remark in _apply_rules(training) if remark.rule not in ignore)
     report(remarks, mode)
     watch_data(training, ignore, lambda found, is_early: report(found, mode if is_early else "warn"))
-    _watch_first_step(training, ignore)
+    _watch_first_step(training, mode, ignore)
     return remarks
 
 
-def _watch_first_step(training: Training, ignore: Sequence[str]) -> None:
-    """Apply rule T01 after the first step. The progress bar, which shows the cost then, calls it."""
+def _watch_first_step(training: Training, mode: str, ignore: Sequence[str]) -> None:
+    """Apply the rules T01 and T02 after the first step. The progress bar, which shows the cost then, calls them."""
     judges_cost = "T01" not in ignore and may_judge_cost(training)
+    is_deep = mode == "deep" and "T02" not in ignore
     bars = training.find(ProgressBar)
-    if not bars or not judges_cost:
+    if is_deep and not bars:
+        logger.warning("Lint: 'deep' needs the callback ProgressBar() that shows the cost.")
+    if not bars or not (judges_cost or is_deep):
         return
 
     def apply(cost: float) -> None:
-        found = _attempt(first_cost, training, cost)
+        found = _attempt(first_cost, training, cost) if judges_cost else []
+        found += _attempt(train_on_one_batch, training) if is_deep else []
         report(found, "warn")
 
     bars[0].watch_cost(apply)

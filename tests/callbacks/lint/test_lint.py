@@ -118,7 +118,7 @@ class TestModes:
     def test_unknown_settings(self):
         """An unknown mode or id is a ValueError, in a TrainConfig and in an attribute of a trainer."""
         with pytest.raises(
-            ValueError, match=r"TrainConfig: lint is unknown \(expected 'warn', 'error' or 'off'"
+            ValueError, match=r"TrainConfig: lint is unknown \(expected 'warn', 'error', 'deep' or 'off'"
         ):
             TrainConfig(dataflow=threes(), model=Mean(), lint="yes")
         with pytest.raises(ValueError, match="TrainConfig: an id in lint_ignore is unknown"):
