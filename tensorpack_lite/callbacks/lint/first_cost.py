@@ -7,22 +7,29 @@ from typing import Iterator
 
 from ...tfutils.sessinit import JustCurrentSession
 from ...utils.remarks import Remark
-from .cost_terms import find_terms
+from .cost_terms import CostTerms, find_terms
 from .graph_view import place_of
 from .training import Training
 
-__all__ = ["first_cost", "may_judge_cost"]
+__all__ = ["first_cost", "judged_terms"]
 
 _TOO_MUCH = 10.0  # that of logits with a standard deviation of 4.5
 _NEGLIGIBLE = 0.1
 
 
-def may_judge_cost(training: Training) -> bool:
-    """Return whether `first_cost` is worth asking for the cost of the first step."""
-    return training.cost is not None and type(training.session_init) is JustCurrentSession
+def judged_terms(training: Training) -> Iterator[CostTerms]:
+    """Yield the terms of a cost that `first_cost` can judge; nothing if variables are restored or it is another cost."""
+    if training.cost is None or type(training.session_init) is not JustCurrentSession:
+        return
+    terms = find_terms(training.graph, training.cost)
+    if terms is None or not terms.is_mean or terms.loss.function.startswith("sigmoid"):
+        return
+    shape = terms.loss.logits.shape
+    if shape.rank and shape.as_list()[-1] is not None:
+        yield terms
 
 
-def first_cost(training: Training, cost: float) -> Iterator[Remark]:
+def first_cost(training: Training, terms: CostTerms, cost: float) -> Iterator[Remark]:
     """
     T01: the first cross entropy is far above log(number of classes), that of a model that has learnt nothing.
 
@@ -34,23 +41,18 @@ def first_cost(training: Training, cost: float) -> Iterator[Remark]:
 
     Args:
         training: the training, after its first step.
+        terms: the terms of its cost, from `judged_terms`.
         cost: the cost of that step.
 
     Source: neural-net-checklist, "the first loss is -log(1 / classes)".
     """
-    if training.cost is None or not cost > _TOO_MUCH:
-        return
-    terms = find_terms(training.graph, training.cost)
-    if terms is None or not terms.is_mean or terms.loss.function.startswith("sigmoid"):
-        return
-    shape = terms.loss.logits.shape
-    num_classes = shape.as_list()[-1] if shape.rank else None
-    if num_classes is None or not cost > math.log(num_classes) + _TOO_MUCH:
+    num_classes = terms.loss.logits.shape.as_list()[-1]
+    usual = math.log(num_classes)
+    if not cost > usual + _TOO_MUCH:
         return
     others = sum(training.trainer.sess.run(terms.others))  # after the update, so they are only about right
     if abs(others) > _NEGLIGIBLE * cost:
         return
-    usual = math.log(num_classes)
     yield Remark(
         "T01",
         terms.loss.op.name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Iterator, Sequence
+from typing import Callable, Iterable, Iterator, Sequence, TypeVar
 
 from ...loop.trainer import LoopTrainer
 from ...tfutils.sessinit import SessionInit
@@ -13,11 +13,13 @@ from ...utils.remarks import Remark, join_remarks, show_remarks
 from ..steps import ProgressBar
 from .data import examine_first, watch_data
 from .deep import train_on_one_batch
-from .first_cost import first_cost, may_judge_cost
+from .first_cost import first_cost, judged_terms
 from .rules import GRAPH_RULES, RULE_IDS
 from .training import Training
 
 __all__ = ["check_lint", "lint_before_training", "lint_only", "lint_training", "report"]
+
+T = TypeVar("T")
 
 
 def check_lint(who: str, mode: str, ignore: Sequence[str]) -> tuple[str, list[str]]:
@@ -88,16 +90,16 @@ def lint_training(
 
 def _watch_first_step(training: Training, mode: str, ignore: Sequence[str]) -> None:
     """Apply the rules T01 and T02 after the first step. The progress bar, which shows the cost then, calls them."""
-    judges_cost = "T01" not in ignore and may_judge_cost(training)
+    judged = [] if "T01" in ignore else _attempt(judged_terms, training)
     is_deep = mode == "deep" and "T02" not in ignore
     bars = training.find(ProgressBar)
     if is_deep and not bars:
         logger.warning("Lint: 'deep' needs the callback ProgressBar() that shows the cost.")
-    if not bars or not (judges_cost or is_deep):
+    if not bars or not (judged or is_deep):
         return
 
     def apply(cost: float) -> None:
-        found = _attempt(first_cost, training, cost) if judges_cost else []
+        found = [one for terms in judged for one in _attempt(first_cost, training, terms, cost)]
         found += _attempt(train_on_one_batch, training) if is_deep else []
         report(found, "warn")
 
@@ -130,8 +132,8 @@ def _apply_rules(training: Training) -> Iterator[Remark]:
     return (remark for rule in GRAPH_RULES for remark in _attempt(rule, training))
 
 
-def _attempt(rule: Callable[..., Iterable[Remark]], *arguments: object) -> list[Remark]:
-    """Apply a rule. Its errors are warnings, because a mistake in a rule must not end training."""
+def _attempt(rule: Callable[..., Iterable[T]], *arguments: object) -> list[T]:
+    """Apply a rule, or a part of one. Its errors are warnings, because a mistake in a rule must not end training."""
     try:
         return list(rule(*arguments))
     except Exception as error:  # noqa: BLE001 (see above)

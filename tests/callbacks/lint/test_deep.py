@@ -60,13 +60,14 @@ class Keep(Callback):
         self.labels = []
 
     def _before_run(self, ctx):
-        return self.trainer.towers.training()[0]["label"]
+        return [self.trainer.towers.training()[0]["label"]]
 
     def _after_run(self, ctx, run_values):
-        self.labels.append(run_values.results.tolist())
+        self.labels.append(run_values.results[0].tolist())
 
     def _after_train(self):
-        variables = [*tf.global_variables(), *tf.local_variables()]
+        everything = [*tf.global_variables(), *tf.local_variables()]
+        variables = [one for one in everything if "queue_size" not in one.name]  # depends on time
         self.values = dict(zip([one.name for one in variables], self.trainer.sess.run(variables)))
 
 
