@@ -8,19 +8,18 @@ import os
 import sys
 from typing import Any
 
+from ..utils.errors import parsing
 from ..utils.json_rows import read_json_rows
 from ..utils.manifest.file import FILENAME, read_manifest
-from .run_diff import Run, compare, verdict
+from .run_diff import Run, Section, compare, verdict
 from .variables import read_variables
 
-__all__ = ["read_run", "run"]
+__all__ = ["compare_runs", "read_run", "run"]
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the comparison. Return 1 if more than the machine and the time differ."""
-    first, second = read_run(args.first), read_run(args.second)
-    sections = compare(first, second)
-    sentence = verdict(sections, first, second)
+    sentence, sections = compare_runs(args.first, args.second)
     if args.json:
         content = {"verdict": sentence, "sections": {one.title: vars(one) for one in sections}}
         sys.stdout.write(json.dumps(content, indent=1) + "\n")
@@ -28,11 +27,29 @@ def run(args: argparse.Namespace) -> int:
         width = max(len(one.title) for one in sections) if sections else 0
         sys.stdout.write(f"{sentence}\n\n")
         for one in sections:
-            state = "differs" if one.differences else f"not known of {one.unknown}" if one.unknown else "same"
-            note = f"({one.note})" if one.note else ""
-            sys.stdout.write(f"{one.title:{width}}  {state} {note}".rstrip() + "\n")
+            sys.stdout.write(f"{one.title:{width}}  {one.state}\n")
             sys.stdout.writelines(f"    {line}\n" for line in one.differences)
     return 1 if any(one.differences for one in sections if one.title != "machine") else 0
+
+
+def compare_runs(first: str, second: str) -> tuple[str, list[Section]]:
+    """
+    Compare two trainings.
+
+    Args:
+        first, second: their directories, or checkpoints.
+
+    Returns:
+        The verdict, and the sections.
+
+    Raises:
+        FileNotFoundError: a directory has no manifest.
+        DamagedFileError: a manifest or `stats.json` is damaged.
+    """
+    a, b = read_run(first), read_run(second)
+    with parsing(f"the manifest or the statistics of {first} or {second}", "those of a training"):
+        sections = compare(a, b)
+        return verdict(sections, a, b), sections
 
 
 def read_run(path: str) -> Run:

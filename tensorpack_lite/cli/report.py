@@ -9,8 +9,7 @@ import sys
 from ..report.page import FILENAME, write_report
 from ..report.sections import Comparison
 from ..utils.errors import DamagedFileError
-from .diff import read_run
-from .run_diff import compare, verdict
+from .diff import compare_runs
 
 __all__ = ["run"]
 
@@ -28,12 +27,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _compare(first: str, second: str) -> Comparison:
     try:
-        a, b = read_run(first), read_run(second)
+        verdict, sections = compare_runs(first, second)
     except (OSError, DamagedFileError) as error:
         return Comparison(f"The trainings cannot be compared: {error}", [])
-    sections = compare(a, b)
-    shown = []
-    for one in sections:
-        state = "differs" if one.differences else f"not known of {one.unknown}" if one.unknown else "same"
-        shown.append((one.title, f"{state} ({one.note})" if one.note else state, one.differences))
-    return Comparison(f"A is {first}, B is {second}. {verdict(sections, a, b)}", shown)
+    shown = [(one.title, one.state, one.differences) for one in sections]
+    return Comparison(f"A is {first}, B is {second}. {verdict}", shown)

@@ -62,6 +62,12 @@ class Section:
     unknown: str = ""
     part_at: int | None = None
 
+    @property
+    def state(self) -> str:
+        """The result in a few words, with the note."""
+        word = "differs" if self.differences else f"not known of {self.unknown}" if self.unknown else "same"
+        return f"{word} ({self.note})" if self.note else word
+
 
 def compare(a: Run, b: Run) -> list[Section]:
     """Compare two trainings, in the order of what could explain other results."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from typing import Iterator, List
+from typing import Callable, List
 
 from .._version import __version__
 from .galleries import draw_tables, logged_galleries, sample_galleries
@@ -130,14 +130,12 @@ def _document(title: str, *body: Html) -> str:
     return f"<!DOCTYPE html>\n{element('html', head, content, lang='en')}\n"
 
 
-def _for_each(trainings: List[Training], draw: object, name: str) -> Html:
-    return join(*_parts_of(trainings, draw, name))
-
-
-def _parts_of(trainings: List[Training], draw: object, name: str) -> Iterator[Html]:
+def _for_each(trainings: List[Training], draw: Callable[[Training], Html], name: str) -> Html:
+    parts = []
     for number, one in enumerate(trainings):
         title = element("h3", one.name) if len(trainings) > 1 else None
-        yield element("div", title, draw(one), id=f"{name}-{number}")  # type: ignore[operator]
+        parts.append(element("div", title, draw(one), id=f"{name}-{number}"))
+    return join(*parts)
 
 
 def _hash_of(text: str) -> str:

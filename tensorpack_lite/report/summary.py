@@ -147,7 +147,8 @@ def best_values(training: Training) -> List[Best]:
     Of a training that has diverged, only the values before that count.
     """
     diverged = _diverged_at(training)
-    epochs = {row.get("global_step"): row.get("epoch_num") for row in training.rows}
+    counters = [(row.get("global_step"), row.get("epoch_num")) for row in training.rows]
+    epochs = {step: epoch for step, epoch in counters if isinstance(step, int)}
     found: List[Tuple[bool, int, int, Best]] = []
     for name, values in training.curves.items():
         better = better_direction(name)

@@ -22,6 +22,7 @@ from typing import Any, Iterator, TextIO
 from termcolor import colored
 
 from .old_names import find_old_name
+from .redaction import hide_secrets
 from .rehearsal import find_rehearsal
 from .training_lock import TrainingLock
 
@@ -199,7 +200,7 @@ def set_logger_dir(dirname: str, action: str | None = None) -> None:
     if occupied:
         path = _make_room(path, str(action))
     _directory.open(path)
-    info("Argv: " + " ".join(sys.argv))
+    info("Argv: " + hide_secrets(" ".join(sys.argv)))
 
 
 def auto_set_dir(action: str | None = None, name: str | None = None) -> None:

@@ -9,6 +9,7 @@ import shutil
 import numpy as np
 import pytest
 from fakes.models import Mean
+from fakes.reports import write_training
 
 from tensorpack_lite.callbacks.param.schedule import ScheduledHyperParamSetter
 from tensorpack_lite.callbacks.saver import ModelSaver
@@ -351,6 +352,26 @@ class TestErrors:
         assert told.startswith(
             f"tensorpack-lite diff: {other}/manifest.json cannot be read as the manifest of a training: "
         )
+
+    @pytest.mark.parametrize("value", [3, "x", [[]], {"a": 1}, [{"type": [], "arguments": 4}], float("nan")])
+    @pytest.mark.parametrize(
+        "name", ["data", "callbacks", "code", "graph", "exit", "packages", "resumptions"]
+    )
+    def test_other_types(self, tmp_path, capsys, name, value):
+        """A part of the manifest that has another type is an error in one line, or a difference."""
+        one = write_training(tmp_path / "a")
+        other = write_training(tmp_path / "b", manifest={name: value})
+        for pair in ([one, other], [other, one]):
+            assert main(["diff", *pair]) in (1, 2)
+            assert len(capsys.readouterr().err.splitlines()) <= 1
+
+    def test_counters_of_other_types(self, tmp_path, capsys):
+        """A step that is not a number is an error that names the trainings."""
+        one, other = write_training(tmp_path / "a"), write_training(tmp_path / "b")
+        with open(os.path.join(other, "stats.json"), "w") as file:
+            file.write('[{"global_step": [1], "epoch_num": 1, "cost": 2.0}]')
+        assert 2 == main(["diff", one, other])
+        assert f"of {one} or {other} cannot be read" in capsys.readouterr().err
 
     def test_a_directory_without_a_manifest(self, base, tmp_path, capsys):
         """The error names the directory, and says who writes a manifest."""

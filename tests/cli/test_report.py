@@ -49,6 +49,13 @@ def test_two_without_manifest(tmp_path):
     )
 
 
+def test_two_with_other_types(tmp_path):
+    """If the manifest of one of two trainings has a part of another type, the page says so, and has all else."""
+    one, other = write_training(tmp_path / "a"), write_training(tmp_path / "b", manifest={"packages": [1]})
+    assert 0 == main(["report", one, other, "-o", str(tmp_path / "x.html")])
+    assert "The trainings cannot be compared: the manifest or" in read(tmp_path / "x.html").text
+
+
 def test_three(tmp_path):
     """Three trainings share the plots; -o names the file."""
     directories = [write_training(tmp_path / name) for name in "abc"]

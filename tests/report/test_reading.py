@@ -89,6 +89,7 @@ class TestDamage:
             b"[1, 2]",
             b"null",
             b'[{"a": {}}]',
+            b'[{"global_step": [1], "epoch_num": {}, "cost": 1.0}]',
             b'{"format": 1}',
             b"[" * 5000,
         ):

@@ -10,7 +10,9 @@ from typing import Any
 
 import psutil
 
-__all__ = ["VARIABLES", "describe_machine", "describe_packages", "describe_variables", "usable_cores"]
+from ..cores import usable_cores
+
+__all__ = ["VARIABLES", "describe_machine", "describe_packages", "describe_variables"]
 
 # Manifests contain these environment variables and no others, because others may be secrets.
 VARIABLES = (
@@ -54,27 +56,6 @@ def describe_machine() -> dict[str, Any]:
         "GPUs": _gpus(),
         "GPU driver": _find(r"(Kernel Module .*?)  ", "/proc/driver/nvidia/version"),
     }
-
-
-def usable_cores(root: str = "/sys/fs/cgroup") -> float:
-    """
-    Return the number of CPU cores that this process may use, by its affinity and the quota of its container.
-
-    Args:
-        root: the directory where Linux shows the limits of the container.
-    """
-    can_ask = hasattr(os, "sched_getaffinity")  # not on macOS
-    cores = float(len(os.sched_getaffinity(0)) if can_ask else os.cpu_count() or 1)
-    limit = _find(
-        r"(\d+ \d+)", os.path.join(root, "cpu.max")
-    )  # version 2 of control groups; "max 100000": no quota
-    if limit is None:
-        quota = _find(r"^(\d+)", os.path.join(root, "cpu", "cpu.cfs_quota_us"))
-        limit = quota and f"{quota} {_find(r'(.+)', os.path.join(root, 'cpu', 'cpu.cfs_period_us'))}"
-    if limit:
-        quota, period = limit.split()
-        cores = min(cores, int(quota) / int(period))
-    return cores
 
 
 def _gpus() -> list[str]:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from typing import Any
 
 from ..errors import parsing
-from .environment import VARIABLES
+from ..redaction import hide_secrets
 
 __all__ = ["FILENAME", "FORMAT", "read_manifest", "write_manifest"]
 
 FILENAME = "manifest.json"
 FORMAT = 1
-_SECRET_NAME = re.compile("KEY|TOKEN|SECRET|PASS|AUTH|CRED", re.IGNORECASE)
-_MIN_SECRET_CHARS = 8
 
 
 def read_manifest(path: str) -> dict[str, Any]:
@@ -42,8 +39,8 @@ def write_manifest(path: str, manifest: dict[str, Any]) -> None:
     """
     Write a manifest, or replace it atomically.
 
-    Values of environment variables whose names look like those of secrets are replaced by `<$NAME>`, wherever they
-    occur: in arguments of the script, in its source, or in settings.
+    Values of environment variables that may be secrets are replaced, wherever they occur: in arguments of the script, in
+    its source, or in settings. See `redaction.hide_secrets`.
 
     Args:
         path: the file.
@@ -52,10 +49,7 @@ def write_manifest(path: str, manifest: dict[str, Any]) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    text = json.dumps(manifest, indent=1)
-    for name, value in os.environ.items():
-        if name not in VARIABLES and len(value) >= _MIN_SECRET_CHARS and _SECRET_NAME.search(name):
-            text = text.replace(json.dumps(value)[1:-1], f"<${name}>")
+    text = json.dumps(hide_secrets(manifest), indent=1)
     with open(f"{path}.tmp", "w", encoding="utf-8") as file:
         file.write(text + "\n")
     os.replace(f"{path}.tmp", path)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import platform
 
 import psutil
-import pytest
 
 from tensorpack_lite.utils.manifest.environment import (
     VARIABLES,
     describe_machine,
     describe_packages,
     describe_variables,
-    usable_cores,
 )
 
 
@@ -46,22 +43,3 @@ def test_machine():
     found = describe_machine()
     assert (platform.node(), psutil.virtual_memory().total) == (found["host"], found["memory"])
     assert 0 < found["usable cores"] <= found["cores"]
-
-
-@pytest.mark.parametrize(
-    ("files", "expected"),
-    [
-        ({}, None),
-        ({"cpu.max": "max 100000\n"}, None),
-        ({"cpu.max": "50000 100000\n"}, 0.5),
-        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
-        ({"cpu/cpu.cfs_quota_us": "20000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 0.2),
-    ],
-)
-def test_usable_cores(tmp_path, files, expected):
-    """The quota of a container limits the usable cores, with both versions of control groups."""
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    unlimited = float(len(os.sched_getaffinity(0)))
-    assert (unlimited if expected is None else expected) == usable_cores(str(tmp_path))

@@ -42,12 +42,10 @@ def test_a_missing_file(path):
 
 
 def test_secrets(path, monkeypatch):
-    """The value of an environment variable that may be a secret is replaced, wherever it occurs."""
-    monkeypatch.setenv("MY_API_KEY", 'very"secret\\value')
-    monkeypatch.setenv("SHORT_TOKEN", "a")
-    monkeypatch.setenv("OMP_NUM_THREADS", "12345678")
-    write_manifest(path, {"format": 1, "x": ['--key=very"secret\\value', "12345678", "a"]})
-    assert ["--key=<$MY_API_KEY>", "12345678", "a"] == read_manifest(path)["x"]
+    """The value of an environment variable that may be a secret is replaced; the file stays valid JSON."""
+    monkeypatch.setenv("MY_API_KEY", "12345678")
+    write_manifest(path, {"format": 1, "x": ["--key=12345678", 123456789, "1234567"]})
+    assert ["--key=<$MY_API_KEY>", 123456789, "1234567"] == read_manifest(path)["x"]
 
 
 def test_a_failed_write(path):
