@@ -54,6 +54,11 @@ class Incident(NamedTuple):
         num = sum(len(losses) for losses in self.losses)
         return not all(np.isfinite(value).all() for value in self.values[:num])
 
+    @property
+    def is_overflow(self) -> bool:
+        """Whether only the squares of the gradients' norms are infinite, which they are above 3.4e38."""
+        return bool(self.gradients) and not self.is_of_losses and not np.isnan(self.values[-1]).any()
+
     def norms(self) -> list[float]:
         """Return the norm of all gradients in each of the last steps; empty if they are not checked."""
         if not self.gradients:
@@ -92,7 +97,12 @@ def examine(incident: Incident, message: str, session: tf.Session) -> str:
     if parent is None:
         return text
     directory = os.path.join(parent, f"nan-{incident.step}")
-    _write(directory, incident, weights, text, culprit, activations)
+    try:
+        _write(directory, incident, weights, text, culprit, activations)
+    except (OSError, tf.errors.OpError) as error:  # the cause is known, and more important
+        text += f" The files of the step cannot be written: {error}"
+        write_note("nan", text, step=incident.step)
+        return text
     text += f" Report, batch and checkpoint: {directory}. To run the step again: tensorpack-lite nan-replay {directory}"
     datapoint = culprit.batch.datapoint if culprit is not None and not incident.is_variable else None
     write_note("nan", text, directory=directory, step=incident.step, datapoint=datapoint)
@@ -107,6 +117,8 @@ def _cause(
     reason: str | None,
 ) -> str:
     broken = [name for name, value in weights.items() if not _all_finite(value)]
+    if not broken and culprit is None and reason is None and incident.is_overflow:
+        return _about_overflow(incident)
     if broken and not incident.is_held and not incident.is_variable:
         return (
             "The update of this step was not held back and broke variables, so the step cannot be run again."
@@ -135,6 +147,17 @@ def _cause(
     elif samples:
         parts.append(f"no single sample does it, only together: samples {samples[0]}-{samples[-1]}")
     return "; ".join(parts) + "."
+
+
+def _about_overflow(incident: Incident) -> str:
+    sentence = (
+        "The gradients are finite, but so large that the square of their norm is not: training has diverged."
+    )
+    if len(incident.history) > 1:
+        losses = zip(incident.names, incident.history[-2])
+        before = [f"{name} was {float(np.sum(value)):.5g}" for name, value in losses]
+        sentence += f" In the step before, {', '.join(before)}, and the norm {incident.norms()[-2]:.3g}."
+    return f"{sentence} Lower the learning rate, or clip the gradients with gradproc.GlobalNormClip."
 
 
 def _about_first_bad(activations: list[Activation]) -> str:

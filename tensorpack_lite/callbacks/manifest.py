@@ -29,14 +29,14 @@ from .steps import MaintainStepCounter
 __all__ = ["ManifestWriter"]
 
 _OF_EACH_TRAINING = (MaintainStepCounter, Monitors, ResetInput)
-# parts that each start has of its own
+# parts that differ between the starts of a training
 _OF_EACH_START = ("started", "initial values", "left out", "resumptions", "statistics", "exit")
 _MAX_SECONDS = 0.4  # for what a thread collects; it may wait for a disk
 
 
 class ManifestWriter(Callback):
     """
-    Write `manifest.json` to the logger's directory: all that is needed to explain the results of this training.
+    Write `manifest.json` to the logger's directory: everything that explains the results of this training.
 
     It contains the code, git state, packages, machine, seeds, data, graph, callbacks and settings, and after training
     the statistics and how training ended. `tensorpack-lite diff` compares two of them. See docs/manifest.md.

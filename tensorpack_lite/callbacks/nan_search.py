@@ -90,15 +90,27 @@ class Search:
             batch: the batch of a tower.
             samples: their numbers; None means all. The batch is filled with copies of them.
         """
+        values = self._run_towers([*self._of(batch), *self._gradients.values()], batch, samples)
+        return not all(np.isfinite(value).all() for value in values)
+
+    def overflows(self, batch: TowerBatch) -> bool:
+        """Return whether the square of a gradient's norm is too large for float32. All towers get this batch."""
+        values = self._run_towers(list(self._gradients.values()), batch)
+        squares = [np.sum(np.square(value, dtype=np.float64)) for value in values]
+        return any(square > np.finfo(np.float32).max for square in squares)
+
+    def _run_towers(
+        self, fetches: list[tf.Tensor], batch: TowerBatch, samples: Sequence[int] | None = None
+    ) -> list[Any]:
         values = batch.feed(samples)
         feed = {
             tensor: values[mine]
             for other in self._batches
             for mine, tensor in zip(batch.tensors, other.tensors)
         }
-        fetches = [*self._of(batch), *self._gradients.values()]
         self.num_runs += 1
-        return not all(np.isfinite(value).all() for value in self._session.run(fetches, feed))
+        run: list[Any] = self._session.run(fetches, feed)
+        return run
 
     def culprit(self) -> Culprit | None:
         """Return the samples of the first tower that is not finite again; None if all towers are finite."""

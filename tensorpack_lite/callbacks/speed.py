@@ -1,4 +1,4 @@
-"""Callback that says what limits the speed of a training."""
+"""Callback that reports the bottleneck of a training."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..loop.session import HookedSession, RunTimes
 from ..utils import logger
 from ..utils.cores import CpuTimes, cpu_times, usable_cores
 from ..utils.notes import write_note
-from .speed_verdict import Facts, Verdict, judge
+from .speed_verdict import VARIES, Facts, Verdict, judge
 from .step_division import Steps
 
 __all__ = ["Speed"]
@@ -34,7 +34,7 @@ class Speed(Callback):
     """
     Say what limits the speed of the training, and what more workers would bring.
 
-    It logs one line after the first `after` seconds of steps, and at the end of an epoch if the limit has changed since; a
+    It logs one line after the first `after` seconds of steps, and at the end of an epoch if another limit is known since; a
     table of the stages of the pipeline follows if something is to be won. The numbers are also written to `notes.jsonl`
     in the logger's directory. Shorter trainings get no line. See docs/speed.md.
 
@@ -119,7 +119,8 @@ class Speed(Callback):
         assert window is not None, "bug: nothing was measured"
         facts = window.facts(self._epoch_seconds, self.trainer.epoch_seconds)
         verdict = judge(facts)
-        if self._last is None or verdict.limit != self._last.limit:
+        is_new = self._last is None or verdict.limit not in (self._last.limit, VARIES)
+        if is_new:
             self._last = verdict
             load = facts.load
             rows = [] if load is None else make_rows(load.parts, load.num_steps, load.seconds)
@@ -159,7 +160,7 @@ def _values(facts: Facts, verdict: Verdict, rows: list[dict[str, Any]]) -> dict[
 
 class _Window:
     """
-    What happened since it was created, without the time between `pause` and `resume`.
+    The steps, CPU time and stages since it was created, without the time between `pause` and `resume`.
 
     Args:
         source: the InputSource of the training.

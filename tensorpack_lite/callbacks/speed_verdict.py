@@ -8,7 +8,10 @@ from ..dataflow.advice_text import describe_advice, describe_full_cores, describ
 from ..dataflow.bottleneck import Load, advise
 from .step_division import Division
 
-__all__ = ["Facts", "Verdict", "judge"]
+__all__ = ["VARIES", "Facts", "Verdict", "judge"]
+
+VARIES = "varies"
+"""The limit of a verdict that says that the speed varies too much."""
 
 _CALLBACKS = 0.2
 _BETWEEN_EPOCHS = 0.25
@@ -18,7 +21,7 @@ _DOCS = "see docs/speed.md"
 
 class Facts(NamedTuple):
     """
-    What is known of a training. Times are in seconds.
+    Measurements of a training. Times are in seconds.
 
     Attributes:
         division: of the mean step.
@@ -43,7 +46,7 @@ class Facts(NamedTuple):
 
 class Verdict(NamedTuple):
     """
-    What limits the speed.
+    The limit of the speed.
 
     Attributes:
         limit: a word for the kind of limit, and the stage, if any. A verdict with another limit is worth saying.
@@ -64,8 +67,8 @@ def judge(facts: Facts) -> Verdict:
     division = facts.division
     if third > _VARIES * first:
         return Verdict(
-            "varies",
-            f"speed varies too much to say what limits it ({1 / third:.3g} to {1 / first:.3g} steps/s). Other programs? A "
+            VARIES,
+            f"the time of a step varies too much to say what limits it ({1 / third:.3g} to {1 / first:.3g} steps/s). Other programs? A "
             "network disk?",
             False,
         )

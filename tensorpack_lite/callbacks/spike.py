@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from typing import Deque
+from typing import Deque, Sequence
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ..utils import logger
 from ..utils.checks import check_at_least
 from ..utils.notes import write_note
 from .autopsy_files import describe_sample, write_batches
-from .batch_capture import BatchCapture
+from .batch_capture import BatchCapture, TowerBatch
 
 __all__ = ["LossSpike"]
 
@@ -40,7 +40,6 @@ class LossSpike(Callback):
     Raises:
         ValueError: a number is out of its range; in `setup_graph`: the loss is not a floating-point scalar.
         KeyError: in `setup_graph`: the name does not exist.
-        OSError: a file cannot be written.
 
     Runs at: setup_graph, every run.
 
@@ -48,7 +47,7 @@ class LossSpike(Callback):
         >>> LossSpike(factor=10)
 
     Note: the first 100 steps are never spikes. The limit follows the losses every 50 steps. A loss that is not finite is
-    not a spike; see `TerminateOnNaN`. Only the loss of the first tower is compared; the batches of all towers are written.
+    not a spike; see `TerminateOnNaN`. A disk error is logged. Only the loss of the first tower is compared; the batches of all towers are written.
     """
 
     def __init__(self, factor: float = 5, name: str = "cost", max_spikes: int = 10) -> None:
@@ -116,7 +115,22 @@ class LossSpike(Callback):
             logger.warning(text + ".")
             return
         directory = os.path.join(parent, f"spike-{self.global_step}")
-        text += f". Batch: {directory}"
+        try:
+            self._write(directory, text, batches)
+            text += f". Batch: {directory}"
+        except OSError as error:
+            text += f". The batch cannot be written: {error}"
+        logger.warning(text)
+        write_note(
+            "spike",
+            text,
+            directory=directory,
+            step=self.global_step,
+            datapoints=[one.datapoint for one in batches],
+        )
+
+    @staticmethod
+    def _write(directory: str, text: str, batches: Sequence[TowerBatch]) -> None:
         os.makedirs(directory, exist_ok=True)
         write_batches(directory, batches)
         lines = [text]
@@ -127,11 +141,3 @@ class LossSpike(Callback):
             ]
         with open(os.path.join(directory, "report.txt"), "w", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
-        logger.warning(text)
-        write_note(
-            "spike",
-            text,
-            directory=directory,
-            step=self.global_step,
-            datapoints=[one.datapoint for one in batches],
-        )

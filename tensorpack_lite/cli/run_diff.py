@@ -30,7 +30,7 @@ _PLURALS = ("optimizer and schedules", "callbacks", "seeds", "packages", "variab
 @dataclass
 class Run:
     """
-    What is known about a training.
+    The manifest and the statistics of a training.
 
     Attributes:
         path: the directory or checkpoint.

@@ -31,7 +31,7 @@ _CERTAIN = 0.8  # a prediction is withheld if what is not known could change it 
 
 class Load(NamedTuple):
     """
-    What a pipeline and its consumer did in a period. Times are in seconds.
+    The work of a pipeline and its consumer in a period. Times are in seconds.
 
     Attributes:
         parts: the parts of the pipeline, that of the consumer's thread first.

@@ -79,7 +79,7 @@ class Meter:
     """
     The record of one stage in one process, and its place in the tree.
 
-    A thread or function that is no stage, such as the `map_func` of a worker, has a meter, too.
+    A thread or function that is not a stage, such as the `map_func` of a worker, has a meter, too.
 
     Args:
         name: name of the stage.
@@ -124,7 +124,7 @@ class Meter:
         return _nothing, ()  # a copy of the stage has no meter until it is reset
 
     def place_below(self, parent: Meter | None) -> None:
-        """Become the last source of another meter, without sources and workers of its own."""
+        """Become the last source of another meter, without its own sources and workers."""
         self.is_outermost = parent is None
         self.part = Part() if parent is None else parent.part
         self.children: list[Meter] = []

@@ -58,7 +58,7 @@ class Chain(NamedTuple):
 
 def find_chain(meter: Meter, thread: threading.Thread | None) -> Chain:
     """
-    Return who waits for whom in a pipeline.
+    Return the chain of waiting in a pipeline.
 
     Args:
         meter: of its outermost stage.

@@ -9,7 +9,7 @@ import numpy as np
 
 from .curves import thin
 from .html import Html, element, join
-from .scales import Scale, choose_log, format_number, linear_scale, log_scale
+from .scales import Scale, choose_log, format_number, format_ticks, linear_scale, log_scale
 
 __all__ = ["NUM_COLORS", "Chart", "Mark", "Series", "draw"]
 
@@ -165,11 +165,11 @@ def _describe(chart: Chart) -> str:
 def _draw_y_axis(scale: Scale, box: _Box, is_shown: bool) -> Html:
     ticks = scale.ticks if box.height > _STRIP_HEIGHT else scale.ticks[:: max(1, len(scale.ticks) - 1)]
     drawn = []
-    for tick, y in zip(ticks, box.y(np.array(ticks), scale)):
+    for label, y in zip(format_ticks(ticks), box.y(np.array(ticks), scale)):
         drawn.append(
             element("line", class_="grid", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=f"{y:.1f}", y2=f"{y:.1f}")
         )
-        drawn.append(element("text", format_number(tick), x=_LEFT - 6, y=f"{y + 3.5:.1f}", text_anchor="end"))
+        drawn.append(element("text", label, x=_LEFT - 6, y=f"{y + 3.5:.1f}", text_anchor="end"))
     kind = "log" if scale.is_log else "linear"
     return element("g", *drawn, class_=f"axis {kind}", hidden=not is_shown)
 

@@ -7,10 +7,12 @@ from typing import List, NamedTuple
 
 import numpy as np
 
-__all__ = ["Scale", "choose_log", "format_number", "linear_scale", "log_scale"]
+__all__ = ["Scale", "choose_log", "format_number", "format_ticks", "linear_scale", "log_scale"]
 
 _MAX_TICKS = 6
 _LOG_IF_ABOVE = 30  # times the median
+_CONSTANT = 1e-4  # a smaller range, relative to the values, is not worth an axis
+_MAX_DIGITS = 6
 
 
 class Scale(NamedTuple):
@@ -49,7 +51,7 @@ def linear_scale(values: np.ndarray, pad: float = 0.0) -> Scale:
         return Scale(0.0, 1.0, [], is_log=False)
     low, high = float(finite.min()), float(finite.max())
     low, high = max(low, -1e300), min(high, 1e300)
-    if high - low <= 1e-12 * max(abs(low), abs(high)):  # a constant
+    if high - low <= _CONSTANT * max(abs(low), abs(high)):
         margin = abs(low) * 0.1 or 1.0
         low, high = low - margin, high + margin
     else:
@@ -92,6 +94,15 @@ def format_number(value: float, digits: int = 4) -> str:
     ):
         return f"{value:,.0f}"
     return f"{value:.{digits}g}"
+
+
+def format_ticks(ticks: list[float]) -> list[str]:
+    """Return the labels of ticks, with so many digits that all differ, up to 6."""
+    for digits in range(4, _MAX_DIGITS):
+        labels = [format_number(tick, digits) for tick in ticks]
+        if len(set(labels)) == len(ticks):
+            return labels
+    return [format_number(tick, _MAX_DIGITS) for tick in ticks]
 
 
 def _nice_ticks(low: float, high: float) -> list[float]:

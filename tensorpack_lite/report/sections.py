@@ -86,7 +86,8 @@ def draw_notes(trainings: List[Training]) -> Html | None:
     for one in trainings:
         where = f"{one.name}: " if len(trainings) > 1 else ""
         state = find_state(one)
-        if state.tone == "bad" and state.details:
+        is_noted = any(note["text"] in state.details for note in one.notes if note["text"])
+        if state.tone == "bad" and state.details and not is_noted:
             callouts.append(_callout("bad", state.word.replace("was ", ""), where + state.details))
         callouts += [_callout("bad", "NaN or inf", where + sentence) for sentence in _not_finite(one)]
         shown = sorted(
@@ -190,7 +191,8 @@ def _not_finite(training: Training) -> Iterator[str]:
 
 def _table_of_trainings(trainings: List[Training]) -> Html:
     bests = [{best.name: best for best in best_values(one)} for one in trainings]
-    names = [name for name in bests[0] if all(name in one for one in bests)][:4] if bests else []
+    known = [best for best in bests if best] or [{}]  # a training that diverged at once has none
+    names = [name for name in known[0] if all(name in one for one in known)][:4]
     rows = []
     for one, best in zip(trainings, bests):
         epoch, step = last_place(one)
@@ -211,7 +213,9 @@ def _table_of_trainings(trainings: List[Training]) -> Html:
 
 def _best_of(name: str, mine: Dict[str, Any], all_of_them: List[Dict[str, Any]]) -> Html | str:
     """Return the best value of one training, in bold type if no other training has a better one."""
-    winner = max(better_direction(name) * one[name].value for one in all_of_them)
+    if name not in mine:
+        return "-"
+    winner = max(better_direction(name) * one[name].value for one in all_of_them if name in one)
     text = format_number(mine[name].value)
     return element("b", text) if better_direction(name) * mine[name].value == winner else text
 

@@ -39,6 +39,7 @@ _NOT_A_RESULT = re.compile(r"regulari[sz]|weight_decay|queue_size|learning_rate"
 _VALIDATION = re.compile(r"^(val|validation|test|eval)([-_/]|$)", re.I)
 _LOSS = re.compile("loss|cost|entropy", re.I)
 _NUM_BEST = 3
+_MAX_ERROR = 160  # characters of an error in the headline
 
 
 class State(NamedTuple):
@@ -119,21 +120,28 @@ def headline(training: Training) -> str:
     state, seconds, diverged = _end_of(training), duration(training), _diverged_at(training)
     epoch, step = last_place(training)
     is_complete = state.word == "finished"
+    is_last_row = not training.part("exit")  # rows are written after their epochs
     words = [f"{script} {state.word}"]
     if epoch is not None and step is not None:
-        words.append(f"{'after' if is_complete else 'in'} epoch {epoch:,} ({step:,} steps)")
+        words.append(f"{'after' if is_complete or is_last_row else 'in'} epoch {epoch:,} ({step:,} steps)")
     if seconds is not None:
         words.append(f"{'in' if is_complete else 'after'} {humanize_time_delta(seconds)}")
     sentence = " ".join(words).replace(") after", "), after")
     if diverged is not None:
         sentence += f", and diverged: its loss is not finite from step {diverged:,} on"
-    error = state.details.splitlines()[0] if state.word == "failed" and state.details else ""
+    error = _first_sentence(state.details) if state.word == "failed" else ""
     sentence = f"{sentence}: {error}".rstrip(": .") + "."
     bests = best_values(training)[:_NUM_BEST]
     if bests:
         best = ", ".join(f"{one.name} {format_number(one.value)}{_at(one)}" for one in bests)
         sentence += f" Best: {best}."
     return sentence
+
+
+def _first_sentence(text: str) -> str:
+    """Return the beginning of an error; all of it is below."""
+    line = text.partition("\n")[0]
+    return line if len(line) <= _MAX_ERROR else re.split(r"(?<=[.!?]) (?=[A-Z])", line)[0][: 2 * _MAX_ERROR]
 
 
 def _at(best: Best) -> str:

@@ -1,4 +1,4 @@
-"""The paragraph that says where a training stands, and for whom it waits."""
+"""The paragraph that describes where a training stands, and for whom it waits."""
 
 from __future__ import annotations
 

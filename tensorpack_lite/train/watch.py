@@ -1,4 +1,4 @@
-"""The thread that notices that a training hangs, and says where."""
+"""The thread that notices and reports that a training hangs."""
 
 from __future__ import annotations
 

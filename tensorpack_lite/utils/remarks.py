@@ -1,4 +1,4 @@
-"""What lint says about a training: one remark for each mistake that it found."""
+"""Remarks of lint: one for each mistake that it found in a training."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Remark:
     Attributes:
         rule: the id of the rule, e.g. "G03".
         name: the name of the variable, operation, callback or input.
-        text: one sentence that says what is wrong.
+        text: one sentence about the mistake.
         advice: what to do.
         place: `file:line` where the operation was created; "" if it is unknown.
     """

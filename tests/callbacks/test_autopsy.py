@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from tensorpack_lite import FeedInput, QueueInput, SimpleTrainer, StagingInput
-from tensorpack_lite.callbacks import TerminateOnNaN
+from tensorpack_lite.callbacks import TerminateOnNaN, autopsy
 from tensorpack_lite.callbacks.graph import RunUpdateOps
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow import DataFromList
@@ -172,7 +173,7 @@ def test_several_samples(log_dir):
 
 
 def test_two_samples_together(log_dir):
-    """If no sample makes the loss NaN by itself, the error says so."""
+    """If no sample makes the loss NaN by itself, it is "only together"."""
     message = failing(QueueInput(DataFromList(batches(bad=[(3, 1, 1), (3, 6, 2)]), shuffle=False)), together)
 
     assert "datapoint 3 of tower 0; " in message
@@ -188,6 +189,30 @@ def test_a_step_that_is_too_large(log_dir):
     assert "the first with NaN or infinity is the variable 'w'" in message
     assert "A variable was not finite already (w): the update of step 3 broke it" in message
     assert "with a gradient norm of 1e+10 (usual 1e-18)" in message
+
+
+def test_gradients_that_overflow(log_dir):
+    """Finite gradients whose norm is not are a divergence, not an operation that is random."""
+    source = FeedInput(DataFromList(batches(x_of={1: 2.0, 2: 1e30}), shuffle=False))
+
+    message = failing(source)
+
+    assert "norm of the gradients = inf. The gradients are finite, but so large" in message
+    assert "In the step before, cost was 2, and the norm 2. Lower the learning rate" in message
+
+
+def test_no_files(log_dir, monkeypatch):
+    """If the disk is full, the error still has the cause, and says that there are no files."""
+    monkeypatch.setattr(autopsy, "write_batches", full_disk)
+    message = failing(FeedInput(DataFromList(batches(bad=[(2, 3, -1)]), shuffle=False)))
+    assert "sample 3 of 0-7" in message
+    assert message.endswith("The files of the step cannot be written: [Errno 28] No space left on device")
+    assert [message[message.index("TerminateOnNaN") :]] == [note["text"] for note in read_notes(log_dir)]
+
+
+def full_disk(*args):
+    """Raise the error of a full disk."""
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_a_gradient(log_dir):
@@ -264,7 +289,7 @@ def test_without_autopsy(log_dir):
 
 
 def test_a_model_that_is_random(log_dir):
-    """If the step is finite when it runs again, the error says so."""
+    """If the step is finite when it runs again, the error suspects random operations."""
 
     def model(x, label):
         w = tf.get_variable("w", initializer=1.0)

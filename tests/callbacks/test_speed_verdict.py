@@ -59,7 +59,7 @@ class TestJudge:
         assert "1.96 of 2 are busy. More workers will not help" in verdict.text
 
     def test_a_stage_that_is_not_known(self):
-        """If no part explains the time, the verdict says so."""
+        """If no part explains the time, the verdict is that the stage is not known."""
         verdict = judge(facts(waiting=0.006, load=a_load(wall=0.002)))
         assert ("unknown stage", "training waits for data") == (verdict.limit, verdict.text[:23])
 

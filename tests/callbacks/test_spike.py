@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from tensorpack_lite import FeedInput, SimpleTrainer
-from tensorpack_lite.callbacks import LossSpike
+from tensorpack_lite.callbacks import LossSpike, spike
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow import DataFromList
 from tensorpack_lite.utils import logger
@@ -63,6 +65,18 @@ def test_spikes(tmp_path):
     assert "cost = 501 at global_step=131" in report
     assert "tower 0, sample 1: x is 501" in report
     logger._directory.close()
+
+
+def test_a_full_disk(tmp_path, monkeypatch):
+    """A batch that cannot be written does not end training; the note has the error."""
+    log = str(tmp_path / "log")
+    logger.set_logger_dir(log, "d")
+    full = OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(spike, "write_batches", Mock(side_effect=full))
+    train([1.0] * 101 + [9.0] * 50, LossSpike(max_spikes=1))
+    logger._directory.close()
+    (note,) = read_notes(log)
+    assert note["text"].endswith("The batch cannot be written: [Errno 28] No space left on device")
 
 
 def test_wrong_arguments():

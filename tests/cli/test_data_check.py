@@ -101,7 +101,7 @@ class TestLimit:
         ) == data_check._describe_limit(a_speed(True))
 
     def test_it_is_not_known(self):
-        """If no stage explains the speed, the report says so."""
+        """If no stage explains the speed, the stage is not known."""
         assert data_check._describe_limit(a_speed(False)).startswith(
             "Which stage limits the speed is not known"
         )

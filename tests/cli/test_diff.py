@@ -374,7 +374,7 @@ class TestErrors:
         assert f"of {one} or {other} cannot be read" in capsys.readouterr().err
 
     def test_a_directory_without_a_manifest(self, base, tmp_path, capsys):
-        """The error names the directory, and says who writes a manifest."""
+        """The error names the directory, and the callback that writes a manifest."""
         assert 2 == main(["diff", base, str(tmp_path)])
         assert f"{tmp_path} has no manifest.json. ManifestWriter" in capsys.readouterr().err
 

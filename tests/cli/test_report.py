@@ -50,7 +50,7 @@ def test_two_without_manifest(tmp_path):
 
 
 def test_two_with_other_types(tmp_path):
-    """If the manifest of one of two trainings has a part of another type, the page says so, and has all else."""
+    """If the manifest of one of two trainings has a part of another type, the page has the error, and all else."""
     one, other = write_training(tmp_path / "a"), write_training(tmp_path / "b", manifest={"packages": [1]})
     assert 0 == main(["report", one, other, "-o", str(tmp_path / "x.html")])
     assert "The trainings cannot be compared: the manifest or" in read(tmp_path / "x.html").text

@@ -112,7 +112,7 @@ class TestAdvice:
         assert (3, 0.01 / 0.0067) == (advice.num_workers, pytest.approx(advice.gain, rel=0.01))
 
     def test_threads_that_compute(self):
-        """What more threads bring to a function that computes depends on Python's lock, so nothing is advised."""
+        """The gain of more threads for a function that computes depends on Python's lock, so nothing is advised."""
         assert [] == advise(load([workers(THREADS, 1, stage("f", 0.01, cpu=0.0095))], 0.01, cpu=0.01))
 
     def test_a_small_gain(self):

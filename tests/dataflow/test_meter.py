@@ -84,7 +84,7 @@ def clock(monkeypatch):
 
 
 class Work(ProxyDataFlow):
-    """Takes `num` datapoints of its source for each of its own, and advances a clock."""
+    """Takes `num` datapoints of its source for each one that it yields, and advances a clock."""
 
     def __init__(self, ds, clock, nanoseconds, num=1):
         super().__init__(ds)
@@ -243,7 +243,7 @@ class TestTimes:
         assert 0 == meter.children[0].children[0].read().wall
 
     def test_several_datapoints_for_one(self, clock):
-        """A stage that takes several datapoints for one of its own has only its own time."""
+        """A stage that takes several datapoints for each one that it yields has only its own time."""
         meter = one_pass(Work(Work(source(), clock, 30), clock, 5, num=4))
         assert (3, 15e-9) == (meter.read().num_timed, pytest.approx(meter.read().wall))
         inner = meter.children[0].read()
@@ -351,7 +351,7 @@ class TestWorkers:
         )
 
     def test_a_runner_with_threads(self):
-        """Each DataFlow of a runner with threads is a part of its own, which waits for room."""
+        """Each DataFlow of a runner with threads is a separate part, which waits for room."""
         flow = MultiThreadRunner(lambda: MapData(source(), same), 4, 2)
         self.take(flow, 5)
         threads = flow._meter.threads

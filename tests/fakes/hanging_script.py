@@ -77,7 +77,7 @@ class SlowReader(DataFlow):
 
 
 class WaitsForLock(Callback):
-    """Takes a lock that nobody releases."""
+    """Takes a lock that is never released."""
 
     def _trigger_step(self):
         if self.global_step == 20:

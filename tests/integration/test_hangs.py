@@ -107,7 +107,7 @@ def check_files(directory):
 def test_hangs(tmp_path):
     """
     The first paragraph names the stage, process and datapoint of each hang, and on_hang="abort" ends with code 143. A
-    callback that works in parts or computes, a stopped process and a debugger are no hangs, however long they take.
+    callback that works in parts or computes, a stopped process and a debugger are not hangs, however long they take.
     """
     outcomes = run_all(tmp_path, [*OTHERS, *NO_HANGS])
     for case, patterns in OTHERS.items():
@@ -178,7 +178,7 @@ def test_where_interpreter_is_locked(hang):
 
 @pytest.mark.any_tensorflow
 def test_where_stopped(hang):
-    """Of a stopped process, `where` says so."""
+    """`where` reports that a process is stopped."""
     pid, _ = hang("lock")
     os.kill(pid, signal.SIGSTOP)
     assert 1 == ask_until(pid, rf"Process {pid} is stopped \(state T")[0]

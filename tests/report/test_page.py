@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from fakes.reports import gray, page_of, write_training
+from fakes.reports import MANIFEST, gray, page_of, write_training
 
 from tensorpack_lite.report import page as module
 from tensorpack_lite.report.page import make_page, write_report
@@ -80,12 +80,21 @@ class TestHead:
         ending["when"] = "2026-11-23T01:02:05+0000"
         assert f"train.py {expected}" in page_of(write_training(tmp_path, manifest={"exit": ending})).text
 
+    def test_a_long_error(self, tmp_path):
+        """The headline has the first sentence of a long error; a note with all of it is shown once."""
+        text = f"The cost is NaN. Because {'of this ' * 40}."
+        ending = {**MANIFEST["exit"], "outcome": "failed", "error": f"FloatingPointError: {text}"}
+        notes = [{"kind": "nan", "text": text}]
+        page = page_of(write_training(tmp_path, manifest={"exit": ending}, notes=notes, log=""))
+        assert "2 minutes 5 seconds: FloatingPointError: The cost is NaN. Best:" in page.text
+        assert 1 == page.text.count("Because of this")
+
     def test_killed(self, tmp_path):
         """A training without an end was killed; its last sign of life is the last line of the log."""
         log = "[1123 01:00:00 @base.py:1] Start\n[1123 01:00:10 @base.py:1] Epoch 1\nsome table\n"
         directory = write_training(tmp_path, manifest={"exit": None}, log=log)
         page = page_of(directory)
-        assert "train.py was killed in epoch 4 (40 steps), after 10 seconds. Best:" in page.text
+        assert "train.py was killed after epoch 4 (40 steps), after 10 seconds. Best:" in page.text
         assert "No end was recorded" in page.text
 
     def test_new_year(self, tmp_path):

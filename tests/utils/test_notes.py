@@ -26,7 +26,7 @@ def test_notes_are_read_as_they_were_written(directory):
 
 
 def test_damaged_lines_are_left_out(directory):
-    """What a failing machine has left of a line is not a note."""
+    """A line that a failing machine has cut is not a note."""
     notes.write_note("speed", "first")
     with open(directory / notes.FILENAME, "ab") as file:
         file.write(b'\x00\xff\n[1]\n{"kind": "speed"}\n{"kind": "sp')

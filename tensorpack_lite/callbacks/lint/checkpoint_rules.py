@@ -21,7 +21,7 @@ def little_restored(training: Training) -> Iterator[Remark]:
     Why: the rest of the model keeps its random values, and the only sign is a long warning. A model inside another variable
     scope has a prefix in its names.
 
-    Silent if the checkpoint has all that the model needs, or the model uses most of the checkpoint.
+    Silent if the checkpoint has everything that the model needs, or the model uses most of the checkpoint.
 
     Source: tensorpack issues 117, 448, 693, 967.
     """

@@ -63,7 +63,7 @@ class GraphView:
 
         Args:
             names: names of operations.
-            passes: whether to go on behind an operation.
+            passes: whether to continue behind an operation.
         """
         found: set[str] = set()
         waiting = [self.operations[name] for name in names]

@@ -72,7 +72,7 @@ class StackFile:
             pid: the process.
 
         Returns:
-            What `faulthandler` writes; empty if the process does not answer within a second.
+            The text that `faulthandler` writes; empty if the process does not answer within a second.
         """
         if os.fstat(self._handle).st_size == 0:
             return ""

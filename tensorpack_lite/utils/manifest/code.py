@@ -1,4 +1,4 @@
-"""Description of the code of a training: its script, the modules beside it, and the state of its git repository."""
+"""Description of the code of a training: its script, the modules in its directory, and the state of its git repository."""
 
 from __future__ import annotations
 

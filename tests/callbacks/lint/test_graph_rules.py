@@ -138,7 +138,7 @@ def batch_in_inference(image, label):
 
 
 def noise_in_inference(image, label):
-    """A flip and additive noise are no dropout."""
+    """A flip and additive noise are not dropout."""
     flip = tf.random.uniform([]) >= 0.5
     x = tf.cond(flip, lambda: image, lambda: image[:, ::-1]) + tf.random.normal(tf.shape(image))
     return cross_entropy(FullyConnected("fc", x, 10), label)

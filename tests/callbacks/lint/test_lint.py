@@ -82,7 +82,7 @@ def remarks(log_lines):
 
 class TestModes:
     def test_warn(self, log_dir, log_lines):
-        """By default, a remark is one warning and one note, and training goes on."""
+        """By default, a remark is one warning and one note, and training continues."""
         assert (3, None) == train(softmax_twice)
         (line,) = remarks(log_lines)
         title, remark = line.split("\n")

@@ -74,7 +74,7 @@ class TestMeasureStages:
 
     @patiently
     def test_a_map_with_threads(self):
-        """The function of a map with threads is a part of its own."""
+        """The function of a map with threads is a separate part."""
         speed = measure_stages(lambda: MultiThreadMapData(source(), 4, wait_4ms, buffer_size=8), 0.2, 1000)
         assert ("MultiThreadMapData(wait_4ms)", "threads", 4) == (
             speed.load.slowest.owner,
