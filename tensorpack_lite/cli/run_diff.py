@@ -9,10 +9,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterator
 
+from .json_differences import describe_pair, differences
+
 __all__ = ["Run", "Section", "compare", "verdict"]
 
-_MISSING = object()
-_MAX_CHARS = 80
 _MAX_CAUSES = 3
 # counters, and scalars that depend on the machine and the time
 _NOT_COMPARED = re.compile(
@@ -133,7 +133,7 @@ def _compare_parts(title: str, a: Run, b: Run, part: Callable[[dict[str, Any]], 
         return None
     if one is None or other is None:
         return Section(title, unknown="A" if one is None else "B")
-    return Section(title, list(_differences(one, other)))
+    return Section(title, list(differences(one, other)))
 
 
 def _compare_exits(a: Run, b: Run) -> Section | None:
@@ -168,7 +168,7 @@ def _compare_curves(a: Run, b: Run) -> Section | None:
             before = [earlier for earlier in common if earlier < step]
             since = f", and are equal up to step {before[-1]}" if before else ", the first one in both"
             section.differences.append(f"the curves part at step {step}{since}")
-            section.differences += [_pair(name, one[step][name], other[step][name]) for name in names]
+            section.differences += [describe_pair(name, one[step][name], other[step][name]) for name in names]
             break
     if section.part_at is not None:
         section.differences += [line for line in _last_and_best(a, b) if line not in section.differences]
@@ -202,8 +202,8 @@ def _compare_graphs(a: Run, b: Run) -> Section | None:
     if one is None or other is None:
         return None
     if "fingerprint" not in one or "fingerprint" not in other:  # of a checkpoint
-        return Section("variables", list(_differences(_all_variables(one), _all_variables(other))))
-    variables = _differences(one.get("variables") or {}, other.get("variables") or {})
+        return Section("variables", list(differences(_all_variables(one), _all_variables(other))))
+    variables = differences(one.get("variables") or {}, other.get("variables") or {})
     section = Section("graph", [f"variable {line}" for line in variables])
     if one["fingerprint"] != other["fingerprint"]:
         types = Counter(other.get("operations") or {})
@@ -226,7 +226,7 @@ def _compare_code(a: Run, b: Run) -> Section | None:
     if section is None or section.unknown:
         return section
     one, other = a.manifest.get("code") or {}, b.manifest.get("code") or {}
-    section.differences = list(_differences(_pick(one, "arguments"), _pick(other, "arguments")))
+    section.differences = list(differences(_pick(one, "arguments"), _pick(other, "arguments")))
     # a patch repeats what the copies show, so it is compared only if they are equal
     diffs = list(_diffs_of_files(_sources(one), _sources(other))) or list(
         _diffs_of_files(_pick(one.get("git") or {}, "patch"), _pick(other.get("git") or {}, "patch"))
@@ -236,7 +236,7 @@ def _compare_code(a: Run, b: Run) -> Section | None:
         section.differences += [f"{name}: {added} lines added, {removed} removed", *lines]
     commits = [(code.get("git") or {}).get("commit") for code in (one, other)]
     if commits[0] != commits[1] and None not in commits:
-        section.differences.append(_pair("commit", *commits))
+        section.differences.append(describe_pair("commit", *commits))
     return section
 
 
@@ -309,54 +309,4 @@ def _last_and_best(a: Run, b: Run) -> Iterator[str]:
         for which in ("last", "min", "max"):
             values = [(statistics[name].get(which) or [None])[0] for statistics in (one, other)]
             if values[0] != values[1]:
-                yield _pair(f"{name}, {which}", *values)
-
-
-# Differences of JSON values ------------------------------------------------------------------------------------------
-def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
-    """Yield a line for each difference of two JSON values."""
-    if _is_object(one) and _is_object(other) and one.get("type") == other.get("type"):
-        path = one["type"]
-        one = {**one.get("arguments", {}), **{k: v for k, v in one.items() if k not in ("type", "arguments")}}
-        other = {
-            **other.get("arguments", {}),
-            **{k: v for k, v in other.items() if k not in ("type", "arguments")},
-        }
-    if all(
-        isinstance(value, dict) and not _is_object(value) and "digest" not in value for value in (one, other)
-    ):
-        for name in [*one, *(name for name in other if name not in one)]:
-            inner = f"{path}.{name}" if path else name
-            yield from _differences(one.get(name, _MISSING), other.get(name, _MISSING), inner)
-    elif (
-        isinstance(one, list)
-        and isinstance(other, list)
-        and len(one) == len(other)
-        and any(map(_is_object, one))
-    ):
-        for number, pair in enumerate(zip(one, other)):
-            yield from _differences(*pair, f"{path}[{number}]")
-    elif one != other:
-        yield _pair(path, one, other)
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict) and "type" in value
-
-
-def _pair(name: str, one: Any, other: Any) -> str:
-    if one is _MISSING or other is _MISSING:
-        value, side = (other, "B") if one is _MISSING else (one, "A")
-        return f"{name} {_short(value)} in {side} only" if not _is_object(value) else f"{name} in {side} only"
-    return f"{name} {_short(one)} in A, {_short(other)} in B"
-
-
-def _short(value: Any) -> str:
-    """Return a value in a few words; of an object, its class and those of the objects inside; of a long list, its digest."""
-    if _is_object(value):
-        inner = [_short(one) for one in value.get("arguments", {}).values() if _is_object(one)]
-        return f"{value['type']}({', '.join(inner)})"
-    if isinstance(value, dict) and "digest" in value:
-        return f"{value.get('length', value.get('bytes'))} items ({value['digest']})"
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}..."
+                yield describe_pair(f"{name}, {which}", *values)

@@ -8,6 +8,7 @@ import os
 from typing import Callable, List
 
 from .._version import __version__
+from ..utils.replacing import replacing
 from .galleries import draw_tables, logged_galleries, sample_galleries
 from .html import Html, element, join, script_data
 from .pictures import draw_gallery, fit
@@ -48,9 +49,8 @@ def write_report(
         OSError: the file cannot be written.
     """
     page = make_page([read_training(one, has_ended) for one in directories], comparison)
-    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+    with replacing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write(page)
-    os.replace(f"{path}.tmp", path)
 
 
 def make_page(trainings: List[Training], comparison: Comparison | None = None) -> str:

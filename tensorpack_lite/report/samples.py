@@ -9,6 +9,7 @@ from typing import Mapping
 import numpy as np
 
 from ..utils.npz import write_npz
+from ..utils.replacing import replacing
 
 __all__ = ["DIRECTORY", "FIRST_BATCH", "STEP", "WORST", "sample_path", "sample_paths", "write_samples"]
 
@@ -45,8 +46,8 @@ def write_samples(directory: str, name: str, arrays: Mapping[str, np.ndarray], g
     path = sample_path(directory, name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     written = {key: _without_objects(array) for key, array in arrays.items()}
-    write_npz(f"{path}.tmp", {**written, STEP: np.int64(global_step)}, compress=True)
-    os.replace(f"{path}.tmp", path)
+    with replacing(path) as temporary:
+        write_npz(temporary, {**written, STEP: np.int64(global_step)}, compress=True)
 
 
 def _without_objects(array: np.ndarray) -> np.ndarray:

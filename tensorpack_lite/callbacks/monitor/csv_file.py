@@ -8,6 +8,7 @@ from typing import Any
 
 from ...utils import logger
 from ...utils.errors import parsing
+from ...utils.replacing import replacing
 from .rows import RowFile, counter_in
 
 __all__ = ["CSVWriter"]
@@ -83,11 +84,10 @@ class CSVWriter(RowFile):
         """Write a temporary file with the columns of the rows, and move it into place."""
         used = {name: None for row in self._rows for name, value in row.items() if value not in ("", None)}
         self._columns = [*_FIRST_COLUMNS, *(name for name in used if name not in _FIRST_COLUMNS)]
-        with open(f"{path}.tmp", "w", encoding="utf-8", newline="") as file:
+        with replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, self._columns, extrasaction="ignore")
             writer.writeheader()
             writer.writerows(self._rows)
-        os.replace(f"{path}.tmp", path)
 
 
 def _read_table(path: str) -> tuple[list[dict[str, Any]], list[str]]:

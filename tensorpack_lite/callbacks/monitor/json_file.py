@@ -9,6 +9,7 @@ from typing import Any
 from ...utils import logger
 from ...utils.errors import DamagedFileError
 from ...utils.json_rows import read_json_rows
+from ...utils.replacing import replacing
 from .rows import RowFile, counter_in
 
 __all__ = ["JSONWriter"]
@@ -112,6 +113,5 @@ class JSONWriter(RowFile):
             super()._write_row(row)
 
     def _write_all(self, path: str) -> None:
-        with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+        with replacing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
             file.write(f"[{', '.join(self._rows)}]")
-        os.replace(f"{path}.tmp", path)

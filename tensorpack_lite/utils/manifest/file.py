@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 from ..errors import parsing
 from ..redaction import hide_secrets
+from ..replacing import replacing
 
 __all__ = ["FILENAME", "FORMAT", "read_manifest", "write_manifest"]
 
@@ -50,6 +50,5 @@ def write_manifest(path: str, manifest: dict[str, Any]) -> None:
         OSError: the file cannot be written.
     """
     text = json.dumps(hide_secrets(manifest), indent=1)
-    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+    with replacing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write(text + "\n")
-    os.replace(f"{path}.tmp", path)
