@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Iterator, List, NamedTuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
 import numpy as np
 
@@ -29,6 +29,7 @@ _MAX_CHARS = 2000
 _MAX_SCALARS = 1000
 _MAX_DIFFERENCES = 200
 _TONES = {"nan": "bad", "hang": "bad", "spike": "warn", "lint": "warn", "speed": "info"}
+_URGENT = ("bad", "warn", "info", "plain")  # tones, the most urgent one first
 _TIMES = {
     "step": "Parts of a step, in ms",
     "stages": "Stages of the data",
@@ -81,8 +82,8 @@ def draw_head(trainings: List[Training]) -> Html:
 
 
 def draw_notes(trainings: List[Training]) -> Html | None:
-    """Return what the trainings say of themselves, what is not finite, and which files are missing or damaged."""
-    callouts = []
+    """Return what the trainings say of themselves, what is not finite, and which files are missing or damaged; errors first."""
+    callouts: List[Tuple[str, Html]] = []
     for one in trainings:
         where = f"{one.name}: " if len(trainings) > 1 else ""
         state = find_state(one)
@@ -104,7 +105,8 @@ def draw_notes(trainings: List[Training]) -> Html | None:
                 _callout("info", "notes", f"{where}{len(shown) - _MAX_NOTES} more are in notes.jsonl.")
             )
         callouts += [_callout("plain", "file", where + problem) for problem in one.problems]
-    return element("div", *callouts, class_="notes") if callouts else None
+    callouts.sort(key=lambda one: _URGENT.index(one[0]))
+    return element("div", *(drawn for _, drawn in callouts), class_="notes") if callouts else None
 
 
 def draw_comparison(comparison: Comparison) -> Html:
@@ -165,12 +167,12 @@ def draw_log(training: Training) -> Html:
     return element("pre", *separated, class_="log", tabindex=0)
 
 
-def _callout(tone: str, kind: str, text: str, more: Html | None = None) -> Html:
+def _callout(tone: str, kind: str, text: str, more: Html | None = None) -> Tuple[str, Html]:
+    """Return the tone, and a box with a remark."""
     lines = text[: 2 * _MAX_CHARS].strip().splitlines() or [""]
     rest = element("pre", "\n".join(lines[1:])) if len(lines) > 1 else None
-    return element(
-        "div", element("b", kind), element("div", element("p", lines[0]), more, rest), class_=f"note {tone}"
-    )
+    content = element("div", element("p", lines[0]), more, rest)
+    return tone, element("div", element("b", kind), content, class_=f"note {tone}")
 
 
 def _not_finite(training: Training) -> Iterator[str]:

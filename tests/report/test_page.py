@@ -89,6 +89,15 @@ class TestHead:
         assert "2 minutes 5 seconds: FloatingPointError: The cost is NaN. Best:" in page.text
         assert 1 == page.text.count("Because of this")
 
+    def test_errors_first(self, tmp_path):
+        """Of several trainings, the errors come before the other remarks; one that has diverged has no best values."""
+        speed = {"kind": "speed", "text": "the graph limits."}
+        good = write_training(tmp_path / "good", notes=[speed])
+        bad = write_training(tmp_path / "bad", {"cost": [float("nan")] * 2, "val_error": [0.5, 0.5]})
+        page = page_of(good, bad)
+        assert page.text.index("cost from step 10 on.") < page.text.index("the graph limits.")
+        assert "best val_error" in page.text
+
     def test_killed(self, tmp_path):
         """A training without an end was killed; its last sign of life is the last line of the log."""
         log = "[1123 01:00:00 @base.py:1] Start\n[1123 01:00:10 @base.py:1] Epoch 1\nsome table\n"
