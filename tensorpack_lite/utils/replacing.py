@@ -29,7 +29,6 @@ def replacing(path: str) -> Iterator[str]:
     try:
         yield temporary
         os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
+    finally:
+        with suppress(OSError):  # it exists only after an error
             os.remove(temporary)
-        raise
