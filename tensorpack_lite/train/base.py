@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import weakref
 from contextlib import nullcontext
-from functools import partial
 from typing import Any, ContextManager, Sequence, TypeVar
 
 from ..callbacks.lint.lint import lint_before_training
@@ -35,7 +34,6 @@ from ..utils.errors import type_error
 from ..utils.manifest.describe import describe
 from ..utils.old_names import HasOldInterface
 from ..utils.random_streams import advance_rng_seed
-from ..utils.rehearsal import find_rehearsal
 from ..utils.utils import humanize_time_delta
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from .exactness import say_what_is_exact
@@ -134,9 +132,7 @@ class Trainer(HasOldInterface, LoopTrainer):
         if not isinstance(cb, Callback):
             raise type_error("Trainer.register_callback", "a Callback or a list of them", cb)
         if self._is_set_up:
-            raise RuntimeError(
-                f"Trainer.register_callback: {cb} comes too late, because setup_callbacks has been called."
-            )
+            raise RuntimeError(f"Trainer.register_callback: {cb} comes too late, after setup_callbacks.")
         if cb.chief_only and not self.is_chief and not self._takes_part(cb):
             logger.warning(f"Callback {cb} is chief-only and is left out of this process.")
             return False
@@ -285,10 +281,7 @@ class Trainer(HasOldInterface, LoopTrainer):
             with logger.unlock_dir_on_error():
                 advance_rng_seed(0 if exact is not None else self._step_to_resume_at(session_init))
                 self.setup_callbacks(callbacks, monitors)
-                request = find_rehearsal()
-                if request is not None:
-                    initialize = partial(self.initialize, session_creator)
-                    rehearse(request, self, session_init, steps_per_epoch, initialize)
+                rehearse(self, session_init, steps_per_epoch, lambda init: self.initialize(session_creator, init))
                 lint_before_training(self, session_init, steps_per_epoch)
                 self.initialize(session_creator, session_init)
             self.main_loop(steps_per_epoch, starting_epoch, max_epoch)

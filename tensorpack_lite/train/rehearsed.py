@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Callable, NoReturn
+from typing import Callable
 
 from ..callbacks.lint.lint import lint_only
 from ..callbacks.nan_replay import replay, variables_of
 from ..loop.trainer import LoopTrainer
 from ..tfutils.sessinit import SessionInit
-from ..utils.rehearsal import Rehearsal, end_rehearsal
+from ..utils.rehearsal import end_rehearsal, find_rehearsal
 
 __all__ = ["rehearse"]
 
 
 def rehearse(
-    request: Rehearsal,
     trainer: LoopTrainer,
     session_init: SessionInit,
     steps_per_epoch: int,
     initialize: Callable[[SessionInit], None],
-) -> NoReturn:
+) -> None:
     """
-    Do what a command asks of this process, and end the process.
+    Do what a command asks of this process, and end the process; nothing if no command has started it.
 
     Args:
-        request: what it asks for.
         trainer: the trainer, whose callbacks are set up.
         session_init, steps_per_epoch: as in `Trainer.train`.
         initialize: creates the session with the given variables.
 
     Raises:
-        SystemExit: always, with the exit code for `run_rehearsal`.
+        SystemExit: a command has started this process; with the exit code for `run_rehearsal`.
     """
+    request = find_rehearsal()
+    if request is None:
+        return
     if request.purpose == "lint":
         end_rehearsal(int(lint_only(trainer, session_init, steps_per_epoch)))
     initialize(variables_of(request.step_directory))
