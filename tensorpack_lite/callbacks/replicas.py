@@ -9,7 +9,7 @@ import numpy as np
 
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
-from ..ranks.channel import RankError
+from ..ranks.connecting import RankError
 from ..utils.checks import check_at_least
 
 __all__ = ["CheckReplicas", "checksum"]

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow, ProxyDataFlow
-from ..ranks.channel import RankError
+from ..ranks.connecting import RankError
 from ..tfutils.tower.func import TowerFunc
 from ..tfutils.tower.handle import TowerTensorHandle
 from ..utils import logger

@@ -20,7 +20,7 @@ Side channel between the processes ("ranks") of one training.
 
     engine: rank 0 <== gradients ==> rank 1 <== gradients ==> rank 2        graph_builder/collective.py, horovod.py
 
-`cluster` determines the rank of this process, `authentication` admits only ranks of this job, `messages`
-checks incoming messages, and `loopback` keeps traffic of one machine on that machine. Nothing here imports
-TensorFlow or NumPy.
+`cluster` determines the rank of this process, `connecting` opens its connection, `authentication` admits only
+ranks of this job, `messages` checks incoming messages, and `loopback` keeps traffic of one machine on that machine.
+Nothing here imports TensorFlow or NumPy.
 """

@@ -13,20 +13,16 @@ from contextlib import suppress
 from typing import Any, Callable
 
 from ..utils import logger
-from .authentication import GREETING_SECONDS, AuthenticationError, Credentials, authenticate
+from .authentication import Credentials
+from .connecting import RankError, connect, listen
 from .diagnosis import INTERVAL_SECONDS, describe
 from .hub import RankHub
 from .inquiry import ANSWER_SECONDS, MAX_CHARACTERS
 from .messages import MAX_LINE_VARIABLE, Lines, max_line_bytes, pack, parse
 
-__all__ = ["RankChannel", "RankError"]
+__all__ = ["RankChannel"]
 
 _GRACE_SECONDS = 3.0
-_BACKLOG = 128  # so that ranks get through among many hostile connections
-
-
-class RankError(RuntimeError):
-    """Training ended because of another rank, or because the ranks do not match; the message names the rank and the reason."""
 
 
 class RankChannel:
@@ -83,8 +79,7 @@ class RankChannel:
         self.where = where or (lambda: {"kind": "busy", "step": 0, "where": "at its start"})
         self._describe: Callable[[], str] | None = None
         self._on_hang = on_hang or _end_process
-        self._host, self._port = address
-        self._credentials = credentials or Credentials.from_environment()
+        credentials = credentials or Credentials.from_environment()
         self._max_line = max_line_bytes()
         self._chief: dict[str, Any] = {}
         self._gathering: str | None = None
@@ -95,10 +90,10 @@ class RankChannel:
         self._sending = threading.Lock()
         self._hub: RankHub | None = None
         if rank == 0:
-            logger.info(self._credentials.describe())
-            self._hub = RankHub(self._listen(), size, time_limit, self._credentials)
+            logger.info(credentials.describe())
+            self._hub = RankHub(listen(address, size), size, time_limit, credentials)
             self._hub.start()
-        self._socket = self._connect()
+        self._socket = connect(rank, size, address, time_limit, credentials.secret)
         self._heard = time.monotonic()
         self._threads = [
             threading.Thread(target=target, name=f"RankChannel-{target.__name__}", daemon=True)
@@ -261,51 +256,6 @@ class RankChannel:
         self._socket.close()
         if self._hub is not None:
             self._hub.join(2.0)
-
-    # Connecting ------------------------------------------------------------------------------------------------------
-    def _listen(self) -> socket.socket:
-        listener = socket.socket()
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((self._host, self._port))
-        except OSError as error:
-            listener.close()
-            raise RankError(
-                f"Rank 0 cannot listen on {self._host}:{self._port}, the address of the ranks' channel: {error.strerror}. "
-                "Set another address in TENSORPACK_RANKS_ADDRESS, the same for all ranks."
-            ) from error
-        listener.listen(max(self.size, _BACKLOG))
-        return listener
-
-    def _connect(self) -> socket.socket:
-        deadline, has_warned = time.monotonic() + self.time_limit, False
-        place = f"{self._host}:{self._port}"
-        while True:
-            try:
-                return self._say_hello(socket.create_connection((self._host, self._port), timeout=2.0))
-            except OSError as error:
-                if time.monotonic() > deadline:
-                    raise RankError(
-                        f"Rank {self.rank} could not reach rank 0 at {place} within {self.time_limit:g} s: {error}. Is rank "
-                        "0 started, does a firewall block this port, and do both have the same secret?"
-                    ) from error
-                if isinstance(error, AuthenticationError) and not has_warned:
-                    has_warned = True
-                    logger.warning(f"Rank {self.rank} does not trust {place}: {error}. It keeps trying.")
-                time.sleep(0.02)
-
-    def _say_hello(self, connection: socket.socket) -> socket.socket:
-        try:
-            authenticate(connection, self._credentials.secret, min(GREETING_SECONDS, self.time_limit))
-            connection.settimeout(self.time_limit)  # for sending; reading waits in a selector
-            connection.sendall(pack({"type": "hello", "rank": self.rank, "size": self.size}))
-            # The hub of an earlier training, which is about to end, closes the connection without an answer.
-            if not connection.recv(1, socket.MSG_PEEK):
-                raise ConnectionResetError("the connection was closed")
-        except BaseException:  # Ctrl-C too: the connection does not stay open
-            connection.close()
-            raise
-        return connection
 
     # The two threads -------------------------------------------------------------------------------------------------
     def _report_status(self) -> None:

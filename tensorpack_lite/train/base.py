@@ -87,8 +87,7 @@ class Trainer(HasOldInterface, LoopTrainer):
             )
         ensure_graph_mode()
         self.loop = TrainLoop()
-        self.settings = {}
-        self.longest_waits = {}
+        self.settings, self.longest_waits = {}, {}
         self._callbacks = Callbacks([])
         self._is_set_up = False
 
@@ -282,7 +281,7 @@ class Trainer(HasOldInterface, LoopTrainer):
             with logger.unlock_dir_on_error():
                 advance_rng_seed(0 if exact is not None else self._step_to_resume_at(session_init))
                 self.setup_callbacks(callbacks, monitors)
-                rehearse(self, session_init, steps_per_epoch, lambda init: self.initialize(session_creator, init))
+                rehearse(self, session_init, steps_per_epoch, lambda v: self.initialize(session_creator, v))
                 lint_before_training(self, session_init, steps_per_epoch)
                 self.initialize(session_creator, session_init)
             self.main_loop(steps_per_epoch, starting_epoch, max_epoch)

@@ -14,8 +14,9 @@ from typing import Any, Sequence, Tuple
 from ..compat import tfv1 as tf
 from ..graph_builder.horovod import allreduce_horovod_grads, broadcast_horovod_variables
 from ..ranks.authentication import Credentials
-from ..ranks.channel import RankChannel, RankError
+from ..ranks.channel import RankChannel
 from ..ranks.cluster import free_ports, given_watch_address, parse_address
+from ..ranks.connecting import RankError
 from ..ranks.rendezvous import RendezvousStore
 from ..tfutils.gradproc import GradVars
 from ..tfutils.sesscreate import NewSessionCreator

@@ -12,7 +12,8 @@ import base64
 from typing import Any, Dict, Sequence
 
 from ..dataflow.shard import deal_again
-from ..ranks.channel import RankChannel, RankError
+from ..ranks.channel import RankChannel
+from ..ranks.connecting import RankError
 from ..utils.packed_state import MAX_STATE_BYTES, pack_state, unpack_state
 
 __all__ = ["gather_states", "split_state", "take_part"]

@@ -19,7 +19,8 @@ from ..compat import tensorflow
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
 from ..ranks.authentication import Credentials
-from ..ranks.channel import RankChannel, RankError
+from ..ranks.channel import RankChannel
+from ..ranks.connecting import RankError
 from ..tfutils.graph_description import describe_operations
 from ..utils import logger
 from .base import Trainer

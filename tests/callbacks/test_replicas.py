@@ -8,7 +8,7 @@ import pytest
 from fakes.trainers import CountingTrainer
 
 from tensorpack_lite.callbacks import CheckReplicas
-from tensorpack_lite.ranks.channel import RankError
+from tensorpack_lite.ranks.connecting import RankError
 
 
 class Channel:

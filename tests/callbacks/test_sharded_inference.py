@@ -18,7 +18,7 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.batch import BatchData
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
 from tensorpack_lite.input_source.feed import FeedInput
-from tensorpack_lite.ranks.channel import RankError
+from tensorpack_lite.ranks.connecting import RankError
 
 
 class Collect(CollectX):

@@ -12,7 +12,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from tensorpack_lite.ranks.channel import RankChannel, RankError
+from tensorpack_lite.ranks.channel import RankChannel
+from tensorpack_lite.ranks.connecting import RankError
 
 
 def memory(name):

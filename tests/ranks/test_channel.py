@@ -11,8 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tensorpack_lite.ranks import channel as channel_module
-from tensorpack_lite.ranks.channel import RankChannel, RankError
+from tensorpack_lite.ranks.channel import RankChannel
 from tensorpack_lite.ranks.cluster import free_ports
+from tensorpack_lite.ranks.connecting import RankError
 from tensorpack_lite.ranks.hub import RankHub
 
 

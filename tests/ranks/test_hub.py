@@ -21,8 +21,9 @@ from fakes.strangers import SECRET, Attack, greet, record
 from tensorpack_lite.ranks import authentication
 from tensorpack_lite.ranks import hub as hub_module
 from tensorpack_lite.ranks.authentication import Credentials, authenticate
-from tensorpack_lite.ranks.channel import RankChannel, RankError
+from tensorpack_lite.ranks.channel import RankChannel
 from tensorpack_lite.ranks.cluster import free_ports
+from tensorpack_lite.ranks.connecting import RankError
 from tensorpack_lite.ranks.hub import RankHub
 from tensorpack_lite.ranks.messages import pack
 

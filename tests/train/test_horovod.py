@@ -20,8 +20,8 @@ from fakes.rank_cases import RanksThatFail, RanksThatTrain, train, weights
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.loop.callback import Callback
-from tensorpack_lite.ranks.channel import RankError
 from tensorpack_lite.ranks.cluster import free_ports
+from tensorpack_lite.ranks.connecting import RankError
 from tensorpack_lite.ranks.rendezvous import RendezvousServer, RendezvousStore
 from tensorpack_lite.tfutils.sesscreate import NewSessionCreator, ReuseSessionCreator
 from tensorpack_lite.tfutils.sessinit import DictRestore

@@ -13,8 +13,8 @@ from fakes.models import Mean, threes
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.loop.callback import Callback
-from tensorpack_lite.ranks.channel import RankError
 from tensorpack_lite.ranks.cluster import free_ports
+from tensorpack_lite.ranks.connecting import RankError
 from tensorpack_lite.train import SimpleTrainer
 from tensorpack_lite.train.rank_watch import RankCallback, RankWatch, graph_of_training
 
