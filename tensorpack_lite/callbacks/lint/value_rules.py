@@ -24,7 +24,8 @@ def wrong_dtypes(training: Training) -> Iterator[Remark]:
     Why: `image - 128` of a uint8 image gives 228 for the pixel 100. And an array of NumPy that was float64 by default makes a
     part of the model float64, which takes twice the memory and, on most GPUs, 30 times as long.
 
-    Silent about `255 - image`, about masks that are multiplied, and about models whose variables are all float64.
+    Silent about `255 - image`, `label - 1`, masks that are multiplied or subtracted, and about models whose variables are
+    all float64.
 
     Source: NumPy's and TensorFlow's rules for dtypes.
     """
@@ -54,8 +55,8 @@ def _wraps_around(op: Any) -> bool:
     ):
         return False
     constants = [tf.get_static_value(trace_back(tensor)) for tensor in op.inputs]
-    if op.type == "Sub":
-        return constants[0] is None
+    if op.type == "Sub" and constants[0] is not None:
+        return False
     return any(one is not None and one.size and one.max() > 1 for one in constants)
 
 

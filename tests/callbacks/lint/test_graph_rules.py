@@ -303,6 +303,18 @@ def right_in_uint8(image, label):
     return cross_entropy(FullyConnected("fc", tf.cast(masked, tf.float32) - 128, 10), label)
 
 
+def border_of_a_mask(image, label):
+    mask = tf.cast(image > 0.5, tf.uint8)
+    border = mask - mask * tf.cast(image > 0.7, tf.uint8)
+    return cross_entropy(FullyConnected("fc", tf.cast(border, tf.float32), 10), label)
+
+
+def labels_from_one(image, label):
+    from_one = tf.cast(label, tf.uint8) + tf.constant(1, tf.uint8)
+    from_zero = from_one - tf.constant(1, tf.uint8)
+    return cross_entropy(FullyConnected("fc", image, 10), tf.cast(from_zero, tf.int32))
+
+
 def partly_float64(image, label):
     weights = tf.get_variable("w", [192, 8], tf.float64, tf.random_normal_initializer())
     x = tf.cast(tf.matmul(tf.reshape(tf.cast(image, tf.float64), [-1, 192]), weights), tf.float32)  # here
@@ -368,10 +380,19 @@ def test_mistakes_in_values(rule, get_cost, words):
 
 
 @pytest.mark.parametrize(
-    "get_cost", [right_in_uint8, float64_only, sum_divided_by_its_size, shared_mean, constant_of_each_tower]
+    "get_cost",
+    [
+        right_in_uint8,
+        border_of_a_mask,
+        labels_from_one,
+        float64_only,
+        sum_divided_by_its_size,
+        shared_mean,
+        constant_of_each_tower,
+    ],
 )
 def test_values_without_mistakes(get_cost):
-    """Inverted and masked uint8 images, a model of float64, a sum divided by the batch, a shared variable and a constant are right."""
+    """Inverted and masked uint8 images, masks and labels of uint8, a model of float64, a sum divided by the batch, a shared variable and a constant are right."""
     assert [] == lint(get_cost, [validation(), updates()])
 
 
