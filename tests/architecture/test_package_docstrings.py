@@ -1,4 +1,4 @@
-"""Each package states its input, its output and the next package in its docstring."""
+"""Each package states its input, its output and the next package in its docstring, and exports what it offers."""
 
 from __future__ import annotations
 
@@ -48,3 +48,18 @@ def test_every_module_has_a_docstring(source):
     """Each file has a docstring."""
     without = [m.path for m in source if not ast.get_docstring(m.syntax)]
     assert [] == without, f"Add a docstring to: {', '.join(without)}"
+
+
+def test_packages_export_what_they_offer(source):
+    """`__all__` of a public package has each public name that the package imports from its own files."""
+    missing = [
+        f"{package.path}: {name}"
+        for package in source
+        if package.is_package and package.room != "compat" and package.public() is not None
+        for imported in package.imports
+        if imported.target.startswith(f"{package.name}.") and source.get(imported.target) is not None
+        for name in imported.names
+        if name in (source.get(imported.target).public() or [])
+        if name not in package.public() and not name.startswith("old_")  # the finder of old names
+    ]
+    assert [] == missing, f"Add to `__all__`: {', '.join(missing)}"

@@ -54,6 +54,7 @@ __all__ = [
     "FlipTransform",
     "Gamma",
     "GaussianBlur",
+    "GaussianDeform",
     "GaussianNoise",
     "GoogleNetRandomCropAndResize",
     "Grayscale",
