@@ -42,17 +42,16 @@ class GaussianDeform(ImageAugmentor):
     ) -> None:
         super().__init__()
         require_opencv(self)
-        self.anchors = np.asarray(anchors, np.float32)
-        if self.anchors.ndim != 2 or self.anchors.shape[1] != 2 or not len(self.anchors):
-            raise ValueError(
-                f"GaussianDeform: anchors must be a list of (y, x), got shape {self.anchors.shape}."
-            )
+        places = np.asarray(anchors, np.float32)
+        if places.ndim != 2 or places.shape[1] != 2 or not len(places):
+            raise ValueError(f"GaussianDeform: anchors must be a list of (y, x), got shape {places.shape}.")
+        self.anchors = [tuple(anchor) for anchor in anchors]
         self.shape = int(shape[0]), int(shape[1])
         self.sigma = sigma
         self.randrange = self.shape[0] / 8 if randrange is None else randrange
         grid = np.mgrid[0 : self.shape[0], 0 : self.shape[1]].astype(np.float32)  # [2, h, w]: y, x
         self._grid = grid
-        self._weights = _weights(grid / np.reshape(self.shape, (2, 1, 1)), self.anchors, sigma)
+        self._weights = _weights(grid / np.reshape(self.shape, (2, 1, 1)), places, sigma)
 
     def get_transform(self, img: ImageLike) -> BaseTransform:
         """Draw the displacements of the anchors."""
