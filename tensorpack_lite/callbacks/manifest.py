@@ -30,7 +30,15 @@ __all__ = ["ManifestWriter"]
 
 _OF_EACH_TRAINING = (MaintainStepCounter, Monitors, ResetInput)
 # parts that differ between the starts of a training
-_OF_EACH_START = ("started", "initial values", "left out", "resumptions", "statistics", "exit")
+_OF_EACH_START = (
+    "started",
+    "initial values",
+    "left out",
+    "resumptions",
+    "statistics",
+    "exit",
+    "longest waits",
+)
 _MAX_SECONDS = 0.4  # for what a thread collects; it may wait for a disk
 
 
@@ -103,6 +111,9 @@ class ManifestWriter(Callback):
         histories = {name: monitors.get_history(name) for name in monitors.scalar_names}
         self._manifest["statistics"] = {name: _summarize(history) for name, history in histories.items()}
         self._manifest["exit"] = self._describe_exit()
+        self._manifest["longest waits"] = dict(
+            self.trainer.longest_waits
+        )  # `Watch` expects them the next time
         self._write()
 
     def _collect(self) -> None:

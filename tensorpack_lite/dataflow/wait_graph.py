@@ -13,7 +13,7 @@ from typing import NamedTuple, Sequence
 
 from ..utils.frames import frames_of_threads
 from ..utils.process_state import describe_trouble
-from ..utils.stacks import Line, describe_argument, describe_place, lines_of, parse_stacks
+from ..utils.stacks import Line, describe_argument, describe_place, is_in_lock, lines_of, parse_stacks
 from .meter import Meter, WorkerProcess
 from .records import ENDED, STATE_WORDS, WAITS_FOR_INPUT, WAITS_FOR_ROOM, Reading
 
@@ -22,8 +22,11 @@ __all__ = ["Chain", "find_chain"]
 _FOR_INPUT, _FOR_ROOM, _ENDED = (STATE_WORDS[state] for state in (WAITS_FOR_INPUT, WAITS_FOR_ROOM, ENDED))
 _STUCK_SECONDS = 1.0  # how long a worker has not moved before it is asked for its stacks
 _MAX_NAMED = 4  # workers of one stage
-_LOCK = re.compile(r"\.acquire\(|with .*lock", re.IGNORECASE)
+_OPENCV = re.compile(r"\bcv2\.")
 _IN_LOCK = " (was this lock held when the worker was forked? See docs/hangs.md)"
+_IN_OPENCV = (
+    " (OpenCV's threads do not survive a fork: call cv2.setNumThreads(0), or use spawn. See docs/hangs.md)"
+)
 
 
 class Stack(NamedTuple):
@@ -50,10 +53,12 @@ class Chain(NamedTuple):
     Attributes:
         lines: phrases, from the consumer to the one that does not wait.
         stacks: stacks of the worker processes that do not move, as `faulthandler` writes them.
+        pids: of these workers.
     """
 
     lines: list[str]
     stacks: list[str]
+    pids: list[int]
 
 
 def find_chain(meter: Meter, thread: threading.Thread | None) -> Chain:
@@ -64,7 +69,7 @@ def find_chain(meter: Meter, thread: threading.Thread | None) -> Chain:
         meter: of its outermost stage.
         thread: the thread that reads it; None if unknown.
     """
-    chain = Chain([], [])
+    chain = Chain([], [], [])
     _follow(meter, _stack_of(thread), chain)
     return chain
 
@@ -122,8 +127,7 @@ def _describe_worker(
     text = f"worker {worker.number} (pid {worker.process.pid}) {trouble or _describe_work(readings)}"
     if len(readings) > 1:
         text += f", {_describe_stages(readings[1:], stack)}"
-    is_first = len(readings) == 2 and readings[1].count == 1
-    return text + str(stack) + (_IN_LOCK if is_first and _is_in_lock(stack) else "")
+    return text + str(stack) + (_advise_about_fork(stack) if _is_first(readings) else "")
 
 
 def _describe_work(readings: list[Reading]) -> str:
@@ -135,14 +139,22 @@ def _describe_work(readings: list[Reading]) -> str:
     return f"has worked for {_duration(readings[0].seconds_in_state)}{usual}"
 
 
-def _is_in_lock(stack: Stack) -> bool:
-    return bool(stack.lines) and _LOCK.search(describe_place(stack.lines)) is not None
+def _is_first(readings: list[Reading]) -> bool:
+    """Return whether a worker has not finished any datapoint since it was started."""
+    return bool(readings) and (readings[1].count == 1 if len(readings) == 2 else readings[0].count == 0)
+
+
+def _advise_about_fork(stack: Stack) -> str:
+    if is_in_lock(stack.lines):
+        return _IN_LOCK
+    return _IN_OPENCV if stack.lines and _OPENCV.search(describe_place(stack.lines)) else ""
 
 
 def _ask_worker(meter: Meter, worker: WorkerProcess, readings: list[Reading], chain: Chain) -> list[Line]:
     """Return the stack of a worker's main thread if the worker does not move, and keep all of its stacks."""
     if worker.stacks is None or not readings or readings[0].seconds_in_state < _STUCK_SECONDS:
         return []
+    chain.pids.append(worker.process.pid)
     text = worker.stacks.ask(worker.process.pid)
     if not text:
         return []
@@ -165,7 +177,7 @@ def _add_threads(meter: Meter, chain: Chain) -> None:
             continue
         thread = threads.get(f"{stage}-{number}")
         stack = _stack_of(thread)
-        below = Chain([], chain.stacks)
+        below = Chain([], chain.stacks, chain.pids)
         _follow(one, stack, below)
         chain.lines.append(f"thread {number}: {below.lines[0]}")
         chain.lines.extend(below.lines[1:])

@@ -46,6 +46,7 @@ class LoopTrainer:
             variables are put back. See docs/lint.md. Set it before training.
         lint_ignore: ids of rules that lint leaves out.
         updates_together: whether a step has one update, of the gradients of all towers.
+        longest_waits: the longest time in seconds without progress, by what the loop did then, if it was at least a minute.
         on_hang: what to do when training hangs, "report" or "abort"; see TrainConfig.
         not_exact: why trainings of this class cannot be resumed exactly; empty if they can.
     """
@@ -61,6 +62,7 @@ class LoopTrainer:
     exact: bool | str = False
     updates_together = True
     settings: dict[str, Any]
+    longest_waits: dict[str, float]
     num_operations = 0
     lint = "warn"
     lint_ignore: Sequence[str] = ()

@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 import time
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from typing import Any, Callable
 
@@ -16,6 +17,7 @@ from .authentication import Credentials
 from .connecting import RankError, connect, listen
 from .diagnosis import INTERVAL_SECONDS, describe
 from .hub import RankHub
+from .inquiry import ANSWER_SECONDS, MAX_CHARACTERS
 from .messages import MAX_LINE_VARIABLE, Lines, max_line_bytes, pack, parse
 
 __all__ = ["RankChannel"]
@@ -75,6 +77,7 @@ class RankChannel:
         self.last_step: int | None = None
         self._all_know_end = False
         self.where = where or (lambda: {"kind": "busy", "step": 0, "where": "at its start"})
+        self._describe: Callable[[], str] | None = None
         self._on_hang = on_hang or _end_process
         credentials = credentials or Credentials.from_environment()
         self._max_line = max_line_bytes()
@@ -201,11 +204,38 @@ class RankChannel:
             self._changed.wait_for(lambda: self.failure is not None, seconds)
         return self.failure
 
+    def end_by_itself(self) -> None:
+        """Tell that the main thread of this rank is ending, so that a failure of another rank does not end the process."""
+        self._is_ending = True
+
     def fail(self, text: str) -> None:
         """Tell all ranks that this one cannot continue. If several ranks fail, the first message counts."""
         self._is_ending = True
         self._send({"type": "fail", "text": text})
         self.wait_for_failure(1.0)
+
+    def describe_with(self, describe: Callable[[], str] | None) -> None:
+        """
+        Set how this rank answers the question where it is.
+
+        Args:
+            describe: returns a paragraph for the log of the chief; called in a thread of its own. None: `where` in words.
+        """
+        self._describe = describe
+
+    def ask_all(self) -> dict[int, str]:
+        """
+        Ask all ranks where they are; only the chief can.
+
+        Returns:
+            A text for each rank by its number; nothing on other ranks, or if the hub does not run.
+        """
+        if self._hub is None or self._closed:
+            return {}
+        try:
+            return self._hub.ask_all().result(ANSWER_SECONDS + 1.0)
+        except FutureTimeoutError:  # training ends
+            return {}
 
     @property
     def is_closed(self) -> bool:
@@ -291,6 +321,22 @@ class RankChannel:
                 self._changed.notify_all()
         elif message["type"] == "failed":
             self._set_failure(message["text"])
+        elif message["type"] == "ask":
+            # a description may take seconds, in which this thread could not hear of a failure
+            threading.Thread(target=self._answer, name="RankChannel-_answer", daemon=True).start()
+
+    def _answer(self) -> None:
+        describe = self._describe
+        if self._gathering is not None:
+            text = f"It waits for the other ranks ({self._gathering})."
+        elif describe is None:
+            text = f"It is {self.where()['where']}."
+        else:
+            try:
+                text = describe()
+            except Exception as error:  # noqa: BLE001 (the others learn at least that this rank is alive)
+                text = f"It cannot describe its place: {type(error).__name__}: {error}"
+        self._send({"type": "place", "text": text[:MAX_CHARACTERS]})
 
     def _hear_end(self, message: dict[str, Any]) -> None:
         self.signal = self.signal or message["signal"]

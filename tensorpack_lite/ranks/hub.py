@@ -7,12 +7,15 @@ import selectors
 import socket
 import threading
 import time
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Deque
 
 from ..utils import logger
+from ..utils.notes import write_note
 from .authentication import MAX_GREETING_BYTES, Credentials, Stranger
 from .diagnosis import INTERVAL_SECONDS, STILL_SECONDS, RankState, describe, find_failure
+from .inquiry import Inquiry
 from .messages import Lines, max_line_bytes, pack, parse
 
 __all__ = ["RankHub"]
@@ -41,7 +44,8 @@ class RankHub(threading.Thread):
     Thread of the chief's process to which all ranks, including the chief, are connected.
 
     When a rank fails, dies, is silent, or keeps the others waiting for longer than the time limit, the hub
-    ends training on all ranks with one sentence. No rank can block the others: messages that a rank has not
+    ends training on all ranks with one sentence. If it found the reason itself, it first asks all ranks where they are,
+    and logs their answers. No rank can block the others: messages that a rank has not
     read yet are buffered. The hub drops a rank that reads nothing for the time limit, or that leaves more
     unread than a gather of the longest values needs.
 
@@ -67,6 +71,8 @@ class RankHub(threading.Thread):
         self._ranks: dict[int, _Rank] = {}
         self._gathers: dict[str, dict[int, Any]] = {}
         self._failure: str | None = None
+        self._inquiry: Inquiry | None = None
+        self._questions: Deque[Future[dict[int, str]]] = collections.deque()
         self._refusal = ""
         self._has_warned = False
         self._start = time.monotonic()
@@ -99,6 +105,12 @@ class RankHub(threading.Thread):
                 connection.close()
             self._listener.close()
             self._selector.close()
+
+    def ask_all(self) -> Future[dict[int, str]]:
+        """Ask all ranks where they are; any thread may call it. Return a future with the text of each rank."""
+        future: Future[dict[int, str]] = Future()
+        self._questions.append(future)
+        return future
 
     def _read(self, key: selectors.SelectorKey) -> None:
         """Read from a socket that was readable in the last `select`."""
@@ -237,6 +249,9 @@ class RankHub(threading.Thread):
             self._gather(rank.number, message)
         elif message["type"] == "fail":
             self._fail(message["text"])
+        elif message["type"] == "place":
+            if self._inquiry is not None:
+                self._inquiry.add(rank.number, message["text"])
         elif message["type"] == "bye":
             rank.has_left, rank.since = True, rank.heard
         else:
@@ -278,13 +293,15 @@ class RankHub(threading.Thread):
                 rank.since = now  # the rank has not had time to react to these messages, so it is not stuck
                 if now - rank.wrote > self._limit:
                     self._lose(rank, f"has read nothing for {self._limit:g} s")
-        if self._failure is None:
+        if self._inquiry is not None:
+            self._end_inquiry(self._inquiry, now)
+        elif self._failure is None:
             gathers = self._gathers.values()
-            sentence = self._find_missing(now) or find_failure(
-                self._ranks.values(), gathers, self._limit, now
-            )
-            if sentence:
-                self._fail(sentence)
+            missing = self._find_missing(now)
+            if missing:
+                self._fail(missing)
+            else:
+                self._begin_inquiry(find_failure(self._ranks.values(), gathers, self._limit, now), now)
         statuses = [rank.status for rank in self._ranks.values()]
         signals = [status["signal"] for status in statuses if status.get("signal") is not None]
         has_end = [status.get("last_step") is not None for status in statuses]
@@ -295,6 +312,26 @@ class RankHub(threading.Thread):
             "all_know_end": len(has_end) == self._size and all(has_end),
         }
         self._broadcast(tick)
+
+    def _begin_inquiry(self, failure: str | None, now: float) -> None:
+        """Ask all ranks where they are, if somebody wants to know or training is about to end."""
+        if failure is None and not self._questions:
+            return
+        futures = [self._questions.popleft() for _ in range(len(self._questions))]
+        self._inquiry = Inquiry(self._ranks.values(), now, futures, failure)
+        self._broadcast({"type": "ask"})
+
+    def _end_inquiry(self, inquiry: Inquiry, now: float) -> None:
+        if not (inquiry.is_over(now) or self._failure is not None):
+            return
+        self._inquiry = None
+        inquiry.finish()
+        if inquiry.failure is not None and self._failure is None:
+            places = "\n".join(f"Rank {number}: {text}" for number, text in inquiry.answers().items())
+            text = f"{inquiry.failure} The ranks say:\n{places}"
+            logger.error(text)
+            write_note("hang", text)
+            self._fail(inquiry.failure)
 
     def _find_missing(self, now: float) -> str | None:
         if len(self._ranks) == self._size or now - self._start < self._limit:

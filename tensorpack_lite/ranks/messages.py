@@ -21,10 +21,12 @@ _FIELDS: dict[str, dict[str, Any]] = {
     "status": {"status": (dict,)},
     "gather": {"name": (str,), "value": None, "for_chief": (bool,)},
     "fail": {"text": (str,)},
+    "place": {"text": (str,)},
     "bye": {},
     # from the hub to a rank
     "welcome": {},
     "tick": {"chief": (dict,), "signal": (int, type(None)), "all_know_end": (bool,)},
+    "ask": {},
     "gathered": {"name": (str,), "values": (list, type(None))},
     "failed": {"text": (str,)},
 }

@@ -87,7 +87,7 @@ class Trainer(HasOldInterface, LoopTrainer):
             )
         ensure_graph_mode()
         self.loop = TrainLoop()
-        self.settings = {}
+        self.settings, self.longest_waits = {}, {}
         self._callbacks = Callbacks([])
         self._is_set_up = False
 

@@ -14,13 +14,16 @@ from ..input_source.queueing import QueueInput
 from ..input_source.reset import ResetInput
 from ..loop.group import innermost
 from ..utils.frames import frames_of_threads
-from ..utils.stacks import Line, describe_place, format_stacks, lines_of
+from ..utils.memory import describe_shortage
+from ..utils.process_state import describe_trouble
+from ..utils.stacks import Line, describe_place, format_stacks, is_in_lock, lines_of
 
 __all__ = ["Report", "kind_of_place", "make_report", "source_in_use", "stack_of", "waits_for_thread"]
 
 _FOR_ROOM, _ENDED = STATE_WORDS[WAITS_FOR_ROOM], STATE_WORDS[ENDED]
 _SESSION, _FEED = os.path.join("python", "client", "session.py"), os.path.join("input_source", "feed.py")
 _PY_FUNC = "script_ops.py"
+_MAX_THREADS = 4
 
 
 class Report(NamedTuple):
@@ -30,10 +33,12 @@ class Report(NamedTuple):
     Attributes:
         text: a paragraph for people.
         stacks: the stacks of all threads, and of the workers that do not move.
+        pids: this process, and the workers that do not move.
     """
 
     text: str
     stacks: str
+    pids: list[int]
 
 
 def make_report(trainer: Any, main: threading.Thread) -> Report:
@@ -50,13 +55,18 @@ def make_report(trainer: Any, main: threading.Thread) -> Report:
         [_describe_main(trainer, stack, source)],
         [f"The training, pid {os.getpid()}:\n{format_stacks()}"],
     )
+    pids = [os.getpid()]
     meters = [] if source is None else source.meters()
     if source is not None and meters and (is_fed or waits_for_thread(source)):
         chain = find_chain(meters[-1], _reading_thread(source) or main)
         lines += [f"  <- {line}" for line in chain.lines]
         stacks += chain.stacks
+        pids += chain.pids
     lines += [f"  The graph is calling a py_func, at {place}." for place in _py_funcs()]
-    return Report("\n".join(lines), "\n\n".join(stacks))
+    lines += _threads_in_locks(main) if is_in_lock(stack) else []
+    shortage = describe_shortage()
+    lines += [f"  {shortage}"] if shortage else []
+    return Report("\n".join(lines), "\n\n".join(stacks), pids)
 
 
 def kind_of_place(trainer: Any) -> str:
@@ -110,12 +120,14 @@ def _describe_main(trainer: Any, stack: Sequence[Line], source: InputSource | No
         return f"{what} waits for data, which the main thread reads."
     if source is None:
         place = f": the main thread is at {describe_place(stack)}" if stack else ""
-        return f"{what} does not end{place}."
+        trouble = describe_trouble(os.getpid())  # of the main thread
+        return f"{what} does not end{place}{f'; it {trouble}' if trouble else ''}."
     if not source.meters():
         return f"{what} is inside session.run. {type(source).__name__} does not tell whether data is missing."
     who, state = source.meters()[0].name.partition(":")[0], source.meters()[0].read().state
     if state == _FOR_ROOM:
-        return f"{what} is inside session.run. The data is ready ({who} is full), so the graph itself does not end."
+        other = ", or waits for another rank" if trainer.size > 1 else ""
+        return f"{what} is inside session.run. The data is ready ({who} is full), so the graph itself does not end{other}."
     if state == _ENDED:
         return f"{what} waits for data, but the thread of {who} has ended."
     return f"{what} waits for data: {who} is empty."
@@ -123,6 +135,19 @@ def _describe_main(trainer: Any, stack: Sequence[Line], source: InputSource | No
 
 def _is_in(stack: Sequence[Line], file: str) -> bool:
     return any(line.path.endswith(file) for line in stack)
+
+
+def _threads_in_locks(main: threading.Thread) -> list[str]:
+    """Return a line for each other thread that waits for a lock. Who holds a lock cannot be seen."""
+    lines = []
+    for thread in threading.enumerate():
+        stack = [] if thread is main else stack_of(thread)
+        if is_in_lock(stack):
+            lines.append(
+                f"  Thread {thread.name} waits for a lock, too, at {describe_place(stack)}. If each of the two holds the lock "
+                "that the other one wants, this is a deadlock: take both locks in the same order."
+            )
+    return lines[:_MAX_THREADS]
 
 
 def _py_funcs() -> list[str]:

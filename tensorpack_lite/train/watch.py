@@ -8,13 +8,19 @@ import signal
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Deque, Dict
 
 from ..dataflow.process.stack_file import SIGNAL, StackFile
+from ..ranks.channel import RankChannel
 from ..utils import logger
+from ..utils.errors import DamagedFileError
+from ..utils.manifest.file import FILENAME, read_manifest
+from ..utils.native_stacks import native_stacks
 from ..utils.notes import write_note
 from ..utils.process_state import catches_signal, count_running_threads
+from ..utils.stack_alarm import StackAlarm
 from ..utils.where_socket import answer, listen
 from .hang_report import Report, kind_of_place, make_report, stack_of
 
@@ -25,11 +31,15 @@ _POLL_SECONDS = 1.0
 _STEP_SECONDS = 60.0  # limit of a step after the first one
 _FIRST_SECONDS = 600.0  # limit of the first step, and of a callback
 _COMPUTING_SECONDS = 1800.0  # limit while a thread of this process computes
+_FACTOR_OF_LAST_RUN = 3  # times the longest wait of the last training in this directory
+_LONG_SECONDS = 60.0  # a wait that the manifest remembers
 _FACTOR = 20  # times the longest of the last intervals
 _MAX_INTERVALS = 100
 _MAX_REPORTS = 10
 _IS_COMPUTING = 0.3  # of the looks
+_MAX_NATIVE = 3  # processes of which native stacks are written
 _SAY_SECONDS = 5.0  # for the log and the files
+_STEP, _FIRST_STEPS = "step", "first steps"
 _DEBUGGERS = ("bdb.py", "pdb.py", "pydevd.py", "code.py", "cli_base.py", "curses_ui.py", "readline_ui.py")
 
 
@@ -40,7 +50,8 @@ class Watch:
     The thread looks once per second whether the main thread has come further: another step, another callback, another part of
     a callback's work. Time in which this process was stopped, or in a debugger, does not count. The report is logged, and
     written to `notes.jsonl` and, with the stacks of all threads and workers, to `hang-<date>.txt` in the logger's directory. The
-    thread also answers `tensorpack-lite where`. See docs/hangs.md.
+    thread also answers `tensorpack-lite where`. With several ranks, the report of the chief contains what the others say. See
+    docs/hangs.md.
 
     Args:
         trainer: the Trainer whose loop runs in the calling thread.
@@ -55,20 +66,29 @@ class Watch:
         }
         self._num_reports = 0
         self._first_step = 0
+        self._waits_of_last_run: Dict[str, float] = {}
         self._still = _Standstill()
         self._stacks: StackFile | None = None
+        self._alarm: StackAlarm | None = None
+        ranks = getattr(trainer, "ranks", None)
+        self._channel: RankChannel | None = None if ranks is None else ranks.channel
 
     def __enter__(self) -> None:
         self._first_step = self._trainer.global_step
+        self._waits_of_last_run = _read_waits()
         self._listener = listen()
         self._wake_reader, self._wake_writer = os.pipe()
         self._stacks = _register_stacks()
         self._thread = threading.Thread(target=self._run, name="Watch", daemon=True)
         self._thread.start()
+        if self._channel is not None:
+            self._channel.describe_with(self._describe_here)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if self._channel is not None:
+            self._channel.describe_with(None)
         os.write(self._wake_writer, b"x")
         self._thread.join(_SAY_SECONDS)
         if self._stacks is not None:
@@ -82,12 +102,21 @@ class Watch:
             self._listener.close()
 
     def _run(self) -> None:
+        self._alarm = _make_alarm()
+        try:
+            self._watch()
+        finally:
+            if self._alarm is not None:
+                self._alarm.close()
+
+    def _watch(self) -> None:
         with selectors.DefaultSelector() as selector:
             selector.register(self._wake_reader, selectors.EVENT_READ)
             if self._listener is not None:
                 selector.register(self._listener, selectors.EVENT_READ)
             while True:
                 begin = time.monotonic()
+                self._postpone_alarm()
                 ready = [key.fileobj for key, _ in selector.select(_POLL_SECONDS)]
                 if self._wake_reader in ready:
                     return
@@ -96,6 +125,15 @@ class Watch:
                 # not more than twice the interval: the process may have been stopped
                 self._look(min(time.monotonic() - begin, 2 * _POLL_SECONDS))
 
+    def _postpone_alarm(self) -> None:
+        """Let the stacks be written if this thread does not get the interpreter's lock again."""
+        seconds = self._limit_of_place() + _SAY_SECONDS
+        if self._alarm is not None and self._alarm.postpone(seconds):
+            _say(
+                f"The stacks above were written because no Python code of this process ran for {seconds:.0f} s or more: native "
+                "code held the interpreter's lock, or the process was stopped. Python code runs again."
+            )
+
     def _look(self, seconds: float) -> None:
         """Compare the place of the main thread with that of the last look."""
         still, place = self._still, _place_of(self._trainer)
@@ -103,7 +141,8 @@ class Watch:
             if still.num_reports:
                 _say(f"Training continues, after it had stood still for {still.seconds:.0f} s.")
             self._intervals[still.is_step].append(still.seconds)
-            self._still = _Standstill(place, kind_of_place(self._trainer))
+            self._remember(still)
+            self._still = _Standstill(place, self._kind())
             return
         still.seconds += seconds
         still.num_looks += 1
@@ -120,19 +159,34 @@ class Watch:
 
     def _limit(self) -> float:
         """Return after how many seconds the present standstill is a hang."""
-        still = self._still
-        longest = max(self._intervals[still.is_step], default=0.0)
-        is_first = self._trainer.global_step < self._first_step + 2
-        limit = _STEP_SECONDS if still.is_step and not is_first else _FIRST_SECONDS
-        limit = max(limit, _FACTOR * longest)
+        still, limit = self._still, self._limit_of_place()
         if still.num_computing > _IS_COMPUTING * still.num_looks:
             limit = max(limit, _COMPUTING_SECONDS)
         return limit
 
+    def _limit_of_place(self) -> float:
+        """Return the limit if no thread computes."""
+        still = self._still
+        longest = max(self._intervals[still.is_step], default=0.0)
+        limit = _STEP_SECONDS if still.kind == _STEP else _FIRST_SECONDS
+        of_last_run = self._waits_of_last_run.get(still.kind, 0.0)
+        return max(limit, _FACTOR * longest, _FACTOR_OF_LAST_RUN * of_last_run)
+
+    def _kind(self) -> str:
+        kind = kind_of_place(self._trainer)
+        is_first = self._trainer.global_step < self._first_step + 2
+        return _FIRST_STEPS if kind == _STEP and is_first else kind
+
+    def _remember(self, still: _Standstill) -> None:
+        """Keep a long wait for the manifest, so that the next training in this directory expects it."""
+        waits = self._trainer.longest_waits
+        if still.seconds >= _LONG_SECONDS:
+            waits[still.kind] = max(still.seconds, waits.get(still.kind, 0.0))
+
     def _report(self) -> None:
         seconds = self._still.seconds
         report = make_report(self._trainer, self._main)
-        text = f"Nothing has moved for {seconds:.0f} s. {report.text}"
+        text = f"Nothing has moved for {seconds:.0f} s. {report.text}{self._describe_others()}"
         path = _new_path()
         if path is not None:
             text += f"\nStacks of all threads and of the workers that do not move: {path}"
@@ -140,13 +194,27 @@ class Watch:
             text += f'\nTraining hangs, and on_hang="abort": the process ends with exit code {CODE}.'
         _say(text, path, report, seconds=seconds, step=self._trainer.global_step)
         if self._on_hang == "abort":
+            if self._channel is not None:
+                first = report.text.splitlines()[0]
+                self._channel.fail(f"Rank {self._channel.rank} hangs: {first}")
             os._exit(CODE)
 
     def _describe(self) -> Dict[str, str]:
         report = make_report(self._trainer, self._main)
+        text = f"{self._since()} {report.text}{self._describe_others()}"
+        return {"text": text, "stacks": report.stacks}
+
+    def _describe_here(self) -> str:
+        return f"{self._since()} {make_report(self._trainer, self._main).text}"
+
+    def _since(self) -> str:
         seconds = self._still.seconds
-        since = f"It has been there for {seconds:.0f} s." if seconds >= 2 * _POLL_SECONDS else "It moves."
-        return {"text": f"{since} {report.text}", "stacks": report.stacks}
+        return f"It has been there for {seconds:.0f} s." if seconds >= 2 * _POLL_SECONDS else "It moves."
+
+    def _describe_others(self) -> str:
+        """Return what the other ranks say, on the chief; each begins a new line."""
+        texts = {} if self._channel is None else self._channel.ask_all()
+        return "".join(f"\nRank {number}: {text}" for number, text in texts.items() if number != 0)
 
 
 class _Standstill:
@@ -155,7 +223,7 @@ class _Standstill:
 
     Args:
         place: result of `_place_of`.
-        kind: result of `kind_of_place`.
+        kind: "step", "first steps", or a callback and its moment.
     """
 
     def __init__(self, place: object = (), kind: str = "") -> None:
@@ -165,7 +233,7 @@ class _Standstill:
 
     @property
     def is_step(self) -> bool:
-        return self.kind == "step"
+        return self.kind in (_STEP, _FIRST_STEPS)
 
 
 def _place_of(trainer: Any) -> object:
@@ -200,6 +268,25 @@ def _register_stacks() -> StackFile | None:
     return stacks
 
 
+def _read_waits() -> Dict[str, float]:
+    """Return the longest waits of the last training in the logger's directory."""
+    directory = logger.get_logger_dir()
+    waits: Any = {}
+    if directory is not None:
+        with suppress(OSError, DamagedFileError):
+            waits = read_manifest(os.path.join(directory, FILENAME)).get("longest waits")
+    found = waits.items() if isinstance(waits, dict) else ()
+    return {kind: float(seconds) for kind, seconds in found if isinstance(seconds, (int, float))}
+
+
+def _make_alarm() -> StackAlarm | None:
+    directory = logger.get_logger_dir()
+    try:
+        return StackAlarm(None if directory is None else os.path.join(directory, "log.log"))
+    except OSError:
+        return None
+
+
 def _new_path() -> str | None:
     directory = logger.get_logger_dir()
     return None if directory is None else os.path.join(directory, time.strftime("hang-%m%d-%H%M%S.txt"))
@@ -223,6 +310,10 @@ def _say(text: str, path: str | None = None, report: Report | None = None, **val
         if report is not None:
             write_note("hang", text, file=path, **values)
         logger.warning(text)
+        if report is not None and path is not None:
+            with suppress(OSError), open(path, "a", encoding="utf-8") as file:
+                for pid in report.pids[:_MAX_NATIVE]:
+                    file.write(f"\n{native_stacks(pid)}\n")
 
     thread = threading.Thread(target=write, name="Watch: writing", daemon=True)
     thread.start()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 import psutil
 
-__all__ = ["available_memory"]
+__all__ = ["available_memory", "describe_shortage"]
+
+_SCARCE = 0.02  # of the whole
 
 # the limit, the usage, and the statistics of a container, for version 2 and version 1 of Linux' control groups
 _CONTAINERS = (
@@ -22,15 +25,46 @@ def available_memory(root: str = "/sys/fs/cgroup") -> int:
     Args:
         root: the directory where Linux shows the limits of the container.
     """
-    available = int(psutil.virtual_memory().available)
+    return _available_and_total(root)[0]
+
+
+def describe_shortage(root: str = "/sys/fs/cgroup", shared: str = "/dev/shm") -> str:
+    """
+    Say whether main memory or the file system for shared memory is nearly full.
+
+    Args:
+        root: the directory where Linux shows the limits of the container.
+        shared: the directory of shared memory.
+
+    Returns:
+        One or two sentences; "" if less than 98 % of both is used.
+    """
+    available, total = _available_and_total(root)
+    sentences = []
+    if available < _SCARCE * total:
+        sentences.append(f"Memory is nearly full: {available >> 20} of {total >> 20} MB are available.")
+    with suppress(OSError):  # not on this system
+        found = os.statvfs(shared)
+        if found.f_bavail < _SCARCE * found.f_blocks:
+            size = found.f_blocks * found.f_frsize >> 20
+            sentences.append(
+                f"{shared} is full: {found.f_bavail * found.f_frsize >> 20} of {size} MB are free."
+            )
+    return " ".join(sentences)
+
+
+def _available_and_total(root: str) -> tuple[int, int]:
+    memory = psutil.virtual_memory()
+    available, total = int(memory.available), int(memory.total)
     for names in _CONTAINERS:
         try:
             limit, usage, statistics = (_read(os.path.join(root, name)) for name in names)
             cached = dict(line.split() for line in statistics.splitlines()).get("inactive_file", "0")
             available = min(available, int(limit) - int(usage) + int(cached))
+            total = min(total, int(limit))
         except (OSError, ValueError):  # another version, or the limit is "max"
             continue
-    return max(available, 0)
+    return max(available, 0), total
 
 
 def _read(path: str) -> str:

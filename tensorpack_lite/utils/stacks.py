@@ -9,15 +9,18 @@ import sysconfig
 import threading
 import traceback
 from types import FrameType
-from typing import NamedTuple, Sequence
+from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
 from .frames import frames_of_threads
 
-__all__ = ["Line", "describe_argument", "describe_place", "format_stacks", "lines_of", "parse_stacks"]
+__all__ = [
+    "Line", "describe_argument", "describe_place", "format_stacks", "is_in_lock", "lines_of", "parse_stacks",
+]  # fmt: skip
 
 _FAULTHANDLER_LINE = re.compile(r'^  File "(.*)", line (\d+|\?\?\?) in (.*)$')
+_LOCK = re.compile(r"\.acquire\(|with .*lock", re.IGNORECASE)
 _MAX_LENGTH = 100  # of a description
 _LIBRARY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STANDARD = sysconfig.get_paths()["stdlib"] + os.sep
@@ -62,11 +65,13 @@ def describe_argument(frame: FrameType | None) -> str:
     """
     Describe the datapoint that a function of the user works on: the first string, bytes or integer in its first argument.
 
+    If the function, or the object whose method it is, has an attribute `describe`, its result for the argument is used.
+
     Args:
         frame: the innermost frame of a thread.
 
     Returns:
-        Its `repr`, shortened; "" if the library has not called such a function.
+        Its `repr`, or the result of `describe`, shortened; "" if the library has not called such a function.
     """
     found = ""
     while frame is not None and frame.f_back is not None:
@@ -74,10 +79,24 @@ def describe_argument(frame: FrameType | None) -> str:
         if line.is_of_user and caller.path.startswith(_LIBRARY):
             names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
             arguments = [frame.f_locals.get(name) for name in names if name != "self"]
-            found = _describe_datapoint(arguments[0]) if arguments else ""
+            found = _describe_with(frame, frame.f_back, arguments[0]) if arguments else ""
             break
         frame = frame.f_back
     return found
+
+
+def _describe_with(frame: FrameType, caller: FrameType, datapoint: Any) -> str:
+    """Describe the datapoint with `describe` of the function in `frame`, or of its object; else with the default."""
+    try:
+        stage = caller.f_locals.get("self")
+        function = caller.f_locals.get("map_func", getattr(stage, "map_func", getattr(stage, "func", None)))
+        for owner in (function, frame.f_locals.get("self")):
+            describe: Any = getattr(owner, "describe", None)
+            if callable(describe):
+                return str(describe(datapoint))[:_MAX_LENGTH]
+    except Exception as error:  # noqa: BLE001 (code of the user, which must not end the report)
+        return f"describe() failed: {type(error).__name__}: {error}"[:_MAX_LENGTH]
+    return _describe_datapoint(datapoint)
 
 
 def _describe_datapoint(datapoint: object) -> str:
@@ -104,6 +123,11 @@ def describe_place(lines: Sequence[Line]) -> str:
         if line.is_of_user and (any(is_library[number:]) or not any(is_library)):
             return str(line)
     return str(lines[0])
+
+
+def is_in_lock(lines: Sequence[Line]) -> bool:
+    """Return whether the innermost line is of the user and takes a lock, as far as its source shows."""
+    return bool(lines) and lines[0].is_of_user and _LOCK.search(str(lines[0])) is not None
 
 
 def format_stacks() -> str:

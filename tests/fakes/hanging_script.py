@@ -41,7 +41,8 @@ from tensorpack_lite.dataflow import (
 from tensorpack_lite.train import watch
 
 FOREVER = 1000
-LOCK = threading.Lock()
+UNABLE = 77  # exit code if this machine does not allow a case
+LOCK, OTHER_LOCK = threading.Lock(), threading.Lock()
 NUMBERS = [[np.float32(number)] for number in range(50)]
 FILES = [[f"/data/{number:03}.jpg", np.float32(number)] for number in range(50)]
 
@@ -66,6 +67,55 @@ def take_lock(datapoint):
         return datapoint[1:]
 
 
+def find_file(datapoint):
+    """Never returns for a datapoint without any string or number; `describe` knows its file."""
+    if datapoint[0].tobytes() == b"/data/037.jpg":
+        time.sleep(FOREVER)
+    return [np.float32(0)]
+
+
+find_file.describe = lambda datapoint: f"file {datapoint[0].tobytes().decode()}"
+
+
+def wait_for_room(datapoint):
+    """Wait, like a writer to shared memory, until /dev/shm has room."""
+    path, number = datapoint
+    while path == "/data/037.jpg" and os.statvfs("/dev/shm").f_bavail == 0:
+        time.sleep(0.05)
+    return [number]
+
+
+def wait_for_disk(datapoint):
+    """Wait in the kernel, where no signal arrives: for a process that is being started, whose input is a FIFO without a writer."""
+    path, number = datapoint
+    if path == "/data/037.jpg":
+        fifo = os.path.join(os.environ["DIRECTORY"], "fifo")
+        os.mkfifo(fifo)
+        os.posix_spawn(
+            "/bin/true", ["true"], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 0, fifo, os.O_RDONLY, 0)]
+        )
+    return [number]
+
+
+def fill_shared_memory():
+    """Mount a file system of 1 MB on /dev/shm, which only this process and its workers see, and fill it. Needs root."""
+    library, private, unshared = ctypes.CDLL(None, use_errno=True), 1 << 18, 0x20000
+    if library.unshare(unshared) or library.mount(b"none", b"/", None, private | 1 << 14, None):
+        sys.exit(UNABLE)
+    if library.mount(b"none", b"/dev/shm", b"tmpfs", 0, b"size=1m"):
+        sys.exit(UNABLE)
+    with open("/dev/shm/full", "wb") as file:
+        file.write(bytes(1 << 20))
+
+
+class TakesLockAtStart(DataFlow):
+    """Needs a lock before its first datapoint."""
+
+    def __iter__(self):
+        with LOCK:
+            yield from NUMBERS
+
+
 class SlowReader(DataFlow):
     """Blocks at its 38th datapoint."""
 
@@ -76,6 +126,19 @@ class SlowReader(DataFlow):
             yield datapoint
 
 
+class Short(DataFlow):
+    """Has fewer datapoints than its length says."""
+
+    def __init__(self, datapoints):
+        self.datapoints = datapoints
+
+    def __len__(self):
+        return len(self.datapoints) + 3
+
+    def __iter__(self):
+        yield from self.datapoints
+
+
 class WaitsForLock(Callback):
     """Takes a lock that is never released."""
 
@@ -83,6 +146,26 @@ class WaitsForLock(Callback):
         if self.global_step == 20:
             LOCK.acquire()
             LOCK.acquire()
+
+
+class Deadlock(Callback):
+    """Takes two locks in the wrong order."""
+
+    def _trigger_step(self):
+        if self.global_step == 20:
+            taken = threading.Event()
+            thread = threading.Thread(target=self.take_both, args=(taken,), name="loader", daemon=True)
+            with LOCK:
+                thread.start()
+                taken.wait()
+                with OTHER_LOCK:
+                    pass
+
+    def take_both(self, taken):
+        with OTHER_LOCK:
+            taken.set()
+            with LOCK:
+                pass
 
 
 class SleepsInRun(Callback):
@@ -183,6 +266,7 @@ def make(case):
     """Return (data, callbacks, whether the graph blocks)."""
     callbacks = {
         "lock": WaitsForLock,
+        "deadlock": Deadlock,
         "before_run": SleepsInRun,
         "native": HoldsInterpreter,
         "parts": Moves,
@@ -199,6 +283,24 @@ def make(case):
     if case == "fork_lock":
         LOCK.acquire()
         return QueueInput(MultiProcessMapData(files(), 2, take_lock, buffer_size=8)), [], False
+    if case == "runner_lock":
+        LOCK.acquire()
+        return QueueInput(MultiProcessRunner(TakesLockAtStart(), 8, 1)), [], False
+    if case == "describe":
+        data = DataFromList([[np.frombuffer(path.encode(), np.uint8)] for path, _ in FILES], shuffle=False)
+        return QueueInput(MultiProcessMapData(data, 2, find_file, buffer_size=8)), [], False
+    if case == "shared_memory":
+        fill_shared_memory()
+        return QueueInput(MultiProcessMapData(files(), 2, wait_for_room, buffer_size=8)), [], False
+    if case == "disk":
+        return QueueInput(MultiProcessMapData(files(), 1, wait_for_disk, buffer_size=8)), [], False
+    if case == "short_validation":
+        source = QueueInput(Short([[np.float32(1)]] * 5))
+        return (
+            QueueInput(RepeatedData(numbers(), -1)),
+            [InferenceRunner(source, [ScalarStats("cost")])],
+            False,
+        )
     if case == "runner":
         return QueueInput(MultiProcessRunner(MapData(files(), read_and_crop), 8, 1)), [], False
     if case == "threads":
@@ -217,6 +319,7 @@ def make(case):
 
 def train(case, log_dir, on_hang):
     logger.set_logger_dir(log_dir, action="d")
+    os.environ["DIRECTORY"] = log_dir
     watch._POLL_SECONDS = 0.25
     watch._STEP_SECONDS = watch._FIRST_SECONDS = float(os.environ.get("LIMIT", "2"))
     data, callbacks, blocks = make(case)
@@ -226,7 +329,9 @@ def train(case, log_dir, on_hang):
         data=None if is_flow else data,
         model=Model(blocks),
         callbacks=callbacks,
-        steps_per_epoch=40 if case in ("parts", "stopped", "debugger", "computing", "validation") else 100,
+        steps_per_epoch=40
+        if case in ("parts", "stopped", "debugger", "computing", "validation", "short_validation")
+        else 100,
         max_epoch=1,
         on_hang=on_hang,
     )
@@ -242,6 +347,8 @@ def main(directory, on_hang, *cases):
             train(case, os.path.join(directory, case), on_hang)
             os._exit(0)
         status = os.waitpid(pid, 0)[1]
+        if case == "disk":  # let the process that was being started end
+            os.close(os.open(os.path.join(directory, case, "fifo"), os.O_WRONLY | os.O_NONBLOCK))
         codes[case] = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
     print(json.dumps(codes))
 

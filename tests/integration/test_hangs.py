@@ -60,10 +60,31 @@ OTHERS = {
     "lock": [
         r"WaitsForLock \(trigger_step, after step 20\) does not end: .* at hanging_script.py:\d+ _trigger_step: LOCK.acq"
     ],
+    "deadlock": [
+        r"Deadlock \(trigger_step, after step 20\) does not end: .* at hanging_script.py:\d+ _trigger_step: with OTHER_LOCK",
+        r"Thread loader waits for a lock, too, at hanging_script.py:\d+ take_both: with LOCK:\. If each of the two holds",
+    ],
+    "runner_lock": [
+        "MultiProcessRunner waits for its workers",
+        r"worker 0 \(pid \d+\) .*, in TakesLockAtStart, .* with LOCK: \(was this lock held when the worker was forked",
+    ],
+    "describe": [
+        MAP.format("find_file"),
+        WORKED + r"in find_file, on its datapoint \d+ \(file /data/037.jpg\), at ",
+    ],
+    "shared_memory": [
+        WORKED + r"in wait_for_room, on its datapoint \d+ \('/data/037.jpg'\), at ",
+        r"\n  /dev/shm is full: 0 of 1 MB are free\.",
+    ],
     "before_run": [
         r"SleepsInRun \(before_run, after step 20\) does not end: .* _before_run: time.sleep\(FOREVER\)"
     ],
 }
+if sys.version_info >= (3, 8):  # which has os.posix_spawn
+    OTHERS["disk"] = [
+        MAP.format("wait_for_disk"),
+        r"worker \d \(pid \d+\) waits for a disk or a network file system \(state D, \w+\), in wait_for_disk, on its datapoint",
+    ]
 NO_HANGS = ["parts", "stopped", "debugger", "computing"]
 
 
@@ -108,13 +129,18 @@ def test_hangs(tmp_path):
     """
     The first paragraph names the stage, process and datapoint of each hang, and on_hang="abort" ends with code 143. A
     callback that works in parts or computes, a stopped process and a debugger are not hangs, however long they take.
+    Validation data that is shorter than its length is an error, which names both numbers.
     """
-    outcomes = run_all(tmp_path, [*OTHERS, *NO_HANGS])
+    outcomes = run_all(tmp_path, [*OTHERS, *NO_HANGS, "short_validation"])
     for case, patterns in OTHERS.items():
-        check(patterns, outcomes[case])
+        if outcomes[case][0] != hanging_script.UNABLE:  # only root may mount a file system
+            check(patterns, outcomes[case])
     for case in NO_HANGS:
         code, log = outcomes[case]
         assert (0, False) == (code, "Nothing has moved" in log), log
+    code, log = outcomes["short_validation"]
+    assert (1, False) == (code, "Nothing has moved" in log), log
+    assert "the DataFlow Short failed: its pass ended after 5 datapoints, but its size is 8." in log
 
 
 def where(training):
@@ -174,6 +200,21 @@ def test_where_interpreter_is_locked(hang):
     _, directory = hang("native")
     pattern = r"holds the interpreter's lock in native code. Its main thread is at hanging_script.py:\d+ _trigger_step"
     assert 1 == ask_until(directory, pattern)[0]
+
+
+@pytest.mark.any_tensorflow
+def test_interpreter_is_locked(hang, monkeypatch):
+    """The log gets the stacks while native code holds the interpreter's lock, without the help of any Python code."""
+    monkeypatch.setenv("LIMIT", "2")
+    _, directory = hang("native")
+    deadline, text = time.monotonic() + 60, ""
+    while "in _trigger_step" not in text and time.monotonic() < deadline:
+        time.sleep(0.2)
+        text = (directory / "log.log").read_text()
+    assert re.search(
+        r'Thread \w+ \(most recent call first\):\n  File "\S*hanging_script.py", line \d+ in _trigger_step',
+        text,
+    )
 
 
 @pytest.mark.any_tensorflow

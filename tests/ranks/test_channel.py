@@ -247,6 +247,51 @@ class TestFailures:
                 RankChannel(0, 2, taken.getsockname(), 1.0)
 
 
+class TestPlaces:
+    """The answers of ranks when the hub asks where they are."""
+
+    def test_ask_all(self, connect):
+        """The chief gets the description of each rank, its place if it has none, or the gather that it waits in."""
+        first, second, third = connect(3)
+        second.describe_with(lambda: "It reads a file." + "x" * 30_000)
+        pool = ThreadPoolExecutor(1)
+        gathering = pool.submit(third.all_gather, "numbers", 3)
+        wait_until(lambda: third._gathering is not None)
+        texts = first.ask_all()
+        assert [0, 1, 2] == list(texts)
+        assert "It is at its start." == texts[0]
+        assert "It reads a file." + "x" * 19_984 == texts[1]
+        assert "It waits for the other ranks (numbers)." == texts[2]
+        assert {} == second.ask_all()
+        first.fail("planted")
+        assert isinstance(gathering.exception(10), RankError)
+        pool.shutdown()
+
+    def test_no_answer(self, connect, monkeypatch):
+        """Of a rank that does not answer, the hub says where it was last seen."""
+        monkeypatch.setattr("tensorpack_lite.ranks.inquiry.ANSWER_SECONDS", 0.3)
+        first, second = connect(2)
+        is_over = threading.Event()
+        second.describe_with(lambda: str(is_over.wait(10)))
+        second.state.update(step=7, where="in step 8")
+        wait_until(lambda: first._hub._ranks[1].step == 7)
+        assert "It does not answer, last seen after step 7, in step 8." == first.ask_all()[1]
+        is_over.set()
+
+    def test_before_the_end(self, connect, caplog):
+        """A failure that the hub finds is logged with what each rank says; the error itself is one sentence."""
+        first, second = connect(2, time_limit=1.0)
+        second.describe_with(lambda: "It reads a file.")
+        first.state.update(kind="step", step=3, where="in step 4")
+        second.state.update(kind="busy", step=3, where="in a callback")
+        failure = first.wait_for_failure(20)
+        assert failure.startswith(
+            "Rank 1 has kept others waiting for 1 s, last seen after step 3, in a callback."
+        )
+        assert "\n" not in failure
+        assert f"{failure} The ranks say:\nRank 0: It is in step 4.\nRank 1: It reads a file." in caplog.text
+
+
 def wait_until(condition):
     """Wait until a condition holds."""
     deadline = time.monotonic() + 5

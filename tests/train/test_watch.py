@@ -12,6 +12,7 @@ import pytest
 from tensorpack_lite import Callback, TrainConfig
 from tensorpack_lite.train import watch
 from tensorpack_lite.train.watch import Watch
+from tensorpack_lite.utils.manifest.file import FORMAT, write_manifest
 from tensorpack_lite.utils.process_state import catches_signal
 
 
@@ -89,6 +90,7 @@ class Main:
             global_step=0,
             current_call=None,
             is_in_run=True,
+            longest_waits={},
         )
         self.reports = []
         monkeypatch.setattr(Watch, "_report", lambda one: self.reports.append(round(one._still.seconds)))
@@ -163,3 +165,32 @@ def test_at_most_ten(main):
         do_fast_steps(main)
         main.watch._intervals[True].clear()
     assert 10 == len([report for report in main.reports if isinstance(report, int)])
+
+
+def test_limits_of_the_last_run(main, monkeypatch, tmp_path):
+    """Waits of at least a minute are kept by kind; three times those of the last run are allowed in the next one."""
+    main.looks(401)
+    main.step()
+    main.looks(60)
+    main.step()
+    main.looks(1)
+    assert {"first steps": 400.0} == main.trainer.longest_waits
+    path = str(tmp_path / "manifest.json")
+    write_manifest(path, {"format": FORMAT, "longest waits": main.trainer.longest_waits})
+    monkeypatch.setattr(watch.logger, "get_logger_dir", lambda: str(tmp_path))
+
+    after = Main(monkeypatch)
+    after.watch._waits_of_last_run = watch._read_waits()
+    after.looks(1200)
+    assert [] == after.reports
+    after.looks(1)
+    assert [1200] == after.reports
+
+
+@pytest.mark.parametrize("text", [None, "{", '{"format": 1}', '{"format": 1, "longest waits": 3}'])
+def test_no_last_run(monkeypatch, tmp_path, text):
+    """Without a manifest of the last run, or with a damaged one, nothing is learned."""
+    monkeypatch.setattr(watch.logger, "get_logger_dir", lambda: str(tmp_path))
+    if text is not None:
+        (tmp_path / "manifest.json").write_text(text)
+    assert {} == watch._read_waits()

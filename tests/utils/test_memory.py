@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from types import SimpleNamespace
+
 import psutil
 import pytest
 
-from tensorpack_lite.utils.memory import available_memory
+from tensorpack_lite.utils.memory import available_memory, describe_shortage
 
 
 @pytest.mark.parametrize(
@@ -38,3 +41,17 @@ def test_no_limit(tmp_path):
         < available_memory(str(tmp_path))
         <= psutil.virtual_memory().total
     )
+
+
+def test_shortage(monkeypatch, tmp_path):
+    """Memory and shared memory of which less than 2 % is available are named; otherwise there is nothing to say."""
+    (tmp_path / "memory.max").write_text(f"{1000 << 20}\n")
+    (tmp_path / "memory.stat").write_text("inactive_file 0\n")
+    free = SimpleNamespace(f_bavail=2, f_blocks=100, f_frsize=1 << 20)
+    full = SimpleNamespace(f_bavail=1, f_blocks=100, f_frsize=1 << 20)
+    monkeypatch.setattr(os, "statvfs", {"free": free, "full": full}.__getitem__)
+    (tmp_path / "memory.current").write_text(f"{900 << 20}\n")
+    assert "" == describe_shortage(str(tmp_path), "free")
+    assert "full is full: 1 of 100 MB are free." == describe_shortage(str(tmp_path), "full")
+    (tmp_path / "memory.current").write_text(f"{990 << 20}\n")
+    assert "Memory is nearly full: 10 of 1000 MB are available." == describe_shortage(str(tmp_path), "free")

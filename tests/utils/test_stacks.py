@@ -6,21 +6,25 @@ import faulthandler
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 
 import numpy as np
 import pytest
 
+from tensorpack_lite.dataflow import DataFromList, MapData
 from tensorpack_lite.utils import where_socket
 from tensorpack_lite.utils.argtools import call_only_once
 from tensorpack_lite.utils.frames import frame_of_thread, frames_of_threads
+from tensorpack_lite.utils.native_stacks import native_stacks
 from tensorpack_lite.utils.process_state import catches_signal, describe_trouble
 from tensorpack_lite.utils.stacks import (
     Line,
     describe_argument,
     describe_place,
     format_stacks,
+    is_in_lock,
     lines_of,
     parse_stacks,
 )
@@ -139,3 +143,72 @@ def test_other_users(monkeypatch):
         monkeypatch.setattr(where_socket, "_user_of", lambda connection: os.geteuid() + 1)
         answer(listener, lambda: {"text": "here"})
         assert b"" == peer.recv(1)
+
+
+class Described:
+    """A map with a description of its datapoints."""
+
+    def __init__(self):
+        self.frames = []
+
+    def describe(self, datapoint):
+        return f"file {datapoint[0][0]}"
+
+    def __call__(self, datapoint):
+        self.frames.append(describe_argument(sys._getframe()))
+        return datapoint
+
+
+def test_description_of_the_user():
+    """`describe` of a map's function, or of the object whose method it is, describes the datapoint; an error in it is named."""
+    data, found = DataFromList([[np.array([7])]]), []
+
+    def function(datapoint):
+        found.append(describe_argument(sys._getframe()))
+        return datapoint
+
+    for describe in (None, lambda datapoint: f"file {datapoint[0][0]}", lambda datapoint: datapoint["x"]):
+        if describe is not None:
+            function.describe = describe
+        stage = MapData(data, function)
+        stage.reset_state()
+        list(stage)
+    assert ["", "file 7"] == found[:2]
+    assert found[2].startswith("describe() failed: TypeError: ")
+    described = Described()
+    stage = MapData(data, described)
+    stage.reset_state()
+    list(stage)
+    assert ["file 7"] == described.frames
+
+
+def wait_for(lock):
+    with lock:
+        pass
+
+
+def test_locks(waiting):
+    """A line of the user that takes a lock is recognized by its source; waiting for an event is not taking a lock."""
+    lock = threading.Lock()
+    thread = threading.Thread(target=wait_for, args=(lock,))
+    with lock:
+        thread.start()
+        deadline = time.monotonic() + 10
+        while not is_in_lock(lines_of(frame_of_thread(thread.ident))):
+            assert time.monotonic() < deadline
+    thread.join()
+    assert not is_in_lock(lines_of(frame_of_thread(waiting.ident)))
+    assert not is_in_lock([])
+
+
+def test_native_stacks(monkeypatch, tmp_path):
+    """The native stacks are what py-spy prints; without it, the text says how to get them."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert (
+        "For the native stacks of process 123: pip install py-spy, then py-spy dump --native --pid 123"
+        == native_stacks(123)
+    )
+    program = tmp_path / "py-spy"
+    program.write_text("#!/bin/sh\necho got $*\n")
+    program.chmod(0o755)
+    assert "py-spy dump --native --pid 123:\ngot dump --native --pid 123\n" == native_stacks(123)
