@@ -13,11 +13,13 @@ from ..utils import logger
 from ..utils.notes import write_note
 from .autopsy_files import describe_sample, write_batches, write_checkpoint, write_pictures, write_text
 from .batch_capture import TowerBatch
-from .nan_search import Activation, Culprit, Search, largest
+from .nan_search import Activation, Culprit, Search, before_exchange, largest
 
 __all__ = ["Incident", "examine"]
 
 _NUM_SHOWN = 30
+_WAIT_SECONDS = 20.0  # for the rank that made the gradients NaN
+_UNWRITTEN = (OSError, tf.errors.OpError)  # of files, which are less important than the cause
 
 
 class Incident(NamedTuple):
@@ -35,6 +37,8 @@ class Incident(NamedTuple):
         history: `values` of the last steps.
         batches: what the towers computed the step from.
         is_held: whether the update was held back.
+        ranks: the connection to the other ranks; None in a process that trains alone.
+        fails: whether training ends with an error, which the other ranks are told.
     """
 
     step: int
@@ -47,6 +51,8 @@ class Incident(NamedTuple):
     history: list[Any]
     batches: list[TowerBatch]
     is_held: bool
+    ranks: Any = None
+    fails: bool = True
 
     @property
     def is_of_losses(self) -> bool:
@@ -58,6 +64,10 @@ class Incident(NamedTuple):
     def is_overflow(self) -> bool:
         """Whether only the squares of the gradients' norms are infinite, which they are above 3.4e38."""
         return bool(self.gradients) and not self.is_of_losses and not np.isnan(self.values[-1]).any()
+
+    def checked_gradients(self) -> dict[str, tf.Tensor]:
+        """Return the gradients that a run of this rank alone has to check: none if a loss was not finite."""
+        return {} if self.is_of_losses else before_exchange(self.gradients)
 
     def norms(self) -> list[float]:
         """Return the norm of all gradients in each of the last steps; empty if they are not checked."""
@@ -78,12 +88,12 @@ def examine(incident: Incident, message: str, session: tf.Session) -> str:
     Returns:
         The message, with the cause and the directory.
     """
+    if incident.ranks is not None:
+        incident.ranks.channel.end_by_itself()  # also if another rank ends first
     # first, because operations that the loss waits for may update a variable when the step runs again
     variables = {one.op.name: one for one in tf.global_variables()}
     weights = session.run(variables)
-    search = Search(
-        session, incident.batches, incident.losses, {} if incident.is_of_losses else incident.gradients
-    )
+    search = Search(session, incident.batches, incident.losses, incident.checked_gradients())
     culprit, activations, reason = None, [], search.why_not()
     if reason is None:
         try:
@@ -91,16 +101,26 @@ def examine(incident: Incident, message: str, session: tf.Session) -> str:
             activations = search.activations(culprit) if culprit is not None else []
         except tf.errors.OpError as error:
             reason = f"running the step again failed: {error.message}"
+    parent = logger.get_logger_dir()
+    directory = "" if parent is None else os.path.join(parent, f"nan-{incident.step}")
+    # before waiting for another rank: soon after the end of one rank, the launcher ends the others
+    files: list[str] = []
+    failure: Exception | None = None
+    try:
+        files = _write_files(directory, incident, weights, culprit) if directory else []
+    except _UNWRITTEN as error:
+        failure = error
     cause = _cause(incident, weights, culprit, activations, reason)
     text = f"{message} {cause} {_about_weights(incident, weights)}"
-    parent = logger.get_logger_dir()
-    if parent is None:
+    if not directory:
         return text
-    directory = os.path.join(parent, f"nan-{incident.step}")
     try:
-        _write(directory, incident, weights, text, culprit, activations)
-    except (OSError, tf.errors.OpError) as error:  # the cause is known, and more important
-        text += f" The files of the step cannot be written: {error}"
+        if failure is None:
+            _write_text(directory, incident, weights, text, culprit, activations, files)
+    except _UNWRITTEN as error:
+        failure = error
+    if failure is not None:
+        text += f" The files of the step cannot be written: {failure}"
         write_note("nan", text, step=incident.step)
         return text
     text += f" Report, batch and checkpoint: {directory}. To run the step again: tensorpack-lite nan-replay {directory}"
@@ -127,15 +147,12 @@ def _cause(
         sentence = f"A variable was not finite already ({_names(broken)}): the update of step {incident.step - 1} broke it"
         norms = incident.norms()[:-1]
         return f"{sentence}, {_compare(norms)}." if norms else f"{sentence}."
-    if reason is not None:
-        return f"The batch was not searched: {reason}."
     if culprit is None:
-        return (
-            "With the same batch and weights, the step is finite when it runs again. Suspect random operations, such as "
-            "dropout, or a kernel that is not deterministic."
-        )
+        return _about_no_culprit(incident, reason)
     batch, samples = culprit.batch, culprit.samples
     where = f"datapoint {batch.datapoint} of tower {batch.tower}"
+    if incident.ranks is not None:
+        where += f" of rank {incident.ranks.rank}"
     if culprit.is_alone:
         plural = "s" if len(samples) > 1 else ""
         where += f", sample{plural} {', '.join(map(str, samples))} of 0-{batch.num_samples - 1}"
@@ -158,6 +175,27 @@ def _about_overflow(incident: Incident) -> str:
         before = [f"{name} was {float(np.sum(value)):.5g}" for name, value in losses]
         sentence += f" In the step before, {', '.join(before)}, and the norm {incident.norms()[-2]:.3g}."
     return f"{sentence} Lower the learning rate, or clip the gradients with gradproc.GlobalNormClip."
+
+
+def _about_no_culprit(incident: Incident, reason: str | None) -> str:
+    if incident.ranks is not None and not incident.is_of_losses:
+        return _about_other_ranks(incident, reason)
+    if reason is not None:
+        return f"The batch was not searched: {reason}."
+    return (
+        "With the same batch and weights, the step is finite when it runs again. Suspect random operations, such as "
+        "dropout, or a kernel that is not deterministic."
+    )
+
+
+def _about_other_ranks(incident: Incident, reason: str | None) -> str:
+    failure = incident.ranks.channel.wait_for_failure(_WAIT_SECONDS if incident.fails else 0)
+    mine = (
+        "The batch of this rank is finite"
+        if reason is None
+        else f"The batch of this rank was not searched: {reason}"
+    )
+    return f"{mine}. {failure or 'No other rank has told the cause; look at the logs of the other ranks.'}"
 
 
 def _about_first_bad(activations: list[Activation]) -> str:
@@ -185,24 +223,33 @@ def _about_weights(incident: Incident, weights: dict[str, np.ndarray]) -> str:
     return f"All variables are finite, as they were before the step; {size}"
 
 
-def _write(
+def _write_files(
+    directory: str, incident: Incident, weights: dict[str, np.ndarray], culprit: Culprit | None
+) -> list[str]:
+    """Write the batch, the checkpoint and pictures; return the names of the files, of which the first is that of the checkpoint."""
+    os.makedirs(directory, exist_ok=True)
+    files = write_batches(directory, incident.batches)
+    checkpoint = write_checkpoint(directory, incident.step - 1, weights)
+    if culprit is not None and culprit.is_alone:
+        files += write_pictures(directory, culprit.batch, culprit.samples)
+    return [checkpoint, *files]
+
+
+def _write_text(
     directory: str,
     incident: Incident,
     weights: dict[str, np.ndarray],
     text: str,
     culprit: Culprit | None,
     activations: list[Activation],
+    written: list[str],
 ) -> None:
-    os.makedirs(directory, exist_ok=True)
-    files = write_batches(directory, incident.batches)
-    checkpoint = write_checkpoint(directory, incident.step - 1, weights)
-    if culprit is not None and culprit.is_alone:
-        files += write_pictures(directory, culprit.batch, culprit.samples)
+    checkpoint, *files = written
     record = {
         "step": incident.step,
         "checkpoint": checkpoint,
         "losses": [[tensor.name for tensor in losses] for losses in incident.losses],
-        "gradients": {} if incident.is_of_losses else {n: t.name for n, t in incident.gradients.items()},
+        "gradients": {name: tensor.name for name, tensor in incident.checked_gradients().items()},
         "inputs": [[tensor.name for tensor in batch.tensors] for batch in incident.batches],
         "first_bad": activations[-1].name if activations else None,
         "datapoints": [batch.datapoint for batch in incident.batches],

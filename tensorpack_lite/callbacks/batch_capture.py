@@ -87,7 +87,8 @@ class BatchCapture:
             self.result = int(value)
             return value
 
-        with tf.device("/cpu:0"):
+        # a function, because inside `tf.cond` TensorFlow 2 combines a name with "/job:localhost", where no device of a rank is
+        with tf.device(lambda op: "/device:CPU:0"):
             kept = tf.py_func(keep, [result, *more, *inputs], tf.int64)
         kept.set_shape([])
         return kept

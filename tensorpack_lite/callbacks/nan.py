@@ -38,6 +38,9 @@ class TerminateOnNaN(Callback):
     `nan-<step>/` in the logger's directory gets a report, the batch, and a checkpoint of these weights.
     `tensorpack-lite nan-replay` runs the step again from these files.
 
+    With several ranks, each one checks its own losses and examines its own batch. Ranks whose batch is finite wait at most
+    20 s for the rank that made the gradients NaN, and end with its error.
+
     Args:
         names: name of a loss, or a list of names, without a tower's prefix.
         fail: raise an error from `train()`; otherwise log it and end training with `StopTraining`.
@@ -49,7 +52,7 @@ class TerminateOnNaN(Callback):
         KeyError: in `setup_graph`: a name does not exist.
         FloatingPointError: a loss or a gradient is not finite.
 
-    Runs at: setup_graph, every run.
+    Runs at: setup_graph, every run. In every process of a distributed training.
 
     Example:
         >>> TerminateOnNaN(["cost", "regularize_cost"])
@@ -59,6 +62,8 @@ class TerminateOnNaN(Callback):
     finite if a norm is above 1.8e19. Updates that the loss itself waits for are not held back, and with
     asynchronous updates (`AsyncMultiGPUTrainer`) nothing is. To check only the variables, use `CheckNumerics`.
     """
+
+    _chief_only = False
 
     def __init__(self, names: str | Sequence[str] = "cost", fail: bool = True, autopsy: bool = True) -> None:
         self._names = [names] if isinstance(names, str) else list(names)
@@ -170,6 +175,8 @@ class TerminateOnNaN(Callback):
             history=list(self._history),
             batches=self._capture.batches(),
             is_held=self.trainer.updates_together,
+            ranks=getattr(self.trainer, "ranks", None),
+            fails=self._fail,
         )
         try:
             return examine(incident, message, tf.get_default_session() or self.trainer.sess)

@@ -10,7 +10,7 @@ import numpy as np
 from ..compat import tfv1 as tf
 from .batch_capture import TowerBatch, tensors_computed_from
 
-__all__ = ["Activation", "Culprit", "Search", "largest"]
+__all__ = ["Activation", "Culprit", "Search", "before_exchange", "largest"]
 
 _MAX_CULPRITS = 4
 _CHUNK = 32  # tensors that one run fetches
@@ -156,6 +156,30 @@ class Search:
 
     def _of(self, batch: TowerBatch) -> list[tf.Tensor]:
         return list(self._losses[min(batch.tower, len(self._losses) - 1)])
+
+
+def before_exchange(tensors: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """
+    Return what a process computes before it exchanges values with other processes.
+
+    Args:
+        tensors: e.g. gradients after their reduction over ranks, by name.
+
+    Returns:
+        The inputs of the exchanges that the tensors depend on, by name; `tensors` if there is no exchange.
+    """
+    found: dict[str, tf.Tensor] = {}
+    waiting, seen = [tensor.op for tensor in tensors.values()], set()
+    while waiting:
+        op = waiting.pop()
+        if op.name in seen:
+            continue
+        seen.add(op.name)
+        if _EXCHANGES.search(op.type):
+            found.update((tensor.name, tensor) for tensor in op.inputs if _is_float(tensor))
+        else:
+            waiting.extend(tensor.op for tensor in op.inputs)
+    return found or tensors
 
 
 def largest(value: Any) -> float:

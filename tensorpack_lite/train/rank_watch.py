@@ -37,6 +37,7 @@ _ECHOES = (
     "Horovod has been shut down",
     "HorovodInternalError",
 )
+_MAX_CHARACTERS = 1000  # of an error that the other ranks are told
 _ECHO_SECONDS = 5.0  # time for the failure behind such an error to arrive
 
 
@@ -182,7 +183,7 @@ class RankWatch:
             failure = str(error)
             if not isinstance(error, RankError):
                 lines = [line for line in failure.splitlines() if line.strip()] or [""]
-                failure = f"Rank {self.rank} failed after step {self._step}, {place}: {type(error).__name__}: {lines[0][:300]}"
+                failure = f"Rank {self.rank} failed after step {self._step}, {place}: {type(error).__name__}: {lines[0][:_MAX_CHARACTERS]}"
             self.channel.fail(failure)
         self._leave()
 

@@ -176,7 +176,7 @@ ROWS = [
     Row("SwapEMAWeights", lambda d: _averaging(cb.ModelSaver(checkpoint_dir=d)), True),
     Row("TFEventWriter", lambda d: cb.TFEventWriter(d), False),
     Row("TensorPrinter", lambda d: cb.TensorPrinter(["cost"]), True),
-    Row("TerminateOnNaN", lambda d: cb.TerminateOnNaN("cost"), True),
+    Row("TerminateOnNaN", lambda d: cb.TerminateOnNaN("cost"), False),
     Row("ThroughputTracker", lambda d: cb.ThroughputTracker(), False),
     Row("TopKSaver", lambda d: cb.TopKSaver("stat", checkpoint_dir=d), True, before=_report),
     Row("WorstSamples", lambda d: _inference(cb.WorstSamples("y", ["x"])), True, ScalingTrainer),
