@@ -113,7 +113,7 @@ class ManifestWriter(Callback):
         self._manifest["exit"] = self._describe_exit()
         self._manifest["longest waits"] = dict(
             self.trainer.longest_waits
-        )  # `Watch` expects them the next time
+        )  # `Watch` allows for them next time
         self._write()
 
     def _collect(self) -> None:

@@ -70,6 +70,7 @@ class Watch:
         self._still = _Standstill()
         self._stacks: StackFile | None = None
         self._alarm: StackAlarm | None = None
+        self._is_alarm_made = False
         ranks = getattr(trainer, "ranks", None)
         self._channel: RankChannel | None = None if ranks is None else ranks.channel
 
@@ -92,8 +93,7 @@ class Watch:
         os.write(self._wake_writer, b"x")
         self._thread.join(_SAY_SECONDS)
         if self._stacks is not None:
-            self._stacks.unregister()
-            self._stacks = None  # closes the file
+            self._stacks.close()
         if self._thread.is_alive():
             return  # in a call to a file system that hangs
         os.close(self._wake_writer)
@@ -102,7 +102,6 @@ class Watch:
             self._listener.close()
 
     def _run(self) -> None:
-        self._alarm = _make_alarm()
         try:
             self._watch()
         finally:
@@ -116,8 +115,7 @@ class Watch:
                 selector.register(self._listener, selectors.EVENT_READ)
             while True:
                 begin = time.monotonic()
-                self._postpone_alarm()
-                ready = [key.fileobj for key, _ in selector.select(_POLL_SECONDS)]
+                ready = self._wait_with_alarm(selector)
                 if self._wake_reader in ready:
                     return
                 if self._listener is not None and self._listener in ready:
@@ -125,14 +123,20 @@ class Watch:
                 # not more than twice the interval: the process may have been stopped
                 self._look(min(time.monotonic() - begin, 2 * _POLL_SECONDS))
 
-    def _postpone_alarm(self) -> None:
-        """Let the stacks be written if this thread does not get the interpreter's lock again."""
-        seconds = self._limit_of_place() + _SAY_SECONDS
-        if self._alarm is not None and self._alarm.postpone(seconds):
+    def _wait_with_alarm(self, selector: selectors.BaseSelector) -> list[Any]:
+        """Wait for a second; the stacks are written if this thread does not get the interpreter's lock again."""
+        if self._alarm is not None:
+            self._alarm.set(self._limit_of_place() + _SAY_SECONDS)
+        begin = time.monotonic()
+        ready = [key.fileobj for key, _ in selector.select(_POLL_SECONDS)]
+        if self._alarm is not None and self._alarm.stop():
             _say(
-                f"The stacks above were written because no Python code of this process ran for {seconds:.0f} s or more: native "
-                "code held the interpreter's lock, or the process was stopped. Python code runs again."
+                "The stacks above were written because native code held the interpreter's lock. No Python code of this process "
+                f"ran for {time.monotonic() - begin:.0f} s. It runs again."
             )
+        if self._alarm is None and not self._is_alarm_made:
+            self._is_alarm_made, self._alarm = True, _make_alarm()  # not in the first second: it takes 50 ms
+        return ready
 
     def _look(self, seconds: float) -> None:
         """Compare the place of the main thread with that of the last look."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-__all__ = ["catches_signal", "count_running_threads", "describe_trouble"]
+__all__ = ["catches_signal", "count_running_threads", "describe_trouble", "is_running"]
 
 
 def describe_trouble(pid: int) -> str:
@@ -43,6 +43,11 @@ def catches_signal(pid: int, number: int) -> bool:
     return bool(int(_status(pid).get("SigCgt", "0"), 16) >> (number - 1) & 1)
 
 
+def is_running(pid: int) -> bool:
+    """Return whether the main thread of a process computes, or could if a core were free."""
+    return _state_in(_read(f"/proc/{pid}/stat")) == "R"
+
+
 def count_running_threads() -> int:
     """Return how many threads of this process compute, or could if a core were free. The calling one is among them."""
     try:
@@ -50,7 +55,12 @@ def count_running_threads() -> int:
     except OSError:
         return 1
     stats = (_read(f"/proc/self/task/{thread}/stat") for thread in threads)
-    return sum(stat.rpartition(")")[2].split()[:1] == ["R"] for stat in stats)
+    return sum(_state_in(stat) == "R" for stat in stats)
+
+
+def _state_in(stat: str) -> str:
+    """Return the letter of the state from the text of a file `stat`; "" if it is empty."""
+    return stat.rpartition(")")[2].lstrip()[:1]
 
 
 def _status(pid: int) -> dict[str, str]:

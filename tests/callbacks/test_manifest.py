@@ -103,7 +103,7 @@ def test_before_the_first_step(log_dir):
 
     run(CountingTrainer(), [Look(), ManifestWriter()], epochs=1)
     assert (None, {}) == (seen[0]["exit"], seen[0]["statistics"])
-    assert set(seen[0]) | {"first datapoints"} == set(read(log_dir))
+    assert set(seen[0]) | {"first datapoints", "longest waits"} == set(read(log_dir))
 
 
 def test_without_a_directory():

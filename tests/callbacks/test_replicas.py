@@ -21,6 +21,9 @@ class Channel:
         self.names.append(name)
         return [value, self.change(dict(value))]
 
+    def describe_with(self, describe):
+        """Do nothing: nobody asks where this rank is."""
+
 
 def train(change, every=2):
     """Train six steps."""

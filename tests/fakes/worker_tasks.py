@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import json
 import os
+import re
 import signal
 import subprocess
+import threading
 import time
 
 from tensorpack_lite.dataflow.process.channel import Reader
@@ -18,12 +21,32 @@ from tensorpack_lite.utils.utils import get_rng
 
 
 def hold_interpreter(stacks):
-    """Register a StackFile, note a datapoint, and hold the interpreter's lock in native code."""
-    sleep = ctypes.PyDLL(None).sleep
+    """Register a StackFile, note a datapoint, and hold the interpreter's lock in native code for ever."""
+    library, lock = ctypes.PyDLL(None), ctypes.create_string_buffer(64)
     stacks.register()
     stacks.note = "datapoint é"
-    while True:  # a signal ends a call of sleep
-        sleep(1000)
+    library.pthread_mutex_lock(lock)
+    library.pthread_mutex_lock(lock)  # waits for itself; signals do not end it
+
+
+def compute_in_threads(stacks):
+    """Register a StackFile, and change the stacks of two threads all the time."""
+
+    def recurse(depth):
+        return depth and recurse(depth - 1) + len(re.sub("a", "b", "aaa" * depth))
+
+    def compute():
+        while True:
+            recurse(20)
+            json.dumps({"a": [1, 2, {"b": list(range(10))}]})
+            exec("def g(x):\n  return [i for i in range(x)]\ng(5)")
+
+    stacks.register()
+    for _ in range(2):
+        threading.Thread(target=compute, daemon=True).start()
+    time.sleep(0.2)
+    stacks.note = "computes"
+    time.sleep(1000)
 
 
 def count_up():

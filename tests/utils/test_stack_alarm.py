@@ -6,6 +6,7 @@ import ctypes
 import faulthandler
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -19,29 +20,43 @@ from tensorpack_lite.utils.stacks import parse_stacks
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="timers of Linux")
 
 
-def hold_lock(seconds):
-    """Sleep in native code with the interpreter's lock; return for how long."""
-    begin = time.monotonic()
-    ctypes.PyDLL(None).usleep(int(seconds * 1e6))
-    return time.monotonic() - begin
+# closes a pipe when a file has grown, or after a minute
+_RELEASE = """
+import os, sys, time
+deadline = time.monotonic() + 60
+while time.monotonic() < deadline and not os.path.getsize(sys.argv[1]):
+    time.sleep(0.1)
+"""
+
+
+def hold_lock(path):
+    """Wait in native code, with the interpreter's lock, until a file has grown; return whether no signal interrupted it."""
+    reader, writer = os.pipe()
+    with subprocess.Popen([sys.executable, "-S", "-c", _RELEASE, path], pass_fds=[writer]):
+        os.close(writer)
+        result = ctypes.PyDLL(None).read(reader, ctypes.create_string_buffer(1), 1)
+        os.close(reader)
+    return result == 0
 
 
 @pytest.fixture
 def watched(tmp_path):
-    """Function: run code while another thread postpones an alarm; return whether it has rung, and the file."""
+    """Function: run code while another thread sets an alarm of 0.3 s again and again; return whether it has rung, and the file."""
     path = tmp_path / "stacks.txt"
 
-    def run(function, path=path):
+    def run(function):
         rings, end, ready = [], threading.Event(), threading.Event()
 
-        def postpone():
+        def watch():
             alarm = StackAlarm(str(path))
-            while not end.wait(0.05):
-                rings.append(alarm.postpone(0.4))
+            while not end.is_set():
+                alarm.set(0.3)
                 ready.set()
+                end.wait(0.05)
+                rings.append(alarm.stop())
             alarm.close()
 
-        thread = threading.Thread(target=postpone)
+        thread = threading.Thread(target=watch)
         thread.start()
         assert ready.wait(10)
         function()
@@ -53,14 +68,28 @@ def watched(tmp_path):
     return run
 
 
-def test_lock_is_held(watched):
-    """The stacks of all threads are written, also that of the one that holds the lock, whose sleep is not interrupted."""
-    slept = []
-    has_rung, text = watched(lambda: slept.append(hold_lock(0.9)))
+@pytest.mark.slow
+def test_lock_is_held(tmp_path, watched):
+    """The stacks of all threads are written, also that of the one that holds the lock, whose call is not interrupted."""
+    ends = []
+    has_rung, text = watched(lambda: ends.append(hold_lock(str(tmp_path / "stacks.txt"))))
     assert has_rung
     assert any("hold_lock" in [line.function for line in stack] for stack in parse_stacks(text))
-    assert slept[0] >= 0.9
+    assert [True] == ends
     assert not catches_signal(os.getpid(), SIGNAL)
+
+
+def test_lock_is_free(watched):
+    """Nothing is written while a thread sleeps, and while others compute."""
+    assert (False, "") == watched(lambda: time.sleep(1))
+    assert (False, "") == watched(lambda: [sum(range(1000)) for _ in range(50000)])
+
+
+def test_stopped(watched):
+    """Nothing is written when the process was stopped."""
+    pid = os.getpid()
+    script = f"import os, time; os.kill({pid}, {int(signal.SIGSTOP)}); time.sleep(2); os.kill({pid}, {int(signal.SIGCONT)})"
+    assert (False, "") == watched(lambda: subprocess.run([sys.executable, "-c", script], check=True))
 
 
 def test_the_timer_of_faulthandler_stays(tmp_path, watched):

@@ -5,30 +5,35 @@ from __future__ import annotations
 import faulthandler
 import os
 import signal
+import threading
 import time
 import weakref
 from multiprocessing.reduction import DupFd
 from typing import Any, Callable
 
-from ...utils.process_state import catches_signal
+from ...utils.process_state import catches_signal, is_running
 from .memory import open_unnamed
 
 __all__ = ["NAME", "SIGNAL", "StackFile", "ask_for_stacks"]
 
-SIGNAL = getattr(signal, "SIGUSR2", None)
+SIGNAL = getattr(signal, "SIGUSR2", None) if hasattr(signal, "SIGRTMAX") else None  # only Linux has both
+_NATIVE_SIGNAL = getattr(signal, "SIGRTMAX", 0) - 6  # while native code holds the interpreter's lock
 NAME = "tensorpack_lite-stacks"
 _HEADER_BYTES = 512
-_SECONDS = 1.0
+_SECONDS = 0.5  # for each of the two signals
+_SECONDS_OF_RUNNING = 3.0  # for the first one if the main thread runs, or could if a core were free
 _POLL_SECONDS = 0.02
+_END = b"End of the stacks.\n"
 
 
 class StackFile:
     """
-    A file in memory into which a process writes the stacks of its threads when it receives SIGUSR2.
+    A file in memory into which a process writes the stacks of its threads when another process asks.
 
-    `faulthandler` writes them from the handler of the signal, in C, so it works while a thread holds the interpreter's
-    lock. It does not work while the process is stopped or in an uninterruptible wait. The object can be pickled while a
-    process is started.
+    First SIGUSR2 asks; its handler is Python code, because `faulthandler` can crash if the stacks change while it reads them.
+    Only if the main thread is in native code, which does not let the handler run, `faulthandler` itself answers another
+    signal, in C and without the interpreter's lock. Neither works while the process is stopped or in an uninterruptible
+    wait. The object can be pickled while a process is started.
 
     Raises:
         OSError: the file cannot be created.
@@ -42,18 +47,33 @@ class StackFile:
 
     def _set_handle(self, handle: int) -> None:
         self._handle = handle
-        weakref.finalize(self, os.close, handle).atexit = False
+        self._close = weakref.finalize(self, os.close, handle)
+        self._close.atexit = False
 
     def register(self) -> None:
-        """Write the stacks of this process to the file at each SIGUSR2. Keep the object while the process can receive it."""
-        if SIGNAL is not None and hasattr(faulthandler, "register"):
-            os.write(self._handle, b" " * _HEADER_BYTES)
-            faulthandler.register(SIGNAL, self._handle, all_threads=True)
+        """
+        Let this process write its stacks to the file. Keep the object while the process can be asked.
 
-    def unregister(self) -> None:
-        """Undo `register`, unless a handler of Python has been installed since."""
-        if SIGNAL is not None and signal.getsignal(SIGNAL) == signal.SIG_DFL:
-            faulthandler.unregister(SIGNAL)
+        Call it in the main thread; from another one, only the handler for native code is installed.
+        """
+        if SIGNAL is not None:
+            os.write(self._handle, b" " * _HEADER_BYTES)
+            faulthandler.register(_NATIVE_SIGNAL, self._handle, all_threads=True)
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(SIGNAL, self._write)
+                signal.siginterrupt(SIGNAL, False)
+
+    def close(self) -> None:
+        """Undo `register`, but leave a handler that has been installed since; close the file."""
+        if SIGNAL is not None:
+            faulthandler.unregister(_NATIVE_SIGNAL)
+            if signal.getsignal(SIGNAL) == self._write:
+                signal.signal(SIGNAL, signal.SIG_DFL)
+        self._close()
+
+    def _write(self, number: int, frame: object) -> None:
+        faulthandler.dump_traceback(self._handle, all_threads=True)
+        os.write(self._handle, _END)
 
     @property
     def note(self) -> str:
@@ -83,23 +103,33 @@ class StackFile:
 
 def ask_for_stacks(pid: int, handle: int) -> str:
     """
-    Return the stacks that a process appends to a file at SIGUSR2; empty if it does not answer within a second.
+    Return the stacks that a process appends to its StackFile; empty if it does not answer within a second.
 
     Args:
         pid: the process. Without a handler, it gets no signal.
         handle: descriptor of its StackFile.
     """
-    begin = size = os.fstat(handle).st_size
-    if SIGNAL is None or not catches_signal(pid, SIGNAL):
-        return ""
-    os.kill(pid, SIGNAL)
-    deadline = time.monotonic() + _SECONDS
-    while time.monotonic() < deadline:
+    begin = os.fstat(handle).st_size
+    text = _ask(pid, SIGNAL, handle, begin) or _ask(pid, _NATIVE_SIGNAL, handle, begin)
+    lines = text.decode(errors="replace").splitlines(keepends=True)
+    return "".join(line for line in lines if __file__ not in line)  # without the handler
+
+
+def _ask(pid: int, number: int | None, handle: int, begin: int) -> bytes:
+    """Send a signal and return what the process has written since `begin`; empty if nothing, or not all."""
+    if number is None or not catches_signal(pid, number):
+        return b""
+    os.kill(pid, number)
+    text, start, now = b"", time.monotonic(), 0.0
+    while now < _SECONDS or (now < _SECONDS_OF_RUNNING and number == SIGNAL and is_running(pid)):
         time.sleep(_POLL_SECONDS)
-        before, size = size, os.fstat(handle).st_size
-        if size == before > begin:
-            break
-    return os.pread(handle, size - begin, begin).decode(errors="replace")
+        before, text = text, os.pread(handle, os.fstat(handle).st_size - begin, begin)
+        if text.endswith(_END):
+            return text[: -len(_END)]
+        if number != SIGNAL and text == before != b"":  # `faulthandler` writes no end
+            return text
+        now = time.monotonic() - start
+    return b""
 
 
 def _attach(handle: Any) -> StackFile:

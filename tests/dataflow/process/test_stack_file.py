@@ -8,7 +8,7 @@ import signal
 import time
 
 import pytest
-from fakes.worker_tasks import hold_interpreter
+from fakes.worker_tasks import compute_in_threads, hold_interpreter
 
 from tensorpack_lite.dataflow.process import in_work
 from tensorpack_lite.dataflow.process.in_work import InWork
@@ -57,6 +57,17 @@ def test_ask(start, method):
         found = parse_stacks(stacks.ask(pid))
         assert ["hold_interpreter"] == [lines[0].function for lines in found]
     assert "datapoint é" == stacks.note
+
+
+def test_ask_a_process_that_computes(start):
+    """A process whose threads compute survives, which `faulthandler` in a handler in C does not."""
+    pid, stacks = start("spawn", compute_in_threads)
+    assert "computes" == wait_for_note(stacks)
+    for _ in range(30):
+        functions = [{line.function for line in lines} for lines in parse_stacks(stacks.ask(pid))]
+        assert 2 == sum("compute" in found for found in functions)
+        assert not any("_write" in found for found in functions)
+    assert (0, 0) == os.waitpid(pid, os.WNOHANG)
 
 
 def test_stopped(start):
