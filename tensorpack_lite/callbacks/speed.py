@@ -15,12 +15,13 @@ from ..dataflow.stage_rows import format_rows, make_rows
 from ..input_source.feed import FeedInput
 from ..input_source.reset import ResetInput
 from ..input_source.staging import StagingInput
+from ..loop.call_times import CallTimes
 from ..loop.callback import Callback
 from ..loop.session import HookedSession, RunTimes
 from ..utils import logger
 from ..utils.cores import CpuTimes, cpu_times, usable_cores
 from ..utils.notes import write_note
-from .speed_verdict import VARIES, Facts, Verdict, judge
+from .speed_verdict import CALLBACKS, VARIES, Facts, Verdict, judge
 from .step_division import Steps
 
 __all__ = ["Speed"]
@@ -49,6 +50,8 @@ class Speed(Callback):
         self._window: _Window | None = None
         self._last: Verdict | None = None
         self._num_steps = 0
+        self._calls: CallTimes | None = None  # in use if callbacks seem to limit
+        self._calls_begin = 0  # a number of steps
         self._steps_seen = self._next_look = 0.0  # seconds
         self._epoch_begin = self._epoch_seconds = 0.0
         self._is_begin = True  # whether the next step is the first one of an epoch
@@ -92,6 +95,7 @@ class Speed(Callback):
             if self._last is None and self._window.steps.seconds >= self._after * (1 - _WARM_UP):
                 self._window.pause()
                 self._say()
+                self._window.resume()
                 self._window.steps.set_end(steps[-1][2])
         elif steps:
             self._steps_seen += (steps[-1][2] - steps[0][0]) / 1e9
@@ -117,9 +121,17 @@ class Speed(Callback):
     def _say(self) -> None:
         window = self._window
         assert window is not None, "bug: nothing was measured"
-        facts = window.facts(self._epoch_seconds, self.trainer.epoch_seconds)
+        facts = window.facts(self._epoch_seconds, self.trainer.epoch_seconds, self._mean_calls())
         verdict = judge(facts)
         is_new = self._last is None or verdict.limit not in (self._last.limit, VARIES)
+        if is_new and verdict.limit == CALLBACKS and self._calls is None:
+            trainer: Any = self.trainer
+            self._calls = CallTimes([trainer._callbacks, trainer.hooked_sess])
+            self._calls_begin = self._num_steps
+            return  # the next look says it, with their names
+        if self._calls is not None:
+            self._calls.stop()
+            self._calls = None
         if is_new:
             self._last = verdict
             load = facts.load
@@ -130,6 +142,14 @@ class Speed(Callback):
                 logger.info(f"Stages of the data:\n{format_rows(rows)}")
             write_note("speed", verdict.text, **_values(facts, verdict, rows))
         self._window = _Window(self._source)
+
+    def _mean_calls(self) -> list[tuple[str, float]]:
+        """Return the seconds of each method of a callback in a step, the largest first; empty if not measured."""
+        num_steps = self._num_steps - self._calls_begin
+        if self._calls is None or not num_steps:
+            return []
+        means = [(name, seconds / num_steps) for name, seconds in self._calls.seconds.items()]
+        return sorted(means, key=lambda one: -one[1])
 
 
 def _values(facts: Facts, verdict: Verdict, rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -153,6 +173,7 @@ def _values(facts: Facts, verdict: Verdict, rows: list[dict[str, Any]]) -> dict[
             for name, seconds in facts.between
             if seconds >= _MIN_SECONDS
         ],
+        "calls_ms": {name: 1e3 * seconds for name, seconds in facts.calls},
         "epoch_seconds": facts.epoch,
         "stages": rows,
     }
@@ -186,14 +207,14 @@ class _Window:
         """Do not count the CPU time from here on."""
         self._cpu = self._cpu.plus(cpu_times() - self._cpu_begin)
 
-    def facts(self, epoch: float, between: list[tuple[str, float]]) -> Facts:
+    def facts(self, epoch: float, between: list[tuple[str, float]], calls: list[tuple[str, float]]) -> Facts:
         """Return what is known. Call it after `pause`."""
         division = self.steps.division(self.is_fed)
         graph, is_seen = self.steps.graph_interval()
         load = self._load(graph, division.waits) if self._begin is not None else None
         name = type(self._source).__name__
         quartiles = self.steps.quartiles()
-        return Facts(division, load, is_seen, quartiles, name, self.is_fed, epoch, between)
+        return Facts(division, load, is_seen, quartiles, name, self.is_fed, epoch, between, calls)
 
     def _load(self, graph: float | None, waits: bool) -> Load:
         after = self._take()

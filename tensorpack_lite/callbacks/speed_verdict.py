@@ -8,12 +8,17 @@ from ..dataflow.advice_text import describe_advice, describe_full_cores, describ
 from ..dataflow.bottleneck import Load, advise
 from .step_division import Division
 
-__all__ = ["VARIES", "Facts", "Verdict", "judge"]
+__all__ = ["CALLBACKS", "VARIES", "Facts", "Verdict", "judge"]
 
 VARIES = "varies"
 """The limit of a verdict that says that the speed varies too much."""
 
+CALLBACKS = "callbacks"
+"""The limit of a verdict that says that callbacks take much of each step."""
+
 _CALLBACKS = 0.2
+_MAX_NAMED = 3  # callbacks
+_NAMED = 0.1  # of the time of all callbacks in a step
 _BETWEEN_EPOCHS = 0.25
 _VARIES = 2.0
 _DOCS = "see docs/speed.md"
@@ -32,6 +37,7 @@ class Facts(NamedTuple):
         is_fed: whether the training thread reads the data, as with FeedInput.
         epoch: seconds of the steps of an epoch; 0 if no epoch has ended.
         between: seconds of each callback between two epochs.
+        calls: seconds of each method of a callback in a step, the largest first; empty if they were not measured.
     """
 
     division: Division
@@ -42,6 +48,7 @@ class Facts(NamedTuple):
     is_fed: bool = False
     epoch: float = 0.0
     between: Sequence[Tuple[str, float]] = ()
+    calls: Sequence[Tuple[str, float]] = ()
 
 
 class Verdict(NamedTuple):
@@ -79,10 +86,9 @@ def judge(facts: Facts) -> Verdict:
     in_callbacks = division.around_run + division.trigger_step
     if in_callbacks >= _CALLBACKS * division.total:
         return Verdict(
-            "callbacks",
-            f"callbacks take {in_callbacks / division.total:.0%} of a step: {_ms(division.around_run)} before and after each "
-            f"run and {_ms(division.trigger_step)} in trigger_step, of {_ms(division.total)}. Call them less often, with "
-            "PeriodicTrigger or PeriodicCallback.",
+            CALLBACKS,
+            f"callbacks take {in_callbacks / division.total:.0%} of a step of {_ms(division.total)}{_name_calls(facts.calls)}. "
+            "Call them less often, with PeriodicTrigger, PeriodicCallback or PeriodicRunHooks.",
             False,
         )
     between = sum(seconds for _, seconds in facts.between)
@@ -97,6 +103,13 @@ def judge(facts: Facts) -> Verdict:
         f"not make the training faster; {_DOCS}.",
         False,
     )
+
+
+def _name_calls(calls: Sequence[Tuple[str, float]]) -> str:
+    """Return the most expensive methods of callbacks, with their times in a step."""
+    total = sum(seconds for _, seconds in calls)
+    names = [f"{name} {_ms(seconds)}" for name, seconds in calls[:_MAX_NAMED] if seconds >= _NAMED * total]
+    return f": {'; '.join(names)}" if names else ""
 
 
 def _judge_between_epochs(facts: Facts, between: float) -> Verdict:

@@ -141,6 +141,13 @@ class Callbacks(Callback):
             trigger_step()
         self.num_called, self.current_call = len(self.cbs), None
 
+    def replace_calls(self, replace: Callable[[Call, Any], Any]) -> None:
+        """Replace each method to call at each step by `replace(call, method)`."""
+        self._trigger_steps = [
+            (number, call, method if call is None else replace(call, method))
+            for number, call, method in self._trigger_steps
+        ]
+
     def _after_epoch(self) -> None:
         for cb in self._calling("_after_epoch"):
             cb.after_epoch()

@@ -177,6 +177,16 @@ class HookedSession:
         finally:
             self.is_running, self.current_call = False, None
 
+    def replace_calls(self, replace: Callable[[Call, Any], Any]) -> None:
+        """Replace each method of a callback that is called in a run by `replace(call, method)`."""
+        self._befores = [
+            (call, method if call is None else replace(call, method)) for call, method in self._befores
+        ]
+        self._afters = [
+            (call, method if call is None else replace(call, method), position)
+            for call, method, position in self._afters
+        ]
+
     def should_stop(self) -> bool:
         """Return whether the loop must end before its next step."""
         if self._closed or self._stop_requested:

@@ -18,6 +18,8 @@ from tensorpack_lite.graph_builder.model_desc import ModelDesc
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.input_source.staging import StagingInput
+from tensorpack_lite.loop.call_times import _Measured
+from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.train.config import TrainConfig
 from tensorpack_lite.train.interface import launch_train_with_config
 from tensorpack_lite.train.simple import SimpleTrainer
@@ -60,8 +62,18 @@ def directory(tmp_path):
     logger.reset()
 
 
-def train(source, after=0.3, steps=100, epochs=1):
-    """Train with one callback."""
+class Sleepy(Callback):
+    """Takes time in each step."""
+
+    def _after_run(self, run_context, run_values):
+        time.sleep(0.004)
+
+    def _trigger_step(self):
+        time.sleep(0.008)
+
+
+def train(source, after=0.3, steps=100, epochs=1, callbacks=()):
+    """Train with Speed, and perhaps other callbacks."""
     with tf.Graph().as_default():
         config = TrainConfig(
             model=Model(),
@@ -69,6 +81,7 @@ def train(source, after=0.3, steps=100, epochs=1):
             steps_per_epoch=steps,
             max_epoch=epochs,
             monitors=[],
+            callbacks=list(callbacks),
             extra_callbacks=[Speed(after=after)],
         )
         launch_train_with_config(config, SimpleTrainer())
@@ -108,3 +121,22 @@ class TestSpeed:
         monkeypatch.setattr(speed, "judge", lambda facts: Verdict(next(limits), "sentence", False))
         train(QueueInput(MapData(Ones(), wait_10ms)), after=0.01, steps=8, epochs=10)
         assert ["varies", "graph", "data", "graph"] == [note["limit"] for note in read_notes(directory)]
+
+    def test_callbacks_are_named(self, directory):
+        """If callbacks take much of each step, the note has the time of each; afterwards they are called directly again."""
+        after = []
+
+        class Looks(Callback):
+            def _after_train(self):
+                after.extend(method for _, _, method in self.trainer._callbacks._trigger_steps)
+                after.extend(method for _, method, _ in self.trainer.hooked_sess._afters)
+
+        train(QueueInput(Ones()), steps=400, callbacks=[Sleepy(), Looks()])
+        note = next(note for note in read_notes(directory) if note["limit"] == "callbacks")
+        calls = note["calls_ms"]
+        assert ["Sleepy, trigger_step", "Sleepy, after_run"] == list(calls)[:2]
+        assert calls["Sleepy, trigger_step"] >= 8
+        assert calls["Sleepy, after_run"] >= 4
+        assert "Sleepy, trigger_step" in note["text"]
+        assert after
+        assert not any(isinstance(method, _Measured) for method in after)
