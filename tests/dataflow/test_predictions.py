@@ -80,9 +80,11 @@ class Plan:
         return Slow(flow, self.of_consumer)
 
     def judge(self):
-        """Measure, change and measure again. Return "right", "not known", or what was wrong."""
+        """Measure, change and measure again. Return "right", "withheld" if the machine is loaded, "not known", or what was wrong."""
         speed = measure_stages(lambda: self.build(self.num_workers), _SECONDS, 10**6)
-        if speed.limit is None or speed.load.is_contended:
+        if speed.load.is_contended:
+            return "withheld"
+        if speed.limit is None:
             return "not known"
         if (speed.limit.kind != HERE) != self.workers_limit:
             return f"{speed.limit.owner} limits"
@@ -98,12 +100,26 @@ class Plan:
 
 
 def check(num, first=0):
-    """Judge some random pipelines: 95 % of what is said must be right, with one error more because they are few."""
+    """
+    Judge some random pipelines. Up to 5 % may be wrong and 10 % not known, with one more because they are few.
+
+    On a loaded machine, a pipeline may be withheld instead.
+    """
     plans = [Plan(seed) for seed in range(first, first + num)]
     verdicts = [(plan.judge(), plan) for plan in plans]
-    wrong = [verdict for verdict in verdicts if verdict[0] not in ("right", "not known")]
-    print([verdict[0] for verdict in verdicts].count("right"), "right;", wrong)
+    said = [verdict for verdict, _ in verdicts]
+    wrong = [verdict for verdict in verdicts if verdict[0] not in ("right", "withheld", "not known")]
+    print(
+        said.count("right"),
+        "right;",
+        said.count("withheld"),
+        "withheld;",
+        said.count("not known"),
+        "not known;",
+        wrong,
+    )
     assert len(wrong) <= 0.05 * num + 1, wrong
+    assert said.count("not known") <= 0.1 * num + 1
 
 
 @pytest.mark.slow
