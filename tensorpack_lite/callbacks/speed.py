@@ -20,6 +20,7 @@ from ..loop.callback import Callback
 from ..loop.session import HookedSession, RunTimes
 from ..utils import logger
 from ..utils.cores import CpuTimes, cpu_times, usable_cores
+from ..utils.memory import available_memory
 from ..utils.notes import write_note
 from .speed_verdict import CALLBACKS, VARIES, Facts, Verdict, judge
 from .step_division import Steps
@@ -225,7 +226,8 @@ class _Window:
         if enqueuing is not None and self._begin[1] is not None and waits:
             parts.insert(0, _enqueuing_part(enqueuing.name, self._begin[1], enqueuing))
         cpu, is_contended = self._cpu.used, self._cpu.is_contended(seconds)
-        return Load(parts, self.steps.num_steps, seconds, graph, cpu, usable_cores(), is_contended)
+        num, free = self.steps.num_steps, available_memory()
+        return Load(parts, num, seconds, graph, cpu, usable_cores(), is_contended, free)
 
     def _take(self) -> Any:
         """Read the meters: (snapshot of the pipeline, reading of the enqueuing thread or None)."""

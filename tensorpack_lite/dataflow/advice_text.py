@@ -10,6 +10,7 @@ from .pipeline_load import HERE, Part
 __all__ = ["describe_advice", "describe_full_cores", "describe_part"]
 
 _DOCS = "see docs/speed.md"
+_MENTIONED = 10**8  # bytes; less memory is not worth a mention
 
 
 def describe_part(part: Part) -> str:
@@ -42,6 +43,9 @@ def describe_advice(load: Load, options: Sequence[Advice]) -> str:
     """Return sentences about changes and what they would bring."""
     if load.is_contended:
         return "What more workers would bring is not known, because other programs use the CPU cores, too."
+    memory = load.slowest.memory
+    if not options and memory and load.free_memory is not None and memory > load.free_memory:
+        return f"Another worker does not fit into the free memory: one uses {_gb(memory)}, {_gb(load.free_memory)} are free."
     if not options:
         return f"What more workers would bring is not known, or less than 10 %; {_DOCS}."
     sentences: List[str] = []
@@ -49,7 +53,9 @@ def describe_advice(load: Load, options: Sequence[Advice]) -> str:
         subject = "With"
         if option.part.kind == HERE:
             subject = f"{option.part.slowest.name} in a runner or map with" if not sentences else "With"
-        sentences.append(f"{subject} {option.num_workers} workers: {option.gain:.2g}x{_then(option)}.")
+        sentences.append(
+            f"{subject} {option.num_workers} workers: {option.gain:.2g}x{_then(option)}{_memory(option)}."
+        )
     return " ".join(sentences)
 
 
@@ -62,6 +68,14 @@ def _then(option: Advice) -> str:
     if option.limit in limits:
         return limits[option.limit]
     return "" if option.limit == option.part.owner else f", then {option.limit} limits"
+
+
+def _memory(option: Advice) -> str:
+    return f" (about {_gb(option.more_memory)} more memory)" if option.more_memory >= _MENTIONED else ""
+
+
+def _gb(num_bytes: int) -> str:
+    return f"{num_bytes / 1e9:.1f} GB"
 
 
 def _ms(seconds: float) -> str:

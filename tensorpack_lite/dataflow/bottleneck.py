@@ -41,6 +41,7 @@ class Load(NamedTuple):
         cpu: CPU time of all processes; None if unknown.
         cores: number of cores that they may use.
         is_contended: whether threads often wait for a core.
+        free_memory: bytes that more workers may use; None if unknown.
     """
 
     parts: Sequence[Part]
@@ -50,6 +51,7 @@ class Load(NamedTuple):
     cpu: Optional[float]
     cores: float
     is_contended: bool = False
+    free_memory: Optional[int] = None
 
     @property
     def interval(self) -> float:
@@ -107,6 +109,7 @@ class Advice(NamedTuple):
         busy_cores: number of cores that are then busy; None if unknown.
         limit: what limits the speed then: "cores", "graph", "lock", or the name of a stage.
         is_certain: False if it depends on how long threads hold the interpreter's lock.
+        more_memory: bytes that the added workers need; 0 if unknown.
     """
 
     part: Part
@@ -115,6 +118,7 @@ class Advice(NamedTuple):
     busy_cores: Optional[float]
     limit: str
     is_certain: bool = True
+    more_memory: int = 0
 
 
 def advise(load: Load) -> list[Advice]:
@@ -123,12 +127,15 @@ def advise(load: Load) -> list[Advice]:
 
     Returns:
         Up to two: one more worker, and as many as reach 90 % of what is reachable. Empty if no number of workers
-        would bring 10 %, or if the gain is not known, e.g. because other programs use the cores, too.
+        would bring 10 %, if no other worker fits into the free memory, or if the gain is not known, e.g. because other
+        programs use the cores, too.
     """
     if not load.is_known or load.is_contended:
         return []
     part = load.slowest
     most = max(part.num_workers + 1, int(_WORKERS_PER_CORE * load.cores))
+    if part.memory and load.free_memory is not None:
+        most = min(most, part.num_workers + load.free_memory // part.memory)
     best = _predict(load, part, most)
     options: List[Advice] = []
     for num in range(2 if part.kind == HERE else part.num_workers + 1, most + 1):
@@ -153,7 +160,9 @@ def _predict(load: Load, part: Part, num_workers: int) -> Advice:
     is_certain = part.kind != THREADS or fast >= _CERTAIN * slow
     busy_cores = None if load.cpu is None else load.cpu / load.num_steps / interval
     gain = load.interval / interval
-    return Advice(part, num_workers, gain, busy_cores, _limit(load, changed, interval), is_certain)
+    more_memory = part.memory * (num_workers - part.num_workers)
+    limit = _limit(load, changed, interval)
+    return Advice(part, num_workers, gain, busy_cores, limit, is_certain, more_memory)
 
 
 def _limit(load: Load, parts: Sequence[Part], interval: float) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+from ..utils.memory import unshared_memory
 from .meter import Meter
 from .records import Reading
 
@@ -54,6 +55,7 @@ class Part:
         num_workers: number of workers.
         stages: the outermost stage first. For processes, the first one is the worker itself, with its waiting times.
         pids: of its processes.
+        memory: bytes that one of its processes uses and does not share, on average; 0 if unknown.
     """
 
     owner: str
@@ -61,6 +63,7 @@ class Part:
     num_workers: int
     stages: Sequence[Stage]
     pids: Sequence[int] = ()
+    memory: int = 0
 
     @property
     def is_known(self) -> bool:
@@ -179,6 +182,7 @@ def parts_between(before: Snapshot, after: Snapshot) -> list[Part]:
                 for number, (depth, readings) in enumerate(after.rows[key])
             ],
             place.pids,
+            unshared_memory(place.pids),
         )
         for key, place in after.places.items()
     ]

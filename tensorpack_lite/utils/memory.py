@@ -1,13 +1,14 @@
-"""Main memory that this process can still use."""
+"""Main memory: what processes use, and what this process can still use."""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
+from typing import Sequence
 
 import psutil
 
-__all__ = ["available_memory", "describe_shortage"]
+__all__ = ["available_memory", "describe_shortage", "unshared_memory"]
 
 _SCARCE = 0.02  # of the whole
 
@@ -65,6 +66,22 @@ def _available_and_total(root: str) -> tuple[int, int]:
         except (OSError, ValueError):  # another version, or the limit is "max"
             continue
     return max(available, 0), total
+
+
+def unshared_memory(pids: Sequence[int]) -> int:
+    """
+    Return the bytes that one of several processes uses and does not share, on average; 0 if the system does not say.
+
+    Args:
+        pids: of the processes. Those that have ended are left out.
+    """
+    sizes = []
+    for pid in pids:
+        try:
+            sizes.append(int(psutil.Process(pid).memory_full_info().uss))
+        except psutil.Error:  # it has ended, or belongs to another user
+            continue
+    return sum(sizes) // len(sizes) if sizes else 0
 
 
 def _read(path: str) -> str:

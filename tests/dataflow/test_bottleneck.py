@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tensorpack_lite.dataflow.advice_text import describe_advice, describe_full_cores, describe_part
@@ -124,6 +126,42 @@ class TestAdvice:
         one = load([workers(PROCESSES, 2, stage("f", 0.02))], 0.01, is_contended=True)
         assert [] == advise(one)
         assert "other programs use the CPU cores" in describe_advice(one, [])
+
+
+class TestMemory:
+    def make(self, free):
+        """The advice for a map whose 2 workers use 2 GB each, where the graph would allow 2.5x."""
+        part = replace(workers(PROCESSES, 2, stage("f", 0.02)), memory=2 * 10**9)
+        one = load([part], 0.01, graph=0.004)._replace(free_memory=free)
+        return one, advise(one)
+
+    def test_enough_memory(self):
+        """The advice says how much memory the added workers need."""
+        one, options = self.make(100 * 10**9)
+        assert [(3, 2 * 10**9), (5, 6 * 10**9)] == [
+            (advice.num_workers, advice.more_memory) for advice in options
+        ]
+        assert (
+            "With 3 workers: 1.5x (about 2.0 GB more memory). "
+            "With 5 workers: 2.5x, then the graph limits (about 6.0 GB more memory)."
+        ) == describe_advice(one, options)
+
+    def test_memory_for_some_workers(self):
+        """No more workers are advised than fit into the free memory."""
+        _, options = self.make(5 * 10**9)
+        assert [3, 4] == [advice.num_workers for advice in options]
+
+    def test_memory_for_no_worker(self):
+        """If not even one more worker fits into the free memory, the advice says so."""
+        one, options = self.make(10**9)
+        assert [] == options
+        text = "Another worker does not fit into the free memory: one uses 2.0 GB, 1.0 GB are free."
+        assert text == describe_advice(one, options)
+
+    def test_unknown_memory(self):
+        """Without a limit of memory, the advice is the same."""
+        _, options = self.make(None)
+        assert [3, 5] == [advice.num_workers for advice in options]
 
 
 class TestNames:

@@ -1,14 +1,16 @@
-"""Tests of utils/memory.py: the limits of a container."""
+"""Tests of utils/memory.py: the limits of a container, and the memory of processes."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from tensorpack_lite.utils.memory import available_memory, describe_shortage
+from tensorpack_lite.utils.memory import available_memory, describe_shortage, unshared_memory
 
 
 @pytest.mark.parametrize(
@@ -55,3 +57,13 @@ def test_shortage(monkeypatch, tmp_path):
     assert "full is full: 1 of 100 MB are free." == describe_shortage(str(tmp_path), "full")
     (tmp_path / "memory.current").write_text(f"{990 << 20}\n")
     assert "Memory is nearly full: 10 of 1000 MB are available." == describe_shortage(str(tmp_path), "free")
+
+
+def test_unshared_memory():
+    """A process counts at least the bytes that it has written to; processes that have ended are left out."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    written = b"1" * 50_000_000
+    assert len(written) <= unshared_memory([os.getpid(), ended.pid])
+    assert 0 == unshared_memory([ended.pid])
+    assert 0 == unshared_memory([])

@@ -11,6 +11,7 @@ import time
 from typing import Any, Callable, Iterator, NamedTuple, Optional
 
 from ...utils.cores import cpu_times, usable_cores
+from ...utils.memory import available_memory
 from ..base import DataFlow
 from ..bottleneck import Load
 from ..map_and_batch import MultiProcessMapAndBatchDataZMQ
@@ -70,7 +71,8 @@ def measure_stages(build: Callable[[], DataFlow], seconds: float, size: int) -> 
     num, spent = _take(source, seconds, size)
     parts = parts_between(before, take_snapshot(meter))
     cpu = cpu_times() - cpu_before
-    load = Load(parts, num, spent, 0.0, cpu.used, usable_cores(), cpu.is_contended(spent))
+    is_contended = cpu.is_contended(spent)
+    load = Load(parts, num, spent, 0.0, cpu.used, usable_cores(), is_contended, available_memory())
     return PipelineSpeed(load, load.slowest if load.is_known or len(parts) == 1 else None)
 
 
