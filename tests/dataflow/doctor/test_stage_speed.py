@@ -102,6 +102,7 @@ class TestMeasureStages:
         speed = measure_stages(build, 0.3, 1000)
         assert (kind, 2) == (speed.load.slowest.kind, speed.load.slowest.num_workers)
         assert (name or "MapData(wait_4ms)") == speed.load.slowest.slowest.name
+        assert (kind == "processes") == (speed.load.slowest.memory > 0)
 
     @patiently
     def test_a_slow_consumer_limits(self):
