@@ -21,15 +21,18 @@ from tensorpack_lite.dataflow.runner import MultiProcessRunnerZMQ
 _SECONDS = 0.8
 
 
-class Wait:
-    """Waits for a disk or a network."""
+class Work:
+    """Waits for a disk or a network, and computes for a part of the time, with the interpreter's lock."""
 
-    def __init__(self, seconds):
-        self.seconds = seconds
-        self.__name__ = f"wait_{1e3 * seconds:.3g}_ms"
+    def __init__(self, seconds, computing):
+        self.waiting, self.computing = seconds * (1 - computing), seconds * computing
+        self.__name__ = f"work_{1e3 * seconds:.3g}_ms"
 
     def __call__(self, datapoint):
-        time.sleep(self.seconds)
+        time.sleep(self.waiting)
+        end = time.thread_time() + self.computing
+        while time.thread_time() < end:
+            pass
         return datapoint
 
 
@@ -48,7 +51,7 @@ class Slow(ProxyDataFlow):
 
 class Plan:
     """
-    A random pipeline: a map with workers that waits, perhaps batches, and a consumer that waits.
+    A random pipeline: a map with workers that wait and perhaps compute, perhaps batches, and a consumer that waits.
 
     The two costs of a step differ by at least 1.5x, so that it is clear which one limits.
     """
@@ -59,22 +62,30 @@ class Plan:
         self.num_workers = draw.randint(1, 3)
         self.batch = draw.choice([1, 1, 4])
         self.cost = draw.uniform(0.004, 0.012)
+        self.computing = draw.choice([0, 0, 0.1, 0.3])
         of_workers = self.cost * self.batch / self.num_workers
         self.of_consumer = of_workers * draw.choice([draw.uniform(0.2, 0.6), draw.uniform(1.6, 3)])
         self.workers_limit = of_workers > self.of_consumer
 
     def __repr__(self):
-        return f"{self.num_workers} {self.kind} of {self.cost:.4f}, batch {self.batch}, consumer {self.of_consumer:.4f}"
+        return (
+            f"{self.num_workers} {self.kind} of {self.cost:.4f}, {self.computing:.0%} computing, batch {self.batch}, "
+            f"consumer {self.of_consumer:.4f}"
+        )
 
     def build(self, num_workers):
         """Build the pipeline with a number of workers."""
         source = DataFromList([[k] for k in range(200)], shuffle=False)
         if self.kind == "threads":
-            flow = MultiThreadMapData(source, num_workers, Wait(self.cost), buffer_size=8 * num_workers)
+            flow = MultiThreadMapData(
+                source, num_workers, Work(self.cost, self.computing), buffer_size=8 * num_workers
+            )
         elif self.kind == "processes":
-            flow = MultiProcessMapData(source, num_workers, Wait(self.cost), buffer_size=8 * num_workers)
+            flow = MultiProcessMapData(
+                source, num_workers, Work(self.cost, self.computing), buffer_size=8 * num_workers
+            )
         else:
-            flow = MultiProcessRunnerZMQ(MapData(source, Wait(self.cost)), num_workers, hwm=4)
+            flow = MultiProcessRunnerZMQ(MapData(source, Work(self.cost, self.computing)), num_workers, hwm=4)
         if self.batch > 1:
             flow = BatchData(flow, self.batch)
         return Slow(flow, self.of_consumer)
