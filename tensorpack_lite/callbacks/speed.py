@@ -22,6 +22,7 @@ from ..utils import logger
 from ..utils.cores import CpuTimes, cpu_times, usable_cores
 from ..utils.memory import available_memory
 from ..utils.notes import write_note
+from .speed_ranks import describe_slowest, summarize
 from .speed_verdict import CALLBACKS, VARIES, Facts, Verdict, judge
 from .step_division import Steps
 
@@ -38,18 +39,24 @@ class Speed(Callback):
 
     It logs one line after the first `after` seconds of steps, and at the end of an epoch if another limit is known since; a
     table of the stages of the pipeline follows if something is to be won. The numbers are also written to `notes.jsonl`
-    in the logger's directory. Shorter trainings get no line. See docs/speed.md.
+    in the logger's directory. Shorter trainings get no line. With several ranks, the chief says at the end of an epoch for
+    which rank the others wait. See docs/speed.md.
 
     Args:
         after: seconds of steps, without the time between epochs, that are measured for a verdict.
 
-    Runs at: before_train, before_epoch, each step, after_epoch, trigger_epoch.
+    Runs at: before_train, before_epoch, each step, after_epoch, trigger_epoch. In every process of a distributed training.
     """
+
+    _chief_only = False
 
     def __init__(self, after: float = 30.0) -> None:
         self._after = after
         self._window: _Window | None = None
         self._last: Verdict | None = None
+        self._channel: Any = None
+        self._summary: dict[str, Any] | None = None  # of the last verdict, for the chief
+        self._slowest: int | None = None  # the rank that the chief has named
         self._num_steps = 0
         self._calls: CallTimes | None = None  # in use if callbacks seem to limit
         self._calls_begin = 0  # a number of steps
@@ -62,6 +69,8 @@ class Speed(Callback):
         self._source: Any = sources[0] if len(sources) == 1 else None
         if not isinstance(self.trainer.hooked_sess, HookedSession):
             self._source = None
+        ranks = getattr(self.trainer, "ranks", None)
+        self._channel = None if ranks is None else ranks.channel
 
     def _before_epoch(self) -> None:
         self._take_times(is_between_steps=True)
@@ -84,6 +93,8 @@ class Speed(Callback):
     def _trigger_epoch(self) -> None:
         if self._window is not None and self._window.steps.seconds >= self._after * (1 - _WARM_UP):
             self._say()
+        if self._channel is not None:
+            self._compare_ranks()
 
     def _look(self) -> None:
         """Take the times of the last steps; begin to measure after the warm-up; say the first verdict."""
@@ -123,7 +134,9 @@ class Speed(Callback):
         window = self._window
         assert window is not None, "bug: nothing was measured"
         facts = window.facts(self._epoch_seconds, self.trainer.epoch_seconds, self._mean_calls())
+        facts = facts._replace(is_alone=self._channel is None)
         verdict = judge(facts)
+        self._summary = summarize(facts, verdict)
         is_new = self._last is None or verdict.limit not in (self._last.limit, VARIES)
         if is_new and verdict.limit == CALLBACKS and self._calls is None:
             trainer: Any = self.trainer
@@ -135,6 +148,7 @@ class Speed(Callback):
             self._calls = None
         if is_new:
             self._last = verdict
+        if is_new and self.trainer.is_chief:
             load = facts.load
             rows = [] if load is None else make_rows(load.parts, load.num_steps, load.seconds)
             if verdict.is_worth_a_line:
@@ -143,6 +157,15 @@ class Speed(Callback):
                 logger.info(f"Stages of the data:\n{format_rows(rows)}")
             write_note("speed", verdict.text, **_values(facts, verdict, rows))
         self._window = _Window(self._source)
+
+    def _compare_ranks(self) -> None:
+        """Say on the chief for which rank the others wait, if it is another one than before."""
+        summaries = self._channel.gather("the speeds of the ranks", self._summary)
+        slowest = None if summaries is None else describe_slowest(summaries)
+        if slowest is not None and slowest.rank != self._slowest:
+            self._slowest = slowest.rank
+            logger.info(f"Speed: {slowest.text}")
+            write_note("speed of ranks", slowest.text, rank=slowest.rank)
 
     def _mean_calls(self) -> list[tuple[str, float]]:
         """Return the seconds of each method of a callback in a step, the largest first; empty if not measured."""

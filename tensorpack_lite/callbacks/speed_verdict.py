@@ -38,6 +38,7 @@ class Facts(NamedTuple):
         epoch: seconds of the steps of an epoch; 0 if no epoch has ended.
         between: seconds of each callback between two epochs.
         calls: seconds of each method of a callback in a step, the largest first; empty if they were not measured.
+        is_alone: whether the training has one process. Otherwise, the graph may wait for another rank.
     """
 
     division: Division
@@ -49,6 +50,7 @@ class Facts(NamedTuple):
     epoch: float = 0.0
     between: Sequence[Tuple[str, float]] = ()
     calls: Sequence[Tuple[str, float]] = ()
+    is_alone: bool = True
 
 
 class Verdict(NamedTuple):
@@ -97,6 +99,13 @@ def judge(facts: Facts) -> Verdict:
     if division.waiting is None:
         text = f"with {facts.input_name}, it is not known how long steps wait for data."
         return Verdict("unknown", text, False, is_worth_a_line=False)
+    if not facts.is_alone:
+        return Verdict(
+            "graph",
+            f"the graph limits, or another rank for which it waits (data is ready {1 - division.waiting / division.total:.0%} of the "
+            f"time on this rank); {_DOCS}.",
+            False,
+        )
     return Verdict(
         "graph",
         f"the graph limits (data is ready {1 - division.waiting / division.total:.0%} of the time). A faster pipeline will "

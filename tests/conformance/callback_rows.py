@@ -165,7 +165,7 @@ ROWS = [
     Row("SessionRunTimeout", lambda d: cb.SessionRunTimeout(60000), True),
     Row("ShardedInferenceRunner", lambda d: _sharded_inference(), False, ScalingTrainer),
     Row("SimpleMovingAverage", lambda d: cb.SimpleMovingAverage(["cost"], 2), True),
-    Row("Speed", lambda d: cb.Speed(after=0.001), True),
+    Row("Speed", lambda d: cb.Speed(after=0.001), False),
     Row("StartProcOrThread", lambda d: cb.StartProcOrThread(threading.Thread(target=int)), False),
     Row(
         "StatMonitorParamSetter",
