@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 SENTENCE = "Nothing has moved for"
-LOCKED = "no Python code of this process ran"
+LOCKED = "No Python code of this process ran"
 ON_PURPOSE = ("integration/test_hangs.py", "integration/test_hanging_ranks.py", "train/test_watch.py")
 TESTS = Path(__file__).resolve().parent
 

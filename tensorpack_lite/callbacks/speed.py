@@ -220,7 +220,7 @@ class _Window:
         self.is_fed = isinstance(inner, FeedInput)
         self.steps = Steps(self.is_overlapping)
         self._begin = self._take()
-        self._cpu = CpuTimes(0.0, 0.0)
+        self._cpu = CpuTimes(0.0, 0.0, 0.0)
         self.resume()
 
     def resume(self) -> None:

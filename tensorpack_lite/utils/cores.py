@@ -11,6 +11,8 @@ __all__ = ["CpuTimes", "cpu_times", "usable_cores"]
 
 _CONTENTION = 0.25  # share of the waiting for a core in the CPU time
 _MIN_DELAYED = 0.1  # mean number of threads that wait for a core
+_MIN_OTHERS = 0.1  # mean number of cores that other programs use
+_BUSY = ("nice", "irq", "softirq", "steal")  # besides user and system, where the system has them
 _CGROUP = "/sys/fs/cgroup"
 
 
@@ -21,10 +23,12 @@ class CpuTimes(NamedTuple):
     Attributes:
         used: CPU time of this process and its descendants.
         delayed: how long their threads were ready to run, but waited for a core; 0 if the system does not say.
+        others: CPU time of all other programs, and what a hypervisor has taken.
     """
 
     used: float
     delayed: float
+    others: float
 
     def __sub__(self, earlier: CpuTimes) -> CpuTimes:
         """Return the times since an earlier moment."""
@@ -36,12 +40,13 @@ class CpuTimes(NamedTuple):
 
     def is_contended(self, seconds: float) -> bool:
         """
-        Return whether threads often wait for a core.
+        Return whether threads often wait for a core because of other programs.
 
         Args:
             seconds: the period in which these times passed.
         """
-        return self.delayed > max(_CONTENTION * self.used, _MIN_DELAYED * seconds)
+        is_delayed = self.delayed > max(_CONTENTION * self.used, _MIN_DELAYED * seconds)
+        return is_delayed and self.others > _MIN_OTHERS * seconds
 
 
 def cpu_times() -> CpuTimes:
@@ -55,7 +60,13 @@ def cpu_times() -> CpuTimes:
             continue  # it has ended
         used += times.user + times.system
         delayed += _delay(process.pid)
-    return CpuTimes(used, delayed)
+    return CpuTimes(used, delayed, _busy() - used)
+
+
+def _busy() -> float:
+    """Return the CPU time of all programs, and what a hypervisor has taken."""
+    times = psutil.cpu_times()
+    return times.user + times.system + sum(getattr(times, name, 0.0) for name in _BUSY)
 
 
 def _delay(pid: int) -> float:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -41,9 +44,10 @@ def test_the_affinity_limits(monkeypatch):
 @pytest.mark.parametrize(
     ("times", "expected"),
     [
-        (CpuTimes(10.0, 1.0), False),
-        (CpuTimes(10.0, 4.0), True),
-        (CpuTimes(0.5, 0.4), False),  # little of both
+        (CpuTimes(10.0, 1.0, 9.0), False),
+        (CpuTimes(10.0, 4.0, 9.0), True),
+        (CpuTimes(10.0, 4.0, 0.5), False),  # its own threads compete
+        (CpuTimes(0.5, 0.4, 9.0), False),  # little of both
     ],
 )
 def test_contention(times, expected):
@@ -57,5 +61,18 @@ def test_times_grow():
     while cpu_times().used <= before.used:
         sum(range(10000))
     assert (cpu_times() - before).used > 0
-    assert CpuTimes(0.0, 0.0) == before - cpu_times()
-    assert CpuTimes(3.0, 5.0) == CpuTimes(1.0, 2.0).plus(CpuTimes(2.0, 3.0))
+    assert CpuTimes(3.0, 5.0, 9.0) == CpuTimes(1.0, 2.0, 4.0).plus(CpuTimes(2.0, 3.0, 5.0))
+    assert CpuTimes(0.0, 0.5, 1.0) == CpuTimes(1.0, 1.0, 2.0) - CpuTimes(2.0, 0.5, 1.0)
+
+
+def test_other_programs():
+    """The CPU time of a program that this process has not started counts as that of others."""
+    before = cpu_times()
+    # a grandchild whose parent has ended
+    script = "import time; end = time.monotonic() + 1\nwhile time.monotonic() < end: pass"
+    starter = f"import subprocess, sys; subprocess.Popen([sys.executable, '-S', '-c', {script!r}])"
+    subprocess.run([sys.executable, "-S", "-c", starter], check=True)
+    deadline = time.monotonic() + 60
+    while (cpu_times() - before).others < 0.5:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
