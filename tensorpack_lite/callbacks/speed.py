@@ -249,8 +249,16 @@ class _Window:
         if enqueuing is not None and self._begin[1] is not None and waits:
             parts.insert(0, _enqueuing_part(enqueuing.name, self._begin[1], enqueuing))
         cpu, is_contended = self._cpu.used, self._cpu.is_contended(seconds)
-        num, free = self.steps.num_steps, available_memory()
-        return Load(parts, num, seconds, graph, cpu, usable_cores(), is_contended, free)
+        num, free, count = self.steps.num_steps, available_memory(), parts[0].stages[0].count
+        pass_steps = round(self._size() * num / count) if count else None
+        return Load(parts, num, seconds, graph, cpu, usable_cores(), is_contended, free, pass_steps)
+
+    def _size(self) -> int:
+        """Return the number of datapoints in a pass; 0 if unknown."""
+        try:
+            return int(self._source.size())
+        except NotImplementedError:
+            return 0
 
     def _take(self) -> Any:
         """Read the meters: (snapshot of the pipeline, reading of the enqueuing thread or None)."""

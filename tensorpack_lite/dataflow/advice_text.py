@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import List, Sequence, Tuple
 
-from .bottleneck import Advice, Load
+from .bottleneck import Advice, Load, find_saving
 from .pipeline_load import HERE, Part
 
 __all__ = ["describe_advice", "describe_full_cores", "describe_part"]
 
 _DOCS = "see docs/speed.md"
+_BETTER = 1.1  # times the gain of more workers, for which a cache is worth a mention
+_MAX_GAIN = 50  # more is not worth a number
 _MENTIONED = 10**8  # bytes; less memory is not worth a mention
 
 
@@ -43,11 +45,11 @@ def describe_advice(load: Load, options: Sequence[Advice]) -> str:
     """Return sentences about changes and what they would bring."""
     if load.is_contended:
         return "What more workers would bring is not known, because other programs use the CPU cores, too."
-    memory = load.slowest.memory
+    memory, saving = load.slowest.memory, _describe_saving(load, options)
     if not options and memory and load.free_memory is not None and memory > load.free_memory:
-        return f"Another worker does not fit into the free memory: one uses {_gb(memory)}, {_gb(load.free_memory)} are free."
+        return f"Another worker does not fit into the free memory: one uses {_gb(memory)}, {_gb(load.free_memory)} are free.{saving}"
     if not options:
-        return f"What more workers would bring is not known, or less than 10 %; {_DOCS}."
+        return f"What more workers would bring is not known, or less than 10 %; {_DOCS}.{saving}"
     sentences: List[str] = []
     for option in options:
         subject = "With"
@@ -56,7 +58,26 @@ def describe_advice(load: Load, options: Sequence[Advice]) -> str:
         sentences.append(
             f"{subject} {option.num_workers} workers: {option.gain:.2g}x{_then(option)}{_memory(option)}."
         )
-    return " ".join(sentences)
+    return " ".join(sentences) + saving
+
+
+def _describe_saving(load: Load, options: Sequence[Advice]) -> str:
+    """Return a sentence about a cache, or a cheaper function, if it would bring more than more workers."""
+    saving = find_saving(load)
+    needed = _BETTER * max([1.0, *(option.gain for option in options)])
+    if saving is None or max(saving.gain, saving.gain_of_cache) < needed:
+        return ""
+    fits = load.free_memory is None or saving.cache_memory <= load.free_memory
+    if saving.cache_memory and fits and saving.gain_of_cache >= needed:
+        return (
+            f" CacheData after {saving.stage.name} would give {_times(saving.gain_of_cache)} and needs {_gb(saving.cache_memory)}, if "
+            "the results are the same in each pass."
+        )
+    return (
+        ""
+        if options or saving.gain < needed
+        else f" Without the cost of {saving.stage.name}: {_times(saving.gain)}."
+    )
 
 
 def _then(option: Advice) -> str:
@@ -75,7 +96,11 @@ def _memory(option: Advice) -> str:
 
 
 def _gb(num_bytes: int) -> str:
-    return f"{num_bytes / 1e9:.1f} GB"
+    return f"{num_bytes / 1e9:.1f} GB" if num_bytes >= _MENTIONED else f"{num_bytes / 1e6:.3g} MB"
+
+
+def _times(gain: float) -> str:
+    return f"{gain:.2g}x" if gain < _MAX_GAIN else f"more than {_MAX_GAIN}x"
 
 
 def _ms(seconds: float) -> str:

@@ -18,14 +18,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import List, NamedTuple, Optional, Sequence
 
-from .pipeline_load import HERE, PROCESSES, THREADS, Part
+from .pipeline_load import HERE, PROCESSES, THREADS, Part, Stage
 
-__all__ = ["Advice", "Load", "advise"]
+__all__ = ["Advice", "Load", "Saving", "advise", "find_saving"]
 
 _REACHABLE = 0.9  # the smallest change is advised that reaches this share of what is reachable
 _WORKERS_PER_CORE = 4  # at most: workers may wait for disks or networks
 _MIN_GAIN = 1.1
 _SECONDS_TO_SEND = 1e-4  # a datapoint from a worker, in the process that receives it
+_SECONDS_OF_NOTHING = 1e-5  # a datapoint of a pipeline whose stages cost nothing
 _CERTAIN = 0.8  # a prediction is withheld if what is not known could change it by more
 
 
@@ -42,6 +43,7 @@ class Load(NamedTuple):
         cores: number of cores that they may use.
         is_contended: whether threads often wait for a core.
         free_memory: bytes that more workers may use; None if unknown.
+        pass_steps: number of steps in a pass over the data; None if unknown.
     """
 
     parts: Sequence[Part]
@@ -52,6 +54,7 @@ class Load(NamedTuple):
     cores: float
     is_contended: bool = False
     free_memory: Optional[int] = None
+    pass_steps: Optional[int] = None
 
     @property
     def interval(self) -> float:
@@ -146,6 +149,46 @@ def advise(load: Load) -> list[Advice]:
             return [*options[:1], advice]
         options.append(advice)
     return options[:1]
+
+
+class Saving(NamedTuple):
+    """
+    What it would bring to do less in the stage with the most work.
+
+    Attributes:
+        stage: the stage.
+        gain: present time of a step, divided by the predicted one if the stage cost nothing.
+        gain_of_cache: the same, if its datapoints were in memory, so that the stages that it reads cost nothing, too.
+        cache_memory: bytes of its datapoints in a pass; 0 if unknown.
+    """
+
+    stage: Stage
+    gain: float
+    gain_of_cache: float
+    cache_memory: int
+
+
+def find_saving(load: Load) -> Optional[Saving]:
+    """Return what less work in the slowest stage would bring; None if unknown."""
+    if not load.is_known or load.is_contended:
+        return None
+    stage = load.slowest.slowest
+    memory = stage.num_bytes * stage.count / load.num_steps * (load.pass_steps or 0)
+    gain = _gain_without(load, [stage])
+    below = [one for part in load.parts for one in part.stages if one.depth >= stage.depth]
+    return Saving(stage, gain, _gain_without(load, below), int(memory))
+
+
+def _gain_without(load: Load, stages: Sequence[Stage]) -> float:
+    """Predict the gain if some stages cost nothing."""
+    names = set(map(id, stages))
+    parts = [
+        replace(part, stages=[replace(s, wall=0.0, cpu=0.0) if id(s) in names else s for s in part.stages])
+        for part in load.parts
+    ]
+    saved = sum(part.cpu for part in load.parts) - sum(part.cpu for part in parts)
+    changed = load._replace(parts=parts, cpu=None if load.cpu is None else max(0.0, load.cpu - saved))
+    return load.interval / max(changed.least_interval(parts), _SECONDS_OF_NOTHING)
 
 
 def _predict(load: Load, part: Part, num_workers: int) -> Advice:

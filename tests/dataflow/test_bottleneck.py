@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tensorpack_lite.dataflow.advice_text import describe_advice, describe_full_cores, describe_part
-from tensorpack_lite.dataflow.bottleneck import Load, advise
+from tensorpack_lite.dataflow.bottleneck import Load, advise, find_saving
 from tensorpack_lite.dataflow.pipeline_load import HERE, PROCESSES, THREADS, Part, Stage
 
 NUM_STEPS = 100
@@ -155,13 +155,67 @@ class TestMemory:
         """If not even one more worker fits into the free memory, the advice says so."""
         one, options = self.make(10**9)
         assert [] == options
-        text = "Another worker does not fit into the free memory: one uses 2.0 GB, 1.0 GB are free."
+        text = "Another worker does not fit into the free memory: one uses 2.0 GB, 1.0 GB are free. Without the cost of f: 2.5x."
         assert text == describe_advice(one, options)
 
     def test_unknown_memory(self):
         """Without a limit of memory, the advice is the same."""
         _, options = self.make(None)
         assert [3, 5] == [advice.num_workers for advice in options]
+
+
+class TestSaving:
+    """A step of 12 ms: 1 ms for the batch, 4 x 2 ms for a map, 4 x 0.75 ms for reading."""
+
+    def make(self, cpu=0.0, cores=16, graph=0.002, free=10**9, pass_steps=1000, interval=0.012):
+        stages = [
+            stage("Batch", 0.001),
+            stage("Map(f)", 0.002, per_step=4),
+            stage("Read", 0.00075, per_step=4),
+        ]
+        stages = [replace(one, depth=depth, num_bytes=1e5) for depth, one in enumerate(stages)]
+        one = load([serial(*stages)], interval, graph=graph, cpu=cpu, cores=cores)
+        return one._replace(free_memory=free, pass_steps=pass_steps)
+
+    def test_gains(self):
+        """Without the slowest stage, the others are left; with a cache after it, only those that read it and the graph."""
+        saving = find_saving(self.make())
+        assert "Map(f)" == saving.stage.name
+        assert 0.012 / 0.004 == pytest.approx(saving.gain)
+        assert 0.012 / 0.002 == pytest.approx(saving.gain_of_cache)
+        assert 4 * 10**5 * 1000 == saving.cache_memory
+
+    def test_cores(self):
+        """The CPU time of the stage is saved, too."""
+        stages = [stage("Batch", 0.001, cpu=0.001), stage("Map(f)", 0.009, cpu=0.009)]
+        stages = [replace(one, depth=depth) for depth, one in enumerate(stages)]
+        saving = find_saving(load([serial(*stages)], 0.010, cpu=0.016, cores=2))
+        assert 0.010 / 0.0035 == pytest.approx(saving.gain)
+
+    def test_a_cache_that_brings_more_than_workers(self):
+        """A cache is mentioned with its memory if it brings more than workers."""
+        one = self.make(cores=0.5)  # two workers at most
+        assert describe_advice(one, advise(one)).endswith(
+            "CacheData after Map(f) would give 6x and needs 0.4 GB, if the results are the same in each pass."
+        )
+
+    @pytest.mark.parametrize("change", [{"free": 10**8}, {"pass_steps": None}])
+    def test_no_cache(self, change):
+        """A cache that does not fit, or whose size is not known, is not mentioned; the cost of the stage is."""
+        one = self.make(cores=0.5, **change)
+        assert describe_advice(one, []).endswith(
+            "less than 10 %; see docs/speed.md. Without the cost of Map(f): 3x."
+        )
+
+    def test_workers_that_bring_as_much(self):
+        """If workers reach the limit of the graph, nothing else is said."""
+        one = self.make(graph=0.010)
+        assert "Cache" not in describe_advice(one, advise(one))
+
+    def test_other_programs(self):
+        """Nothing is known while other programs use the cores, or if the numbers do not explain the time of a step."""
+        assert find_saving(self.make()._replace(is_contended=True)) is None
+        assert find_saving(self.make(interval=0.1)) is None
 
 
 class TestNames:

@@ -72,8 +72,17 @@ def measure_stages(build: Callable[[], DataFlow], seconds: float, size: int) -> 
     parts = parts_between(before, take_snapshot(meter))
     cpu = cpu_times() - cpu_before
     is_contended = cpu.is_contended(spent)
-    load = Load(parts, num, spent, 0.0, cpu.used, usable_cores(), is_contended, available_memory())
+    load = Load(
+        parts, num, spent, 0.0, cpu.used, usable_cores(), is_contended, available_memory(), _length(flow)
+    )
     return PipelineSpeed(load, load.slowest if load.is_known or len(parts) == 1 else None)
+
+
+def _length(flow: DataFlow) -> int | None:
+    try:
+        return len(flow)
+    except NotImplementedError:
+        return None
 
 
 def walk(flow: DataFlow) -> Iterator[DataFlow]:
