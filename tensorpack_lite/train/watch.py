@@ -134,8 +134,11 @@ class Watch:
                 "The stacks above were written because native code held the interpreter's lock. No Python code of this process "
                 f"ran for {time.monotonic() - begin:.0f} s. It runs again."
             )
-        if self._alarm is None and not self._is_alarm_made:
-            self._is_alarm_made, self._alarm = True, _make_alarm()  # not in the first second: it takes 50 ms
+        if not (ready or self._is_alarm_made):
+            self._is_alarm_made, self._alarm = (
+                True,
+                _make_alarm(),
+            )  # starts a process, so not in the first second
         return ready
 
     def _look(self, seconds: float) -> None:
