@@ -21,7 +21,7 @@ class ProgramRunner:
     def run(self, directory: Path, program: str) -> str:
         """Run a program in a directory, like `python <program>`, and return its output."""
         status, output = self.run_to_any_end(directory, program)
-        assert 0 == status, output
+        assert 0 == status, output[-4000:]
         return output
 
     def run_to_any_end(self, directory: Path, program: str) -> tuple[int, str]:
