@@ -4,8 +4,8 @@ An alarm that writes the Python stacks of all threads to a file while native cod
 A small process counts the seconds since it was last told that Python code runs, except those in which this process is stopped.
 When they are too many, it sends a signal, which `faulthandler` handles in C. Threads that run Python code meanwhile would
 make `faulthandler` crash (measured with two busy threads on Python 3.11: at one of the first five signals), so a timer of
-the system, which also counts while a process is stopped, cannot be used. Its own timer,
-`faulthandler.dump_traceback_later`, is such a one, and is left to the script.
+the system, which also counts while a process is stopped, cannot be used. That of `faulthandler.dump_traceback_later` is
+one of these; it stays free for the script.
 """
 
 from __future__ import annotations
