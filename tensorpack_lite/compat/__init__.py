@@ -15,7 +15,10 @@ import os
 import re
 from typing import Any
 
-import tensorflow as _tensorflow
+from .alone import tensorflow_alone
+
+with tensorflow_alone():
+    import tensorflow as _tensorflow
 
 __all__ = ["TF_VERSION", "TensorSpec", "ensure_graph_mode", "is_tfv2", "tensorflow", "tfv1"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from fakes import slow_rank
 from fakes.launching import launch
@@ -59,6 +61,7 @@ def test_two_ranks(tmp_path):
     assert 0 == ended.code, ended.err
     (note,) = [note for note in read_notes(str(tmp_path / "0")) if note["kind"] == "speed of ranks"]
     assert 1 == note["rank"]
-    assert "Rank 1: training waits for data" in note["text"]
-    assert "wait_30ms" in note["text"]
+    # on a busy machine, the time of a step may vary too much
+    expected = r"Rank 1: (training waits for data .*wait_30ms|the time of a step varies too much)"
+    assert re.search(expected, note["text"]), note["text"]
     assert [] == [note for note in read_notes(str(tmp_path / "1")) if note["kind"].startswith("speed")]

@@ -85,6 +85,41 @@ class TestMinimumVersion:
         assert "IMPORTED" in process.stdout, process.stdout
 
 
+class TestKeras:
+    @pytest.mark.slow
+    def test_imported_at_its_first_use(self):
+        """The library imports TensorFlow without Keras, and `tf.keras` still works, also in graph mode."""
+        process = python(
+            """
+            import sys
+            from tensorpack_lite.compat import TF_VERSION, ensure_graph_mode, tfv1 as tf
+            assert not {"keras", "keras.src.optimizers", "sklearn"} & set(sys.modules)
+            ensure_graph_mode()
+            assert tf.keras.optimizers.Adam.__name__ == "Adam"
+            if TF_VERSION >= (2,):
+                from tensorflow.keras import layers
+                import tensorflow
+                assert layers.Dense and tensorflow.optimizers.Adam and sys.modules["keras.src.optimizers"]
+            print("USED")
+            """
+        )
+        assert process.stdout.splitlines()[-1:] == ["USED"], process.stdout
+
+    @pytest.mark.slow
+    def test_of_a_script_that_imports_tensorflow_first(self):
+        """If TensorFlow is imported first, Keras is not touched."""
+        process = python(
+            """
+            import sys, tensorflow
+            before = sys.modules.get("keras.src.optimizers", "no Keras")
+            import tensorpack_lite.compat
+            assert before is sys.modules.get("keras.src.optimizers", "no Keras")
+            print("KEPT")
+            """
+        )
+        assert process.stdout.splitlines()[-1:] == ["KEPT"], process.stdout
+
+
 class TestGraphMode:
     @pytest.mark.slow
     def test_import_switches_nothing(self):

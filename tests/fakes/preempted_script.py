@@ -241,10 +241,10 @@ class StallsLater(DataFlow):
 def validation_of(case, is_first):
     if case == "validation":
         return InferenceRunner(Slow(is_first), ScalarStats("cost"))
+    statistic = BeginsWithReady if is_first else ScalarStats
     if case == "parallel_validation":
-        return DataParallelInferenceRunner(Slow(is_first), ScalarStats("cost"), [0])
+        return DataParallelInferenceRunner(Stalls(2, is_first, tells=False), statistic("cost"), [0])
     if case == "validation_waits":
-        statistic = BeginsWithReady if is_first else ScalarStats
         return InferenceRunner(QueueInput(Stalls(2, is_first, tells=False)), statistic("cost"))
     return InferenceRunner(Slow(False), ScalarStats("cost"))
 

@@ -23,10 +23,11 @@ from tensorpack_lite.utils.utils import get_rng
 def hold_interpreter(stacks):
     """Register a StackFile, note a datapoint, and hold the interpreter's lock in native code for ever."""
     library, lock = ctypes.PyDLL(None), ctypes.create_string_buffer(64)
+    wait = library.pthread_mutex_lock
+    wait(lock)
     stacks.register()
     stacks.note = "datapoint é"
-    library.pthread_mutex_lock(lock)
-    library.pthread_mutex_lock(lock)  # waits for itself; signals do not end it
+    wait(lock)  # waits for itself; signals do not end it
 
 
 def compute_in_threads(stacks):
