@@ -15,7 +15,7 @@ import os
 import re
 from typing import Any
 
-from .alone import tensorflow_alone
+from ._alone import tensorflow_alone
 
 with tensorflow_alone():
     import tensorflow as _tensorflow
