@@ -8,9 +8,11 @@ import importlib.util
 import logging
 import multiprocessing
 import os
+import random
 import threading
 import time
 
+import numpy as np
 import pytest
 
 HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
@@ -55,8 +57,19 @@ def pytest_sessionfinish(session):
     faulthandler.dump_traceback_later(LONGEST_SECONDS, exit=True, file=session.config.real_stderr)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def seeded_graphs():
+    """Every graph has a seed."""
+    if HAS_TENSORFLOW:
+        from fakes.seeds import seed_graphs
+
+        import tensorpack_lite.compat  # noqa: F401 (before TensorFlow: see its `_alone.py`)
+
+        seed_graphs()
+
+
 @pytest.fixture(autouse=True)
-def fresh_graph():
+def fresh_graph(seeded_graphs):
     """Each test runs in graph mode, in a new graph."""
     if not HAS_TENSORFLOW:
         yield None
@@ -65,7 +78,6 @@ def fresh_graph():
 
     ensure_graph_mode()
     with tfv1.Graph().as_default() as graph:
-        tfv1.set_random_seed(1)
         yield graph
 
 
@@ -93,10 +105,13 @@ def _is_ours(thread):
 
 @pytest.fixture(autouse=True)
 def no_ambient_state(no_leaked_threads):
-    """Reset the logger's directory, its lock and the random seed after each test."""
-    yield
+    """Before each test, seed Python's and NumPy's global generators; after it, reset the logger and the library's seed."""
     from tensorpack_lite.utils import logger, random_streams
 
+    random.seed(1)
+    np.random.seed(1)
+    random_streams.fix_rng_seed(1)
+    yield
     logger.reset()
     random_streams.reset_rng_seed()
 

@@ -14,10 +14,12 @@ import sys
 
 import numpy as np  # noqa: F401 (imported once for all programs)
 import tensorflow as tf  # noqa: F401
+from seeds import seed_graphs
 
 
 def main() -> None:
     """Fork for each line. Return in the child, which then runs its program."""
+    seed_graphs()
     for line in sys.stdin:
         directory, program = line.rstrip("\n").split("\t")
         child = os.fork()

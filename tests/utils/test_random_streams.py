@@ -153,6 +153,7 @@ class TestWorkerStreams:
 
     def test_without_a_seed_workers_are_random(self):
         """Without a fixed seed, worker streams start from fresh entropy."""
+        reset_rng_seed()
         first, second = make_worker_streams(2)
 
         assert self.streams(first) != self.streams(first)

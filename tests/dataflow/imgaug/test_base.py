@@ -26,7 +26,12 @@ from tensorpack_lite.dataflow.imgaug.transform import (
     TransformList,
 )
 from tensorpack_lite.utils import develop
-from tensorpack_lite.utils.random_streams import enter_worker_stream, fix_rng_seed, make_worker_streams
+from tensorpack_lite.utils.random_streams import (
+    enter_worker_stream,
+    fix_rng_seed,
+    make_worker_streams,
+    reset_rng_seed,
+)
 
 IMAGE = np.arange(24, dtype=np.uint8).reshape(4, 6)
 POINTS = np.float32([[0, 0], [6, 4]])
@@ -128,6 +133,7 @@ class TestRandomStream:
 
     def test_forked_processes_differ(self):
         """Forked processes draw other numbers than each other and the parent, without a reset."""
+        reset_rng_seed()
         augmentor = Draws()
         state = copy.deepcopy(augmentor.rng.get_state())
         children = {in_a_fork(lambda: drawn(augmentor)) for _ in range(2)}
