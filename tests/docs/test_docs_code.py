@@ -57,7 +57,7 @@ def script(page: Path) -> str:
 @pytest.fixture(scope="module")
 def runner():
     """A server process that has imported TensorFlow and forks for each program."""
-    with program_runner() as started:
+    with program_runner(has_seed=True) as started:
         yield started
 
 

@@ -19,7 +19,7 @@ runpy.run_path({path!r}, run_name="__main__")
 @pytest.fixture(scope="module")
 def _runner():
     """A process that has imported TensorFlow and forks for each example."""
-    with program_runner() as runner:
+    with program_runner(has_seed=True) as runner:
         yield runner
 
 

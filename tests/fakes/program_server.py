@@ -3,6 +3,7 @@ Server that runs programs in forks, so that TensorFlow is imported only once.
 
 Each line of stdin is a directory and a program in it, separated by a tab. The program runs as `__main__` in a fork that has
 imported only NumPy and TensorFlow. Its output is written to `output.txt` in the directory, its exit status to stdout.
+With the argument `seed`, each graph of the programs has a seed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from seeds import seed_graphs
 
 def main() -> None:
     """Fork for each line. Return in the child, which then runs its program."""
-    seed_graphs()
+    if sys.argv[1:] == ["seed"]:
+        seed_graphs()
     for line in sys.stdin:
         directory, program = line.rstrip("\n").split("\t")
         child = os.fork()

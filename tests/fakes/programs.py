@@ -33,10 +33,15 @@ class ProgramRunner:
 
 
 @contextmanager
-def program_runner():
-    """Context with a `ProgramRunner`."""
+def program_runner(*, has_seed: bool = False):
+    """
+    Context with a `ProgramRunner`.
+
+    Args:
+        has_seed: whether each graph of the programs has a seed, for programs that claim a result.
+    """
     process = subprocess.Popen(
-        [sys.executable, str(Path(__file__).with_name("program_server.py"))],
+        [sys.executable, str(Path(__file__).with_name("program_server.py")), *(["seed"] if has_seed else [])],
         env=python_environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
