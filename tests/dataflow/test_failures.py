@@ -4,7 +4,7 @@ Tests that every fault in parallel data reaches the consumer in time, names its 
 `fakes/faults.py` defines the faults, `fakes/faulty_pipelines.py` the pipelines and consumers. `fakes/failure_cases.py`, which
 runs as a program, checks each case.
 A case with a trainer takes a second, so only one fault of each kind is tried; FAILURE_MATRIX=all tries all of them.
-InferenceRunner with all pipelines is a proof.
+QueueInput and InferenceRunner with all pipelines are proofs.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ WITH_PROCESSES = [name for name, both in PIPELINES.items() if both["function"].k
 
 
 def on_the_newest(names, but, mark=pytest.mark.full):
-    """Mark all parameters except some as `full`, because workers do not depend on the version of TensorFlow."""
+    """Mark all parameters except some as `full` or otherwise, because workers do not depend on the version of TensorFlow."""
     return [name if name in but else pytest.param(name, marks=mark) for name in names]
 
 
 LOOPED = on_the_newest(PIPELINES, but=[name for name in PIPELINES if "Remote" not in name])
 SPAWNED = on_the_newest(WITH_PROCESSES, but=["MultiProcessRunnerZMQ"])
 TRAINED = [name for name in PIPELINES if ALL or name != OTHER_SOCKET]
+SOME_TRAINED = on_the_newest(TRAINED, but=["MultiProcessRunnerZMQ"], mark=pytest.mark.proof)
 HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
 
 
@@ -68,15 +69,13 @@ class TestEveryFault:
         assert "" == wrong(pipeline, "iteration", "spawn", *([] if ALL else AFTER_SPAWN))
 
     @pytest.mark.skipif(not HAS_TENSORFLOW, reason="trains")
-    @pytest.mark.parametrize("pipeline", on_the_newest(TRAINED, but=["MultiProcessRunnerZMQ"]))
+    @pytest.mark.parametrize("pipeline", SOME_TRAINED)
     def test_in_a_trainer(self, pipeline):
         """Each fault reaches a trainer behind QueueInput."""
         assert "" == wrong(pipeline, "training", "fork", *([] if ALL else ONE_OF_EACH_KIND))
 
     @pytest.mark.skipif(not HAS_TENSORFLOW, reason="trains")
-    @pytest.mark.parametrize(
-        "pipeline", on_the_newest(TRAINED, but=["MultiProcessRunnerZMQ"], mark=pytest.mark.proof)
-    )
+    @pytest.mark.parametrize("pipeline", SOME_TRAINED)
     def test_in_an_inference_runner(self, pipeline):
         """Each fault reaches a trainer through an InferenceRunner."""
         assert "" == wrong(pipeline, "inference", "fork", *([] if ALL else ONE_OF_EACH_KIND))

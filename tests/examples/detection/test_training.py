@@ -26,6 +26,7 @@ from tensorpack_lite.tfutils.tower.context import TrainTowerContext
 
 TRAIN = Path(__file__).resolve().parents[3] / "examples" / "detection" / "train.py"
 TWO_STEPS = ["--steps-per-epoch", "2", "--max-epoch", "1", "--log-dir", "log", "--data", "scenes"]
+MASKS = ["--masks", "--batch", "4", *TWO_STEPS]
 
 
 class TestModel:
@@ -97,12 +98,18 @@ def stats(directory: Path) -> dict:
     return json.loads((directory / "log" / "stats.json").read_text(encoding="utf-8"))[-1]
 
 
-@pytest.mark.slow
-def test_two_steps(tmp_path, scenes, run_example):
-    """Mask R-CNN trains, is evaluated, resumed, draws pictures, and exports models with the same boxes."""
+@pytest.fixture
+def trained(tmp_path, scenes, run_example):
+    """A directory with a Mask R-CNN that was trained for two steps."""
     (tmp_path / "scenes").symlink_to(scenes)
-    run_example("detection/train.py", ["--masks", "--batch", "4", *TWO_STEPS], tmp_path)
-    row = stats(tmp_path)
+    run_example("detection/train.py", MASKS, tmp_path)
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_two_steps(trained):
+    """Mask R-CNN trains, is evaluated, and draws predictions."""
+    row = stats(trained)
     losses = [
         "rpn_class_loss",
         "rpn_box_loss",
@@ -114,20 +121,26 @@ def test_two_steps(tmp_path, scenes, run_example):
     assert np.isfinite([row[key] for key in losses]).all()
     assert {"box_AP", "mask_AP"} <= set(row)
     files = {"model-2.index", "config.json", "results.json", "predictions.png"}
-    assert files <= set(os.listdir(tmp_path / "log"))
+    assert files <= set(os.listdir(trained / "log"))
 
-    arguments = ["--masks", "--batch", "4", "--resume", *TWO_STEPS, "--max-epoch", "2"]
-    assert "Epoch 2 (global_step 4)" in run_example("detection/train.py", arguments, tmp_path)
-    output = run_example("detection/evaluate.py", ["--data", "scenes", "--log-dir", "log"], tmp_path)
+
+@pytest.mark.slow
+@pytest.mark.any_tensorflow
+def test_what_follows_training(trained, scenes, run_example):
+    """Training is resumed, and the detector is evaluated, draws pictures, and is exported to models with the same boxes."""
+    assert "Epoch 2 (global_step 4)" in run_example(
+        "detection/train.py", [*MASKS, "--resume", "--max-epoch", "2"], trained
+    )
+    output = run_example("detection/evaluate.py", ["--data", "scenes", "--log-dir", "log"], trained)
     figures = dict(line.split() for line in output.splitlines() if re.match(r"(box|mask)_AP", line))
-    assert stats(tmp_path)["box_AP"] == pytest.approx(float(figures["box_AP"]), abs=2e-3)
+    assert stats(trained)["box_AP"] == pytest.approx(float(figures["box_AP"]), abs=2e-3)
 
     images = [str(path) for path in sorted((scenes / "test").glob("*.jpg"))[:2]]
-    run_example("detection/predict.py", [*images, "--log-dir", "log", "--output", "pictures"], tmp_path)
-    assert (256, 256, 3) == cv2.imread(str(tmp_path / "pictures" / "000001.png")).shape
-    output = run_example("detection/export.py", ["--log-dir", "log", "--image", images[0]], tmp_path)
+    run_example("detection/predict.py", [*images, "--log-dir", "log", "--output", "pictures"], trained)
+    assert (256, 256, 3) == cv2.imread(str(trained / "pictures" / "000001.png")).shape
+    output = run_example("detection/export.py", ["--log-dir", "log", "--image", images[0]], trained)
     assert 2 == output.count("boxes as the checkpoint")
-    assert {"model.pb", "serving"} <= set(os.listdir(tmp_path / "log"))
+    assert {"model.pb", "serving"} <= set(os.listdir(trained / "log"))
 
 
 @pytest.mark.slow
