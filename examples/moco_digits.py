@@ -2,7 +2,7 @@
 Features learned without labels, which then need only ten labels a class to recognize digits.
 
 Shows: a network that follows another one, a queue in a variable, two views of each image, a linear probe of features.
-Expect: an accuracy of 0.91 with 100 labels, which is no success: the same network learns 0.95 from these labels and the same
+Expect: an accuracy of 0.91 with 100 labels, which is a failure: the same network learns 0.95 from these labels and the same
 changes of the images (`--scratch`), and 0.92 is reached with pixels. views.png shows pairs of views.
 
     python examples/moco_digits.py                        1,437 digits, 100 of them with labels; no download

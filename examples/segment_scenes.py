@@ -2,7 +2,7 @@
 A U-Net that finds the class of each pixel: handwritten digits over photographs, or any data set in COCO's format.
 
 Shows: skip connections, Dice loss, COCO's format, an inferencer that computes the mean IoU and draws predictions.png.
-Expect: a mean IoU of about 0.57 on held-out scenes after 2,250 steps; with --max-epoch 7 (5,250 steps), 0.74.
+Expect: a mean IoU of about 0.81 on held-out scenes after 10,500 steps; 0.73 after 4,500.
 
     python examples/segment_scenes.py               scenes of digits, written to train_log/; no download
     python examples/segment_scenes.py --train IMAGES JSON --test IMAGES JSON --size 192    e.g. COCO
@@ -56,7 +56,9 @@ class Model(ModelDesc):
                     logits = tf.image.resize_bilinear(logits, 2 * tf.shape(x)[1:3], half_pixel_centers=True)
                 logits += Conv2DTranspose(f"logits{level}", x, self.num_classes, 4, strides=2)
         prediction = tf.argmax(logits, axis=3, output_type=tf.int32, name="prediction")
-        weight = 1.0 + 3.0 * tf.cast(label > 0, tf.float32)  # most pixels are background
+        # Most pixels are background, so at first the others count more.
+        extra = 3.0 * tf.maximum(1 - tf.cast(get_global_step_var(), tf.float32) / self.total_steps, 0.0)
+        weight = 1.0 + extra * tf.cast(label > 0, tf.float32)
         cross_entropy = tf.losses.sparse_softmax_cross_entropy(label, logits, weight, scope="cross_entropy")
         truth = tf.one_hot(label, self.num_classes)
         tf.stack(overlaps(tf.one_hot(prediction, self.num_classes), truth), name="overlaps")
@@ -116,10 +118,10 @@ def main(argv=None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     for name in ("--train", "--test"):
         parser.add_argument(name, nargs=2, metavar=("IMAGES", "JSON"), help="data in COCO's format")
-    parser.add_argument("--scenes", type=int, default=3000, help="number of scenes, without --train")
+    parser.add_argument("--scenes", type=int, default=6000, help="number of scenes, without --train")
     parser.add_argument("--size", type=int, default=128, help="side of the images; a multiple of 16")
     parser.add_argument("--resume", action="store_true", help="continue from the last checkpoint")
-    parser.add_argument("--max-epoch", type=int, default=3)
+    parser.add_argument("--max-epoch", type=int, default=7)
     parser.add_argument("--steps-per-epoch", type=int, default=0, help="0: all training images")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--log-dir", default="train_log/segment_scenes")

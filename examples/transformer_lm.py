@@ -2,7 +2,7 @@
 A small GPT that learns to write text character by character.
 
 Shows: causal attention, a learning rate with warm-up and cosine decay, mixed precision, sampling with a cache.
-Expect: about 1.8 bits per character of held-out text after 1,500 steps; curve.png in the log directory shows all epochs.
+Expect: about 1.43 bits per character of held-out text after 8,000 steps; curve.png in the log directory shows all epochs.
 
     python examples/transformer_lm.py                       train on the documentation and source of this library
     python examples/transformer_lm.py --text FILE           train on another text; its last tenth is held out
@@ -25,7 +25,7 @@ from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
 from tensorpack_lite.tfutils.loss_scale import DynamicLossScaleOptimizer
 
-BATCH, LENGTH = 16, 64  # LENGTH: characters of a training sequence
+BATCH, LENGTH = 8, 128  # LENGTH: characters of a training sequence
 LAYERS, HEADS, SIZE = 4, 4, 32  # SIZE: of the keys and values of a head
 UNITS = HEADS * SIZE
 # Attention decreases with the distance (ALiBi). Two heads prefer the previous character and the one before.
@@ -48,10 +48,9 @@ class Model(ModelDesc):
         cache = tf.placeholder_with_default(empty, [None, LAYERS, 2, HEADS, None, SIZE], name="cache")
         past, length = tf.shape(cache)[4], tf.shape(text)[1]
         distance = tf.cast(tf.range(past, past + length)[:, None] - tf.range(past + length), tf.float32)
-        later = 1e9 * tf.minimum(distance, 0.0)  # hides later characters
-        bias = later - SLOPE * tf.abs(distance - PREFERRED)
-        init, caches = tf.random_normal_initializer(stddev=0.02), []
-        embedding = tf.get_variable("embedding", [self.num_characters, UNITS], initializer=init)
+        bias = 1e9 * tf.minimum(distance, 0.0) - SLOPE * tf.abs(distance - PREFERRED)  # hides the future
+        init, large, caches = tf.random_normal_initializer(stddev=0.02), tf.random_normal_initializer(), []
+        embedding = tf.get_variable("embedding", [self.num_characters, UNITS], initializer=large)
         x = tf.cast(tf.nn.embedding_lookup(embedding, tf.reshape(text, [-1])), self.dtype)  # [N T, UNITS]
         with varreplace.custom_getter_scope(get_float32), argscope(FullyConnected, kernel_initializer=init):
             for k in range(LAYERS):
@@ -59,7 +58,7 @@ class Model(ModelDesc):
                     y, now = attend(LayerNorm("ln0", x), tf.cast(cache[:, k], self.dtype), bias)
                     x, caches = x + FullyConnected("out", y, UNITS), [*caches, now]
                     y = FullyConnected("fc0", LayerNorm("ln1", x), 4 * UNITS, activation=tf.nn.relu)
-                    x += FullyConnected("fc1", y, UNITS)
+                    x += FullyConnected("fc1", y * y, UNITS)  # So et al. 2021, "Primer": squared ReLU
             scores = FullyConnected("scores", LayerNorm("ln", x), self.num_characters)
         tf.identity(tf.cast(tf.stack(caches, axis=1), tf.float32), name="new_cache")
         logits, label = tf.identity(tf.cast(scores, tf.float32), name="logits"), tf.reshape(following, [-1])
@@ -85,10 +84,12 @@ def attend(x, cache, bias):
     """Return the attended values [N T, UNITS], and all keys and values [N, 2, HEADS, past + T, SIZE]."""
     x = tf.reshape(FullyConnected("qkv", x, 3 * UNITS), [-1, tf.shape(bias)[1], 3, HEADS, SIZE])
     x = tf.transpose(x, [0, 2, 3, 1, 4])  # [N, 3, HEADS, T, SIZE]
-    cache = tf.concat([cache, x[:, 1:]], axis=3)
-    scores = tf.matmul(x[:, 0], cache[:, 0], transpose_b=True) * SIZE**-0.5
+    query, new = tf.split(x, [1, 2], axis=1)  # whose gradient is much faster than that of a slice
+    cache = tf.concat([cache, new], axis=3)
+    keys, values = tf.unstack(cache, axis=1)
+    scores = tf.matmul(tf.squeeze(query, 1) * SIZE**-0.5, keys, transpose_b=True)
     weights = tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32) + bias), x.dtype)
-    return tf.reshape(tf.transpose(tf.matmul(weights, cache[:, 1]), [0, 2, 1, 3]), [-1, UNITS]), cache
+    return tf.reshape(tf.transpose(tf.matmul(weights, values), [0, 2, 1, 3]), [-1, UNITS]), cache
 
 
 def get_data(path: str = "") -> tuple:
@@ -104,12 +105,11 @@ def sample(args: argparse.Namespace, text: Text) -> str:
     names = {"input_names": ["text", "cache"], "output_names": ["logits", "new_cache"]}
     predictor = OfflinePredictor(PredictConfig(Model(len(text.characters)), session_init=init, **names))
     rng, cache = np.random.RandomState(args.seed), np.zeros([1, LAYERS, 2, HEADS, 0, SIZE], "float32")
-    new = text.encode(args.sample)  # the first call reads all of it, each later call one character
-    written = list(new)
+    new, written = text.encode(args.sample), []  # the first call reads it all, later ones a character
     for _ in range(300):
+        written.extend(new)
         logits, cache = predictor(new[None], cache[:, :, :, :, -2 * LENGTH :])
         new = np.argmax(logits[-1:] / 0.8 + rng.gumbel(size=logits[-1:].shape), axis=1)  # temperature 0.8
-        written.extend(new)
     return "".join(text.characters[number] for number in written)
 
 
@@ -120,7 +120,7 @@ def main(argv=None) -> None:
     parser.add_argument("--sample", default="", help="text to continue, with the last checkpoint")
     parser.add_argument("--resume", action="store_true", help="continue from the last checkpoint")
     parser.add_argument("--max-epoch", type=int, default=40)
-    parser.add_argument("--steps-per-epoch", type=int, default=100)
+    parser.add_argument("--steps-per-epoch", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--log-dir", default="train_log/transformer_lm")
     args = parser.parse_args(argv)

@@ -48,7 +48,7 @@ def generator(x):
 
 
 def squared_losses(real, fake) -> tuple:
-    """Return `(d_loss, g_loss)` of scores that shall be 1 for real images and 0 for generated ones (LSGAN)."""
+    """Return `(d_loss, g_loss)` of scores whose targets are 1 for real images and 0 for generated ones (LSGAN)."""
     d_loss = (tf.reduce_mean(tf.square(real - 1)) + tf.reduce_mean(tf.square(fake))) / 2
     return d_loss, tf.reduce_mean(tf.square(fake - 1))
 

@@ -337,7 +337,7 @@ class TestLibrary:
         assert declared == REQUIRED
         assert used == REQUIRED, "Each required package must be used; remove the others from setup.py."
 
-    @pytest.mark.slow
+    @pytest.mark.proof
     def test_each_file_can_be_imported_first(self, source):
         """Each file can be the first file of the library that a process imports."""
         import tensorpack_lite

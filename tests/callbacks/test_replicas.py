@@ -22,7 +22,7 @@ class Channel:
         return [value, self.change(dict(value))]
 
     def describe_with(self, describe):
-        """Do nothing: nobody asks where this rank is."""
+        """Do nothing, because no test asks where this rank is."""
 
 
 def train(change, every=2):

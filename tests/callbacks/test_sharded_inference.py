@@ -54,7 +54,7 @@ class Channel:
         return gathered if self.others else None
 
     def describe_with(self, describe):
-        """Do nothing: nobody asks where this rank is."""
+        """Do nothing, because no test asks where this rank is."""
 
 
 def samples(count, batch=1):

@@ -136,7 +136,7 @@ class TestMemory:
         return one, advise(one)
 
     def test_enough_memory(self):
-        """The advice says how much memory the added workers need."""
+        """The advice includes the memory that the added workers need."""
         one, options = self.make(100 * 10**9)
         assert [(3, 2 * 10**9), (5, 6 * 10**9)] == [
             (advice.num_workers, advice.more_memory) for advice in options
@@ -152,7 +152,7 @@ class TestMemory:
         assert [3, 4] == [advice.num_workers for advice in options]
 
     def test_memory_for_no_worker(self):
-        """If not even one more worker fits into the free memory, the advice says so."""
+        """If not even one more worker fits into the free memory, the advice mentions it."""
         one, options = self.make(10**9)
         assert [] == options
         text = "Another worker does not fit into the free memory: one uses 2.0 GB, 1.0 GB are free. Without the cost of f: 2.5x."

@@ -24,8 +24,10 @@ def _runner():
 
 
 @pytest.fixture
-def run_example(_runner):
+def run_example(_runner, request, monkeypatch):
     """Return a function that runs an example like `python <example> <arguments>` and returns its output."""
+    if request.node.get_closest_marker("gallery"):
+        monkeypatch.setattr(_runner, "limit", 0)
 
     def run(name: str, arguments: list, directory: Path) -> str:
         path = ROOT / "examples" / name

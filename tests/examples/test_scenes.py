@@ -133,7 +133,7 @@ class TestSegmentation:
         """Dice and IoU follow their formulas, computed in NumPy from the predictions of an untrained network."""
         tf.disable_eager_execution()
         config = PredictConfig(
-            model=segment.Model(3, 1),
+            model=segment.Model(3, total_steps=4),
             input_names=["image", "label"],
             output_names=[
                 "probability",
@@ -150,6 +150,8 @@ class TestSegmentation:
             rng.randint(0, 2, [2, 32, 48]),
         )  # class 2 is nowhere
         predictor = OfflinePredictor(config)
+        with predictor.graph.as_default():
+            tf.train.get_global_step().load(1, predictor.sess)
         prob, prediction, overlaps, *losses = predictor(image.astype(np.uint8), label.astype(np.int32))
         np.testing.assert_array_equal(prob.argmax(axis=3), prediction)
         for k in range(3):
@@ -159,7 +161,7 @@ class TestSegmentation:
         truth = np.eye(3)[label]
         shared, total = (prob * truth).sum(axis=(0, 1, 2)), (prob + truth).sum(axis=(0, 1, 2))
         dice = np.mean(1 - (2 * shared + 1) / (total + 1))
-        weight = np.where(label > 0, 4, 1)  # most pixels are background
+        weight = np.where(label > 0, 1 + 3 * (1 - 1 / 4), 1)  # after one of four steps
         cross_entropy = -(weight * np.log((prob * truth).sum(axis=3))).mean()
         np.testing.assert_allclose([dice, cross_entropy, dice + cross_entropy], losses, rtol=1e-4)
 
@@ -218,3 +220,11 @@ class TestSegmentation:
         assert all(0 <= row["val_mean_iou"] <= 1 for row in rows)
         assert (log / "model-4.index").exists()
         assert cv2.imread(str(log / "predictions.png")).shape[0] >= 3 * 64
+
+    @pytest.mark.slow
+    @pytest.mark.gallery
+    def test_mean_iou_on_scenes(self, run_example, tmp_path):
+        """The mean IoU on 200 scenes that the network has not seen is at least 0.80."""
+        run_example("segment_scenes.py", ["--log-dir", "log"], tmp_path)
+        rows = json.loads((tmp_path / "log" / "stats.json").read_text(encoding="utf-8"))
+        assert rows[-1]["val_mean_iou"] >= 0.80

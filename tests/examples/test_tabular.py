@@ -12,6 +12,8 @@ pytest.importorskip("tensorflow")
 pytest.importorskip("sklearn")
 pytest.importorskip("matplotlib")
 
+from threadpoolctl import threadpool_limits  # scikit-learn requires it
+
 LINES = [
     ["size", "city", "code", "price"],
     ["1", "Bern", "7", "10"],
@@ -90,13 +92,14 @@ class TestScores:
             y = np.digitize(y, np.quantile(y, np.arange(1, num_classes) / num_classes))
         folds = tables.make_folds(num_classes, 2, 1)
         expected = []
-        for rows, test in folds.split(x, y):
-            kind = "Classifier" if num_classes else "Regressor"
-            trees = getattr(tables.ensemble, "HistGradientBoosting" + kind)(random_state=1)
-            trees.fit(x[rows], y[rows])
-            predicted = trees.predict_proba(x[test]) if num_classes else trees.predict(x[test])
-            expected.append(tables.score(y[test], predicted, num_classes))
-        scores = tables.score_trees(x.astype(object), y, num_classes, folds, 1)
+        with threadpool_limits(1):  # threads of OpenMP wait for each other for seconds on a busy machine
+            for rows, test in folds.split(x, y):
+                kind = "Classifier" if num_classes else "Regressor"
+                trees = getattr(tables.ensemble, "HistGradientBoosting" + kind)(random_state=1)
+                trees.fit(x[rows], y[rows])
+                predicted = trees.predict_proba(x[test]) if num_classes else trees.predict(x[test])
+                expected.append(tables.score(y[test], predicted, num_classes))
+            scores = tables.score_trees(x.astype(object), y, num_classes, folds, 1)
         np.testing.assert_allclose(expected, scores, rtol=1e-6)
 
 

@@ -111,7 +111,7 @@ class AgreeingRanks:
         return ExitStack()
 
     def describe_with(self, describe):
-        """Do nothing: nobody asks where this rank is."""
+        """Do nothing, because no test asks where this rank is."""
 
     def check(self):
         """Do nothing: no rank fails."""

@@ -1,9 +1,9 @@
 """
 Server that runs programs in forks, so that TensorFlow is imported only once.
 
-Each line of stdin is a directory and a program in it, separated by a tab. The program runs as `__main__` in a fork that has
-imported only NumPy and TensorFlow. Its output is written to `output.txt` in the directory, its exit status to stdout.
-With the argument `seed`, each graph of the programs has a seed.
+Each line of stdin is a directory, a program in it, and after how many seconds it is killed (0: never), separated by tabs. The
+program runs as `__main__` in a fork that has imported only NumPy and TensorFlow. Its output is written to `output.txt` in the
+directory, its exit status to stdout. With the argument `seed`, each graph of the programs has a seed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ def main() -> None:
     if sys.argv[1:] == ["seed"]:
         seed_graphs()
     for line in sys.stdin:
-        directory, program = line.rstrip("\n").split("\t")
+        directory, program, seconds = line.rstrip("\n").split("\t")
         child = os.fork()
         if child == 0:
             enter(directory, program)
+            signal.alarm(int(seconds))
             return
         _, status = os.waitpid(child, 0)
         print(status, flush=True)
@@ -42,7 +43,6 @@ def enter(directory: str, program: str) -> None:
     os.dup2(output, 1)
     os.dup2(output, 2)
     sys.argv, sys.path[0] = [program], directory
-    signal.alarm(300)  # kills a program that hangs
 
 
 if __name__ == "__main__":

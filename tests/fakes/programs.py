@@ -13,10 +13,16 @@ __all__ = ["ProgramRunner", "program_runner"]
 
 
 class ProgramRunner:
-    """Runs programs one after the other."""
+    """
+    Runs programs one after the other.
+
+    Attributes:
+        limit: the seconds after which a program that hangs is killed. 0: never.
+    """
 
     def __init__(self, process: subprocess.Popen) -> None:
         self._process = process
+        self.limit = 300
 
     def run(self, directory: Path, program: str) -> str:
         """Run a program in a directory, like `python <program>`, and return its output."""
@@ -26,7 +32,7 @@ class ProgramRunner:
 
     def run_to_any_end(self, directory: Path, program: str) -> tuple[int, str]:
         """Run a program that may fail or be killed, and return its status, as from `os.waitpid`, and its output."""
-        self._process.stdin.write(f"{directory}\t{program}\n")
+        self._process.stdin.write(f"{directory}\t{program}\t{self.limit}\n")
         self._process.stdin.flush()
         status = int(self._process.stdout.readline())
         return status, (directory / "output.txt").read_text(encoding="utf-8")

@@ -21,7 +21,7 @@ from tensorpack_lite.utils.utils import get_rng
 
 
 def hold_interpreter(stacks):
-    """Register a StackFile, note a datapoint, and hold the interpreter's lock in native code for ever."""
+    """Register a StackFile, note a datapoint, and hold the interpreter's lock in native code, without end."""
     library, lock = ctypes.PyDLL(None), ctypes.create_string_buffer(64)
     wait = library.pthread_mutex_lock
     wait(lock)

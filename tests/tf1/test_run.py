@@ -28,7 +28,7 @@ class TestAsInPlainPython:
         """
 
     def test_arguments_and_folder(self, write, tmp_path):
-        """`sys.argv`, `sys.path`, `__main__` and the modules beside the script are those of plain Python."""
+        """`sys.argv`, `sys.path`, `__main__` and the modules in the script's directory are those of plain Python."""
         write("project/train.py", self.SCRIPT)
         write("project/helper.py", "")
         options = ("project/train.py", "--check", "-m", "--gpu", "0", "--", "-x")
