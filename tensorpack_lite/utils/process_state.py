@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-__all__ = ["catches_signal", "count_running_threads", "describe_trouble", "is_running"]
+__all__ = ["catches_signal", "count_running_threads", "cpu_seconds", "describe_trouble"]
 
 
 def describe_trouble(pid: int) -> str:
@@ -43,24 +43,30 @@ def catches_signal(pid: int, number: int) -> bool:
     return bool(int(_status(pid).get("SigCgt", "0"), 16) >> (number - 1) & 1)
 
 
-def is_running(pid: int) -> bool:
-    """Return whether the main thread of a process computes, or could if a core were free."""
-    return _state_in(_read(f"/proc/{pid}/stat")) == "R"
+def count_running_threads(pid: int | None = None) -> int:
+    """
+    Return how many threads of a process compute, or could if a core were free.
 
-
-def count_running_threads() -> int:
-    """Return how many threads of this process compute, or could if a core were free. The calling one is among them."""
+    Args:
+        pid: its id. Default: this process, whose calling thread is one of them.
+    """
+    directory = f"/proc/{'self' if pid is None else pid}/task"
     try:
-        threads = os.listdir("/proc/self/task")
+        threads = os.listdir(directory)
     except OSError:
-        return 1
-    stats = (_read(f"/proc/self/task/{thread}/stat") for thread in threads)
-    return sum(_state_in(stat) == "R" for stat in stats)
+        return int(pid is None)
+    return sum(_fields(f"{directory}/{thread}/stat")[:1] == ["R"] for thread in threads)
 
 
-def _state_in(stat: str) -> str:
-    """Return the letter of the state from the text of a file `stat`; "" if it is empty."""
-    return stat.rpartition(")")[2].lstrip()[:1]
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of a process, in steps of usually 0.01 s; 0 if it is unknown."""
+    fields = _fields(f"/proc/{pid}/stat")
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
+
+
+def _fields(path: str) -> list[str]:
+    """Return the fields of a file `stat` from the state on, which is the third of them; [] if there is no such file."""
+    return _read(path).rpartition(")")[2].split()
 
 
 def _status(pid: int) -> dict[str, str]:

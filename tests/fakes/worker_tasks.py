@@ -30,6 +30,13 @@ def hold_interpreter(stacks):
     wait(lock)  # waits for itself; signals do not end it
 
 
+def compute_in_native_code(stacks):
+    """Register a StackFile, and compute without end in native code that keeps the interpreter's lock."""
+    stacks.register()
+    stacks.note = "computes"
+    sum(itertools.repeat(1))
+
+
 def compute_in_threads(stacks):
     """Register a StackFile, and change the stacks of two threads all the time."""
 

@@ -11,7 +11,7 @@ import weakref
 from multiprocessing.reduction import DupFd
 from typing import Any, Callable
 
-from ...utils.process_state import catches_signal, is_running
+from ...utils.process_state import catches_signal, count_running_threads, cpu_seconds, describe_trouble
 from .memory import open_unnamed
 
 __all__ = ["NAME", "SIGNAL", "StackFile", "ask_for_stacks"]
@@ -21,7 +21,8 @@ _NATIVE_SIGNAL = getattr(signal, "SIGRTMAX", 0) - 6  # while native code holds t
 NAME = "tensorpack_lite-stacks"
 _HEADER_BYTES = 512
 _SECONDS = 0.5  # for each of the two signals
-_SECONDS_OF_RUNNING = 3.0  # for the first one if the main thread runs, or could if a core were free
+_STARVED_SECONDS = 4.0  # for the first one if other programs use the cores
+_TURN_CPU_SECONDS = 2.0  # of a process, in which its main thread runs the handler unless it is in native code
 _POLL_SECONDS = 0.02
 _END = b"End of the stacks.\n"
 
@@ -32,8 +33,10 @@ class StackFile:
 
     First SIGUSR2 asks; its handler is Python code, because `faulthandler` can crash if the stacks change while it reads them.
     Only if the main thread is in native code, which does not let the handler run, `faulthandler` itself answers another
-    signal, in C and without the interpreter's lock. Neither works while the process is stopped or in an uninterruptible
-    wait. The object can be pickled while a process is started.
+    signal, in C and without the interpreter's lock. A process that is stopped or in an uninterruptible wait gets no signal,
+    because it would handle both later, while its threads run. The object can be pickled while a process is started.
+
+    Known limit: if the main thread is in native code without the lock while others run Python code, asking can crash the process.
 
     Raises:
         OSError: the file cannot be created.
@@ -92,7 +95,8 @@ class StackFile:
             pid: the process.
 
         Returns:
-            The text that `faulthandler` writes; empty if the process does not answer within a second.
+            The text that `faulthandler` writes; empty if the process does not answer within a second, or four seconds
+            if it is busy.
         """
         if os.fstat(self._handle).st_size == 0:
             return ""
@@ -103,25 +107,35 @@ class StackFile:
 
 def ask_for_stacks(pid: int, handle: int) -> str:
     """
-    Return the stacks that a process appends to its StackFile; empty if it does not answer within a second.
+    Return the stacks that a process appends to its StackFile; empty if it does not answer, as in `StackFile.ask`.
 
     Args:
         pid: the process. Without a handler, it gets no signal.
         handle: descriptor of its StackFile.
     """
-    begin = os.fstat(handle).st_size
-    text = _ask(pid, SIGNAL, handle, begin) or _ask(pid, _NATIVE_SIGNAL, handle, begin)
+    if describe_trouble(pid):
+        return ""
+    cpu_before = cpu_seconds(pid)
+
+    def is_starved() -> bool:
+        """Return whether the process could run, but has not had the time for its handler."""
+        return count_running_threads(pid) > 0 and cpu_seconds(pid) - cpu_before < _TURN_CPU_SECONDS
+
+    text = _ask(pid, SIGNAL, handle, is_starved)
+    if not text and not is_starved():
+        text = _ask(pid, _NATIVE_SIGNAL, handle, lambda: False)
     lines = text.decode(errors="replace").splitlines(keepends=True)
     return "".join(line for line in lines if __file__ not in line)  # without the handler
 
 
-def _ask(pid: int, number: int | None, handle: int, begin: int) -> bytes:
-    """Send a signal and return what the process has written since `begin`; empty if nothing, or not all."""
+def _ask(pid: int, number: int | None, handle: int, may_take_longer: Callable[[], bool]) -> bytes:
+    """Send a signal and return what the process then writes; empty if nothing, or not all."""
     if number is None or not catches_signal(pid, number):
         return b""
+    begin = os.fstat(handle).st_size
     os.kill(pid, number)
     text, start, now = b"", time.monotonic(), 0.0
-    while now < _SECONDS or (now < _SECONDS_OF_RUNNING and number == SIGNAL and is_running(pid)):
+    while now < _SECONDS or (now < _STARVED_SECONDS and may_take_longer()):
         time.sleep(_POLL_SECONDS)
         before, text = text, os.pread(handle, os.fstat(handle).st_size - begin, begin)
         if text.endswith(_END):

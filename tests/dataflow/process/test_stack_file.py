@@ -8,9 +8,9 @@ import signal
 import time
 
 import pytest
-from fakes.worker_tasks import compute_in_threads, hold_interpreter
+from fakes.worker_tasks import compute_in_native_code, compute_in_threads, hold_interpreter
 
-from tensorpack_lite.dataflow.process import in_work
+from tensorpack_lite.dataflow.process import in_work, stack_file
 from tensorpack_lite.dataflow.process.in_work import InWork
 from tensorpack_lite.dataflow.process.stack_file import StackFile
 from tensorpack_lite.dataflow.records import COUNT, Page
@@ -70,12 +70,30 @@ def test_ask_a_process_that_computes(start):
     assert (0, 0) == os.waitpid(pid, os.WNOHANG)
 
 
-def test_stopped(start):
-    """A process that is stopped writes nothing."""
-    pid, stacks = start("fork", hold_interpreter)
-    wait_for_note(stacks)
-    os.kill(pid, signal.SIGSTOP)
+def test_ask_native_code(start, monkeypatch):
+    """
+    A process that computes in native code writes its stacks, unless it has had no time to answer in Python.
+
+    On a busy machine, a process that executes Python code may have had none, and `faulthandler` would crash it.
+    """
+    pid, stacks = start("spawn", compute_in_native_code)
+    assert "computes" == wait_for_note(stacks)
+    assert "compute_in_native_code" in stacks.ask(pid)
+    monkeypatch.setattr(stack_file, "cpu_seconds", lambda pid: 0.0)
     assert "" == stacks.ask(pid)
+
+
+def test_stopped(start):
+    """A process that is stopped writes nothing, also when it continues."""
+    pid, stacks = start("spawn", compute_in_threads)
+    assert "computes" == wait_for_note(stacks)
+    os.kill(pid, signal.SIGSTOP)
+    os.waitpid(pid, os.WUNTRACED)
+    assert "" == stacks.ask(pid)
+    os.kill(pid, signal.SIGCONT)
+    time.sleep(0.3)
+    assert 512 == os.fstat(stacks._handle).st_size
+    assert "compute" in stacks.ask(pid)
 
 
 def test_without_a_handler(start):
