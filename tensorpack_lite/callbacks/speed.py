@@ -28,7 +28,7 @@ from .step_division import Steps
 
 __all__ = ["Speed"]
 
-_HARVEST = 256  # steps
+_HARVEST = 1024  # steps
 _MIN_SECONDS = 0.01  # of a callback between epochs, to be noted
 _WARM_UP = 1 / 6  # of `after`: the first steps, whose buffers are full or empty by chance
 

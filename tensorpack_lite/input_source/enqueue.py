@@ -152,7 +152,11 @@ class EnqueueThread(ShareSessionThread):
         self.converter = DatapointConverter(who, signature)
         self._ops = ops
         self._buffer: HandoffQueue[SizedArrays] = HandoffQueue(
-            _MAX_WAITING_NBYTES, itemgetter(0), partial(take_chunk, max_length=ops.max_chunk)
+            _MAX_WAITING_NBYTES,
+            itemgetter(0),
+            partial(take_chunk, max_length=ops.max_chunk),
+            # Each time the reader wakes, it takes a turn of the interpreter's lock.
+            refill_at=_MAX_WAITING_NBYTES // 4,
         )
         self.reader = threading.Thread(target=self._read, name=f"{self.name}, reading", daemon=True)
         self._leaves_queue_open = False
@@ -248,7 +252,7 @@ class EnqueueThread(ShareSessionThread):
                         ticket = self._tickets.stamp(arrays)
                         self.reading.words[TICKET] = ticket
                         arrays.append(np.asarray(ticket, np.int64))
-                    size = max(_SMALL_NBYTES, sum(array.nbytes for array in arrays))
+                    size = max(_SMALL_NBYTES, sum([array.nbytes for array in arrays]))
                     if not self._buffer.put([(size, arrays)], meter=self.reading):
                         return
         except DataFlowTerminated:

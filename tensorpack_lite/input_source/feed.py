@@ -124,6 +124,8 @@ class FeedInput(InputSource):
         taken = np.array([*self._taken, (1 << 62, 1 << 62)], np.int64)
         begins = np.array([run.begin for run in runs], np.int64)
         first = np.searchsorted(taken[:, 0], begins)  # a run takes one datapoint
+        for _ in range(min(max(first, default=-1) + 1, len(self._taken))):
+            self._taken.popleft()
         return (taken[first, 1] - taken[first, 0]).astype(float)
 
     def meters(self) -> list[Meter]:

@@ -9,7 +9,7 @@ until that element arrived.
 from __future__ import annotations
 
 from time import perf_counter_ns
-from typing import Any, Iterable, Sequence
+from typing import Any, Deque, Sequence
 
 import numpy as np
 
@@ -58,20 +58,22 @@ class QueueWaits:
         self._num_taken += num * self._num_in_datapoint
 
     def waited(
-        self, runs: Sequence[RunTimes], arrivals: Iterable[tuple[int, int]], queue_size: int
+        self, runs: Sequence[RunTimes], arrivals: Deque[tuple[int, int]], queue_size: int
     ) -> np.ndarray | None:
         """
         Return how long each run waited.
 
         Args:
             runs: all runs since the last call.
-            arrivals: how many elements had arrived at which time, in order.
+            arrivals: how many elements had arrived at which time, in order. Those that are no longer needed are removed.
             queue_size: present size of the queue.
 
         Returns:
             Nanoseconds; NaN for runs before `begin_anew`, and for those whose datapoint arrived too long ago. Zero
             for runs that take nothing.
         """
+        while len(arrivals) > 1 and arrivals[0][0] <= self._num_taken:
+            arrivals.popleft()
         counts, times = np.array([(0, 0), *tuple(arrivals)], np.int64).T
         started, ended = (np.array([run[at] for run in runs], np.int64) for at in (1, 2))
         num = np.array([self._num_taken_by(run[4]) for run in runs], np.int64)

@@ -20,7 +20,7 @@ from .step import Request, Step, StepCache
 
 __all__ = ["HookedSession", "RunTimes"]
 
-_MAX_RUNS = 4096  # whose times are kept until they are taken
+_MAX_RUNS = 8192  # whose times are kept until they are taken
 
 # on TF 1.15 each attribute of a TensorFlow module costs a microsecond
 _SessionRunArgs = tf.train.SessionRunArgs

@@ -26,6 +26,8 @@ class HandoffQueue(Generic[T]):
         size_of: returns the size of an item. Default: 1.
         remove: removes one or more items from the left of a deque that is not empty and returns them as a list, which
             `take` returns. It is called with the lock held. Default: one item.
+        refill_at: a producer that waits is woken when the waiting items have at most this total size. Default: when there
+            is room. A lower number wakes it less often, which is cheaper if it then appends many items.
 
     Attributes:
         error: the first error passed to `end` or `stop`, or None.
@@ -36,8 +38,10 @@ class HandoffQueue(Generic[T]):
         capacity: int,
         size_of: Callable[[T], int] | None = None,
         remove: Callable[[Deque[T]], list[T]] | None = None,
+        refill_at: int | None = None,
     ) -> None:
         self._capacity = capacity or math.inf
+        self._refill_at = self._capacity if refill_at is None else refill_at
         self._size_of = size_of
         self._remove = remove or (lambda items: [items.popleft()])
         self._items: deque[T] = deque()
@@ -88,7 +92,8 @@ class HandoffQueue(Generic[T]):
                     self._size -= len(taken) if self._size_of is None else sum(map(self._size_of, taken))
                     if self._items:
                         _wake_one(self._consumers)
-                    self._wake_producer_if_room()
+                    if self._size <= self._refill_at:
+                        self._wake_producer_if_room()
                     return taken
                 if self._is_ended:
                     return []

@@ -46,7 +46,7 @@ class TestTakeChunk:
 class TestReadingAhead:
     @pytest.mark.parametrize(("array", "room"), [(SMALL, 64), (np.zeros(1 << 20, "uint8"), 4)])
     def test_how_far(self, sess, array, room):
-        """At most 64 datapoints or 4 MB wait for the queue, and the reader holds one more."""
+        """64 datapoints or 4 MB wait for the queue, a quarter of that before it is refilled; the reader holds one more."""
         queue = tf.FIFOQueue(1, [tf.uint8])
         spec = TensorSpec(array.shape, tf.uint8, "x")
         pulled = threading.Semaphore(0)
@@ -60,9 +60,9 @@ class TestReadingAhead:
         thread = EnqueueThread("QueueInput", DataFromGenerator(endless), [spec], ops)
         with sess.as_default():
             thread.start()
-        for _ in range(1 + 1 + room + 1):  # in the queue, being enqueued, waiting, held by the reader
+        for _ in range(1 + 1 + room // 4 + 1):  # in the queue, being enqueued, waiting, held by the reader
             assert pulled.acquire(timeout=60)
-        for _ in range(ops.max_chunk - 1):  # a chunk may hold more than the one datapoint that finds no room
+        for _ in range(room - room // 4 + ops.max_chunk - 1):  # being enqueued: up to a chunk
             pulled.acquire(timeout=0.1)
         assert not pulled.acquire(timeout=0.1)
         thread.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 
 import numpy as np
 import pytest
@@ -55,46 +56,49 @@ class TestQueueWaits:
         """A run waited from its start until its datapoint arrived, and not at all if it was there before."""
         taking = Fetched(queue[1])
         runs = [run(100, 110, taking), run(200, 260, taking), run(300, 350, taking)]
-        arrivals = [(1, 50), (2, 240), (3, 310)]
+        arrivals = deque([(1, 50), (2, 240), (3, 310)])
         assert [0, 40, 10] == self.make(queue).waited(runs, arrivals, 0).tolist()
 
     def test_runs_that_take_nothing(self, queue):
         """A run that does not need the input neither waits nor counts."""
         taking, other = Fetched(queue[1]), Fetched(tf.no_op())
         runs = [run(100, 110, other), run(200, 260, taking)]
-        assert [0, 40] == self.make(queue).waited(runs, [(1, 240)], 0).tolist()
+        assert [0, 40] == self.make(queue).waited(runs, deque([(1, 240)]), 0).tolist()
 
     def test_several_elements(self, queue):
         """A run that takes several elements waits for the last of them."""
         runs = [run(100, 200, Fetched(queue[1]))]
-        assert [60] == self.make(queue, num=3).waited(runs, [(1, 50), (4, 160)], 1).tolist()
+        assert [60] == self.make(queue, num=3).waited(runs, deque([(1, 50), (4, 160)]), 1).tolist()
 
     def test_several_calls(self, queue):
-        """The number of elements that were taken continues over calls."""
+        """The number of elements that were taken continues over calls, and arrivals from before are removed."""
         waits, taking = self.make(queue), Fetched(queue[1])
-        arrivals = [(1, 150), (2, 250)]
+        arrivals = deque([(1, 150), (2, 250)])
         assert [50] == waits.waited([run(100, 160, taking)], arrivals, 1).tolist()
         assert [30] == waits.waited([run(220, 260, taking)], arrivals, 0).tolist()
+        assert [(2, 250)] == list(arrivals)
 
     def test_runs_outside_of_the_session(self, queue):
         """Datapoints that other runs of the input took are counted."""
         waits = self.make(queue)
         waits.count_taken(1)
-        assert [50] == waits.waited([run(200, 260, Fetched(queue[1]))], [(1, 150), (2, 250)], 0).tolist()
+        assert [50] == waits.waited(
+            [run(200, 260, Fetched(queue[1]))], deque([(1, 150), (2, 250)]), 0
+        ).tolist()
 
     def test_a_call_that_has_not_returned(self, queue):
         """If the call that enqueued has not returned yet, the run waited until its end."""
-        assert [60] == self.make(queue).waited([run(200, 260, Fetched(queue[1]))], [], 0).tolist()
+        assert [60] == self.make(queue).waited([run(200, 260, Fetched(queue[1]))], deque(), 0).tolist()
 
     def test_another_consumer(self, queue):
         """If others take from the queue, waiting times are not known."""
         runs = [run(100 * k, 100 * k + 50, Fetched(queue[1])) for k in range(10)]
-        assert self.make(queue).waited(runs, [(20, 10)], 0) is None
+        assert self.make(queue).waited(runs, deque([(20, 10)]), 0) is None
 
     def test_datapoints_that_arrived_too_long_ago(self, queue):
         """If the arrival of a datapoint is not remembered any more, its waiting time is NaN."""
         waits, taking = self.make(queue), Fetched(queue[1])
-        waited = waits.waited([run(100, 160, taking), run(200, 300, taking)], [(2, 250)], 0)
+        waited = waits.waited([run(100, 160, taking), run(200, 300, taking)], deque([(2, 250)]), 0)
         assert [True, False] == np.isnan(waited).tolist()
         assert 50 == waited[1]
 
@@ -103,7 +107,7 @@ class TestQueueWaits:
         waits, taking = self.make(queue), Fetched(queue[1])
         waits.begin_anew()
         waits._begin = 1000
-        waited = waits.waited([run(100, 160, taking), run(2000, 2100, taking)], [(1, 2030)], 0)
+        waited = waits.waited([run(100, 160, taking), run(2000, 2100, taking)], deque([(1, 2030)]), 0)
         assert np.isnan(waited[0])
         assert 30 == waited[1]
 
@@ -209,5 +213,11 @@ class TestInputs:
             hooked.run(total)
             runs = [RunTimes(*times) for times in hooked.run_times]
             waits = source._waited(runs)
+            assert [] == source._waited([]).tolist()
+            flow.gate.release()
+            hooked.run(total)
+            later = source._waited([RunTimes(*hooked.run_times[-1])])
+        assert 1 == len(later)
+        assert 0 < later[0] <= hooked.run_times[-1][1] - hooked.run_times[-1][0]
         assert 2e8 < waits[0] <= runs[0].started - runs[0].begin
         assert waits[1] <= runs[1].started - runs[1].begin

@@ -82,7 +82,9 @@ def shake(seed, max_items):
         draw.choice([1, 1, 3]),
         draw.choice([1, 1, 3]),
     )
-    queue = HandoffQueue(capacity, remove=draw.choice([None, some]))
+    queue = HandoffQueue(
+        capacity, remove=draw.choice([None, some]), refill_at=draw.choice([None, 0, capacity // 2])
+    )
     num_items = draw.randrange(1, max_items)
     taken = hand_over(queue, producers, consumers, num_items, draw.choice([None, None, 0.0, 1e-5]))
     everything = [item for mine in taken for item in mine]
@@ -140,6 +142,18 @@ class TestPut:
         assert [1] == queue.take()
         join([thread])
         assert [[2], [3]] == [queue.take(), queue.take()]
+
+    def test_it_waits_until_few_items_are_left(self):
+        """With `refill_at`, a producer that waits is woken when so many items are left."""
+        queue = HandoffQueue(4, refill_at=1)
+        queue.put([1, 2, 3, 4])
+        thread = start(queue.put, [5])
+        wait_until(lambda: len(queue._producers) == 1)
+        assert [[1], [2]] == [queue.take(), queue.take()]
+        assert 1 == len(queue._producers)
+        assert [3] == queue.take()
+        join([thread])
+        assert [[4], [5]] == [queue.take(), queue.take()]
 
     def test_several_items_stay_together(self):
         """Items that are put together are appended together, even if they exceed the capacity."""
