@@ -85,10 +85,10 @@ class BatchData(ProxyDataFlow):
         datapoints = iter(()) if start and self._is_over else iter(self.ds)
         while True:
             holder = list(itertools.islice(datapoints, self.batch_size))
-            self._is_over = len(holder) < self.batch_size
-            if not self._is_over or (holder and self.remainder):
+            self._is_over = is_over = len(holder) < self.batch_size
+            if not is_over or (holder and self.remainder):
                 yield self.aggregate_batch(holder, self.use_list)
-            if self._is_over:
+            if is_over:  # not the attribute, which another iterator may have set since
                 return
 
     @staticmethod

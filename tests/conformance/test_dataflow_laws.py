@@ -92,6 +92,20 @@ def test_a_loop_left_early_can_be_started_again(row):
         break
 
 
+@rows([row for row in FINITE if row.length is not None])
+def test_a_second_pass_meanwhile(row):
+    """A whole pass in the middle of another one takes nothing from it, or is refused with RuntimeError."""
+    flow, _ = ready(row)
+    first = iter(flow)
+    next(first)
+    try:
+        assert row.length == len(list(iter(flow)))
+    except RuntimeError as error:
+        if "already being iterated" not in str(error):
+            raise
+    assert row.length == 1 + len(list(first))
+
+
 @rows(ROWS)
 def test_len_is_as_claimed(row):
     """`len` returns the claimed length, or raises NotImplementedError."""
