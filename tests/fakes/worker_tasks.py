@@ -7,6 +7,7 @@ The tests' own modules cannot be imported in a spawned process, this one can.
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import itertools
 import json
 import os
@@ -16,6 +17,7 @@ import subprocess
 import threading
 import time
 
+from tensorpack_lite.dataflow.process import stack_file
 from tensorpack_lite.dataflow.process.channel import Reader
 from tensorpack_lite.utils.utils import get_rng
 
@@ -35,6 +37,23 @@ def compute_in_native_code(stacks):
     stacks.register()
     stacks.note = "computes"
     sum(itertools.repeat(1))
+
+
+def miss_a_request(stacks):
+    """Register a StackFile, and answer in Python code only, from the second request on."""
+    stacks.register()
+    faulthandler.unregister(stack_file._NATIVE_SIGNAL)
+    signal.signal(stack_file.SIGNAL, lambda *_: signal.signal(stack_file.SIGNAL, stacks._write))
+    stacks.note = "waits"
+    time.sleep(1000)
+
+
+def answer_twice(stacks):
+    """Register a StackFile, and answer each request twice, like a process that is asked again while it answers."""
+    stacks.register()
+    signal.signal(stack_file.SIGNAL, lambda *args: (stacks._write(*args), stacks._write(*args)))
+    stacks.note = "waits"
+    time.sleep(1000)
 
 
 def compute_in_threads(stacks):

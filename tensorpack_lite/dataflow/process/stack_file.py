@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 import weakref
+from contextlib import suppress
 from multiprocessing.reduction import DupFd
 from typing import Any, Callable
 
@@ -24,7 +25,8 @@ _SECONDS = 0.5  # for each of the two signals
 _STARVED_SECONDS = 4.0  # for the first one if other programs use the cores
 _TURN_CPU_SECONDS = 2.0  # of a process, in which its main thread runs the handler unless it is in native code
 _POLL_SECONDS = 0.02
-_END = b"End of the stacks.\n"
+_NUM_POLLS = 5  # until SIGUSR2 is sent again
+_MARK = b"--- written by Python code ---\n"  # before and after what the handler of SIGUSR2 writes
 
 
 class StackFile:
@@ -32,8 +34,9 @@ class StackFile:
     A file in memory into which a process writes the stacks of its threads when another process asks.
 
     First SIGUSR2 asks; its handler is Python code, because `faulthandler` can crash if the stacks change while it reads them.
-    Only if the main thread is in native code, which does not let the handler run, `faulthandler` itself answers another
-    signal, in C and without the interpreter's lock. A process that is stopped or in an uninterruptible wait gets no signal,
+    It asks repeatedly, because a signal just before the main thread begins to sleep does not wake it. Only if the main
+    thread is in native code, which does not let the handler run, `faulthandler` itself answers another signal, in C
+    and without the interpreter's lock. A process that is stopped or in an uninterruptible wait gets no signal,
     because it would handle both later, while its threads run. The object can be pickled while a process is started.
 
     Known limit: if the main thread is in native code without the lock while others run Python code, asking can crash the process.
@@ -75,8 +78,9 @@ class StackFile:
         self._close()
 
     def _write(self, number: int, frame: object) -> None:
+        os.write(self._handle, _MARK)
         faulthandler.dump_traceback(self._handle, all_threads=True)
-        os.write(self._handle, _END)
+        os.write(self._handle, _MARK)
 
     @property
     def note(self) -> str:
@@ -129,18 +133,21 @@ def ask_for_stacks(pid: int, handle: int) -> str:
 
 
 def _ask(pid: int, number: int | None, handle: int, may_take_longer: Callable[[], bool]) -> bytes:
-    """Send a signal and return what the process then writes; empty if nothing, or not all."""
-    if number is None or not catches_signal(pid, number):
-        return b""
+    """Send a signal and return what the process then writes; empty if nothing, or not all, or if it would end the process."""
     begin = os.fstat(handle).st_size
-    os.kill(pid, number)
-    text, start, now = b"", time.monotonic(), 0.0
+    text, start, now, num_polls = b"", time.monotonic(), 0.0, 0
     while now < _SECONDS or (now < _STARVED_SECONDS and may_take_longer()):
+        if num_polls == 0 or (number == SIGNAL and num_polls % _NUM_POLLS == 0):
+            if number is None or not catches_signal(pid, number):
+                return b""
+            with suppress(ProcessLookupError):  # it has ended since
+                os.kill(pid, number)
         time.sleep(_POLL_SECONDS)
+        num_polls += 1
         before, text = text, os.pread(handle, os.fstat(handle).st_size - begin, begin)
-        if text.endswith(_END):
-            return text[: -len(_END)]
-        if number != SIGNAL and text == before != b"":  # `faulthandler` writes no end
+        if text.endswith(_MARK) and text.count(_MARK) > 1:
+            return text.split(_MARK)[-2]  # the last answer
+        if number != SIGNAL and text == before != b"":  # `faulthandler` writes no mark
             return text
         now = time.monotonic() - start
     return b""

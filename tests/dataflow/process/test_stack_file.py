@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import signal
 import time
 
 import pytest
-from fakes.worker_tasks import compute_in_native_code, compute_in_threads, hold_interpreter
+from fakes.worker_tasks import (
+    answer_twice,
+    compute_in_native_code,
+    compute_in_threads,
+    hold_interpreter,
+    miss_a_request,
+)
 
 from tensorpack_lite.dataflow.process import in_work, stack_file
 from tensorpack_lite.dataflow.process.in_work import InWork
 from tensorpack_lite.dataflow.process.stack_file import StackFile
 from tensorpack_lite.dataflow.records import COUNT, Page
+from tensorpack_lite.utils.process_state import cpu_seconds
 from tensorpack_lite.utils.stacks import parse_stacks
 
 pytestmark = pytest.mark.slow
@@ -70,6 +78,20 @@ def test_ask_a_process_that_computes(start):
     assert (0, 0) == os.waitpid(pid, os.WNOHANG)
 
 
+def test_ask_again(start):
+    """A signal just before the main thread begins to sleep does not wake it, so a process is asked again."""
+    pid, stacks = start("spawn", miss_a_request)
+    assert "waits" == wait_for_note(stacks)
+    assert "miss_a_request" in stacks.ask(pid)
+
+
+def test_two_answers(start):
+    """Of two answers, only the last one is returned."""
+    pid, stacks = start("spawn", answer_twice)
+    assert "waits" == wait_for_note(stacks)
+    assert 1 == len(parse_stacks(stacks.ask(pid)))
+
+
 def test_ask_native_code(start, monkeypatch):
     """
     A process that computes in native code writes its stacks, unless it has had no time to answer in Python.
@@ -78,9 +100,15 @@ def test_ask_native_code(start, monkeypatch):
     """
     pid, stacks = start("spawn", compute_in_native_code)
     assert "computes" == wait_for_note(stacks)
-    assert "compute_in_native_code" in stacks.ask(pid)
+    begin = cpu_seconds(pid)
+    while cpu_seconds(pid) < begin + 0.2:  # until it is in native code
+        time.sleep(0.01)
+    # not the real CPU times, because other tests may use the cores
     monkeypatch.setattr(stack_file, "cpu_seconds", lambda pid: 0.0)
     assert "" == stacks.ask(pid)
+    monkeypatch.setattr(stack_file, "cpu_seconds", lambda pid: next(seconds))
+    seconds = itertools.count(0.0, stack_file._TURN_CPU_SECONDS)
+    assert "compute_in_native_code" in stacks.ask(pid)
 
 
 def test_stopped(start):
