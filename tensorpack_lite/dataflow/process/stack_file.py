@@ -133,7 +133,7 @@ def ask_for_stacks(pid: int, handle: int) -> str:
 
 
 def _ask(pid: int, number: int | None, handle: int, may_take_longer: Callable[[], bool]) -> bytes:
-    """Send a signal and return what the process then writes; empty if nothing, or not all, or if it would end the process."""
+    """Send a signal and return the answer; empty if there is none in time, or if the process does not catch the signal."""
     begin = os.fstat(handle).st_size
     text, start, now, num_polls = b"", time.monotonic(), 0.0, 0
     while now < _SECONDS or (now < _STARVED_SECONDS and may_take_longer()):
