@@ -9,6 +9,7 @@ import logging
 import multiprocessing
 import os
 import random
+import signal
 import threading
 import time
 
@@ -38,7 +39,10 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_configure(config):
-    """Keep the real stderr, which is captured during tests."""
+    """Keep the real stderr, which is captured during tests, and let Ctrl+C reach tests that were started in the background."""
+    # `pytest &` inherits from a shell that it is ignored, and so would each process that a test starts
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     with config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         config.real_stderr = os.dup(2)
 
