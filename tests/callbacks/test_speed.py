@@ -142,7 +142,9 @@ class TestSpeed:
         train(QueueInput(Ones()), steps=60, epochs=60, callbacks=[Sleepy(), Looks()])
         (note,) = find()
         calls = note["calls_ms"]
-        assert ["Sleepy, trigger_step", "Sleepy, after_run"] == list(calls)[:2]
+        # on a busy machine, the shorter sleep may take longer than the other
+        assert {"Sleepy, trigger_step", "Sleepy, after_run"} == set(list(calls)[:2])
+        assert sorted(calls.values(), reverse=True) == list(calls.values())
         assert calls["Sleepy, trigger_step"] >= 8
         assert calls["Sleepy, after_run"] >= 4
         assert "Sleepy, trigger_step" in note["text"]
