@@ -10,13 +10,13 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.input_source.used import UsedTickets
 
 
-@pytest.fixture(params=[2])
-def run(sess, request):
-    """A function that runs two towers with tickets at a global_step, and the UsedTickets; the parameter is a size of batches."""
+@pytest.fixture()
+def run(sess):
+    """A function that runs two towers with tickets at a global_step, and the UsedTickets."""
     step = tf.train.get_or_create_global_step()
     tickets = [tf.placeholder(tf.int64, []) for _ in range(2)]
     used = UsedTickets()
-    tensors = [used.count([tf.zeros([request.param])], ticket) for ticket in tickets]
+    tensors = [used.count([tf.zeros([2])], ticket) for ticket in tickets]
     sess.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
 
     def run_towers(at, *numbers):
@@ -47,19 +47,18 @@ class TestLast:
         assert 2 == run[1].last(step)
         assert 4 == run[1].last(None)
 
-    @pytest.mark.parametrize(("run", "size"), [(n, n) for n in (1, 32, 251, 1004)], indirect=["run"])
-    def test_several_runs_in_a_step(self, run, size):
-        """All runs of the failed step do not count, also if tickets are those of batches of any size."""
-        run[0](4, size)
-        for number in range(2, 100):
-            run[0](5, number * size)
-        assert 99 * size == run[1].last(None)
-        assert size == run[1].last(5)
+    def test_several_runs_in_a_step(self, run):
+        """All runs of the failed step do not count, however many there are."""
+        run[0](4, 1)
+        for number in range(2, 1500):
+            run[0](5, number)
+        assert 1499 == run[1].last(None)
+        assert 1 == run[1].last(5)
 
-    def test_too_many_runs_in_a_step(self, run):
-        """If only runs of the failed step are remembered, the last datapoint before it is unknown: an error."""
-        for number in range(1, 300):
-            run[0](5 if number > 3 else 4, number)
-        assert 299 == run[1].last(None)
-        with pytest.raises(RuntimeError, match="before global_step 5 is unknown, because at least 251 runs"):
-            run[1].last(5)
+    @pytest.mark.parametrize("period", [1, 2, 256, 1000])
+    def test_many_steps(self, run, period):
+        """A failed run does not count after many steps, only some of which take a datapoint."""
+        for number in range(1, 1500):
+            run[0](number * period, number)
+        assert 1498 == run[1].last(1499 * period)
+        assert [1499, 0] == run[1].of_last_run()
