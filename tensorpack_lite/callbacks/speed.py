@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any
+from collections import deque
+from typing import Any, Deque
 
 import numpy as np
 
@@ -57,36 +58,39 @@ class Speed(Callback):
         self._channel: Any = None
         self._summary: dict[str, Any] | None = None  # of the last verdict, for the chief
         self._slowest: int | None = None  # the rank that the chief has named
-        self._num_steps = 0
         self._calls: CallTimes | None = None  # in use if callbacks seem to limit
-        self._calls_begin = 0  # a number of steps
+        self._calls_steps = 0  # the number of steps in which they are measured
         self._steps_seen = self._next_look = 0.0  # seconds
-        self._epoch_begin = self._epoch_seconds = 0.0
-        self._is_begin = True  # whether the next step is the first one of an epoch
+        self._ends: Deque[int] = deque()  # of the steps since the last look
+        self._last_end = 0  # of the last step before them, or the begin of the epoch
+        self._epoch_seconds = 0.0
 
     def _before_train(self) -> None:
         sources = [reset.source for reset in self.trainer.find_callbacks(ResetInput)]
         self._source: Any = sources[0] if len(sources) == 1 else None
         if not isinstance(self.trainer.hooked_sess, HookedSession):
             self._source = None
+        if self._source is None:
+            self._next_look = math.inf
+        else:
+            self._ends = self.trainer.loop.step_ends
         ranks = getattr(self.trainer, "ranks", None)
         self._channel = None if ranks is None else ranks.channel
 
     def _before_epoch(self) -> None:
         self._take_times(is_between_steps=True)
-        self._is_begin = True
-        self._epoch_begin = time.perf_counter()
+        self._epoch_begin = self._last_end = time.perf_counter_ns()
         if self._window is not None:
             self._window.resume()
+            self._window.steps.set_end(self._last_end)
 
     def _trigger_step(self) -> None:
-        self._num_steps += 1
-        if self._num_steps % _HARVEST == 0 or time.perf_counter() > self._next_look:
+        if len(self._ends) >= _HARVEST or time.perf_counter() > self._next_look:
             self._look()
 
     def _after_epoch(self) -> None:
         self._look()
-        self._epoch_seconds = time.perf_counter() - self._epoch_begin
+        self._epoch_seconds = (time.perf_counter_ns() - self._epoch_begin) / 1e9
         if self._window is not None:
             self._window.pause()
 
@@ -101,34 +105,37 @@ class Speed(Callback):
         if self._source is None:
             return
         self._next_look = time.perf_counter() + self._after / 30
-        steps, runs, waits = self._take_times()
+        ends, runs, waits = self._take_times()
+        if not ends:
+            return
+        begin, self._last_end = self._last_end, ends[-1]
+        self._calls_steps += len(ends)
         if self._window is not None:
-            self._window.steps.add(steps, runs, waits, self._is_begin)
+            self._window.steps.add(ends, runs, waits)
             if self._last is None and self._window.steps.seconds >= self._after * (1 - _WARM_UP):
                 self._window.pause()
                 self._say()
                 self._window.resume()
-                self._window.steps.set_end(steps[-1][2])
-        elif steps:
-            self._steps_seen += (steps[-1][2] - steps[0][0]) / 1e9
+                self._window.steps.set_end(self._last_end)
+        else:
+            self._steps_seen += (self._last_end - begin) / 1e9
             if self._steps_seen >= self._after * _WARM_UP:
                 self._window = _Window(self._source)
-                self._window.steps.set_end(steps[-1][2])
-        self._is_begin &= not steps
+                self._window.steps.set_end(self._last_end)
 
     def _take_times(
         self, is_between_steps: bool = False
-    ) -> tuple[list[Any], list[RunTimes], np.ndarray | None]:
-        """Return the times of the steps that have ended, and of their runs."""
+    ) -> tuple[list[int], list[RunTimes], np.ndarray | None]:
+        """Return the ends of the steps that have ended, and the times of their runs."""
         if self._source is None:
             return [], [], None
-        times, run_times = self.trainer.loop.step_times, self.trainer.hooked_sess.run_times
-        steps = [times.popleft() for _ in range(len(times))]
-        end = math.inf if is_between_steps else steps[-1][2] if steps else 0
+        run_times = self.trainer.hooked_sess.run_times
+        ends = [self._ends.popleft() for _ in range(len(self._ends))]
+        end = math.inf if is_between_steps else ends[-1] if ends else 0
         runs: list[RunTimes] = []
-        while run_times and run_times[0][3] <= end:
+        while run_times and run_times[0][1] <= end:
             runs.append(RunTimes(*run_times.popleft()))
-        return steps, runs, self._source._waited(runs)
+        return ends, runs, self._source._waited(runs)
 
     def _say(self) -> None:
         window = self._window
@@ -141,7 +148,7 @@ class Speed(Callback):
         if is_new and verdict.limit == CALLBACKS and self._calls is None:
             trainer: Any = self.trainer
             self._calls = CallTimes([trainer._callbacks, trainer.hooked_sess])
-            self._calls_begin = self._num_steps
+            self._calls_steps = 0
             return  # the next look says it, with their names
         if self._calls is not None:
             self._calls.stop()
@@ -167,12 +174,11 @@ class Speed(Callback):
             logger.info(f"Speed: {slowest.text}")
             write_note("speed of ranks", slowest.text, rank=slowest.rank)
 
-    def _mean_calls(self) -> list[tuple[str, float]]:
-        """Return the seconds of each method of a callback in a step, the largest first; empty if not measured."""
-        num_steps = self._num_steps - self._calls_begin
-        if self._calls is None or not num_steps:
-            return []
-        means = [(name, seconds / num_steps) for name, seconds in self._calls.seconds.items()]
+    def _mean_calls(self) -> list[tuple[str, float]] | None:
+        """Return the seconds of each method of a callback in a step, the largest first; None if not measured."""
+        if self._calls is None or not self._calls_steps:
+            return None
+        means = [(name, seconds / self._calls_steps) for name, seconds in self._calls.seconds.items()]
         return sorted(means, key=lambda one: -one[1])
 
 
@@ -197,7 +203,7 @@ def _values(facts: Facts, verdict: Verdict, rows: list[dict[str, Any]]) -> dict[
             for name, seconds in facts.between
             if seconds >= _MIN_SECONDS
         ],
-        "calls_ms": {name: 1e3 * seconds for name, seconds in facts.calls},
+        "calls_ms": {name: 1e3 * seconds for name, seconds in facts.calls or ()},
         "epoch_seconds": facts.epoch,
         "stages": rows,
     }
@@ -231,7 +237,9 @@ class _Window:
         """Do not count the CPU time from here on."""
         self._cpu = self._cpu.plus(cpu_times() - self._cpu_begin)
 
-    def facts(self, epoch: float, between: list[tuple[str, float]], calls: list[tuple[str, float]]) -> Facts:
+    def facts(
+        self, epoch: float, between: list[tuple[str, float]], calls: list[tuple[str, float]] | None
+    ) -> Facts:
         """Return what is known. Call it after `pause`."""
         division = self.steps.division(self.is_fed)
         graph, is_seen = self.steps.graph_interval()

@@ -37,7 +37,7 @@ class Facts(NamedTuple):
         is_fed: whether the training thread reads the data, as with FeedInput.
         epoch: seconds of the steps of an epoch; 0 if no epoch has ended.
         between: seconds of each callback between two epochs.
-        calls: seconds of each method of a callback in a step, the largest first; empty if they were not measured.
+        calls: seconds of each method of a callback in a step, the largest first; None if they were not measured.
         is_alone: whether the training has one process. Otherwise, the graph may wait for another rank.
     """
 
@@ -49,7 +49,7 @@ class Facts(NamedTuple):
     is_fed: bool = False
     epoch: float = 0.0
     between: Sequence[Tuple[str, float]] = ()
-    calls: Sequence[Tuple[str, float]] = ()
+    calls: Optional[Sequence[Tuple[str, float]]] = None
     is_alone: bool = True
 
 
@@ -85,11 +85,12 @@ def judge(facts: Facts) -> Verdict:
         if facts.is_fed:
             return _judge_fed(division.waiting, division.total)
         return _judge_data(facts.load, division.waiting / division.total, facts.is_graph_seen)
-    in_callbacks = division.around_run + division.trigger_step
+    # Only a training that spends much time outside of its runs is worth measuring its callbacks.
+    in_callbacks = division.outside if facts.calls is None else sum(seconds for _, seconds in facts.calls)
     if in_callbacks >= _CALLBACKS * division.total:
         return Verdict(
             CALLBACKS,
-            f"callbacks take {in_callbacks / division.total:.0%} of a step of {_ms(division.total)}{_name_calls(facts.calls)}. "
+            f"callbacks take {in_callbacks / division.total:.0%} of a step of {_ms(division.total)}{_name_calls(facts.calls or ())}. "
             "Call them less often, with PeriodicTrigger, PeriodicCallback or PeriodicRunHooks.",
             False,
         )

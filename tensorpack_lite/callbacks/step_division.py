@@ -1,8 +1,8 @@
-"""How the time of training steps is divided: waiting for data, running the graph, and calling callbacks."""
+"""How the time of training steps is divided: waiting for data, running the graph, and the rest."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional, Sequence, Tuple
+from typing import NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -22,17 +22,13 @@ class Division(NamedTuple):
 
     Attributes:
         waiting: for data; None if unknown.
-        run: the run of the session, without `waiting`.
-        around_run: `before_run` and `after_run` of the callbacks.
-        trigger_step: `trigger_step` of the callbacks.
-        rest: the rest of the loop.
+        run: the runs of the session, without `waiting`.
+        outside: the time outside of runs, without `waiting`: callbacks, and the code of the trainer.
     """
 
     waiting: Optional[float]
     run: float
-    around_run: float
-    trigger_step: float
-    rest: float
+    outside: float
 
     @property
     def waits(self) -> bool:
@@ -57,7 +53,7 @@ class Steps:
         self._is_overlapping = is_overlapping
         self._totals: list[np.ndarray] = []
         self._waits: list[np.ndarray] = []
-        self._parts = np.zeros(4)  # run with waiting, around_run, trigger_step, and all, in nanoseconds
+        self._run = self._total = 0.0  # of all steps, in nanoseconds
         self._is_waiting_known = True
         self._end = 0  # of the last step that was added
 
@@ -69,7 +65,7 @@ class Steps:
     @property
     def seconds(self) -> float:
         """Their time."""
-        return float(self._parts[3] / 1e9)
+        return self._total / 1e9
 
     def set_end(self, end: int) -> None:
         """Set the end of the step before the first one that is added."""
@@ -77,32 +73,29 @@ class Steps:
 
     def add(
         self,
-        step_times: Sequence[Tuple[int, int, int]],
+        step_ends: Sequence[int],
         runs: Sequence[RunTimes],
         waits: np.ndarray | None,
-        is_begin: bool,
     ) -> None:
         """
         Add the next steps.
 
         Args:
-            step_times: see `TrainLoop`.
+            step_ends: see `TrainLoop`. The first step begins at `set_end`, or when the last step that was added ended.
             runs: the runs of the session since the last call.
             waits: how long each run waited, in nanoseconds; None if unknown. Steps with NaN are left out.
-            is_begin: whether they are the first ones of an epoch, so that the time before does not count.
         """
-        if not step_times:
+        if not step_ends:
             return
-        times = np.array(step_times, np.int64)
-        ends = times[:, 2]
-        begins = np.concatenate([times[:1, 0] if is_begin else [self._end], ends[:-1]])
+        ends = np.array(step_ends, np.int64)
+        begins = np.concatenate([[self._end], ends[:-1]])
         self._end = int(ends[-1])
-        rows = np.array([run[:4] for run in runs], np.int64).reshape(-1, 4)
-        index = np.searchsorted(times[:, 0], rows[:, 0], side="right") - 1
-        inside = (index >= 0) & (rows[:, 3] <= times[np.maximum(index, 0), 1])
+        rows = np.array([run[:2] for run in runs], np.int64).reshape(-1, 2)
+        index = np.searchsorted(ends, rows[:, 0])  # of the step of each run
+        inside = (rows[:, 0] >= begins[0]) & (rows[:, 1] <= ends[-1])
 
         def in_steps(values: np.ndarray) -> np.ndarray:
-            return np.bincount(index[inside], weights=values[inside], minlength=len(times))
+            return np.bincount(index[inside], weights=values[inside], minlength=len(ends))
 
         self._is_waiting_known &= waits is not None
         waited = in_steps(np.zeros(len(rows)) if waits is None else waits)
@@ -110,9 +103,8 @@ class Steps:
         totals = (ends - begins).astype(float)
         self._totals.append(totals[known] / 1e9)
         self._waits.append(waited[known] / 1e9)
-        around = in_steps((rows[:, 1] - rows[:, 0] + rows[:, 3] - rows[:, 2]).astype(float))
-        parts = [in_steps((rows[:, 2] - rows[:, 1]).astype(float)), around, times[:, 2] - times[:, 1], totals]
-        self._parts += [part[known].sum() for part in parts]
+        self._run += float(in_steps((rows[:, 1] - rows[:, 0]).astype(float))[known].sum())
+        self._total += float(totals[known].sum())
 
     def division(self, is_fed: bool = False) -> Division:
         """
@@ -122,14 +114,13 @@ class Steps:
             is_fed: whether runs wait for data before the session runs, as with FeedInput.
         """
         num = self.num_steps * 1e9
-        run, around, trigger, total = self._parts / num
+        run, outside = self._run / num, (self._total - self._run) / num
         lost = float(np.concatenate(self._lost()).sum()) * 1e9 / num if self._is_waiting_known else None
-        rest = total - run - around - trigger
         if is_fed:
-            around -= lost or 0.0
+            outside -= lost or 0.0
         else:
             run -= lost or 0.0
-        return Division(lost, float(run), float(around), float(trigger), float(rest))
+        return Division(lost, run, outside)
 
     def _lost(self) -> list[np.ndarray]:
         """Return the time by which waiting made each step longer."""

@@ -14,7 +14,7 @@ from ..tfutils.reads import plain_reads
 from ..utils import logger
 from ..utils.checks import check_positive
 from ..utils.naming import GLOBAL_STEP_INCR_OP_NAME
-from ..utils.utils import get_tqdm
+from ..utils.utils import get_tqdm, get_tqdm_kwargs
 from .graph import ProcessTensors
 
 __all__ = ["MaintainStepCounter", "ProgressBar", "SessionRunTimeout", "TensorPrinter"]
@@ -49,6 +49,9 @@ class ProgressBar(Callback):
         self._step_has_values = False
         self._values: list[Any] | None = None
         self._bar: Any = None
+        self._interval = get_tqdm_kwargs()["mininterval"]  # seconds between two redraws
+        self._due_at = 0.0  # when the bar is redrawn; tqdm itself is asked only then, because that costs time in each step
+        self._num_new = 0  # steps that the bar does not know
         self._watch: Callable[[float], None] | None = None
 
     def watch_cost(self, function: Callable[[float], None]) -> None:
@@ -76,19 +79,22 @@ class ProgressBar(Callback):
 
     def _before_epoch(self) -> None:
         self._step_has_values = False
-        loop = self.trainer.loop
+        self._loop = loop = self.trainer.loop
+        self._last_step = loop.steps_per_epoch - 1
         self._bar = get_tqdm(
             total=loop.steps_per_epoch,
             initial=loop.starting_step,
             desc=f"Epoch {self.epoch_num}",
             leave=True,
+            miniters=1,
         )
+        self._due_at = 0.0 if self._watch is not None else time.time() + self._interval
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         if self._args is None or self._step_has_values:
             return None
-        loop = self.trainer.loop
-        return self._args if self._is_due() or loop.local_step + 1 == loop.steps_per_epoch else None
+        is_needed = time.time() >= self._due_at or self._loop.local_step == self._last_step
+        return self._args if is_needed else None
 
     def _after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         if run_values.results is not None:
@@ -96,14 +102,21 @@ class ProgressBar(Callback):
             self._step_has_values = True
 
     def _trigger_step(self) -> None:
-        if self._step_has_values:
-            self._step_has_values = False
-            if self._is_due():
-                self._show_values()
+        self._num_new += 1
+        if self._step_has_values or (self._args is None and time.time() >= self._due_at):
+            self._update()
+
+    def _update(self) -> None:
+        has_values, self._step_has_values = self._step_has_values, False
+        if time.time() < self._due_at:
+            return  # it is the last step of the epoch
+        if has_values:
+            self._show_values()
             watch, self._watch = self._watch, None
             if watch is not None and self._values:
                 watch(self._values[0])
-        self._bar.update()
+        self._count_new()
+        self._due_at = time.time() + self._interval
 
     def _after_epoch(self) -> None:
         if self._values is not None:
@@ -113,16 +126,16 @@ class ProgressBar(Callback):
     def _after_train(self) -> None:
         self._close()
 
-    def _is_due(self) -> bool:
-        if self._watch is not None:
-            return True
-        return time.time() - self._bar.last_print_t >= self._bar.mininterval
-
     def _show_values(self) -> None:
         self._bar.set_postfix(zip(self._labels, self._values or ()), refresh=False)
 
+    def _count_new(self) -> None:
+        num_new, self._num_new = self._num_new, 0
+        self._bar.update(num_new)
+
     def _close(self) -> None:
         if self._bar is not None:
+            self._count_new()
             self._bar.close()
             self._bar = None
 

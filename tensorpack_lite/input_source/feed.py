@@ -121,12 +121,14 @@ class FeedInput(InputSource):
         return dict(zip(self._placeholders, arrays))
 
     def _waited(self, runs: Sequence[RunTimes]) -> np.ndarray | None:
-        taken = np.array([*self._taken, (1 << 62, 1 << 62)], np.int64)
-        begins = np.array([run.begin for run in runs], np.int64)
-        first = np.searchsorted(taken[:, 0], begins)  # a run takes one datapoint
-        for _ in range(min(max(first, default=-1) + 1, len(self._taken))):
+        taken = np.array([(0, 0), *self._taken], np.int64)
+        started = np.array([run.started for run in runs], np.int64)
+        last = (
+            np.searchsorted(taken[:, 1], started, side="right") - 1
+        )  # a run takes one datapoint, right before it
+        for _ in range(max(last, default=0)):
             self._taken.popleft()
-        return (taken[first, 1] - taken[first, 0]).astype(float)
+        return np.where(last > 0, taken[last, 1] - taken[last, 0], np.nan)
 
     def meters(self) -> list[Meter]:
         """Return the meter of the outermost stage."""

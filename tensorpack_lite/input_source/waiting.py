@@ -75,8 +75,8 @@ class QueueWaits:
         while len(arrivals) > 1 and arrivals[0][0] <= self._num_taken:
             arrivals.popleft()
         counts, times = np.array([(0, 0), *tuple(arrivals)], np.int64).T
-        started, ended = (np.array([run[at] for run in runs], np.int64) for at in (1, 2))
-        num = np.array([self._num_taken_by(run[4]) for run in runs], np.int64)
+        started, ended = (np.array([run[at] for run in runs], np.int64) for at in (0, 1))
+        num = np.array([self._num_taken_by(run[2]) for run in runs], np.int64)
         num[started < self._begin] = 0
         last = self._num_taken + np.cumsum(num)
         self._num_taken = int(last[-1]) if len(last) else self._num_taken

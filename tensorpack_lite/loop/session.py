@@ -28,19 +28,15 @@ _SessionRunArgs = tf.train.SessionRunArgs
 
 class RunTimes(NamedTuple):
     """
-    The times of a run, in nanoseconds of `time.perf_counter_ns`, and what it ran.
+    The times of a run of the raw session, in nanoseconds of `time.perf_counter_ns`, and what it ran.
 
     Attributes:
-        begin: before the first `before_run`.
-        started, ended: before and after the run of the raw session.
-        end: after the last `after_run`.
+        started, ended: before and after it.
         step: the prepared combination of fetches.
     """
 
-    begin: int
     started: int
     ended: int
-    end: int
     step: Step
 
 
@@ -87,7 +83,7 @@ class HookedSession:
         self._afters: list[tuple[Call | None, Callable[[Any, Any], None], int]] = []
         for hook in hooks:
             self._register(hook.callback if isinstance(hook, CallbackToHook) else hook)
-        self.run_times: Deque[tuple[int, int, int, int, Step]] = deque(maxlen=_MAX_RUNS)
+        self.run_times: Deque[tuple[int, int, Step]] = deque(maxlen=_MAX_RUNS)
         self._steps = StepCache(session)
         self._last = _LastRun()
         self._stop_requested = False
@@ -139,7 +135,6 @@ class HookedSession:
         if self._closed:
             raise RuntimeError("HookedSession.run: the session is closed. Training has ended.")
         self.is_running = True
-        begin = perf_counter_ns()
         try:
             last = self._last
             is_plain = feed_dict is None and options is None and run_metadata is None
@@ -166,13 +161,12 @@ class HookedSession:
                 results, hook_values = step.run(feed_dict, requests, run_metadata)
             except tf.errors.OpError as error:
                 self._raise_cause_of(error)
-            ended = perf_counter_ns()
+            self.run_times.append((started, perf_counter_ns(), step))
             for call, after, position in self._afters:
                 self.current_call = call
                 after(context, hook_values[position])
             if context.stop_requested:
                 self._stop_requested = True
-            self.run_times.append((begin, started, ended, perf_counter_ns(), step))
             return results
         finally:
             self.is_running, self.current_call = False, None

@@ -49,8 +49,7 @@ class TrainLoop:
         outcome: how training ended, an `Outcome`; None until then. It is set before `after_train`, where a callback
             reads `self.trainer.loop.outcome`. An error in `after_train` does not change it.
         error: the exception that ended training, `StopTraining` included; None if all epochs are done.
-        step_times: for each of the last steps, nanoseconds of `time.perf_counter_ns` before `run_step`, after it, and
-            after `trigger_step` of the callbacks.
+        step_ends: nanoseconds of `time.perf_counter_ns` at the end of each of the last steps.
         num_parts: how many times callbacks have called `end_if_preempted`.
     """
 
@@ -60,7 +59,7 @@ class TrainLoop:
         self.local_step = -1
         self.outcome: Outcome | None = None
         self.error: BaseException | None = None
-        self.step_times: Deque[tuple[int, int, int]] = deque(maxlen=_MAX_STEPS)
+        self.step_ends: Deque[int] = deque(maxlen=_MAX_STEPS)
         self.num_parts = 0
         self._ranges: tuple[int, int, int] | None = None
         self._resumed: tuple[int, int] | None = None

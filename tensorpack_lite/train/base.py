@@ -242,11 +242,9 @@ class Trainer(HasOldInterface, LoopTrainer):
                 for _ in loop.steps():
                     if self.hooked_sess.should_stop():
                         raise StopTraining("a callback or hook asked the session to stop")
-                    began = time.perf_counter_ns()
                     self.run_step()
-                    ran = time.perf_counter_ns()
                     callbacks.trigger_step()
-                    loop.step_times.append((began, ran, time.perf_counter_ns()))
+                    loop.step_ends.append(time.perf_counter_ns())
                 callbacks.after_epoch()
                 spent = humanize_time_delta(time.perf_counter() - start)
                 if not 0 < loop.starting_step == loop.steps_per_epoch:  # else resumed only for its callbacks

@@ -247,7 +247,7 @@ def _place_of(trainer: Any) -> object:
     """Return a value that changes whenever the main thread comes further."""
     loop, callbacks, session = trainer.loop, trainer._callbacks, trainer.hooked_sess
     runs: Any = getattr(session, "run_times", ())
-    last_run = runs[-1][3] if len(runs) else 0
+    last_run = runs[-1][1] if len(runs) else 0
     counters = loop.epoch_num, loop.local_step, loop.global_step, loop.num_parts
     return (
         counters,

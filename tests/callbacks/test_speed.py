@@ -96,7 +96,7 @@ class TestSpeed:
         note = read_notes(directory)[0]
         assert "speed" == note["kind"]
         step = note["step"]
-        parts = [step[name] for name in ("waiting", "run", "around_run", "trigger_step", "rest")]
+        parts = [step[name] for name in ("waiting", "run", "outside")]
         assert step["total"] == pytest.approx(sum(parts))
         assert step["waiting"] > 0
         stages = {row["stage"]: row for row in note["stages"]}

@@ -16,7 +16,7 @@ from tensorpack_lite.utils.notes import read_notes
 
 def a_rank(waiting, total=0.035):
     """Return the summary of a rank whose step takes 35 ms, of which it waits for data and spends 1 ms in the loop."""
-    division = Division(waiting, total - waiting - 0.001, 0.0004, 0.0004, 0.0002)
+    division = Division(waiting, total - waiting - 0.001, 0.001)
     facts = Facts(division, None, True, (total, total), "QueueInput", is_alone=False)
     return summarize(facts, judge(facts))
 

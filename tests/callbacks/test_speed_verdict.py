@@ -20,9 +20,9 @@ def a_load(wall=0.02, num=2, interval=0.01, graph=0.004, cpu=0.003, cores=16, is
     return Load(parts, 100, 100 * interval, graph, 100 * cpu, cores, is_contended)
 
 
-def facts(waiting=0.0, run=0.009, around_run=0.0003, trigger_step=0.0003, load=None, **others):
+def facts(waiting=0.0, run=0.009, outside=0.001, load=None, **others):
     """The facts of a training with steps of about 10 ms."""
-    division = Division(waiting, run, around_run, trigger_step, 0.0004)
+    division = Division(waiting, run, outside)
     values = {"is_graph_seen": True, "quartiles": (0.0098, 0.0102), "input_name": "QueueInput", **others}
     return Facts(division, load or a_load(), **values)
 
@@ -76,7 +76,7 @@ class TestJudge:
             ("Other, trigger_step", 0.0005),
             ("Small, trigger_step", 0.0004),
         ]
-        verdict = judge(facts(run=0.005, around_run=0.0041, trigger_step=0.0009, calls=calls))
+        verdict = judge(facts(run=0.005, outside=0.0054, calls=calls))
         assert "callbacks" == verdict.limit
         assert verdict.text.startswith(
             "callbacks take 48% of a step of 10.4 ms: MyLogger, after_run 4.1 ms; Other, trigger_step 0.5 ms. Call them"

@@ -12,40 +12,34 @@ MS = 1_000_000
 
 def make(num, wait, run=2, before=1, trigger=3, rest=1, is_overlapping=False, known=True):
     """Steps in milliseconds: `rest`, then before_run, waiting and the rest of the run, trigger_step."""
-    steps, runs, waits = [], [], []
+    ends, runs, waits = [], [], []
     now = 0
     for number in range(num):
         waited = wait(number)
-        begin = now + rest * MS
-        started = begin + before * MS
+        started = now + (rest + before) * MS
         ended = started + int((waited + run) * MS)
-        end = ended + trigger * MS
-        runs.append((begin, started, ended, ended, None))
-        steps.append((begin, ended, end))
+        now = ended + trigger * MS
+        runs.append((started, ended, None))
+        ends.append(now)
         waits.append(waited * MS)
-        now = end
     result = Steps(is_overlapping)
     result.set_end(0)
-    result.add(steps, runs, np.array(waits, float) if known else None, is_begin=False)
+    result.add(ends, runs, np.array(waits, float) if known else None)
     return result
 
 
 class TestDivision:
     def test_the_parts_of_a_step(self):
-        """A step consists of waiting, the run without it, calls around the run, trigger_step and the rest."""
+        """A step consists of waiting, the run without it, and the time outside of the run."""
         division = make(10, lambda k: 4).division()
-        assert [0.004, 0.002, 0.001, 0.003, 0.001] == pytest.approx(list(division))
+        assert [0.004, 0.002, 0.005] == pytest.approx(list(division))
         assert 0.011 == pytest.approx(division.total)
         assert division.waits
 
     def test_a_fed_input(self):
         """With FeedInput, waiting is part of before_run."""
         division = make(10, lambda k: 1, run=1, before=3).division(is_fed=True)
-        assert (0.001, 0.002, 0.002) == (
-            pytest.approx(division.waiting),
-            pytest.approx(division.run),
-            pytest.approx(division.around_run),
-        )
+        assert [0.001, 0.002, 0.006] == pytest.approx(list(division))
 
     def test_waiting_that_is_not_known(self):
         """If the input does not know how long runs waited, neither does the division."""
@@ -57,33 +51,27 @@ class TestDivision:
     def test_steps_without_known_waiting_are_left_out(self):
         """Steps whose waiting time is NaN do not count."""
         steps = make(10, lambda k: 4)
-        times, runs = [(0, 6 * MS, 7 * MS)], [(0, MS, 6 * MS, 6 * MS, None)]
-        steps.add(times, runs, np.array([np.nan]), is_begin=True)
+        steps.set_end(0)
+        steps.add([7 * MS], [(MS, 6 * MS, None)], np.array([np.nan]))
         assert 10 == steps.num_steps
         assert 0.11 == pytest.approx(steps.seconds)
 
     def test_the_first_step_of_an_epoch(self):
         """The time before the first step of an epoch does not count."""
         steps = Steps()
-        steps.add([(100 * MS, 102 * MS, 103 * MS)], [], np.zeros(0), is_begin=True)
-        steps.add([(104 * MS, 106 * MS, 107 * MS)], [], np.zeros(0), is_begin=False)
-        assert 0.007 == pytest.approx(steps.seconds)
+        steps.set_end(100 * MS)
+        steps.add([103 * MS, 107 * MS], [], np.zeros(0))
+        steps.set_end(200 * MS)
+        steps.add([201 * MS], [], np.zeros(0))
+        assert 0.008 == pytest.approx(steps.seconds)
 
     def test_several_runs_in_a_step(self):
         """The waiting times of all runs of a step are added, and runs outside of steps do not count."""
         steps = Steps()
-        runs = [
-            (0, 0, 2 * MS, 2 * MS, None),
-            (2 * MS, 2 * MS, 5 * MS, 5 * MS, None),
-            (6 * MS, 6 * MS, 9 * MS, 9 * MS, None),
-        ]
-        steps.add([(0, 5 * MS, 10 * MS)], runs, np.array([1.0, 2.0, 3.0]) * MS, is_begin=True)
-        division = steps.division()
-        assert (0.003, 0.002, 0.005) == (
-            pytest.approx(division.waiting),
-            pytest.approx(division.run),
-            pytest.approx(division.trigger_step),
-        )
+        steps.set_end(10 * MS)
+        runs = [(n * MS, (n + 2) * MS, None) for n in (7, 11, 14, 19)]
+        steps.add([20 * MS], runs, np.array([1.0, 0.5, 1.5, 1.0]) * MS)
+        assert [0.002, 0.002, 0.006] == pytest.approx(list(steps.division()))
 
 
 class TestGraph:

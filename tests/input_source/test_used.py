@@ -10,7 +10,7 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.input_source.used import UsedTickets
 
 
-@pytest.fixture()
+@pytest.fixture
 def run(sess):
     """A function that runs two towers with tickets at a global_step, and the UsedTickets."""
     step = tf.train.get_or_create_global_step()
