@@ -78,9 +78,6 @@ class BatchData(ProxyDataFlow):
         batches, rest = divmod(len(self.ds), self.batch_size)
         return batches + (1 if rest and self.remainder else 0)
 
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
-
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         datapoints = iter(()) if start and self._is_over else iter(self.ds)
         while True:
@@ -151,8 +148,7 @@ class BatchDataByShape(BatchData):
         super().__init__(ds, batch_size, remainder=False)
         self.idx = idx
         self._guard = DataFlowReentrantGuard()
-        self._waiting: dict[tuple[int, ...], dict[int, Datapoint]] = {}  # by shape, then by number
-        self._number = 0  # of the last datapoint
+        self._waiting: dict[tuple[int, ...], list[Numbered]] = {}  # by shape; numbers are 0 without a tape
         self._tape: Any = None  # a Tape, if the position is recorded
 
     def reset_state(self) -> None:
@@ -162,37 +158,29 @@ class BatchDataByShape(BatchData):
         self._tape = None if self._recording is None else Tape(self.ds, self._held, 10 * self.batch_size)
 
     def _held(self) -> Iterator[Numbered]:
-        return itertools.chain.from_iterable(group.items() for group in self._waiting.values())
+        return itertools.chain.from_iterable(self._waiting.values())
 
     def _own_state(self) -> State:
         return self._tape.state()
 
     def _restore_own_state(self, state: State) -> None:
         for number, datapoint in self._tape.read_again(state).items():
-            self._waiting.setdefault(np.shape(datapoint[self.idx]), {})[number] = datapoint
+            self._waiting.setdefault(np.shape(datapoint[self.idx]), []).append((number, datapoint))
 
     def _states_of(self, children: Sequence[Recording]) -> list[State]:
         return [self._tape.source_state()]
-
-    def _numbered(self) -> Iterator[Numbered]:
-        for datapoint in self.ds:
-            self._number += 1
-            yield self._number, datapoint
-
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
 
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         with self._guard:
             if self._tape is not None and start == 0:
                 self._tape.leave()
-            for number, datapoint in self._numbered() if self._tape is None else self._tape:
-                shape = np.shape(datapoint[self.idx])
-                group = self._waiting.setdefault(shape, {})
-                group[number] = datapoint
+            for numbered in zip(itertools.repeat(0), self.ds) if self._tape is None else self._tape:
+                shape = np.shape(numbered[1][self.idx])
+                group = self._waiting.setdefault(shape, [])
+                group.append(numbered)
                 if len(group) == self.batch_size:
                     del self._waiting[shape]
-                    yield self.aggregate_batch(list(group.values()))
+                    yield self.aggregate_batch([datapoint for _, datapoint in group])
 
 
 def _listed(name: object, column: Sequence[Any]) -> list[Any]:

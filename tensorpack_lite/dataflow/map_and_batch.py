@@ -93,9 +93,6 @@ class MultiProcessMapAndBatchDataZMQ(DataFromWorkers):
     def __len__(self) -> int:
         raise InfiniteLengthError(f"{type(self).__name__}: has no length; it never ends.")
 
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
-
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         with self._guard:
             yield from self._stream()

@@ -186,9 +186,6 @@ class ParallelMapData(ProxyDataFlow):
     def _leave(self, children: Sequence[Recording]) -> None:
         """Keep what is in flight."""
 
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
-
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         with self._guard:
             require_workers(self, self._owner)

@@ -43,6 +43,9 @@ class _CombinedData(DataFlow):
         super().reset_state()
         reset_each_once(self.df_lists)
 
+    def __iter__(self) -> Iterator[Datapoint]:
+        return self._iterate_from(0)
+
     def _can_seek(self) -> bool:
         """A DataFlow that is listed twice has two open passes and no single position."""
         return super()._can_seek() and len({id(ds) for ds in self.df_lists}) == len(self.df_lists)
@@ -87,9 +90,6 @@ class RandomChooseData(_CombinedData, RNGDataFlow):
                 f"{sum(self.probabilities):g}."
             )
 
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
-
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         sources = [iter(ds) for ds in self.df_lists]
         bounds = np.cumsum(self.probabilities)
@@ -130,9 +130,6 @@ class RandomMixData(_CombinedData, RNGDataFlow):
     def __len__(self) -> int:
         return sum(self.sizes)
 
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
-
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         return self._in_order(self.rng.permutation(len(self))[start:])
 
@@ -172,9 +169,6 @@ class ConcatData(_CombinedData):
 
     def __len__(self) -> int:
         return sum(len(ds) for ds in self.df_lists)
-
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
 
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         for index in range(self._index if start else 0, len(self.df_lists)):
@@ -223,9 +217,6 @@ class JoinData(_CombinedData):
         if not lengths:
             raise infinite
         return min(lengths)
-
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
 
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         return map(_joined, zip(*self.df_lists))

@@ -73,9 +73,6 @@ class _ProcessRunner(DataFromWorkers):
     def _leave(self, children: Sequence[Recording]) -> None:
         """Passes read one stream, so there is nothing to leave."""
 
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
-
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         # a pass has no end if the length is unknown or 0
         length = length_or_none(self.ds) or None

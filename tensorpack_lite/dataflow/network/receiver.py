@@ -352,9 +352,8 @@ def _raise_sender_error(sender: str, stage: str, kind: str, text: str, trace: st
     error: Exception = RuntimeError(f"{where}: {kind}: {text}")
     known: Any = getattr(builtins, kind, None)
     is_error = isinstance(known, type) and issubclass(known, Exception)
-    if is_error and not issubclass(
-        known, (StopIteration, StopAsyncIteration)
-    ):  # these would silently end a loop
+    # these two would silently end a loop
+    if is_error and not issubclass(known, (StopIteration, StopAsyncIteration)):
         with suppress(TypeError):  # its constructor needs other arguments
             error = known(f"{where}: {text}")
     raise error from cause

@@ -114,15 +114,7 @@ def may_stay_in_place(head: bytes) -> bool:
 
 def _array_at(memory: np.ndarray, place: Place) -> np.ndarray:
     offset, dtype, shape = place
-    size = dtype.itemsize * _num_elements(shape)
-    return memory[offset : offset + size].view(dtype).reshape(shape)
-
-
-def _num_elements(shape: tuple[int, ...]) -> int:
-    count = 1
-    for length in shape:
-        count *= length
-    return count
+    return np.ndarray(shape, dtype, memory, offset)
 
 
 # --------------------------------------------------------------------------------------------- columns
@@ -205,21 +197,22 @@ class _ArrayPickler(ForkingPickler):
 
     def persistent_id(self, obj: object) -> tuple[Place, bool] | None:
         if type(obj) is Stack:
-            return self._leave_out(obj, obj[0].dtype, (len(obj), *obj[0].shape)), False
+            first = obj[0]
+            return self._leave_out(obj, first.dtype, (len(obj), *first.shape), len(obj) * first.nbytes), False
         if type(obj) is not np.ndarray or obj.nbytes < _OUT_OF_BAND or obj.dtype.hasobject:
             return None
         known = self._known.get(id(obj))
         if known is None:  # an array in two components stays one array
             transposed = obj.flags.f_contiguous and not obj.flags.c_contiguous
             source = obj.T if transposed else obj
-            known = self._leave_out(source, source.dtype, source.shape), transposed
+            known = self._leave_out(source, source.dtype, source.shape, source.nbytes), transposed
             self._known[id(obj)] = known
         return known
 
-    def _leave_out(self, source: Source, dtype: np.dtype, shape: tuple[int, ...]) -> Place:
+    def _leave_out(self, source: Source, dtype: np.dtype, shape: tuple[int, ...], num_bytes: int) -> Place:
         offset = aligned(self.end)
         self.arrays.append((offset, source))
-        self.end = offset + dtype.itemsize * _num_elements(shape)
+        self.end = offset + num_bytes
         return offset, dtype, shape
 
 

@@ -228,9 +228,8 @@ def _follow_parent(setup: WorkerSetup) -> None:
     # is a handler because programs that the worker runs would inherit SIG_IGN, and could not be terminated.
     signal.signal(signal.SIGTERM, _ignore)
     signal.siginterrupt(signal.SIGTERM, False)
-    signal.pthread_sigmask(
-        signal.SIG_UNBLOCK, [signal.SIGTERM]
-    )  # blocked by the process that started the worker
+    # blocked by the process that started the worker
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     if setup.dies_with_thread:
         enable_death_signal(_warn=False)
     parent, in_work = setup.parent_pid or os.getppid(), InWork(setup.page, setup.stacks)
