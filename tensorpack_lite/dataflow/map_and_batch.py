@@ -14,7 +14,7 @@ import numpy as np
 
 from ..utils.checks import check_at_least, check_callable
 from ..utils.old_names import old_arguments
-from .base import DataFlow, DataFlowReentrantGuard, Datapoint, InfiniteLengthError
+from .base import DataFlow, DataFlowReentrantGuard, Datapoint, InfiniteLengthError, require_workers
 from .batch import BatchData
 from .dropping import SharedDropWatch
 from .failure import function_name
@@ -95,6 +95,7 @@ class MultiProcessMapAndBatchDataZMQ(DataFromWorkers):
 
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         with self._guard:
+            require_workers(self, self._owner)
             yield from self._stream()
 
     def _resume_level(self) -> tuple[str, str]:
@@ -121,7 +122,7 @@ class MultiProcessMapAndBatchDataZMQ(DataFromWorkers):
                 Task(
                     f"in map_func {function_name(self.map_func)} or in batching",
                     _map_and_batch,
-                    (drops, self.map_func, reading, who, self.batch_size),
+                    (drops, self.map_func, reading, self.batch_size),
                     sources=[reading],
                 )
             )
@@ -150,11 +151,11 @@ def _dispatch(ds: DataFlow, counts: ctypes.Array[ctypes.c_longlong]) -> Iterator
 
 
 def _map_and_batch(
-    drops: SharedDropWatch, map_func: Callable[[Any], Any], connection: Connection, who: str, batch_size: int
+    drops: SharedDropWatch, map_func: Callable[[Any], Any], connection: Connection, batch_size: int
 ) -> Iterator[list[Datapoint]]:
     """Map and batch the datapoints that arrive; runs in a worker."""
     holder = []
-    for results in map_arriving(map_func, connection, who):
+    for results in map_arriving(map_func, connection):
         drops.count(results)
         for result in results:
             if result is not None:

@@ -13,9 +13,9 @@ from collections import deque
 from typing import Any, Iterator
 
 from ..utils.checks import check_at_least
-from .base import DataFlow, Datapoint, ProxyDataFlow, require_workers, reset_twice_error
+from .base import DataFlow, Datapoint, ProxyDataFlow, reset_twice_error
+from .meter import separate_pipelines
 from .process.group import WorkerGroup
-from .recording import separate_pipelines
 
 __all__ = ["DataFromWorkers"]
 
@@ -59,7 +59,6 @@ class DataFromWorkers(ProxyDataFlow):
 
     def _stream(self) -> Iterator[Datapoint]:
         """Yield the datapoints that the workers send, without end. Several iterators share one stream."""
-        require_workers(self, self._owner)
         received = self._received
         while True:
             while received:

@@ -195,7 +195,7 @@ class _ArrayPickler(ForkingPickler):
         self.end = 0
         self._known: dict[int, Any] = {}
 
-    def persistent_id(self, obj: object) -> tuple[Place, bool] | None:
+    def persistent_id(self, obj: Any) -> tuple[Place, bool] | None:
         if type(obj) is Stack:
             first = obj[0]
             return self._leave_out(obj, first.dtype, (len(obj), *first.shape), len(obj) * first.nbytes), False
