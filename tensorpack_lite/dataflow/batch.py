@@ -17,7 +17,7 @@ from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow, le
 from .recording import Recording, State
 from .tape import Numbered, Tape
 
-__all__ = ["BatchData", "BatchDataByShape"]
+__all__ = ["BatchData", "BatchDataByShape", "stack_component"]
 
 _PYTHON_TYPES = {bool: np.dtype("bool"), int: np.dtype("int32"), float: np.dtype("float32")}
 _NUMBERS = "biufc"  # kinds of NumPy dtypes: bool, int, uint, float, complex
@@ -107,7 +107,7 @@ class BatchData(ProxyDataFlow):
         if not data_holder:
             raise ValueError("BatchData: data_holder is empty; expected at least one datapoint.")
         first = data_holder[0]
-        stack = _listed if use_list else _stacked
+        stack = _listed if use_list else stack_component
         if isinstance(first, dict):
             _require_one_form(data_holder, dict, set(first))
             return {key: stack(key, [datapoint[key] for datapoint in data_holder]) for key in first}
@@ -187,14 +187,23 @@ def _listed(name: object, column: Sequence[Any]) -> list[Any]:
     return list(column)
 
 
-def _stacked(name: object, column: Sequence[Any]) -> np.ndarray:
-    """Stack the values of one component. `np.array` on a list is the fastest way to do it in NumPy."""
+def stack_component(name: object, column: Sequence[Any]) -> np.ndarray:
+    """
+    Stack the values of one component. `np.array` on a list is the fastest way to do it in NumPy.
+
+    Args:
+        name: position or key of the component, for error messages.
+        column: its values.
+
+    Raises:
+        ValueError, TypeError: as `BatchData.aggregate_batch`.
+    """
     first = column[0]
     if isinstance(first, (str, bytes)):
         return _stacked_text(name, column)
     dtype = _dtype_of(name, first)
     if not isinstance(dtype, np.dtype):  # tensors of another library
-        return _stacked(name, [np.asarray(value) for value in column])
+        return stack_component(name, [np.asarray(value) for value in column])
     try:
         stacked = np.array(column)
     except (ValueError, TypeError, Warning) as error:  # the type depends on the version of NumPy

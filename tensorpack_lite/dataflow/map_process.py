@@ -161,9 +161,10 @@ class _ProcessPool(WorkerPool):
     def __init__(self, who: str, num_proc: int, map_func: Callable[[Any], Any], buffer_size: int) -> None:
         pipes = [multiprocessing.Pipe() for _ in range(num_proc)]
         where = f"in map_func {function_name(map_func)}"
-        tasks = [Task(where, self._make, (map_func, there), sources=[there]) for _, there in pipes]
+        settings = Settings(max_ahead=1, patience=_PATIENCE_SECONDS)
+        tasks = [Task(where, self._make, (map_func, there), settings, [there]) for _, there in pipes]
         self._writers = [Writer(here, who) for here, _ in pipes]
-        self._group = WorkerGroup(who, tasks, Settings(max_ahead=1, patience=_PATIENCE_SECONDS))
+        self._group = WorkerGroup(who, tasks)
         self._num_assigned = [0] * num_proc
         self._chunk_length = max(1, min(CHUNK_LENGTH, buffer_size // (num_proc * MAX_SLOTS // 2)))
         self._waiting: deque[Datapoint] = deque()  # submitted, not sent

@@ -31,9 +31,7 @@ _END = object()
 class _CombinedData(DataFlow):
     """Base class for DataFlows that combine several others."""
 
-    df_lists: list[DataFlow]
-
-    def _set_dataflows(self, df_lists: Sequence[Any]) -> None:
+    def __init__(self, df_lists: Sequence[DataFlow]) -> None:
         self.df_lists = [require_dataflow(self, ds) for ds in df_lists]
         if not self.df_lists:
             raise ValueError(f"{type(self).__name__}: df_lists is empty; expected at least one DataFlow.")
@@ -82,7 +80,7 @@ class RandomChooseData(_CombinedData, RNGDataFlow):
                 "mixture. Give every DataFlow a probability."
             )
         pairs: Any = df_lists if all(weighted) else [(ds, 1.0 / len(df_lists)) for ds in df_lists]
-        self._set_dataflows([ds for ds, _ in pairs])
+        super().__init__([ds for ds, _ in pairs])
         self.probabilities = [float(probability) for _, probability in pairs]
         if min(self.probabilities) < 0 or not np.isclose(sum(self.probabilities), 1.0):
             raise ValueError(
@@ -124,7 +122,7 @@ class RandomMixData(_CombinedData, RNGDataFlow):
     _draws_order = True
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
-        self._set_dataflows(df_lists)
+        super().__init__(df_lists)
         self.sizes = [len(ds) for ds in self.df_lists]
 
     def __len__(self) -> int:
@@ -164,9 +162,6 @@ class ConcatData(_CombinedData):
     state_attributes = ("_index",)
     _index = 0  # of the DataFlow that is being iterated
 
-    def __init__(self, df_lists: Sequence[DataFlow]) -> None:
-        self._set_dataflows(df_lists)
-
     def __len__(self) -> int:
         return sum(len(ds) for ds in self.df_lists)
 
@@ -200,7 +195,7 @@ class JoinData(_CombinedData):
     """
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
-        self._set_dataflows(df_lists)
+        super().__init__(df_lists)
         sizes = [length_or_none(ds) for ds in self.df_lists]
         if None in sizes:
             logger.info("JoinData: not all lengths are known. A pass ends with the shortest DataFlow.")

@@ -39,9 +39,9 @@ class _ProcessRunner(EndlessRunner, DataFromWorkers):
         settings = Settings(max(2, min(MAX_SLOTS, ahead)), ahead, min(CHUNK_LENGTH, ahead))
         who, where = type(self).__name__, f"in the DataFlow {type(self.ds).__name__}"
         if self._recording is None:
-            return WorkerGroup(who, [Task(where, run_without_end, (self.ds,))] * self.num_proc, settings)
+            return WorkerGroup(who, [Task(where, run_without_end, (self.ds,), settings)] * self.num_proc)
         states = states_to_restore(who, self.num_proc, self._recording.own_state_to_restore())
-        return WorkerGroup(who, [Task(where, run_in_worker, (self.ds, *state)) for state in states], settings)
+        return WorkerGroup(who, [Task(where, run_in_worker, (self.ds, *state), settings) for state in states])
 
     def reset_state(self) -> None:
         super().reset_state()

@@ -208,10 +208,6 @@ def _describe_stages(readings: Sequence[Reading], stack: Stack) -> str:
 
 
 def _duration(seconds: float) -> str:
-    return (
-        f"{seconds:.0f} s"
-        if seconds >= 10
-        else f"{seconds:.1f} s"
-        if seconds >= 1
-        else f"{1e3 * seconds:.3g} ms"
-    )
+    if seconds < 1:
+        return f"{1e3 * seconds:.3g} ms"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"

@@ -17,7 +17,7 @@ import numpy as np
 
 from .slots import aligned
 
-__all__ = ["Encoded", "Stack", "decode", "encode", "may_stay_in_place", "write_arrays"]
+__all__ = ["Encoded", "Stack", "are_alike", "decode", "encode", "may_stay_in_place", "write_arrays"]
 
 _OUT_OF_BAND = 4096  # bytes; smaller arrays are cheaper inside the pickle
 _IN_PLACE = 32 << 10  # bytes; larger arrays are cheaper in place than in a column
@@ -112,6 +112,17 @@ def may_stay_in_place(head: bytes) -> bool:
     return head[:1] == _OBJECTS
 
 
+def are_alike(values: Sequence[Any]) -> bool:
+    """Return whether all values are arrays of one dtype and shape, without Python objects."""
+    if type(values[0]) is not np.ndarray or values[0].dtype.hasobject:
+        return False
+    dtype, shape = values[0].dtype, values[0].shape
+    for value in values:
+        if type(value) is not np.ndarray or value.shape != shape or value.dtype != dtype:
+            return False
+    return True
+
+
 def _array_at(memory: np.ndarray, place: Place) -> np.ndarray:
     offset, dtype, shape = place
     return np.ndarray(shape, dtype, memory, offset)
@@ -140,27 +151,17 @@ def _encode_columns(datapoints: list[Any]) -> Encoded | None:
         if type(values[0]) is not np.ndarray:
             columns.append((None, _pack_scalars(values)))
             continue
-        place = _place_of_stack(values, aligned(end))
-        if place is None:
+        one = values[0]
+        if not one.shape or one.nbytes > _IN_PLACE or not are_alike(values):
             return None
-        arrays.append((place[0], list(values)))
-        end = place[0] + values[0].nbytes * len(values)
-        columns.append((place, None))
+        start = aligned(end)
+        arrays.append((start, list(values)))
+        columns.append(((start, one.dtype, (len(values), *one.shape)), None))
+        end = start + one.nbytes * len(values)
     if not arrays:
         return None
     head = pickle.dumps((kind, keys, columns), pickle.HIGHEST_PROTOCOL)
     return Encoded(_COLUMNS + head, arrays, end)
-
-
-def _place_of_stack(values: tuple[Any, ...], offset: int) -> Place | None:
-    first = values[0]
-    dtype, shape = first.dtype, first.shape
-    if not shape or dtype.hasobject or first.nbytes > _IN_PLACE:
-        return None
-    for value in values:
-        if type(value) is not np.ndarray or value.shape != shape or value.dtype != dtype:
-            return None
-    return offset, dtype, (len(values), *shape)
 
 
 def _pack_scalars(values: tuple[Any, ...]) -> np.ndarray | tuple[Any, ...]:

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection
 from types import FrameType
@@ -63,13 +64,12 @@ class Settings(NamedTuple):
 
 class WorkerSetup(NamedTuple):
     """
-    The identity and limits of a worker; it can be pickled.
+    The identity of a worker; it can be pickled.
 
     Attributes:
         who: name of the stage.
         number: number of the worker in its stage.
         stream: random streams of the worker.
-        settings: its limits.
         parent_pid: the expected parent process; 0 if unknown (forkserver).
         dies_with_thread: whether Linux may end the worker when the thread that started it ends. False unless
             that is the main thread of the parent.
@@ -80,7 +80,6 @@ class WorkerSetup(NamedTuple):
     who: str
     number: int
     stream: WorkerStream
-    settings: Settings
     parent_pid: int
     dies_with_thread: bool
     page: Optional[Page]
@@ -95,6 +94,7 @@ class Task(NamedTuple):
         where: description for errors, e.g. "in the DataFlow FakeData".
         make: called in the worker with `args`; yields lists of datapoints, which are sent.
         args: arguments of `make`.
+        settings: limits of the worker.
         sources: connections among `args` from which the worker reads. The starting process closes its copies once the
             worker runs.
         targets: the sending ends of channels to other workers; each datapoint goes to any one of them. Without
@@ -104,6 +104,7 @@ class Task(NamedTuple):
     where: str
     make: Callable[..., Iterator[Any]]
     args: Sequence[Any] = ()
+    settings: Settings = Settings()
     sources: Sequence[Any] = ()
     targets: Sequence[Any] = ()
 
@@ -113,7 +114,7 @@ def run_worker(setup: WorkerSetup, connection: Connection, task: Task) -> None:
     Run a worker; this is the target of its process.
 
     Args:
-        setup: identity and limits of the worker.
+        setup: identity of the worker.
         connection: the sending end of its channel to the process that started it.
         task: the work.
     """
@@ -122,7 +123,7 @@ def run_worker(setup: WorkerSetup, connection: Connection, task: Task) -> None:
     _follow_parent(setup)
     enter_worker_stream(setup.stream)
     meter = begin_worker(f"worker {setup.number}", setup.page)
-    settings = setup.settings
+    settings = task.settings
     home = Writer(connection, setup.who, settings.num_slots)
     outbox: HandoffQueue[Any] = HandoffQueue(
         settings.max_ahead, remove=partial(take_chunk, max_length=settings.chunk_length)
@@ -204,7 +205,7 @@ def _send_all(outbox: HandoffQueue[Any], home: Writer, setup: WorkerSetup, task:
     writer: Any = home
     try:
         if task.targets:
-            writer = _AnyOf([Writer(target, setup.who, setup.settings.num_slots) for target in task.targets])
+            writer = _AnyOf([Writer(target, setup.who, task.settings.num_slots) for target in task.targets])
         for chunk in iter(outbox.take, []):
             writer.send(chunk)
     except BaseException as failure:  # noqa: BLE001 (a datapoint cannot be sent, or the receiver has ended)
@@ -212,13 +213,11 @@ def _send_all(outbox: HandoffQueue[Any], home: Writer, setup: WorkerSetup, task:
     error = outbox.error
     if isinstance(error, ChannelClosed):
         return  # the process that started both workers notices that the other one has ended
-    try:
+    with suppress(ChannelClosed):
         if error is not None:
             name = f"{setup.who}: worker {setup.number} (pid {os.getpid()}), {task.where}"
             home.send_error(describe_error(error, name))
         home.close()
-    except ChannelClosed:
-        return
 
 
 def _follow_parent(setup: WorkerSetup) -> None:

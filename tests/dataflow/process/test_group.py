@@ -38,7 +38,7 @@ ONE_BY_ONE = Settings(num_slots=2, max_ahead=1, chunk_length=1)
 
 def start(*makes, settings=ONE_BY_ONE, args=()):
     """Start a group of workers."""
-    return WorkerGroup("Stage", [Task("in a test", make, args) for make in makes], settings)
+    return WorkerGroup("Stage", [Task("in a test", make, args, settings) for make in makes])
 
 
 def first(group, count, worker=0):
