@@ -19,7 +19,6 @@ from .failure import function_name
 from .map_process import map_arriving
 from .process.channel import MAX_SLOTS
 from .process.codec import Stack, are_alike
-from .process.group import WorkerGroup
 from .process.worker import CHUNK_LENGTH, Settings, Task
 from .repeat import RepeatedData
 from .workers import DataFromWorkers
@@ -99,8 +98,7 @@ class MultiProcessMapAndBatchDataZMQ(DataFromWorkers):
     def _resume_level(self) -> tuple[str, str]:
         return "none", "its workers batch what they receive first; use BatchData(MultiProcessMapData(...))"
 
-    def _start_workers(self) -> WorkerGroup:
-        who = type(self).__name__
+    def _tasks(self) -> list[Task]:
         pipes = [multiprocessing.Pipe() for _ in range(self.num_proc)]
         counts = multiprocessing.RawArray("q", 1 + 2 * self.num_proc)  # see SharedDropWatch
         # one part of the buffer waits in the dispatcher and in the channels, the rest as batches
@@ -119,10 +117,10 @@ class MultiProcessMapAndBatchDataZMQ(DataFromWorkers):
         where = f"in map_func {function_name(self.map_func)} or in batching"
         mappers = []
         for index, (reading, _) in enumerate(pipes):
-            drops = SharedDropWatch(who, self.map_func, counts, index, max_behind)
+            drops = SharedDropWatch(type(self).__name__, self.map_func, counts, index, max_behind)
             args = (drops, self.map_func, reading, self.batch_size)
             mappers.append(Task(where, _map_and_batch, args, Settings(num_batches, 1, 1), [reading]))
-        return WorkerGroup(who, [dispatcher, *mappers])
+        return [dispatcher, *mappers]
 
 
 MultiProcessMapAndBatchData = MultiProcessMapAndBatchDataZMQ

@@ -13,7 +13,6 @@ from ..utils.checks import check_at_least
 from ..utils.old_names import old_arguments
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint
 from .process.channel import MAX_SLOTS
-from .process.group import WorkerGroup
 from .process.worker import CHUNK_LENGTH, Settings, Task
 from .recording import State
 from .repeat import run_without_end
@@ -34,14 +33,14 @@ class _ProcessRunner(EndlessRunner, DataFromWorkers):
 
     _max_ahead: int  # maximum number of datapoints that wait in a worker
 
-    def _start_workers(self) -> WorkerGroup:
+    def _tasks(self) -> list[Task]:
         ahead = self._max_ahead
         settings = Settings(max(2, min(MAX_SLOTS, ahead)), ahead, min(CHUNK_LENGTH, ahead))
-        who, where = type(self).__name__, f"in the DataFlow {type(self.ds).__name__}"
+        where = f"in the DataFlow {type(self.ds).__name__}"
         if self._recording is None:
-            return WorkerGroup(who, [Task(where, run_without_end, (self.ds,), settings)] * self.num_proc)
-        states = states_to_restore(who, self.num_proc, self._recording.own_state_to_restore())
-        return WorkerGroup(who, [Task(where, run_in_worker, (self.ds, *state), settings) for state in states])
+            return [Task(where, run_without_end, (self.ds,), settings)] * self.num_proc
+        states = states_to_restore(type(self).__name__, self.num_proc, self._recording.own_state_to_restore())
+        return [Task(where, run_in_worker, (self.ds, *state), settings) for state in states]
 
     def reset_state(self) -> None:
         super().reset_state()

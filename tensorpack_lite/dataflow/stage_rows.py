@@ -6,7 +6,7 @@ from typing import Any, Sequence
 
 from tabulate import tabulate
 
-from .pipeline_load import HERE, Part
+from .pipeline_load import HERE, Part, Stage
 
 __all__ = ["format_rows", "make_rows"]
 
@@ -25,22 +25,22 @@ def make_rows(parts: Sequence[Part], num_steps: int, seconds: float) -> list[dic
         and CPU time for a datapoint; None if unknown), `waiting_in` and `waiting_out` (shares of the time of a worker, 0
         to 1), and `datapoints_per_s`.
     """
-    return [
-        {
-            "stage": stage.name,
-            "depth": stage.depth,
-            "process": "training" if part.kind == HERE else f"{part.kind} of {part.owner}",
-            "workers": part.num_workers,
-            "per_step": stage.count / num_steps,
-            "own_ms": None if stage.wall is None else 1e3 * stage.wall,
-            "cpu_ms": None if stage.cpu is None else 1e3 * stage.cpu,
-            "waiting_in": stage.waited_in / part.num_workers / seconds,
-            "waiting_out": stage.waited_out / part.num_workers / seconds,
-            "datapoints_per_s": stage.count / seconds,
-        }
-        for part in parts
-        for stage in part.stages
-    ]
+    return [_row(part, stage, num_steps, seconds) for part in parts for stage in part.stages]
+
+
+def _row(part: Part, stage: Stage, num_steps: int, seconds: float) -> dict[str, Any]:
+    return {
+        "stage": stage.name,
+        "depth": stage.depth,
+        "process": "training" if part.kind == HERE else f"{part.kind} of {part.owner}",
+        "workers": part.num_workers,
+        "per_step": stage.count / num_steps,
+        "own_ms": None if stage.wall is None else 1e3 * stage.wall,
+        "cpu_ms": None if stage.cpu is None else 1e3 * stage.cpu,
+        "waiting_in": stage.waited_in / part.num_workers / seconds,
+        "waiting_out": stage.waited_out / part.num_workers / seconds,
+        "datapoints_per_s": stage.count / seconds,
+    }
 
 
 def format_rows(rows: Sequence[dict[str, Any]], unit: str = "step") -> str:

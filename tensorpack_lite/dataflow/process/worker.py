@@ -23,19 +23,20 @@ from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
 import numpy as np
 
 from ...utils.concurrency import enable_death_signal
+from ...utils.frames import frame_of_thread
 from ...utils.handoff import HandoffQueue
 from ...utils.random_streams import WorkerStream, enter_worker_stream
+from ...utils.stacks import describe_argument
 from ..base import Datapoint
 from ..meter import begin_worker
 from ..records import COUNT, Page
 from .channel import MAX_SLOTS, ChannelClosed, Writer
 from .errors import describe_error
-from .in_work import InWork
 from .stack_file import StackFile
 
 __all__ = [
-    "CHUNK_BYTES", "CHUNK_LENGTH", "FOLLOWED_EXIT_CODE", "Settings", "Task", "WorkerSetup", "run_worker",
-    "take_chunk",
+    "CHUNK_BYTES", "CHUNK_LENGTH", "FOLLOWED_EXIT_CODE", "InWork", "Settings", "Task", "WorkerSetup",
+    "run_worker", "take_chunk",
 ]  # fmt: skip
 
 CHUNK_LENGTH = 64
@@ -237,6 +238,34 @@ def _follow_parent(setup: WorkerSetup) -> None:
 
 def _ignore(number: int, frame: FrameType | None) -> None:
     """Handle a signal by doing nothing."""
+
+
+class InWork:
+    """
+    Watches the main thread of a worker. If no stage has moved between two looks, it describes the datapoint in work.
+
+    Args:
+        page: the records of the worker.
+        stacks: receives the description as its note; None does nothing.
+    """
+
+    def __init__(self, page: Page | None, stacks: StackFile | None) -> None:
+        self._page, self._stacks = page, stacks
+        self._counts: list[int] = []
+        self._note = ""
+
+    def look(self) -> None:
+        """Look once; another thread than the main one calls it several times a second."""
+        if self._page is None or self._stacks is None:
+            return
+        counts = [reading.count for reading in self._page.read()]
+        moves, self._counts = counts != self._counts, counts
+        if moves and self._note:
+            self._note = self._stacks.note = ""
+        elif not (moves or self._note):
+            self._note = describe_argument(frame_of_thread(threading.main_thread().ident or 0))
+            if self._note:
+                self._stacks.note = self._note
 
 
 def _watch_parent(parent: int, in_work: InWork) -> None:
