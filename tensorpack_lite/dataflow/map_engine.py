@@ -216,17 +216,17 @@ class ParallelMapData(ProxyDataFlow):
         self._at_start = True
 
     def _without_end(self) -> Iterator[Datapoint]:
-        submit, receive = self._pool.submit, self._receive
+        submit, receive, buffer_size = self._pool.submit, self._receive, self.buffer_size
         while True:
             for datapoint in self._source:
                 submit(datapoint)
                 self._in_flight += 1
-                most_in_flight = self.buffer_size
+                most_in_flight = buffer_size
                 while self._in_flight > most_in_flight:
                     result = receive()
                     if result is not None:
                         self._drops.kept = True
-                        most_in_flight = self.buffer_size
+                        most_in_flight = buffer_size
                         yield result
                         continue
                     self._drops.drop()
