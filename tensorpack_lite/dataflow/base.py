@@ -77,6 +77,11 @@ class DataFlowTerminated(BaseException):
     """
 
 
+def _first_with(cls: type[DataFlow], *names: str) -> type[DataFlow]:
+    """Return the first class in the MRO of `cls` that defines a method with one of these names."""
+    return next(base for base in cls.__mro__ if any(callable(base.__dict__.get(name)) for name in names))
+
+
 class DataFlow(Resumable, ABC):
     """
     Base class for objects that yield datapoints.
@@ -102,14 +107,16 @@ class DataFlow(Resumable, ABC):
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
-        for names in (("__iter__", "get_data"), ("__len__", "size")):
-            # the first class that defines a method with one of these names
-            owner = next(
-                base for base in cls.__mro__ if any(callable(base.__dict__.get(name)) for name in names)
-            )
-            for name, other in (names, names[::-1]):
-                if name not in owner.__dict__:
-                    setattr(cls, name, getattr(owner, other))
+        owner = _first_with(cls, "__iter__", "get_data")
+        if "__iter__" not in owner.__dict__:
+            cls.__iter__ = owner.get_data  # type: ignore[method-assign, assignment]
+        elif "get_data" not in owner.__dict__:
+            cls.get_data = owner.__iter__  # type: ignore[method-assign, assignment]
+        owner = _first_with(cls, "__len__", "size")
+        if "__len__" not in owner.__dict__:
+            cls.__len__ = owner.size  # type: ignore[method-assign, assignment]
+        elif "size" not in owner.__dict__:
+            cls.size = owner.__len__  # type: ignore[method-assign, assignment]
         record_methods(cls)
 
     @abstractmethod
