@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import List, Sequence, Tuple
+from typing import Sequence
 
 from .bottleneck import Advice, Load, find_saving
 from .pipeline_load import HERE, Part
@@ -13,26 +13,24 @@ _DOCS = "see docs/speed.md"
 _BETTER = 1.1  # times the gain of more workers, for which a cache is worth a mention
 _MAX_GAIN = 50  # more is not worth a number
 _MENTIONED = 10**8  # bytes; less memory is not worth a mention
+_LIMITS = {"cores": "the CPU cores limit", "graph": "the graph limits", "lock": "Python's lock limits"}
 
 
 def describe_part(part: Part) -> str:
     """Return the name of a part for a sentence, e.g. "MultiProcessMapData(f), 2 processes,"."""
     if part.kind == HERE:
         return f"{part.slowest.name}, in the thread that reads the data,"
-    inner = "" if part.slowest.name in part.owner else f" in the workers of {part.owner}"
+    name = part.owner
+    if part.slowest.name not in part.owner:
+        name = f"{part.slowest.name} in the workers of {part.owner}"
     kind = part.kind if part.num_workers > 1 else {"threads": "thread", "processes": "process"}[part.kind]
-    name = part.slowest.name + inner if inner else part.owner
     return f"{name}, {part.num_workers} {kind},"
 
 
 def describe_full_cores(load: Load) -> str:
     """Return a sentence about cores without time left."""
-    costs: List[Tuple[float, str]] = [
-        (stage.count * (stage.cpu or 0.0) / load.num_steps, stage.name)
-        for part in load.parts
-        for stage in part.stages
-    ]
-    cost, name = max(costs)
+    stages = [stage for part in load.parts for stage in part.stages]
+    cost, name = max((stage.count * (stage.cpu or 0.0) / load.num_steps, stage.name) for stage in stages)
     data = sum(part.cpu for part in load.parts) / load.num_steps
     return (
         f"The CPU cores are full: {(load.cpu or 0.0) / load.seconds:.3g} of {load.cores:.3g} are busy. More workers will not help: a step costs "
@@ -50,15 +48,10 @@ def describe_advice(load: Load, options: Sequence[Advice]) -> str:
         return f"Another worker does not fit into the free memory: one uses {_gb(memory)}, {_gb(load.free_memory)} are free.{saving}"
     if not options:
         return f"What more workers would bring is not known, or less than 10 %; {_DOCS}.{saving}"
-    sentences: List[str] = []
-    for option in options:
-        subject = "With"
-        if option.part.kind == HERE:
-            subject = f"{option.part.slowest.name} in a runner or map with" if not sentences else "With"
-        sentences.append(
-            f"{subject} {option.num_workers} workers: {option.gain:.2g}x{_then(option)}{_memory(option)}."
-        )
-    return " ".join(sentences) + saving
+    part = options[0].part
+    subject = f"{part.slowest.name} in a runner or map with" if part.kind == HERE else "With"
+    changes = [f"{one.num_workers} workers: {one.gain:.2g}x{_then(one)}{_memory(one)}." for one in options]
+    return f"{subject} {' With '.join(changes)}{saving}"
 
 
 def _describe_saving(load: Load, options: Sequence[Advice]) -> str:
@@ -73,22 +66,15 @@ def _describe_saving(load: Load, options: Sequence[Advice]) -> str:
             f" CacheData after {saving.stage.name} would give {_times(saving.gain_of_cache)} and needs {_gb(saving.cache_memory)}, if "
             "the results are the same in each pass."
         )
-    return (
-        ""
-        if options or saving.gain < needed
-        else f" Without the cost of {saving.stage.name}: {_times(saving.gain)}."
-    )
+    if options or saving.gain < needed:
+        return ""
+    return f" Without the cost of {saving.stage.name}: {_times(saving.gain)}."
 
 
 def _then(option: Advice) -> str:
-    limits = {
-        "cores": ", then the CPU cores limit",
-        "graph": ", then the graph limits",
-        "lock": ", then Python's lock limits",
-    }
-    if option.limit in limits:
-        return limits[option.limit]
-    return "" if option.limit == option.part.owner else f", then {option.limit} limits"
+    if option.limit == option.part.owner:
+        return ""
+    return f", then {_LIMITS.get(option.limit, f'{option.limit} limits')}"
 
 
 def _memory(option: Advice) -> str:

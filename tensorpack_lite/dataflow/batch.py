@@ -17,7 +17,7 @@ from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow, le
 from .recording import Recording, State
 from .tape import Numbered, Tape
 
-__all__ = ["BatchData", "BatchDataByShape"]
+__all__ = ["BatchData", "BatchDataByShape", "stack_component"]
 
 _PYTHON_TYPES = {bool: np.dtype("bool"), int: np.dtype("int32"), float: np.dtype("float32")}
 _NUMBERS = "biufc"  # kinds of NumPy dtypes: bool, int, uint, float, complex
@@ -78,9 +78,6 @@ class BatchData(ProxyDataFlow):
         batches, rest = divmod(len(self.ds), self.batch_size)
         return batches + (1 if rest and self.remainder else 0)
 
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
-
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         datapoints = iter(()) if start and self._is_over else iter(self.ds)
         while True:
@@ -110,7 +107,7 @@ class BatchData(ProxyDataFlow):
         if not data_holder:
             raise ValueError("BatchData: data_holder is empty; expected at least one datapoint.")
         first = data_holder[0]
-        stack = _listed if use_list else _stacked
+        stack = _listed if use_list else stack_component
         if isinstance(first, dict):
             _require_one_form(data_holder, dict, set(first))
             return {key: stack(key, [datapoint[key] for datapoint in data_holder]) for key in first}
@@ -151,8 +148,7 @@ class BatchDataByShape(BatchData):
         super().__init__(ds, batch_size, remainder=False)
         self.idx = idx
         self._guard = DataFlowReentrantGuard()
-        self._waiting: dict[tuple[int, ...], dict[int, Datapoint]] = {}  # by shape, then by number
-        self._number = 0  # of the last datapoint
+        self._waiting: dict[tuple[int, ...], list[Numbered]] = {}  # by shape; numbers are 0 without a tape
         self._tape: Any = None  # a Tape, if the position is recorded
 
     def reset_state(self) -> None:
@@ -162,51 +158,52 @@ class BatchDataByShape(BatchData):
         self._tape = None if self._recording is None else Tape(self.ds, self._held, 10 * self.batch_size)
 
     def _held(self) -> Iterator[Numbered]:
-        return itertools.chain.from_iterable(group.items() for group in self._waiting.values())
+        return itertools.chain.from_iterable(self._waiting.values())
 
     def _own_state(self) -> State:
         return self._tape.state()
 
     def _restore_own_state(self, state: State) -> None:
         for number, datapoint in self._tape.read_again(state).items():
-            self._waiting.setdefault(np.shape(datapoint[self.idx]), {})[number] = datapoint
+            self._waiting.setdefault(np.shape(datapoint[self.idx]), []).append((number, datapoint))
 
     def _states_of(self, children: Sequence[Recording]) -> list[State]:
         return [self._tape.source_state()]
-
-    def _numbered(self) -> Iterator[Numbered]:
-        for datapoint in self.ds:
-            self._number += 1
-            yield self._number, datapoint
-
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
 
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         with self._guard:
             if self._tape is not None and start == 0:
                 self._tape.leave()
-            for number, datapoint in self._numbered() if self._tape is None else self._tape:
-                shape = np.shape(datapoint[self.idx])
-                group = self._waiting.setdefault(shape, {})
-                group[number] = datapoint
+            for numbered in zip(itertools.repeat(0), self.ds) if self._tape is None else self._tape:
+                shape = np.shape(numbered[1][self.idx])
+                group = self._waiting.setdefault(shape, [])
+                group.append(numbered)
                 if len(group) == self.batch_size:
                     del self._waiting[shape]
-                    yield self.aggregate_batch(list(group.values()))
+                    yield self.aggregate_batch([datapoint for _, datapoint in group])
 
 
 def _listed(name: object, column: Sequence[Any]) -> list[Any]:
     return list(column)
 
 
-def _stacked(name: object, column: Sequence[Any]) -> np.ndarray:
-    """Stack the values of one component. `np.array` on a list is the fastest way to do it in NumPy."""
+def stack_component(name: object, column: Sequence[Any]) -> np.ndarray:
+    """
+    Stack the values of one component. `np.array` on a list is the fastest way to do it in NumPy.
+
+    Args:
+        name: position or key of the component, for error messages.
+        column: its values.
+
+    Raises:
+        ValueError, TypeError: as `BatchData.aggregate_batch`.
+    """
     first = column[0]
     if isinstance(first, (str, bytes)):
         return _stacked_text(name, column)
     dtype = _dtype_of(name, first)
     if not isinstance(dtype, np.dtype):  # tensors of another library
-        return _stacked(name, [np.asarray(value) for value in column])
+        return stack_component(name, [np.asarray(value) for value in column])
     try:
         stacked = np.array(column)
     except (ValueError, TypeError, Warning) as error:  # the type depends on the version of NumPy

@@ -30,7 +30,6 @@ from .mapping import MapData
 from .recording import State
 
 if TYPE_CHECKING:
-    import h5py
     import lmdb
 
 __all__ = ["CaffeLMDB", "HDF5Data", "LMDBData", "LMDBDataDecoder", "SVMLightData"]
@@ -147,8 +146,8 @@ class LMDBData(RNGDataFlow):
         if self.keys is not None:
             self._size = len(self.keys)
         self._unshuffled = self.keys or []
-        self._order = list(range(len(self._unshuffled)))  # of `keys`, as positions in `_unshuffled`
-        self._saved_order: np.ndarray | None = None
+        # of `keys`, as positions in `_unshuffled`; replaced, not changed, because positions refer to it
+        self._order = np.arange(len(self._unshuffled), dtype=np.int64)
         self._environment: Any = None
 
     def _find_keys(self, transaction: lmdb.Transaction, keys: Keys) -> list[bytes] | None:
@@ -185,13 +184,14 @@ class LMDBData(RNGDataFlow):
         return self._iterate_from(0)
 
     def _own_state(self) -> State:
-        if self._saved_order is None:
-            self._saved_order = np.asarray(self._order, np.int64)
-        return {"order": self._saved_order}
+        return {"order": self._order}
 
     def _restore_own_state(self, state: State) -> None:
-        self._order = state["order"].tolist()
-        self.keys = self.keys and [self._unshuffled[index] for index in self._order]
+        self._set_order(state["order"])
+
+    def _set_order(self, order: np.ndarray) -> None:
+        self._order = order
+        self.keys = self.keys and [self._unshuffled[index] for index in order.tolist()]
 
     def _iterate_from(self, start: int) -> Iterator[list[bytes]]:
         with self._guard:
@@ -204,13 +204,10 @@ class LMDBData(RNGDataFlow):
                         yield from islice(entries, start, None)
                 else:
                     if self._shuffle and start == 0:
-                        self._shuffle_keys()
+                        order = self._order.copy()
+                        self.rng.shuffle(order)
+                        self._set_order(order)
                     yield from self._by_key(transaction, self.keys[start:])
-
-    def _shuffle_keys(self) -> None:
-        self.rng.shuffle(self._order)
-        self._saved_order = None
-        self.keys = [self._unshuffled[index] for index in self._order]
 
     def _by_key(self, transaction: lmdb.Transaction, keys: list[bytes]) -> Iterator[list[bytes]]:
         for key in keys:
@@ -331,8 +328,11 @@ def _read_hdf5(filename: str, data_paths: list[str]) -> list[np.ndarray]:
         names = sorted(file)
         absent = [path for path in data_paths if path not in file]
         if not absent:
-            check_unpacked_size(filename, sum(_data_bytes(file[path]) for path in data_paths))
-            arrays = [file[path][()] for path in data_paths]
+            datasets = [file[path] for path in data_paths]
+            # NumPy's product could overflow
+            num_bytes = sum(reduce(mul, each.shape, each.dtype.itemsize) for each in datasets)
+            check_unpacked_size(filename, num_bytes)
+            arrays = [each[()] for each in datasets]
     if absent:
         raise KeyError(f"HDF5Data: {filename} has no dataset {absent[0]!r}. It contains {', '.join(names)}.")
     lengths = [len(array) if np.ndim(array) else 0 for array in arrays]
@@ -341,8 +341,3 @@ def _read_hdf5(filename: str, data_paths: list[str]) -> list[np.ndarray]:
             f"{filename}: the datasets {data_paths} have different lengths: {lengths}. A datapoint needs a row of each."
         )
     return arrays
-
-
-def _data_bytes(dataset: h5py.Dataset) -> int:
-    """Return the size of a dataset. NumPy's product could overflow."""
-    return reduce(mul, dataset.shape, dataset.dtype.itemsize)

@@ -119,9 +119,6 @@ class PrintData(ProxyDataFlow):
         super().reset_state()
         self._shown = 0
 
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
-
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         source = iter(self.ds)
         for datapoint in itertools.islice(source, max(0, self.num - self._shown)):

@@ -8,20 +8,17 @@ Out: batches.
 from __future__ import annotations
 
 import multiprocessing
-from typing import TYPE_CHECKING, Any, Callable, Hashable, Iterable, Iterator
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Callable, Iterator
 
 from ..utils.checks import check_at_least, check_callable
 from ..utils.old_names import old_arguments
-from .base import DataFlow, DataFlowReentrantGuard, Datapoint, InfiniteLengthError
-from .batch import BatchData
+from .base import DataFlow, DataFlowReentrantGuard, Datapoint, InfiniteLengthError, require_workers
+from .batch import BatchData, stack_component
 from .dropping import SharedDropWatch
 from .failure import function_name
 from .map_process import map_arriving
 from .process.channel import MAX_SLOTS
-from .process.codec import Stack
-from .process.group import WorkerGroup
+from .process.codec import Stack, are_alike
 from .process.worker import CHUNK_LENGTH, Settings, Task
 from .repeat import RepeatedData
 from .workers import DataFromWorkers
@@ -93,51 +90,37 @@ class MultiProcessMapAndBatchDataZMQ(DataFromWorkers):
     def __len__(self) -> int:
         raise InfiniteLengthError(f"{type(self).__name__}: has no length; it never ends.")
 
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
-
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         with self._guard:
+            require_workers(self, self._owner)
             yield from self._stream()
 
     def _resume_level(self) -> tuple[str, str]:
         return "none", "its workers batch what they receive first; use BatchData(MultiProcessMapData(...))"
 
-    def _start_workers(self) -> WorkerGroup:
-        who = type(self).__name__
+    def _tasks(self) -> list[Task]:
         pipes = [multiprocessing.Pipe() for _ in range(self.num_proc)]
         counts = multiprocessing.RawArray("q", 1 + 2 * self.num_proc)  # see SharedDropWatch
-        settings = self._settings()
-        # a message that the dispatcher collects, those in the channel, and the one that the worker maps
-        max_behind = (_DISPATCHER_SLOTS + 3) * settings[0].chunk_length
-        tasks = [
-            Task(
-                f"in the DataFlow {type(self.ds).__name__}",
-                _dispatch,
-                (self.ds, counts),
-                targets=[writing for _, writing in pipes],
-            )
-        ]
-        for index, (reading, _) in enumerate(pipes):
-            drops = SharedDropWatch(who, self.map_func, counts, index, max_behind)
-            tasks.append(
-                Task(
-                    f"in map_func {function_name(self.map_func)} or in batching",
-                    _map_and_batch,
-                    (drops, self.map_func, reading, who, self.batch_size),
-                    sources=[reading],
-                )
-            )
-        return WorkerGroup(who, tasks, settings)
-
-    def _settings(self) -> list[Settings]:
-        """Divide the buffer: one part waits in the dispatcher and in the channels, the rest as batches."""
+        # one part of the buffer waits in the dispatcher and in the channels, the rest as batches
         per_worker = self.buffer_size // self.num_proc
         chunk_length = max(1, min(CHUNK_LENGTH, per_worker // (2 * _DISPATCHER_SLOTS)))
-        num_batches = per_worker // self.batch_size
-        dispatcher = Settings(_DISPATCHER_SLOTS, chunk_length, chunk_length)
-        mapper = Settings(max(2, min(MAX_SLOTS, num_batches)), 1, 1)
-        return [dispatcher] + [mapper] * self.num_proc
+        num_batches = max(2, min(MAX_SLOTS, per_worker // self.batch_size))
+        dispatcher = Task(
+            f"in the DataFlow {type(self.ds).__name__}",
+            _dispatch,
+            (self.ds, counts),
+            Settings(_DISPATCHER_SLOTS, chunk_length, chunk_length),
+            targets=[writing for _, writing in pipes],
+        )
+        # a message that the dispatcher collects, those in the channel, and the one that the worker maps
+        max_behind = (_DISPATCHER_SLOTS + 3) * chunk_length
+        where = f"in map_func {function_name(self.map_func)} or in batching"
+        mappers = []
+        for index, (reading, _) in enumerate(pipes):
+            drops = SharedDropWatch(type(self).__name__, self.map_func, counts, index, max_behind)
+            args = (drops, self.map_func, reading, self.batch_size)
+            mappers.append(Task(where, _map_and_batch, args, Settings(num_batches, 1, 1), [reading]))
+        return [dispatcher, *mappers]
 
 
 MultiProcessMapAndBatchData = MultiProcessMapAndBatchDataZMQ
@@ -153,11 +136,11 @@ def _dispatch(ds: DataFlow, counts: ctypes.Array[ctypes.c_longlong]) -> Iterator
 
 
 def _map_and_batch(
-    drops: SharedDropWatch, map_func: Callable[[Any], Any], connection: Connection, who: str, batch_size: int
+    drops: SharedDropWatch, map_func: Callable[[Any], Any], connection: Connection, batch_size: int
 ) -> Iterator[list[Datapoint]]:
     """Map and batch the datapoints that arrive; runs in a worker."""
     holder = []
-    for results in map_arriving(map_func, connection, who):
+    for results in map_arriving(map_func, connection):
         drops.count(results)
         for result in results:
             if result is not None:
@@ -169,31 +152,8 @@ def _map_and_batch(
 
 def _batch_to_send(holder: list[Datapoint]) -> Datapoint:
     """Return a batch in which large arrays are not stacked yet: the channel stacks them in shared memory."""
-    large = [key for key, column in _columns(holder) if _are_large_and_alike(column)]
-    if not large:
-        return BatchData.aggregate_batch(holder)
-    rest: list[Datapoint] = []
-    for datapoint in holder:
-        rest.append(dict(datapoint) if isinstance(datapoint, dict) else list(datapoint))
-        for key in large:
-            rest[-1][key] = 0
-    batch = BatchData.aggregate_batch(rest)
-    for key in large:
-        batch[key] = Stack(datapoint[key] for datapoint in holder)
+    batch = BatchData.aggregate_batch(holder, use_list=True)
+    for key, column in batch.items() if isinstance(batch, dict) else enumerate(batch):
+        is_large = are_alike(column) and column[0].nbytes >= _LARGE_BYTES
+        batch[key] = Stack(column) if is_large else stack_component(key, column)
     return batch
-
-
-def _columns(holder: list[Datapoint]) -> Iterable[tuple[Hashable, list[Any]]]:
-    """Return (key, values) of each component, or nothing if the datapoints differ; then BatchData raises the error."""
-    try:
-        columns = BatchData.aggregate_batch(holder, use_list=True)
-    except ValueError:
-        return []
-    return columns.items() if isinstance(columns, dict) else enumerate(columns)
-
-
-def _are_large_and_alike(column: list[Any]) -> bool:
-    first = column[0]
-    if type(first) is not np.ndarray or first.nbytes < _LARGE_BYTES or first.dtype.hasobject:
-        return False
-    return all(type(x) is np.ndarray and x.dtype == first.dtype and x.shape == first.shape for x in column)

@@ -28,7 +28,8 @@ from ..utils import logger
 from ..utils.checks import check_at_least, check_callable
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow, length_or_none, require_workers
 from .dropping import DropWatch
-from .recording import Recording, State, separate_pipelines
+from .meter import separate_pipelines
+from .recording import Recording, State
 from .repeat import RepeatedData
 
 __all__ = ["ParallelMapData", "WorkerPool"]
@@ -186,9 +187,6 @@ class ParallelMapData(ProxyDataFlow):
     def _leave(self, children: Sequence[Recording]) -> None:
         """Keep what is in flight."""
 
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
-
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         with self._guard:
             require_workers(self, self._owner)
@@ -218,35 +216,29 @@ class ParallelMapData(ProxyDataFlow):
         self._at_start = True
 
     def _without_end(self) -> Iterator[Datapoint]:
-        submit, receive = self._pool.submit, self._receive
+        submit, receive, buffer_size = self._pool.submit, self._receive, self.buffer_size
         while True:
             for datapoint in self._source:
                 submit(datapoint)
                 self._in_flight += 1
-                while self._in_flight > self.buffer_size:
+                most_in_flight = buffer_size
+                while self._in_flight > most_in_flight:
                     result = receive()
                     if result is not None:
                         self._drops.kept = True
+                        most_in_flight = buffer_size
                         yield result
-                    else:
-                        self._drops.drop()
-                        if self._drops.saw_whole_pass():
-                            yield from self._look_for_a_datapoint()
+                        continue
+                    self._drops.drop()
+                    if self._drops.saw_whole_pass():
+                        most_in_flight = (
+                            0  # these may include a datapoint of the pass that seems to have none
+                        )
+                        if self._in_flight == 0:
+                            raise self._drops.error()
             # reached at the first iteration, and after an error of `ds` ended the source
             assert self.repeated is not None, "bug: reset_state() was not called, or this is strict"
             self._source = iter(self.repeated)
-
-    def _look_for_a_datapoint(self) -> Iterator[Datapoint]:
-        """Receive everything in flight, which may include a datapoint of the pass that seems to have none."""
-        while self._drops.saw_whole_pass():
-            if self._in_flight == 0:
-                raise self._drops.error()
-            result = self._receive()
-            if result is None:
-                self._drops.drop()
-            else:
-                self._drops.kept = True
-                yield result
 
     def _one_pass(self, start: int) -> Iterator[Datapoint]:
         if start and self._at_start:

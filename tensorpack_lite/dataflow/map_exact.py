@@ -25,6 +25,7 @@ import numpy as np
 from ..utils import logger
 from ..utils.random_streams import collect_generators, get_rng, provide_generators
 from .base import DataFlow, Datapoint
+from .failure import function_name
 from .map_engine import WorkerPool
 from .recording import State
 from .tape import Numbered, Tape
@@ -196,6 +197,7 @@ class SeededFunction:
     """
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.__name__ = function_name(function)  # for the meter
         self._function = function
         self._generator: np.random.RandomState | None = None  # created when it is needed
         self._seed = 0

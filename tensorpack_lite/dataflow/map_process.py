@@ -112,17 +112,13 @@ class MultiProcessMapDataZMQ(ParallelMapData):
 MultiProcessMapData = MultiProcessMapDataZMQ
 
 
-def map_arriving(
-    map_func: Callable[[Any], Any], connection: Connection, who: str, name: str = ""
-) -> Iterator[list[Any]]:
+def map_arriving(map_func: Callable[[Any], Any], connection: Connection) -> Iterator[list[Any]]:
     """
     Map the datapoints that arrive on a channel until its writer closes it. Runs in a worker.
 
     Args:
         map_func: takes a datapoint.
         connection: the reading end of the channel.
-        who: the stage, for error messages.
-        name: name of the function, if it is not that of `map_func`.
 
     Yields:
         Lists of results. Fast results are sent together.
@@ -131,7 +127,7 @@ def map_arriving(
         ChannelClosed: the writer has closed the channel.
     """
     reader = Reader(connection)
-    worker, function = this_worker(), Meter(name or function_name(map_func))
+    worker, function = this_worker(), Meter(function_name(map_func))
     while True:
         worker.begin_wait()
         datapoints = deque(reader.receive())
@@ -146,9 +142,9 @@ def map_arriving(
             yield results
 
 
-def _map_seeded(map_func: Callable[[Any], Any], connection: Connection, who: str) -> Iterator[list[Any]]:
+def _map_seeded(map_func: Callable[[Any], Any], connection: Connection) -> Iterator[list[Any]]:
     """Map datapoints that arrive with their seeds; runs in a worker."""
-    return map_arriving(SeededFunction(map_func), connection, who, function_name(map_func))
+    return map_arriving(SeededFunction(map_func), connection)
 
 
 class _ProcessPool(WorkerPool):
@@ -165,9 +161,10 @@ class _ProcessPool(WorkerPool):
     def __init__(self, who: str, num_proc: int, map_func: Callable[[Any], Any], buffer_size: int) -> None:
         pipes = [multiprocessing.Pipe() for _ in range(num_proc)]
         where = f"in map_func {function_name(map_func)}"
-        tasks = [Task(where, self._make, (map_func, there, who), sources=[there]) for _, there in pipes]
+        settings = Settings(max_ahead=1, patience=_PATIENCE_SECONDS)
+        tasks = [Task(where, self._make, (map_func, there), settings, [there]) for _, there in pipes]
         self._writers = [Writer(here, who) for here, _ in pipes]
-        self._group = WorkerGroup(who, tasks, Settings(max_ahead=1, patience=_PATIENCE_SECONDS))
+        self._group = WorkerGroup(who, tasks)
         self._num_assigned = [0] * num_proc
         self._chunk_length = max(1, min(CHUNK_LENGTH, buffer_size // (num_proc * MAX_SLOTS // 2)))
         self._waiting: deque[Datapoint] = deque()  # submitted, not sent

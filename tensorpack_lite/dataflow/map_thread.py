@@ -12,6 +12,7 @@ import queue
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from copy import copy
 from typing import Any, Callable
 
@@ -138,11 +139,9 @@ class _ThreadPool(WorkerPool):
         return stage_error(error, where)
 
     def stop(self) -> None:
-        while not self._jobs.empty():
-            try:
+        with suppress(queue.Empty):
+            while True:
                 self._jobs.get_nowait()
-            except queue.Empty:
-                break
         for _ in self._threads:
             self._jobs.put(_STOP)
         for thread in self._threads:

@@ -49,9 +49,6 @@ class MapData(ProxyDataFlow):
         check_pickled(type(self).__name__, state, "func")
         self.__dict__.update(state)
 
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
-
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         apply, watch = self._apply, DropWatch(type(self).__name__, self.func, self.ds)
         for datapoint in self.ds:

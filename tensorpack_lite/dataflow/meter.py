@@ -46,9 +46,10 @@ __all__ = [
     "WorkerProcess",
     "begin_worker",
     "current_meter",
+    "current_recording",
     "prepare_meter",
     "resetting",
-    "separate_parts",
+    "separate_pipelines",
     "stage_name",
     "this_worker",
 ]
@@ -112,16 +113,14 @@ class Meter:
     def __init__(self, name: str, parent: Meter | None = None) -> None:
         self.name = name
         self.page = _process.page
-        above = -1 if parent is None else parent.number
-        self.number = -1
         if self.page is None:
-            self.words = new_record(name)
+            self.words, self.number = new_record(name), -1
         else:
-            self.words, self.number = self.page.new_record(name, above)
+            self.words, self.number = self.page.new_record(name, -1 if parent is None else parent.number)
         self.place_below(parent)
 
-    def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
-        return _nothing, ()  # a copy of the stage has no meter until it is reset
+    def __reduce__(self) -> tuple[type[None], tuple[()]]:
+        return type(None), ()  # a copy of the stage has None until it is reset
 
     def place_below(self, parent: Meter | None) -> None:
         """Become the last source of another meter, without its own sources and workers."""
@@ -256,7 +255,7 @@ def prepare_meter(meter: Meter | None, stage: object) -> Meter:
         meter: of an earlier `reset_state`, whose counts continue, if it was in this process.
         stage: the stage.
     """
-    parent = _resetting.meters[-1] if _resetting.meters else None
+    parent = _resetting.stages[-1]._meter if _resetting.stages else None
     if meter is None or meter.page is not _process.page:
         meter = Meter(stage_name(stage), parent)
     else:
@@ -268,29 +267,39 @@ def prepare_meter(meter: Meter | None, stage: object) -> Meter:
 
 
 @contextmanager
-def resetting(meter: Meter) -> Iterator[None]:
+def resetting(stage: Any) -> Iterator[None]:
     """Let the stages that are reset inside the block be the sources of a stage."""
-    _resetting.meters.append(meter)
+    _resetting.stages.append(stage)
     try:
         yield
     finally:
-        _resetting.meters.pop()
+        _resetting.stages.pop()
 
 
 @contextmanager
-def separate_parts() -> Iterator[None]:
-    """Hang the stages that are reset inside the block below the current one, as parts of its worker threads."""
-    before = _resetting.meters, _resetting.host
-    _resetting.meters, _resetting.host = [], current_meter()
+def separate_pipelines() -> Iterator[None]:
+    """
+    Reset other DataFlows inside the block as separate pipelines.
+
+    Their meters hang below the stage whose `reset_state` is running, as parts of its worker threads, but they are not
+    recorded as its children. Workers that are forked inside the block do not record at all, unless they call `set_state`.
+    """
+    before = _resetting.stages, _resetting.host
+    _resetting.stages, _resetting.host = [], current_meter()
     try:
         yield
     finally:
-        _resetting.meters, _resetting.host = before
+        _resetting.stages, _resetting.host = before
 
 
 def current_meter() -> Meter | None:
     """Return the meter of the innermost stage whose `reset_state` is running in this thread, if any."""
-    return _resetting.meters[-1] if _resetting.meters else _resetting.host
+    return _resetting.stages[-1]._meter if _resetting.stages else _resetting.host
+
+
+def current_recording() -> Any:
+    """Return the Recording of the innermost stage whose `reset_state` is running in this thread, if any."""
+    return _resetting.stages[-1]._recording if _resetting.stages else None
 
 
 class _Resetting(threading.local):
@@ -298,12 +307,12 @@ class _Resetting(threading.local):
     The stages whose `reset_state` is running in this thread.
 
     Attributes:
-        meters: their meters, from the outermost on.
-        host: inside `separate_parts`: the meter of the stage that starts workers.
+        stages: from the outermost on.
+        host: inside `separate_pipelines`: the meter of the stage that starts workers.
     """
 
     def __init__(self) -> None:
-        self.meters: list[Meter] = []
+        self.stages: list[Any] = []
         self.host: Meter | None = None
 
 
@@ -338,7 +347,7 @@ def begin_worker(name: str, page: Page | None) -> Meter:
         The meter of the worker itself.
     """
     _process.page = page
-    _resetting.meters, _resetting.host = [], None  # a fork inherits those of its parent
+    _resetting.stages, _resetting.host = [], None  # a fork inherits those of its parent
     _process.worker = Meter(name)
     _process.worker.set_state(WORKING)
     return _process.worker
@@ -359,7 +368,3 @@ def _num_bytes(datapoint: Any) -> int:
         for component in components
         if isinstance(component, (np.ndarray, bytes, str))
     )
-
-
-def _nothing() -> None:
-    return None

@@ -31,9 +31,7 @@ _END = object()
 class _CombinedData(DataFlow):
     """Base class for DataFlows that combine several others."""
 
-    df_lists: list[DataFlow]
-
-    def _set_dataflows(self, df_lists: Sequence[Any]) -> None:
+    def __init__(self, df_lists: Sequence[DataFlow]) -> None:
         self.df_lists = [require_dataflow(self, ds) for ds in df_lists]
         if not self.df_lists:
             raise ValueError(f"{type(self).__name__}: df_lists is empty; expected at least one DataFlow.")
@@ -42,6 +40,9 @@ class _CombinedData(DataFlow):
         """Reset each DataFlow once."""
         super().reset_state()
         reset_each_once(self.df_lists)
+
+    def __iter__(self) -> Iterator[Datapoint]:
+        return self._iterate_from(0)
 
     def _can_seek(self) -> bool:
         """A DataFlow that is listed twice has two open passes and no single position."""
@@ -79,16 +80,13 @@ class RandomChooseData(_CombinedData, RNGDataFlow):
                 "mixture. Give every DataFlow a probability."
             )
         pairs: Any = df_lists if all(weighted) else [(ds, 1.0 / len(df_lists)) for ds in df_lists]
-        self._set_dataflows([ds for ds, _ in pairs])
+        super().__init__([ds for ds, _ in pairs])
         self.probabilities = [float(probability) for _, probability in pairs]
         if min(self.probabilities) < 0 or not np.isclose(sum(self.probabilities), 1.0):
             raise ValueError(
                 f"RandomChooseData: probabilities must be >= 0 and sum to 1, got {self.probabilities} with the sum "
                 f"{sum(self.probabilities):g}."
             )
-
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
 
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         sources = [iter(ds) for ds in self.df_lists]
@@ -124,14 +122,11 @@ class RandomMixData(_CombinedData, RNGDataFlow):
     _draws_order = True
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
-        self._set_dataflows(df_lists)
+        super().__init__(df_lists)
         self.sizes = [len(ds) for ds in self.df_lists]
 
     def __len__(self) -> int:
         return sum(self.sizes)
-
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
 
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         return self._in_order(self.rng.permutation(len(self))[start:])
@@ -167,14 +162,8 @@ class ConcatData(_CombinedData):
     state_attributes = ("_index",)
     _index = 0  # of the DataFlow that is being iterated
 
-    def __init__(self, df_lists: Sequence[DataFlow]) -> None:
-        self._set_dataflows(df_lists)
-
     def __len__(self) -> int:
         return sum(len(ds) for ds in self.df_lists)
-
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
 
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         for index in range(self._index if start else 0, len(self.df_lists)):
@@ -206,7 +195,7 @@ class JoinData(_CombinedData):
     """
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
-        self._set_dataflows(df_lists)
+        super().__init__(df_lists)
         sizes = [length_or_none(ds) for ds in self.df_lists]
         if None in sizes:
             logger.info("JoinData: not all lengths are known. A pass ends with the shortest DataFlow.")
@@ -223,9 +212,6 @@ class JoinData(_CombinedData):
         if not lengths:
             raise infinite
         return min(lengths)
-
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
 
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         return map(_joined, zip(*self.df_lists))

@@ -90,31 +90,22 @@ class Part:
         return self.stages[1:] if self.kind == PROCESSES and len(self.stages) > 1 else self.stages
 
 
-class _Place(NamedTuple):
-    """A part, without what it has done."""
+class _Records(NamedTuple):
+    """
+    The records of a part at one moment.
+
+    Attributes:
+        owner, kind, pids: as in `Part`.
+        rows: for each stage, its depth and its record in each worker.
+    """
 
     owner: str
     kind: str
     pids: Tuple[int, ...]
+    rows: List[Tuple[int, List[Reading]]]
 
 
-class Snapshot:
-    """
-    The records of all stages of a pipeline at one moment.
-
-    Attributes:
-        places: the parts by key.
-        rows: for each part, a list of (depth, records of the stage in each worker).
-    """
-
-    def __init__(self) -> None:
-        self.places: Dict[str, _Place] = {}
-        self.rows: Dict[str, List[Tuple[int, List[Reading]]]] = {}
-
-    def add(self, key: str, place: _Place) -> None:
-        """Add a part."""
-        self.places[key] = place
-        self.rows[key] = []
+Snapshot = Dict[str, _Records]  # the records of a pipeline at one moment, by a key of the part
 
 
 def take_snapshot(meter: Meter, inputs: Sequence[Meter] = ()) -> Snapshot:
@@ -125,22 +116,20 @@ def take_snapshot(meter: Meter, inputs: Sequence[Meter] = ()) -> Snapshot:
         meter: of its outermost stage.
         inputs: meters of functions that the thread of the outermost stage calls, too.
     """
-    snapshot = Snapshot()
-    snapshot.add("here", _Place(meter.name, HERE, ()))
-    for function in inputs:
-        snapshot.rows["here"].append((0, [function.read()]))
+    rows = [(0, [function.read()]) for function in inputs]
+    snapshot = {"here": _Records(meter.name, HERE, (), rows)}
     _add(snapshot, [meter], "here", "", 0)
     return snapshot
 
 
 def _add(snapshot: Snapshot, same: Sequence[Meter], part: str, path: str, depth: int) -> None:
     """Add the meters of one stage in several workers to a part, and then the stages that it reads."""
-    snapshot.rows[part].append((depth, [meter.read() for meter in same]))
+    snapshot[part].rows.append((depth, [meter.read() for meter in same]))
     first = same[0]
     threads = [thread for meter in same for thread in meter.threads]
     if threads:
         key = f"{path}/threads"
-        snapshot.add(key, _Place(first.name, THREADS, ()))
+        snapshot[key] = _Records(first.name, THREADS, (), [])
         _add(snapshot, threads, key, key, depth + 1)
     _add_processes(snapshot, same, path, depth)
     for number in range(len(first.children)):
@@ -158,11 +147,11 @@ def _add_processes(snapshot: Snapshot, same: Sequence[Meter], path: str, depth: 
             alike.setdefault(names, []).append((process.process.pid or 0, readings))
     for names, workers in alike.items():
         key = f"{path}/processes of {names}"
-        snapshot.add(key, _Place(same[0].name, PROCESSES, tuple(pid for pid, _ in workers)))
-        for number in range(1 + len(names)):
-            readings = [worker[number] for _, worker in workers]
-            below = _depth(workers[0][1], number)
-            snapshot.rows[key].append((depth + 1 + below, readings))
+        rows = [
+            (depth + 1 + _depth(workers[0][1], number), [readings[number] for _, readings in workers])
+            for number in range(1 + len(names))
+        ]
+        snapshot[key] = _Records(same[0].name, PROCESSES, tuple(pid for pid, _ in workers), rows)
 
 
 def _depth(readings: Sequence[Reading], number: int) -> int:
@@ -172,25 +161,14 @@ def _depth(readings: Sequence[Reading], number: int) -> int:
 
 def parts_between(before: Snapshot, after: Snapshot) -> list[Part]:
     """Return what the parts of a pipeline have done between two snapshots, the consumer's part first."""
-    return [
-        Part(
-            place.owner,
-            place.kind,
-            len(after.rows[key][0][1]),
-            [
-                _stage_between(depth, _readings(before, key, number), readings)
-                for number, (depth, readings) in enumerate(after.rows[key])
-            ],
-            place.pids,
-            unshared_memory(place.pids),
-        )
-        for key, place in after.places.items()
-    ]
-
-
-def _readings(snapshot: Snapshot, key: str, number: int) -> list[Reading]:
-    rows = snapshot.rows.get(key, [])
-    return rows[number][1] if number < len(rows) else []
+    parts = []
+    for key, part in after.items():
+        earlier = [readings for _, readings in before[key].rows] if key in before else []
+        earlier += [[]] * len(part.rows)  # for stages that are new
+        stages = [_stage_between(depth, was, now) for (depth, now), was in zip(part.rows, earlier)]
+        num_workers = len(part.rows[0][1])
+        parts.append(Part(part.owner, part.kind, num_workers, stages, part.pids, unshared_memory(part.pids)))
+    return parts
 
 
 def _stage_between(depth: int, before: Sequence[Reading], after: Sequence[Reading]) -> Stage:

@@ -18,17 +18,15 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
-import threading
 import weakref
-from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator, NamedTuple
 
 import numpy as np
 
 from ..utils.random_streams import collect_generators, restore_generator, save_generator
-from .meter import prepare_meter, resetting, separate_parts
+from .meter import current_recording, prepare_meter, resetting
 
-__all__ = ["Recording", "ResumeReport", "State", "record_methods", "separate_pipelines"]
+__all__ = ["Recording", "ResumeReport", "State", "record_methods"]
 
 State = Dict[str, Any]  # JSON values and NumPy arrays
 
@@ -142,18 +140,15 @@ class Recording:
         return None if self._restored is None else self._restored["at"]["own"]
 
     def reset(self, reset: Callable[[Any], None]) -> None:
-        """Call the stage's own `reset_state`, and return to the restored position."""
-        _stack.recordings.append(self)
-        try:
-            with collect_generators() as self._generators:
-                reset(self.flow)
-        finally:
-            _stack.recordings.pop()
-        if self._restored is not None:
-            self._return()
+        """Call the stage's own `reset_state`."""
+        with collect_generators() as self._generators:
+            reset(self.flow)
 
-    def _return(self) -> None:
-        at = self._restored["at"]  # type: ignore[index]
+    def restore(self) -> None:
+        """Return to the restored position, if there is one."""
+        if self._restored is None:
+            return
+        at = self._restored["at"]
         num_saved = len(at["children"]), len(at["generators"])
         if num_saved != (len(self.children), len(self._generators)):
             raise ValueError(
@@ -219,7 +214,12 @@ class Recording:
         # with two open passes, only a stage above has a position
         self._begin = self._now() if self._num_open <= 1 else None
         source = iter(iterate(self.flow))
-        self._drop(source, self._num_taken)
+        num_dropped = sum(1 for _ in itertools.islice(source, self._num_taken))
+        if num_dropped < self._num_taken:
+            raise RuntimeError(
+                f"{self.where}: the saved position is after {self._num_taken} datapoints of a pass, but this pass has only "
+                f"{num_dropped}. The data has changed."
+            )
         return source
 
     def _seek(self, start: int, begin: list[Any] | None) -> Iterator[Any]:
@@ -234,46 +234,12 @@ class Recording:
             self._set_generators(now)
         return source
 
-    def _drop(self, source: Iterator[Any], num: int) -> None:
-        num_dropped = sum(1 for _ in itertools.islice(source, num))
-        if num_dropped < num:
-            raise RuntimeError(
-                f"{self.where}: the saved position is after {num} datapoints of a pass, but this pass has only {num_dropped}. "
-                "The data has changed."
-            )
-
     def _saved_generators(self) -> list[Any]:
         return [save_generator(generator) for generator in self._generators]
 
     def _set_generators(self, states: list[Any]) -> None:
         for generator, state in zip(self._generators, states):
             restore_generator(generator, state)
-
-
-class _Stack(threading.local):
-    """The stages whose `reset_state` is running in this thread, from the outermost on."""
-
-    def __init__(self) -> None:
-        self.recordings: Any = []
-
-
-_stack = _Stack()
-
-
-@contextmanager
-def separate_pipelines() -> Iterator[None]:
-    """
-    Reset other DataFlows inside the block as separate pipelines.
-
-    They are not recorded as children of the stage whose `reset_state` is running. Workers that are forked
-    inside the block do not record at all, unless they call `set_state`.
-    """
-    before, _stack.recordings = _stack.recordings, []
-    try:
-        with separate_parts():
-            yield
-    finally:
-        _stack.recordings = before
 
 
 def record_methods(cls: Any) -> None:
@@ -299,20 +265,20 @@ def _record_reset(reset: Callable[[Any], None]) -> Callable[[Any], None]:
         is_outermost = type(self).reset_state is reset_state  # not a call through super()
         if not is_outermost:
             return reset(self)
+        above = current_recording()
+        if self._state_to_restore:
+            self._recording = Recording(self, self._state_to_restore[0])
+            self._state_to_restore = ()
+            if above is not None:  # below a stage that restores it by itself
+                above.children.append(self._recording)
+        else:
+            self._recording = None if above is None else above.add_child(self)
         self._meter = prepare_meter(self._meter, self)
-        with resetting(self._meter):
-            if not (_stack.recordings or self._state_to_restore):
-                self._recording = None
+        with resetting(self):
+            if self._recording is None:
                 return reset(self)
-            if self._state_to_restore:
-                self._recording = Recording(self, self._state_to_restore[0])
-                self._state_to_restore = ()
-                if _stack.recordings:  # below a stage that restores it by itself
-                    _stack.recordings[-1].children.append(self._recording)
-            else:
-                self._recording = _stack.recordings[-1].add_child(self)
             self._recording.reset(reset)
-        return None
+        return self._recording.restore()  # type: ignore[no-any-return]
 
     return reset_state
 

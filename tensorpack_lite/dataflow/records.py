@@ -41,7 +41,7 @@ __all__ = [
     "read_record",
 ]  # fmt: skip
 
-# the words of a record
+# the words of a record; `Reading` has those before STATE in this order
 COUNT = 0  # datapoints that were asked for; between two datapoints: those that were given
 NUM_TIMED = 1  # datapoints that were timed
 WALL = 2  # own time for these datapoints, without sources and without waiting
@@ -115,21 +115,10 @@ def read_record(record: Any) -> Reading:
     """Return the content of a record."""
     words = record[:_NAME].tolist()
     name = bytes(record[_NAME:].cast("B")).rstrip(b"\0").decode(errors="replace")
-    state = words[STATE]
-    return Reading(
-        name,
-        words[_PARENT],
-        words[COUNT],
-        words[NUM_TIMED],
-        words[WALL] / 1e9,
-        words[CPU] / 1e9,
-        words[NUM_BYTES],
-        words[WAITED_IN] / 1e9,
-        words[WAITED_OUT] / 1e9,
-        words[TICKET],
-        STATE_WORDS[state & 7],
-        (state >> 3) / 1e9,
-    )
+    since, state = divmod(words[STATE], 8)
+    for word in (WALL, CPU, WAITED_IN, WAITED_OUT):
+        words[word] /= 1e9
+    return Reading._make([name, words[_PARENT], *words[:STATE], STATE_WORDS[state], since / 1e9])
 
 
 class Page:

@@ -97,10 +97,9 @@ def send_dataflow_zmq(
     encode = encode_pickle if format == "pickle" else encode_datapoint
     keys = derive_keys(find_secret(secret, "send_dataflow_zmq"), "send_dataflow_zmq")
     name = f"{sockets.gethostname()}, pid {os.getpid()}"
-    sender = _Sender(addr, hwm, bind, keys)
+    sender = _Sender(addr, hwm, bind, keys, encode_greeting(name))
     try:
         sender.open()
-        sender.greet(encode_greeting(name))
         df.reset_state()
         for datapoint in _with_log(RepeatedData(df, -1), addr):
             sender.send(_checked_size(encode(name, datapoint), max_bytes))
@@ -312,25 +311,22 @@ def _with_log(datapoints: Iterable[Datapoint], addr: str) -> Iterator[Datapoint]
 
 
 class _Sender:
-    """The socket of a sender."""
+    """The socket of a sender. `greeting` is its first message."""
 
-    def __init__(self, address: str, hwm: int, bind: bool, keys: Keys | None) -> None:
+    def __init__(self, address: str, hwm: int, bind: bool, keys: Keys | None, greeting: list[Frame]) -> None:
         self._address, self._bind = address, bind
         self._file = IpcFile(address if bind else "")
         self._zmq = zmq = load_zmq()
         self._context = zmq.Context()
         self._socket = new_socket(self._context, zmq.PUSH, hwm, keys)
         self._connections = Connections(self._socket, address, keys is not None, "send_dataflow_zmq")
-        self._greeting: list[Frame] | None = None
+        self._greeting: list[Frame] | None = greeting  # until it is sent
         self._look_at = 0.0  # time of the next look at the connections
 
     def open(self) -> None:
+        """Send the greeting now, or before the next message if no receiver is connected yet."""
         attach(self._socket, self._address, self._bind, "send_dataflow_zmq")
         self._file.remember()
-
-    def greet(self, frames: list[Frame]) -> None:
-        """Send a greeting now, or before the next message if no receiver is connected yet."""
-        self._greeting = frames
         if self._socket.poll(0, self._zmq.POLLOUT):
             self._send_greeting()
 

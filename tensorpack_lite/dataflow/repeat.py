@@ -58,9 +58,6 @@ class RepeatedData(ProxyDataFlow):
             raise InfiniteLengthError("RepeatedData: has no length; with num=-1 it never ends.")
         return len(self.ds) * self.num
 
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
-
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         if self.num != -1:
             for number in range(self._pass if start else 0, self.num):
@@ -150,9 +147,6 @@ class FixedSizeData(ProxyDataFlow):
     def _leave(self, children: Sequence[Recording]) -> None:
         if not self.keep_state:
             super()._leave(children)
-
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
 
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         with self._guard:

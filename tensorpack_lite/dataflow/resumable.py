@@ -83,7 +83,7 @@ class Resumable:
         Return the iterator of a pass, without its first `start` datapoints. The stages that this one reads
         continue by themselves.
 
-        A stage that defines this method calls it in `__iter__`, with 0.
+        A stage that defines this method has an `__iter__` that calls it with 0, e.g. that of ProxyDataFlow.
         """
         raise NotImplementedError
 

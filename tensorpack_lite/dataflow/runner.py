@@ -7,18 +7,16 @@ Out: the datapoints of all workers, mixed, in the process that iterates.
 
 from __future__ import annotations
 
-from itertools import islice
-from typing import Any, Iterator, Sequence
+from typing import Iterator
 
 from ..utils.checks import check_at_least
 from ..utils.old_names import old_arguments
-from .base import DataFlow, DataFlowReentrantGuard, Datapoint, length_or_none
+from .base import DataFlow, DataFlowReentrantGuard, Datapoint
 from .process.channel import MAX_SLOTS
-from .process.group import WorkerGroup
 from .process.worker import CHUNK_LENGTH, Settings, Task
-from .recording import Recording, ResumeReport, State
+from .recording import State
 from .repeat import run_without_end
-from .runner_exact import WorkersInTurn, run_in_worker, states_to_restore
+from .runner_exact import EndlessRunner, WorkersInTurn, run_in_worker, states_to_restore
 from .workers import DataFromWorkers
 
 __all__ = [
@@ -30,59 +28,35 @@ __all__ = [
 ]
 
 
-class _ProcessRunner(DataFromWorkers):
+class _ProcessRunner(EndlessRunner, DataFromWorkers):
     """Base class for the two runners, whose arguments have different names."""
 
     _max_ahead: int  # maximum number of datapoints that wait in a worker
-    _in_turn: Any = None  # a WorkersInTurn, if the position is recorded
-
-    def _start_workers(self) -> WorkerGroup:
-        ahead = self._max_ahead
-        settings = Settings(max(2, min(MAX_SLOTS, ahead)), ahead, min(CHUNK_LENGTH, ahead))
-        return WorkerGroup(type(self).__name__, self._tasks(), settings)
 
     def _tasks(self) -> list[Task]:
+        ahead = self._max_ahead
+        settings = Settings(max(2, min(MAX_SLOTS, ahead)), ahead, min(CHUNK_LENGTH, ahead))
         where = f"in the DataFlow {type(self.ds).__name__}"
         if self._recording is None:
-            return [Task(where, run_without_end, (self.ds,))] * self.num_proc
+            return [Task(where, run_without_end, (self.ds,), settings)] * self.num_proc
         states = states_to_restore(type(self).__name__, self.num_proc, self._recording.own_state_to_restore())
-        return [Task(where, run_in_worker, (self.ds, *state)) for state in states]
+        return [Task(where, run_in_worker, (self.ds, *state), settings) for state in states]
 
     def reset_state(self) -> None:
         super().reset_state()
-        self._in_turn = None
         if self._recording is not None:
             saved = self._recording.own_state_to_restore()
             self._in_turn = WorkersInTurn(self.num_proc, self._group.receive_from, saved)
 
-    def _own_state(self) -> State:
-        return self._in_turn.state()  # type: ignore[no-any-return]
-
     def _restore_own_state(self, state: State) -> None:
         """Wait for the workers, which return to the saved position or send an error."""
+        assert self._in_turn is not None, "bug: reset_state() has not finished"
         try:
             self._in_turn.wait()
         except BaseException:  # also after Ctrl-C no workers may keep running
             self._group.stop()
             self._group = None
             raise
-
-    def _reports_of(self, children: Sequence[Recording]) -> list[ResumeReport]:
-        return self._in_turn.reports()  # type: ignore[no-any-return]
-
-    def _leave(self, children: Sequence[Recording]) -> None:
-        """Passes read one stream, so there is nothing to leave."""
-
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
-
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
-        # a pass has no end if the length is unknown or 0
-        length = length_or_none(self.ds) or None
-        yield from islice(self._stream(), None if length is None else max(0, length - start))
-
-    def _stream(self) -> Iterator[Datapoint]:
-        return super()._stream() if self._in_turn is None else self._in_turn.stream()
 
 
 class MultiProcessRunnerZMQ(_ProcessRunner):

@@ -11,13 +11,21 @@ from __future__ import annotations
 import time
 from collections import deque
 from itertools import islice
-from typing import Any, Callable, Deque, Iterator, List, NamedTuple, Tuple, Union
+from typing import Any, Callable, Deque, Iterator, List, NamedTuple, Sequence, Tuple, Union
 
-from .base import DataFlow, Datapoint
-from .recording import ResumeReport, State
+from .base import DataFlow, Datapoint, length_or_none, require_workers
+from .recording import Recording, ResumeReport, State
 from .repeat import RepeatedData
 
-__all__ = ["Position", "WorkersInTurn", "begin_at", "run_and_report", "run_in_worker", "states_to_restore"]
+__all__ = [
+    "EndlessRunner",
+    "Position",
+    "WorkersInTurn",
+    "begin_at",
+    "run_and_report",
+    "run_in_worker",
+    "states_to_restore",
+]
 
 _SNAPSHOT_SECONDS = 1.0
 
@@ -105,6 +113,37 @@ def states_to_restore(who: str, num_worker: int, saved: State | None) -> list[Wo
             "has a position of its own, so their number must stay the same."
         )
     return [(one["state"], one["num_given"]) for one in saved["workers"]]
+
+
+class EndlessRunner(DataFlow):
+    """
+    Base class for runners. All passes read one endless stream, so a pass continues where the last one stopped.
+
+    A subclass defines `_stream`, and sets `_owner` in `reset_state`; and `_in_turn`, if the position is recorded.
+    """
+
+    _stream: Callable[[], Iterator[Datapoint]]  # yields the datapoints of all workers as they arrive
+    _owner: int | None = None  # pid of the process that started the workers
+    _in_turn: WorkersInTurn | None = None
+
+    def __iter__(self) -> Iterator[Datapoint]:
+        return self._iterate_from(0)
+
+    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+        require_workers(self, self._owner)
+        # a pass has no end if the length is unknown or 0
+        length = length_or_none(self) or None
+        stream = self._stream() if self._in_turn is None else self._in_turn.stream()
+        yield from islice(stream, None if length is None else max(0, length - start))
+
+    def _own_state(self) -> State:
+        return {} if self._in_turn is None else self._in_turn.state()
+
+    def _reports_of(self, children: Sequence[Recording]) -> list[ResumeReport]:
+        return [] if self._in_turn is None else self._in_turn.reports()
+
+    def _leave(self, children: Sequence[Recording]) -> None:
+        """Passes read one stream, so there is nothing to leave."""
 
 
 class WorkersInTurn:

@@ -10,34 +10,25 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from itertools import islice
 from typing import Any, Callable, Iterable, Iterator, Sequence
 
 from ..utils import logger
 from ..utils.checks import check_at_least, check_callable
 from ..utils.handoff import HandoffQueue
 from ..utils.old_names import old_arguments
-from .base import (
-    DataFlow,
-    Datapoint,
-    length_or_none,
-    require_dataflow,
-    require_workers,
-    reset_each_once,
-    reset_twice_error,
-)
+from .base import DataFlow, Datapoint, require_dataflow, reset_each_once, reset_twice_error
 from .failure import stage_error
-from .meter import current_meter
-from .recording import Recording, ResumeReport, State, separate_pipelines
+from .meter import current_meter, separate_pipelines
+from .recording import Recording
 from .repeat import RepeatedData
-from .runner_exact import WorkersInTurn, begin_at, run_and_report, states_to_restore
+from .runner_exact import EndlessRunner, WorkersInTurn, begin_at, run_and_report, states_to_restore
 
 __all__ = ["MultiThreadPrefetchData", "MultiThreadRunner"]
 
 _JOIN_SECONDS = 5  # how long `stop` waits for the next datapoint of a thread
 
 
-class MultiThreadRunner(DataFlow):
+class MultiThreadRunner(EndlessRunner):
     """
     Run several DataFlows in threads that put their datapoints into one queue.
 
@@ -74,7 +65,6 @@ class MultiThreadRunner(DataFlow):
         self.num_thread = int(check_at_least("MultiThreadRunner: num_thread", num_thread, 1))
         self.dataflows = [require_dataflow(self, get_df()) for _ in range(self.num_thread)]
         self._threads: Any = None  # a _Threads after reset_state
-        self._in_turn: Any = None  # a WorkersInTurn, if the position is recorded
 
     def __len__(self) -> int:
         return len(self.dataflows[0])
@@ -85,6 +75,7 @@ class MultiThreadRunner(DataFlow):
             raise reset_twice_error("MultiThreadRunner")
         with separate_pipelines():
             self._threads = self._start(self._recording)
+        self._owner = self._threads.owner
         weakref.finalize(self, self._threads.stop)
 
     def _start(self, recording: Recording | None) -> _Threads:
@@ -109,24 +100,8 @@ class MultiThreadRunner(DataFlow):
             return "none", "its threads share one DataFlow; return a new one from get_df"
         return super()._resume_level()
 
-    def _own_state(self) -> State:
-        return {} if self._in_turn is None else self._in_turn.state()
-
-    def _reports_of(self, children: Sequence[Recording]) -> list[ResumeReport]:
-        return [] if self._in_turn is None else self._in_turn.reports()
-
-    def _leave(self, children: Sequence[Recording]) -> None:
-        """Passes read one stream, so there is nothing to leave."""
-
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
-
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
-        require_workers(self, None if self._threads is None else self._threads.owner)
-        # a pass has no end if the length is unknown or 0
-        length = length_or_none(self) or None
-        stream = self._threads.stream() if self._in_turn is None else self._in_turn.stream()
-        yield from islice(stream, None if length is None else max(0, length - start))
+    def _stream(self) -> Iterator[Datapoint]:
+        return self._threads.stream()  # type: ignore[no-any-return]
 
 
 MultiThreadPrefetchData = MultiThreadRunner  # old name in tensorpack

@@ -73,9 +73,8 @@ class LMDBSerializer:
         check_at_least("LMDBSerializer.save: write_frequency", write_frequency, 1)
         target = os.path.join(path, "data.mdb") if os.path.isdir(path) else os.fspath(path)
         keys = []
-        digits = max(
-            _KEY_DIGITS, len(str((length_or_none(df) or 1) - 1))
-        )  # so that the keys sort in numerical order
+        # so that the keys sort in numerical order
+        digits = max(_KEY_DIGITS, len(str((length_or_none(df) or 1) - 1)))
         with written_aside("LMDBSerializer", target) as temporary, closing(
             LMDBWriter(temporary, write_frequency)
         ) as writer:

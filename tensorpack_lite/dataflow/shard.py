@@ -76,9 +76,6 @@ class ShardData(ProxyDataFlow):
         with shared_stream(self.seed):
             self.ds.reset_state()
 
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
-
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         for datapoint in self.ds:
             is_own = self._turn == self.rank

@@ -8,7 +8,7 @@ Out: the same datapoints, shuffled or from memory.
 from __future__ import annotations
 
 import itertools
-from typing import Any, Iterator, Sequence, TypeVar
+from typing import Any, Iterator, Sequence
 
 import numpy as np
 
@@ -20,8 +20,6 @@ from .repeat import RepeatedData
 from .tape import Numbered, Tape
 
 __all__ = ["CacheData", "LocallyShuffleData"]
-
-T = TypeVar("T")
 
 
 class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
@@ -98,9 +96,6 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
     def _states_of(self, children: Sequence[Recording]) -> list[State]:
         return [self._tape.source_state()]
 
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
-
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         with self._guard:
             if start == 0:
@@ -111,10 +106,8 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
             yield from shuffled if self._tape is None else (datapoint for _, datapoint in shuffled)
 
     def _shuffle(self, start: int) -> Iterator[Any]:
-        buffer, oldest = (
-            self._buffer,
-            start % self.buffer_size,
-        )  # when full, a ring whose `oldest` datapoint is yielded next
+        # when full, a ring whose `oldest` datapoint is yielded next
+        buffer, oldest = self._buffer, start % self.buffer_size
         source, puts = self.repeated._iterate_from(start), range(self.num_reuse)
         if start:
             source, puts = itertools.chain([self._incoming], source), range(self._num_put + 1, self.num_reuse)
@@ -124,7 +117,8 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
                     buffer.append(self._incoming)
                     continue
                 if self._until_shuffle == 0:
-                    buffer[:] = _shuffled(buffer, self.rng)
+                    # several times faster than `rng.shuffle` on a list
+                    buffer[:] = [buffer[index] for index in self.rng.permutation(len(buffer)).tolist()]
                     self._until_shuffle = self.shuffle_interval
                 outgoing, buffer[oldest] = buffer[oldest], self._incoming
                 oldest = (oldest + 1) % self.buffer_size
@@ -186,9 +180,6 @@ class CacheData(ProxyDataFlow, RNGDataFlow):
         """Return the states before the pass that filled the cache, from which a resumed stage fills it again."""
         return super()._states_of(children) if self._states_before is None else self._states_before
 
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
-
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         return self._from_memory(start) if self._complete else self._fill()
 
@@ -211,8 +202,3 @@ class CacheData(ProxyDataFlow, RNGDataFlow):
     def _permute(self, permutation: np.ndarray) -> None:
         self.buffer = [self.buffer[index] for index in permutation.tolist()]
         self._order = self._order[permutation]
-
-
-def _shuffled(items: list[T], rng: np.random.RandomState) -> list[T]:
-    """Return a list in random order. `rng.shuffle` is several times slower on a list than indexing."""
-    return [items[index] for index in rng.permutation(len(items)).tolist()]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from operator import itemgetter
-from typing import Any, Callable, Deque, Dict, Iterable, Iterator, NamedTuple, Sequence, Tuple
+from typing import Callable, Deque, Dict, Iterable, Iterator, NamedTuple, Tuple
 
 import numpy as np
 
@@ -87,26 +87,27 @@ class Tape(ProxyDataFlow):
     def state(self) -> State:
         """Return what to save in addition to `source_state`."""
         held = self._sorted()
-        snapshot = self._oldest_snapshot()
+        if self._snapshots:
+            self._drop_snapshots()
+        else:
+            self._take_snapshot()
+        snapshot = self._snapshots[0]
         return {
             "snapshot": snapshot.number,
             "snapshot_is_open": snapshot.is_open,
             "number": self.number,
             "is_open": self._pass is not None,
             "held": [number for number, _ in held if number > snapshot.number],
-            "saved": {str(number): _packed(one) for number, one in held if number <= snapshot.number},
+            "saved": {
+                str(number): np.frombuffer(MsgpackSerializer.dumps(one), np.uint8)
+                for number, one in held
+                if number <= snapshot.number
+            },
         }
 
     def source_state(self) -> State:
         """Return the state of `ds` from which a resumed stage reads. Call it after `state`, which takes one if there is none."""
         return self._snapshots[0].state
-
-    def _oldest_snapshot(self) -> _Snapshot:
-        if self._snapshots:
-            self._drop_snapshots()
-        else:
-            self._take_snapshot()
-        return self._snapshots[0]
 
     def _take_snapshot(self) -> None:
         self._snapshots.append(_Snapshot(self.number, self._pass is not None, self.ds.get_state()))
@@ -176,10 +177,6 @@ class Tape(ProxyDataFlow):
         )
 
 
-def _packed(datapoint: Datapoint) -> Any:
-    return np.frombuffer(MsgpackSerializer.dumps(datapoint), np.uint8)
-
-
 def _num_bytes(datapoint: Datapoint) -> int:
-    values: Sequence[Any] = list(datapoint.values()) if isinstance(datapoint, dict) else list(datapoint)
+    values = datapoint.values() if isinstance(datapoint, dict) else datapoint
     return sum(np.asarray(value).nbytes for value in values)

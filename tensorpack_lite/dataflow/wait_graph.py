@@ -199,21 +199,15 @@ def _describe_stages(readings: Sequence[Reading], stack: Stack) -> str:
     """
     functions = {line.function for line in stack.lines}
     for reading in reversed(readings):
-        if reading.name.endswith(")") and reading.name.partition("(")[2][:-1] in functions:
+        # a stage with a function, or the function of a map
+        function = reading.name.partition("(")[2][:-1] if reading.name.endswith(")") else reading.name
+        if function in functions or len(readings) == 1:
             return f"in {reading.name}, on its datapoint {reading.count}"
-        if reading.name in functions:  # the function of a map
-            return f"in {reading.name}, on its datapoint {reading.count}"
-    if len(readings) == 1:
-        return f"in {readings[0].name}, on its datapoint {readings[0].count}"
     names = " <- ".join(reading.name for reading in readings)
     return f"in {names}, on datapoint {readings[-1].count} of {readings[-1].name}"
 
 
 def _duration(seconds: float) -> str:
-    return (
-        f"{seconds:.0f} s"
-        if seconds >= 10
-        else f"{seconds:.1f} s"
-        if seconds >= 1
-        else f"{1e3 * seconds:.3g} ms"
-    )
+    if seconds < 1:
+        return f"{1e3 * seconds:.3g} ms"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"

@@ -1,7 +1,7 @@
 """
 Base class for DataFlows whose datapoints come from worker processes.
 
-In:  a WorkerGroup, started by a subclass.
+In:  the tasks of the workers, from a subclass.
 Out: the datapoints of all workers, in the order in which they arrive.
 """
 
@@ -13,16 +13,17 @@ from collections import deque
 from typing import Any, Iterator
 
 from ..utils.checks import check_at_least
-from .base import DataFlow, Datapoint, ProxyDataFlow, require_workers, reset_twice_error
+from .base import DataFlow, Datapoint, ProxyDataFlow, reset_twice_error
+from .meter import separate_pipelines
 from .process.group import WorkerGroup
-from .recording import separate_pipelines
+from .process.worker import Task
 
 __all__ = ["DataFromWorkers"]
 
 
 class DataFromWorkers(ProxyDataFlow):
     """
-    Base class for DataFlows whose datapoints come from worker processes. A subclass defines `_start_workers`.
+    Base class for DataFlows whose datapoints come from worker processes. A subclass defines `_tasks`.
 
     Args:
         ds: the DataFlow that the workers run.
@@ -37,8 +38,8 @@ class DataFromWorkers(ProxyDataFlow):
         self._received: deque[Datapoint] = deque()
 
     @abstractmethod
-    def _start_workers(self) -> WorkerGroup:
-        """Start the processes."""
+    def _tasks(self) -> list[Task]:
+        """Return the work of each process."""
 
     def reset_state(self) -> None:
         """
@@ -51,7 +52,7 @@ class DataFromWorkers(ProxyDataFlow):
         if self._group is not None:
             raise reset_twice_error(type(self).__name__)
         with separate_pipelines():  # workers may be forks of this process
-            self._group = self._start_workers()
+            self._group = WorkerGroup(type(self).__name__, self._tasks())
         self._owner = os.getpid()
 
     def _stages_read(self) -> list[object]:
@@ -59,7 +60,6 @@ class DataFromWorkers(ProxyDataFlow):
 
     def _stream(self) -> Iterator[Datapoint]:
         """Yield the datapoints that the workers send, without end. Several iterators share one stream."""
-        require_workers(self, self._owner)
         received = self._received
         while True:
             while received:

@@ -7,6 +7,7 @@ message. A process that dies closes its connection at once; TCP keepalive detect
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ...utils import logger
@@ -81,12 +82,9 @@ class Connections:
 
     def close(self) -> None:
         """Stop the monitor. The socket itself stays open."""
-        zmq = self._zmq
-        try:
+        with suppress(self._zmq.ContextTerminated):  # the monitor has stopped with the context
             if not self._socket.closed:
                 self._socket.monitor(None, 0)
-        except zmq.ContextTerminated:  # the monitor has stopped with the context
-            pass
         self.monitor.close(0)
 
     def _note(self, event: int, value: int) -> None:

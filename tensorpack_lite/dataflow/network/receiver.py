@@ -78,8 +78,8 @@ class Receiver:
         self._poller = zmq.Poller()
         self._turn = 0
         self._warned: set[str] = set()
-        self._last_dropped = self._last_sender = ""
-        self._had_sender = False
+        self._last_dropped = ""
+        self._last_sender: str | None = None
         self._stopped = False
         self._checked_at = self._waiting_since = time.monotonic()
         self._alone_since: float | None = time.monotonic()
@@ -198,7 +198,7 @@ class Receiver:
             self._complain("format", text, arrived, counts)
             return None
         connections.prove(arrived.connection)
-        self._had_sender, self._last_sender = True, message.sender
+        self._last_sender = message.sender
         if self._alone_since is not None:
             self._alone_since = time.monotonic()
         return message.content
@@ -236,7 +236,7 @@ class Receiver:
     def _patience(self) -> float | None:
         """Return how many seconds to wait for a valid message."""
         start, later = self._limits.start_timeout, self._limits.sender_timeout
-        if not self._had_sender:
+        if self._last_sender is None:
             return start
         if not any(end.connections.open for end in self._ends):
             return later
@@ -255,7 +255,7 @@ class Receiver:
         if self.dropped:
             reasons.append(f"{self.dropped} messages were dropped, the last one {self._last_dropped}")
         seen = f" Meanwhile: {'; '.join(reasons)}." if reasons else ""
-        if not self._had_sender:
+        if self._last_sender is None:
             return (
                 f"{_WHO}: no sender connected to {where} within {limit:g} seconds.{seen} "
                 f"Run send_dataflow_zmq(df, {where!r})."
@@ -352,9 +352,8 @@ def _raise_sender_error(sender: str, stage: str, kind: str, text: str, trace: st
     error: Exception = RuntimeError(f"{where}: {kind}: {text}")
     known: Any = getattr(builtins, kind, None)
     is_error = isinstance(known, type) and issubclass(known, Exception)
-    if is_error and not issubclass(
-        known, (StopIteration, StopAsyncIteration)
-    ):  # these would silently end a loop
+    # these two would silently end a loop
+    if is_error and not issubclass(known, (StopIteration, StopAsyncIteration)):
         with suppress(TypeError):  # its constructor needs other arguments
             error = known(f"{where}: {text}")
     raise error from cause

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from .curve import Keys, secure
@@ -96,8 +97,6 @@ class IpcFile:
 
     def remove(self) -> None:
         """Remove the file, unless another process has created a new one of the same name."""
-        try:
+        with suppress(FileNotFoundError):
             if self._inode is not None and os.stat(self._path).st_ino == self._inode:
                 os.remove(self._path)
-        except FileNotFoundError:
-            pass

@@ -168,7 +168,7 @@ def decode(frames: list[Frame], allow_pickle: bool = False) -> Message:
         raise WireError(f"a first frame of {len(head)} bytes")
     reader = _Reader(frames)
     try:
-        name, *content = reader.unpack(head[5:])
+        name, *content = _unpack(head[5:], reader)
         sender = _clean(name)[:_MAX_NAME]
         if kind == "P":
             pickled = reader.join(content)
@@ -302,17 +302,11 @@ class _Reader(_Counter):
         self._frames = frames
         self._unused = set(range(1, len(frames)))
 
-    def unpack(self, body: memoryview) -> Any:
-        return _unpack(body, self)
-
-    def join(self, place: Iterable[object]) -> bytes | bytearray | memoryview:
+    def join(self, place: Iterable[Any]) -> bytes | bytearray | memoryview:
         """Return the content of some frames, each of which can be used once. A single frame is not copied."""
         first, count = place
-        if (
-            type(first) is not int
-            or type(count) is not int
-            or not 1 <= first < first + count <= len(self._frames)
-        ):
+        are_numbers = type(first) is int and type(count) is int
+        if not (are_numbers and 1 <= first < first + count <= len(self._frames)):
             raise WireError(f"a reference to frames {place!r:.40} of {len(self._frames)}")
         numbers = set(range(first, first + count))
         if not numbers <= self._unused:

@@ -265,10 +265,9 @@ class Reader:
         if kind == _INLINE:
             end = _HEADER.size + head_bytes
             arrays = np.frombuffer(bytearray(memoryview(message)[end:]), np.uint8)
-            datapoints = decode(message[_HEADER.size : end], arrays, copy=False)
-            self._give_back(generation, [slot])
-            return datapoints
-        datapoints, free = self._unpack_slot(slot, head_bytes, array_bytes)
+            datapoints, free = decode(message[_HEADER.size : end], arrays, copy=False), [slot]
+        else:
+            datapoints, free = self._unpack_slot(slot, head_bytes, array_bytes)
         self._give_back(generation, free)
         return datapoints
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from .slots import aligned
 
-__all__ = ["Encoded", "Stack", "decode", "encode", "may_stay_in_place", "write_arrays"]
+__all__ = ["Encoded", "Stack", "are_alike", "decode", "encode", "may_stay_in_place", "write_arrays"]
 
 _OUT_OF_BAND = 4096  # bytes; smaller arrays are cheaper inside the pickle
 _IN_PLACE = 32 << 10  # bytes; larger arrays are cheaper in place than in a column
@@ -112,17 +112,20 @@ def may_stay_in_place(head: bytes) -> bool:
     return head[:1] == _OBJECTS
 
 
+def are_alike(values: Sequence[Any]) -> bool:
+    """Return whether all values are arrays of one dtype and shape, without Python objects."""
+    if type(values[0]) is not np.ndarray or values[0].dtype.hasobject:
+        return False
+    dtype, shape = values[0].dtype, values[0].shape
+    for value in values:
+        if type(value) is not np.ndarray or value.shape != shape or value.dtype != dtype:
+            return False
+    return True
+
+
 def _array_at(memory: np.ndarray, place: Place) -> np.ndarray:
     offset, dtype, shape = place
-    size = dtype.itemsize * _num_elements(shape)
-    return memory[offset : offset + size].view(dtype).reshape(shape)
-
-
-def _num_elements(shape: tuple[int, ...]) -> int:
-    count = 1
-    for length in shape:
-        count *= length
-    return count
+    return np.ndarray(shape, dtype, memory, offset)
 
 
 # --------------------------------------------------------------------------------------------- columns
@@ -148,27 +151,17 @@ def _encode_columns(datapoints: list[Any]) -> Encoded | None:
         if type(values[0]) is not np.ndarray:
             columns.append((None, _pack_scalars(values)))
             continue
-        place = _place_of_stack(values, aligned(end))
-        if place is None:
+        one = values[0]
+        if not one.shape or one.nbytes > _IN_PLACE or not are_alike(values):
             return None
-        arrays.append((place[0], list(values)))
-        end = place[0] + values[0].nbytes * len(values)
-        columns.append((place, None))
+        start = aligned(end)
+        arrays.append((start, list(values)))
+        columns.append(((start, one.dtype, (len(values), *one.shape)), None))
+        end = start + one.nbytes * len(values)
     if not arrays:
         return None
     head = pickle.dumps((kind, keys, columns), pickle.HIGHEST_PROTOCOL)
     return Encoded(_COLUMNS + head, arrays, end)
-
-
-def _place_of_stack(values: tuple[Any, ...], offset: int) -> Place | None:
-    first = values[0]
-    dtype, shape = first.dtype, first.shape
-    if not shape or dtype.hasobject or first.nbytes > _IN_PLACE:
-        return None
-    for value in values:
-        if type(value) is not np.ndarray or value.shape != shape or value.dtype != dtype:
-            return None
-    return offset, dtype, (len(values), *shape)
 
 
 def _pack_scalars(values: tuple[Any, ...]) -> np.ndarray | tuple[Any, ...]:
@@ -203,23 +196,24 @@ class _ArrayPickler(ForkingPickler):
         self.end = 0
         self._known: dict[int, Any] = {}
 
-    def persistent_id(self, obj: object) -> tuple[Place, bool] | None:
+    def persistent_id(self, obj: Any) -> tuple[Place, bool] | None:
         if type(obj) is Stack:
-            return self._leave_out(obj, obj[0].dtype, (len(obj), *obj[0].shape)), False
+            first = obj[0]
+            return self._leave_out(obj, first.dtype, (len(obj), *first.shape), len(obj) * first.nbytes), False
         if type(obj) is not np.ndarray or obj.nbytes < _OUT_OF_BAND or obj.dtype.hasobject:
             return None
         known = self._known.get(id(obj))
         if known is None:  # an array in two components stays one array
             transposed = obj.flags.f_contiguous and not obj.flags.c_contiguous
             source = obj.T if transposed else obj
-            known = self._leave_out(source, source.dtype, source.shape), transposed
+            known = self._leave_out(source, source.dtype, source.shape, source.nbytes), transposed
             self._known[id(obj)] = known
         return known
 
-    def _leave_out(self, source: Source, dtype: np.dtype, shape: tuple[int, ...]) -> Place:
+    def _leave_out(self, source: Source, dtype: np.dtype, shape: tuple[int, ...], num_bytes: int) -> Place:
         offset = aligned(self.end)
         self.arrays.append((offset, source))
-        self.end = offset + dtype.itemsize * _num_elements(shape)
+        self.end = offset + num_bytes
         return offset, dtype, shape
 
 

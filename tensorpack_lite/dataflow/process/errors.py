@@ -97,11 +97,9 @@ def _pickled_or_none(error: BaseException) -> bytes | None:
         return None
     try:
         pickled = pickle.dumps(error)
-        if type(pickle.loads(pickled)) is type(error):
-            return pickled
+        return pickled if type(pickle.loads(pickled)) is type(error) else None
     except Exception:  # noqa: BLE001 (pickling a user's error may raise anything; its text is sent instead)
         return None
-    return None
 
 
 def _signal_name(number: int) -> str:

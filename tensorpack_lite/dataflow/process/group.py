@@ -12,7 +12,7 @@ import selectors
 import signal
 import time
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import connection
 from multiprocessing.process import BaseProcess
 from typing import Any, Callable, Iterator, NoReturn, Sequence, TypeVar
@@ -24,7 +24,7 @@ from ..records import Page
 from .channel import ChannelClosed, Reader
 from .errors import died
 from .stack_file import StackFile
-from .worker import FOLLOWED_EXIT_CODE, Settings, Task, WorkerSetup, run_worker
+from .worker import FOLLOWED_EXIT_CODE, Task, WorkerSetup, run_worker
 
 __all__ = ["WorkerGroup"]
 
@@ -42,7 +42,6 @@ class WorkerGroup:
     Args:
         who: name of the stage, for errors.
         tasks: one task for each worker.
-        settings: one for all workers, or a list with one for each.
 
     Raises:
         pickle.PicklingError: workers are spawned, and a task cannot be pickled.
@@ -52,7 +51,7 @@ class WorkerGroup:
         garbage-collected, and at exit.
     """
 
-    def __init__(self, who: str, tasks: Sequence[Task], settings: Settings | list[Settings]) -> None:
+    def __init__(self, who: str, tasks: Sequence[Task]) -> None:
         self._who = who
         self._selector = selectors.DefaultSelector()
         self._tasks = tasks
@@ -72,9 +71,8 @@ class WorkerGroup:
         dies_with_thread = is_parent and is_main_thread()
         streams = make_worker_streams(len(tasks))
         for index, task in enumerate(tasks):
-            mine = settings[index] if isinstance(settings, list) else settings
             page, stacks = _new_or_none(Page), _new_or_none(StackFile)
-            setup = WorkerSetup(who, index, streams[index], mine, parent_pid, dies_with_thread, page, stacks)
+            setup = WorkerSetup(who, index, streams[index], parent_pid, dies_with_thread, page, stacks)
             self._start(setup, task)
 
     def receive(self) -> Iterator[tuple[int, list[Any]]]:
@@ -209,11 +207,9 @@ class WorkerGroup:
 
     def _raise_sent_error(self, index: int) -> None:
         """Raise the error that a worker sent before it ended, if any. Never wait: a grandchild may hold the channel open."""
-        try:
+        with suppress(ChannelClosed):
             while self._readers[index].is_ready():
                 self._readers[index].receive()
-        except ChannelClosed:
-            return
 
 
 def _end_all(

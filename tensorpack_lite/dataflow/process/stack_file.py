@@ -41,20 +41,20 @@ class StackFile:
 
     Known limit: if the main thread is in native code without the lock while others run Python code, asking can crash the process.
 
+    Args:
+        handle: descriptor of the file, which the object closes. Default: a new file.
+
     Raises:
         OSError: the file cannot be created.
     """
 
-    def __init__(self) -> None:
-        self._set_handle(open_unnamed(NAME))
+    def __init__(self, handle: int | None = None) -> None:
+        self._handle = open_unnamed(NAME) if handle is None else handle
+        self._close = weakref.finalize(self, os.close, self._handle)
+        self._close.atexit = False
 
     def __reduce__(self) -> tuple[Callable[[Any], Any], tuple[Any]]:
         return _attach, (DupFd(self._handle),)
-
-    def _set_handle(self, handle: int) -> None:
-        self._handle = handle
-        self._close = weakref.finalize(self, os.close, handle)
-        self._close.atexit = False
 
     def register(self) -> None:
         """
@@ -154,6 +154,4 @@ def _ask(pid: int, number: int | None, handle: int, may_take_longer: Callable[[]
 
 
 def _attach(handle: Any) -> StackFile:
-    file = StackFile.__new__(StackFile)
-    file._set_handle(handle.detach())
-    return file
+    return StackFile(handle.detach())

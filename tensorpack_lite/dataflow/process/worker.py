@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection
 from types import FrameType
@@ -22,19 +23,20 @@ from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
 import numpy as np
 
 from ...utils.concurrency import enable_death_signal
+from ...utils.frames import frame_of_thread
 from ...utils.handoff import HandoffQueue
 from ...utils.random_streams import WorkerStream, enter_worker_stream
+from ...utils.stacks import describe_argument
 from ..base import Datapoint
 from ..meter import begin_worker
 from ..records import COUNT, Page
 from .channel import MAX_SLOTS, ChannelClosed, Writer
 from .errors import describe_error
-from .in_work import InWork
 from .stack_file import StackFile
 
 __all__ = [
-    "CHUNK_BYTES", "CHUNK_LENGTH", "FOLLOWED_EXIT_CODE", "Settings", "Task", "WorkerSetup", "run_worker",
-    "take_chunk",
+    "CHUNK_BYTES", "CHUNK_LENGTH", "FOLLOWED_EXIT_CODE", "InWork", "Settings", "Task", "WorkerSetup",
+    "run_worker", "take_chunk",
 ]  # fmt: skip
 
 CHUNK_LENGTH = 64
@@ -63,13 +65,12 @@ class Settings(NamedTuple):
 
 class WorkerSetup(NamedTuple):
     """
-    The identity and limits of a worker; it can be pickled.
+    The identity of a worker; it can be pickled.
 
     Attributes:
         who: name of the stage.
         number: number of the worker in its stage.
         stream: random streams of the worker.
-        settings: its limits.
         parent_pid: the expected parent process; 0 if unknown (forkserver).
         dies_with_thread: whether Linux may end the worker when the thread that started it ends. False unless
             that is the main thread of the parent.
@@ -80,7 +81,6 @@ class WorkerSetup(NamedTuple):
     who: str
     number: int
     stream: WorkerStream
-    settings: Settings
     parent_pid: int
     dies_with_thread: bool
     page: Optional[Page]
@@ -95,6 +95,7 @@ class Task(NamedTuple):
         where: description for errors, e.g. "in the DataFlow FakeData".
         make: called in the worker with `args`; yields lists of datapoints, which are sent.
         args: arguments of `make`.
+        settings: limits of the worker.
         sources: connections among `args` from which the worker reads. The starting process closes its copies once the
             worker runs.
         targets: the sending ends of channels to other workers; each datapoint goes to any one of them. Without
@@ -104,6 +105,7 @@ class Task(NamedTuple):
     where: str
     make: Callable[..., Iterator[Any]]
     args: Sequence[Any] = ()
+    settings: Settings = Settings()
     sources: Sequence[Any] = ()
     targets: Sequence[Any] = ()
 
@@ -113,7 +115,7 @@ def run_worker(setup: WorkerSetup, connection: Connection, task: Task) -> None:
     Run a worker; this is the target of its process.
 
     Args:
-        setup: identity and limits of the worker.
+        setup: identity of the worker.
         connection: the sending end of its channel to the process that started it.
         task: the work.
     """
@@ -122,7 +124,7 @@ def run_worker(setup: WorkerSetup, connection: Connection, task: Task) -> None:
     _follow_parent(setup)
     enter_worker_stream(setup.stream)
     meter = begin_worker(f"worker {setup.number}", setup.page)
-    settings = setup.settings
+    settings = task.settings
     home = Writer(connection, setup.who, settings.num_slots)
     outbox: HandoffQueue[Any] = HandoffQueue(
         settings.max_ahead, remove=partial(take_chunk, max_length=settings.chunk_length)
@@ -204,7 +206,7 @@ def _send_all(outbox: HandoffQueue[Any], home: Writer, setup: WorkerSetup, task:
     writer: Any = home
     try:
         if task.targets:
-            writer = _AnyOf([Writer(target, setup.who, setup.settings.num_slots) for target in task.targets])
+            writer = _AnyOf([Writer(target, setup.who, task.settings.num_slots) for target in task.targets])
         for chunk in iter(outbox.take, []):
             writer.send(chunk)
     except BaseException as failure:  # noqa: BLE001 (a datapoint cannot be sent, or the receiver has ended)
@@ -212,13 +214,11 @@ def _send_all(outbox: HandoffQueue[Any], home: Writer, setup: WorkerSetup, task:
     error = outbox.error
     if isinstance(error, ChannelClosed):
         return  # the process that started both workers notices that the other one has ended
-    try:
+    with suppress(ChannelClosed):
         if error is not None:
             name = f"{setup.who}: worker {setup.number} (pid {os.getpid()}), {task.where}"
             home.send_error(describe_error(error, name))
         home.close()
-    except ChannelClosed:
-        return
 
 
 def _follow_parent(setup: WorkerSetup) -> None:
@@ -228,9 +228,8 @@ def _follow_parent(setup: WorkerSetup) -> None:
     # is a handler because programs that the worker runs would inherit SIG_IGN, and could not be terminated.
     signal.signal(signal.SIGTERM, _ignore)
     signal.siginterrupt(signal.SIGTERM, False)
-    signal.pthread_sigmask(
-        signal.SIG_UNBLOCK, [signal.SIGTERM]
-    )  # blocked by the process that started the worker
+    # blocked by the process that started the worker
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     if setup.dies_with_thread:
         enable_death_signal(_warn=False)
     parent, in_work = setup.parent_pid or os.getppid(), InWork(setup.page, setup.stacks)
@@ -239,6 +238,34 @@ def _follow_parent(setup: WorkerSetup) -> None:
 
 def _ignore(number: int, frame: FrameType | None) -> None:
     """Handle a signal by doing nothing."""
+
+
+class InWork:
+    """
+    Watches the main thread of a worker. If no stage has moved between two looks, it describes the datapoint in work.
+
+    Args:
+        page: the records of the worker.
+        stacks: receives the description as its note; None does nothing.
+    """
+
+    def __init__(self, page: Page | None, stacks: StackFile | None) -> None:
+        self._page, self._stacks = page, stacks
+        self._counts: list[int] = []
+        self._note = ""
+
+    def look(self) -> None:
+        """Look once; another thread than the main one calls it several times a second."""
+        if self._page is None or self._stacks is None:
+            return
+        counts = [reading.count for reading in self._page.read()]
+        moves, self._counts = counts != self._counts, counts
+        if moves and self._note:
+            self._note = self._stacks.note = ""
+        elif not (moves or self._note):
+            self._note = describe_argument(frame_of_thread(threading.main_thread().ident or 0))
+            if self._note:
+                self._stacks.note = self._note
 
 
 def _watch_parent(parent: int, in_work: InWork) -> None:

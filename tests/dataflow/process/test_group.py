@@ -38,7 +38,7 @@ ONE_BY_ONE = Settings(num_slots=2, max_ahead=1, chunk_length=1)
 
 def start(*makes, settings=ONE_BY_ONE, args=()):
     """Start a group of workers."""
-    return WorkerGroup("Stage", [Task("in a test", make, args) for make in makes], settings)
+    return WorkerGroup("Stage", [Task("in a test", make, args, settings) for make in makes])
 
 
 def first(group, count, worker=0):
@@ -94,10 +94,10 @@ class TestReceive:
         """If a worker ends because another one failed, the error names the one that failed, whichever ends first."""
         reading, writing = multiprocessing.Pipe()
         tasks = [
-            Task("in the first", leave_and_fail, (writing,), sources=[writing]),
-            Task("in the second", pass_on, (reading,), sources=[reading]),
+            Task("in the first", leave_and_fail, (writing,), ONE_BY_ONE, [writing]),
+            Task("in the second", pass_on, (reading,), ONE_BY_ONE, [reading]),
         ]
-        group = WorkerGroup("Stage", tasks, ONE_BY_ONE)
+        group = WorkerGroup("Stage", tasks)
         with pytest.raises(ValueError, match="Stage: worker 0 .*, in the first: planted"):
             first(group, 1)
 

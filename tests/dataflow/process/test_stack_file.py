@@ -17,9 +17,9 @@ from fakes.worker_tasks import (
     miss_a_request,
 )
 
-from tensorpack_lite.dataflow.process import in_work, stack_file
-from tensorpack_lite.dataflow.process.in_work import InWork
+from tensorpack_lite.dataflow.process import stack_file, worker
 from tensorpack_lite.dataflow.process.stack_file import StackFile
+from tensorpack_lite.dataflow.process.worker import InWork
 from tensorpack_lite.dataflow.records import COUNT, Page
 from tensorpack_lite.utils.process_state import cpu_seconds
 from tensorpack_lite.utils.stacks import parse_stacks
@@ -136,7 +136,7 @@ def test_in_work(monkeypatch):
     page, stacks = Page(), StackFile()
     os.write(stacks._handle, b" " * 512)
     words, _ = page.new_record("f")
-    monkeypatch.setattr(in_work, "describe_argument", lambda frame: "'a.jpg'")
+    monkeypatch.setattr(worker, "describe_argument", lambda frame: "'a.jpg'")
     watch, seen = InWork(page, stacks), []
     for count in (1, 2, 2, 2, 3, 3):
         words[COUNT] = count
