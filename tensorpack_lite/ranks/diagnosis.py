@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import Any, Collection, Iterable
 
@@ -43,8 +44,9 @@ class RankState:
 
     def update(self, status: dict[str, Any]) -> None:
         """Store a new status."""
-        before, self.status = self.progress, status
-        if self.progress != before:
+        before = self.kind, self.step
+        self.status = status
+        if (self.kind, self.step) != before:
             self.since = time.monotonic()
 
     @property
@@ -56,11 +58,6 @@ class RankState:
     def step(self) -> int:
         """Number of steps done."""
         return int(self.status.get("step", 0))
-
-    @property
-    def progress(self) -> tuple[str, int]:
-        """Kind of work and step: what changes when a rank moves."""
-        return self.kind, self.step
 
     @property
     def is_waiting(self) -> bool:
@@ -112,16 +109,14 @@ def _find_deadlock(present: list[RankState], gathers: list[Collection[int]], now
     """Look for two ranks that wait for each other in different places."""
     still = [rank for rank in present if now - rank.since > STILL_SECONDS]
     for numbers in gathers:
-        for rank in still:
-            if rank.number not in numbers or rank.kind != "gather":
-                continue
-            for other in still:
-                if other.number not in numbers and _cannot_meet(rank, other, gathers):
-                    return (
-                        f"Rank {rank.number} and rank {other.number} wait for each other in different places, which is a "
-                        f"deadlock. Rank {rank.number}: {describe(rank.status)}. Rank {other.number}: "
-                        f"{describe(other.status)}."
-                    )
+        inside = [rank for rank in still if rank.number in numbers and rank.kind == "gather"]
+        outside = [rank for rank in still if rank.number not in numbers]
+        for rank, other in itertools.product(inside, outside):
+            if _cannot_meet(rank, other, gathers):
+                return (
+                    f"Rank {rank.number} and rank {other.number} wait for each other in different places, which is a deadlock. "
+                    f"Rank {rank.number}: {describe(rank.status)}. Rank {other.number}: {describe(other.status)}."
+                )
     return None
 
 

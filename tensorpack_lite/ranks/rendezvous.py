@@ -64,8 +64,8 @@ class RendezvousServer(socketserver.ThreadingTCPServer):
         super().__init__((host, 0), _Handler)
         self.port: int = self.server_address[1]
         self._size = size
-        self.lock = threading.Lock()
-        self.values: dict[str, dict[str, bytes]] = {}
+        self._lock = threading.Lock()
+        self.values: dict[tuple[str, str], bytes] = {}  # by scope and key; replaced by each change
         self._done: dict[str, set] = {}
         self._connections: collections.OrderedDict[socket.socket, None] = collections.OrderedDict()
         self._thread = threading.Thread(
@@ -81,7 +81,7 @@ class RendezvousServer(socketserver.ThreadingTCPServer):
 
     def process_request(self, request: Any, client_address: tuple[str, int]) -> None:
         """Start a thread for a connection."""
-        with self.lock:
+        with self._lock:
             self._connections[request] = None
             oldest = next(iter(self._connections))
             is_crowded = len(self._connections) > _CONNECTIONS_A_RANK * self._size
@@ -92,7 +92,7 @@ class RendezvousServer(socketserver.ThreadingTCPServer):
 
     def shutdown_request(self, request: Any) -> None:
         """Close a connection."""
-        with self.lock:
+        with self._lock:
             self._connections.pop(request, None)
         super().shutdown_request(request)
 
@@ -103,12 +103,11 @@ class RendezvousServer(socketserver.ThreadingTCPServer):
 
     def put(self, scope: str, key: str, value: bytes) -> bool:
         """Store a value; return False if the store is full."""
-        with self.lock:
-            entries = {(s, k): len(v) for s, values in self.values.items() for k, v in values.items()}
-            entries[scope, key] = len(value)
-            if sum(entries.values()) + len(entries) * _ENTRY_BYTES > _LARGEST_TOTAL:
+        with self._lock:
+            values = {**self.values, (scope, key): value}
+            if sum(map(len, values.values())) + len(values) * _ENTRY_BYTES > _LARGEST_TOTAL:
                 return False
-            self.values.setdefault(scope, {})[key] = value
+            self.values = values
             return True
 
     def leave(self, scope: str, rank: str) -> None:
@@ -118,14 +117,15 @@ class RendezvousServer(socketserver.ThreadingTCPServer):
         Gloo has one scope of all ranks, one of the ranks of each machine, and one ("cross_...") of one rank
         from each machine.
         """
-        with self.lock:
-            if scope not in self.values:
+        with self._lock:
+            others = {place: value for place, value in self.values.items() if place[0] != scope}
+            if len(others) == len(self.values):
                 return
             done = self._done.setdefault(scope, set())
             done.add(rank)
             if len(done) == (1 if scope.startswith("cross_") else self._size):
-                self.values.pop(scope, None)
-                self._done.pop(scope)
+                self.values = others
+                del self._done[scope]
 
 
 class RendezvousStore:
@@ -200,8 +200,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Return a value."""
         place = self._scope_and_key()
         if place:
-            with self.server.lock:
-                value = self.server.values.get(place[0], {}).get(place[1])
+            value = self.server.values.get(place)
             self._answer(404 if value is None else 200, value or b"")
 
     def do_PUT(self) -> None:
