@@ -93,12 +93,8 @@ class TrainConfig(HasOldInterface):
         on_hang: str = "report",
     ) -> None:
         _check("dataflow", dataflow, DataFlow, "Wrap it: DataFromList(data). Use data= for an InputSource.")
-        _check(
-            "data",
-            data,
-            InputSource,
-            "Use dataflow= for a DataFlow. Wrap a list or an array: DataFromList(data).",
-        )
+        advice = "Use dataflow= for a DataFlow. Wrap a list or an array: DataFromList(data)."
+        _check("data", data, InputSource, advice)
         _check("model", model, ModelDescBase)
         _check("callbacks", callbacks, list)
         _check("extra_callbacks", extra_callbacks, list)

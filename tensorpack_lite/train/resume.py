@@ -82,17 +82,13 @@ def find_checkpoint(directory: str) -> SaverRestore | None:
 def _latest(directory: str) -> str:
     """Return the latest checkpoint that exists. The newest one listed is missing if the process was killed while replacing it."""
     listed = read_checkpoint_state(directory)
-    paths = (
-        [] if listed is None else [listed.model_checkpoint_path, *reversed(listed.all_model_checkpoint_paths)]
-    )
-    for path in paths:
-        if tf.gfile.Exists(path + ".index"):
-            if path != paths[0]:
-                logger.warning(
-                    f"Checkpoint {paths[0]} is listed as the latest, but does not exist. Using {path}."
-                )
-            return str(path)
-    return os.path.join(directory, "checkpoint")  # the error of SaverRestore names the missing file
+    paths = [listed.model_checkpoint_path, *reversed(listed.all_model_checkpoint_paths)] if listed else []
+    path = next((str(path) for path in paths if tf.gfile.Exists(path + ".index")), None)
+    if path is None:
+        return os.path.join(directory, "checkpoint")  # the error of SaverRestore names the missing file
+    if path != paths[0]:
+        logger.warning(f"Checkpoint {paths[0]} is listed as the latest, but does not exist. Using {path}.")
+    return path
 
 
 def _guess_place(directory: str, path: str) -> Place | None:
@@ -160,9 +156,9 @@ def take_state(loop: TrainLoop, callbacks: Callbacks, resumed_state: dict[str, A
         loop, callbacks: the training.
         resumed_state: the state that the training resumed from, if any.
     """
-    if callbacks.phase == "before_train" and loop.is_resumed:
-        return resumed_state or {}  # nothing has happened since
     is_before_train = callbacks.phase == "before_train"
+    if is_before_train and loop.is_resumed:
+        return resumed_state or {}  # nothing has happened since
     is_before_steps = callbacks.phase in ("before_train", "before_epoch")
     place = Place(
         epoch_num=loop.starting_epoch if is_before_train else loop.epoch_num,
