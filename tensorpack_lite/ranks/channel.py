@@ -14,7 +14,7 @@ from typing import Any, Callable
 from ..utils import logger
 from .authentication import Credentials
 from .connecting import RankError, connect, listen
-from .diagnosis import INTERVAL_SECONDS, describe
+from .diagnosis import INTERVAL_SECONDS, describe, describe_silence
 from .hub import ANSWER_SECONDS, MAX_CHARACTERS, RankHub
 from .messages import MAX_LINE_VARIABLE, Lines, max_line_bytes, pack, parse
 
@@ -260,7 +260,7 @@ class RankChannel:
             status = {**status, "signal": self.signal, "last_step": self.last_step}
             self._send(pack({"type": "status", "status": status}))
             if self.rank != 0 and time.monotonic() - self._heard > self.time_limit:
-                self._set_silent()
+                self._lose_chief(describe_silence(self._chief, self.time_limit))
             if self.failure is not None:
                 if not self._ending.wait(_GRACE_SECONDS):
                     self._on_hang(self.failure)
@@ -279,18 +279,14 @@ class RankChannel:
                 data = b""
             if not data:
                 if not self.is_closed:
-                    self._set_failure(
-                        f"Rank 0, the chief, died without reporting an error, {describe(self._chief)}."
-                    )
+                    self._lose_chief(f"died without reporting an error, {describe(self._chief)}.")
                 return
             self._heard = time.monotonic()
             try:
                 for line in lines.feed(data):
                     self._receive(parse(line))
             except ValueError as error:
-                self._set_failure(
-                    f"Rank 0, the chief, sent a message that rank {self.rank} rejects: {error}."
-                )
+                self._lose_chief(f"sent a message that rank {self.rank} rejects: {error}.")
 
     def _receive(self, message: dict[str, Any]) -> None:
         if message["type"] == "tick":
@@ -330,18 +326,15 @@ class RankChannel:
             self.failure = self.failure or failure
             self._changed.notify_all()
 
-    def _set_silent(self) -> None:
-        self._set_failure(
-            f"Rank 0, the chief, has been silent for {self.time_limit:g} s, {describe(self._chief)}. Its process is "
-            "stopped, or its machine cannot be reached."
-        )
+    def _lose_chief(self, reason: str) -> None:
+        self._set_failure(f"Rank 0, the chief, {reason}")
 
     def _send(self, line: bytes) -> None:
         with self._sending, suppress(OSError):  # the reading thread finds out what happened
             try:
                 self._socket.sendall(line)
             except socket.timeout:  # a part of the line has been sent, so nothing else may follow
-                self._set_silent()
+                self._lose_chief(describe_silence(self._chief, self.time_limit))
                 self._socket.shutdown(socket.SHUT_WR)
 
 

@@ -103,9 +103,8 @@ class RankHub(threading.Thread):
                     if events & _READ:
                         self._read(key)
                 now = time.monotonic()
-                if (
-                    now - last > STILL_SECONDS
-                ):  # this process was stopped, so it could not receive from the ranks
+                # this process was stopped, so it could not receive from the ranks
+                if now - last > STILL_SECONDS:
                     for rank in self._ranks.values():
                         rank.heard = rank.since = rank.wrote = now
                 if now - last > INTERVAL_SECONDS:
@@ -127,12 +126,11 @@ class RankHub(threading.Thread):
         """Read from a socket that was readable in the last `select`."""
         if key.fileobj is self._listener:
             self._accept()
-        elif key.data.connection.fileno() < 0:
-            return  # closed since
-        elif isinstance(key.data, _Rank):
+        elif isinstance(key.data, Stranger):
+            if key.data.connection in self._strangers:  # else closed since
+                self._hear_stranger(key.data)
+        elif key.data.is_connected:
             self._hear_rank(key.data)
-        elif key.data.connection in self._strangers:
-            self._hear_stranger(key.data)
 
     # Strangers -------------------------------------------------------------------------------------------------------
     def _accept(self) -> None:

@@ -12,7 +12,6 @@ listens on the loopback interface, and bounds its memory and its connections.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import http.client
 import socket
@@ -67,7 +66,7 @@ class RendezvousServer(socketserver.ThreadingTCPServer):
         self._lock = threading.Lock()
         self.values: dict[tuple[str, str], bytes] = {}  # by scope and key; replaced by each change
         self._done: dict[str, set] = {}
-        self._connections: collections.OrderedDict[socket.socket, None] = collections.OrderedDict()
+        self._connections: dict[socket.socket, None] = {}  # oldest first
         self._thread = threading.Thread(
             target=self.serve_forever, args=(_POLL_SECONDS,), name="RendezvousServer", daemon=True
         )
