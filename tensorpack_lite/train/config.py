@@ -16,6 +16,7 @@ from ..input_source.base import InputSource
 from ..loop.callback import Callback
 from ..ranks.cluster import given_rank
 from ..tfutils.checkpoint_state import STATE_SUFFIX
+from ..tfutils.checkpoint_store import CheckpointStore
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import SaverRestore, SessionInit, SmartInit
 from ..utils import logger
@@ -23,7 +24,7 @@ from ..utils.checks import check_choice
 from ..utils.errors import type_error
 from ..utils.old_names import HasOldInterface, old_arguments
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
-from .resume import find_checkpoint, finish_replacing, place_of
+from .resume import find_checkpoint, place_of
 
 __all__ = ["DEFAULT_CALLBACKS", "DEFAULT_MONITORS", "AutoResumeTrainConfig", "TrainConfig"]
 
@@ -171,8 +172,8 @@ class AutoResumeTrainConfig(TrainConfig):
         if not given_rank():  # only the chief writes there
             logger.lock_dir()
             directory = logger.get_logger_dir()
-            if directory is not None:
-                finish_replacing(directory)
+            if directory is not None:  # a process may have been killed while it replaced a checkpoint
+                CheckpointStore(directory, "AutoResumeTrainConfig").finish_replacing()
         resumes_variables = always_resume or kwargs.get("session_init") is None
         resumes_epoch = always_resume or "starting_epoch" not in kwargs
         found = self.get_sessinit_resume() if resumes_variables or resumes_epoch else None

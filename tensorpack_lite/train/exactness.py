@@ -93,9 +93,8 @@ def say_what_is_exact(
         switches = determinism_switches()
         kernels = f" (with {', '.join(switches)})" if switches else ""
         logger.info(f"Exact resume: data exact, {again} made again. Graph exact{kernels}. Callbacks exact.")
-    assumed = [f"DataFlow {stage}" for stage in replayed] + [
-        f"callback {name}" for name in _without_state(callbacks)
-    ]
+    assumed = [f"DataFlow {stage}" for stage in replayed]
+    assumed += [f"callback {name}" for name in _without_state(callbacks)]
     notes = _sentences([report for report in reports if report.level == "state" and report.reason])
     if assumed:
         notes.insert(0, f"assumed to have no state: {_listed(assumed)}")

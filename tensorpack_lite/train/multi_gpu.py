@@ -264,12 +264,11 @@ class _InOrder:
 
 def _choose_mode(mode: str | None, num_towers: int) -> str:
     """Return the given mode if it is possible, otherwise the default."""
-    mode = mode.lower() if mode is not None else None
+    default = "hierarchical" if num_towers == 8 else "gpu"
+    mode = default if mode is None else mode.lower()
     if mode == "hierarchical" and num_towers != 8:
         logger.warning(f"Mode 'hierarchical' is for 8 GPUs, got {num_towers}. Mode 'gpu' is used instead.")
-        mode = None
-    if mode is None:
-        mode = "hierarchical" if num_towers == 8 else "gpu"
+        mode = default
     if mode == "nccl" and num_towers > 1:
         logger.warning("Mode 'nccl' can give wrong results with TensorFlow >= 1.15. Mode 'gpu' is safe.")
     return mode

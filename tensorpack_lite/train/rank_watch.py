@@ -76,9 +76,7 @@ class RankWatch:
         self._waits_in: str | None = None
         self._trainer: Trainer | None = None
         self._hooks: tuple[Any, Any] | None = None
-        self.channel = RankChannel(
-            rank, size, address, time_limit, where=self._where, credentials=credentials
-        )
+        self.channel = RankChannel(rank, size, address, time_limit, self._where, credentials=credentials)
 
     @contextmanager
     def reporting(self, trainer: Trainer | None, place: str) -> Iterator[None]:

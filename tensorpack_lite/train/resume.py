@@ -19,7 +19,6 @@ from ..loop.place import Place
 from ..loop.state import TrainLoop
 from ..tfutils.checkpoint_reader import CheckpointReader, read_checkpoint_state
 from ..tfutils.checkpoint_state import STATE_SUFFIX, read_state
-from ..tfutils.checkpoint_store import CheckpointStore
 from ..tfutils.exact import find_exact
 from ..tfutils.sessinit import SaverRestore, SessionInit
 from ..utils import logger
@@ -30,26 +29,12 @@ __all__ = [
     "continue_from",
     "find_checkpoint",
     "find_place",
-    "finish_replacing",
     "place_of",
     "take_state",
 ]
 
 
 # From a directory to a SessionInit -----------------------------------------------------------------------------------
-def finish_replacing(directory: str) -> None:
-    """
-    Move the rest of a checkpoint into place that a killed process was replacing, so that `find_checkpoint` finds it.
-
-    Args:
-        directory: where the checkpoints are. This process must hold its lock; see `logger.lock_dir`.
-
-    Raises:
-        OSError: a file cannot be moved.
-    """
-    CheckpointStore(directory, "AutoResumeTrainConfig").finish_replacing()
-
-
 def find_checkpoint(directory: str) -> SaverRestore | None:
     """
     Find the latest checkpoint in a directory, and the state of the training that saved it.
