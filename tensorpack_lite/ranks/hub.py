@@ -305,8 +305,7 @@ class RankHub(threading.Thread):
             if missing:
                 self._fail(missing)
             else:
-                failure = find_failure(self._ranks.values(), self._gathers.values(), self._limit, now)
-                self._begin_inquiry(failure, now)
+                self._begin_inquiry(now)
         statuses = [rank.status for rank in self._ranks.values()]
         num_know_end = sum(status.get("last_step") is not None for status in statuses)
         tick = {
@@ -317,8 +316,9 @@ class RankHub(threading.Thread):
         }
         self._broadcast(tick)
 
-    def _begin_inquiry(self, failure: str | None, now: float) -> None:
+    def _begin_inquiry(self, now: float) -> None:
         """Ask all ranks where they are, if somebody wants to know or training is about to end."""
+        failure = find_failure(self._ranks.values(), self._gathers.values(), self._limit, now)
         if failure is None and not self._questions:
             return
         futures = [self._questions.popleft() for _ in range(len(self._questions))]

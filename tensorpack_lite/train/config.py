@@ -169,9 +169,9 @@ class AutoResumeTrainConfig(TrainConfig):
     def __init__(self, always_resume: bool = True, exact: bool | str = False, **kwargs: Any) -> None:
         self.always_resume = always_resume
         self.exact = check_choice("AutoResumeTrainConfig: exact", exact, [False, True, "require"])
+        directory = logger.get_logger_dir()
         if not given_rank():  # only the chief writes there
             logger.lock_dir()
-            directory = logger.get_logger_dir()
             if directory is not None:  # a process may have been killed while it replaced a checkpoint
                 CheckpointStore(directory, "AutoResumeTrainConfig").finish_replacing()
         resumes_variables = always_resume or kwargs.get("session_init") is None
@@ -182,9 +182,9 @@ class AutoResumeTrainConfig(TrainConfig):
             kwargs["session_init"] = found
         super().__init__(**kwargs)
         place = place_of(found)
-        if found is None and always_resume and logger.get_logger_dir():
+        if found is None and always_resume and directory:
             logger.info(
-                f"There is no checkpoint in {logger.get_logger_dir()}: training starts with epoch {self.starting_epoch}."
+                f"There is no checkpoint in {directory}: training starts with epoch {self.starting_epoch}."
             )
         elif resumes_epoch and place is not None:
             self.starting_epoch = place.with_steps_per_epoch(self.steps_per_epoch).starting_epoch
