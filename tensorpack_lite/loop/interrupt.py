@@ -45,10 +45,7 @@ class InterruptWatch:
         close: called in the other thread at the next Ctrl-C if the main thread still does not move.
         preemption: its signals are handled too; None if the training has none.
         wake: called in the other thread after a signal of `preemption`, again and again, while the main thread does not
-            move; makes the run fail if it waits for data, and returns whether it may have.
-
-    Attributes:
-        has_woken: whether `wake` may have made a run fail.
+            move; makes the run fail if it waits for data.
     """
 
     def __init__(
@@ -56,9 +53,8 @@ class InterruptWatch:
         interrupt: Callable[[], None],
         close: Callable[[], None],
         preemption: Preemption | None = None,
-        wake: Callable[[], bool] | None = None,
+        wake: Callable[[], None] | None = None,
     ) -> None:
-        self.has_woken = False
         self._interrupt = interrupt
         self._close = close
         self._preemption = preemption
@@ -138,7 +134,7 @@ class InterruptWatch:
     def _wake_until_left(self) -> None:
         while not self._left.is_set():
             if self._main_thread_stays() and self._wake is not None:
-                self.has_woken = self._wake() or self.has_woken
+                self._wake()
 
     def _pass_on(self, numbers: bytes) -> None:
         if self._previous_fd != -1:

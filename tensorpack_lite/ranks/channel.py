@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import selectors
 import socket
 import sys
 import threading
@@ -15,14 +14,13 @@ from typing import Any, Callable
 from ..utils import logger
 from .authentication import Credentials
 from .connecting import RankError, connect, listen
-from .diagnosis import INTERVAL_SECONDS, describe
-from .hub import RankHub
-from .inquiry import ANSWER_SECONDS, MAX_CHARACTERS
+from .diagnosis import INTERVAL_SECONDS, describe, describe_silence
+from .hub import ANSWER_SECONDS, MAX_CHARACTERS, RankHub
 from .messages import MAX_LINE_VARIABLE, Lines, max_line_bytes, pack, parse
 
 __all__ = ["RankChannel"]
 
-_GRACE_SECONDS = 3.0
+_GRACE_SECONDS = 3.0  # in which the main thread may notice a failure and end by itself
 
 
 class RankChannel:
@@ -50,6 +48,7 @@ class RankChannel:
         failure: a sentence that says why training cannot continue, or None.
         signal: the signal that asks this training to end, on any rank; None if there is none.
         last_step: the step after which all ranks end because of it; None if the chief has not named one.
+        is_closed: whether this rank has left.
 
     Raises:
         RankError: the port of the hub is taken or cannot be reached, or a rank did not connect within the time limit.
@@ -83,9 +82,9 @@ class RankChannel:
         self._max_line = max_line_bytes()
         self._chief: dict[str, Any] = {}
         self._gathering: str | None = None
-        self._gathered: dict[str, list[Any]] = {}
-        self._closed = False
-        self._is_ending = False
+        self._gathered: dict[str, list[Any] | None] = {}
+        self.is_closed = False
+        self._ending = threading.Event()  # the main thread ends by itself
         self._changed = threading.Condition()
         self._sending = threading.Lock()
         self._hub: RankHub | None = None
@@ -140,10 +139,9 @@ class RankChannel:
             TypeError: JSON cannot represent the value.
             ValueError: the value is too long or nested too deeply.
         """
-        values = self._gather(name, value, for_chief=True)
-        return values if self.rank == 0 else None
+        return self._gather(name, value, for_chief=True)
 
-    def _gather(self, name: str, value: object, for_chief: bool) -> list[Any]:
+    def _gather(self, name: str, value: object, for_chief: bool) -> Any:
         self.check()
         line = pack({"type": "gather", "name": name, "value": value, "for_chief": for_chief})
         if len(line) > self._max_line:
@@ -152,7 +150,7 @@ class RankChannel:
                 f"{len(line) / 2**20:.1f} MB). Set {MAX_LINE_VARIABLE} higher, the same on all ranks."
             )
         self._gathering = name
-        self._send_line(line)
+        self._send(line)
         with self._changed:
             self._changed.wait_for(lambda: name in self._gathered or self.failure is not None)
             self._gathering = None
@@ -169,7 +167,7 @@ class RankChannel:
             RankError: training cannot continue.
         """
         if self.failure is not None:
-            self._is_ending = True
+            self._ending.set()
             raise RankError(self.failure)
 
     # The end after a signal ------------------------------------------------------------------------------------------
@@ -191,7 +189,7 @@ class RankChannel:
         Raises:
             RankError: training cannot continue.
         """
-        if self.rank == 0 and self.signal is not None and self.last_step is None and not self._closed:
+        if self.rank == 0 and self.signal is not None and self.last_step is None and not self.is_closed:
             with self._changed:
                 self.last_step = step + 1
                 self._changed.wait_for(lambda: self._all_know_end or self.failure is not None)
@@ -206,12 +204,12 @@ class RankChannel:
 
     def end_by_itself(self) -> None:
         """Tell that the main thread of this rank is ending, so that a failure of another rank does not end the process."""
-        self._is_ending = True
+        self._ending.set()
 
     def fail(self, text: str) -> None:
         """Tell all ranks that this one cannot continue. If several ranks fail, the first message counts."""
-        self._is_ending = True
-        self._send({"type": "fail", "text": text})
+        self._ending.set()
+        self._send(pack({"type": "fail", "text": text}))
         self.wait_for_failure(1.0)
 
     def describe_with(self, describe: Callable[[], str] | None) -> None:
@@ -230,24 +228,20 @@ class RankChannel:
         Returns:
             A text for each rank by its number; nothing on other ranks, or if the hub does not run.
         """
-        if self._hub is None or self._closed:
+        if self._hub is None or self.is_closed:
             return {}
         try:
             return self._hub.ask_all().result(ANSWER_SECONDS + 1.0)
         except FutureTimeoutError:  # training ends
             return {}
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether this rank has left."""
-        return self._closed
-
     def close(self) -> None:
         """Leave. This is not a failure for the other ranks."""
-        if self._closed:
+        if self.is_closed:
             return
-        self._closed = self._is_ending = True
-        self._send({"type": "bye"})
+        self.is_closed = True
+        self._ending.set()
+        self._send(pack({"type": "bye"}))
         with suppress(OSError):  # the hub has already closed the connection
             self._socket.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
@@ -259,60 +253,49 @@ class RankChannel:
 
     # The two threads -------------------------------------------------------------------------------------------------
     def _report_status(self) -> None:
-        while not self._closed:
+        while not self.is_closed:
             status = self.where()
             if self._gathering is not None:
                 status = {**status, "kind": "gather", "where": f"waiting for the others ({self._gathering})"}
-            end = {"signal": self.signal, "last_step": self.last_step}
-            self._send({"type": "status", "status": {**status, **end}})
+            status = {**status, "signal": self.signal, "last_step": self.last_step}
+            self._send(pack({"type": "status", "status": status}))
             if self.rank != 0 and time.monotonic() - self._heard > self.time_limit:
-                self._set_silent()
+                self._lose_chief(describe_silence(self._chief, self.time_limit))
             if self.failure is not None:
-                self._end_main_thread()
+                if not self._ending.wait(_GRACE_SECONDS):
+                    self._on_hang(self.failure)
                 return
             with self._changed:
-                self._changed.wait_for(lambda: self._closed or self.failure is not None, INTERVAL_SECONDS)
-
-    def _end_main_thread(self) -> None:
-        """Give the main thread some time to notice the failure, then end the process."""
-        deadline = time.monotonic() + _GRACE_SECONDS
-        while time.monotonic() < deadline:
-            if self._is_ending:
-                return
-            time.sleep(0.05)
-        if not self._is_ending:
-            self._on_hang(str(self.failure))
+                self._changed.wait_for(lambda: self.is_closed or self.failure is not None, INTERVAL_SECONDS)
 
     def _read_from_hub(self) -> None:
         lines = Lines(self.size * (self._max_line + 1))  # the hub sends the values of all ranks in one line
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._socket, selectors.EVENT_READ)
-            while not self._closed and self.failure is None:
-                if not selector.select(INTERVAL_SECONDS):
-                    continue
-                try:
-                    data = self._socket.recv(1 << 16)
-                except OSError:
-                    data = b""
-                if not data:
-                    if not self._closed:
-                        self._set_failure(
-                            f"Rank 0, the chief, died without reporting an error, {describe(self._chief)}."
-                        )
-                    return
-                self._heard = time.monotonic()
-                try:
-                    for line in lines.feed(data):
-                        self._receive(parse(line))
-                except ValueError as error:
-                    self._set_failure(
-                        f"Rank 0, the chief, sent a message that rank {self.rank} rejects: {error}."
-                    )
+        while not self.is_closed and self.failure is None:
+            try:
+                data = self._socket.recv(1 << 16)
+            except socket.timeout:
+                continue
+            except OSError:
+                data = b""
+            if not data:
+                if not self.is_closed:
+                    self._lose_chief(f"died without reporting an error, {describe(self._chief)}.")
+                return
+            self._heard = time.monotonic()
+            try:
+                for line in lines.feed(data):
+                    self._receive(parse(line))
+            except ValueError as error:
+                self._lose_chief(f"sent a message that rank {self.rank} rejects: {error}.")
 
     def _receive(self, message: dict[str, Any]) -> None:
         if message["type"] == "tick":
-            self._chief = message["chief"]
-            self._hear_end(message)
+            self._chief, self.signal = message["chief"], self.signal or message["signal"]
+            if self.rank != 0:
+                self.last_step = self._chief.get("last_step")
+            with self._changed:
+                self._all_know_end = message["all_know_end"]
+                self._changed.notify_all()
         elif message["type"] == "gathered":
             if message["values"] is not None and len(message["values"]) != self.size:
                 raise ValueError("it does not have one value for each rank")
@@ -336,37 +319,22 @@ class RankChannel:
                 text = describe()
             except Exception as error:  # noqa: BLE001 (the others learn at least that this rank is alive)
                 text = f"It cannot describe its place: {type(error).__name__}: {error}"
-        self._send({"type": "place", "text": text[:MAX_CHARACTERS]})
-
-    def _hear_end(self, message: dict[str, Any]) -> None:
-        self.signal = self.signal or message["signal"]
-        if self.rank != 0:
-            self.last_step = self._chief.get("last_step")
-        if message["all_know_end"]:
-            with self._changed:
-                self._all_know_end = True
-                self._changed.notify_all()
+        self._send(pack({"type": "place", "text": text[:MAX_CHARACTERS]}))
 
     def _set_failure(self, failure: str) -> None:
         with self._changed:
             self.failure = self.failure or failure
             self._changed.notify_all()
 
-    def _set_silent(self) -> None:
-        self._set_failure(
-            f"Rank 0, the chief, has been silent for {self.time_limit:g} s, {describe(self._chief)}. Its process is "
-            "stopped, or its machine cannot be reached."
-        )
+    def _lose_chief(self, reason: str) -> None:
+        self._set_failure(f"Rank 0, the chief, {reason}")
 
-    def _send(self, message: dict[str, Any]) -> None:
-        self._send_line(pack(message))
-
-    def _send_line(self, line: bytes) -> None:
+    def _send(self, line: bytes) -> None:
         with self._sending, suppress(OSError):  # the reading thread finds out what happened
             try:
                 self._socket.sendall(line)
             except socket.timeout:  # a part of the line has been sent, so nothing else may follow
-                self._set_silent()
+                self._lose_chief(describe_silence(self._chief, self.time_limit))
                 self._socket.shutdown(socket.SHUT_WR)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import socket
+from contextlib import ExitStack
 from typing import Mapping, NamedTuple
 
 __all__ = ["Cluster", "free_ports", "given_rank", "given_watch_address", "parse_address"]
 
 _JOBS = ("chief", "worker")  # in the order of ranks; rank 0 is the chief
-_IGNORED_JOBS = ("evaluator",)
 _EXAMPLE = (
     'Example: {"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}; '
     "`python -m tensorpack_lite.launch` sets it."
@@ -98,7 +98,7 @@ class Cluster(NamedTuple):
         try:
             config = json.loads(text)
             jobs, task = config.get("cluster", {}), config.get("task", {})
-            wrong = sorted(set(jobs) - set(_JOBS) - set(_IGNORED_JOBS))
+            wrong = sorted(set(jobs) - {*_JOBS, "evaluator"})
             cluster = Cluster(
                 {job: [str(a) for a in jobs[job]] for job in _JOBS if job in jobs},
                 str(task.get("type", "worker")),
@@ -110,18 +110,14 @@ class Cluster(NamedTuple):
         if not jobs:
             return None
         if wrong:
-            raise ValueError(
-                f"TF_CONFIG: unsupported jobs (expected only chief and worker, got {wrong}). {_EXAMPLE}"
-            )
-        if cluster.job not in cluster.jobs or not 0 <= cluster.task_index < len(cluster.jobs[cluster.job]):
-            raise ValueError(
-                f"TF_CONFIG: the task {cluster.job} {cluster.task_index} is not in the cluster: {text}. {_EXAMPLE}"
-            )
-        if len(cluster.jobs.get("chief", [])) > 1 or not hosts:
-            raise ValueError(
-                f"TF_CONFIG: expected at most one chief and at least one task: {text}. {_EXAMPLE}"
-            )
-        return cluster
+            problem = f"unsupported jobs (expected only chief and worker, got {wrong})"
+        elif cluster.job not in cluster.jobs or not 0 <= cluster.task_index < len(cluster.jobs[cluster.job]):
+            problem = f"the task {cluster.job} {cluster.task_index} is not in the cluster: {text}"
+        elif len(cluster.jobs.get("chief", [])) > 1 or not hosts:
+            problem = f"expected at most one chief and at least one task: {text}"
+        else:
+            return cluster
+        raise ValueError(f"TF_CONFIG: {problem}. {_EXAMPLE}")
 
 
 def given_watch_address() -> tuple[str, int] | None:
@@ -171,11 +167,8 @@ def free_ports(number: int, host: str = "127.0.0.1") -> list[int]:
     Returns:
         Distinct ports. Another process may take one before it is used.
     """
-    sockets = [socket.socket() for _ in range(number)]
-    try:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
         for each in sockets:
             each.bind((host, 0))
         return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()

@@ -81,7 +81,7 @@ def _say_hello(
 ) -> socket.socket:
     try:
         authenticate(connection, secret, min(GREETING_SECONDS, time_limit))
-        connection.settimeout(time_limit)  # for sending; reading waits in a selector
+        connection.settimeout(time_limit)
         connection.sendall(pack({"type": "hello", "rank": rank, "size": size}))
         # The hub of an earlier training, which is about to end, closes the connection without an answer.
         if not connection.recv(1, socket.MSG_PEEK):

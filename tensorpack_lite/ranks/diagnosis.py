@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import Any, Collection, Iterable
 
-__all__ = ["INTERVAL_SECONDS", "STILL_SECONDS", "RankState", "describe", "find_failure"]
+__all__ = ["INTERVAL_SECONDS", "STILL_SECONDS", "RankState", "describe", "describe_silence", "find_failure"]
 
 INTERVAL_SECONDS = 0.25
 """Time between two status messages of a rank."""
@@ -19,6 +20,11 @@ _SILENT_SHARE = 0.5  # of the time limit: a rank that keeps others waiting then 
 def describe(status: dict[str, Any]) -> str:
     """Return where a rank was last seen, in words."""
     return f"last seen after step {status.get('step', 0)}, {status.get('where', 'at its start')}"
+
+
+def describe_silence(status: dict[str, Any], limit: float) -> str:
+    """Return what is wrong with a rank that has sent nothing for `limit` seconds."""
+    return f"has been silent for {limit:g} s, {describe(status)}. Its process is stopped, or its machine cannot be reached."
 
 
 class RankState:
@@ -43,8 +49,9 @@ class RankState:
 
     def update(self, status: dict[str, Any]) -> None:
         """Store a new status."""
-        before, self.status = self.progress, status
-        if self.progress != before:
+        before = self.kind, self.step
+        self.status = status
+        if (self.kind, self.step) != before:
             self.since = time.monotonic()
 
     @property
@@ -58,21 +65,9 @@ class RankState:
         return int(self.status.get("step", 0))
 
     @property
-    def progress(self) -> tuple[str, int]:
-        """Kind of work and step: what changes when a rank moves."""
-        return self.kind, self.step
-
-    @property
     def is_waiting(self) -> bool:
         """Whether the rank waits for other ranks."""
         return self.kind in ("step", "variables", "gather")
-
-    def describe_silence(self, limit: float) -> str:
-        """Return the failure for a rank that has sent nothing for `limit` seconds."""
-        return (
-            f"Rank {self.number} has been silent for {limit:g} s, {describe(self.status)}. Its process is stopped, or its "
-            "machine cannot be reached."
-        )
 
 
 def find_failure(
@@ -91,7 +86,7 @@ def find_failure(
     present = [rank for rank in ranks if not rank.has_left]
     silent = [rank for rank in present if now - rank.heard > limit]
     if silent:
-        return silent[0].describe_silence(limit)
+        return f"Rank {silent[0].number} {describe_silence(silent[0].status, limit)}"
     left = [rank for rank in ranks if rank.has_left and now - rank.since > 2 * STILL_SECONDS]
     return (
         _find_waiting_for(left, present, now)
@@ -112,16 +107,14 @@ def _find_deadlock(present: list[RankState], gathers: list[Collection[int]], now
     """Look for two ranks that wait for each other in different places."""
     still = [rank for rank in present if now - rank.since > STILL_SECONDS]
     for numbers in gathers:
-        for rank in still:
-            if rank.number not in numbers or rank.kind != "gather":
-                continue
-            for other in still:
-                if other.number not in numbers and _cannot_meet(rank, other, gathers):
-                    return (
-                        f"Rank {rank.number} and rank {other.number} wait for each other in different places, which is a "
-                        f"deadlock. Rank {rank.number}: {describe(rank.status)}. Rank {other.number}: "
-                        f"{describe(other.status)}."
-                    )
+        inside = [rank for rank in still if rank.number in numbers and rank.kind == "gather"]
+        outside = [rank for rank in still if rank.number not in numbers]
+        for rank, other in itertools.product(inside, outside):
+            if _cannot_meet(rank, other, gathers):
+                return (
+                    f"Rank {rank.number} and rank {other.number} wait for each other in different places, which is a deadlock. "
+                    f"Rank {rank.number}: {describe(rank.status)}. Rank {other.number}: {describe(other.status)}."
+                )
     return None
 
 
@@ -152,7 +145,7 @@ def _find_straggler(present: list[RankState], limit: float, now: float) -> str |
         )
     slowest = min(behind, key=lambda rank: rank.step)
     if now - slowest.heard > _SILENT_SHARE * limit:
-        return slowest.describe_silence(limit)
+        return f"Rank {slowest.number} {describe_silence(slowest.status, limit)}"
     return (
         f"Rank {slowest.number} has kept others waiting for {limit:g} s, {describe(slowest.status)}. "
         f"Rank {ahead[0].number}: {describe(ahead[0].status)}."

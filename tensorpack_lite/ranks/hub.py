@@ -9,16 +9,21 @@ import threading
 import time
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, Deque
+from typing import Any, Deque, NamedTuple
 
 from ..utils import logger
 from ..utils.notes import write_note
 from .authentication import MAX_GREETING_BYTES, Credentials, Stranger
 from .diagnosis import INTERVAL_SECONDS, STILL_SECONDS, RankState, describe, find_failure
-from .inquiry import Inquiry
 from .messages import Lines, max_line_bytes, pack, parse
 
-__all__ = ["RankHub"]
+__all__ = ["ANSWER_SECONDS", "MAX_CHARACTERS", "RankHub"]
+
+ANSWER_SECONDS = 4.0
+"""How long the hub waits for the answers of the ranks."""
+
+MAX_CHARACTERS = 20_000
+"""Length of the longest answer that counts; the rest is cut off."""
 
 _MAX_STRANGERS = 256  # connections at a time that have yet to prove that they belong to the job
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
@@ -31,23 +36,30 @@ class _Rank(RankState):
         super().__init__(number)
         self.connection, self.lines = connection, lines
         self.unsent: Deque[memoryview] = collections.deque()
-        self.num_unsent = 0  # bytes
         self.wrote = self.heard  # when `unsent` last became shorter
+        self.answer: str | None = None  # to the question where it is
 
     @property
     def is_connected(self) -> bool:
         return self.connection.fileno() >= 0
 
 
+class _Inquiry(NamedTuple):
+    """A question to all ranks: where are you, and for whom do you wait?"""
+
+    deadline: float  # for the answers, on the monotonic clock
+    futures: list[Future[dict[int, str]]]  # receive the answers
+    failure: str | None  # ends training after the answers
+
+
 class RankHub(threading.Thread):
     """
     Thread of the chief's process to which all ranks, including the chief, are connected.
 
-    When a rank fails, dies, is silent, or keeps the others waiting for longer than the time limit, the hub
-    ends training on all ranks with one sentence. If it found the reason itself, it first asks all ranks where they are,
-    and logs their answers. No rank can block the others: messages that a rank has not
-    read yet are buffered. The hub drops a rank that reads nothing for the time limit, or that leaves more
-    unread than a gather of the longest values needs.
+    When a rank fails, dies, is silent, or keeps the others waiting for longer than the time limit, the hub ends training
+    on all ranks with one sentence. If it found the reason itself, it first asks all ranks where they are, and logs their
+    answers. No rank can block the others: messages that a rank has not read yet are buffered. The hub drops a rank that
+    reads nothing for the time limit, or that leaves more unread than a gather of the longest values needs.
 
     A connection counts only after its peer has authenticated itself and has sent its rank. Until then the hub
     keeps at most 256 connections, for at most 10 s each; a new connection replaces the oldest. When every
@@ -71,15 +83,14 @@ class RankHub(threading.Thread):
         self._ranks: dict[int, _Rank] = {}
         self._gathers: dict[str, dict[int, Any]] = {}
         self._failure: str | None = None
-        self._inquiry: Inquiry | None = None
+        self._inquiry: _Inquiry | None = None
         self._questions: Deque[Future[dict[int, str]]] = collections.deque()
         self._refusal = ""
         self._has_warned = False
         self._start = time.monotonic()
         self._selector = selectors.DefaultSelector()  # its data: the Stranger or the _Rank of a socket
-        self._is_accepting = False
         listener.setblocking(False)
-        self._accept_again()
+        self._accept_more(True)
 
     def run(self) -> None:
         """Serve until every rank has left."""
@@ -92,9 +103,8 @@ class RankHub(threading.Thread):
                     if events & _READ:
                         self._read(key)
                 now = time.monotonic()
-                if (
-                    now - last > STILL_SECONDS
-                ):  # this process was stopped, so it could not receive from the ranks
+                # this process was stopped, so it could not receive from the ranks
+                if now - last > STILL_SECONDS:
                     for rank in self._ranks.values():
                         rank.heard = rank.since = rank.wrote = now
                 if now - last > INTERVAL_SECONDS:
@@ -116,12 +126,11 @@ class RankHub(threading.Thread):
         """Read from a socket that was readable in the last `select`."""
         if key.fileobj is self._listener:
             self._accept()
-        elif key.data.connection.fileno() < 0:
-            return  # closed since
-        elif isinstance(key.data, _Rank):
+        elif isinstance(key.data, Stranger):
+            if key.data.connection in self._strangers:  # else closed since
+                self._hear_stranger(key.data)
+        elif key.data.is_connected:
             self._hear_rank(key.data)
-        elif key.data.connection in self._strangers:
-            self._hear_stranger(key.data)
 
     # Strangers -------------------------------------------------------------------------------------------------------
     def _accept(self) -> None:
@@ -129,7 +138,7 @@ class RankHub(threading.Thread):
             connection, (host, _) = self._listener.accept()
             own_host = connection.getsockname()[0]
         except OSError:  # the peer has gone, or too many files are open; the next tick tries again
-            self._pause_accepting()
+            self._accept_more(False)
             return
         if not self._credentials.admits(host, own_host):
             self._warn_of(host, "it does not belong to this cluster")
@@ -142,19 +151,16 @@ class RankHub(threading.Thread):
         self._strangers[connection] = stranger
         self._selector.register(connection, _READ, stranger)
 
-    def _pause_accepting(self) -> None:
-        if self._is_accepting:
-            self._selector.unregister(self._listener)
-            self._is_accepting = False
-
-    def _accept_again(self) -> None:
-        if not self._is_accepting and len(self._ranks) < self._size:
+    def _accept_more(self, wanted: bool) -> None:
+        accepts = self._listener in self._selector.get_map()
+        if wanted and not accepts:
             self._selector.register(self._listener, _READ)
-            self._is_accepting = True
+        elif accepts and not wanted:
+            self._selector.unregister(self._listener)
 
     def _stop_listening(self) -> None:
         """All ranks are connected: let the kernel refuse other connections."""
-        self._pause_accepting()
+        self._accept_more(False)
         # Where a listening socket cannot be shut down (not on Linux), connections wait in the kernel's bounded queue.
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -250,8 +256,7 @@ class RankHub(threading.Thread):
         elif message["type"] == "fail":
             self._fail(message["text"])
         elif message["type"] == "place":
-            if self._inquiry is not None:
-                self._inquiry.add(rank.number, message["text"])
+            rank.answer = message["text"][:MAX_CHARACTERS]
         elif message["type"] == "bye":
             rank.has_left, rank.since = True, rank.heard
         else:
@@ -287,7 +292,7 @@ class RankHub(threading.Thread):
         for stranger in [each for each in self._strangers.values() if now > each.deadline]:
             self._warn_of(stranger.host, "it did not finish its greeting in time")
             self._drop(stranger.connection)
-        self._accept_again()
+        self._accept_more(len(self._ranks) < self._size)
         for rank in self._ranks.values():
             if rank.unsent:
                 rank.since = now  # the rank has not had time to react to these messages, so it is not stuck
@@ -296,38 +301,47 @@ class RankHub(threading.Thread):
         if self._inquiry is not None:
             self._end_inquiry(self._inquiry, now)
         elif self._failure is None:
-            gathers = self._gathers.values()
             missing = self._find_missing(now)
             if missing:
                 self._fail(missing)
             else:
-                self._begin_inquiry(find_failure(self._ranks.values(), gathers, self._limit, now), now)
+                self._begin_inquiry(now)
         statuses = [rank.status for rank in self._ranks.values()]
-        signals = [status["signal"] for status in statuses if status.get("signal") is not None]
-        has_end = [status.get("last_step") is not None for status in statuses]
+        num_know_end = sum(status.get("last_step") is not None for status in statuses)
         tick = {
             "type": "tick",
             "chief": self._ranks[0].status if 0 in self._ranks else {},
-            "signal": signals[0] if signals else None,
-            "all_know_end": len(has_end) == self._size and all(has_end),
+            "signal": next((status["signal"] for status in statuses if status.get("signal")), None),
+            "all_know_end": num_know_end == self._size,
         }
         self._broadcast(tick)
 
-    def _begin_inquiry(self, failure: str | None, now: float) -> None:
+    def _begin_inquiry(self, now: float) -> None:
         """Ask all ranks where they are, if somebody wants to know or training is about to end."""
+        failure = find_failure(self._ranks.values(), self._gathers.values(), self._limit, now)
         if failure is None and not self._questions:
             return
         futures = [self._questions.popleft() for _ in range(len(self._questions))]
-        self._inquiry = Inquiry(self._ranks.values(), now, futures, failure)
+        self._inquiry = _Inquiry(now + ANSWER_SECONDS, futures, failure)
+        for rank in self._ranks.values():
+            rank.answer = None
         self._broadcast({"type": "ask"})
 
-    def _end_inquiry(self, inquiry: Inquiry, now: float) -> None:
-        if not (inquiry.is_over(now) or self._failure is not None):
+    def _end_inquiry(self, inquiry: _Inquiry, now: float) -> None:
+        """Pass on the answers when every rank that is present has answered, or the time is over."""
+        is_answered = all(rank.answer is not None or rank.has_left for rank in self._ranks.values())
+        if not is_answered and now <= inquiry.deadline and self._failure is None:
             return
         self._inquiry = None
-        inquiry.finish()
+        answers = {
+            number: rank.answer
+            or f"{'It has left' if rank.has_left else 'It does not answer'}, {describe(rank.status)}."
+            for number, rank in sorted(self._ranks.items())
+        }
+        for future in inquiry.futures:
+            future.set_result(answers)
         if inquiry.failure is not None and self._failure is None:
-            places = "\n".join(f"Rank {number}: {text}" for number, text in inquiry.answers().items())
+            places = "\n".join(f"Rank {number}: {text}" for number, text in answers.items())
             text = f"{inquiry.failure} The ranks say:\n{places}"
             logger.error(text)
             write_note("hang", text)
@@ -356,13 +370,13 @@ class RankHub(threading.Thread):
         """Send as much of a line as the rank takes now, and buffer the rest."""
         if not rank.is_connected:
             return
-        if rank.num_unsent + len(line) > self._max_unsent:
-            self._lose(rank, f"has not read {rank.num_unsent + len(line) >> 20} MB that rank 0 sent")
+        num_unsent = len(line) + sum(map(len, rank.unsent))
+        if num_unsent > self._max_unsent:
+            self._lose(rank, f"has not read {num_unsent >> 20} MB that rank 0 sent")
             return
         if not rank.unsent:
             rank.wrote = time.monotonic()
         rank.unsent.append(memoryview(line))
-        rank.num_unsent += len(line)
         self._flush(rank)
 
     def _flush(self, rank: _Rank) -> None:
@@ -370,7 +384,6 @@ class RankHub(threading.Thread):
             while rank.unsent:
                 num_sent = rank.connection.send(rank.unsent[0])
                 rank.wrote = time.monotonic()
-                rank.num_unsent -= num_sent
                 if num_sent == len(rank.unsent[0]):
                     rank.unsent.popleft()
                 else:
@@ -380,9 +393,6 @@ class RankHub(threading.Thread):
         except OSError:
             # The rank is gone. Its last messages can still be read, and then the end of the stream.
             rank.unsent.clear()
-            rank.num_unsent = 0
             with suppress(OSError):
                 rank.connection.shutdown(socket.SHUT_RDWR)
-        events = _READ | _WRITE if rank.unsent else _READ
-        if self._selector.get_key(rank.connection).events != events:
-            self._selector.modify(rank.connection, events, rank)
+        self._selector.modify(rank.connection, _READ | _WRITE if rank.unsent else _READ, rank)

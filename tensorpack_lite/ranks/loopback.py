@@ -54,7 +54,10 @@ def restrict_to_loopback(port: int) -> None:
             raise OSError(errno.ENOTCONN, f"this process does not listen on port {port}")
         for server in servers:
             server.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, _LOOPBACK)
-            _refuse_waiting(server)
+            server.setblocking(False)
+            with suppress(BlockingIOError):  # the connections that the server has not accepted yet
+                while True:
+                    server.accept()[0].close()
         _, connections = _own_sockets(port, stack)  # accepted before the restriction
         for connection in connections:
             with suppress(OSError):  # the peer has already closed the connection
@@ -82,14 +85,6 @@ def _own_sockets(port: int, stack: ExitStack) -> tuple[list[socket.socket], list
     return servers, connections
 
 
-def _refuse_waiting(server: socket.socket) -> None:
-    """Close the connections that the kernel has established and the server has not accepted yet."""
-    server.setblocking(False)
-    with suppress(BlockingIOError):
-        while True:
-            server.accept()[0].close()
-
-
 def enter_private_network() -> None:
     """
     Move this process, and the processes that it starts from now on, into a private network.
@@ -108,9 +103,10 @@ def enter_private_network() -> None:
         user, group = os.geteuid(), os.getegid()
         if not _unshare(_CLONE_NEWUSER | _CLONE_NEWNET):
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        _write("setgroups", "deny")  # the kernel requires it before a map of groups
-        _write("uid_map", f"{user} {user} 1")
-        _write("gid_map", f"{group} {group} 1")
+        maps = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
+        for name, text in maps.items():  # the kernel requires "deny" before a map of groups
+            with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+                file.write(text)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         request = fcntl.ioctl(any_socket, _SIOCGIFFLAGS, struct.pack(_IFREQ, _LOOPBACK, 0))
         flags = struct.unpack(_IFREQ, request)[1]
@@ -119,8 +115,3 @@ def enter_private_network() -> None:
 
 def _unshare(flags: int) -> bool:
     return ctypes.CDLL(None, use_errno=True).unshare(flags) == 0
-
-
-def _write(name: str, text: str) -> None:
-    with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
-        file.write(text)

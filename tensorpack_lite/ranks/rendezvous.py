@@ -12,7 +12,6 @@ listens on the loopback interface, and bounds its memory and its connections.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import http.client
 import socket
@@ -36,9 +35,11 @@ _LONGEST_NAME = 300  # of a scope or a key
 _CONNECTIONS_A_RANK = 16
 
 
-class RendezvousServer:
+class RendezvousServer(socketserver.ThreadingTCPServer):
     """
     Server of the store, in a thread that runs until `stop`.
+
+    When there are too many connections, the oldest one is closed: a request of Gloo takes milliseconds.
 
     Args:
         size: number of ranks, all on this machine.
@@ -51,24 +52,79 @@ class RendezvousServer:
         ValueError: the host is not a loopback address.
     """
 
+    allow_reuse_address = True
+    daemon_threads = True
+
     def __init__(self, size: int, host: str) -> None:
         if not is_loopback(host):
             raise ValueError(
                 f"RendezvousServer: expected a loopback address such as 127.0.0.1, got {host!r}."
             )
-        self._server = _Server((host, 0), _Handler)
-        self._server.size = size
-        self.port: int = self._server.server_address[1]
+        super().__init__((host, 0), _Handler)
+        self.port: int = self.server_address[1]
+        self._size = size
+        self._lock = threading.Lock()
+        self.values: dict[tuple[str, str], bytes] = {}  # by scope and key; replaced by each change
+        self._done: dict[str, set] = {}
+        self._connections: dict[socket.socket, None] = {}  # oldest first
         self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(_POLL_SECONDS,), name="RendezvousServer", daemon=True
+            target=self.serve_forever, args=(_POLL_SECONDS,), name="RendezvousServer", daemon=True
         )
         self._thread.start()
 
     def stop(self) -> None:
         """Stop the thread and free the port."""
-        self._server.shutdown()
-        self._server.server_close()
+        self.shutdown()
+        self.server_close()
         self._thread.join()
+
+    def process_request(self, request: Any, client_address: tuple[str, int]) -> None:
+        """Start a thread for a connection."""
+        with self._lock:
+            self._connections[request] = None
+            oldest = next(iter(self._connections))
+            is_crowded = len(self._connections) > _CONNECTIONS_A_RANK * self._size
+        if is_crowded:
+            with contextlib.suppress(OSError):  # the connection has just ended by itself
+                oldest.shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        with self._lock:
+            self._connections.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: tuple[str, int]) -> None:
+        """Ignore broken connections, and report other errors."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
+    def put(self, scope: str, key: str, value: bytes) -> bool:
+        """Store a value; return False if the store is full."""
+        with self._lock:
+            values = {**self.values, (scope, key): value}
+            if sum(map(len, values.values())) + len(values) * _ENTRY_BYTES > _LARGEST_TOTAL:
+                return False
+            self.values = values
+            return True
+
+    def leave(self, scope: str, rank: str) -> None:
+        """
+        Record that a rank no longer needs a scope, and clear the scope after the last rank.
+
+        Gloo has one scope of all ranks, one of the ranks of each machine, and one ("cross_...") of one rank
+        from each machine.
+        """
+        with self._lock:
+            others = {place: value for place, value in self.values.items() if place[0] != scope}
+            if len(others) == len(self.values):
+                return
+            done = self._done.setdefault(scope, set())
+            done.add(rank)
+            if len(done) == (1 if scope.startswith("cross_") else self._size):
+                self.values = others
+                del self._done[scope]
 
 
 class RendezvousStore:
@@ -133,85 +189,17 @@ class RendezvousStore:
             connection.close()
 
 
-class _Server(socketserver.ThreadingTCPServer):
-    """
-    The values, by scope and key, and the open connections.
-
-    When there are too many connections, the oldest one is closed: a request of Gloo takes milliseconds.
-    """
-
-    allow_reuse_address = True
-    daemon_threads = True
-    size = 1
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.lock = threading.Lock()
-        self.values: dict[str, dict[str, bytes]] = {}
-        self.done: dict[str, set] = {}
-        self._connections: collections.OrderedDict[socket.socket, None] = collections.OrderedDict()
-
-    def process_request(self, request: Any, client_address: tuple[str, int]) -> None:
-        """Start a thread for a connection."""
-        with self.lock:
-            self._connections[request] = None
-            oldest = next(iter(self._connections))
-            is_crowded = len(self._connections) > _CONNECTIONS_A_RANK * self.size
-        if is_crowded:
-            with contextlib.suppress(OSError):  # the connection has just ended by itself
-                oldest.shutdown(socket.SHUT_RDWR)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        """Close a connection."""
-        with self.lock:
-            self._connections.pop(request, None)
-        super().shutdown_request(request)
-
-    def handle_error(self, request: Any, client_address: tuple[str, int]) -> None:
-        """Ignore broken connections, and report other errors."""
-        if not isinstance(sys.exc_info()[1], OSError):
-            super().handle_error(request, client_address)
-
-    def put(self, scope: str, key: str, value: bytes) -> bool:
-        """Store a value; return False if the store is full."""
-        with self.lock:
-            entries = {(s, k): len(v) for s, values in self.values.items() for k, v in values.items()}
-            entries[scope, key] = len(value)
-            if sum(entries.values()) + len(entries) * _ENTRY_BYTES > _LARGEST_TOTAL:
-                return False
-            self.values.setdefault(scope, {})[key] = value
-            return True
-
-    def leave(self, scope: str, rank: str) -> None:
-        """
-        Record that a rank no longer needs a scope, and clear the scope after the last rank.
-
-        Gloo has one scope of all ranks, one of the ranks of each machine, and one ("cross_...") of one rank
-        from each machine.
-        """
-        with self.lock:
-            if scope not in self.values:
-                return
-            done = self.done.setdefault(scope, set())
-            done.add(rank)
-            if len(done) == (1 if scope.startswith("cross_") else self.size):
-                self.values.pop(scope, None)
-                self.done.pop(scope)
-
-
 class _Handler(BaseHTTPRequestHandler):
     """Handler of one request."""
 
-    server: _Server
+    server: RendezvousServer
     timeout = _ANSWER_SECONDS
 
     def do_GET(self) -> None:
         """Return a value."""
         place = self._scope_and_key()
         if place:
-            with self.server.lock:
-                value = self.server.values.get(place[0], {}).get(place[1])
+            value = self.server.values.get(place)
             self._answer(404 if value is None else 200, value or b"")
 
     def do_PUT(self) -> None:

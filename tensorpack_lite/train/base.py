@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import weakref
 from contextlib import nullcontext
-from typing import Any, ContextManager, Sequence, TypeVar
+from typing import Any, Sequence, TypeVar
 
 from ..callbacks.lint.lint import lint_before_training
 from ..callbacks.monitor.base import MonitorBase
@@ -226,7 +226,7 @@ class Trainer(HasOldInterface, LoopTrainer):
         """
         sess, loop, callbacks, preemption = self.sess, self.loop, self._callbacks, self._preemption
         preempted = PreemptedTraining(preemption, loop, callbacks, self.train_op)
-        watch = preempted.watch = InterruptWatch(callbacks.interrupt, sess.close, preemption, preempted.wake)
+        watch = InterruptWatch(callbacks.interrupt, sess.close, preemption, preempted.wake)
         hangs, shutdown = Watch(self, self.on_hang), Shutdown(loop, callbacks, self.hooked_sess, sess.graph)
         with sess.graph.as_default(), sess.as_default(), hangs, shutdown, preempted, watch:
             loop.config(steps_per_epoch, starting_epoch, max_epoch)
@@ -275,7 +275,10 @@ class Trainer(HasOldInterface, LoopTrainer):
         self.settings.update(session_creator=describe(session_creator), session_init=describe(session_init))
         exact = find_exact()
         self.exact = self.exact if exact is None else exact.mode
-        with self._handling_preemption():
+        if self.exact:
+            self._preemption = self._make_preemption()
+            self._callbacks.check = self._preemption.check
+        with self._preemption or nullcontext():
             with logger.unlock_dir_on_error():
                 advance_rng_seed(0 if exact is not None else self._step_to_resume_at(session_init))
                 self.setup_callbacks(callbacks, monitors)
@@ -283,13 +286,6 @@ class Trainer(HasOldInterface, LoopTrainer):
                 lint_before_training(self, session_init, steps_per_epoch)
                 self.initialize(session_creator, session_init)
             self.main_loop(steps_per_epoch, starting_epoch, max_epoch)
-
-    def _handling_preemption(self) -> ContextManager[None]:
-        if not self.exact:
-            return nullcontext()
-        self._preemption = self._make_preemption()
-        self._callbacks.check = self._preemption.check
-        return self._preemption
 
     def _make_preemption(self) -> Preemption:
         loop = self.loop
@@ -347,11 +343,9 @@ class Trainer(HasOldInterface, LoopTrainer):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state that `ModelSaver` saves: the place of the training and the callbacks' states."""
-        state = take_state(self.loop, self._callbacks, self._checkpoint_state)
-        exact = find_exact()
-        return (
-            state if exact is None or state is self._checkpoint_state else {**state, "exact": exact.state()}
-        )
+        state, exact = take_state(self.loop, self._callbacks, self._checkpoint_state), find_exact()
+        is_resumed = state is self._checkpoint_state  # nothing has happened since
+        return state if exact is None or is_resumed else {**state, "exact": exact.state()}
 
     @property
     def current_call(self) -> Call | None:

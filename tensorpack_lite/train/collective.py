@@ -80,7 +80,7 @@ class CollectiveTrainer(RankTrainer):
             self._take_place(cluster.rank, cluster.size, cluster.local_rank, cluster.local_size)
         self._group = RankGroup(self.rank, self.size, "nccl" if get_num_gpu() else "auto")
         if cluster is not None and self.size > 1:
-            self._join(cluster.watch_address, time_limit, Credentials.from_environment(cluster.hosts))
+            self._join(cluster.watch_address, Credentials.from_environment(cluster.hosts), time_limit)
             self._group = self._group._replace(first_key=_take_keys(self.ranks.channel))  # type: ignore[union-attr]
 
     def _reduce(self, grads: GradVars) -> GradVars:
@@ -133,9 +133,10 @@ def _serve(cluster: Cluster, config: tf.ConfigProto) -> tf.train.Server:
     key = repr(cluster)
     if key not in _process.servers:
         address = cluster.addresses[cluster.rank]
+        port = parse_address(address)[1]
         try:
             server = tf.train.Server(
-                tf.train.ClusterSpec({job: list(addresses) for job, addresses in cluster.jobs.items()}),
+                tf.train.ClusterSpec(dict(cluster.jobs)),
                 job_name=cluster.job,
                 task_index=cluster.task_index,
                 config=config,
@@ -148,10 +149,10 @@ def _serve(cluster: Cluster, config: tf.ConfigProto) -> tf.train.Server:
             ) from error
         if all(map(is_loopback, cluster.hosts)):
             try:  # the server has no option for that, and does not authenticate its clients
-                restrict_to_loopback(parse_address(address)[1])
+                restrict_to_loopback(port)
             except OSError as error:
                 logger.warning(
-                    f"TensorFlow's server listens at port {parse_address(address)[1]} of every network interface, because it "
+                    f"TensorFlow's server listens at port {port} of every network interface, because it "
                     f"cannot be bound to the loopback interface ({error}). Any process that reaches the port can run operations, "
                     "and read and write files as this user. Start the ranks with `python -m tensorpack_lite.launch --isolate`, "
                     "or block the port in a firewall."

@@ -16,6 +16,7 @@ from ..input_source.base import InputSource
 from ..loop.callback import Callback
 from ..ranks.cluster import given_rank
 from ..tfutils.checkpoint_state import STATE_SUFFIX
+from ..tfutils.checkpoint_store import CheckpointStore
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import SaverRestore, SessionInit, SmartInit
 from ..utils import logger
@@ -23,7 +24,7 @@ from ..utils.checks import check_choice
 from ..utils.errors import type_error
 from ..utils.old_names import HasOldInterface, old_arguments
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
-from .resume import find_checkpoint, finish_replacing, place_of
+from .resume import find_checkpoint, place_of
 
 __all__ = ["DEFAULT_CALLBACKS", "DEFAULT_MONITORS", "AutoResumeTrainConfig", "TrainConfig"]
 
@@ -93,12 +94,8 @@ class TrainConfig(HasOldInterface):
         on_hang: str = "report",
     ) -> None:
         _check("dataflow", dataflow, DataFlow, "Wrap it: DataFromList(data). Use data= for an InputSource.")
-        _check(
-            "data",
-            data,
-            InputSource,
-            "Use dataflow= for a DataFlow. Wrap a list or an array: DataFromList(data).",
-        )
+        advice = "Use dataflow= for a DataFlow. Wrap a list or an array: DataFromList(data)."
+        _check("data", data, InputSource, advice)
         _check("model", model, ModelDescBase)
         _check("callbacks", callbacks, list)
         _check("extra_callbacks", extra_callbacks, list)
@@ -172,11 +169,11 @@ class AutoResumeTrainConfig(TrainConfig):
     def __init__(self, always_resume: bool = True, exact: bool | str = False, **kwargs: Any) -> None:
         self.always_resume = always_resume
         self.exact = check_choice("AutoResumeTrainConfig: exact", exact, [False, True, "require"])
+        directory = logger.get_logger_dir()
         if not given_rank():  # only the chief writes there
             logger.lock_dir()
-            directory = logger.get_logger_dir()
-            if directory is not None:
-                finish_replacing(directory)
+            if directory is not None:  # a process may have been killed while it replaced a checkpoint
+                CheckpointStore(directory, "AutoResumeTrainConfig").finish_replacing()
         resumes_variables = always_resume or kwargs.get("session_init") is None
         resumes_epoch = always_resume or "starting_epoch" not in kwargs
         found = self.get_sessinit_resume() if resumes_variables or resumes_epoch else None
@@ -185,9 +182,9 @@ class AutoResumeTrainConfig(TrainConfig):
             kwargs["session_init"] = found
         super().__init__(**kwargs)
         place = place_of(found)
-        if found is None and always_resume and logger.get_logger_dir():
+        if found is None and always_resume and directory:
             logger.info(
-                f"There is no checkpoint in {logger.get_logger_dir()}: training starts with epoch {self.starting_epoch}."
+                f"There is no checkpoint in {directory}: training starts with epoch {self.starting_epoch}."
             )
         elif resumes_epoch and place is not None:
             self.starting_epoch = place.with_steps_per_epoch(self.steps_per_epoch).starting_epoch

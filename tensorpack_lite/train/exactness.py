@@ -49,12 +49,12 @@ def begin_exact_resume(
     """
     ensure_graph_mode()
     state = None if session_init is None else session_init.checkpoint_state
-    part, not_exact = (state, "") if trainer is None else trainer.state_to_resume(state)
-    is_chief = trainer is None or trainer.is_chief
-    exact = begin_exact(mode, (part or {}).get("exact"), 0 if trainer is None else trainer.rank)
+    trainer = trainer or LoopTrainer()  # which resumes with the whole state
+    part, not_exact = trainer.state_to_resume(state)
+    exact = begin_exact(mode, (part or {}).get("exact"), trainer.rank)
     if not_exact:
         exact.complain(not_exact)
-    if is_chief and state is not None and "exact" not in state:
+    if trainer.is_chief and state is not None and "exact" not in state:
         name = getattr(session_init, "path", "The checkpoint")
         exact.complain(
             f"{name} has no positions of the data: it was saved without exact. The data begins anew."
@@ -93,9 +93,8 @@ def say_what_is_exact(
         switches = determinism_switches()
         kernels = f" (with {', '.join(switches)})" if switches else ""
         logger.info(f"Exact resume: data exact, {again} made again. Graph exact{kernels}. Callbacks exact.")
-    assumed = [f"DataFlow {stage}" for stage in replayed] + [
-        f"callback {name}" for name in _without_state(callbacks)
-    ]
+    assumed = [f"DataFlow {stage}" for stage in replayed]
+    assumed += [f"callback {name}" for name in _without_state(callbacks)]
     notes = _sentences([report for report in reports if report.level == "state" and report.reason])
     if assumed:
         notes.insert(0, f"assumed to have no state: {_listed(assumed)}")

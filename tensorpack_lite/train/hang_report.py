@@ -18,7 +18,7 @@ from ..utils.memory import describe_shortage
 from ..utils.process_state import describe_trouble
 from ..utils.stacks import Line, describe_place, format_stacks, is_in_lock, lines_of
 
-__all__ = ["Report", "kind_of_place", "make_report", "source_in_use", "stack_of", "waits_for_thread"]
+__all__ = ["Report", "kind_of_place", "make_report", "stack_of"]
 
 _FOR_ROOM, _ENDED = STATE_WORDS[WAITS_FOR_ROOM], STATE_WORDS[ENDED]
 _SESSION, _FEED = os.path.join("python", "client", "session.py"), os.path.join("input_source", "feed.py")
@@ -51,18 +51,18 @@ def make_report(trainer: Any, main: threading.Thread) -> Report:
     """
     stack = stack_of(main)
     source, is_fed = _find_source(trainer, stack), _is_in(stack, _FEED)
-    lines, stacks = (
-        [_describe_main(trainer, stack, source)],
-        [f"The training, pid {os.getpid()}:\n{format_stacks()}"],
-    )
-    pids = [os.getpid()]
+    lines, pids = [_describe_main(trainer, stack, source)], [os.getpid()]
+    stacks = [f"The training, pid {os.getpid()}:\n{format_stacks()}"]
     meters = [] if source is None else source.meters()
-    if source is not None and meters and (is_fed or waits_for_thread(source)):
+    waits_for_thread = len(meters) > 1 and meters[0].read().state != _FOR_ROOM
+    if meters and (is_fed or waits_for_thread):
         chain = find_chain(meters[-1], _reading_thread(source) or main)
         lines += [f"  <- {line}" for line in chain.lines]
         stacks += chain.stacks
         pids += chain.pids
-    lines += [f"  The graph is calling a py_func, at {place}." for place in _py_funcs()]
+    for each in [lines_of(frame) for frame in frames_of_threads().values()]:
+        if _is_in(each, _PY_FUNC):
+            lines.append(f"  The graph is calling a py_func, at {describe_place(each)}.")
     lines += _threads_in_locks(main) if is_in_lock(stack) else []
     shortage = describe_shortage()
     lines += [f"  {shortage}"] if shortage else []
@@ -75,29 +75,21 @@ def kind_of_place(trainer: Any) -> str:
     return "step" if call is None else f"{call.callback}, {call.moment}"
 
 
-def waits_for_thread(source: InputSource | None) -> bool:
-    """Return whether a run of the session would wait for the thread of this input."""
-    meters = [] if source is None else source.meters()
-    return len(meters) > 1 and meters[0].read().state != _FOR_ROOM
-
-
-def source_in_use(trainer: Any) -> InputSource | None:
-    """Return the input whose data a run of the main thread uses: that of the training or of an InferenceRunner."""
-    call = trainer.current_call
-    callback = None if call is None else innermost(call.callback)
-    if isinstance(callback, InferenceRunnerBase):
-        return callback._input_source
-    sources = [reset.source for reset in trainer.find_callbacks(ResetInput)]
-    return sources[0] if len(sources) == 1 else None
-
-
 def stack_of(thread: threading.Thread) -> list[Line]:
     """Return the stack of a thread, the innermost line first."""
     return lines_of(frames_of_threads().get(thread.ident or 0))
 
 
 def _find_source(trainer: Any, stack: Sequence[Line]) -> InputSource | None:
-    return source_in_use(trainer) if _is_in(stack, _SESSION) or _is_in(stack, _FEED) else None
+    """Return the input whose data a run of the main thread uses: that of the training or of an InferenceRunner."""
+    if not (_is_in(stack, _SESSION) or _is_in(stack, _FEED)):
+        return None
+    call = trainer.current_call
+    callback = None if call is None else innermost(call.callback)
+    if isinstance(callback, InferenceRunnerBase):
+        return callback._input_source
+    sources = [reset.source for reset in trainer.find_callbacks(ResetInput)]
+    return sources[0] if len(sources) == 1 else None
 
 
 def _reading_thread(source: Any) -> threading.Thread | None:
@@ -108,15 +100,14 @@ def _reading_thread(source: Any) -> threading.Thread | None:
 
 
 def _describe_main(trainer: Any, stack: Sequence[Line], source: InputSource | None) -> str:
-    call, step = trainer.current_call, trainer.global_step
-    what = (
-        f"Step {step + 1} (epoch {trainer.epoch_num})"
-        if trainer.is_in_run
-        else f"The loop, after step {step},"
-    )
-    if call is not None and not _is_in(stack, _FEED):
+    call, step, is_fed = trainer.current_call, trainer.global_step, _is_in(stack, _FEED)
+    if call is not None and not is_fed:
         what = f"{call.callback} ({call.moment[1:]}, after step {step})"
-    if _is_in(stack, _FEED):
+    elif trainer.is_in_run:
+        what = f"Step {step + 1} (epoch {trainer.epoch_num})"
+    else:
+        what = f"The loop, after step {step},"
+    if is_fed:
         return f"{what} waits for data, which the main thread reads."
     if source is None:
         place = f": the main thread is at {describe_place(stack)}" if stack else ""
@@ -148,9 +139,3 @@ def _threads_in_locks(main: threading.Thread) -> list[str]:
                 "that the other one wants, this is a deadlock: take both locks in the same order."
             )
     return lines[:_MAX_THREADS]
-
-
-def _py_funcs() -> list[str]:
-    """Return the places of the functions of the user that the graph is calling."""
-    stacks = [lines_of(frame) for frame in frames_of_threads().values()]
-    return [describe_place(stack) for stack in stacks if _is_in(stack, _PY_FUNC)]

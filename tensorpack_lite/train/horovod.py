@@ -29,9 +29,8 @@ __all__ = ["HorovodTrainer"]
 _SCOPE, _KEY = "tensorpack_lite", "ranks_address"
 _LONGEST_ANNOUNCEMENT = 400
 _SHUTDOWN_SECONDS = 3.0
-_Meeting = Tuple[
-    Tuple[str, int], Credentials
-]  # the address of the ranks' channel, and the conditions to join
+_Meeting = Tuple[Tuple[str, int], Credentials]
+"""The address of the ranks' channel, and the conditions to join."""
 
 
 class HorovodTrainer(RankTrainer):
@@ -98,18 +97,15 @@ class HorovodTrainer(RankTrainer):
             self._take_place(*place)
             meeting = _find_meeting(self.rank, time_limit) if self.size > 1 else None
             if meeting is not None:
-                self._join(meeting[0], time_limit, meeting[1])
+                self._join(*meeting, time_limit)
         with self._reporting("starting Horovod"):
             hvd = self.hvd
             hvd.init()
             self._take_place(hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size())
             if self.size > 1 and self.ranks is None:
-                address, credentials = _hear_meeting(hvd)
-                self._join(address, time_limit, credentials)
-        if self.ranks is not None:
-            atexit.register(
-                _end_in_time, self.ranks.channel
-            )  # runs before the function that Horovod registered
+                self._join(*_hear_meeting(hvd), time_limit)
+        if self.ranks is not None:  # runs before the function that Horovod registered
+            atexit.register(_end_in_time, self.ranks.channel)
 
     @property
     def _rank(self) -> int:

@@ -46,12 +46,8 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
     """
     ensure_graph_mode()
     if not isinstance(trainer, SingleCostTrainer):
-        raise type_error(
-            "launch_train_with_config: trainer",
-            "a SingleCostTrainer",
-            trainer,
-            "For other trainers, call train_with_defaults().",
-        )
+        advice = "For other trainers, call train_with_defaults()."
+        raise type_error("launch_train_with_config: trainer", "a SingleCostTrainer", trainer, advice)
     if not isinstance(config, TrainConfig):
         raise type_error("launch_train_with_config: config", "a TrainConfig", config)
     if config.model is None:

@@ -70,12 +70,8 @@ class _MultiGPUTrainer(SingleCostTrainer):
 
     def _setup_input(self, input_signature: Sequence[tf.TensorSpec], input: InputSource) -> list[Callback]:
         if len(self.devices) > 1 and not isinstance(input, FeedfreeInput):
-            raise type_error(
-                f"{type(self).__name__} on {len(self.devices)} devices",
-                "an input that gives each tower its own datapoint",
-                input,
-                "Use QueueInput(df).",
-            )
+            who, expected = type(self).__name__, "an input that gives each tower its own datapoint"
+            raise type_error(f"{who} on {len(self.devices)} devices", expected, input, "Use QueueInput(df).")
         self._source = input
         return super()._setup_input(input_signature, input)
 
@@ -242,11 +238,9 @@ class SyncMultiGPUTrainerReplicated(_MultiGPUTrainer):
         if len(found) >= needed:
             return
         self.hooked_sess.close()
-        how = (
-            f"Use TrainConfig(session_config=tf.ConfigProto(device_count={{'CPU': {needed}}})), or mode='gpu'."
-            if kind == "CPU"
-            else "Use mode='gpu'."
-        )
+        how = "Use mode='gpu'."
+        if kind == "CPU":
+            how = f"Use TrainConfig(session_config=tf.ConfigProto(device_count={{'CPU': {needed}}})), or mode='gpu'."
         raise RuntimeError(
             f"{type(self).__name__}: mode 'collective' would hang (expected {needed} devices of type {kind} in the session, got "
             f"{len(found)}: {', '.join(found)}). {how}"
@@ -270,12 +264,11 @@ class _InOrder:
 
 def _choose_mode(mode: str | None, num_towers: int) -> str:
     """Return the given mode if it is possible, otherwise the default."""
-    mode = mode.lower() if mode is not None else None
+    default = "hierarchical" if num_towers == 8 else "gpu"
+    mode = default if mode is None else mode.lower()
     if mode == "hierarchical" and num_towers != 8:
         logger.warning(f"Mode 'hierarchical' is for 8 GPUs, got {num_towers}. Mode 'gpu' is used instead.")
-        mode = None
-    if mode is None:
-        mode = "hierarchical" if num_towers == 8 else "gpu"
+        mode = default
     if mode == "nccl" and num_towers > 1:
         logger.warning("Mode 'nccl' can give wrong results with TensorFlow >= 1.15. Mode 'gpu' is safe.")
     return mode
@@ -326,7 +319,6 @@ def _batch_size_of_data(source: object) -> int | None:
     size = getattr(source, "batch_size", None)
     if isinstance(size, int):
         return size
-    behind = [getattr(source, name, None) for name in ("_input", "ds")]
+    behind = [getattr(source, "_input", None), getattr(source, "ds", None), *getattr(source, "df_lists", ())]
     sizes = {_batch_size_of_data(part) for part in behind if part is not None}
-    sizes |= {_batch_size_of_data(part) for part in getattr(source, "df_lists", ())}
     return sizes.pop() if len(sizes) == 1 else None

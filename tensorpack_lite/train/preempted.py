@@ -8,7 +8,6 @@ from ..callbacks.directories import find_checkpoint_dir
 from ..callbacks.saver import ModelSaver
 from ..compat import tfv1 as tf
 from ..loop.group import Callbacks, innermost
-from ..loop.interrupt import InterruptWatch
 from ..loop.preemption import Preempted, Preemption, hides_preempted
 from ..loop.state import TrainLoop
 from ..tfutils.common import get_global_step_var
@@ -45,22 +44,17 @@ class PreemptedTraining:
         self._steps_can_fail = (
             preemption is not None and train_op is not None and updates_wait_for_data(train_op)
         )
-        self.watch: InterruptWatch | None = None
+        self._has_woken = False  # a run may have been made to fail
 
-    def wake(self) -> bool:
-        """
-        Make a run fail that waits for data, unless it may already have updated variables. See InterruptWatch.
-
-        Returns:
-            Whether a run may have failed.
-        """
+    def wake(self) -> None:
+        """Make a run fail that waits for data, unless it may already have updated variables. See InterruptWatch."""
         if self._preemption is not None and not self._preemption.wakes:
-            return False
+            return
         is_in_step = self._callbacks.current_call is None
         if self._loop.has_stepped and is_in_step and not self._steps_can_fail:
-            return False
+            return
+        self._has_woken = True
         self._callbacks.interrupt()
-        return True
 
     def __enter__(self) -> None:
         """Do nothing."""
@@ -76,7 +70,7 @@ class PreemptedTraining:
             self._save()
         elif hides_preempted(error):  # before the first step, so there is nothing to save
             raise preemption.error() from None
-        elif self._has_woken_run(error):
+        elif self._has_woken and isinstance(error, (KeyboardInterrupt, tf.errors.OpError)):
             is_in_step = self._callbacks.current_call is None
             self._callbacks.undo_call()
             if not is_in_step or self._loop.undo_step():
@@ -89,10 +83,6 @@ class PreemptedTraining:
                     "The signal interrupted a step between two runs. The latest checkpoint counts."
                 )
             raise preemption.error() from None
-
-    def _has_woken_run(self, error: BaseException | None) -> bool:
-        has_woken = self.watch is not None and self.watch.has_woken
-        return has_woken and isinstance(error, (KeyboardInterrupt, tf.errors.OpError))
 
     def _save(self) -> None:
         if not self._loop.has_stepped:

@@ -9,7 +9,7 @@ checked and never executed.
 from __future__ import annotations
 
 import base64
-from typing import Any, Dict, Sequence
+from typing import Any, Callable, Dict, Sequence
 
 from ..dataflow.shard import deal_again
 from ..ranks.channel import RankChannel
@@ -40,11 +40,7 @@ def gather_states(channel: RankChannel, state: State) -> list[State] | None:
         RankError: training cannot continue, or a rank sent something that is not a state.
         TypeError, ValueError: this state cannot be packed; see `pack_state`.
     """
-    text = _encode(state)
-    texts = [""] * channel.size
-    for start in range(0, _longest(channel, text), _PIECE):
-        pieces = channel.gather(_NAME, text[start : start + _PIECE])
-        texts = [_append(*each) for each in zip(texts, pieces or [""] * channel.size)]
+    texts = _exchange(channel, channel.gather, _encode(state))
     return [_decode(each, rank) for rank, each in enumerate(texts)] if channel.rank == 0 else None
 
 
@@ -60,10 +56,8 @@ def take_part(channel: RankChannel, states: Sequence[State] | None) -> State:
         RankError: training cannot continue.
         TypeError, ValueError: the states cannot be packed; see `pack_state`.
     """
-    mine, text = "", "" if states is None else _encode({"states": list(states)})
-    for start in range(0, _longest(channel, text), _PIECE):
-        mine = _append(mine, channel.all_gather(_NAME, text[start : start + _PIECE])[0])
-    part: State = _decode(mine, 0)["states"][channel.rank]
+    text = "" if states is None else _encode({"states": list(states)})
+    part: State = _decode(_exchange(channel, channel.all_gather, text)[0], 0)["states"][channel.rank]
     return part
 
 
@@ -96,22 +90,23 @@ def split_state(state: State | None, size: int) -> tuple[list[State], str]:
     return parts, sentence
 
 
-def _longest(channel: RankChannel, text: str) -> int:
+def _exchange(channel: RankChannel, gather: Callable[[str, str], list[Any] | None], text: str) -> list[str]:
+    """Send a text of each rank in pieces, and return the texts of all ranks where `gather` returns values."""
     sizes = channel.all_gather(f"the sizes of {_NAME}", len(text))
     for rank, size in enumerate(sizes):
         if type(size) is not int or not 0 <= size <= _MAX_TEXT:
             raise RankError(
                 f"Rank {rank} announced a state of {size!r} characters (expected at most {_MAX_TEXT})."
             )
-    return int(max(sizes))
-
-
-def _append(text: str, piece: object) -> str:
-    if not isinstance(piece, str) or len(piece) > _PIECE:
-        raise RankError(
-            f"A rank sent a piece of its state that is not a text of at most {_PIECE} characters."
-        )
-    return text + piece
+    texts = [""] * channel.size
+    for start in range(0, max(sizes), _PIECE):
+        for rank, piece in enumerate(gather(_NAME, text[start : start + _PIECE]) or ()):
+            if not isinstance(piece, str) or len(piece) > _PIECE:
+                raise RankError(
+                    f"A rank sent a piece of its state that is not a text of at most {_PIECE} characters."
+                )
+            texts[rank] += piece
+    return texts
 
 
 def _encode(state: State) -> str:

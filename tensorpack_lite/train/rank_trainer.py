@@ -18,7 +18,9 @@ from ..loop.callback import Callback
 from ..loop.group import innermost
 from ..loop.place import Place
 from ..loop.preemption import Preempted, Preemption
+from ..loop.state import TrainLoop
 from ..ranks.authentication import Credentials
+from ..ranks.channel import RankChannel
 from ..tfutils.exact import find_exact
 from ..tfutils.gradproc import GradVars
 from ..tfutils.sesscreate import NewSessionCreator
@@ -26,7 +28,6 @@ from ..tfutils.sessinit import SessionInit
 from ..tfutils.tower.context import TrainTowerContext
 from ..tfutils.tower.tower_ranks import TowerRanks
 from ..utils import logger
-from .rank_preemption import RankPreemption
 from .rank_states import gather_states, split_state, take_part
 from .rank_watch import RankCallback, RankWatch, graph_of_training
 from .tower import CostFn, OptFn, SingleCostTrainer
@@ -65,7 +66,7 @@ class RankTrainer(SingleCostTrainer):
         self.rank, self.size, self.local_rank, self.local_size = rank, size, local_rank, local_size
         self.is_chief = rank == 0
 
-    def _join(self, address: tuple[str, int], time_limit: float, credentials: Credentials) -> None:
+    def _join(self, address: tuple[str, int], credentials: Credentials, time_limit: float) -> None:
         """Connect to the other ranks."""
         logger.info(f"Rank {self.rank} of {self.size} waits for the others ...")
         self.ranks = RankWatch(self.rank, self.size, address, time_limit, credentials)
@@ -175,32 +176,22 @@ class RankTrainer(SingleCostTrainer):
             super().main_loop(steps_per_epoch, starting_epoch, max_epoch)
             return
         with self._reporting("training"):
-            self.ranks.compare(
-                {
-                    "steps_per_epoch": steps_per_epoch,
-                    "max_epoch": max_epoch,
-                    "BROADCAST_EVERY_EPOCH": self.BROADCAST_EVERY_EPOCH,
-                }
-            )
+            lengths = {"steps_per_epoch": steps_per_epoch, "max_epoch": max_epoch}
+            self.ranks.compare({**lengths, "BROADCAST_EVERY_EPOCH": self.BROADCAST_EVERY_EPOCH})
             starting_epoch = self._ask_chief("the first epoch", starting_epoch)
-            preempted = None
             try:
                 super().main_loop(steps_per_epoch, starting_epoch, max_epoch)
-            except Preempted as error:
-                if self._preemption is None or self._preemption.number is None:
-                    raise  # before the first step, where the ranks have not agreed on an end
-                preempted = error
+            except Preempted:
+                # before the first step, the ranks have not agreed on an end
+                if self._preemption is not None and self._preemption.number is not None:
+                    self.ranks.finish(self.global_step)
+                raise
             self.ranks.finish(self.global_step)
-        if preempted is not None:
-            raise preempted
 
     def _make_preemption(self) -> Preemption:
         if self.ranks is None:
             return super()._make_preemption()
-        loop = self.loop
-        return RankPreemption(
-            lambda: loop.has_stepped, self.end_within, self.ranks.channel, lambda: loop.global_step
-        )
+        return _RankPreemption(self.loop, self.end_within, self.ranks.channel)
 
     # Resuming --------------------------------------------------------------------------------------------------------
     def state_dict(self) -> dict[str, Any]:
@@ -208,10 +199,8 @@ class RankTrainer(SingleCostTrainer):
         state = super().state_dict()
         if not self._saves_together:
             return state
-        mine: dict[str, Any] = {
-            key: state[key] for key in ("callbacks", "exact") if key in state and not self.is_chief
-        }
-        mine["variables"] = self._own_variables()
+        keys = () if self.is_chief else ("callbacks", "exact")
+        mine = {**{key: state[key] for key in keys if key in state}, "variables": self._own_variables()}
         parts = gather_states(self.ranks.channel, mine)  # type: ignore[union-attr]
         is_resumed = state is self._checkpoint_state  # nothing has happened since
         return state if parts is None or is_resumed else {**state, "ranks": parts[1:]}
@@ -279,6 +268,34 @@ class RankTrainer(SingleCostTrainer):
 
     def _reporting(self, place: str) -> ContextManager[None]:
         return nullcontext() if self.ranks is None else self.ranks.reporting(self, place)
+
+
+class _RankPreemption(Preemption):
+    """
+    Context manager that handles SIGTERM and SIGUSR1 on one of several ranks, which all end after the same step.
+
+    A signal on any rank is sent to the chief, which names the last step. Each rank raises Preempted in the
+    first `check` after that step.
+    """
+
+    wakes = False  # the last step needs its data
+
+    def __init__(self, loop: TrainLoop, within: float, channel: RankChannel) -> None:
+        super().__init__(lambda: loop.has_stepped, within)
+        self._loop, self._channel = loop, channel
+
+    def request(self, number: int) -> None:
+        """Ask the chief for the last step. Any thread may call it."""
+        if self.received is None:
+            self.received = number
+            self._channel.request_end(number)
+            self._requested.set()
+
+    def check(self) -> None:
+        """Raise Preempted after the last step, or RankError if training cannot continue."""
+        if self.number is None and self._channel.has_reached_end(self._loop.global_step):
+            super().request(self._channel.signal or 0)
+        super().check()
 
 
 def _model_variables() -> dict[str, tf.Variable]:

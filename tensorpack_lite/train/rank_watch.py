@@ -76,9 +76,7 @@ class RankWatch:
         self._waits_in: str | None = None
         self._trainer: Trainer | None = None
         self._hooks: tuple[Any, Any] | None = None
-        self.channel = RankChannel(
-            rank, size, address, time_limit, where=self._where, credentials=credentials
-        )
+        self.channel = RankChannel(rank, size, address, time_limit, self._where, credentials=credentials)
 
     @contextmanager
     def reporting(self, trainer: Trainer | None, place: str) -> Iterator[None]:
@@ -104,8 +102,7 @@ class RankWatch:
             kind: type[BaseException], error: BaseException, traceback: TracebackType | None
         ) -> None:
             show(kind, error, traceback)
-            if not self.channel.is_closed:
-                self._report(error, "in its script")
+            self._report(error, "in its script")
 
         self._hooks = (show_and_report, show)
         sys.excepthook = show_and_report
@@ -133,12 +130,9 @@ class RankWatch:
         """
         is_echo = any(echo in str(error) for echo in _ECHOES)
         failure = self.channel.wait_for_failure(_ECHO_SECONDS if is_echo else 0.0)
-        if failure is None:
-            return
-        try:
-            self.channel.check()
-        except RankError as failed:
-            raise failed from error
+        if failure is not None:
+            self.channel.end_by_itself()
+            raise RankError(failure) from error
 
     def compare(self, values: Mapping[str, object]) -> None:
         """
@@ -178,8 +172,8 @@ class RankWatch:
         self._leave()
 
     def _report(self, error: BaseException, place: str) -> None:
-        """Report an error to the other ranks, unless it came from them, and leave."""
-        if self.channel.failure is None:
+        """Report an error to the other ranks, unless it came from them or this rank has left, and leave."""
+        if self.channel.failure is None and not self.channel.is_closed:
             failure = str(error)
             if not isinstance(error, RankError):
                 lines = [line for line in failure.splitlines() if line.strip()] or [""]
@@ -201,23 +195,21 @@ class RankWatch:
         return 0 if trainer is None else trainer.global_step
 
     def _where(self) -> Dict[str, Any]:
-        kind, where = self._kind_and_place()
-        return {"kind": kind, "step": self._step, "where": where, "has_data": self.has_data}
-
-    def _kind_and_place(self) -> tuple[str, str]:
-        trainer, is_excused = self._trainer, False
-        if self._waits_in is not None:
-            return "variables", self._waits_in
+        trainer, kind, is_excused = self._trainer, "busy", False
         call = None if trainer is None else trainer.current_call
-        if call is not None:
+        if self._waits_in is not None:
+            kind, place = "variables", self._waits_in
+        elif call is not None:
             callback, place = call.callback, f"in callback {call.callback}, {call.moment}"
             is_excused = callback.works_alone or callback.chief_only or isinstance(callback, MonitorBase)
         elif trainer is not None and trainer.is_in_run:
-            return "step", f"in step {self._step + 1}"
+            kind, place = "step", f"in step {self._step + 1}"
         else:
             place = self._place
             is_excused = place in ("setting up callbacks", "initializing the session")
-        return "excused" if self.rank == 0 and is_excused else "busy", place
+        if is_excused and self.rank == 0:
+            kind = "excused"
+        return {"kind": kind, "step": self._step, "where": place, "has_data": self.has_data}
 
 
 class RankCallback(Callback):
@@ -262,10 +254,7 @@ def graph_of_training() -> Dict[str, Any]:
     return {
         "version of tensorpack_lite": __version__,
         "version of TensorFlow": tensorflow.__version__,
-        **{
-            f"variable {var.op.name}": [var.dtype.base_dtype.name, str(var.shape)]
-            for var in tf.global_variables()
-        },
+        **{f"variable {v.op.name}": [v.dtype.base_dtype.name, str(v.shape)] for v in tf.global_variables()},
         **{f"operation {name}": text for name, text in operations.items()},
     }
 
@@ -273,14 +262,13 @@ def graph_of_training() -> Dict[str, Any]:
 def _first_difference(first: Sequence[tuple[str, object]], other: Sequence[tuple[str, object]]) -> str | None:
     """Describe the first difference: a missing name, another value, or another order."""
     here, there = dict(first), dict(other)
-    for name, value in here.items():
+    for name, value in [*here.items(), *there.items()]:
         if name not in there:
             return f"it lacks {name} ({value})"
-        if there[name] != value:
-            return f"its {name} is {there[name]}, and {value} on rank 0"
-    for name, value in there.items():
         if name not in here:
             return f"rank 0 lacks {name} ({value})"
+        if there[name] != here[name]:
+            return f"its {name} is {there[name]}, and {value} on rank 0"
     for mine, theirs in zip(here, there):
         if mine != theirs:
             return f"it created {theirs} where rank 0 created {mine}, so the order differs"

@@ -19,7 +19,6 @@ from ..loop.place import Place
 from ..loop.state import TrainLoop
 from ..tfutils.checkpoint_reader import CheckpointReader, read_checkpoint_state
 from ..tfutils.checkpoint_state import STATE_SUFFIX, read_state
-from ..tfutils.checkpoint_store import CheckpointStore
 from ..tfutils.exact import find_exact
 from ..tfutils.sessinit import SaverRestore, SessionInit
 from ..utils import logger
@@ -30,26 +29,12 @@ __all__ = [
     "continue_from",
     "find_checkpoint",
     "find_place",
-    "finish_replacing",
     "place_of",
     "take_state",
 ]
 
 
 # From a directory to a SessionInit -----------------------------------------------------------------------------------
-def finish_replacing(directory: str) -> None:
-    """
-    Move the rest of a checkpoint into place that a killed process was replacing, so that `find_checkpoint` finds it.
-
-    Args:
-        directory: where the checkpoints are. This process must hold its lock; see `logger.lock_dir`.
-
-    Raises:
-        OSError: a file cannot be moved.
-    """
-    CheckpointStore(directory, "AutoResumeTrainConfig").finish_replacing()
-
-
 def find_checkpoint(directory: str) -> SaverRestore | None:
     """
     Find the latest checkpoint in a directory, and the state of the training that saved it.
@@ -82,17 +67,13 @@ def find_checkpoint(directory: str) -> SaverRestore | None:
 def _latest(directory: str) -> str:
     """Return the latest checkpoint that exists. The newest one listed is missing if the process was killed while replacing it."""
     listed = read_checkpoint_state(directory)
-    paths = (
-        [] if listed is None else [listed.model_checkpoint_path, *reversed(listed.all_model_checkpoint_paths)]
-    )
-    for path in paths:
-        if tf.gfile.Exists(path + ".index"):
-            if path != paths[0]:
-                logger.warning(
-                    f"Checkpoint {paths[0]} is listed as the latest, but does not exist. Using {path}."
-                )
-            return str(path)
-    return os.path.join(directory, "checkpoint")  # the error of SaverRestore names the missing file
+    paths = [listed.model_checkpoint_path, *reversed(listed.all_model_checkpoint_paths)] if listed else []
+    path = next((str(path) for path in paths if tf.gfile.Exists(path + ".index")), None)
+    if path is None:
+        return os.path.join(directory, "checkpoint")  # the error of SaverRestore names the missing file
+    if path != paths[0]:
+        logger.warning(f"Checkpoint {paths[0]} is listed as the latest, but does not exist. Using {path}.")
+    return path
 
 
 def _guess_place(directory: str, path: str) -> Place | None:
@@ -160,9 +141,9 @@ def take_state(loop: TrainLoop, callbacks: Callbacks, resumed_state: dict[str, A
         loop, callbacks: the training.
         resumed_state: the state that the training resumed from, if any.
     """
-    if callbacks.phase == "before_train" and loop.is_resumed:
-        return resumed_state or {}  # nothing has happened since
     is_before_train = callbacks.phase == "before_train"
+    if is_before_train and loop.is_resumed:
+        return resumed_state or {}  # nothing has happened since
     is_before_steps = callbacks.phase in ("before_train", "before_epoch")
     place = Place(
         epoch_num=loop.starting_epoch if is_before_train else loop.epoch_num,

@@ -42,7 +42,6 @@ class Shutdown:
         except BaseException:  # Callbacks has logged it; an error of the training itself is raised instead
             if not has_failed:
                 raise
-            return False
         finally:
             self._close(has_failed)
         return not has_failed

@@ -63,12 +63,8 @@ class TowerTrainer(Trainer):
     @tower_func.setter
     def tower_func(self, value: TowerFunc) -> None:
         if not isinstance(value, TowerFunc):
-            raise type_error(
-                f"{type(self).__name__}.tower_func",
-                "a TowerFunc",
-                value,
-                "Wrap it: TowerFunc(function, input_signature).",
-            )
+            advice = "Wrap it: TowerFunc(function, input_signature)."
+            raise type_error(f"{type(self).__name__}.tower_func", "a TowerFunc", value, advice)
         if self._tower_func is not None:
             raise RuntimeError(
                 f"{type(self).__name__}.tower_func: cannot be set a second time. A trainer has one tower function."

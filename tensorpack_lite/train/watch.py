@@ -134,11 +134,8 @@ class Watch:
                 "The stacks above were written because native code held the interpreter's lock. No Python code of this process "
                 f"ran for {time.monotonic() - begin:.0f} s. It runs again."
             )
-        if not (ready or self._is_alarm_made):
-            self._is_alarm_made, self._alarm = (
-                True,
-                _make_alarm(),
-            )  # starts a process, so not in the first second
+        if not (ready or self._is_alarm_made):  # it starts a process, so not in the first second
+            self._is_alarm_made, self._alarm = True, _make_alarm()
         return ready
 
     def _look(self, seconds: float) -> None:
@@ -148,13 +145,16 @@ class Watch:
             if still.num_reports:
                 _say(f"Training continues, after it had stood still for {still.seconds:.0f} s.")
             self._intervals[still.is_step].append(still.seconds)
-            self._remember(still)
+            if still.seconds >= _LONG_SECONDS:  # so that the next training in this directory expects it
+                waits = self._trainer.longest_waits
+                waits[still.kind] = max(still.seconds, waits.get(still.kind, 0.0))
             self._still = _Standstill(place, self._kind())
             return
         still.seconds += seconds
         still.num_looks += 1
         still.num_computing += count_running_threads() > 1
-        limit = self._limit()
+        is_computing = still.num_computing > _IS_COMPUTING * still.num_looks
+        limit = max(self._limit_of_place(), _COMPUTING_SECONDS if is_computing else 0.0)
         if still.seconds < limit * 2**still.num_reports or still.num_reports >= 3:
             return
         if _is_debugged(self._main):
@@ -164,15 +164,8 @@ class Watch:
             self._num_reports += 1
             self._report()
 
-    def _limit(self) -> float:
-        """Return after how many seconds the present standstill is a hang."""
-        still, limit = self._still, self._limit_of_place()
-        if still.num_computing > _IS_COMPUTING * still.num_looks:
-            limit = max(limit, _COMPUTING_SECONDS)
-        return limit
-
     def _limit_of_place(self) -> float:
-        """Return the limit if no thread computes."""
+        """Return after how many seconds the present standstill is a hang if no thread computes."""
         still = self._still
         longest = max(self._intervals[still.is_step], default=0.0)
         limit = _STEP_SECONDS if still.kind == _STEP else _FIRST_SECONDS
@@ -184,18 +177,13 @@ class Watch:
         is_first = self._trainer.global_step < self._first_step + 2
         return _FIRST_STEPS if kind == _STEP and is_first else kind
 
-    def _remember(self, still: _Standstill) -> None:
-        """Keep a long wait for the manifest, so that the next training in this directory expects it."""
-        waits = self._trainer.longest_waits
-        if still.seconds >= _LONG_SECONDS:
-            waits[still.kind] = max(still.seconds, waits.get(still.kind, 0.0))
-
     def _report(self) -> None:
         seconds = self._still.seconds
         report = make_report(self._trainer, self._main)
         text = f"Nothing has moved for {seconds:.0f} s. {report.text}{self._describe_others()}"
-        path = _new_path()
-        if path is not None:
+        directory, path = logger.get_logger_dir(), None
+        if directory is not None:
+            path = os.path.join(directory, time.strftime("hang-%m%d-%H%M%S.txt"))
             text += f"\nStacks of all threads and of the workers that do not move: {path}"
         if self._on_hang == "abort":
             text += f'\nTraining hangs, and on_hang="abort": the process ends with exit code {CODE}.'
@@ -249,14 +237,8 @@ def _place_of(trainer: Any) -> object:
     runs: Any = getattr(session, "run_times", ())
     last_run = runs[-1][1] if len(runs) else 0
     counters = loop.epoch_num, loop.local_step, loop.global_step, loop.num_parts
-    return (
-        counters,
-        callbacks.phase,
-        callbacks.num_called,
-        kind_of_place(trainer),
-        trainer.is_in_run,
-        last_run,
-    )
+    call = callbacks.phase, callbacks.num_called, kind_of_place(trainer)
+    return counters, call, trainer.is_in_run, last_run
 
 
 def _is_debugged(main: threading.Thread) -> bool:
@@ -292,11 +274,6 @@ def _make_alarm() -> StackAlarm | None:
         return StackAlarm(None if directory is None else os.path.join(directory, "log.log"))
     except OSError:
         return None
-
-
-def _new_path() -> str | None:
-    directory = logger.get_logger_dir()
-    return None if directory is None else os.path.join(directory, time.strftime("hang-%m%d-%H%M%S.txt"))
 
 
 def _say(text: str, path: str | None = None, report: Report | None = None, **values: Any) -> None:

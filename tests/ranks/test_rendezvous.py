@@ -76,7 +76,7 @@ class TestServer:
     def test_leaving_an_unknown_scope(self, server):
         """Leaving a scope without values takes no memory."""
         assert (200, b"") == ask(server, "DELETE", "/none/0")
-        assert {} == server._server.done
+        assert {} == server._done
 
     def test_many_connections(self, server, capfd):
         """Silent connections do not keep ranks out: the oldest ones are closed, and nothing is logged."""
