@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import Sequence, Tuple
+from typing import NamedTuple, Sequence, Tuple
 
 import numpy as np
 
 from ...utils.checks import check_choice
 from ...utils.errors import DamagedFileError
 from ...utils.fs import get_dataset_path
-from .array_pickle import load_array_dict
 from .files import Origin, find_file, unpack_tar
 from .indexed import StoredPairs
+from .readers import load_array_dict
 
 __all__ = ["Cifar10", "Cifar100", "CifarBase"]
 
@@ -21,8 +20,7 @@ _SHAPE = (3, 32, 32)  # of an image in the files; the channels are in RGB order
 _MIRRORS = ("https://www.cs.toronto.edu/~kriz/",)
 
 
-@dataclass(frozen=True)
-class _Edition:
+class _Edition(NamedTuple):
     """The differences between the two archives."""
 
     archive: Origin
@@ -35,26 +33,28 @@ class _Edition:
     names_key: str
 
 
-_CIFAR10 = _Edition(
-    Origin("cifar-10-python.tar.gz", _MIRRORS, md5="c58f30108f718f92721af3b95e74349a"),
-    default_dir="cifar10_data",
-    folder="cifar-10-batches-py",
-    train=("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"),
-    test=("test_batch",),
-    labels_key="labels",
-    names_file="batches.meta",
-    names_key="label_names",
-)
-_CIFAR100 = _Edition(
-    Origin("cifar-100-python.tar.gz", _MIRRORS, md5="eb9058c3a382ffc7106e4002c42a8d85"),
-    default_dir="cifar100_data",
-    folder="cifar-100-python",
-    train=("train",),
-    test=("test",),
-    labels_key="fine_labels",
-    names_file="meta",
-    names_key="fine_label_names",
-)
+_EDITIONS = {
+    10: _Edition(
+        Origin("cifar-10-python.tar.gz", _MIRRORS, md5="c58f30108f718f92721af3b95e74349a"),
+        default_dir="cifar10_data",
+        folder="cifar-10-batches-py",
+        train=("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"),
+        test=("test_batch",),
+        labels_key="labels",
+        names_file="batches.meta",
+        names_key="label_names",
+    ),
+    100: _Edition(
+        Origin("cifar-100-python.tar.gz", _MIRRORS, md5="eb9058c3a382ffc7106e4002c42a8d85"),
+        default_dir="cifar100_data",
+        folder="cifar-100-python",
+        train=("train",),
+        test=("test",),
+        labels_key="fine_labels",
+        names_file="meta",
+        names_key="fine_label_names",
+    ),
+}
 
 
 class CifarBase(StoredPairs):
@@ -95,7 +95,8 @@ class CifarBase(StoredPairs):
     ) -> None:
         who = type(self).__name__
         self.train_or_test = check_choice(f"{who}: train_or_test", train_or_test, ("train", "test"))
-        self.cifar_classnum = check_choice(f"{who}: cifar_classnum", cifar_classnum, (10, 100))
+        self.cifar_classnum = check_choice(f"{who}: cifar_classnum", cifar_classnum, _EDITIONS)
+        self._edition = _EDITIONS[cifar_classnum]
         self.dir = get_dataset_path(self._edition.default_dir) if dir is None else dir
         images, labels = self._read_split(train_or_test)
         super().__init__(images, labels, train_or_test == "train" if shuffle is None else shuffle)
@@ -145,10 +146,6 @@ class CifarBase(StoredPairs):
         if not isinstance(names, list):
             raise DamagedFileError(f"{path} does not contain the list {self._edition.names_key!r}.")
         return [name.decode("utf-8") if isinstance(name, bytes) else str(name) for name in names]
-
-    @property
-    def _edition(self) -> _Edition:
-        return _CIFAR10 if self.cifar_classnum == 10 else _CIFAR100
 
     def _file(self, name: str) -> str:
         """Return the path of a file of the unpacked archive, after downloading and unpacking it if necessary."""
