@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple, Sequence, Tuple
+from dataclasses import dataclass
+from typing import Sequence, Tuple
 
 import numpy as np
 
@@ -20,7 +21,8 @@ _SHAPE = (3, 32, 32)  # of an image in the files; the channels are in RGB order
 _MIRRORS = ("https://www.cs.toronto.edu/~kriz/",)
 
 
-class _Edition(NamedTuple):
+@dataclass(frozen=True)
+class _Edition:
     """The differences between the two archives."""
 
     archive: Origin
@@ -33,28 +35,26 @@ class _Edition(NamedTuple):
     names_key: str
 
 
-_EDITIONS = {
-    10: _Edition(
-        Origin("cifar-10-python.tar.gz", _MIRRORS, md5="c58f30108f718f92721af3b95e74349a"),
-        default_dir="cifar10_data",
-        folder="cifar-10-batches-py",
-        train=("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"),
-        test=("test_batch",),
-        labels_key="labels",
-        names_file="batches.meta",
-        names_key="label_names",
-    ),
-    100: _Edition(
-        Origin("cifar-100-python.tar.gz", _MIRRORS, md5="eb9058c3a382ffc7106e4002c42a8d85"),
-        default_dir="cifar100_data",
-        folder="cifar-100-python",
-        train=("train",),
-        test=("test",),
-        labels_key="fine_labels",
-        names_file="meta",
-        names_key="fine_label_names",
-    ),
-}
+_CIFAR10 = _Edition(
+    Origin("cifar-10-python.tar.gz", _MIRRORS, md5="c58f30108f718f92721af3b95e74349a"),
+    default_dir="cifar10_data",
+    folder="cifar-10-batches-py",
+    train=("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"),
+    test=("test_batch",),
+    labels_key="labels",
+    names_file="batches.meta",
+    names_key="label_names",
+)
+_CIFAR100 = _Edition(
+    Origin("cifar-100-python.tar.gz", _MIRRORS, md5="eb9058c3a382ffc7106e4002c42a8d85"),
+    default_dir="cifar100_data",
+    folder="cifar-100-python",
+    train=("train",),
+    test=("test",),
+    labels_key="fine_labels",
+    names_file="meta",
+    names_key="fine_label_names",
+)
 
 
 class CifarBase(StoredPairs):
@@ -95,8 +95,8 @@ class CifarBase(StoredPairs):
     ) -> None:
         who = type(self).__name__
         self.train_or_test = check_choice(f"{who}: train_or_test", train_or_test, ("train", "test"))
-        self.cifar_classnum = check_choice(f"{who}: cifar_classnum", cifar_classnum, _EDITIONS)
-        self._edition = _EDITIONS[cifar_classnum]
+        self.cifar_classnum = check_choice(f"{who}: cifar_classnum", cifar_classnum, (10, 100))
+        self._edition = _CIFAR10 if cifar_classnum == 10 else _CIFAR100
         self.dir = get_dataset_path(self._edition.default_dir) if dir is None else dir
         images, labels = self._read_split(train_or_test)
         super().__init__(images, labels, train_or_test == "train" if shuffle is None else shuffle)
