@@ -178,7 +178,8 @@ class ImageAugmentor(Described):
         Returns:
             (first row, first column).
         """
-        return int(self.rng.randint(space[0] + 1)), int(self.rng.randint(space[1] + 1))
+        rng = self.rng
+        return int(rng.randint(space[0] + 1)), int(rng.randint(space[1] + 1))
 
 
 Augmentor = ImageAugmentor

@@ -296,10 +296,10 @@ class GaussianBlur(PhotometricAugmentor):
         return 2 * half + 1, sigma
 
     def _augment(self, img: np.ndarray, params: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        size, (sigma_x, sigma_y) = params
+        size, sigma = params
         blur = opencv("GaussianBlur").GaussianBlur
-        kernel = (int(size[0]), int(size[1]))
-        return keep_shape_and_type(blur, img, kernel, sigmaX=float(sigma_x), sigmaY=float(sigma_y))
+        kernel = int(size[0]), int(size[1])
+        return keep_shape_and_type(blur, img, kernel, sigmaX=float(sigma[0]), sigmaY=float(sigma[1]))
 
 
 class Clip(PhotometricAugmentor):
