@@ -46,8 +46,9 @@ from .normalization import (
     normalize_groups,
     statistics_dtype,
 )
+from .outputs import name_output
 from .registry import layer_register
-from .variables import VariableHolder, is_variable, same_constant, shared_constant
+from .variables import is_variable, same_constant, shared_constant
 
 __all__ = ["BatchNorm", "BatchRenorm"]
 
@@ -149,12 +150,10 @@ def BatchNorm(
         *affine_parameters(
             channels, dtype, center, scale, beta_initializer or zeros, gamma_initializer or ones
         ),
-        _create_average("mean/EMA", channels, dtype, zeros),
-        _create_average("variance/EMA", channels, dtype, ones),
+        *_create_averages(channels, dtype, {"mean/EMA": zeros, "variance/EMA": ones}),
     )
-    _collect_model_variables([weights.mean, weights.variance])
     if not is_training:
-        return _name_output(normalize_by_averages(inputs, weights, axis, epsilon), weights)
+        return _finish(normalize_by_averages(inputs, weights, axis, epsilon), weights)
 
     if virtual_batch_size is not None:
         outputs, mean, variance = normalize_groups(inputs, weights, axis, epsilon, virtual_batch_size)
@@ -171,8 +170,8 @@ def BatchNorm(
         if ema_update == "internal" or virtual_batch_size is not None or mean_over_all is not None:
             outputs = _compute_after(updates, outputs)
         else:
-            _add_to_update_ops(updates)
-    return _name_output(outputs, weights)
+            tf.get_collection_ref(tf.GraphKeys.UPDATE_OPS).extend(updates)  # for the callback RunUpdateOps
+    return _finish(outputs, weights)
 
 
 @layer_register()
@@ -224,15 +223,13 @@ def BatchRenorm(
     training = require_tower_context(layer_title("BatchRenorm")).is_training
     zeros, ones = same_constant(0.0), same_constant(1.0)
     gamma, beta = affine_parameters(channels, dtype, center, scale, zeros, gamma_initializer or ones)
-    mean = _create_average("moving_mean", channels, dtype, zeros)
-    variance = _create_average("moving_variance", channels, dtype, ones)
-    stddev = _create_average("moving_stddev", channels, dtype, ones)
-    renorm_mean = _create_average("renorm_mean", channels, dtype, zeros)
-    renorm_stddev = _create_average("renorm_stddev", channels, dtype, ones)
-    _collect_model_variables([mean, variance, stddev, renorm_mean, renorm_stddev])
+    moving = {"moving_mean": zeros, "moving_variance": ones, "moving_stddev": ones}
+    mean, variance, stddev, renorm_mean, renorm_stddev = _create_averages(
+        channels, dtype, {**moving, "renorm_mean": zeros, "renorm_stddev": ones}
+    )
     weights = NormWeights(gamma, beta, mean, variance)
     if not training:
-        return _name_output(normalize_by_averages(inputs, weights, axis, epsilon), weights)
+        return _finish(normalize_by_averages(inputs, weights, axis, epsilon), weights)
 
     batch_mean, batch_variance = compute_batch_moments(inputs, axis)
     batch_stddev = tf.sqrt(batch_variance + epsilon)
@@ -255,23 +252,15 @@ def BatchRenorm(
             with tf.control_dependencies([_update_average(stddev, batch_stddev, momentum)]):
                 new_variance = tf.nn.relu(tf.square(stddev.read_value()) - epsilon)
                 updates.append(tf.assign(variance, new_variance).op)
-            _add_to_update_ops(updates)
-    return _name_output(outputs, weights)
+            tf.get_collection_ref(tf.GraphKeys.UPDATE_OPS).extend(updates)  # for the callback RunUpdateOps
+    return _finish(outputs, weights)
 
 
-def _name_output(outputs: tf.Tensor, weights: NormWeights) -> tf.Tensor:
+def _finish(outputs: tf.Tensor, weights: NormWeights) -> tf.Tensor:
     """Name the result of a layer, and attach its variables."""
-    outputs = tf.identity(outputs, name="output")
-    named = {
-        "moving_mean": weights.mean,
-        "mean": weights.mean,
-        "moving_variance": weights.variance,
-        "variance": weights.variance,
-        "gamma": weights.gamma,
-        "beta": weights.beta,
-    }
-    outputs.variables = VariableHolder(**{name: var for name, var in named.items() if var is not None})
-    return outputs
+    gamma, beta, mean, variance = weights
+    both_names = {"moving_mean": mean, "mean": mean, "moving_variance": variance, "variance": variance}
+    return name_output(outputs, **both_names, gamma=gamma, beta=beta)
 
 
 # Arguments ------------------------------------------------------------------------------------------------------
@@ -330,21 +319,21 @@ def _find_joint_mean(sync_statistics: str | None) -> Callable[[tf.Tensor], tf.Te
 # Moving averages ------------------------------------------------------------------------------------------------
 
 
-def _create_average(
-    name: str, channels: int, dtype: tf.DType, initializer: Callable[..., tf.Tensor]
-) -> tf.Variable:
-    return tf.get_variable(name, [channels], dtype, initializer, trainable=False)
-
-
-def _collect_model_variables(averages: list[tf.Variable]) -> None:
-    """Add the averages of the first training tower to MODEL_VARIABLES, each once."""
+def _create_averages(
+    channels: int, dtype: tf.DType, initializers: dict[str, Callable[..., tf.Tensor]]
+) -> list[tf.Variable]:
+    """Create averages by name, and add those of the first training tower to MODEL_VARIABLES, each once."""
+    averages = [
+        tf.get_variable(name, [channels], dtype, initializer, trainable=False)
+        for name, initializer in initializers.items()
+    ]
     context = get_current_tower_context()
-    if context is None or not context.is_main_training_tower:
-        return
-    collected = tf.get_collection_ref(tf.GraphKeys.MODEL_VARIABLES)
-    for average in averages:
-        if is_variable(average) and not any(average is other for other in collected):
-            collected.append(average)
+    if context is not None and context.is_main_training_tower:
+        collected = tf.get_collection_ref(tf.GraphKeys.MODEL_VARIABLES)
+        for average in averages:
+            if is_variable(average) and not any(average is other for other in collected):
+                collected.append(average)
+    return averages
 
 
 def _updates_averages() -> bool:
@@ -372,12 +361,6 @@ def _update_average(average: tf.Variable, value: tf.Tensor, momentum: float | tf
         return tf.raw_ops.ResourceApplyGradientDescent(
             var=handle, alpha=share, delta=difference, name="update"
         )
-
-
-def _add_to_update_ops(updates: list[tf.Operation]) -> None:
-    """Let the updates run with each training step, by the callback RunUpdateOps."""
-    for update in updates:
-        tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, update)
 
 
 def _compute_after(updates: list[tf.Operation], outputs: tf.Tensor) -> tf.Tensor:

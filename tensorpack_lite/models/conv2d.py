@@ -88,8 +88,7 @@ def Conv2D(
     Old names of arguments: out_channel, kernel_shape, stride, nl, W_init, b_init.
     """
     inputs = require_rank("Conv2D", inputs, (4,), data_format)
-    channel_axis = 3 if data_format == "channels_last" else 1
-    channels = require_known_channels("Conv2D", inputs, channel_axis)
+    channels = require_known_channels("Conv2D", inputs, 3 if data_format == "channels_last" else 1)
     filters = require_integer("Conv2D", "filters", filters)
     kernel_size = require_pair("Conv2D", "kernel_size", kernel_size)
     strides = require_pair("Conv2D", "strides", strides)
@@ -112,7 +111,11 @@ def Conv2D(
     kernel_format = get_kernel_format(data_format)
 
     def convolve(images: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        return _convolve(images, weights, strides, padding, dilation, kernel_format)
+        if dilation == [1, 1]:
+            steps = shape4d(strides, kernel_format)
+            return tf.nn.conv2d(images, weights, strides=steps, padding=padding, data_format=kernel_format)
+        # On a CPU, TensorFlow 1.15 has no gradient of `tf.nn.conv2d(dilations=...)`.
+        return tf.nn.convolution(images, weights, padding, dilation_rate=dilation, data_format=kernel_format)
 
     images = convert_layout(inputs, data_format, kernel_format)
     weights = shared_read(kernel)
@@ -174,8 +177,7 @@ def Conv2DTranspose(
         >>> x = Conv2DTranspose("up0", x, 64, 4, strides=2)         # [N, 7, 7, C] -> [N, 14, 14, 64]
     """
     inputs = require_rank("Conv2DTranspose", inputs, (4,), data_format)
-    channel_axis = 3 if data_format == "channels_last" else 1
-    channels = require_known_channels("Conv2DTranspose", inputs, channel_axis)
+    channels = require_known_channels("Conv2DTranspose", inputs, 3 if data_format == "channels_last" else 1)
     filters = require_integer("Conv2DTranspose", "filters", filters)
     kernel_size = require_pair("Conv2DTranspose", "kernel_size", kernel_size)
     strides = require_pair("Conv2DTranspose", "strides", strides)
@@ -184,7 +186,12 @@ def Conv2DTranspose(
     kernel = create_kernel([*kernel_size, filters, channels], inputs, kernel_initializer, kernel_regularizer)
     kernel_format = get_kernel_format(data_format)
     images = convert_layout(inputs, data_format, kernel_format)
-    shape = _transposed_shape(images, filters, kernel_size, strides, padding, kernel_format)
+    # The result has the shape of the images that a convolution with these arguments would turn into `images`.
+    shape = StaticDynamicShape(images)
+    for axis, size, stride in zip("HW", kernel_size, strides):
+        border = max(size - stride, 0) if padding == "VALID" else 0
+        shape.apply(kernel_format.index(axis), lambda old, s=stride, b=border: old * s + b)  # type: ignore[misc]
+    shape.apply(kernel_format.index("C"), lambda _: filters)
     outputs = tf.nn.conv2d_transpose(
         images,
         shared_read(kernel),
@@ -208,35 +215,3 @@ def Conv2DTranspose(
 
 Deconv2D = Conv2DTranspose
 register_alias("Deconv2D", Conv2DTranspose)
-
-
-def _convolve(
-    images: tf.Tensor,
-    kernel: tf.Tensor,
-    strides: list[int],
-    padding: str,
-    dilation: list[int],
-    kernel_format: str,
-) -> tf.Tensor:
-    if dilation == [1, 1]:
-        strides = shape4d(strides, kernel_format)
-        return tf.nn.conv2d(images, kernel, strides=strides, padding=padding, data_format=kernel_format)
-    # On a CPU, TensorFlow 1.15 has no gradient of `tf.nn.conv2d(dilations=...)`.
-    return tf.nn.convolution(images, kernel, padding, dilation_rate=dilation, data_format=kernel_format)
-
-
-def _transposed_shape(
-    images: tf.Tensor,
-    filters: int,
-    kernel_size: list[int],
-    strides: list[int],
-    padding: str,
-    kernel_format: str,
-) -> StaticDynamicShape:
-    """Return the shape of the images that a convolution with these arguments would turn into the shape of `images`."""
-    shape = StaticDynamicShape(images)
-    for axis, kernel, stride in zip("HW", kernel_size, strides):
-        border = max(kernel - stride, 0) if padding == "VALID" else 0
-        shape.apply(kernel_format.index(axis), lambda size, s=stride, b=border: size * s + b)  # type: ignore[misc]
-    shape.apply(kernel_format.index("C"), lambda _: filters)
-    return shape

@@ -9,8 +9,8 @@ from ..tfutils.reads import shared_read
 from .arguments import convert_to_tflayer_args
 from .checks import require_known_channels, require_rank
 from .normalization import affine_parameters, along, compute_moments, normalize, statistics_dtype
+from .outputs import name_output
 from .registry import layer_register
-from .variables import VariableHolder
 
 __all__ = ["InstanceNorm", "LayerNorm"]
 
@@ -117,11 +117,7 @@ def _normalize_datapoints(
     gamma, beta = affine_parameters(
         channels, statistics_dtype(inputs), center, scale, None, gamma_initializer
     )
-    holder = VariableHolder(
-        **{name: var for name, var in (("gamma", gamma), ("beta", beta)) if var is not None}
-    )
-    gamma, beta = (along(shared_read(var), channel_axis, rank) for var in (gamma, beta))
+    scale_by, shift_by = (along(shared_read(var), channel_axis, rank) for var in (gamma, beta))
     mean, variance = compute_moments(inputs, axes)
-    outputs = tf.identity(normalize(inputs, mean, variance, beta, gamma, epsilon), name="output")
-    outputs.variables = holder
-    return outputs
+    outputs = normalize(inputs, mean, variance, shift_by, scale_by, epsilon)
+    return name_output(outputs, gamma=gamma, beta=beta)

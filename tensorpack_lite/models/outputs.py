@@ -1,4 +1,4 @@
-"""The last steps of Conv2D, Conv2DTranspose and FullyConnected: bias, activation, regularizer, name."""
+"""The last steps of layers: bias, activation and regularizer of Conv2D, Conv2DTranspose and FullyConnected; the name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..utils.argtools import get_data_format
 from .arguments import get_activation
 from .variables import VariableHolder
 
-__all__ = ["bias_and_activate"]
+__all__ = ["bias_and_activate", "name_output"]
 
 
 def bias_and_activate(
@@ -36,22 +36,36 @@ def bias_and_activate(
         A tensor with the attribute `variables`.
     """
     tensorflow_format = get_data_format(data_format, keras_mode=False)
-    holder = VariableHolder(W=kernel)
+    bias = None
     if use_bias:
         channels = outputs.shape.as_list()[-1 if tensorflow_format == "NHWC" else 1]
-        holder.b = tf.get_variable(
+        bias = tf.get_variable(
             "b",
             [channels],
             dtype=outputs.dtype.base_dtype,
             initializer=bias_initializer or tf.zeros_initializer(),
             regularizer=bias_regularizer,
         )
-        outputs = tf.nn.bias_add(outputs, shared_read(holder.b), data_format=tensorflow_format)
+        outputs = tf.nn.bias_add(outputs, shared_read(bias), data_format=tensorflow_format)
     outputs = get_activation(activation)(outputs)
     if activity_regularizer is not None:
         with tf.name_scope("ActivityRegularizer"):  # per datapoint, as in TensorFlow's layers
             cost = activity_regularizer(outputs) / tf.cast(tf.shape(outputs)[0], outputs.dtype)
         tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, cost)
+    return name_output(outputs, W=kernel, b=bias)
+
+
+def name_output(outputs: tf.Tensor, **variables: tf.Variable | None) -> tf.Tensor:
+    """
+    Name the result of a layer `output`, and attach its variables.
+
+    Args:
+        outputs: the result.
+        **variables: short name -> variable, or None for one that this layer does not have.
+
+    Returns:
+        A tensor with the attribute `variables`.
+    """
     outputs = tf.identity(outputs, name="output")
-    outputs.variables = holder
+    outputs.variables = VariableHolder(**{name: var for name, var in variables.items() if var is not None})
     return outputs

@@ -12,10 +12,10 @@ from typing import Any, Callable
 from ..compat import tfv1 as tf
 from .arguments import convert_to_tflayer_args
 from .checks import layer_title, require_integer
+from .outputs import name_output
 from .recurrent_cells import GRUCell, LSTMCell, LSTMStateTuple, RecurrentCell
 from .registry import layer_register
 from .shape_utils import StaticDynamicShape
-from .variables import VariableHolder
 
 __all__ = ["GRU", "LSTM", "LSTMStateTuple"]
 
@@ -139,11 +139,7 @@ def GRU(
 
     Source: Cho et al. 2014, "Learning phrase representations using RNN encoder-decoder".
     """
-    cell = GRUCell(
-        require_integer("GRU", "units", units),
-        kernel_initializer=kernel_initializer,
-        kernel_regularizer=kernel_regularizer,
-    )
+    cell = GRUCell(require_integer("GRU", "units", units), kernel_initializer, kernel_regularizer)
     return _run_layers(
         "GRU", cell, inputs, num_layers, bidirectional, sequence_length, mask, initial_state, time_major
     )
@@ -179,9 +175,7 @@ def _run_layers(
             prefix = "".join(f"{part}_" for part in scope if "rnn" not in part)
             variables.update((prefix + name, variable) for name, variable in of_cell.items())
         x = tf.concat(outputs, 2) if bidirectional else outputs[0]
-    outputs = tf.identity(x if time_major else tf.transpose(x, [1, 0, 2]), name="output")
-    outputs.variables = VariableHolder(**variables)
-    return outputs, _pack(states)
+    return name_output(x if time_major else tf.transpose(x, [1, 0, 2]), **variables), _pack(states)
 
 
 def _scope_of_cell(number: int, num_layers: int, bidirectional: bool, backward: int) -> list[str]:

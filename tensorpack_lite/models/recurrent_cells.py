@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Callable, NamedTuple
 
 from ..compat import tfv1 as tf
@@ -19,6 +20,7 @@ class LSTMStateTuple(NamedTuple):
     h: tf.Tensor
 
 
+@dataclass(eq=False)
 class RecurrentCell:
     """
     Base class for cells.
@@ -32,17 +34,11 @@ class RecurrentCell:
         scope: name of the variable scope that holds the variables of the cell.
     """
 
-    scope = ""
+    units: int
+    kernel_initializer: Callable[..., tf.Tensor] | None = None
+    kernel_regularizer: Callable[[tf.Tensor], tf.Tensor] | None = None
 
-    def __init__(
-        self,
-        units: int,
-        kernel_initializer: Callable[..., tf.Tensor] | None = None,
-        kernel_regularizer: Callable[[tf.Tensor], tf.Tensor] | None = None,
-    ) -> None:
-        self.units = units
-        self._kernel_initializer = kernel_initializer
-        self._kernel_regularizer = kernel_regularizer
+    scope = ""
 
     def make_state(self, make_part: Callable[[], Any]) -> Any:
         """Return a state, calling `make_part` for each part."""
@@ -74,8 +70,8 @@ class RecurrentCell:
             f"{prefix}kernel",
             [inputs.shape.as_list()[2] + self.units, size],
             dtype=dtype,
-            initializer=self._kernel_initializer,
-            regularizer=self._kernel_regularizer,
+            initializer=self.kernel_initializer,
+            regularizer=self.kernel_regularizer,
         )
         initializer = tf.constant_initializer(bias)
         return kernel, tf.get_variable(f"{prefix}bias", [size], dtype=dtype, initializer=initializer)

@@ -6,8 +6,8 @@ import functools
 import inspect
 import re
 import threading
-from contextlib import contextmanager, nullcontext
-from typing import Any, Callable, Iterator, Sequence, TypeVar
+from contextlib import nullcontext
+from typing import Any, Callable, Sequence, TypeVar
 
 from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
@@ -58,7 +58,8 @@ def layer_register(
         )
 
     def decorate(func: Callable[..., T]) -> Callable[..., T]:
-        positional = _positional_names(func)
+        parameters = inspect.signature(func).parameters.values()
+        positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
         @functools.wraps(func)
         def layer(*args: object, **kwargs: object) -> T:
@@ -69,16 +70,13 @@ def layer_register(
                 arguments.pop(given, None)
             arguments.update(kwargs)
             with nullcontext() if name is None else tf.variable_scope(name):
-                if not log_shape:
-                    return func(inputs, *rest, **arguments)
-                with _shape_log.layer(tf.get_variable_scope().name, inputs) as entry:
-                    entry.outputs = func(inputs, *rest, **arguments)
-                return entry.outputs
+                build = functools.partial(func, inputs, *rest, **arguments)
+                return _shape_log.build(tf.get_variable_scope().name, inputs, build) if log_shape else build()
 
         layer.use_scope = use_scope  # type: ignore[attr-defined]
         layer.symbolic_function = func  # type: ignore[attr-defined]
         layer.__argscope_enabled__ = True  # type: ignore[attr-defined]
-        _registry.add(func.__name__, layer)
+        register_alias(func.__name__, layer)
         return layer
 
     return decorate
@@ -91,7 +89,14 @@ def get_registered_layer(name: str) -> Callable[..., tf.Tensor] | None:
     Raises:
         KeyError: several layers have this name.
     """
-    return _registry.find(name)
+    found = _registry.layers.get(name, [])
+    if len(found) > 1:
+        places = ", ".join(layer.__module__ for layer in found)
+        raise KeyError(
+            f"get_registered_layer: {len(found)} layers are named '{name}' (in {places}). Call the function itself, or "
+            "LinearWrap(x).apply(...)."
+        )
+    return found[0] if found else None
 
 
 def register_alias(name: str, layer: Callable[..., tf.Tensor]) -> None:
@@ -101,7 +106,11 @@ def register_alias(name: str, layer: Callable[..., tf.Tensor]) -> None:
     Raises:
         ValueError: the name is `tf`.
     """
-    _registry.add(name, layer)
+    if name == "tf":
+        raise ValueError(
+            "layer_register: a layer cannot be named 'tf', because LinearWrap(x).tf is TensorFlow. Rename it."
+        )
+    _registry.layers.setdefault(name, []).append(layer)
 
 
 def disable_layer_logging() -> None:
@@ -113,84 +122,46 @@ class _Registry:
     """The layers of this process by name."""
 
     def __init__(self) -> None:
-        self._layers: dict[str, list[Callable[..., Any]]] = {}
-
-    def add(self, name: str, layer: Callable[..., tf.Tensor]) -> None:
-        if name == "tf":
-            raise ValueError(
-                "layer_register: a layer cannot be named 'tf', because LinearWrap(x).tf is TensorFlow. Rename it."
-            )
-        self._layers.setdefault(name, []).append(layer)
-
-    def find(self, name: str) -> Callable[..., tf.Tensor] | None:
-        found = self._layers.get(name, [])
-        if len(found) > 1:
-            places = ", ".join(layer.__module__ for layer in found)
-            raise KeyError(
-                f"get_registered_layer: {len(found)} layers are named '{name}' (in {places}). Call the function itself, or "
-                "LinearWrap(x).apply(...)."
-            )
-        return found[0] if found else None
+        self.layers: dict[str, list[Callable[..., Any]]] = {}
 
 
-class _LogEntry:
-    """A layer in construction whose shapes will be logged; `opened` after a layer inside of it was logged."""
+class _OpenLayer:
+    """A layer in construction; `is_logged` after its inputs were logged, because a layer inside of it will be."""
 
-    def __init__(self, name: str, inputs: tf.Tensor | Sequence[tf.Tensor]) -> None:
-        self.name = name
-        self.inputs = inputs
-        self.outputs: Any = None
-        self.opened = False
-
-
-class _OpenEntries(threading.local):
-    """The layers in construction in this thread, innermost last."""
-
-    def __init__(self) -> None:
-        self.entries: list[_LogEntry] = []
+    def __init__(self, name: str, inputs: object) -> None:
+        self.name, self.inputs, self.is_logged = name, inputs, False
 
 
 class _ShapeLog:
-    """The layers that were logged in this process, and those in construction."""
+    """The layers that were logged in this process, and in each thread those in construction, innermost last."""
 
     def __init__(self) -> None:
         self.enabled = True
         self._names: set[str] = set()
-        self._threads = _OpenEntries()
+        self._threads = threading.local()
 
-    @property
-    def _open(self) -> list[_LogEntry]:
-        return self._threads.entries
-
-    @contextmanager
-    def layer(self, scope_name: str, inputs: tf.Tensor | Sequence[tf.Tensor]) -> Iterator[_LogEntry]:
+    def build(self, scope_name: str, inputs: object, build: Callable[[], T]) -> T:
+        """Call `build`, and log the shapes of the layer unless they were logged before."""
         name = re.sub(r"tower\d+/", "", scope_name)
-        entry = _LogEntry(name, inputs)
         if not self.enabled or name in self._names:
-            yield entry
-            return
-        self._show_outer_layers()
-        self._open.append(entry)
+            return build()
+        around = self._threads.__dict__.setdefault("layers", [])
+        for depth, outer in enumerate(around):
+            if not outer.is_logged:
+                outer.is_logged = True
+                _log(depth, f"'{outer.name}' input", _shapes(outer.inputs))
+        layer = _OpenLayer(name, inputs)
+        around.append(layer)
         try:
-            yield entry
-            self._show(entry)
-            self._names.add(name)
+            outputs = build()
         finally:
-            self._open.pop()
-
-    def _show_outer_layers(self) -> None:
-        for depth, outer in enumerate(self._open):
-            if not outer.opened:
-                outer.opened = True
-                logger.info("%s%-12s: %s", "  " * depth, f"'{outer.name}' input", _shapes(outer.inputs))
-
-    def _show(self, entry: _LogEntry) -> None:
-        indent = "  " * (len(self._open) - 1)
-        if entry.opened:
-            logger.info("%s%-12s: %s", indent, f"'{entry.name}' output", _shapes(entry.outputs))
+            around.pop()
+        if layer.is_logged:
+            _log(len(around), f"'{name}' output", _shapes(outputs))
         else:
-            arrow = f"{_shapes(entry.inputs)} --> {_shapes(entry.outputs)}"
-            logger.info("%s%-12s: %s", indent, f"'{entry.name}'", arrow)
+            _log(len(around), f"'{name}'", f"{_shapes(inputs)} --> {_shapes(outputs)}")
+        self._names.add(name)
+        return outputs
 
 
 _registry = _Registry()
@@ -203,9 +174,8 @@ def _shapes(tensors: object) -> str:
     return ", ".join(get_shape_str(x) if hasattr(x, "shape") else type(x).__name__ for x in items)
 
 
-def _positional_names(func: Callable[..., object]) -> list[str]:
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [p.name for p in inspect.signature(func).parameters.values() if p.kind in kinds]
+def _log(depth: int, title: str, shapes: str) -> None:
+    logger.info("%s%-12s: %s", "  " * depth, title, shapes)
 
 
 def _split_call(

@@ -282,6 +282,9 @@ class TestDatum:
             (b"\x22\x7fabc", "the message is cut off"),
             (b"\x08", "the message is cut off"),
             (field(6, 3), "float_data does not hold floats"),
+            (field(6, b"four") + field(6, 3), "float_data does not hold floats"),
+            (field(5, b"3"), "field 5 has the wrong type, bytes"),
+            (field(4, 3), "field 4 has the wrong type, int"),
             (field(1, 1 << 40) + field(2, 1 << 40) + field(3, 1), "the size is wrong .* got 0 values"),
         ],
     )

@@ -212,7 +212,7 @@ def write_blob(directory):
 
 
 def read_blob(path):
-    from tensorpack_lite.dataflow.dataset.blob_proto import read_blob_proto
+    from tensorpack_lite.dataflow.dataset.readers import read_blob_proto
 
     read_blob_proto(path)
 

@@ -4,8 +4,8 @@ Well-known datasets: each class finds or downloads its files and yields their da
 In:  files below `get_dataset_path`, i.e. `$TENSORPACK_DATASET` or `~/tensorpack_data`, or below a given directory.
 Out: a DataFlow of single datapoints, e.g. [image, label].
 
-`indexed.py` has the base classes; `files.py` finds, downloads and unpacks files; `readers.py` and
-`array_pickle.py` read them without executing their content.
+`indexed.py` has the base classes; `files.py` finds, downloads and unpacks files; `readers.py` reads them
+without executing their content.
 """
 
 from __future__ import annotations

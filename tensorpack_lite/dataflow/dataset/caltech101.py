@@ -7,7 +7,7 @@ from ...utils.errors import DamagedFileError
 from ...utils.fs import get_dataset_path
 from ...utils.optional import require_optional
 from .files import Origin, find_file
-from .labelled_images import LabelledImages
+from .indexed import LabelledImages
 from .readers import check_labels, read_mat
 
 __all__ = ["Caltech101Silhouettes"]

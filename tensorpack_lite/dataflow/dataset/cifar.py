@@ -11,9 +11,9 @@ import numpy as np
 from ...utils.checks import check_choice
 from ...utils.errors import DamagedFileError
 from ...utils.fs import get_dataset_path
-from .array_pickle import load_array_dict
 from .files import Origin, find_file, unpack_tar
 from .indexed import StoredPairs
+from .readers import load_array_dict
 
 __all__ = ["Cifar10", "Cifar100", "CifarBase"]
 
@@ -96,6 +96,7 @@ class CifarBase(StoredPairs):
         who = type(self).__name__
         self.train_or_test = check_choice(f"{who}: train_or_test", train_or_test, ("train", "test"))
         self.cifar_classnum = check_choice(f"{who}: cifar_classnum", cifar_classnum, (10, 100))
+        self._edition = _CIFAR10 if cifar_classnum == 10 else _CIFAR100
         self.dir = get_dataset_path(self._edition.default_dir) if dir is None else dir
         images, labels = self._read_split(train_or_test)
         super().__init__(images, labels, train_or_test == "train" if shuffle is None else shuffle)
@@ -145,10 +146,6 @@ class CifarBase(StoredPairs):
         if not isinstance(names, list):
             raise DamagedFileError(f"{path} does not contain the list {self._edition.names_key!r}.")
         return [name.decode("utf-8") if isinstance(name, bytes) else str(name) for name in names]
-
-    @property
-    def _edition(self) -> _Edition:
-        return _CIFAR10 if self.cifar_classnum == 10 else _CIFAR100
 
     def _file(self, name: str) -> str:
         """Return the path of a file of the unpacked archive, after downloading and unpacking it if necessary."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...utils.checks import check_at_least, check_choice
 from ...utils.optional import load_optional
-from .labelled_images import LabelledImages
+from .indexed import LabelledImages
 
 __all__ = ["Digits"]
 

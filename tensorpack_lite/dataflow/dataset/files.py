@@ -16,7 +16,7 @@ import shutil
 import tarfile
 import uuid
 from dataclasses import dataclass
-from typing import IO, Any, Sequence, Tuple
+from typing import Any, Sequence, Tuple
 
 from ...utils import logger
 from ...utils.errors import DamagedFileError, parsing
@@ -121,21 +121,16 @@ def unpack_tar(path: str, directory: str) -> None:
 
 
 def _extract(path: str, directory: str) -> None:
-    with parsing(path, "a tar archive", _ADVICE), _opened(path) as unpacked:
+    with open(path, "rb") as file:
+        head = file.read(6)
+    open_archive = next((one for mark, one in _COMPRESSIONS.items() if head.startswith(mark)), open)
+    with parsing(path, "a tar archive", _ADVICE), open_archive(path, "rb") as unpacked:
         stream = BoundedReader(unpacked, path)
         with tarfile.open(fileobj=stream, mode="r|", tarinfo=_StrictTarInfo) as archive:  # type: ignore[call-overload]
             for member in archive:
                 _extract_member(archive, member, directory, path)
         while stream.read(_CHUNK_BYTES):
             pass  # read to the end, where gzip compares the checksum
-
-
-def _opened(path: str) -> IO[bytes]:
-    """Open an archive, and decompress it while reading."""
-    with open(path, "rb") as file:
-        head = file.read(6)
-    known = (open_ for mark, open_ in _COMPRESSIONS.items() if head.startswith(mark))
-    return next(known, open)(path, "rb")
 
 
 class _StrictTarInfo(tarfile.TarInfo):

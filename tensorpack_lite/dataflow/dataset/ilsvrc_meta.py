@@ -11,8 +11,8 @@ from ...utils.checks import check_choice
 from ...utils.errors import DamagedFileError, parsing
 from ...utils.fs import get_dataset_path
 from ...utils.optional import load_optional
-from .blob_proto import read_blob_proto
 from .files import Origin, find_file, unpack_tar
+from .readers import read_blob_proto
 
 __all__ = ["ILSVRCMeta"]
 

@@ -15,7 +15,7 @@ from ...utils.errors import parsing
 from ...utils.fs import get_dataset_path
 from ...utils.unpacking import BoundedReader
 from .files import Origin, find_file
-from .labelled_images import LabelledImages
+from .indexed import LabelledImages
 
 __all__ = ["FashionMnist", "Mnist"]
 
@@ -71,14 +71,11 @@ class Mnist(LabelledImages):
             f"{type(self).__name__}: train_or_test", train_or_test, ("train", "test")
         )
         directory = get_dataset_path(self._DIR_NAME) if dir is None else dir
-        images_path, labels_path = (self._find(directory, name) for name in _FILES[train_or_test])
+        names = _FILES[train_or_test]
+        origins = [Origin(name, self._MIRRORS, dict(self._MD5)[name]) for name in names]
+        images_path, labels_path = [find_file(self, origin, directory, needed=names) for origin in origins]
         images, labels = _read_idx(images_path, _MAGIC_IMAGES), _read_idx(labels_path, _MAGIC_LABELS)
         super().__init__(images, labels, white=255, shuffle=shuffle)
-
-    def _find(self, directory: str, name: str) -> str:
-        """Return the path of a file, after downloading it if necessary."""
-        origin = Origin(name, self._MIRRORS, dict(self._MD5)[name])
-        return find_file(self, origin, directory, needed=_FILES[self.train_or_test])
 
 
 class FashionMnist(Mnist):

@@ -9,7 +9,6 @@ Out: a `Report` with a finding for each check and the speed of each stage.
 
 from __future__ import annotations
 
-import itertools
 import pickle
 import random
 import time
@@ -21,14 +20,14 @@ import numpy as np
 
 from ...utils.random_streams import enter_worker_stream, fix_rng_seed, make_worker_streams, reset_rng_seed
 from ...utils.remarks import Remark
-from ..base import DataFlow, Datapoint
+from ..base import DataFlow, Datapoint, length_or_none
 from ..meter import stage_name
 from ..repeat import RepeatedData
 from ..runner_thread import MultiThreadRunner
 from .datapoint_form import Forms, digest
 from .memory_growth import measure_growth
 from .picklable import find_unpicklable
-from .stage_speed import PipelineSpeed, measure_stages, num_workers, walk
+from .stage_speed import PipelineSpeed, count_pass, measure_stages, num_workers, take, walk
 from .values import ValueRules
 
 __all__ = ["BROKEN", "NOT_CHECKED", "OK", "WARNING", "Finding", "Report", "examine"]
@@ -175,9 +174,8 @@ class _Doctor:
         first, first_ended = self._count(flow)
         second, second_ended = self._count(flow) if first_ended else (0, False)
         self.can_repeat = not (second_ended and second == 0)
-        try:
-            length = len(flow)
-        except NotImplementedError:
+        length = length_or_none(flow)
+        if length is None:
             if second_ended and first != second:
                 return WARNING, f"unknown; the first pass had {first} datapoints, the second {second}."
             text = "unknown. Training then needs `steps_per_epoch`, and InferenceRunner needs a FixedSizeData around it."
@@ -214,17 +212,11 @@ class _Doctor:
     def values(self) -> tuple[str, str]:
         """The rules of lint about data find nothing in a pass."""
         flow = _reset(self.build())
-        try:
-            rules = ValueRules(len(flow))
-        except NotImplementedError:
-            rules = ValueRules(0)
-        begin, count = time.perf_counter(), 0
+        rules, count = ValueRules(length_or_none(flow) or 0), 0
         found: list[Remark] = []
-        for datapoint in itertools.islice(flow, self.size):
+        for datapoint in take(flow, self.size, self.seconds):
             found += rules.feed(datapoint)
             count += 1
-            if time.perf_counter() - begin > self.seconds:
-                break
         if found:
             return WARNING, " ".join(map(str, found))
         return OK, f"the rules of lint have no remark about {count} datapoints."
@@ -321,26 +313,13 @@ class _Doctor:
 
     def _count(self, flow: DataFlow) -> tuple[int, bool]:
         """Iterate a pass. Return the number of datapoints, and whether the pass ended within the limits."""
-        try:
-            limit = min(self.size, 2 * len(flow) + _FEW)
-        except NotImplementedError:
-            limit = self.size
-        begin, count = time.perf_counter(), 0
-        for datapoint in flow:
-            self._forms.add(datapoint)
-            count += 1
-            if count >= limit or time.perf_counter() - begin > self.seconds:
-                return count, False
-        return count, True
+        length = length_or_none(flow)
+        limit = self.size if length is None else min(self.size, 2 * length + _FEW)
+        return count_pass(flow, limit, self.seconds, self._forms.add)
 
     def _take_digests(self, datapoints: Iterable[Datapoint], count: int) -> list[bytes]:
         """Return the digests of the first datapoints, as many as come in time."""
-        begin, found = time.perf_counter(), []
-        for datapoint in itertools.islice(datapoints, count):
-            found.append(digest(datapoint))
-            if time.perf_counter() - begin > self.seconds:
-                break
-        return found
+        return [digest(datapoint) for datapoint in take(datapoints, count, self.seconds)]
 
     def _run_twice(self, make: Callable[[], Iterable[Datapoint]]) -> tuple[list[bytes], list[bytes]]:
         """Return equally many digests of two runs with the same seed."""

@@ -26,7 +26,7 @@ from ..meter import stage_name
 from ..recording import ResumeReport
 from .datapoint_form import digest
 from .examine import BROKEN, OK, WARNING, Finding
-from .stage_speed import walk
+from .stage_speed import count_pass, take, walk
 
 __all__ = ["ResumeCheck", "check_resume"]
 
@@ -177,7 +177,7 @@ class _Doctor:
         """Iterate over a stage without interruption, and take states at cuts."""
         flow = stage.make()
         flow.reset_state()
-        length, is_whole = self._count(flow)
+        length, is_whole = count_pass(flow, self._size, self._seconds)
         run, cuts = _Run(is_whole), self._choose_cuts(length, is_whole)
         flow = stage.make()
         flow.set_state(None)
@@ -192,14 +192,6 @@ class _Doctor:
                 _take_state(flow, run, _Cut(number, len(digests)), cuts)
         return run
 
-    def _count(self, flow: DataFlow) -> Tuple[int, bool]:
-        """Return the length of a pass, and whether it ended within the limits."""
-        begin, count = time.perf_counter(), 0
-        for count, _ in enumerate(flow, 1):
-            if count >= self._size or time.perf_counter() - begin > self._seconds:
-                return count, False
-        return count, True
-
     def _choose_cuts(self, length: int, is_whole: bool) -> set[_Cut]:
         generator = random.Random(self._seed)
         cuts = {_Cut(0, 0), _Cut(0, 1)}
@@ -212,32 +204,32 @@ class _Doctor:
     def _find_suspect(self) -> str:
         """Return the innermost stage that differs after a cut when it is restored alone, with a question."""
         before = _global_states()
-        stages = list(walk(self._build()))
+        self._build()
         if _global_states() != before:
             return "the function that builds the pipeline, because it draws from `random` or `numpy.random`."
-        advice = "does it read a clock, or change an attribute that is not one of its `state_attributes`?"
-        for index in range(len(stages) - 1, 0, -1):
-            stage = _Stage(self._build, index)
-            if _find_difference(stage, self._run(stage), []) is not None:
-                return f"{stage_name(stages[index])}: {advice}"
-        return f"{stage_name(stages[0])}: {advice}"
+        name = self._find_innermost(lambda stage: _find_difference(stage, self._run(stage), []) is not None)
+        return (
+            f"{name}: does it read a clock, or change an attribute that is not one of its `state_attributes`?"
+        )
 
     def _find_global_draws(self) -> str:
         """Return the innermost stage that draws from the global random generators; "" if none does."""
         if not self._draws_globally(_Stage(self._build)):
             return ""
+        return self._find_innermost(self._draws_globally)
+
+    def _find_innermost(self, is_suspect: Callable[[_Stage], bool]) -> str:
+        """Return the name of the innermost stage that meets a condition; that of the outermost one if none does."""
         stages = list(walk(self._build()))
-        found = (i for i in range(len(stages) - 1, 0, -1) if self._draws_globally(_Stage(self._build, i)))
+        found = (i for i in range(len(stages) - 1, 0, -1) if is_suspect(_Stage(self._build, i)))
         return stage_name(stages[next(found, 0)])
 
     def _draws_globally(self, stage: _Stage) -> bool:
         flow = stage.make()
         before = _global_states()
         flow.reset_state()
-        begin = time.perf_counter()
-        for _ in itertools.islice(flow, _NUM_TO_DRAW):
-            if time.perf_counter() - begin > self._seconds:
-                break
+        for _ in take(flow, _NUM_TO_DRAW, self._seconds):
+            pass
         return _global_states() != before
 
 

@@ -7,12 +7,13 @@ Out: what each part of the pipeline did, and which one limits its speed; see `bo
 
 from __future__ import annotations
 
+import itertools
 import time
-from typing import Any, Callable, Iterator, NamedTuple, Optional
+from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional
 
 from ...utils.cores import cpu_times, usable_cores
 from ...utils.memory import available_memory
-from ..base import DataFlow
+from ..base import DataFlow, Datapoint, length_or_none
 from ..bottleneck import Load
 from ..map_and_batch import MultiProcessMapAndBatchDataZMQ
 from ..map_engine import ParallelMapData
@@ -22,7 +23,7 @@ from ..repeat import RepeatedData
 from ..runner import MultiProcessRunner, MultiProcessRunnerZMQ
 from ..runner_thread import MultiThreadRunner
 
-__all__ = ["PipelineSpeed", "measure_stages", "num_workers", "walk"]
+__all__ = ["PipelineSpeed", "count_pass", "measure_stages", "num_workers", "take", "walk"]
 
 _PROCESS_RUNNERS = (MultiProcessRunner, MultiProcessRunnerZMQ, MultiProcessMapAndBatchDataZMQ)
 
@@ -73,16 +74,17 @@ def measure_stages(build: Callable[[], DataFlow], seconds: float, size: int) -> 
     cpu = cpu_times() - cpu_before
     is_contended = cpu.is_contended(spent)
     load = Load(
-        parts, num, spent, 0.0, cpu.used, usable_cores(), is_contended, available_memory(), _length(flow)
+        parts,
+        num,
+        spent,
+        0.0,
+        cpu.used,
+        usable_cores(),
+        is_contended,
+        available_memory(),
+        length_or_none(flow),
     )
     return PipelineSpeed(load, load.slowest if load.is_known or len(parts) == 1 else None)
-
-
-def _length(flow: DataFlow) -> int | None:
-    try:
-        return len(flow)
-    except NotImplementedError:
-        return None
 
 
 def walk(flow: DataFlow) -> Iterator[DataFlow]:
@@ -107,6 +109,45 @@ def num_workers(stage: DataFlow) -> int:
     if isinstance(stage, MultiThreadRunner):
         return stage.num_thread
     return stage.num_proc if isinstance(stage, _PROCESS_RUNNERS) else 0
+
+
+def take(datapoints: Iterable[Datapoint], size: int, seconds: float) -> Iterator[Datapoint]:
+    """
+    Yield the first datapoints, as many as come in time.
+
+    Args:
+        datapoints: an iterable.
+        size: maximum number of datapoints.
+        seconds: time limit, which is looked at after each datapoint.
+    """
+    begin = time.perf_counter()
+    for datapoint in itertools.islice(datapoints, size):
+        yield datapoint
+        if time.perf_counter() - begin > seconds:
+            break
+
+
+def count_pass(
+    flow: DataFlow, size: int, seconds: float, look: Callable[[Datapoint], None] | None = None
+) -> tuple[int, bool]:
+    """
+    Iterate a pass up to the limits of `take`.
+
+    Args:
+        flow: a DataFlow that was reset.
+        size, seconds: the limits.
+        look: called with each datapoint.
+
+    Returns:
+        The number of datapoints, and whether the pass ended within the limits.
+    """
+    begin, count = time.perf_counter(), 0
+    for count, datapoint in enumerate(flow, 1):
+        if look is not None:
+            look(datapoint)
+        if count >= size or time.perf_counter() - begin > seconds:
+            return count, False
+    return count, True
 
 
 def _take(source: Iterator[Any], seconds: float, size: int) -> tuple[int, float]:

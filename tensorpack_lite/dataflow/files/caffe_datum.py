@@ -44,8 +44,8 @@ def decode_datum(message: bytes) -> list[Any]:
     if fields.get(_ENCODED):
         return [_decompress(fields.get(_DATA, b"")), label]
     shape = [fields.get(field, 0) for field in (_CHANNELS, _HEIGHT, _WIDTH)]
-    values = _float_values(fields[_FLOAT_DATA]) if _FLOAT_DATA in fields else fields.get(_DATA, b"")
-    flat = np.frombuffer(values, dtype=np.float32 if _FLOAT_DATA in fields else np.uint8)
+    number, dtype = (_FLOAT_DATA, np.float32) if _FLOAT_DATA in fields else (_DATA, np.uint8)
+    flat = np.frombuffer(fields.get(number, b""), dtype)
     if flat.size != shape[0] * shape[1] * shape[2]:
         raise ValueError(
             f"Datum: the size is wrong (expected {tuple(shape)} for channels, height and width, got {flat.size} values)."
@@ -57,16 +57,14 @@ def _read(message: bytes) -> dict[int, Any]:
     """Read all fields; the parts of a repeated field are joined."""
     fields: dict[int, Any] = {}
     for number, value in read_fields(message):
-        if number == _FLOAT_DATA and number in fields:
-            value = fields[number] + value
+        if number == _FLOAT_DATA:
+            if not isinstance(value, bytes) or len(value) % 4:
+                raise ValueError("float_data does not hold floats.")
+            value = fields.get(number, b"") + value
+        elif number <= _ENCODED and isinstance(value, bytes) != (number == _DATA):
+            raise ValueError(f"field {number} has the wrong type, {type(value).__name__}.")
         fields[number] = value
     return fields
-
-
-def _float_values(values: object) -> bytes:
-    if not isinstance(values, bytes) or len(values) % 4:
-        raise ValueError("Datum: float_data does not hold floats.")
-    return values
 
 
 def _decompress(data: bytes) -> np.ndarray:

@@ -58,13 +58,8 @@ def read_records(path: str, verify: bool = True) -> Iterator[bytes]:
             number of the record.
     """
     with open(path, "rb", buffering=_BUFFER_BYTES) as file:
-        number = 0
-        while True:
-            header = file.read(12)
-            if not header:
-                return
+        for number, header in enumerate(iter(lambda: file.read(12), b"")):
             yield _read_one(file, header, f"{path}: record {number}", verify)
-            number += 1
 
 
 def crc32c(data: bytes | bytearray | memoryview) -> int:

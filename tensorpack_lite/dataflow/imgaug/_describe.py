@@ -7,37 +7,32 @@ from typing import Any, Iterator
 
 from ...utils.argtools import log_once
 
-__all__ = ["describe", "public_arguments"]
+__all__ = ["Described"]
 
 
-def describe(instance: object) -> str:
+class Described:
     """
-    Return the call that builds an object, from its attributes that are named like the constructor's arguments.
+    Base class of objects whose repr is the call that builds them, from attributes named like the constructor's arguments.
 
-    Args:
-        instance: an object whose constructor takes neither `*args` nor `**kwargs`.
-
-    Returns:
-        E.g. "imgaug.Resize(shape=(30, 30))", without arguments that have their default value. If an argument has no
-        attribute, Python's default repr, with one warning.
+    Arguments that have their default value are omitted. If an argument has no attribute, or if the constructor takes
+    `*args` or `**kwargs`, the repr is Python's default, with one warning.
     """
-    name = type(instance).__name__
-    try:
-        arguments = ", ".join(f"{key}={value!r}" for key, value in _arguments(instance))
-    except AttributeError as error:
-        log_once(f"{name}: cannot build a repr: {error}. Set it, or call self._init(locals()).", "warning")
-        return object.__repr__(instance)
-    return f"imgaug.{name}({arguments})"
 
+    def _init(self, params: dict[str, Any] | None = None) -> None:
+        """Store the constructor's arguments as attributes: `self._init(locals())`."""
+        for name, value in (params or {}).items():
+            if name != "self" and not name.startswith("_"):
+                self.__dict__[name] = value
 
-def public_arguments(params: dict[str, Any]) -> dict[str, Any]:
-    """
-    Return the arguments in a constructor's `locals()`: all names except `self` and those that start with `_`.
-
-    Args:
-        params: names and values.
-    """
-    return {name: value for name, value in params.items() if name != "self" and not name.startswith("_")}
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        try:
+            arguments = ", ".join(f"{key}={value!r}" for key, value in _arguments(self))
+        except AttributeError as error:
+            message = f"{name}: cannot build a repr: {error}. Set it, or call self._init(locals())."
+            log_once(message, "warning")
+            return object.__repr__(self)
+        return f"imgaug.{name}({arguments})"
 
 
 def _arguments(instance: object) -> Iterator[tuple[str, Any]]:

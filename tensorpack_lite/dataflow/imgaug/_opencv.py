@@ -65,19 +65,22 @@ def require_opencv(who: object) -> None:
     require_optional("cv2", type(who).__name__)
 
 
-def keep_shape_and_type(function: Callable[[np.ndarray], np.ndarray], image: np.ndarray) -> np.ndarray:
+def keep_shape_and_type(
+    function: Callable[..., np.ndarray], image: np.ndarray, *args: object, **kwargs: object
+) -> np.ndarray:
     """
     Call a function of OpenCV, and return a result with the same number of dimensions and the same dtype as the image.
 
     Args:
-        function: takes the image and returns one with the same channels.
+        function: takes the image and the other arguments, and returns an image with the same channels.
         image: `[h, w]` or `[h, w, c]`. Types that OpenCV does not support are computed in float32.
+        *args, **kwargs: the other arguments.
 
     Returns:
         The result; `[h', w', 1]` for `[h, w, 1]`.
     """
     computed = image if image.dtype in _TYPES else image.astype(np.float32)
-    result = function(computed)
+    result = function(computed, *args, **kwargs)
     if result.ndim < image.ndim:
         result = result[:, :, np.newaxis]
     return result.astype(image.dtype, copy=False)

@@ -60,9 +60,7 @@ def gray_of(image: np.ndarray, rgb: bool, who: str) -> np.ndarray:
     cv2 = opencv(who)
     code = cv2.COLOR_RGB2GRAY if rgb else cv2.COLOR_BGR2GRAY
     computed = image if image.dtype in (np.uint8, np.uint16, np.float32) else image.astype(np.float32)
-    return keep_shape_and_type(lambda color: cv2.cvtColor(color, code), computed).astype(
-        image.dtype, copy=False
-    )
+    return keep_shape_and_type(cv2.cvtColor, computed, code).astype(image.dtype, copy=False)
 
 
 def require_color(image: np.ndarray, who: str) -> None:

@@ -25,7 +25,7 @@ from ...utils.develop import log_deprecated
 from ...utils.errors import type_error
 from ...utils.random_streams import get_rng
 from ._check import check_image
-from ._describe import describe, public_arguments
+from ._describe import Described
 from .transform_base import BaseTransform, LazyTransform, PhotometricTransform, Transform, TransformList
 
 __all__ = [
@@ -49,7 +49,7 @@ class ImagePlaceholder(NamedTuple):
 ImageLike = Union[np.ndarray, ImagePlaceholder]
 
 
-class ImageAugmentor:
+class ImageAugmentor(Described):
     """
     Base class of all augmentors. Subclasses define `get_transform` and draw all random numbers from `self.rng`.
 
@@ -150,10 +150,6 @@ class ImageAugmentor:
         defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
         self.__dict__.update({**defaults, **state})
 
-    def _init(self, params: dict[str, Any] | None = None) -> None:
-        """Store the constructor's arguments as attributes: `self._init(locals())`."""
-        self.__dict__.update(public_arguments(params or {}))
-
     def _rand_range(
         self, low: float = 1.0, high: float | None = None, size: int | tuple[int, ...] | None = None
     ) -> Any:
@@ -172,10 +168,18 @@ class ImageAugmentor:
             low, high = 0.0, low
         return np.float32(self.rng.uniform(low, high, size))
 
-    def __repr__(self) -> str:
-        return describe(self)
+    def _draw_position(self, space: tuple[int, int]) -> tuple[int, int]:
+        """
+        Draw the position of a rectangle inside a larger one; all positions are equally likely.
 
-    __str__ = __repr__
+        Args:
+            space: the number of spare rows and columns; >= 0.
+
+        Returns:
+            (first row, first column).
+        """
+        rng = self.rng
+        return int(rng.randint(space[0] + 1)), int(rng.randint(space[1] + 1))
 
 
 Augmentor = ImageAugmentor

@@ -10,7 +10,6 @@ import numpy as np
 from ...utils.develop import log_deprecated
 from ._check import check_integer_range, check_range, check_size
 from ._opencv import INTER_LINEAR, require_opencv
-from ._place import draw_position, middle_position
 from .base import ImageAugmentor, ImageLike, ImagePlaceholder, PhotometricAugmentor
 from .misc import ResizeShortestEdge
 from .transform import CropTransform, ResizeTransform
@@ -40,7 +39,7 @@ class _Crop(ImageAugmentor):
 
     @abstractmethod
     def _position(self, space: tuple[int, int]) -> tuple[int, int]:
-        """Return the first row and column; see `_place.py`."""
+        """Return the first row and column, where `space` is the number of spare rows and columns."""
 
 
 class CenterCrop(_Crop):
@@ -55,7 +54,7 @@ class CenterCrop(_Crop):
     """
 
     def _position(self, space: tuple[int, int]) -> tuple[int, int]:
-        return middle_position(space)
+        return space[0] // 2, space[1] // 2
 
 
 class RandomCrop(_Crop):
@@ -70,7 +69,7 @@ class RandomCrop(_Crop):
     """
 
     def _position(self, space: tuple[int, int]) -> tuple[int, int]:
-        return draw_position(space, self.rng)
+        return self._draw_position(space)
 
 
 class RandomCropRandomShape(ImageAugmentor):
@@ -113,7 +112,7 @@ class RandomCropRandomShape(ImageAugmentor):
         _space(self, img, (self.hmin, self.wmin))
         crop_h = int(self.rng.randint(self.hmin, min(self.hmax or h, h) + 1))
         crop_w = int(self.rng.randint(self.wmin, min(self.wmax or w, w) + 1))
-        y0, x0 = draw_position((h - crop_h, w - crop_w), self.rng)
+        y0, x0 = self._draw_position((h - crop_h, w - crop_w))
         return CropTransform(y0, x0, crop_h, crop_w)
 
 
@@ -158,7 +157,7 @@ class GoogleNetRandomCropAndResize(ImageAugmentor):
         for _ in range(10):
             crop_h, crop_w = self._draw_size(h * w)
             if 0 < crop_h <= h and 0 < crop_w <= w:
-                y0, x0 = draw_position((h - crop_h, w - crop_w), self.rng)
+                y0, x0 = self._draw_position((h - crop_h, w - crop_w))
                 crop = CropTransform(y0, x0, crop_h, crop_w)
                 return TransformList([crop, ResizeTransform(crop_h, crop_w, size, size, self.interp)])
         resize = ResizeShortestEdge(size, self.interp).get_transform(img)
@@ -195,7 +194,7 @@ class RandomCutout(PhotometricAugmentor):
 
     def _get_augment_params(self, img: np.ndarray) -> tuple[int, int, int, int]:
         h, w = (int(self.rng.randint(low, high)) for low, high in self._bounds())
-        return (*draw_position(_space(self, img, (h, w)), self.rng), h, w)
+        return (*self._draw_position(_space(self, img, (h, w))), h, w)
 
     def _bounds(self) -> list[tuple[int, int]]:
         return [_side_bounds("h_range", self.h_range), _side_bounds("w_range", self.w_range)]

@@ -78,8 +78,6 @@ class _Remap(Transform):
         self._positions = positions.astype(np.float32)
 
     def apply_image(self, img: np.ndarray) -> np.ndarray:
-        cv2 = opencv("GaussianDeform")
         y, x = self._positions
-        return keep_shape_and_type(
-            lambda image: cv2.remap(image, x, y, INTER_LINEAR, borderMode=BORDER_REPLICATE), img
-        )
+        remap = opencv("GaussianDeform").remap
+        return keep_shape_and_type(remap, img, x, y, INTER_LINEAR, borderMode=BORDER_REPLICATE)

@@ -98,9 +98,7 @@ class Rotation(ImageAugmentor):
         h, w = img.shape[:2]
         center = self.rng.uniform(self.center_range[0], self.center_range[1], size=2) * (w, h) - 0.5
         mat = _matrix_about(center, _rotation(_draw_angle(self)))
-        return WarpAffineTransform(
-            mat, (w, h), interp=self.interp, borderMode=self.border, borderValue=self.border_value
-        )
+        return WarpAffineTransform(mat, (w, h), self.interp, self.border, self.border_value)
 
 
 class RotationAndCropValid(ImageAugmentor):
@@ -218,9 +216,7 @@ class Affine(ImageAugmentor):
         mat = _matrix_about(_center(h, w), linear)
         if self.translate_frac:
             mat[:, 2] += [_draw_pixels(self, f * size) for f, size in zip(self.translate_frac, (w, h))]
-        return WarpAffineTransform(
-            mat, (w, h), interp=self.interp, borderMode=self.border, borderValue=self.border_value
-        )
+        return WarpAffineTransform(mat, (w, h), self.interp, self.border, self.border_value)
 
 
 def _center(h: int, w: int) -> np.ndarray:

@@ -297,13 +297,9 @@ class GaussianBlur(PhotometricAugmentor):
 
     def _augment(self, img: np.ndarray, params: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         size, sigma = params
-        cv2 = opencv("GaussianBlur")
-        return keep_shape_and_type(
-            lambda image: cv2.GaussianBlur(
-                image, (int(size[0]), int(size[1])), sigmaX=float(sigma[0]), sigmaY=float(sigma[1])
-            ),
-            img,
-        )
+        blur = opencv("GaussianBlur").GaussianBlur
+        kernel = int(size[0]), int(size[1])
+        return keep_shape_and_type(blur, img, kernel, sigmaX=float(sigma[0]), sigmaY=float(sigma[1]))
 
 
 class Clip(PhotometricAugmentor):

@@ -114,9 +114,8 @@ class RandomOrderAug(AugmentorGroup):
         self.aug_lists = aug_lists
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(
-            {"_augmentors": state["aug_lists"], **state}
-        )  # tensorpack pickles only `aug_lists`
+        # tensorpack pickles only `aug_lists`
+        super().__setstate__({"_augmentors": state["aug_lists"], **state})
 
     def get_transform(self, img: ImageLike) -> BaseTransform:
         """Draw all transforms in the order of the list, then draw the order in which they apply."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Sequence, Tuple
+from functools import partial
+from typing import Sequence
 
 import numpy as np
 
 from ...utils.errors import type_error
 from ._check import check_size
-from ._place import draw_position, middle_position
 from .base import ImageAugmentor, ImageLike
 from .transform_base import BaseTransform, TransformFactory
 
@@ -88,12 +88,13 @@ class CenterPaste(ImageAugmentor):
                 f"of {h}x{w}. Resize or crop the image first."
             )
         filler = self.background_filler or ConstantBackgroundFiller(0)
-        paste = _Paste(filler, self.background_shape, self._position(space))
-        return TransformFactory(repr(self), apply_image=paste.apply)
+        # unlike a closure, a partial can be pickled
+        paste = partial(_paste, filler, self.background_shape, self._position(space))
+        return TransformFactory(repr(self), apply_image=paste)
 
     def _position(self, space: tuple[int, int]) -> tuple[int, int]:
-        """Return the first row and column; see `_place.py`."""
-        return middle_position(space)
+        """Return the first row and column, where `space` is the number of spare rows and columns."""
+        return space[0] // 2, space[1] // 2
 
 
 class RandomPaste(CenterPaste):
@@ -113,18 +114,13 @@ class RandomPaste(CenterPaste):
     """
 
     def _position(self, space: tuple[int, int]) -> tuple[int, int]:
-        return draw_position(space, self.rng)
+        return self._draw_position(space)
 
 
-class _Paste(NamedTuple):
-    """The arguments of one paste. Unlike a closure, its method can be pickled."""
-
-    filler: BackgroundFiller
-    background_shape: Tuple[int, int]
-    position: Tuple[int, int]
-
-    def apply(self, img: np.ndarray) -> np.ndarray:
-        y0, x0 = self.position
-        background = self.filler.fill(self.background_shape, img)
-        background[y0 : y0 + img.shape[0], x0 : x0 + img.shape[1]] = img
-        return background
+def _paste(
+    filler: BackgroundFiller, background_shape: tuple[int, int], position: tuple[int, int], img: np.ndarray
+) -> np.ndarray:
+    y0, x0 = position
+    background = filler.fill(background_shape, img)
+    background[y0 : y0 + img.shape[0], x0 : x0 + img.shape[1]] = img
+    return background

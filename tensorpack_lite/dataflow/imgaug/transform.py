@@ -58,11 +58,8 @@ class ResizeTransform(Transform):
     """
 
     def __init__(self, h: int, w: int, new_h: int, new_w: int, interp: int) -> None:
-        self.h = h
-        self.w = w
-        self.new_h = new_h
-        self.new_w = new_w
-        self.interp = interp
+        self.h, self.w = h, w
+        self.new_h, self.new_w, self.interp = new_h, new_w, interp
 
     def apply_image(self, img: np.ndarray) -> np.ndarray:
         """Resize with `cv2.resize`."""
@@ -72,8 +69,7 @@ class ResizeTransform(Transform):
                 f"{img.shape[1]}. Draw a new transform for this size: get_transform(img)."
             )
         size = (int(self.new_w), int(self.new_h))
-        cv2 = opencv("Resize")
-        return keep_shape_and_type(lambda image: cv2.resize(image, size, interpolation=self.interp), img)
+        return keep_shape_and_type(opencv("Resize").resize, img, size, interpolation=self.interp)
 
     def apply_coords(self, coords: np.ndarray) -> np.ndarray:
         """Scale the coordinates."""
@@ -167,25 +163,19 @@ class WarpAffineTransform(Transform):
         borderMode: int = BORDER_CONSTANT,  # noqa: N803  OpenCV's name
         borderValue: float | Sequence[float] = 0,  # noqa: N803
     ) -> None:
-        self.mat = mat
-        self.dsize = dsize
-        self.interp = interp
-        self.borderMode = borderMode
-        self.borderValue = borderValue
+        self.mat, self.dsize, self.interp = mat, dsize, interp
+        self.borderMode, self.borderValue = borderMode, borderValue
 
     def apply_image(self, img: np.ndarray) -> np.ndarray:
         """Warp the image with `cv2.warpAffine`."""
-        cv2 = opencv("WarpAffineTransform")
         return keep_shape_and_type(
-            lambda image: cv2.warpAffine(
-                image,
-                np.asarray(self.mat, np.float64),
-                tuple(int(size) for size in self.dsize),
-                flags=self.interp,
-                borderMode=self.borderMode,
-                borderValue=_color(self.borderValue),
-            ),
+            opencv("WarpAffineTransform").warpAffine,
             img,
+            np.asarray(self.mat, np.float64),
+            tuple(int(size) for size in self.dsize),
+            flags=self.interp,
+            borderMode=self.borderMode,
+            borderValue=_color(self.borderValue),
         )
 
     def apply_coords(self, coords: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...utils.checks import check_pickled
 from ...utils.errors import type_error
-from ._describe import describe, public_arguments
+from ._describe import Described
 
 __all__ = [
     "BaseTransform",
@@ -30,7 +30,7 @@ __all__ = [
 T = TypeVar("T")
 
 
-class BaseTransform:
+class BaseTransform(Described):
     """
     Base class of all transforms. Every attribute `apply_...` is callable; methods that are not defined raise an error.
 
@@ -44,13 +44,6 @@ class BaseTransform:
         if not name.startswith("apply_"):
             raise AttributeError(f"{type(self).__name__} has no attribute '{name}'.")
         return partial(_not_defined, type(self).__name__, name)
-
-    def _init(self, params: dict[str, Any]) -> None:
-        """Store the constructor's arguments as attributes: `self._init(locals())`."""
-        self.__dict__.update(public_arguments(params))
-
-    def __repr__(self) -> str:
-        return describe(self)
 
 
 class Transform(BaseTransform):
@@ -249,9 +242,7 @@ class LazyTransform(BaseTransform):
         return getattr(self._transform, name)(value)
 
     def __repr__(self) -> str:
-        return (
-            f"imgaug.LazyTransform({self._transform!r})" if self._transform else "imgaug.LazyTransform(...)"
-        )
+        return f"imgaug.LazyTransform({self._transform or '...'})"
 
 
 def _identity(value: T) -> T:

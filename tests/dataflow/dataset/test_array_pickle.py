@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from fakes.datasets import pixels, python2_pickle
 
-from tensorpack_lite.dataflow.dataset.array_pickle import load_array_dict
+from tensorpack_lite.dataflow.dataset.readers import load_array_dict
 from tensorpack_lite.utils import plain_pickle
 from tensorpack_lite.utils.errors import DamagedFileError
 

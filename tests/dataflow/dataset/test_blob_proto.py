@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fakes.datasets import blob_proto, varint
 
-from tensorpack_lite.dataflow.dataset.blob_proto import read_blob_proto
+from tensorpack_lite.dataflow.dataset.readers import read_blob_proto
 
 VALUES = np.arange(24, dtype="<f4")
 

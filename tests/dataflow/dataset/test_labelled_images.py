@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tensorpack_lite.dataflow.base import NotResetError
-from tensorpack_lite.dataflow.dataset.labelled_images import LabelledImages
+from tensorpack_lite.dataflow.dataset.indexed import LabelledImages
 
 
 @pytest.fixture
