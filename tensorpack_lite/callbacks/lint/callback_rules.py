@@ -12,12 +12,16 @@ from ..inference_runner import InferenceRunnerBase
 from ..param.hyperparam import GraphVarParam
 from ..param.setter import HyperParamSetter
 from ..saver import MinSaver, ModelSaver
-from .graph_view import place_of
+from .graph_view import remark_on
 from .training import Training
 
 __all__ = ["order_of_savers", "parameter_without_effect"]
 
 _PACKAGE = __name__.split(".")[0]
+
+# what reads a variable without using it: reads of its value, summaries, and checkpoints
+_READS = {"Identity", "ReadVariableOp", "Cast"}
+_HARMLESS = _READS | {"ScalarSummary", "HistogramSummary", "MergeSummary", "SaveV2"}
 
 
 def parameter_without_effect(training: Training) -> Iterator[Remark]:
@@ -40,25 +44,8 @@ def parameter_without_effect(training: Training) -> Iterator[Remark]:
         kinds = {training.graph.operations[name].type for name in behind - training.step}
         if behind & training.step or not kinds <= _HARMLESS:
             continue
-        yield Remark(
-            "G04",
-            variable.op.name,
-            f"{setter} sets this variable, but no training step reads it.",
-            "Give the variable, not its initial value, to the optimizer.",
-            place_of(variable),
-        )
-
-
-# what reads a variable without using it: summaries, checkpoints, and reads of its value
-_HARMLESS = {
-    "Identity",
-    "ReadVariableOp",
-    "Cast",
-    "ScalarSummary",
-    "HistogramSummary",
-    "MergeSummary",
-    "SaveV2",
-}
+        text = f"{setter} sets this variable, but no training step reads it."
+        yield remark_on("G04", variable, text, "Give the variable, not its initial value, to the optimizer.")
 
 
 def order_of_savers(training: Training) -> Iterator[Remark]:
@@ -80,28 +67,18 @@ def order_of_savers(training: Training) -> Iterator[Remark]:
             [cb for cb in part if _saves_to(cb, directory)] for part in (callbacks[:index], callbacks[index:])
         )
         if not before and after:
-            yield Remark(
-                "G14",
-                saver.state_name,
-                "it is called before the ModelSaver, so the checkpoint of this step does not exist yet.",
-                "Put it after the ModelSaver.",
-            )
+            text = "it is called before the ModelSaver, so the checkpoint of this step does not exist yet."
+            yield Remark("G14", saver.state_name, text, "Put it after the ModelSaver.")
         elif not before and not has_others:
-            yield Remark(
-                "G14",
-                saver.state_name,
-                f"no ModelSaver saves to its directory {saver.checkpoint_dir}.",
-                "Add ModelSaver() before it, with the same checkpoint_dir.",
-            )
+            text = f"no ModelSaver saves to its directory {saver.checkpoint_dir}."
+            advice = "Add ModelSaver() before it, with the same checkpoint_dir."
+            yield Remark("G14", saver.state_name, text, advice)
         late = [cb for cb in callbacks[index:] if saver.monitor_stat in _reported(cb)]
         early = [cb for cb in callbacks[:index] if saver.monitor_stat in _reported(cb)]
         if late and not early:
-            yield Remark(
-                "G14",
-                saver.state_name,
-                f"it is called before {late[0]}, which reports '{saver.monitor_stat}', so it has only the previous epoch's value.",
-                f"Put it after {late[0]}; after the default callbacks, in extra_callbacks=[*DEFAULT_CALLBACKS(), ...].",
-            )
+            text = f"it is called before {late[0]}, which reports '{saver.monitor_stat}', so it has only the previous epoch's value."
+            advice = f"Put it after {late[0]}; after the default callbacks, in extra_callbacks=[*DEFAULT_CALLBACKS(), ...]."
+            yield Remark("G14", saver.state_name, text, advice)
 
 
 def _saves_to(callback: Any, directory: str) -> bool:

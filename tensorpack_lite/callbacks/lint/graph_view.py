@@ -8,8 +8,9 @@ import sysconfig
 from typing import Any, Callable, Collection, Iterable, Iterator
 
 from ...compat import tfv1 as tf
+from ...utils.remarks import Remark, list_names
 
-__all__ = ["ASSIGNS", "GraphView", "operation", "place_of", "trace_back"]
+__all__ = ["ASSIGNS", "GraphView", "operation", "place_of", "remark_on", "trace_back"]
 
 ASSIGNS = re.compile(r"^(Ref|Resource)?(Sparse)?(Assign|Apply|Scatter)")
 _SOURCES = re.compile("Iterator|Dequeue|Placeholder|PyFunc|Random|Unstage|ReadFile|Multinomial")
@@ -133,6 +134,13 @@ def place_of(element: Any) -> str:
         if not _is_library(file):
             return f"{_shorten(file)}:{line}"
     return ""
+
+
+def remark_on(rule: str, elements: Any, text: str, advice: str) -> Remark:
+    """Return a remark about an operation, tensor or variable, or about a list of them, with the place of the first one."""
+    some = elements if isinstance(elements, list) else [elements]
+    names = [operation(element).name for element in some]
+    return Remark(rule, list_names(names), text, advice, place_of(some[0]))
 
 
 def _is_library(file: str) -> bool:

@@ -12,9 +12,8 @@ from ...utils.notes import write_note
 from ...utils.remarks import Remark, join_remarks, show_remarks
 from ..steps import ProgressBar
 from .data import examine_first, watch_data
-from .deep import train_on_one_batch
-from .first_cost import first_cost, judged_terms
 from .rules import GRAPH_RULES, RULE_IDS
+from .step_rules import first_cost, judged_terms, train_on_one_batch
 from .training import Training
 
 __all__ = ["check_lint", "lint_before_training", "lint_only", "lint_training", "report"]

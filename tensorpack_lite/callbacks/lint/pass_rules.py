@@ -12,7 +12,7 @@ from ...input_source.base import InputSource, ProxyInputSource
 from ...utils.remarks import Remark
 from .training import Training
 
-__all__ = ["find_dataflow", "length_of_epoch"]
+__all__ = ["find_dataflow", "find_length", "length_of_epoch"]
 
 
 def length_of_epoch(training: Training) -> Iterator[Remark]:
@@ -32,15 +32,14 @@ def length_of_epoch(training: Training) -> Iterator[Remark]:
         flow = find_dataflow(source)
         if flow is None:
             continue
-        size = _length(source)
+        size = find_length(source)
         if 1 < num_towers < steps == size:
-            yield Remark(
-                "G15",
-                type(flow).__name__,
+            text = (
                 f"steps_per_epoch is {steps}, the number of datapoints, but each step takes {num_towers} of them, one for each tower: "
-                f"an epoch is {num_towers} passes.",
-                f"For one pass, use steps_per_epoch={steps // num_towers}.",
+                f"an epoch is {num_towers} passes."
             )
+            advice = f"For one pass, use steps_per_epoch={steps // num_towers}."
+            yield Remark("G15", type(flow).__name__, text, advice)
         for stage in walk(flow):
             if isinstance(stage, BatchData) and stage.batch_size > 1 and steps != size:
                 yield from _steps_are_samples(steps, num_towers, stage)
@@ -49,30 +48,23 @@ def length_of_epoch(training: Training) -> Iterator[Remark]:
 
 
 def _steps_are_samples(steps: int, num_towers: int, stage: BatchData) -> Iterator[Remark]:
-    if steps != _length(stage.ds) or steps < stage.batch_size:
+    if steps != find_length(stage.ds) or steps < stage.batch_size:
         return
     right = max(1, steps // (stage.batch_size * num_towers))
-    yield Remark(
-        "G15",
-        type(stage).__name__,
-        f"steps_per_epoch is {steps}, the number of samples, but each step takes a batch of {stage.batch_size}.",
-        f"For one pass in an epoch, use steps_per_epoch={right}.",
-    )
+    text = f"steps_per_epoch is {steps}, the number of samples, but each step takes a batch of {stage.batch_size}."
+    advice = f"For one pass in an epoch, use steps_per_epoch={right}."
+    yield Remark("G15", type(stage).__name__, text, advice)
 
 
 def _large_buffer(stage: LocallyShuffleData) -> Iterator[Remark]:
-    length = _length(stage.ds)
+    length = find_length(stage.ds)
     if length is not None and stage.buffer_size >= 2 * length:
-        yield Remark(
-            "G15",
-            type(stage).__name__,
-            f"its buffer of {stage.buffer_size} is filled with {stage.buffer_size / length:.1f} passes of {length} datapoints "
-            "before the first step.",
-            f"Use buffer_size={length} at most.",
-        )
+        passes = f"{stage.buffer_size / length:.1f} passes of {length} datapoints"
+        text = f"its buffer of {stage.buffer_size} is filled with {passes} before the first step."
+        yield Remark("G15", type(stage).__name__, text, f"Use buffer_size={length} at most.")
 
 
-def _length(data: Any) -> int | None:
+def find_length(data: Any) -> int | None:
     """Return the length of a DataFlow or input; None if it has none."""
     try:
         return int(data.size() if isinstance(data, InputSource) else len(data))

@@ -6,18 +6,24 @@ from typing import Callable, Iterator
 
 from ...utils.remarks import Remark
 from .callback_rules import order_of_savers, parameter_without_effect
-from .checkpoint_rules import little_restored
-from .mode_rules import averages_without_update, training_mode_in_inference, updates_that_do_not_run
 from .model_rules import (
     cost_without_inputs,
     probabilities_as_logits,
     regularization_of_nothing,
+    sum_over_the_batch,
     variable_without_gradient,
+    wrong_dtypes,
 )
 from .pass_rules import length_of_epoch
 from .training import Training
-from .value_rules import sum_over_the_batch, wrong_dtypes
-from .variable_rules import random_state_not_saved, variable_of_another_tower
+from .variable_rules import (
+    averages_without_update,
+    little_restored,
+    random_state_not_saved,
+    training_mode_in_inference,
+    updates_that_do_not_run,
+    variable_of_another_tower,
+)
 
 __all__ = ["GRAPH_RULES", "RULE_IDS"]
 

@@ -11,6 +11,7 @@ from ...loop.group import Callbacks, innermost
 from ...loop.trainer import LoopTrainer
 from ...tfutils.sessinit import SessionInit
 from ...tfutils.tower.handle import TowerTensorHandle
+from ..batch_capture import training_towers
 from ..inference_runner import InferenceRunnerBase
 from .graph_view import GraphView
 
@@ -47,10 +48,7 @@ class Training:
         self.cost = trainer.cost
         self.targets = elements_in(vars(trainer))
         self.step = self.graph.before(self.targets)
-        tower_func = trainer.tower_func
-        self.towers: list[TowerTensorHandle] = (
-            [] if tower_func is None else list(tower_func.towers.training())
-        )
+        self.towers: list[TowerTensorHandle] = training_towers(trainer)
         self.runners = [cb for cb in self.callbacks if isinstance(cb, InferenceRunnerBase)]
         resets = [cb for cb in self.callbacks if isinstance(cb, ResetInput)]
         self.sources = [reset.source for reset in resets]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fakes.linted import Classifier, images, marked_line
 
-from tensorpack_lite.callbacks.lint.deep import NUM_STEPS
+from tensorpack_lite.callbacks.lint.step_rules import NUM_STEPS
 from tensorpack_lite.callbacks.steps import ProgressBar
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.input_source.feed import FeedInput
