@@ -20,8 +20,7 @@ from ...input_source.base import InputSource
 from ...utils.remarks import Remark
 from .graph_view import trace_back
 from .losses import find_cross_entropies
-from .pass_rules import find_dataflow, find_length
-from .training import Training
+from .training import Training, find_dataflow, find_length
 
 __all__ = ["examine_first", "watch_data"]
 
@@ -172,12 +171,12 @@ class _ValidationWatch:
 
 def _find_labels(training: Training) -> dict[str, int]:
     """Return the number of classes for each input [N] that is used as the labels of a sparse cross entropy."""
-    if training.cost is None or not training.towers:
+    if not training.towers:
         return {}
-    specs = training.trainer.tower_func.input_signature if training.trainer.tower_func is not None else []
-    names = {tensor.op.name: spec.name for tensor, spec in zip(training.towers[0].inputs, specs)}
+    inputs = zip(training.towers[0].inputs, training.signature)
+    names = {tensor.op.name: spec.name for tensor, spec in inputs}
     found = {}
-    for loss in find_cross_entropies(training.graph, training.graph.before([training.cost], controls=False)):
+    for loss in find_cross_entropies(training.graph, training.before_cost):
         if loss.labels is None or not loss.function.startswith("sparse"):
             continue
         source, shape = trace_back(loss.labels, names), loss.logits.shape

@@ -132,7 +132,8 @@ def place_of(element: Any) -> str:
     for frame in reversed(list(operation(element).traceback or ())):
         file, line = (frame.filename, frame.lineno) if hasattr(frame, "filename") else frame[:2]
         if not _is_library(file):
-            return f"{_shorten(file)}:{line}"
+            path = os.path.relpath(file)
+            return f"{file if path.startswith(os.pardir) else path}:{line}"
     return ""
 
 
@@ -148,9 +149,3 @@ def _is_library(file: str) -> bool:
     if path.startswith(_OWN_FOLDER + os.sep) or _INSTALLED.search(path) or file.startswith("<"):
         return True
     return path.startswith(_STANDARD_LIBRARY + os.sep) and "-packages" not in path
-
-
-def _shorten(file: str) -> str:
-    """Return a path relative to the current directory, if it is below that."""
-    path = os.path.relpath(file)
-    return file if path.startswith(os.pardir) else path

@@ -79,9 +79,9 @@ class CostTerms(NamedTuple):
     others: list[tf.Tensor]
 
 
-def find_terms(graph: GraphView, cost: tf.Tensor) -> CostTerms | None:
+def find_terms(graph: GraphView, cost: tf.Tensor | None) -> CostTerms | None:
     """Return the terms of a cost; None if it is anything else than a mean or sum of one cross entropy plus other terms."""
-    terms = _addends(cost)
+    terms = [] if cost is None else _addends(cost)
     on_data = [term for term in terms if any(map(graph.is_source, graph.before([term])))]
     if len(on_data) != 1:
         return None

@@ -7,7 +7,7 @@ from typing import Any, Iterator
 
 from ...compat import tfv1 as tf
 from ...utils.remarks import Remark
-from .graph_view import GraphView, place_of, remark_on, trace_back
+from .graph_view import place_of, remark_on, trace_back
 from .losses import find_cross_entropies, find_terms
 from .training import Training
 
@@ -46,26 +46,26 @@ def variable_without_gradient(training: Training) -> Iterator[Remark]:
             text = "the variable is trainable, but no training step reads it."
             yield remark_on("G01", variable, text, "Use it in the cost, or create it with trainable=False.")
             continue
-        block = None if training.cost is None else _find_block(training.graph, training.cost, reads)
+        block = _find_block(training, reads)
         if block is not None:
             text = f"the variable gets no gradient, because {block.type} '{block.name}' ({place_of(block)}) has none."
             advice = "Compute the cost without this operation, or create the variable with trainable=False."
             yield remark_on("G01", variable, text, advice)
 
 
-def _find_block(graph: GraphView, cost: tf.Tensor, reads: list[Any]) -> Any:
+def _find_block(training: Training, reads: list[Any]) -> Any:
     """
     Return the operation without gradient that is on each way to the cost.
 
     Returns:
         The first one; None if the cost has a gradient, does not depend on the variable, or if `tf.stop_gradient` is on a way.
     """
-    before_cost = graph.before([cost], controls=False)
+    graph, before_cost = training.graph, training.before_cost
     if not any(op.name in before_cost for op in reads):
         return None
     names = graph.after([op.name for op in reads], lambda op: op.name in before_cost and _has_gradient(op))
     blocks = [op for op in graph.in_order(names & before_cost) if not _has_gradient(op)]
-    if cost.op.name in names or any(op.type in _STOPS for op in blocks):
+    if training.cost.op.name in names or any(op.type in _STOPS for op in blocks):
         return None
     return blocks[0] if blocks else None
 
@@ -98,7 +98,7 @@ def cost_without_inputs(training: Training) -> Iterator[Remark]:
         text = "the cost does not depend on any input of the model."
         yield remark_on("G02", training.cost, text, "Compute it from the arguments of build_graph.")
         return
-    for loss in find_cross_entropies(training.graph, training.graph.before([training.cost], controls=False)):
+    for loss in find_cross_entropies(training.graph, training.before_cost):
         if ignores_data(loss.logits):
             text = f"the logits of {loss.function} do not depend on any input of the model."
             yield remark_on("G02", loss.logits, text, "Compute them from the arguments of build_graph.")
@@ -128,9 +128,7 @@ def regularization_of_nothing(training: Training) -> Iterator[Remark]:
 
     Source: the warning of `regularize_cost`, which is easily missed.
     """
-    if training.cost is None:
-        return
-    for op in training.graph.in_order(training.graph.before([training.cost], controls=False)):
+    for op in training.graph.in_order(training.before_cost):
         if op.type == "Const" and re.search(r"(^|/)empty_\w*regulariz\w*$", op.name):
             text = "the regularization cost is always 0, because it found no variable."
             advice = "Correct the regular expression, give the layers regularizers, or remove the call."
@@ -155,9 +153,7 @@ def wrong_dtypes(training: Training) -> Iterator[Remark]:
 
     Source: NumPy's and TensorFlow's rules for dtypes.
     """
-    if training.cost is None:
-        return
-    ops = list(training.graph.in_order(training.graph.before([training.cost], controls=False)))
+    ops = list(training.graph.in_order(training.before_cost))
     for op in ops:
         if _wraps_around(op):
             dtype = op.outputs[0].dtype.base_dtype.name
@@ -189,8 +185,6 @@ def sum_over_the_batch(training: Training) -> Iterator[Remark]:
 
     Source: lightning-bolts, "batch gradient verification"; the linear scaling rule of learning rates is for means.
     """
-    if training.cost is None:
-        return
     terms = find_terms(training.graph, training.cost)
     if terms is None or terms.is_mean:
         return

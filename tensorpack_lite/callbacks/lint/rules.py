@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, Iterator
 
 from ...utils.remarks import Remark
-from .callback_rules import order_of_savers, parameter_without_effect
+from .callback_rules import length_of_epoch, order_of_savers, parameter_without_effect
 from .model_rules import (
     cost_without_inputs,
     probabilities_as_logits,
@@ -14,7 +14,6 @@ from .model_rules import (
     variable_without_gradient,
     wrong_dtypes,
 )
-from .pass_rules import length_of_epoch
 from .training import Training
 from .variable_rules import (
     averages_without_update,

@@ -31,7 +31,7 @@ _NEGLIGIBLE = 0.1
 
 def judged_terms(training: Training) -> Iterator[CostTerms]:
     """Yield the terms of a cost that `first_cost` can judge; nothing if variables are restored or it is another cost."""
-    if training.cost is None or type(training.session_init) is not JustCurrentSession:
+    if type(training.session_init) is not JustCurrentSession:
         return
     terms = find_terms(training.graph, training.cost)
     if terms is None or not terms.is_mean or terms.loss.function.startswith("sigmoid"):
@@ -104,9 +104,8 @@ def train_on_one_batch(training: Training) -> list[Remark]:
     """
     feeds = _feeds(training)
     if not feeds or training.targets == [] or training.trainer.train_op is None:
-        logger.info(
-            "Lint: 'deep' is not possible: the input has no batch that Python has read, or there is no train_op."
-        )
+        reason = "the input has no batch that Python has read, or there is no train_op"
+        logger.info(f"Lint: 'deep' is not possible: {reason}.")
         return []
     logger.info(f"Lint: {NUM_STEPS} steps on one batch; then all variables are put back ...")
     began = time.perf_counter()
@@ -122,7 +121,7 @@ def train_on_one_batch(training: Training) -> list[Remark]:
 
 
 def _examine(training: Training, session: tf.Session, feeds: dict[tf.Tensor, np.ndarray]) -> Iterator[Remark]:
-    terms = None if training.cost is None else find_terms(training.graph, training.cost)
+    terms = find_terms(training.graph, training.cost)
     if terms is not None and _is_independent(training, terms):
         yield from _mixed_samples(session, feeds, terms)
     expected = [
@@ -178,13 +177,12 @@ def _is_independent(training: Training, terms: CostTerms) -> bool:
 
 def _feeds(training: Training) -> dict[Any, np.ndarray]:
     """Return the first datapoint for the inputs of all towers; empty if it is not known or does not fit."""
-    tower_func = training.trainer.tower_func
-    if tower_func is None or len(training.sources) != 1 or not training.towers:
+    if len(training.sources) != 1 or not training.towers:
         return {}
     datapoint = training.sources[0].first_datapoint()
     feeds = {}
     for tower in training.towers:
-        for spec, tensor in zip(tower_func.input_signature, tower.inputs):
+        for spec, tensor in zip(training.signature, tower.inputs):
             array = datapoint.get(spec.name)
             if array is None or array.ndim != tensor.shape.rank:
                 return {}

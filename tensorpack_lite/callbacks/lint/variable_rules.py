@@ -85,10 +85,9 @@ def training_mode_in_inference(training: Training) -> Iterator[Remark]:
     Source: tensorpack issues 246, 472, 718.
     """
     fetched = [tensor for runner in training.runners for tensor in runner.fetched]
-    tower_func = training.trainer.tower_func
-    if not fetched or tower_func is None:
+    if not fetched:
         return
-    scopes = tuple(f"{tower.ns_name}/" for tower in tower_func.towers.inference() if tower.ns_name)
+    scopes = tuple(f"{name}/" for name in training.inference_names)
     graph = training.graph
     evaluated = (op for op in graph.in_order(graph.before(fetched)) if op.name.startswith(scopes))
     dropping = [op for op in evaluated if _drops(training, op)]
@@ -138,16 +137,12 @@ def variable_of_another_tower(training: Training) -> Iterator[Remark]:
 
     Source: tensorpack issues 1181, 1234.
     """
-    tower_func = training.trainer.tower_func
-    if tower_func is None:
-        return
-    scopes = {tower.ns_name for tower in tower_func.towers.inference()} - {""}
     trained = training.towers[0].ns_name if training.towers else ""
     variables = {variable.op.name: variable for variable in tf.global_variables()}
     for name, variable in variables.items():
         scope, _, rest = name.partition("/")
         original = variables.get(f"{trained}/{rest}" if trained else rest)
-        if scope not in scopes or original is None or training.graph.updates(variable):
+        if scope not in training.inference_names or original is None or training.graph.updates(variable):
             continue
         if training.graph.updates(original) and training.graph.reads(variable):
             text = f"training updates {original.op.name}, but tower '{scope}' reads this variable, which keeps its initial value."
