@@ -156,8 +156,8 @@ def _mixed_samples(
     num = {len(array) for array in feeds.values() if array.ndim}
     if len(num) != 1 or losses.shape[:1] != tuple(num) or len(losses) < 2:
         return
-    changed = {one: np.concatenate([array[-1:], array[1:]]) for one, array in feeds.items()}
-    others = session.run(terms.loss.op.outputs[0], changed)
+    changed = {one: np.concatenate([array[-1:], array[1:]]) for one, array in feeds.items() if array.ndim}
+    others = session.run(terms.loss.op.outputs[0], {**feeds, **changed})
     difference = np.abs(others[1:] - losses[1:])
     if (difference > _CHANGED * (1 + np.abs(losses[1:]))).any():
         text = "the losses of the other samples change when the first one is replaced."
