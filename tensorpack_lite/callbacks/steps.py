@@ -78,10 +78,7 @@ class ProgressBar(Callback):
         self._step_has_values = False
         loop = self.trainer.loop
         self._bar = get_tqdm(
-            total=loop.steps_per_epoch,
-            initial=loop.starting_step,
-            desc=f"Epoch {self.epoch_num}",
-            leave=True,
+            total=loop.steps_per_epoch, initial=loop.starting_step, desc=f"Epoch {self.epoch_num}", leave=True
         )
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:

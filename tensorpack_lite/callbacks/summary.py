@@ -60,17 +60,13 @@ class MovingAverageSummary(Callback):
         if self._train_op is None:
             self._args = tf.train.SessionRunArgs([group])
         else:
-            add_control_inputs(self._find_train_op(), [group])
+            op = self._train_op
+            if isinstance(op, str):
+                op = self.graph.get_operation_by_name(get_op_tensor_name(op)[0])
+            add_control_inputs(op if isinstance(op, tf.Operation) else op.op, [group])
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         return self._args
-
-    def _find_train_op(self) -> tf.Operation:
-        if isinstance(self._train_op, tf.Tensor):
-            return self._train_op.op
-        if isinstance(self._train_op, str):
-            return self.graph.get_operation_by_name(get_op_tensor_name(self._train_op)[0])
-        return self._train_op
 
 
 def MergeAllSummaries(period: int = 0, run_alone: bool = False, key: str | None = None) -> Callback:  # noqa: N802
