@@ -25,7 +25,7 @@ from ..utils import logger
 from ..utils.errors import type_error
 from ..utils.utils import get_tqdm
 from .inference import Inferencer
-from .towers_hook import CountSamples, TowersHook, count_samples
+from .towers_hook import TowersHook, count_samples
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -348,13 +348,16 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
             # the towers take their datapoints in order
             after = [tower.inputs[0].op for tower in towers[-1:]]
             towers.append(self._build_tower(tower_func, f"{self._tower_name}{index}", gpu, after))
-        self._count = CountSamples()
         self._hooks = self._make_hooks(towers[:1])
         self._parallel_hooks = self._make_hooks(towers)
 
     def _make_hooks(self, towers: list[TowerTensorHandle]) -> list[TowersHook]:
-        counter = TowersHook(self._count, [[count_samples(tower.inputs[0])] for tower in towers])
+        counter = TowersHook(self._count_datapoint, [[count_samples(tower.inputs[0])] for tower in towers])
         return [*super()._make_hooks(towers), counter]
+
+    def _count_datapoint(self, values: list[Any]) -> None:
+        self._num_run += 1
+        self._num_samples += int(values[0])
 
     def _before_train(self) -> None:
         super()._before_train()
@@ -362,12 +365,11 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
 
     def _run_all(self, bar: tqdm) -> None:
         size, num_towers = self._input_source.size(), len(self._gpus)
-        self._count.datapoints = self._count.samples = 0
+        self._num_run = self._num_samples = 0
         sessions = [(self._parallel_sess, num_towers)] * (size // num_towers)
         sessions += [(self._hooked_sess, 1)] * (size % num_towers)
         for session, number in sessions:
-            self._run_datapoint(self._count.datapoints, size, session)
+            self._run_datapoint(self._num_run, size, session)
             bar.update(number)
-        logger.info(
-            f"{self}: counted {self._count.datapoints} datapoints, {self._count.samples} samples, on {num_towers} towers."
-        )
+        counted = f"{self._num_run} datapoints, {self._num_samples} samples"
+        logger.info(f"{self}: counted {counted}, on {num_towers} towers.")
