@@ -66,9 +66,8 @@ def order_of_savers(training: Training) -> Iterator[Remark]:
         if not isinstance(saver, MinSaver):
             continue
         directory = os.path.abspath(saver.checkpoint_dir or "")
-        before, after = (
-            [cb for cb in part if _saves_to(cb, directory)] for part in (callbacks[:index], callbacks[index:])
-        )
+        before = any(_saves_to(cb, directory) for cb in callbacks[:index])
+        after = any(_saves_to(cb, directory) for cb in callbacks[index:])
         if not before and after:
             text = "it is called before the ModelSaver, so the checkpoint of this step does not exist yet."
             yield Remark("G14", saver.state_name, text, "Put it after the ModelSaver.")
@@ -90,9 +89,8 @@ def _saves_to(callback: Any, directory: str) -> bool:
 
 def _reported(callback: Any) -> set[str]:
     """Return the names of the statistics that a callback is known to report when it is triggered."""
-    if isinstance(callback, InferenceRunnerBase):
-        return {name for inf in callback.infs for name in _results(inf)}
-    return set()
+    infs = callback.infs if isinstance(callback, InferenceRunnerBase) else []
+    return {name for inf in infs for name in _results(inf)}
 
 
 def _results(inf: Any) -> list[str]:

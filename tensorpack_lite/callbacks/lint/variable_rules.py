@@ -114,10 +114,8 @@ def _drops(training: Training, op: Any) -> bool:
     users = training.graph.consumers(op)
     for cast in [user for user in users if user.type in ("Cast", "Identity")]:
         users += training.graph.consumers(cast)
-    return any(
-        user.type in ("Mul", "Select", "SelectV2") and user.outputs[0].dtype.base_dtype.is_floating
-        for user in users
-    )
+    switches = [user for user in users if user.type in ("Mul", "Select", "SelectV2")]
+    return any(switch.outputs[0].dtype.base_dtype.is_floating for switch in switches)
 
 
 def _is_noise(op: Any, depth: int = 6) -> bool:
