@@ -196,8 +196,9 @@ def _about_overflow(incident: Incident) -> str:
 def _about_no_culprit(incident: Incident, reason: str | None) -> str:
     if incident.ranks is not None and not incident.is_of_losses:
         failure = incident.ranks.channel.wait_for_failure(_WAIT_SECONDS if incident.fails else 0)
+        cause = failure or "No other rank has told the cause; look at the logs of the other ranks."
         mine = "is finite" if reason is None else f"was not searched: {reason}"
-        return f"The batch of this rank {mine}. {failure or 'No other rank has told the cause; look at the logs of the other ranks.'}"
+        return f"The batch of this rank {mine}. {cause}"
     if reason is not None:
         return f"The batch was not searched: {reason}."
     return (

@@ -222,7 +222,7 @@ class GPUUtilizationTracker(Callback):
             self._error = error
 
     def _after_epoch(self) -> None:
-        self._after_train()
+        self._stop_sampling()
         if self._error is not None:
             message = f"GPUUtilizationTracker: the GPUs have stopped responding: {self._error}"
             raise RuntimeError(message) from self._error
@@ -234,6 +234,9 @@ class GPUUtilizationTracker(Callback):
             self.trainer.monitors.put_scalar(f"GPUUtil/{device}", float(np.mean(percents)))
 
     def _after_train(self) -> None:
+        self._stop_sampling()
+
+    def _stop_sampling(self) -> None:
         if self._thread is not None:
             self._is_over.set()
             self._thread.join()

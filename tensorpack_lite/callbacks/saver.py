@@ -110,12 +110,7 @@ class ModelSaver(Callback):
         self._background.fsync = self._fsync
         variables = {id(var): var for key in self._var_collections for var in tf.get_collection(key)}
         # The store removes old checkpoints, so the Saver must keep all.
-        self.saver = tf.train.Saver(
-            list(variables.values()),
-            max_to_keep=None,
-            write_version=tf.train.SaverDef.V2,
-            save_relative_paths=True,
-        )
+        self.saver = tf.train.Saver(list(variables.values()), max_to_keep=None, save_relative_paths=True)
         tf.add_to_collection(tf.GraphKeys.SAVERS, self.saver)
         if self._asynchronous:
             self._writer = VariableWriter(self.saver)

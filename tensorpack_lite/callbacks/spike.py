@@ -72,12 +72,11 @@ class LossSpike(Callback):
         )
         value = tf.cast(loss, tf.float32)
         is_spike = tf.logical_and(value > self._limit.read_value(), tf.math.is_finite(value))
-        kept = tf.cond(
-            is_spike,
-            lambda: self._capture.store(tf.constant(1, tf.int64)),
-            lambda: tf.constant(0, tf.int64),
-            name="is_spike",
-        )
+
+        def keep() -> tf.Tensor:
+            return self._capture.store(tf.constant(1, tf.int64))
+
+        kept = tf.cond(is_spike, keep, lambda: tf.constant(0, tf.int64), name="is_spike")
         self._new_limit = tf.placeholder(tf.float32, [], name="new_limit")
         self._set_limit = self._limit.assign(self._new_limit, read_value=False)
         self._args = tf.train.SessionRunArgs([kept, value])

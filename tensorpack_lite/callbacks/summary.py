@@ -150,9 +150,8 @@ class MergeAllSummariesRunAlone(Callback):
         self._merged = tf.summary.merge_all(self._key)
         staging = tf.get_collection(STAGING_OPS_KEY)
         # Without the puts, the areas would be empty afterwards and the next step would block forever.
-        self._puts = [
-            put for get, put in zip(staging[::2], staging[1::2]) if dependency_of_fetches(self._merged, get)
-        ]
+        areas = zip(staging[::2], staging[1::2])
+        self._puts = [put for get, put in areas if dependency_of_fetches(self._merged, get)]
 
     def _trigger_step(self) -> None:
         if self._period > 0 and (self.local_step + 1) % self._period == 0:

@@ -45,9 +45,8 @@ class HyperParamSetter(Callback):
     def __init__(self, param: HyperParam | str) -> None:
         if isinstance(param, str):
             param = GraphVarParam(param)
-        self.param = check_type(
-            f"{type(self).__name__}: param", param, HyperParam, "a HyperParam or the name of a variable"
-        )
+        expected = "a HyperParam or the name of a variable"
+        self.param = check_type(f"{type(self).__name__}: param", param, HyperParam, expected)
         self._last_value: Any = None
         self._last_logged_epoch = -1
 
