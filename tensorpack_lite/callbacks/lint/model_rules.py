@@ -22,6 +22,10 @@ __all__ = [
 
 _STOPS = ("StopGradient", "PreventGradient")
 _NO_GRADIENT = ("Floor", "Ceil", "Round", "Rint", "Sign", "Shape", "Size", "Rank", "ZerosLike", "OnesLike")
+_HEAVY = ("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Conv2D", "Conv3D", "MatMul")
+_ARITHMETIC = ("Add", "AddV2", "Mul", "Sub")
+_SGD = ("ApplyGradientDescent", "ApplyMomentum", "ResourceApplyGradientDescent", "ResourceApplyMomentum")
+_RATE_OF_MEANS = 0.1  # a rate that is usual for the mean over a batch, and too large for a sum
 
 
 def variable_without_gradient(training: Training) -> Iterator[Remark]:
@@ -135,12 +139,6 @@ def regularization_of_nothing(training: Training) -> Iterator[Remark]:
             yield remark_on("G09", op, text, advice)
 
 
-_HEAVY = ("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Conv2D", "Conv3D", "MatMul")
-_SUMS = ("Add", "AddV2", "Mul", "Sub")
-_SGD = ("ApplyGradientDescent", "ApplyMomentum", "ResourceApplyGradientDescent", "ResourceApplyMomentum")
-_RATE_OF_MEANS = 0.1  # a rate that is usual for the mean over a batch, and too large for a sum
-
-
 def wrong_dtypes(training: Training) -> Iterator[Remark]:
     """
     G08: arithmetic in 8 bits, which wraps around; or matrix products and convolutions in float64 in a model of float32.
@@ -166,7 +164,7 @@ def wrong_dtypes(training: Training) -> Iterator[Remark]:
 
 
 def _wraps_around(op: Any) -> bool:
-    if op.type not in _SUMS or op.outputs[0].dtype.base_dtype not in (tf.uint8, tf.int8):
+    if op.type not in _ARITHMETIC or op.outputs[0].dtype.base_dtype not in (tf.uint8, tf.int8):
         return False
     constants = [tf.get_static_value(trace_back(tensor)) for tensor in op.inputs]
     if op.type == "Sub" and constants[0] is not None:

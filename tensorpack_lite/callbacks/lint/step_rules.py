@@ -25,8 +25,14 @@ from .training import Training
 
 __all__ = ["NUM_STEPS", "first_cost", "judged_terms", "train_on_one_batch"]
 
-_TOO_MUCH = 10.0  # that of logits with a standard deviation of 4.5
+NUM_STEPS = 200
+
+_TOO_MUCH = 10.0  # T01: that of logits with a standard deviation of 4.5
 _NEGLIGIBLE = 0.1
+_LEARNT = 0.9  # T02: of the first cross entropy
+_SMALL = 0.1  # a cross entropy that need not fall
+_CHANGED = 1e-3
+_DEPENDENT = re.compile("Random|Stateless|Multinomial|SquaredDifference|While|PyFunc")
 
 
 def judged_terms(training: Training) -> Iterator[CostTerms]:
@@ -71,14 +77,6 @@ def first_cost(training: Training, terms: CostTerms, cost: float) -> Iterator[Re
     )
     advice = "Scale the inputs, e.g. to [-1, 1], or use smaller initial weights."
     yield remark_on("T01", terms.loss.op, text, advice)
-
-
-NUM_STEPS = 200
-
-_LEARNT = 0.9  # of the first cross entropy
-_SMALL = 0.1  # a cross entropy that need not fall
-_CHANGED = 1e-3
-_DEPENDENT = re.compile("Random|Stateless|Multinomial|SquaredDifference|While|PyFunc")
 
 
 def train_on_one_batch(training: Training) -> list[Remark]:

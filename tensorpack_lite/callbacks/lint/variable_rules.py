@@ -199,7 +199,7 @@ def little_restored(training: Training) -> Iterator[Remark]:
         if name not in matched and variable.shape.rank is not None
     }
     if missing and offered:
-        yield from _describe(missing, offered, len(wanted))
+        yield from _remarks_on_missing(missing, offered, len(wanted))
 
 
 def _is_of_model(name: str) -> bool:
@@ -212,7 +212,7 @@ def _parts(init: SessionInit) -> list[SessionInit]:
     return [init]
 
 
-def _describe(missing: dict[str, Any], unused: dict[str, Any], num_wanted: int) -> Iterator[Remark]:
+def _remarks_on_missing(missing: dict[str, Any], unused: dict[str, Any], num_wanted: int) -> Iterator[Remark]:
     """Yield at most one remark, given the variables that are not restored and the values that are not used."""
     for of_graph in (True, False):
         longer, shorter = (missing, unused) if of_graph else (unused, missing)
