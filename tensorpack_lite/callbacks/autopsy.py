@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sys
 from typing import Any, NamedTuple
 
 import numpy as np
+from tabulate import tabulate
 
 from ..compat import tfv1 as tf
+from ..tfutils.varmanip import save_checkpoint_vars
 from ..utils import logger
 from ..utils.notes import write_note
-from .autopsy_files import describe_sample, write_batches, write_checkpoint, write_pictures, write_text
+from .autopsy_files import RECORD_FILE, describe_sample, write_batches, write_pictures
 from .batch_capture import TowerBatch
 from .nan_search import Activation, Culprit, Search, before_exchange, largest
 
@@ -76,6 +80,23 @@ class Incident(NamedTuple):
         return [float(np.sqrt(np.sum(values[-1], dtype=np.float64))) for values in self.history]
 
 
+class _Findings(NamedTuple):
+    """
+    What the examination of a step has found.
+
+    Attributes:
+        weights: the values of all variables, by name.
+        culprit: the samples that make the step not finite; None if there are none.
+        activations: the tensors up to the first one that is not finite; empty without a culprit.
+        reason: why the batch was not searched; None if it was.
+    """
+
+    weights: dict[str, np.ndarray]
+    culprit: Culprit | None
+    activations: list[Activation]
+    reason: str | None
+
+
 def examine(incident: Incident, message: str, session: tf.Session) -> str:
     """
     Find the cause, write `nan-<step>/` in the logger's directory, and write a note.
@@ -101,22 +122,22 @@ def examine(incident: Incident, message: str, session: tf.Session) -> str:
             activations = search.activations(culprit) if culprit is not None else []
         except tf.errors.OpError as error:
             reason = f"running the step again failed: {error.message}"
+    found = _Findings(weights, culprit, activations, reason)
     parent = logger.get_logger_dir()
     directory = "" if parent is None else os.path.join(parent, f"nan-{incident.step}")
     # before waiting for another rank: soon after the end of one rank, the launcher ends the others
     files: list[str] = []
     failure: Exception | None = None
     try:
-        files = _write_files(directory, incident, weights, culprit) if directory else []
+        files = _write_files(directory, incident, found) if directory else []
     except _UNWRITTEN as error:
         failure = error
-    cause = _cause(incident, weights, culprit, activations, reason)
-    text = f"{message} {cause} {_about_weights(incident, weights)}"
+    text = f"{message} {_cause(incident, found)} {_about_weights(incident, weights)}"
     if not directory:
         return text
     try:
         if failure is None:
-            _write_text(directory, incident, weights, text, culprit, activations, files)
+            _write_text(directory, incident, found, text, files)
     except _UNWRITTEN as error:
         failure = error
     if failure is not None:
@@ -129,13 +150,8 @@ def examine(incident: Incident, message: str, session: tf.Session) -> str:
     return text
 
 
-def _cause(
-    incident: Incident,
-    weights: dict[str, np.ndarray],
-    culprit: Culprit | None,
-    activations: list[Activation],
-    reason: str | None,
-) -> str:
+def _cause(incident: Incident, found: _Findings) -> str:
+    weights, culprit, activations, reason = found
     broken = [name for name, value in weights.items() if not _all_finite(value)]
     if not broken and culprit is None and reason is None and incident.is_overflow:
         return _about_overflow(incident)
@@ -179,23 +195,16 @@ def _about_overflow(incident: Incident) -> str:
 
 def _about_no_culprit(incident: Incident, reason: str | None) -> str:
     if incident.ranks is not None and not incident.is_of_losses:
-        return _about_other_ranks(incident, reason)
+        failure = incident.ranks.channel.wait_for_failure(_WAIT_SECONDS if incident.fails else 0)
+        cause = failure or "No other rank has told the cause; look at the logs of the other ranks."
+        mine = "is finite" if reason is None else f"was not searched: {reason}"
+        return f"The batch of this rank {mine}. {cause}"
     if reason is not None:
         return f"The batch was not searched: {reason}."
     return (
         "With the same batch and weights, the step is finite when it runs again. Suspect random operations, such as "
         "dropout, or a kernel that is not deterministic."
     )
-
-
-def _about_other_ranks(incident: Incident, reason: str | None) -> str:
-    failure = incident.ranks.channel.wait_for_failure(_WAIT_SECONDS if incident.fails else 0)
-    mine = (
-        "The batch of this rank is finite"
-        if reason is None
-        else f"The batch of this rank was not searched: {reason}"
-    )
-    return f"{mine}. {failure or 'No other rank has told the cause; look at the logs of the other ranks.'}"
 
 
 def _about_first_bad(activations: list[Activation]) -> str:
@@ -223,44 +232,43 @@ def _about_weights(incident: Incident, weights: dict[str, np.ndarray]) -> str:
     return f"All variables are finite, as they were before the step; {size}"
 
 
-def _write_files(
-    directory: str, incident: Incident, weights: dict[str, np.ndarray], culprit: Culprit | None
-) -> list[str]:
+def _write_files(directory: str, incident: Incident, found: _Findings) -> list[str]:
     """Write the batch, the checkpoint and pictures; return the names of the files, of which the first is that of the checkpoint."""
     os.makedirs(directory, exist_ok=True)
     files = write_batches(directory, incident.batches)
-    checkpoint = write_checkpoint(directory, incident.step - 1, weights)
-    if culprit is not None and culprit.is_alone:
-        files += write_pictures(directory, culprit.batch, culprit.samples)
-    return [checkpoint, *files]
+    step, weights = incident.step - 1, dict(found.weights)
+    if "global_step" in weights:
+        weights["global_step"] = np.asarray(step, np.asarray(weights["global_step"]).dtype)
+    save_checkpoint_vars(weights, os.path.join(directory, f"model-{step}"))
+    if found.culprit is not None and found.culprit.is_alone:
+        files += write_pictures(directory, found.culprit.batch, found.culprit.samples)
+    return [f"model-{step}", *files]
 
 
-def _write_text(
-    directory: str,
-    incident: Incident,
-    weights: dict[str, np.ndarray],
-    text: str,
-    culprit: Culprit | None,
-    activations: list[Activation],
-    written: list[str],
-) -> None:
+def _write_text(directory: str, incident: Incident, found: _Findings, text: str, written: list[str]) -> None:
+    """Write `report.txt`, and `step.json`, which `tensorpack-lite nan-replay` reads."""
     checkpoint, *files = written
+    culprit = found.culprit
     record = {
         "step": incident.step,
         "checkpoint": checkpoint,
         "losses": [[tensor.name for tensor in losses] for losses in incident.losses],
         "gradients": {name: tensor.name for name, tensor in incident.checked_gradients().items()},
         "inputs": [[tensor.name for tensor in batch.tensors] for batch in incident.batches],
-        "first_bad": activations[-1].name if activations else None,
+        "first_bad": found.activations[-1].name if found.activations else None,
         "datapoints": [batch.datapoint for batch in incident.batches],
         "samples": culprit.samples if culprit is not None else [],
         "is_alone": culprit is not None and culprit.is_alone,
         "program": _program(),
         "working_directory": os.getcwd(),
     }
-    write_text(
-        directory, text, [*files, f"{checkpoint}.index"], record, _tables(incident, weights, activations)
-    )
+    parts = [text, f"Files: {', '.join([*files, f'{checkpoint}.index'])}"]
+    for title, headers, rows in _tables(incident, found):
+        parts.append(f"{title}:\n{tabulate(rows, headers=headers)}")
+    with open(os.path.join(directory, "report.txt"), "w", encoding="utf-8") as file:
+        file.write("\n\n".join(parts) + "\n")
+    with open(os.path.join(directory, RECORD_FILE), "w", encoding="utf-8") as file:
+        json.dump(record, file, indent=1)
 
 
 def _program() -> list[str]:
@@ -268,21 +276,13 @@ def _program() -> list[str]:
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     if spec is not None:
-        return [
-            "-m",
-            spec.name[: -len(".__main__")] if spec.name.endswith(".__main__") else spec.name,
-            *sys.argv[1:],
-        ]
+        return ["-m", re.sub(r"\.__main__$", "", spec.name), *sys.argv[1:]]
     path = getattr(main, "__file__", None)
     return [] if path is None else [os.path.abspath(path), *sys.argv[1:]]
 
 
-def _tables(
-    incident: Incident, weights: dict[str, np.ndarray], activations: list[Activation]
-) -> list[tuple[str, list[str], list[list[Any]]]]:
+def _tables(incident: Incident, found: _Findings) -> list[tuple[str, list[str], list[list[Any]]]]:
     """Return the tables of the report: title, headers, rows."""
-    floats = [(name, value.shape, largest(value)) for name, value in weights.items() if _is_float(value)]
-    floats.sort(key=lambda row: -np.nan_to_num(row[2], nan=np.inf))
     tables: list[tuple[str, list[str], list[list[Any]]]] = []
     first = incident.step - len(incident.history) + 1
     norms = incident.norms()
@@ -296,17 +296,14 @@ def _tables(
     if incident.gradients:
         gradients = [[n, float(np.sqrt(v))] for n, v in zip(incident.gradients, incident.values[-1])]
         tables.append(("Gradients of this step", ["variable", "norm"], gradients))
-    if activations:
-        shown = [list(one) for one in reversed(activations[-_NUM_SHOWN:])]
+    if found.activations:
+        shown = [list(one) for one in reversed(found.activations[-_NUM_SHOWN:])]
         title = "Tensors, from the first one that is not finite backwards"
         tables.append((title, ["tensor", "operation", "shape", "largest absolute value"], shown))
-    tables.append(
-        (
-            "Variables before the step",
-            ["variable", "shape", "largest absolute value"],
-            [list(r) for r in floats],
-        )
-    )
+    floats = [(name, one.shape, largest(one)) for name, one in found.weights.items() if _is_float(one)]
+    floats.sort(key=lambda row: -np.nan_to_num(row[2], nan=np.inf))
+    headers = ["variable", "shape", "largest absolute value"]
+    tables.append(("Variables before the step", headers, [list(row) for row in floats]))
     return tables
 
 

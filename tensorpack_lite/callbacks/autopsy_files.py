@@ -1,28 +1,17 @@
-"""The files of a step that is examined: report, batches, pictures and checkpoint."""
+"""The batches and pictures of a step that is examined, as files and as text."""
 
 from __future__ import annotations
 
-import json
 import os
-from typing import Any, Mapping, Sequence
+from typing import Any, Sequence
 
 import numpy as np
-from tabulate import tabulate
 
-from ..tfutils.varmanip import save_checkpoint_vars
 from ..utils.npz import write_npz
 from ..utils.png import encode_png
 from .batch_capture import TowerBatch
 
-__all__ = [
-    "BATCH_FILE",
-    "RECORD_FILE",
-    "describe_sample",
-    "write_batches",
-    "write_checkpoint",
-    "write_pictures",
-    "write_text",
-]
+__all__ = ["BATCH_FILE", "RECORD_FILE", "describe_sample", "write_batches", "write_pictures"]
 
 RECORD_FILE = "step.json"
 BATCH_FILE = "batch.npz"
@@ -47,26 +36,6 @@ def write_batches(directory: str, batches: Sequence[TowerBatch]) -> list[str]:
     return [BATCH_FILE]
 
 
-def write_checkpoint(directory: str, step: int, weights: Mapping[str, np.ndarray]) -> str:
-    """
-    Write variables as a checkpoint.
-
-    Args:
-        directory: where to.
-        step: the value of `global_step` in it.
-        weights: the values by name.
-
-    Returns:
-        The name of the checkpoint, `model-<step>`.
-    """
-    name = f"model-{step}"
-    values = dict(weights)
-    if "global_step" in values:
-        values["global_step"] = np.asarray(step, np.asarray(values["global_step"]).dtype)
-    save_checkpoint_vars(values, os.path.join(directory, name))
-    return name
-
-
 def write_pictures(directory: str, batch: TowerBatch, samples: Sequence[int]) -> list[str]:
     """
     Write the images among some samples as PNG files. Values of floating-point images are stretched to 0-255.
@@ -82,31 +51,6 @@ def write_pictures(directory: str, batch: TowerBatch, samples: Sequence[int]) ->
                 stream.write(encode_png(_as_uint8(array[sample])))
             files.append(file)
     return files
-
-
-def write_text(
-    directory: str,
-    text: str,
-    files: Sequence[str],
-    record: dict[str, Any],
-    tables: Sequence[tuple[str, list[str], list[list[Any]]]],
-) -> None:
-    """
-    Write `report.txt` and `step.json`.
-
-    Args:
-        directory: where to.
-        text: the sentences at the top of the report.
-        files: the names of the other files.
-        record: JSON values, which `tensorpack-lite nan-replay` reads.
-        tables: title, headers and rows of each.
-    """
-    parts = [text, f"Files: {', '.join(files)}"]
-    parts += [f"{title}:\n{tabulate(rows, headers=headers)}" for title, headers, rows in tables]
-    with open(os.path.join(directory, "report.txt"), "w", encoding="utf-8") as file:
-        file.write("\n\n".join(parts) + "\n")
-    with open(os.path.join(directory, RECORD_FILE), "w", encoding="utf-8") as file:
-        json.dump(record, file, indent=1)
 
 
 def describe_sample(batch: TowerBatch, sample: int) -> str:

@@ -38,12 +38,8 @@ class StartProcOrThread(Callback):
     def __init__(self, startable: Startable | Sequence[Startable], stop_at_last: bool = True) -> None:
         self._startables: list[Any] = list(startable) if isinstance(startable, (list, tuple)) else [startable]
         for one in self._startables:
-            check_type(
-                "StartProcOrThread: startable",
-                one,
-                (mp.process.BaseProcess, threading.Thread),
-                "a Process or a Thread",
-            )
+            types = mp.process.BaseProcess, threading.Thread
+            check_type("StartProcOrThread: startable", one, types, "a Process or a Thread")
         self._stop_at_last = stop_at_last
 
     def _before_train(self) -> None:

@@ -87,13 +87,8 @@ class EarlyStopping(Callback):
             self.num_bad = 0
             return
         self.num_bad += 1
-        logger.info(
-            "EarlyStopping: '%s' = %.5g is not an improvement (%d of %d).",
-            self.monitor_stat,
-            value,
-            self.num_bad,
-            self.patience,
-        )
+        count = f"{self.num_bad} of {self.patience}"
+        logger.info(f"EarlyStopping: '{self.monitor_stat}' = {value:.5g} is not an improvement ({count}).")
 
     def state_dict(self) -> dict[str, Any] | None:
         """Return `best`, `num_bad` and the step of the last value."""

@@ -116,17 +116,14 @@ class EMAWeights(Callback):
                 "EMAWeights: the averages are already in place. Use only one SwapEMAWeights around a callback."
             )
         self._begin_averages()
-        session = self.trainer.sess
-        weights = {
-            variable.name: np.array(value)
-            for (variable, _), value in zip(self._pairs, session.run([v for v, _ in self._pairs]))
-        }
+        session, variables = self.trainer.sess, [variable for variable, _ in self._pairs]
+        weights = {v.name: np.array(value) for v, value in zip(variables, session.run(variables))}
         session.run(self._put_averages)
         self.is_swapped = True
         try:
             yield
         finally:
-            SessionUpdate(session, [variable for variable, _ in self._pairs]).update(weights)
+            SessionUpdate(session, variables).update(weights)
             self.is_swapped = False
 
 

@@ -73,12 +73,8 @@ class RunOp(Callback):
 
     def _setup_graph(self) -> None:
         self._op = self._given() if callable(self._given) else self._given
-        check_type(
-            f"{type(self).__name__}: op",
-            self._op,
-            (tf.Operation, tf.Tensor),
-            "an operation, a tensor, or a function that creates one",
-        )
+        expected = "an operation, a tensor, or a function that creates one"
+        check_type(f"{type(self).__name__}: op", self._op, (tf.Operation, tf.Tensor), expected)
         self._args = tf.train.SessionRunArgs([self._op]) if self.run_step else None
 
     def _before_train(self) -> None:
@@ -135,11 +131,8 @@ class RunUpdateOps(RunOp):
         updates = tf.get_collection(self._collection)
         if not updates:
             return tf.no_op(name="empty_update_ops")
-        logger.info(
-            "RunUpdateOps: running %d operations of collection '%s' with every step.",
-            len(updates),
-            self._collection,
-        )
+        operations = f"{len(updates)} operations of collection '{self._collection}'"
+        logger.info(f"RunUpdateOps: running {operations} with every step.")
         return tf.group(*updates, name="update_ops")
 
 
@@ -256,19 +249,19 @@ class DumpTensorAsImage(Callback):
         if self._map_func is not None:
             value = self._map_func(value)
         if not isinstance(value, (list, tuple)):
-            self._dump(value, self._prefix, "")
+            self._dump(value, "")
             return
         for index, image in enumerate(value):
-            self._dump(image, f"{self._prefix}-{index}", f"-{index}")
+            self._dump(image, f"-{index}")
 
-    def _dump(self, image: np.ndarray, monitor_name: str, suffix: str) -> None:
+    def _dump(self, image: np.ndarray, suffix: str) -> None:
         image = np.clip(np.asarray(image, dtype="float32") * self._scale, 0, 255)
         path = os.path.join(self._directory, f"{self._prefix}-ep{self.epoch_num:03d}{suffix}.png")
         os.makedirs(os.path.dirname(path), exist_ok=True)
         pixels = image.astype("uint8")
         with open(path, "wb") as file:
             file.write(encode_png(pixels[..., np.newaxis] if pixels.ndim == 2 else pixels))
-        self.trainer.monitors.put_image(monitor_name, image)
+        self.trainer.monitors.put_image(self._prefix + suffix, image)
 
 
 DumpParamAsImage = DumpTensorAsImage

@@ -8,37 +8,11 @@ from typing import Any, Sequence
 import numpy as np
 
 from ..loop.callback import Callback
-from ..loop.group import Callbacks
 from ..tfutils.common import get_op_tensor_name
 from ..utils import logger
 from ..utils.stats import BinaryStatistics, RatioCounter
 
-__all__ = [
-    "BinaryClassificationStats",
-    "ClassificationError",
-    "HoldsInferencers",
-    "Inferencer",
-    "ScalarStats",
-]
-
-
-class HoldsInferencers(Callback):
-    """
-    Base class of callbacks that run inferencers. It saves their states.
-
-    Attributes:
-        infs: the inferencers.
-    """
-
-    infs: list[Any]
-
-    def state_dict(self) -> dict[str, Any] | None:
-        """Return the states of the inferencers; None if they have none."""
-        return Callbacks(self.infs).state_dict() or None
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the states of the inferencers."""
-        Callbacks(self.infs).load_state_dict(state)
+__all__ = ["BinaryClassificationStats", "ClassificationError", "Inferencer", "ScalarStats"]
 
 
 class Inferencer(Callback):

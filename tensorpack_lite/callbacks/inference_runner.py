@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ContextManager, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Iterator, Sequence
 
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow
@@ -14,6 +14,7 @@ from ..input_source.base import InputSource
 from ..input_source.feed import FeedInput
 from ..input_source.queueing import QueueInput
 from ..input_source.staging import StagingInput
+from ..loop.callback import Callback
 from ..loop.group import Callbacks
 from ..loop.session import HookedSession
 from ..tfutils.exact import held_position
@@ -23,20 +24,16 @@ from ..tfutils.tower.handle import TowerTensorHandle
 from ..utils import logger
 from ..utils.errors import type_error
 from ..utils.utils import get_tqdm
-from .inference import HoldsInferencers, Inferencer
-from .towers_hook import CountSamples, TowersHook, count_samples
+from .inference import Inferencer
+from .towers_hook import TowersHook, count_samples
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-__all__ = [
-    "DataParallelInferenceRunner",
-    "InferenceRunner",
-    "InferenceRunnerBase",
-]
+__all__ = ["DataParallelInferenceRunner", "InferenceRunner", "InferenceRunnerBase"]
 
 
-class InferenceRunnerBase(HoldsInferencers):
+class InferenceRunnerBase(Callback):
     """
     Base class for inference runners; it holds the input, the inferencers and the session with its hooks.
 
@@ -70,13 +67,13 @@ class InferenceRunnerBase(HoldsInferencers):
             raise type_error(name, "a DataFlow or an InputSource", input)
         input.require_exact_size()
         self._input_source = input
-        self.infs = list(infs) if isinstance(infs, (list, tuple)) else [infs]
+        self.infs: list[Any] = list(infs) if isinstance(infs, (list, tuple)) else [infs]
         for inf in self.infs:
             if not isinstance(inf, Inferencer):
                 raise type_error(name, "an Inferencer or a list of them", inf)
         self._tower_name = tower_name
         self._tower_func = tower_func
-        self._hooks: list[tf.train.SessionRunHook] = []
+        self._hooks: list[TowersHook] = []
         self._extra_hooks: list[tf.train.SessionRunHook] = []
         self._input_callbacks = Callbacks([])
         self._hooked_sess: Any = None
@@ -89,7 +86,7 @@ class InferenceRunnerBase(HoldsInferencers):
     @property
     def fetched(self) -> list[tf.Tensor]:
         """The tensors that are evaluated for the inferencers, in all towers; available from `setup_graph` on."""
-        return [tensor for hook in self._hooks if isinstance(hook, TowersHook) for tensor in hook.tensors]
+        return [tensor for hook in self._hooks for tensor in hook.tensors]
 
     def register_hook(self, hook: tf.train.SessionRunHook) -> None:
         """
@@ -106,6 +103,14 @@ class InferenceRunnerBase(HoldsInferencers):
                 f"{type(self).__name__}.register_hook: training has started. Register hooks before training."
             )
         self._extra_hooks.append(hook)
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return the states of the inferencers; None if they have none."""
+        return Callbacks(self.infs).state_dict() or None
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the states of the inferencers."""
+        Callbacks(self.infs).load_state_dict(state)
 
     def _setup_graph(self) -> None:
         tower_func = self._tower_func or getattr(self.trainer, "tower_func", None)
@@ -128,25 +133,31 @@ class InferenceRunnerBase(HoldsInferencers):
         self, tower_func: TowerFunc, name: str, device: int, after: Sequence[tf.Operation] = ()
     ) -> TowerTensorHandle:
         """Build one tower that takes its input after the operations `after`; return its handle."""
-        self._refuse_existing_tower(name)
-        place = device_of_gpu(device)
-        variable_scope = self.trainer.vs_name_for_predictor(device)
-        logger.info("%s: building tower '%s' on device %s ...", self, name, place)
-        with self._explain_missing_variable(name), tf.device(place), _reuse_variables():
-            context = PredictTowerContext(name, variable_scope)
-            with context:
-                with tf.control_dependencies(after):
-                    inputs = self._input_source.get_input_tensors()
-                tower_func(*inputs)
-        return tower_func.towers[-1]
-
-    def _refuse_existing_tower(self, name: str) -> None:
-        prefix = f"{name}/"
-        if any(op.name.startswith(prefix) for op in self.graph.get_operations()):
+        if any(op.name.startswith(f"{name}/") for op in self.graph.get_operations()):
             raise ValueError(
                 f"{type(self).__name__}: the graph already has a tower named '{name}'. Give each runner its own name: "
                 f"{type(self).__name__}(..., tower_name='InferenceTower2')."
             )
+        place = device_of_gpu(device)
+        logger.info("%s: building tower '%s' on device %s ...", self, name, place)
+        reuse = tf.variable_scope(tf.get_variable_scope(), reuse=True, auxiliary_name_scope=False)
+        scope = self.trainer.vs_name_for_predictor(device)
+        with self._explain_missing_variable(name), tf.device(place), reuse, PredictTowerContext(name, scope):
+            with tf.control_dependencies(after):
+                inputs = self._input_source.get_input_tensors()
+            tower_func(*inputs)
+        return tower_func.towers[-1]
+
+    def _make_hooks(self, towers: list[TowerTensorHandle]) -> list[TowersHook]:
+        """Return a hook for each inferencer, which evaluates its tensors in these towers."""
+        return [
+            TowersHook(inf.on_fetches, [tower.get_tensors(inf.get_fetches()) for tower in towers])
+            for inf in self.infs
+        ]
+
+    def _make_session(self, hooks: list[TowersHook]) -> HookedSession:
+        all_hooks = [*hooks, *self._input_callbacks.get_hooks(), *self._extra_hooks]
+        return HookedSession(self.trainer.sess, all_hooks)
 
     @contextmanager
     def _explain_missing_variable(self, name: str) -> Iterator[None]:
@@ -162,13 +173,11 @@ class InferenceRunnerBase(HoldsInferencers):
             ) from error
 
     def _before_train(self) -> None:
-        self._hooked_sess = HookedSession(self.trainer.sess, [*self._hooks, *self._extra_hooks])
+        self._hooked_sess = self._make_session(self._hooks)
         self._input_callbacks.before_train()
         size = self._num_datapoints()
-        if size is None:
-            logger.info("%s: each run evaluates datapoints until the input ends.", self)
-        else:
-            logger.info("%s: each run evaluates %d datapoints.", self, size)
+        extent = "datapoints until the input ends" if size is None else f"{size} datapoints"
+        logger.info(f"{self}: each run evaluates {extent}.")
 
     def _after_train(self) -> None:
         self._input_callbacks.after_train()
@@ -218,8 +227,9 @@ class InferenceRunnerBase(HoldsInferencers):
                 "produces."
             ) from end
         except tf.errors.CancelledError:
-            name = type(self).__name__
-            logger.error("%s '%s' was cancelled after %d datapoints.", name, self._tower_name, num_done)
+            logger.error(
+                f"{type(self).__name__} '{self._tower_name}' was cancelled after {num_done} datapoints."
+            )
             raise
         return True
 
@@ -273,11 +283,7 @@ class InferenceRunner(InferenceRunnerBase):
         self._device = device
 
     def _build_towers(self, tower_func: TowerFunc) -> None:
-        handle = self._build_tower(tower_func, self._tower_name, self._device)
-        self._hooks = [*self._make_hooks(handle), *self._input_callbacks.get_hooks()]
-
-    def _make_hooks(self, handle: TowerTensorHandle) -> list[tf.train.SessionRunHook]:
-        return [TowersHook(inf.on_fetches, [handle.get_tensors(inf.get_fetches())]) for inf in self.infs]
+        self._hooks = self._make_hooks([self._build_tower(tower_func, self._tower_name, self._device)])
 
     def _run_all(self, bar: tqdm) -> None:
         size = self._num_datapoints()
@@ -285,10 +291,6 @@ class InferenceRunner(InferenceRunnerBase):
             if not self._run_datapoint(num_done, size):
                 break
             bar.update()
-
-
-def _reuse_variables() -> ContextManager[tf.VariableScope]:
-    return tf.variable_scope(tf.get_variable_scope(), reuse=True, auxiliary_name_scope=False)
 
 
 class DataParallelInferenceRunner(InferenceRunnerBase):
@@ -337,7 +339,7 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
             raise ValueError(
                 f"{type(self).__name__}: the number of datapoints is unknown. Give the DataFlow a len()."
             )
-        self._parallel_hooks: list[tf.train.SessionRunHook] = []
+        self._parallel_hooks: list[TowersHook] = []
         self._parallel_sess: Any = None
 
     def _build_towers(self, tower_func: TowerFunc) -> None:
@@ -346,30 +348,28 @@ class DataParallelInferenceRunner(InferenceRunnerBase):
             # the towers take their datapoints in order
             after = [tower.inputs[0].op for tower in towers[-1:]]
             towers.append(self._build_tower(tower_func, f"{self._tower_name}{index}", gpu, after))
-        self._count = CountSamples()
         self._hooks = self._make_hooks(towers[:1])
         self._parallel_hooks = self._make_hooks(towers)
 
-    def _make_hooks(self, towers: list[TowerTensorHandle]) -> list[tf.train.SessionRunHook]:
-        hooks: list[tf.train.SessionRunHook] = [
-            TowersHook(inf.on_fetches, [tower.get_tensors(inf.get_fetches()) for tower in towers])
-            for inf in self.infs
-        ]
-        hooks.append(TowersHook(self._count, [[count_samples(tower.inputs[0])] for tower in towers]))
-        return hooks + self._input_callbacks.get_hooks()
+    def _make_hooks(self, towers: list[TowerTensorHandle]) -> list[TowersHook]:
+        counter = TowersHook(self._count_datapoint, [[count_samples(tower.inputs[0])] for tower in towers])
+        return [*super()._make_hooks(towers), counter]
+
+    def _count_datapoint(self, values: list[Any]) -> None:
+        self._num_run += 1
+        self._num_samples += int(values[0])
 
     def _before_train(self) -> None:
         super()._before_train()
-        self._parallel_sess = HookedSession(self.trainer.sess, [*self._parallel_hooks, *self._extra_hooks])
+        self._parallel_sess = self._make_session(self._parallel_hooks)
 
     def _run_all(self, bar: tqdm) -> None:
         size, num_towers = self._input_source.size(), len(self._gpus)
-        self._count.datapoints = self._count.samples = 0
+        self._num_run = self._num_samples = 0
         sessions = [(self._parallel_sess, num_towers)] * (size // num_towers)
         sessions += [(self._hooked_sess, 1)] * (size % num_towers)
         for session, number in sessions:
-            self._run_datapoint(self._count.datapoints, size, session)
+            self._run_datapoint(self._num_run, size, session)
             bar.update(number)
-        logger.info(
-            f"{self}: counted {self._count.datapoints} datapoints, {self._count.samples} samples, on {num_towers} towers."
-        )
+        counted = f"{self._num_run} datapoints, {self._num_samples} samples"
+        logger.info(f"{self}: counted {counted}, on {num_towers} towers.")

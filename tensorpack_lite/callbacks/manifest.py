@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Callable
 
 from ..compat import tensorflow
+from ..input_source.base import InputSource
 from ..input_source.reset import ResetInput
 from ..loop.callback import Callback
 from ..loop.preemption import Preempted
@@ -71,7 +72,7 @@ class ManifestWriter(Callback):
         parts = {
             "settings": self._describe_settings,
             "initial values": lambda: self.trainer.settings.get("session_init"),
-            "data": lambda: [describe(reset.source) for reset in self._inputs()],
+            "data": lambda: [describe(source) for source in self._sources()],
             "schedules": lambda: [describe(cb) for cb in self._callbacks() if _is_schedule(cb)],
             "callbacks": lambda: [describe(cb) for cb in self._callbacks() if not _is_schedule(cb)],
             "seeds": lambda: {"fix_rng_seed": get_rng_seed(), "graph": self.graph.seed},
@@ -105,15 +106,13 @@ class ManifestWriter(Callback):
             self._before_train()
         if not self._manifest["resumptions"]:
             self._set_late_parts()
-            checksums = [reset.source.first_checksums() for reset in self._inputs()]
-            self._manifest["first datapoints"] = checksums
+            self._manifest["first datapoints"] = [one.first_checksums() for one in self._sources()]
         monitors = self.trainer.monitors
         histories = {name: monitors.get_history(name) for name in monitors.scalar_names}
         self._manifest["statistics"] = {name: _summarize(history) for name, history in histories.items()}
         self._manifest["exit"] = self._describe_exit()
-        self._manifest["longest waits"] = dict(
-            self.trainer.longest_waits
-        )  # `Watch` allows for them next time
+        # `Watch` allows for them next time
+        self._manifest["longest waits"] = dict(self.trainer.longest_waits)
         self._write()
 
     def _collect(self) -> None:
@@ -135,13 +134,11 @@ class ManifestWriter(Callback):
 
     def _callbacks(self) -> list[Callback]:
         """Return the callbacks, without those that belong to an input or to each trainer."""
-        callbacks = self.trainer.find_callbacks(Callback)
-        return [
-            cb for cb in callbacks if not isinstance(cb, _OF_EACH_TRAINING) and type(cb).__name__[0] != "_"
-        ]
+        found = [cb for cb in self.trainer.find_callbacks(Callback) if type(cb).__name__[0] != "_"]
+        return [cb for cb in found if not isinstance(cb, _OF_EACH_TRAINING)]
 
-    def _inputs(self) -> list[ResetInput]:
-        return self.trainer.find_callbacks(ResetInput)
+    def _sources(self) -> list[InputSource]:
+        return [reset.source for reset in self.trainer.find_callbacks(ResetInput)]
 
     def _describe_settings(self) -> dict[str, Any]:
         trainer = self.trainer

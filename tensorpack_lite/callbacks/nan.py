@@ -14,10 +14,10 @@ from ..tfutils.gate import applied_gradients, let_updates_pass_if, squared_norms
 from ..utils import logger
 from .autopsy import Incident, examine
 from .batch_capture import BatchCapture, tensors_computed_from, training_towers
+from .nan_search import is_float
 
 __all__ = ["TerminateOnNaN"]
 
-_CHECKED_TYPES = ("float16", "float32", "float64")
 _READS = ("ReadVariableOp", "VariableV2", "Variable")
 _NUM_REMEMBERED = 50
 
@@ -79,29 +79,30 @@ class TerminateOnNaN(Callback):
     def _setup_graph(self) -> None:
         losses = self.get_tensors_maybe_in_tower(self._names)
         for name, loss in zip(self._names, losses):
-            if not _is_checked(loss):
+            if not isinstance(loss, tf.Tensor) or not is_float(loss):
                 raise ValueError(
                     f"TerminateOnNaN: '{name}' is of the wrong type (expected a floating-point tensor, got {loss!r})."
                 )
-        self._suspects = tensors_computed_from(losses, _is_checked)
+        self._suspects = tensors_computed_from(losses, is_float)
         self._losses = [losses]
         self._capture = BatchCapture(self.trainer)
         if self._autopsy:
             self._losses += self._losses_of_other_towers()
-            self._find_gradients()
-        flat = [loss for of_tower in self._losses for loss in of_tower]
-        norms = [squared_norms(list(self._gradients.values()))] if self._gradients else []
-        finite = [_is_finite(tensor) for tensor in [*flat, *norms]]
-        is_good = tf.reduce_all(tf.stack(finite), name="is_good")
-        first_bad = tf.cond(
-            is_good,
-            lambda: tf.constant(-1, tf.int64),
-            lambda: self._store(_first_not_finite(self._suspects), [*flat, *norms]),
-            name="first_bad",
-        )
+            if self.trainer.train_op is not None and self.trainer.updates_together:
+                self._gradients = applied_gradients(self.trainer.train_op)
+        values = [loss for of_tower in self._losses for loss in of_tower]
+        if self._gradients:
+            values.append(squared_norms(list(self._gradients.values())))
+        is_good = tf.reduce_all(tf.stack([_is_finite(value) for value in values]), name="is_good")
+
+        def find_first_bad() -> tf.Tensor:
+            first_bad = _first_not_finite(self._suspects)
+            return self._capture.store(first_bad, values) if self._autopsy else first_bad
+
+        first_bad = tf.cond(is_good, lambda: tf.constant(-1, tf.int64), find_first_bad, name="first_bad")
         if self._autopsy and self.trainer.updates_together:
             self._hold_updates(is_good)
-        self._args = tf.train.SessionRunArgs([first_bad, [*flat, *norms]])
+        self._args = tf.train.SessionRunArgs([first_bad, values])
 
     def _losses_of_other_towers(self) -> list[list[tf.Tensor]]:
         found = []
@@ -112,18 +113,11 @@ class TerminateOnNaN(Callback):
                 return []
         return found
 
-    def _find_gradients(self) -> None:
-        if self.trainer.train_op is not None and self.trainer.updates_together:
-            self._gradients = applied_gradients(self.trainer.train_op)
-
     def _hold_updates(self, is_good: tf.Tensor) -> None:
         targets = [one for one in tf.get_collection(tf.GraphKeys.UPDATE_OPS) if hasattr(one, "graph")]
         if self.trainer.train_op is not None:
             targets.append(self.trainer.train_op)
         let_updates_pass_if(is_good, targets)
-
-    def _store(self, first_bad: tf.Tensor, values: Sequence[tf.Tensor]) -> tf.Tensor:
-        return self._capture.store(first_bad, values) if self._autopsy else first_bad
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         return self._args
@@ -147,16 +141,14 @@ class TerminateOnNaN(Callback):
         num_losses = len(self._names)
         shown = [f"{name} = {_shown(value)}" for name, value in zip(self._names, values)]
         if self._gradients:
-            norm = float(np.sqrt(np.sum(values[-1])))
-            shown.append(f"norm of the gradients = {norm:.5g}")
+            shown.append(f"norm of the gradients = {float(np.sqrt(np.sum(values[-1]))):.5g}")
         suspect = self._suspects[first_bad] if first_bad < len(self._suspects) else None
         is_loss = not all(np.isfinite(value).all() for value in values[:num_losses])
         what = "loss" if is_loss or not self._gradients else "loss or gradient"
         message = f"TerminateOnNaN: {what} is not finite at global_step={step}, epoch {self.epoch_num}: {', '.join(shown)}."
         if suspect is not None:
-            message += (
-                f" Of {len(self._suspects)} tensors, the first with NaN or infinity is {_describe(suspect)}."
-            )
+            num = len(self._suspects)
+            message += f" Of {num} tensors, the first with NaN or infinity is {_describe(suspect)}."
         if self._autopsy:
             message = self._examine(message, step, values, suspect)
         return FloatingPointError(message) if self._fail else StopTraining(message)
@@ -183,10 +175,6 @@ class TerminateOnNaN(Callback):
         except Exception as error:  # noqa: BLE001 (the NaN is the error to report)
             logger.exception(f"TerminateOnNaN: the autopsy failed: {error}")
             return message
-
-
-def _is_checked(tensor: tf.Tensor) -> bool:
-    return isinstance(tensor, tf.Tensor) and tensor.dtype.base_dtype.name in _CHECKED_TYPES
 
 
 def _is_finite(tensor: tf.Tensor) -> tf.Tensor:

@@ -93,11 +93,7 @@ def run_step_again(session: tf.Session, directory: str, record: dict[str, Any]) 
     first = activations[-1].name
     if record["first_bad"] in (None, first):
         where = f": '{first}' ({activations[-1].kind}) is {activations[-1].largest:.5g}"
-        return (
-            True,
-            f"Same NaN{where}. The cause is in the model, its weights or the data, not in the hardware.",
-        )
-    return (
-        True,
-        f"The step is not finite again, but '{first}' is the first tensor, and was '{record['first_bad']}'.",
-    )
+        cause = "The cause is in the model, its weights or the data, not in the hardware."
+        return True, f"Same NaN{where}. {cause}"
+    was = record["first_bad"]
+    return True, f"The step is not finite again, but '{first}' is the first tensor, and was '{was}'."

@@ -10,7 +10,7 @@ import numpy as np
 from ..compat import tfv1 as tf
 from .batch_capture import TowerBatch, tensors_computed_from
 
-__all__ = ["Activation", "Culprit", "Search", "before_exchange", "largest"]
+__all__ = ["Activation", "Culprit", "Search", "before_exchange", "is_float", "largest"]
 
 _MAX_CULPRITS = 4
 _CHUNK = 32  # tensors that one run fetches
@@ -69,7 +69,6 @@ class Search:
         self._batches = batches
         self._losses = losses
         self._gradients = gradients
-        self.num_runs = 0
 
     def why_not(self) -> str | None:
         """Return why the step cannot be run again; None if it can."""
@@ -77,10 +76,8 @@ class Search:
             return "the trainer has no tower function, so its inputs are unknown"
         tensors = [tensor for losses in self._losses for tensor in losses] + list(self._gradients.values())
         needed = {one.op.type for one in tensors_computed_from(tensors, lambda tensor: True)}
-        exchanges = sorted(one for one in needed if _EXCHANGES.search(one))
-        return (
-            f"the step exchanges values with other processes ({', '.join(exchanges)})" if exchanges else None
-        )
+        exchanges = ", ".join(sorted(filter(_EXCHANGES.search, needed)))
+        return f"the step exchanges values with other processes ({exchanges})" if exchanges else None
 
     def is_bad(self, batch: TowerBatch, samples: Sequence[int] | None = None) -> bool:
         """
@@ -103,14 +100,10 @@ class Search:
         self, fetches: list[tf.Tensor], batch: TowerBatch, samples: Sequence[int] | None = None
     ) -> list[Any]:
         values = batch.feed(samples)
-        feed = {
-            tensor: values[mine]
-            for other in self._batches
-            for mine, tensor in zip(batch.tensors, other.tensors)
-        }
-        self.num_runs += 1
-        run: list[Any] = self._session.run(fetches, feed)
-        return run
+        feed: dict[tf.Tensor, np.ndarray] = {}
+        for other in self._batches:
+            feed.update((tensor, values[mine]) for mine, tensor in zip(batch.tensors, other.tensors))
+        return self._session.run(fetches, feed)
 
     def culprit(self) -> Culprit | None:
         """Return the samples of the first tower that is not finite again; None if all towers are finite."""
@@ -144,7 +137,7 @@ class Search:
         """Return the tensors of the tower up to the first one that is not finite, in the order of the graph."""
         batch = culprit.batch
         values = batch.feed(culprit.samples if culprit.is_alone else None)
-        tensors = tensors_computed_from(self._of(batch), _is_float)
+        tensors = tensors_computed_from(self._of(batch), is_float)
         found: list[Activation] = []
         for start in range(0, len(tensors), _CHUNK):
             some = tensors[start : start + _CHUNK]
@@ -176,7 +169,7 @@ def before_exchange(tensors: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             continue
         seen.add(op.name)
         if _EXCHANGES.search(op.type):
-            found.update((tensor.name, tensor) for tensor in op.inputs if _is_float(tensor))
+            found.update((tensor.name, tensor) for tensor in op.inputs if is_float(tensor))
         else:
             waiting.extend(tensor.op for tensor in op.inputs)
     return found or tensors
@@ -188,5 +181,6 @@ def largest(value: Any) -> float:
     return float(np.max(np.abs(array.astype(np.float64)))) if array.size else 0.0
 
 
-def _is_float(tensor: tf.Tensor) -> bool:
+def is_float(tensor: tf.Tensor) -> bool:
+    """Return whether a tensor is of a floating-point type that TensorFlow can check for NaN."""
     return tensor.dtype.base_dtype in (tf.float16, tf.float32, tf.float64)

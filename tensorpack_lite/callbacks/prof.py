@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from typing import Any, Sequence
 
@@ -17,7 +18,6 @@ from ..loop.trainer import LoopTrainer
 from ..tfutils.common import gpu_available_in_session
 from ..utils import logger
 from ..utils.checks import check_at_least
-from ..utils.concurrency import StoppableThread
 from ..utils.gpu import get_num_gpu
 from ..utils.nvml import NVMLContext, NvmlException
 from .directories import need_logger_dir
@@ -77,13 +77,9 @@ class ThroughputTracker(Callback):
         is_inside_epoch = self._epoch_start is not None
         self._count_until_now()
         if self._steps > 0 and self._seconds > 0:
-            steps_per_sec = self._steps / self._seconds
-            if self._samples_per_step is None:
-                self.trainer.monitors.put_scalar("Throughput (steps/sec)", steps_per_sec)
-            else:
-                self.trainer.monitors.put_scalar(
-                    "Throughput (samples/sec)", steps_per_sec * self._samples_per_step
-                )
+            unit = "steps" if self._samples_per_step is None else "samples"
+            rate = self._steps / self._seconds * (self._samples_per_step or 1)
+            self.trainer.monitors.put_scalar(f"Throughput ({unit}/sec)", rate)
         self._start_over()
         if is_inside_epoch:
             self._before_epoch()
@@ -192,7 +188,9 @@ class GPUUtilizationTracker(Callback):
         self._given = None if devices is None else list(devices)
         self._devices: list[int] = []
         self._samples: list[list[int]] = []
-        self._sampler: _UtilizationSampler | None = None
+        self._is_over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._error: NvmlException | None = None
 
     def _before_train(self) -> None:
         self._devices = _gpus_of(self.trainer) if self._given is None else self._given
@@ -203,19 +201,31 @@ class GPUUtilizationTracker(Callback):
                 for device in self._devices:
                     nvml.device(device)
         except NvmlException as error:
-            raise RuntimeError(
-                f"GPUUtilizationTracker: cannot query the GPUs: {error} Remove this callback."
-            ) from error
-        self._samples = []
+            message = f"GPUUtilizationTracker: cannot query the GPUs: {error} Remove this callback."
+            raise RuntimeError(message) from error
+        self._samples, self._error = [], None
 
     def _before_epoch(self) -> None:
-        self._sampler = _UtilizationSampler(self._devices, self._samples)
-        self._sampler.start()
+        self._is_over.clear()
+        self._thread = threading.Thread(target=self._sample, name="GPUUtilizationTracker", daemon=True)
+        self._thread.start()
+
+    def _sample(self) -> None:
+        """Sample once a second, and once at the end, so that a short epoch also has a sample."""
+        try:
+            with NVMLContext() as nvml:
+                is_last = False
+                while not is_last:
+                    is_last = self._is_over.wait(_SAMPLE_SECONDS)
+                    self._samples.append([nvml.device(d).utilization()["gpu"] for d in self._devices])
+        except NvmlException as error:
+            self._error = error
 
     def _after_epoch(self) -> None:
-        error = self._stop_sampler()
-        if error is not None:
-            raise RuntimeError(f"GPUUtilizationTracker: the GPUs have stopped responding: {error}") from error
+        self._stop_sampling()
+        if self._error is not None:
+            message = f"GPUUtilizationTracker: the GPUs have stopped responding: {self._error}"
+            raise RuntimeError(message) from self._error
 
     def _trigger(self) -> None:
         new = self._samples[:]  # the thread may append more
@@ -224,15 +234,13 @@ class GPUUtilizationTracker(Callback):
             self.trainer.monitors.put_scalar(f"GPUUtil/{device}", float(np.mean(percents)))
 
     def _after_train(self) -> None:
-        self._stop_sampler()
+        self._stop_sampling()
 
-    def _stop_sampler(self) -> NvmlException | None:
-        if self._sampler is None:
-            return None
-        self._sampler.stop()
-        self._sampler.join()
-        error, self._sampler = self._sampler.error, None
-        return error
+    def _stop_sampling(self) -> None:
+        if self._thread is not None:
+            self._is_over.set()
+            self._thread.join()
+            self._thread = None
 
 
 class GraphProfiler(Callback):
@@ -291,32 +299,6 @@ class GraphProfiler(Callback):
 
     def _path(self, name: str, suffix: str) -> str:
         return os.path.join(self._directory, f"{name}-{self.global_step}.{suffix}")
-
-
-class _UtilizationSampler(StoppableThread):
-    """
-    Thread that samples once a second, and once when it is stopped, so that a short epoch also has a sample.
-
-    It appends the percentage of each device to the list `samples`.
-    """
-
-    def __init__(self, devices: Sequence[int], samples: list[list[int]]) -> None:
-        super().__init__()
-        self.daemon = True
-        self.name = "GPUUtilizationTracker"
-        self.error: NvmlException | None = None
-        self._devices = devices
-        self._samples = samples
-
-    def run(self) -> None:
-        try:
-            with NVMLContext() as nvml:
-                is_last = False
-                while not is_last:
-                    is_last = self._stop_evt.wait(_SAMPLE_SECONDS)
-                    self._samples.append([nvml.device(d).utilization()["gpu"] for d in self._devices])
-        except NvmlException as error:
-            self.error = error
 
 
 def _gpus_of(trainer: LoopTrainer) -> list[int]:

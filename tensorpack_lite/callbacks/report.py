@@ -38,10 +38,8 @@ class ReportWriter(Callback):
     def _before_train(self) -> None:
         self._directory = logger.get_logger_dir()
         if self._directory is not None:
-            is_there = self.trainer.loop.is_resumed and os.path.exists(
-                sample_path(self._directory, FIRST_BATCH)
-            )
-            self._waits_for_batch = not is_there
+            path = sample_path(self._directory, FIRST_BATCH)
+            self._waits_for_batch = not (self.trainer.loop.is_resumed and os.path.exists(path))
 
     def _trigger_step(self) -> None:
         if self._waits_for_batch:

@@ -108,15 +108,9 @@ class ModelSaver(Callback):
         self.checkpoint_dir = self._store.directory
         self._background = background_save(self.checkpoint_dir)
         self._background.fsync = self._fsync
-        members = [v for key in self._var_collections for v in tf.get_collection(key)]
-        variables = {id(variable): variable for variable in members}
+        variables = {id(var): var for key in self._var_collections for var in tf.get_collection(key)}
         # The store removes old checkpoints, so the Saver must keep all.
-        self.saver = tf.train.Saver(
-            list(variables.values()),
-            max_to_keep=None,
-            write_version=tf.train.SaverDef.V2,
-            save_relative_paths=True,
-        )
+        self.saver = tf.train.Saver(list(variables.values()), max_to_keep=None, save_relative_paths=True)
         tf.add_to_collection(tf.GraphKeys.SAVERS, self.saver)
         if self._asynchronous:
             self._writer = VariableWriter(self.saver)
@@ -134,9 +128,8 @@ class ModelSaver(Callback):
             raise OSError(f"ModelSaver: cannot write '{self._store.path(name)}': {error.message}.") from error
         self._store.adopt_listed()
         if self._asynchronous:
-            logger.info(
-                "ModelSaver: saving while training continues needs %.0f MB.", self._writer.num_bytes / 2**20
-            )
+            megabytes = self._writer.num_bytes / 2**20
+            logger.info(f"ModelSaver: saving while training continues needs {megabytes:.0f} MB.")
 
     def _trigger(self) -> None:
         if not self._is_writer:
@@ -149,7 +142,9 @@ class ModelSaver(Callback):
                 self.trainer.state_dict()  # the other ranks send their states
             return
         self._background.wait()
-        self._decide_if_lasting(name)
+        if time.time() > self._next_to_keep and name not in self._lasting:
+            self._next_to_keep += self._secs_between_kept
+            self._lasting.add(name)
         if self._asynchronous and self._has_memory():
             self._start_saving(name)
         else:
@@ -204,11 +199,6 @@ class ModelSaver(Callback):
                 f"more than half of the available {int(available) >> 20} MB."
             )
         return needed <= available / 2
-
-    def _decide_if_lasting(self, name: str) -> None:
-        if time.time() > self._next_to_keep and name not in self._lasting:
-            self._next_to_keep += self._secs_between_kept
-            self._lasting.add(name)
 
     def state_dict(self) -> dict[str, Any] | None:
         """Return which checkpoints are never removed, and the seconds until the next one is kept."""
@@ -306,7 +296,9 @@ class MinSaver(Callback):
         if newest is None:
             return
         step, value = newest
-        if not self._is_better(value):
+        worst = self._worst_kept()
+        is_better = worst is None or (value > worst[1] if self.reverse else value < worst[1])
+        if math.isnan(value) or not is_better:
             return
         self._background.wait()
         self._store.fsync = self._background.fsync
@@ -325,12 +317,6 @@ class MinSaver(Callback):
             return
         self._copy(checkpoint, step, value)
 
-    def _is_better(self, value: float) -> bool:
-        if math.isnan(value):
-            return False
-        worst = self._worst_kept()
-        return worst is None or (value > worst[1] if self.reverse else value < worst[1])
-
     def _worst_kept(self) -> tuple[int, float] | None:
         """Return the step and value of the copy that the next one replaces, or None."""
         return self.best
@@ -339,14 +325,8 @@ class MinSaver(Callback):
         record = json.dumps({"stat": self.monitor_stat, "step": step, "value": value})
         self._store.copy(checkpoint, self._filename, {f"{self._filename}.json": record})
         self.best = (step, value)
-        logger.info(
-            "Model at step %d with %s '%s' = %.5g saved to %s.",
-            step,
-            "maximum" if self.reverse else "minimum",
-            self.monitor_stat,
-            value,
-            self._store.path(self._filename),
-        )
+        best = f"{'maximum' if self.reverse else 'minimum'} '{self.monitor_stat}' = {value:.5g}"
+        logger.info(f"Model at step {step} with {best} saved to {self._store.path(self._filename)}.")
 
     def _read_record(self) -> tuple[int, float] | None:
         """Read the best value of an earlier training, if this training continues it."""
@@ -355,12 +335,10 @@ class MinSaver(Callback):
             return None
         if self.global_step == 0:
             logger.warning(
-                "%s: training starts at step 0, the best value of an earlier training is ignored.", self
+                f"{self}: training starts at step 0, the best value of an earlier training is ignored."
             )
             return None
-        logger.info(
-            "%s: the best '%s' so far is %.5g, at step %d.", self, self.monitor_stat, best[1], best[0]
-        )
+        logger.info(f"{self}: the best '{self.monitor_stat}' so far is {best[1]:.5g}, at step {best[0]}.")
         return best
 
     def _parse_record(self, parse: Callable[[Any], T]) -> T | None:

@@ -10,7 +10,7 @@ from typing import Any, Iterator, Sequence
 import numpy as np
 
 from ..compat import tfv1 as tf
-from ..dataflow.base import DataFlow, ProxyDataFlow
+from ..dataflow.base import DataFlow, ProxyDataFlow, length_or_none
 from ..ranks.connecting import RankError
 from ..tfutils.tower.func import TowerFunc
 from ..tfutils.tower.handle import TowerTensorHandle
@@ -88,11 +88,11 @@ class ShardedInferenceRunner(InferenceRunner):
             self._part.rank, self._part.num_ranks = ranks.rank, ranks.size
         super()._setup_graph()
 
-    def _make_hooks(self, handle: TowerTensorHandle) -> list[tf.train.SessionRunHook]:
+    def _make_hooks(self, towers: list[TowerTensorHandle]) -> list[TowersHook]:
         if self._channel is None:
-            return super()._make_hooks(handle)
-        fetches = [handle.get_tensors(inf.get_fetches()) for inf in self.infs]
-        return [TowersHook(self._keep_values, [[*fetches, [count_samples(handle.inputs[0])]]])]
+            return super()._make_hooks(towers)
+        fetches = [towers[0].get_tensors(inf.get_fetches()) for inf in self.infs]
+        return [TowersHook(self._keep_values, [[*fetches, [count_samples(towers[0].inputs[0])]]])]
 
     def _keep_values(self, values: list[list[Any]]) -> None:
         self._values = values
@@ -107,7 +107,7 @@ class ShardedInferenceRunner(InferenceRunner):
             for inf in self.infs if is_chief else []:
                 inf.before_epoch()
         self._input_source.reset_state()
-        total, number, num_samples = self._part.total(), 1, 0
+        total, number, num_samples = length_or_none(self._part.ds), 1, 0
         with get_tqdm(total=total, desc=self._tower_name, disable=not is_chief) as bar:
             while True:
                 packed = self._run_shard(number)
@@ -190,7 +190,7 @@ class _Part(ProxyDataFlow):
         """Draw a datapoint for each rank and yield the one for this rank, so that all ranks draw equally many."""
         self.num_seen = self.checksum = 0
         self.has_ended = False
-        stream = itertools.islice(self.ds, self.total())
+        stream = itertools.islice(self.ds, length_or_none(self.ds))
         while not self.has_ended:
             drawn = list(itertools.islice(stream, self.num_ranks))
             self.has_ended = len(drawn) < self.num_ranks
@@ -199,13 +199,6 @@ class _Part(ProxyDataFlow):
                 for component in itertools.chain.from_iterable(drawn):
                     self.checksum = checksum(component, self.checksum)
             yield from drawn[self.rank : self.rank + 1]
-
-    def total(self) -> int | None:
-        """Return the number of datapoints of all ranks; None if it is not known."""
-        try:
-            return len(self.ds)
-        except NotImplementedError:
-            return None
 
 
 def _in_order(gathered: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -23,8 +23,7 @@ from ..utils import logger
 from ..utils.cores import CpuTimes, cpu_times, usable_cores
 from ..utils.memory import available_memory
 from ..utils.notes import write_note
-from .speed_ranks import describe_slowest, summarize
-from .speed_verdict import CALLBACKS, VARIES, Facts, Verdict, judge
+from .speed_verdict import CALLBACKS, VARIES, Facts, Verdict, describe_slowest, judge, summarize
 from .step_division import Steps
 
 __all__ = ["Speed"]
@@ -186,23 +185,18 @@ def _values(facts: Facts, verdict: Verdict, rows: list[dict[str, Any]]) -> dict[
     load, milliseconds = facts.load, {}
     for name, seconds in {**facts.division._asdict(), "total": facts.division.total}.items():
         milliseconds[name] = None if seconds is None else 1e3 * seconds
-    graph = None if load is None or load.graph is None else 1e3 * load.graph
-    cores = (
-        None
-        if load is None
-        else {"usable": load.cores, "busy": None if load.cpu is None else load.cpu / load.seconds}
-    )
+    graph = cores = None
+    if load is not None:
+        graph = None if load.graph is None else 1e3 * load.graph
+        cores = {"usable": load.cores, "busy": None if load.cpu is None else load.cpu / load.seconds}
+    between = [(name, seconds) for name, seconds in facts.between if seconds >= _MIN_SECONDS]
     return {
         "limit": verdict.limit,
         "step": milliseconds,
         "graph_ms": graph,
         "graph_is_seen": facts.is_graph_seen,
         "cores": cores,
-        "between_epochs": [
-            {"callback": name, "seconds": seconds}
-            for name, seconds in facts.between
-            if seconds >= _MIN_SECONDS
-        ],
+        "between_epochs": [{"callback": name, "seconds": seconds} for name, seconds in between],
         "calls_ms": {name: 1e3 * seconds for name, seconds in facts.calls or ()},
         "epoch_seconds": facts.epoch,
         "stages": rows,
@@ -220,11 +214,10 @@ class _Window:
     def __init__(self, source: Any) -> None:
         self._source = source
         inner = source
-        self.is_overlapping = isinstance(source, StagingInput)
         while hasattr(inner, "_input"):
             inner = inner._input
-        self.is_fed = isinstance(inner, FeedInput)
-        self.steps = Steps(self.is_overlapping)
+        self._is_fed = isinstance(inner, FeedInput)
+        self.steps = Steps(is_overlapping=isinstance(source, StagingInput))
         self._begin = self._take()
         self._cpu = CpuTimes(0.0, 0.0, 0.0)
         self.resume()
@@ -241,12 +234,11 @@ class _Window:
         self, epoch: float, between: list[tuple[str, float]], calls: list[tuple[str, float]] | None
     ) -> Facts:
         """Return what is known. Call it after `pause`."""
-        division = self.steps.division(self.is_fed)
+        division = self.steps.division(self._is_fed)
         graph, is_seen = self.steps.graph_interval()
         load = self._load(graph, division.waits) if self._begin is not None else None
-        name = type(self._source).__name__
-        quartiles = self.steps.quartiles()
-        return Facts(division, load, is_seen, quartiles, name, self.is_fed, epoch, between, calls)
+        name, quartiles = type(self._source).__name__, self.steps.quartiles()
+        return Facts(division, load, is_seen, quartiles, name, self._is_fed, epoch, between, calls)
 
     def _load(self, graph: float | None, waits: bool) -> Load:
         after = self._take()

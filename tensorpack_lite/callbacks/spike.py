@@ -66,21 +66,17 @@ class LossSpike(Callback):
                 f"LossSpike: '{self._name}' is of the wrong type (expected a floating-point scalar, got {loss!r})."
             )
         self._capture = BatchCapture(self.trainer)
+        collections = [tf.GraphKeys.LOCAL_VARIABLES]
         self._limit = tf.Variable(
-            float("inf"),
-            trainable=False,
-            collections=[tf.GraphKeys.LOCAL_VARIABLES],
-            name="limit",
-            use_resource=True,
+            float("inf"), trainable=False, collections=collections, name="limit", use_resource=True
         )
         value = tf.cast(loss, tf.float32)
         is_spike = tf.logical_and(value > self._limit.read_value(), tf.math.is_finite(value))
-        kept = tf.cond(
-            is_spike,
-            lambda: self._capture.store(tf.constant(1, tf.int64)),
-            lambda: tf.constant(0, tf.int64),
-            name="is_spike",
-        )
+
+        def keep() -> tf.Tensor:
+            return self._capture.store(tf.constant(1, tf.int64))
+
+        kept = tf.cond(is_spike, keep, lambda: tf.constant(0, tf.int64), name="is_spike")
         self._new_limit = tf.placeholder(tf.float32, [], name="new_limit")
         self._set_limit = self._limit.assign(self._new_limit, read_value=False)
         self._args = tf.train.SessionRunArgs([kept, value])
@@ -107,9 +103,10 @@ class LossSpike(Callback):
 
     def _report(self, loss: float) -> None:
         batches = self._capture.batches()
+        datapoints = [batch.datapoint for batch in batches]
         text = f"LossSpike: {self._name} = {loss:.5g} at global_step={self.global_step}, limit {self._limit_value:.5g}"
-        if batches:
-            text += f", datapoint {', '.join(str(batch.datapoint) for batch in batches)}"
+        if datapoints:
+            text += f", datapoint {', '.join(map(str, datapoints))}"
         parent = logger.get_logger_dir()
         if parent is None:
             logger.warning(text + ".")
@@ -121,23 +118,14 @@ class LossSpike(Callback):
         except OSError as error:
             text += f". The batch cannot be written: {error}"
         logger.warning(text)
-        write_note(
-            "spike",
-            text,
-            directory=directory,
-            step=self.global_step,
-            datapoints=[one.datapoint for one in batches],
-        )
+        write_note("spike", text, directory=directory, step=self.global_step, datapoints=datapoints)
 
     @staticmethod
     def _write(directory: str, text: str, batches: Sequence[TowerBatch]) -> None:
         os.makedirs(directory, exist_ok=True)
         write_batches(directory, batches)
-        lines = [text]
-        for batch in batches:
-            lines += [
-                f"tower {batch.tower}, sample {one}: {describe_sample(batch, one)}"
-                for one in range(batch.num_samples)
-            ]
         with open(os.path.join(directory, "report.txt"), "w", encoding="utf-8") as file:
-            file.write("\n".join(lines) + "\n")
+            file.write(f"{text}\n")
+            for batch in batches:
+                for one in range(batch.num_samples):
+                    file.write(f"tower {batch.tower}, sample {one}: {describe_sample(batch, one)}\n")

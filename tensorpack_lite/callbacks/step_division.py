@@ -127,10 +127,8 @@ class Steps:
         ready = self._ready_interval()
         if not self._is_overlapping or ready is None:
             return self._waits
-        return [
-            np.clip(np.minimum(wait, total - ready), 0, None)
-            for wait, total in zip(self._waits, self._totals)
-        ]
+        steps = zip(self._waits, self._totals)
+        return [np.clip(np.minimum(wait, total - ready), 0, None) for wait, total in steps]
 
     def graph_interval(self) -> tuple[float | None, bool]:
         """Return the median time of a step whose data is ready, None if unknown; and whether it was seen, or is a limit."""

@@ -60,17 +60,13 @@ class MovingAverageSummary(Callback):
         if self._train_op is None:
             self._args = tf.train.SessionRunArgs([group])
         else:
-            add_control_inputs(self._find_train_op(), [group])
+            op = self._train_op
+            if isinstance(op, str):
+                op = self.graph.get_operation_by_name(get_op_tensor_name(op)[0])
+            add_control_inputs(op if isinstance(op, tf.Operation) else op.op, [group])
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         return self._args
-
-    def _find_train_op(self) -> tf.Operation:
-        if isinstance(self._train_op, tf.Tensor):
-            return self._train_op.op
-        if isinstance(self._train_op, str):
-            return self.graph.get_operation_by_name(get_op_tensor_name(self._train_op)[0])
-        return self._train_op
 
 
 def MergeAllSummaries(period: int = 0, run_alone: bool = False, key: str | None = None) -> Callback:  # noqa: N802
@@ -154,9 +150,8 @@ class MergeAllSummariesRunAlone(Callback):
         self._merged = tf.summary.merge_all(self._key)
         staging = tf.get_collection(STAGING_OPS_KEY)
         # Without the puts, the areas would be empty afterwards and the next step would block forever.
-        self._puts = [
-            put for get, put in zip(staging[::2], staging[1::2]) if dependency_of_fetches(self._merged, get)
-        ]
+        areas = zip(staging[::2], staging[1::2])
+        self._puts = [put for get, put in areas if dependency_of_fetches(self._merged, get)]
 
     def _trigger_step(self) -> None:
         if self._period > 0 and (self.local_step + 1) % self._period == 0:

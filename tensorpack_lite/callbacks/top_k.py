@@ -89,15 +89,9 @@ class TopKSaver(MinSaver):
         self._write_record(self.kept, [old_step for old_step, _ in dropped])
         for old_step, _ in dropped:
             self._store.remove(self._name_of(old_step))
-        logger.info(
-            "Model at step %d with '%s' = %.5g saved to %s, rank %d of the best %d.",
-            step,
-            self.monitor_stat,
-            value,
-            self._store.path(self._name_of(step)),
-            self.kept.index((step, value)) + 1,
-            self.k,
-        )
+        path, rank = self._store.path(self._name_of(step)), self.kept.index((step, value)) + 1
+        model = f"Model at step {step} with '{self.monitor_stat}' = {value:.5g}"
+        logger.info(f"{model} saved to {path}, rank {rank} of the best {self.k}.")
 
     def _name_of(self, step: int) -> str:
         return f"{self._filename}-{step}"
@@ -130,7 +124,7 @@ class TopKSaver(MinSaver):
             self._store.remove(self._name_of(step))
         if self.global_step == 0:
             logger.warning(
-                "%s: training starts at step 0, the copies of an earlier training are ignored.", self
+                f"{self}: training starts at step 0, the copies of an earlier training are ignored."
             )
             return []
         return [entry for entry in kept if self._store.files(self._name_of(entry[0]))][: self.k]

@@ -1,4 +1,4 @@
-"""Hook that evaluates tensors of several inference towers, and a counter of their samples."""
+"""Hook that evaluates tensors of several inference towers, and the number of their samples."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Callable
 
 from ..compat import tfv1 as tf
 
-__all__ = ["CountSamples", "TowersHook", "count_samples"]
+__all__ = ["TowersHook", "count_samples"]
 
 
 class TowersHook(tf.train.SessionRunHook):
@@ -36,22 +36,6 @@ class TowersHook(tf.train.SessionRunHook):
         """Pass on the values of each tower."""
         for values in run_values.results:
             self._on_fetches(values)
-
-
-class CountSamples:
-    """
-    Counts the datapoints and samples of a round; called with the results of `count_samples`.
-
-    Attributes:
-        datapoints, samples: the numbers so far.
-    """
-
-    datapoints = samples = 0
-
-    def __call__(self, values: list[Any]) -> None:
-        """Count a datapoint."""
-        self.datapoints += 1
-        self.samples += int(values[0])
 
 
 def count_samples(tensor: tf.Tensor) -> tf.Tensor:

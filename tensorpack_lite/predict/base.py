@@ -196,13 +196,10 @@ class _Step:
         ]
         # A tensor that is fed is not computed; its value is copied to the outputs.
         position_of_feed = {tensor.name: position for position, tensor in enumerate(feeds)}
-        self._fed = [
-            (i, position_of_feed[t.name]) for i, t in enumerate(fetches) if t.name in position_of_feed
-        ]
+        positions = [position_of_feed.get(tensor.name) for tensor in fetches]
+        self._fed = [(index, position) for index, position in enumerate(positions) if position is not None]
         computed = [tensor for tensor in fetches if tensor.name not in position_of_feed]
-        self._call: Any = None
-        if computed:
-            self._call = private.make_callable(session, computed, (), feeds)
+        self._call = private.make_callable(session, computed, (), feeds) if computed else None
 
     def run(self, dp: Sequence[object]) -> list[np.ndarray]:
         if len(dp) != len(self._conversions):
@@ -219,7 +216,5 @@ class _Step:
 
 def _find(tensors: Sequence[tf.Tensor | tf.Variable | str]) -> list[tf.Tensor]:
     """Return tensors. Names and variables are looked up, so that a variable means its value."""
-    return [
-        t if isinstance(t, tf.Tensor) else get_tensors_by_names([t if isinstance(t, str) else t.name])[0]
-        for t in tensors
-    ]
+    found = [t if isinstance(t, (tf.Tensor, str)) else t.name for t in tensors]
+    return [get_tensors_by_names([t])[0] if isinstance(t, str) else t for t in found]

@@ -61,10 +61,9 @@ class MultiThreadAsyncPredictor(AsyncPredictorBase):
         self._tasks: HandoffQueue[_Task] = HandoffQueue(
             _WAITING_PER_PREDICTOR * len(self._predictors), remove=self._remove_batch
         )
+        name = "MultiThreadAsyncPredictor"
         self._threads = [
-            threading.Thread(
-                target=self._work, args=(predictor,), name="MultiThreadAsyncPredictor", daemon=True
-            )
+            threading.Thread(target=self._work, args=(predictor,), name=name, daemon=True)
             for predictor in self._predictors
         ]
         self._num_working = len(self._threads)
@@ -149,14 +148,6 @@ class _Task:
         self.dp = dp
         self.future: Future[Any] = Future()
 
-    def finish(self, outputs: list[np.ndarray]) -> None:
-        if self.future.set_running_or_notify_cancel():
-            self.future.set_result(outputs)
-
-    def fail(self, error: Exception) -> None:
-        if self.future.set_running_or_notify_cancel():
-            self.future.set_exception(error)
-
     def cancel(self) -> None:
         """Cancel the future, and wake whoever waits for it by `concurrent.futures.wait`."""
         if self.future.cancel():
@@ -175,10 +166,12 @@ def _predict(predictor: OnlinePredictor, tasks: list[_Task]) -> bool:
         if len(tasks) > 1:
             may_continue = [_predict(predictor, [task]) for task in tasks]
             return all(may_continue)
-        tasks[0].fail(error)
+        if tasks[0].future.set_running_or_notify_cancel():
+            tasks[0].future.set_exception(error)
         return True
     for index, task in enumerate(tasks):
-        task.finish([output[index] for output in outputs])
+        if task.future.set_running_or_notify_cancel():
+            task.future.set_result([output[index] for output in outputs])
     return True
 
 

@@ -121,10 +121,8 @@ def _make_tower_func(
                 "PredictConfig: model already defines tower_func and input_signature. Remove these arguments."
             )
         return TowerFunc(model.build_graph, model.get_input_signature())
-    if isinstance(tower_func, TowerFunc):
-        return TowerFunc(
-            tower_func, tower_func.input_signature if input_signature is None else input_signature
-        )
+    if isinstance(tower_func, TowerFunc) and input_signature is None:
+        input_signature = tower_func.input_signature
     if tower_func is None or input_signature is None:
         raise ValueError(
             "PredictConfig: there is no model. Pass model=..., or tower_func=... with input_signature=..."

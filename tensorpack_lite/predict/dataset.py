@@ -155,19 +155,23 @@ class MultiProcessDatasetPredictor(DatasetPredictorBase):
     def _unordered(self, workers: list[_Worker]) -> Iterator[tuple[int, Any]]:
         idle = list(workers)
         busy: list[_Worker] = []
+
+        def wait() -> Iterator[tuple[int, Any]]:
+            """Wait until at least one worker has a result or has died."""
+            ready = connection.wait([worker.connection for worker in busy])
+            for worker in [one for one in busy if one.connection in ready]:
+                busy.remove(worker)
+                idle.append(worker)
+                yield worker.result()
+
         for task in enumerate(self._datapoints()):
             if not idle:
-                for worker in _wait(busy):
-                    busy.remove(worker)
-                    idle.append(worker)
-                    yield worker.result()
+                yield from wait()
             worker = idle.pop()
             worker.give(task)
             busy.append(worker)
         while busy:
-            for worker in _wait(busy):
-                busy.remove(worker)
-                yield worker.result()
+            yield from wait()
 
 
 class _Worker:
@@ -211,12 +215,6 @@ class _Worker:
             f"MultiProcessDatasetPredictor: process {self.process.pid} died with exit code {self.process.exitcode} "
             "(negative: killed by that signal). Check whether it ran out of memory."
         )
-
-
-def _wait(workers: list[_Worker]) -> list[_Worker]:
-    """Wait until at least one worker has a result or has died. Return these workers."""
-    ready = connection.wait([worker.connection for worker in workers])
-    return [worker for worker in workers if worker.connection in ready]
 
 
 def _predict_all(config: PredictConfig, gpu: str, pipe: connection.Connection) -> None:

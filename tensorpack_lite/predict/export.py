@@ -65,18 +65,14 @@ class ModelExporter:
                 "ModelExporter.export_compact: toco_compatible=True needs optimize=True. Pass both."
             )
         with self._model() as (sess, inputs, outputs):
-            graph_def = tf.graph_util.convert_variables_to_constants(
-                sess, sess.graph.as_graph_def(), _op_names(outputs)
-            )
+            results = [tensor.op.name for tensor in outputs]
+            graph_def = sess.graph.as_graph_def()
+            graph_def = tf.graph_util.convert_variables_to_constants(sess, graph_def, results)
         if optimize:
-            node_names = {node.name for node in graph_def.node}
-            inputs = [tensor for tensor in inputs if tensor.op.name in node_names]
+            nodes = {node.name for node in graph_def.node}
+            dtypes = {one.op.name: one.dtype.as_datatype_enum for one in inputs if one.op.name in nodes}
             graph_def = private.optimize_for_inference(
-                graph_def,
-                _op_names(inputs),
-                _op_names(outputs),
-                [tensor.dtype.as_datatype_enum for tensor in inputs],
-                toco_compatible,
+                graph_def, list(dtypes), results, list(dtypes.values()), toco_compatible
             )
         with tf.gfile.GFile(filename, "wb") as file:
             file.write(graph_def.SerializeToString(deterministic=True))
@@ -167,12 +163,10 @@ def _check_destination(path: str, overwrite: bool) -> None:
     is_saved_model = tf.gfile.Exists(os.path.join(path, "saved_model.pb"))
     if is_saved_model and overwrite:
         return
-    advice = f"Export to {_next_version(path)}"
-    raise FileExistsError(
-        f"ModelExporter.export_serving: {path} exists. {advice}, or pass overwrite=True."
-        if is_saved_model
-        else f"ModelExporter.export_serving: {path} exists and is not a SavedModel. {advice}."
-    )
+    problem = f"{path} exists" if is_saved_model else f"{path} exists and is not a SavedModel"
+    way_out = ", or pass overwrite=True" if is_saved_model else ""
+    advice = f"Export to {_next_version(path)}{way_out}."
+    raise FileExistsError(f"ModelExporter.export_serving: {problem}. {advice}")
 
 
 def _next_version(path: str) -> str:
@@ -182,10 +176,6 @@ def _next_version(path: str) -> str:
     names = [name.rstrip("/") for name in tf.gfile.ListDirectory(parent or ".")]
     newest = max((int(name) for name in names if name.isdigit()), default=0)
     return os.path.join(parent, str(newest + 1))
-
-
-def _op_names(tensors: Sequence[tf.Tensor]) -> list[str]:
-    return [tensor.op.name for tensor in tensors]
 
 
 def _tensor_infos(tensors: Sequence[tf.Tensor]) -> dict[str, Any]:

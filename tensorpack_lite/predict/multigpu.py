@@ -46,21 +46,15 @@ class MultiTowerOfflinePredictor(OnlinePredictor):
         self.graph = config._maybe_create_graph()
         with self.graph.as_default():
             inputs = [build_or_reuse_placeholder(spec) for spec in config.input_signature]
-            handles = [
-                _build_tower(config, inputs, tower, is_first=index == 0) for index, tower in enumerate(towers)
-            ]
+            tensors = []
+            for index, tower in enumerate(towers):
+                handle = _build_tower(config, inputs, tower, is_first=index == 0)
+                tensors.append(
+                    (handle.get_tensors(config.input_names), handle.get_tensors(config.output_names))
+                )
             with config._new_session() as self.sess:
-                self.predictors = [
-                    OnlinePredictor(
-                        handle.get_tensors(config.input_names),
-                        handle.get_tensors(config.output_names),
-                        config.return_input,
-                        self.sess,
-                    )
-                    for handle in handles
-                ]
-        first = self.predictors[0]
-        super().__init__(first.input_tensors, first.output_tensors, config.return_input, self.sess)
+                self.predictors = [OnlinePredictor(*both, config.return_input, self.sess) for both in tensors]
+        super().__init__(*tensors[0], config.return_input, self.sess)
 
     def get_predictor(self, n: int) -> list[OnlinePredictor]:
         """
@@ -110,12 +104,9 @@ class DataParallelOfflinePredictor(OnlinePredictor):
             input_tensors: list[Any] = []
             output_tensors: list[Any] = []
             for index, tower in enumerate(towers):
-                inputs = [
-                    build_or_reuse_placeholder(
-                        TensorSpec(spec.shape, spec.dtype, f"tower{_label(tower)}_{spec.name}")
-                    )
-                    for spec in config.input_signature
-                ]
+                prefix, signature = _name_of(tower), config.input_signature
+                specs = [TensorSpec(one.shape, one.dtype, f"{prefix}_{one.name}") for one in signature]
+                inputs = [build_or_reuse_placeholder(spec) for spec in specs]
                 handle = _build_tower(config, inputs, tower, is_first=index == 0)
                 input_tensors += handle.get_tensors(config.input_names)
                 output_tensors += handle.get_tensors(config.output_names)
@@ -127,17 +118,17 @@ def _build_tower(
     config: PredictConfig, inputs: Sequence[tf.Tensor], tower: int, is_first: bool
 ) -> TowerTensorHandle:
     """Build one tower on its device. All but the first reuse the variables."""
-    device = device_of_gpu(tower)
-    logger.info(f"Building the prediction tower 'tower{_label(tower)}' on device {device} ...")
+    device, name = device_of_gpu(tower), _name_of(tower)
+    logger.info(f"Building the prediction tower '{name}' on device {device} ...")
     reuse = None if is_first else True
     scope = tf.variable_scope(tf.get_variable_scope(), reuse=reuse, auxiliary_name_scope=False)
-    with scope, tf.device(device), PredictTowerContext(f"tower{_label(tower)}"):
+    with scope, tf.device(device), PredictTowerContext(name):
         config.tower_func(*inputs)
     return config.tower_func.towers[-1]
 
 
-def _label(tower: int) -> str:
-    return str(tower) if tower >= 0 else "-cpu"
+def _name_of(tower: int) -> str:
+    return f"tower{tower}" if tower >= 0 else "tower-cpu"
 
 
 def _check_towers(name: str, towers: object) -> None:

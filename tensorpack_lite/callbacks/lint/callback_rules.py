@@ -1,10 +1,13 @@
-"""Rules about callbacks: what they set, and their order."""
+"""Rules about callbacks, what they set and their order, and about the length of an epoch."""
 
 from __future__ import annotations
 
 import os
 from typing import Any, Iterator
 
+from ...dataflow.batch import BatchData
+from ...dataflow.doctor.stage_speed import walk
+from ...dataflow.shuffle import LocallyShuffleData
 from ...tfutils.common import get_op_tensor_name
 from ...utils.remarks import Remark
 from ..inference import BinaryClassificationStats, ClassificationError, ScalarStats
@@ -12,12 +15,16 @@ from ..inference_runner import InferenceRunnerBase
 from ..param.hyperparam import GraphVarParam
 from ..param.setter import HyperParamSetter
 from ..saver import MinSaver, ModelSaver
-from .graph_view import place_of
-from .training import Training
+from .graph_view import remark_on
+from .training import Training, find_dataflow, find_length
 
-__all__ = ["order_of_savers", "parameter_without_effect"]
+__all__ = ["length_of_epoch", "order_of_savers", "parameter_without_effect"]
 
 _PACKAGE = __name__.split(".")[0]
+
+# what reads a variable without using it: reads of its value, summaries, and checkpoints
+_READS = {"Identity", "ReadVariableOp", "Cast"}
+_HARMLESS = _READS | {"ScalarSummary", "HistogramSummary", "MergeSummary", "SaveV2"}
 
 
 def parameter_without_effect(training: Training) -> Iterator[Remark]:
@@ -40,25 +47,8 @@ def parameter_without_effect(training: Training) -> Iterator[Remark]:
         kinds = {training.graph.operations[name].type for name in behind - training.step}
         if behind & training.step or not kinds <= _HARMLESS:
             continue
-        yield Remark(
-            "G04",
-            variable.op.name,
-            f"{setter} sets this variable, but no training step reads it.",
-            "Give the variable, not its initial value, to the optimizer.",
-            place_of(variable),
-        )
-
-
-# what reads a variable without using it: summaries, checkpoints, and reads of its value
-_HARMLESS = {
-    "Identity",
-    "ReadVariableOp",
-    "Cast",
-    "ScalarSummary",
-    "HistogramSummary",
-    "MergeSummary",
-    "SaveV2",
-}
+        text = f"{setter} sets this variable, but no training step reads it."
+        yield remark_on("G04", variable, text, "Give the variable, not its initial value, to the optimizer.")
 
 
 def order_of_savers(training: Training) -> Iterator[Remark]:
@@ -76,32 +66,21 @@ def order_of_savers(training: Training) -> Iterator[Remark]:
         if not isinstance(saver, MinSaver):
             continue
         directory = os.path.abspath(saver.checkpoint_dir or "")
-        before, after = (
-            [cb for cb in part if _saves_to(cb, directory)] for part in (callbacks[:index], callbacks[index:])
-        )
+        before = any(_saves_to(cb, directory) for cb in callbacks[:index])
+        after = any(_saves_to(cb, directory) for cb in callbacks[index:])
         if not before and after:
-            yield Remark(
-                "G14",
-                saver.state_name,
-                "it is called before the ModelSaver, so the checkpoint of this step does not exist yet.",
-                "Put it after the ModelSaver.",
-            )
+            text = "it is called before the ModelSaver, so the checkpoint of this step does not exist yet."
+            yield Remark("G14", saver.state_name, text, "Put it after the ModelSaver.")
         elif not before and not has_others:
-            yield Remark(
-                "G14",
-                saver.state_name,
-                f"no ModelSaver saves to its directory {saver.checkpoint_dir}.",
-                "Add ModelSaver() before it, with the same checkpoint_dir.",
-            )
+            text = f"no ModelSaver saves to its directory {saver.checkpoint_dir}."
+            advice = "Add ModelSaver() before it, with the same checkpoint_dir."
+            yield Remark("G14", saver.state_name, text, advice)
         late = [cb for cb in callbacks[index:] if saver.monitor_stat in _reported(cb)]
         early = [cb for cb in callbacks[:index] if saver.monitor_stat in _reported(cb)]
         if late and not early:
-            yield Remark(
-                "G14",
-                saver.state_name,
-                f"it is called before {late[0]}, which reports '{saver.monitor_stat}', so it has only the previous epoch's value.",
-                f"Put it after {late[0]}; after the default callbacks, in extra_callbacks=[*DEFAULT_CALLBACKS(), ...].",
-            )
+            text = f"it is called before {late[0]}, which reports '{saver.monitor_stat}', so it has only the previous epoch's value."
+            advice = f"Put it after {late[0]}; after the default callbacks, in extra_callbacks=[*DEFAULT_CALLBACKS(), ...]."
+            yield Remark("G14", saver.state_name, text, advice)
 
 
 def _saves_to(callback: Any, directory: str) -> bool:
@@ -110,9 +89,8 @@ def _saves_to(callback: Any, directory: str) -> bool:
 
 def _reported(callback: Any) -> set[str]:
     """Return the names of the statistics that a callback is known to report when it is triggered."""
-    if isinstance(callback, InferenceRunnerBase):
-        return {name for inf in callback.infs for name in _results(inf)}
-    return set()
+    infs = callback.infs if isinstance(callback, InferenceRunnerBase) else []
+    return {name for inf in infs for name in _results(inf)}
 
 
 def _results(inf: Any) -> list[str]:
@@ -124,3 +102,52 @@ def _results(inf: Any) -> list[str]:
     if type(inf) is BinaryClassificationStats:
         return [f"{inf.prefix}_precision", f"{inf.prefix}_recall"]
     return []
+
+
+def length_of_epoch(training: Training) -> Iterator[Remark]:
+    """
+    G15: an epoch was meant to be a pass over the data, and is not; or a shuffle buffer holds the data several times.
+
+    Why: each step takes a datapoint for each tower, and a datapoint is usually a batch. With as many steps as datapoints, an epoch
+    of four towers is four passes. With as many steps as samples, it is as many passes as a batch has samples. Schedules and
+    validation then come later than intended. A buffer that is larger than the data delays the first step by several passes.
+
+    Silent about all other numbers of steps, because epochs may have any length.
+
+    Source: tensorpack issues 557, 598, 940, 1172.
+    """
+    steps, num_towers = training.steps_per_epoch, len(training.towers)
+    for source in training.sources:
+        flow = find_dataflow(source)
+        if flow is None:
+            continue
+        size = find_length(source)
+        if 1 < num_towers < steps == size:
+            text = (
+                f"steps_per_epoch is {steps}, the number of datapoints, but each step takes {num_towers} of them, one for each tower: "
+                f"an epoch is {num_towers} passes."
+            )
+            advice = f"For one pass, use steps_per_epoch={steps // num_towers}."
+            yield Remark("G15", type(flow).__name__, text, advice)
+        for stage in walk(flow):
+            if isinstance(stage, BatchData) and stage.batch_size > 1 and steps != size:
+                yield from _steps_are_samples(steps, num_towers, stage)
+            if isinstance(stage, LocallyShuffleData):
+                yield from _large_buffer(stage)
+
+
+def _steps_are_samples(steps: int, num_towers: int, stage: BatchData) -> Iterator[Remark]:
+    if steps != find_length(stage.ds) or steps < stage.batch_size:
+        return
+    right = max(1, steps // (stage.batch_size * num_towers))
+    text = f"steps_per_epoch is {steps}, the number of samples, but each step takes a batch of {stage.batch_size}."
+    advice = f"For one pass in an epoch, use steps_per_epoch={right}."
+    yield Remark("G15", type(stage).__name__, text, advice)
+
+
+def _large_buffer(stage: LocallyShuffleData) -> Iterator[Remark]:
+    length = find_length(stage.ds)
+    if length is not None and stage.buffer_size >= 2 * length:
+        passes = f"{stage.buffer_size / length:.1f} passes of {length} datapoints"
+        text = f"its buffer of {stage.buffer_size} is filled with {passes} before the first step."
+        yield Remark("G15", type(stage).__name__, text, f"Use buffer_size={length} at most.")

@@ -20,17 +20,16 @@ from ...input_source.base import InputSource
 from ...utils.remarks import Remark
 from .graph_view import trace_back
 from .losses import find_cross_entropies
-from .pass_rules import find_dataflow
-from .training import Training
+from .training import Training, find_dataflow, find_length
 
 __all__ = ["examine_first", "watch_data"]
-
-Report = Callable[[Sequence[Remark], bool], None]
 
 _NUM_FIRST = 2  # datapoints whose values are examined
 
 
-def watch_data(training: Training, ignore: Sequence[str], report: Report) -> None:
+def watch_data(
+    training: Training, ignore: Sequence[str], report: Callable[[Sequence[Remark], bool], None]
+) -> None:
     """
     Examine the datapoints of a training as they pass by. They are neither read twice nor changed.
 
@@ -39,18 +38,25 @@ def watch_data(training: Training, ignore: Sequence[str], report: Report) -> Non
         ignore: ids of rules to leave out.
         report: takes remarks, and whether they are about the first datapoint. It may raise an error, which ends training.
     """
+
+    def report_wanted(remarks: Sequence[Remark | None], is_first: bool) -> None:
+        found = [one for one in remarks if one is not None and one.rule not in ignore]
+        if found:
+            report(found, is_first)
+
     classes = _find_labels(training)
     examined: dict[str, float] = {}
     seen: dict[str, set[Hashable]] = {}
     for source in training.sources:
         if source.converter is not None:
+            length = find_length(source) or 0  # 0 also if there is no fixed set, e.g. if a simulator makes it
             source.converter.watch = _TrainingWatch(
-                dict(classes), examined, ignore, report, _length(source), seen
+                dict(classes), examined, ignore, report_wanted, length, seen
             )
     for runner in training.runners:
         if runner.input_source.converter is not None:
             runner.input_source.converter.watch = _ValidationWatch(
-                examined, ignore, report, seen if len(training.runners) == 1 else {}
+                examined, ignore, report_wanted, seen if len(training.runners) == 1 else {}
             )
 
 
@@ -70,13 +76,12 @@ class _TrainingWatch:
         classes: dict[str, int],
         examined: dict[str, float],
         ignore: Sequence[str],
-        report: Report,
+        report: Callable[[Sequence[Remark | None], bool], None],
         length: int,
         seen: dict[str, set[Hashable]],
     ) -> None:
         self._classes = classes
         self._examined = examined
-        self._ignore = ignore
         self._report = report
         self._num_seen = 0
         self._zeros: dict[str, ZeroImages] = {}
@@ -103,9 +108,7 @@ class _TrainingWatch:
                 del self._runs[name]
         more = self._length > 0 and self._examine_samples(datapoint, remarks)
         self._num_seen += 1
-        found = [one for one in remarks if one is not None and one.rule not in self._ignore]
-        if found:
-            self._report(found, self._num_seen == 1)
+        self._report(remarks, self._num_seen == 1)
         return self._num_seen < _NUM_FIRST or bool(self._runs) or more
 
     def _examine_samples(self, datapoint: dict[str, np.ndarray], remarks: list[Remark | None]) -> bool:
@@ -140,14 +143,13 @@ class _ValidationWatch:
         self,
         examined: dict[str, float],
         ignore: Sequence[str],
-        report: Report,
+        report: Callable[[Sequence[Remark | None], bool], None],
         seen: dict[str, set[Hashable]],
     ) -> None:
         self._examined = examined
         self._num_seen = 0
         self._seen = {} if "D04" in ignore else seen
         self._common: dict[str, CommonSamples] = {}
-        self._ignore = ignore
         self._report = report
 
     def __call__(self, datapoint: dict[str, np.ndarray]) -> bool:
@@ -163,36 +165,22 @@ class _ValidationWatch:
                 self._common[name] = CommonSamples(name, self._seen[name])
             if not self._common[name].is_done:
                 remarks.append(self._common[name].feed(sample_digests(datapoint[name])))
-        found = [one for one in remarks if one is not None and one.rule not in self._ignore]
-        if found:
-            self._report(found, False)
+        self._report(remarks, False)
         return any(not one.is_done for one in self._common.values())
 
 
 def _find_labels(training: Training) -> dict[str, int]:
     """Return the number of classes for each input [N] that is used as the labels of a sparse cross entropy."""
-    if training.cost is None or not training.towers:
+    if not training.towers:
         return {}
-    specs = training.trainer.tower_func.input_signature if training.trainer.tower_func is not None else []
-    names = {tensor.op.name: spec.name for tensor, spec in zip(training.towers[0].inputs, specs)}
+    inputs = zip(training.towers[0].inputs, training.signature)
+    names = {tensor.op.name: spec.name for tensor, spec in inputs}
     found = {}
-    for loss in find_cross_entropies(training.graph, training.graph.before([training.cost], controls=False)):
+    for loss in find_cross_entropies(training.graph, training.before_cost):
         if loss.labels is None or not loss.function.startswith("sparse"):
             continue
-        source, sizes = trace_back(loss.labels, names), loss.logits.shape
-        if (
-            source.op.name in names
-            and source.shape.rank == 1
-            and sizes.rank
-            and sizes.as_list()[-1] is not None
-        ):
-            found[names[source.op.name]] = sizes.as_list()[-1]
+        source, shape = trace_back(loss.labels, names), loss.logits.shape
+        num_classes = shape.as_list()[-1] if shape.rank else None
+        if source.op.name in names and source.shape.rank == 1 and num_classes is not None:
+            found[names[source.op.name]] = num_classes
     return found
-
-
-def _length(source: InputSource) -> int:
-    """Return the number of datapoints in a pass; 0 if there is no fixed set, for instance if a simulator makes them."""
-    try:
-        return source.size()
-    except NotImplementedError:
-        return 0

@@ -8,8 +8,9 @@ import sysconfig
 from typing import Any, Callable, Collection, Iterable, Iterator
 
 from ...compat import tfv1 as tf
+from ...utils.remarks import Remark, list_names
 
-__all__ = ["ASSIGNS", "GraphView", "operation", "place_of", "trace_back"]
+__all__ = ["ASSIGNS", "GraphView", "operation", "place_of", "remark_on", "trace_back"]
 
 ASSIGNS = re.compile(r"^(Ref|Resource)?(Sparse)?(Assign|Apply|Scatter)")
 _SOURCES = re.compile("Iterator|Dequeue|Placeholder|PyFunc|Random|Unstage|ReadFile|Multinomial")
@@ -131,8 +132,16 @@ def place_of(element: Any) -> str:
     for frame in reversed(list(operation(element).traceback or ())):
         file, line = (frame.filename, frame.lineno) if hasattr(frame, "filename") else frame[:2]
         if not _is_library(file):
-            return f"{_shorten(file)}:{line}"
+            path = os.path.relpath(file)
+            return f"{file if path.startswith(os.pardir) else path}:{line}"
     return ""
+
+
+def remark_on(rule: str, elements: Any, text: str, advice: str) -> Remark:
+    """Return a remark about an operation, tensor or variable, or about a list of them, with the place of the first one."""
+    some = elements if isinstance(elements, list) else [elements]
+    names = [operation(element).name for element in some]
+    return Remark(rule, list_names(names), text, advice, place_of(some[0]))
 
 
 def _is_library(file: str) -> bool:
@@ -140,9 +149,3 @@ def _is_library(file: str) -> bool:
     if path.startswith(_OWN_FOLDER + os.sep) or _INSTALLED.search(path) or file.startswith("<"):
         return True
     return path.startswith(_STANDARD_LIBRARY + os.sep) and "-packages" not in path
-
-
-def _shorten(file: str) -> str:
-    """Return a path relative to the current directory, if it is below that."""
-    path = os.path.relpath(file)
-    return file if path.startswith(os.pardir) else path

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Iterator, Sequence, TypeVar
+from typing import Callable, Iterable, Sequence, TypeVar
 
 from ...loop.trainer import LoopTrainer
 from ...tfutils.sessinit import SessionInit
@@ -12,9 +12,8 @@ from ...utils.notes import write_note
 from ...utils.remarks import Remark, join_remarks, show_remarks
 from ..steps import ProgressBar
 from .data import examine_first, watch_data
-from .deep import train_on_one_batch
-from .first_cost import first_cost, judged_terms
 from .rules import GRAPH_RULES, RULE_IDS
+from .step_rules import first_cost, judged_terms, train_on_one_batch
 from .training import Training
 
 __all__ = ["check_lint", "lint_before_training", "lint_only", "lint_training", "report"]
@@ -81,7 +80,7 @@ def lint_training(
         RuntimeError: `mode` is "error", and there is a remark.
     """
     training = Training(trainer, session_init, steps_per_epoch)
-    remarks = join_remarks(remark for remark in _apply_rules(training) if remark.rule not in ignore)
+    remarks = _apply_rules(training, ignore)
     report(remarks, mode)
     watch_data(training, ignore, lambda found, is_early: report(found, mode if is_early else "warn"))
     _watch_first_step(training, mode, ignore)
@@ -120,7 +119,7 @@ def lint_only(trainer: LoopTrainer, session_init: SessionInit, steps_per_epoch: 
         return False
     _, ignore = check_lint(trainer.__class__.__name__, trainer.lint, trainer.lint_ignore)
     training = Training(trainer, session_init, steps_per_epoch)
-    found = join_remarks(remark for remark in _apply_rules(training) if remark.rule not in ignore)
+    found = _apply_rules(training, ignore)
     watch_data(training, ignore, lambda remarks, _: found.extend(remarks))
     for source in training.sources:
         examine_first(source)
@@ -128,8 +127,9 @@ def lint_only(trainer: LoopTrainer, session_init: SessionInit, steps_per_epoch: 
     return bool(found)
 
 
-def _apply_rules(training: Training) -> Iterator[Remark]:
-    return (remark for rule in GRAPH_RULES for remark in _attempt(rule, training))
+def _apply_rules(training: Training, ignore: Sequence[str]) -> list[Remark]:
+    remarks = [remark for rule in GRAPH_RULES for remark in _attempt(rule, training)]
+    return join_remarks(remark for remark in remarks if remark.rule not in ignore)
 
 
 def _attempt(rule: Callable[..., Iterable[T]], *arguments: object) -> list[T]:

@@ -1,13 +1,13 @@
-"""The cross entropies of a graph, with their logits and labels."""
+"""The cross entropies of a graph, with their logits and labels, and the terms of a cost that contains one."""
 
 from __future__ import annotations
 
 from typing import Any, Collection, Iterator, NamedTuple
 
 from ...compat import tfv1 as tf
-from .graph_view import GraphView
+from .graph_view import GraphView, trace_back
 
-__all__ = ["CrossEntropy", "find_cross_entropies"]
+__all__ = ["CostTerms", "CrossEntropy", "find_cross_entropies", "find_terms"]
 
 _SOFTMAX = {
     "SoftmaxCrossEntropyWithLogits": "softmax_cross_entropy_with_logits",
@@ -62,3 +62,69 @@ def _logits_of_sigmoid(log: Any) -> tf.Tensor | None:
         logits = inner.inputs[2]
         return logits if inner.inputs[1].op.inputs[0] is logits else None
     return None
+
+
+class CostTerms(NamedTuple):
+    """
+    A cost that is a reduced cross entropy plus terms that do not depend on the data, such as weight decay.
+
+    Attributes:
+        loss: the cross entropy.
+        is_mean: whether the cost has the mean over the cross entropies of the samples; otherwise it has their sum.
+        others: the other terms, scalars.
+    """
+
+    loss: CrossEntropy
+    is_mean: bool
+    others: list[tf.Tensor]
+
+
+def find_terms(graph: GraphView, cost: tf.Tensor | None) -> CostTerms | None:
+    """Return the terms of a cost; None if it is anything else than a mean or sum of one cross entropy plus other terms."""
+    terms = [] if cost is None else _addends(cost)
+    on_data = [term for term in terms if any(map(graph.is_source, graph.before([term])))]
+    if len(on_data) != 1:
+        return None
+    reduced = on_data[0]
+    losses = list(find_cross_entropies(graph, graph.before([reduced], controls=False)))
+    if len(losses) != 1:
+        return None
+    others = [term for term in terms if term is not reduced]
+    for is_mean in (True, False):
+        if _is_reduced(reduced, losses[0].op, is_mean):
+            return CostTerms(losses[0], is_mean, others)
+    return None
+
+
+def _addends(cost: tf.Tensor) -> list[tf.Tensor]:
+    found, waiting = [], [cost]
+    while waiting:
+        tensor = trace_back(waiting.pop())
+        if tensor.op.type in ("Add", "AddV2", "AddN"):
+            waiting += tensor.op.inputs
+        else:
+            found.append(tensor)
+    return found
+
+
+def _is_reduced(tensor: tf.Tensor, losses: tf.Operation, is_mean: bool) -> bool:
+    """Return whether a tensor is the mean, or the sum, of the first output of an operation."""
+    op = tensor.op
+    if op.type == ("Mean" if is_mean else "Sum"):
+        return _without_weight(trace_back(op.inputs[0])).op is losses
+    if op.type != "DivNoNan" or not is_mean:
+        return False
+    total = trace_back(op.inputs[0])  # tf.losses: the sum of the weighted losses, divided by their number
+    while total.op.type == "Sum":
+        total = trace_back(total.op.inputs[0])
+    return _without_weight(total).op is losses
+
+
+def _without_weight(tensor: tf.Tensor) -> tf.Tensor:
+    """Return what a tensor multiplies by the constant 1; the tensor itself if it is another product."""
+    if tensor.op.type == "Mul":
+        first, second = map(trace_back, tensor.op.inputs)
+        weight = tf.get_static_value(second)
+        if weight is not None and weight.ndim == 0 and weight == 1:
+            return first
+    return tensor

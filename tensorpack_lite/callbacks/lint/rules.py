@@ -5,40 +5,29 @@ from __future__ import annotations
 from typing import Callable, Iterator
 
 from ...utils.remarks import Remark
-from .callback_rules import order_of_savers, parameter_without_effect
-from .checkpoint_rules import little_restored
-from .mode_rules import averages_without_update, training_mode_in_inference, updates_that_do_not_run
-from .model_rules import (
-    cost_without_inputs,
-    probabilities_as_logits,
-    regularization_of_nothing,
-    variable_without_gradient,
-)
-from .pass_rules import length_of_epoch
+from . import callback_rules, model_rules, variable_rules
 from .training import Training
-from .value_rules import sum_over_the_batch, wrong_dtypes
-from .variable_rules import random_state_not_saved, variable_of_another_tower
 
 __all__ = ["GRAPH_RULES", "RULE_IDS"]
 
 Rule = Callable[[Training], Iterator[Remark]]
 
 GRAPH_RULES: list[Rule] = [
-    variable_without_gradient,
-    cost_without_inputs,
-    probabilities_as_logits,
-    parameter_without_effect,
-    updates_that_do_not_run,
-    averages_without_update,
-    training_mode_in_inference,
-    wrong_dtypes,
-    regularization_of_nothing,
-    little_restored,
-    sum_over_the_batch,
-    variable_of_another_tower,
-    random_state_not_saved,
-    order_of_savers,
-    length_of_epoch,
+    model_rules.variable_without_gradient,
+    model_rules.cost_without_inputs,
+    model_rules.probabilities_as_logits,
+    callback_rules.parameter_without_effect,
+    variable_rules.updates_that_do_not_run,
+    variable_rules.averages_without_update,
+    variable_rules.training_mode_in_inference,
+    model_rules.wrong_dtypes,
+    model_rules.regularization_of_nothing,
+    variable_rules.little_restored,
+    model_rules.sum_over_the_batch,
+    variable_rules.variable_of_another_tower,
+    variable_rules.random_state_not_saved,
+    callback_rules.order_of_savers,
+    callback_rules.length_of_epoch,
 ]
 
 RULE_IDS = (

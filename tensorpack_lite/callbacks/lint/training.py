@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import Any, Iterable, Iterator
 
 from ...compat import tfv1 as tf
+from ...dataflow.base import DataFlow
+from ...input_source.base import InputSource, ProxyInputSource
 from ...input_source.reset import ResetInput
 from ...loop.callback import Callback
 from ...loop.group import Callbacks, innermost
 from ...loop.trainer import LoopTrainer
 from ...tfutils.sessinit import SessionInit
 from ...tfutils.tower.handle import TowerTensorHandle
+from ..batch_capture import training_towers
 from ..inference_runner import InferenceRunnerBase
 from .graph_view import GraphView
 
-__all__ = ["Training", "elements_in"]
+__all__ = ["Training", "elements_in", "find_dataflow", "find_length"]
 
 
 class Training:
@@ -31,9 +34,12 @@ class Training:
         graph: a `GraphView` of the default graph.
         callbacks: all callbacks, without the proxies and groups around them.
         cost: the cost of the first tower, or None.
+        before_cost: the names of the operations that compute it, without those of control inputs.
         targets: the operations and tensors that steps may run: `train_op`, `cost`, and others in the trainer's attributes.
         step: the names of the operations that these run.
         towers: the training towers.
+        signature: the `TensorSpec` of each of their inputs.
+        inference_names: the names of the inference towers, without that of a tower that has none.
         runners: the InferenceRunners.
         sources: the inputs of training.
     """
@@ -44,13 +50,15 @@ class Training:
         self.steps_per_epoch = steps_per_epoch
         self.graph = GraphView(tf.get_default_graph())
         self.callbacks = list(_flatten(trainer.find_callbacks(Callback)))
-        self.cost = trainer.cost
+        self.cost: Any = trainer.cost
+        self.before_cost = self.graph.before([] if self.cost is None else [self.cost], controls=False)
         self.targets = elements_in(vars(trainer))
         self.step = self.graph.before(self.targets)
-        tower_func = trainer.tower_func
-        self.towers: list[TowerTensorHandle] = (
-            [] if tower_func is None else list(tower_func.towers.training())
-        )
+        self.towers: list[TowerTensorHandle] = training_towers(trainer)
+        tower_func: Any = trainer.tower_func
+        self.signature = [] if tower_func is None else tower_func.input_signature
+        inference = [] if tower_func is None else tower_func.towers.inference()
+        self.inference_names: set[str] = {tower.ns_name for tower in inference} - {""}
         self.runners = [cb for cb in self.callbacks if isinstance(cb, InferenceRunnerBase)]
         resets = [cb for cb in self.callbacks if isinstance(cb, ResetInput)]
         self.sources = [reset.source for reset in resets]
@@ -63,6 +71,23 @@ class Training:
 def elements_in(attributes: dict[str, Any]) -> list[Any]:
     """Return the operations and tensors among the attributes of an object, also inside lists, tuples and dicts."""
     return [element for value in attributes.values() for element in _leaves(value)]
+
+
+def find_length(data: Any) -> int | None:
+    """Return the length of a DataFlow or input; None if it has none."""
+    try:
+        return int(data.size() if isinstance(data, InputSource) else len(data))
+    except NotImplementedError:
+        return None
+
+
+def find_dataflow(source: InputSource) -> DataFlow | None:
+    """Return the DataFlow that an input reads; None if it reads something else."""
+    inner: Any = source
+    while isinstance(inner, ProxyInputSource):
+        inner = inner._input
+    flow = getattr(inner, "ds", None)
+    return flow if isinstance(flow, DataFlow) else None
 
 
 def _leaves(value: Any) -> Iterator[Any]:

@@ -43,10 +43,9 @@ class CometMLMonitor(MonitorBase):
             raise ValueError(
                 f"CometMLMonitor: got both an experiment and arguments for a new one, {sorted(kwargs)}. Pass only one of them."
             )
-        self._is_ours = False
-        if experiment is None:
+        self._is_ours = experiment is None
+        if self._is_ours:
             experiment = load_optional("comet_ml", "CometMLMonitor").Experiment(**kwargs)
-            self._is_ours = True
         self.experiment = experiment
         if tags:
             self.experiment.add_tags(list(tags))
@@ -63,9 +62,8 @@ class CometMLMonitor(MonitorBase):
 
     def _before_train(self) -> None:
         if self._is_ours and self.trainer.loop.is_resumed:
-            logger.info(
-                f"{self}: the resumed training is a new experiment. Pass an ExistingExperiment to continue one."
-            )
+            advice = "Pass an ExistingExperiment to continue one."
+            logger.info(f"{self}: the resumed training is a new experiment. {advice}")
         self.experiment.set_model_graph(self.graph)
 
     def _after_epoch(self) -> None:

@@ -54,7 +54,12 @@ class CSVWriter(RowFile):
         self._columns: list[str] = []
 
     def _read(self, path: str) -> list[dict[str, Any]]:
-        rows, columns = _read_table(path)
+        with open(path, encoding="utf-8", newline="") as file, parsing(path, "a table"):
+            reader = csv.DictReader(file)
+            rows: list[dict[str, Any]] = list(reader)
+            if any(None in row for row in rows):
+                raise ValueError("a row has more columns than the first line")
+            columns = list(reader.fieldnames or ())
         if columns[:2] != _FIRST_COLUMNS:
             raise ValueError(
                 f"'{path}' has the wrong first columns (expected {_FIRST_COLUMNS}, got {columns[:2]})."
@@ -88,13 +93,3 @@ class CSVWriter(RowFile):
             writer = csv.DictWriter(file, self._columns, extrasaction="ignore")
             writer.writeheader()
             writer.writerows(self._rows)
-
-
-def _read_table(path: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the rows and the names of the columns, or raise DamagedFileError."""
-    with open(path, encoding="utf-8", newline="") as file, parsing(path, "a table"):
-        reader = csv.DictReader(file)
-        rows: list[dict[str, Any]] = list(reader)
-        if any(None in row for row in rows):
-            raise ValueError("a row has more columns than the first line")
-        return rows, list(reader.fieldnames or ())

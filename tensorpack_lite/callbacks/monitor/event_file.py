@@ -34,11 +34,7 @@ class TFEventWriter(MonitorBase):
     """
 
     def __init__(
-        self,
-        logdir: str | None = None,
-        max_queue: int = 10,
-        flush_secs: int = 120,
-        split_files: bool = False,
+        self, logdir: str | None = None, max_queue: int = 10, flush_secs: int = 120, split_files: bool = False
     ) -> None:
         self._logdir = logdir or logger.get_logger_dir()
         self.enabled = self._logdir is not None
@@ -93,10 +89,7 @@ class TFEventWriter(MonitorBase):
             # On TensorFlow 1.15, two files created within one second would have the same name.
             suffix = f".{self._num_files}" if self._split_files else None
             self._writer = tf.summary.FileWriter(
-                self._logdir,
-                max_queue=self._max_queue,
-                flush_secs=self._flush_secs,
-                filename_suffix=suffix,
+                self._logdir, max_queue=self._max_queue, flush_secs=self._flush_secs, filename_suffix=suffix
             )
             self._num_files += 1
         return self._writer

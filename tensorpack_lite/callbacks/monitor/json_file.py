@@ -69,9 +69,7 @@ class JSONWriter(RowFile):
         if directory is None:
             return None
         path = os.path.join(directory, JSONWriter.FILENAME)
-        if not os.path.isfile(path):
-            return None
-        return read_json_rows(path)
+        return read_json_rows(path) if os.path.isfile(path) else None
 
     @staticmethod
     def load_existing_epoch_number(dir: str | None = None) -> int | None:

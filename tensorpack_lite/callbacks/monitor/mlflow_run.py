@@ -81,11 +81,10 @@ class MLflowMonitor(RowMonitor):
 
     def _start_run(self) -> None:
         experiment = self._client.get_experiment_by_name(self._experiment_name)
-        experiment_id = (
-            self._client.create_experiment(self._experiment_name)
-            if experiment is None
-            else experiment.experiment_id
-        )
+        if experiment is None:
+            experiment_id = self._client.create_experiment(self._experiment_name)
+        else:
+            experiment_id = experiment.experiment_id
         run = self._client.create_run(experiment_id, tags=self._tags, run_name=self._run_name)
         self.run_id = run.info.run_id
         for key, value in self._params.items():

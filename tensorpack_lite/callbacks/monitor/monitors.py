@@ -154,9 +154,8 @@ class Monitors(Callback, LoopMonitors):
         """Return a sentence that says that a scalar has not been reported, and names the nearest ones."""
         nearest = get_close_matches(name, sorted(self._history), n=3, cutoff=0.0)
         names = " or ".join(f"'{one}'" for one in nearest)
-        return f"'{name}' has not been reported. " + (
-            f"Did you mean {names}?" if names else "Nothing has been reported yet."
-        )
+        hint = f"Did you mean {names}?" if names else "Nothing has been reported yet."
+        return f"'{name}' has not been reported. {hint}"
 
     def get_history(self, name: str) -> list[tuple[int, float]]:
         """
@@ -189,13 +188,10 @@ class Monitors(Callback, LoopMonitors):
         rows = JSONWriter.load_existing_json(os.path.dirname(paths[0])) if paths else None
         return [row for row in rows or [] if counter_in(row, "global_step") is not None]
 
-    def _trigger_epoch(self) -> None:
-        self._warn_of_not_finite()
-
     def _after_train(self) -> None:
-        self._warn_of_not_finite()
+        self._trigger_epoch()
 
-    def _warn_of_not_finite(self) -> None:
+    def _trigger_epoch(self) -> None:
         """Log the scalars that were not finite for the first time since the last warning."""
         new = list(self._not_finite.items())[self._num_warned :]
         self._num_warned += len(new)

@@ -139,20 +139,20 @@ class RowFile(RowMonitor):
         if self.path is None:
             return
         if len(self._rows) < state["rows"]:
-            logger.warning(
-                "%s: '%s' has only %d of the %d rows that it had when the checkpoint was saved.",
-                self,
-                self.path,
-                len(self._rows),
-                state["rows"],
-            )
+            what = f"'{self.path}' has only {len(self._rows)} of the {state['rows']} rows"
+            logger.warning(f"{self}: {what} that it had when the checkpoint was saved.")
         self._cut(self.path, state["rows"])
 
     def _before_train(self) -> None:
         if self.path is not None:
-            _remove_leftover(f"{self.path}.tmp")
-        if self.path is not None and os.path.isfile(self.path):
-            self._continue_or_move_existing(self.path)
+            leftover = f"{self.path}.tmp"  # of a killed process
+            try:
+                if os.path.isfile(leftover):
+                    os.remove(leftover)
+            except OSError as error:
+                logger.error("Cannot remove '%s', left by a killed process: %s", leftover, error)
+            if os.path.isfile(self.path):
+                self._continue_or_move_existing(self.path)
         super()._before_train()
 
     def _continue_or_move_existing(self, path: str) -> None:
@@ -192,11 +192,9 @@ class RowFile(RowMonitor):
             self._save(self.path, is_last_enough=not self._is_behind)
 
     def _save(self, path: str, is_last_enough: bool) -> None:
+        write = self._write_last if is_last_enough else self._write_all
         try:
-            if is_last_enough:
-                self._write_last(path)
-            else:
-                self._write_all(path)
+            write(path)
             self._is_behind = False
         except OSError as error:
             self._is_behind = True
@@ -209,12 +207,3 @@ def counter_in(row: Any, name: str) -> int | None:
         return int(row[name])
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
-
-
-def _remove_leftover(path: str) -> None:
-    """Remove a temporary file left by a killed process, if it exists; log a disk error."""
-    if os.path.isfile(path):
-        try:
-            os.remove(path)
-        except OSError as error:
-            logger.error("Cannot remove '%s', left by a killed process: %s", path, error)

@@ -14,18 +14,8 @@ from .base import MonitorBase
 __all__ = ["ScalarTable"]
 
 _SMALLER_IS_BETTER = {
-    "cost",
-    "err",
-    "error",
-    "loss",
-    "mae",
-    "mse",
-    "nll",
-    "perplexity",
-    "ppl",
-    "rmse",
-    "wrong",
-}
+    "cost", "err", "error", "loss", "mae", "mse", "nll", "perplexity", "ppl", "rmse", "wrong",
+}  # fmt: skip
 _LARGER_IS_BETTER = {
     "acc", "accuracy", "ap", "auc", "bleu", "correct", "dice", "f1", "iou", "map", "precision", "psnr", "recall", "reward",
     "score", "ssim",
@@ -84,14 +74,11 @@ class ScalarTable(MonitorBase):
 
     def _make_row(self, name: str, value: float) -> list[str]:
         sign = _direction(name)
-        if sign == 0:
-            return [name, f"{value:.5g}", "", ""]
-        if not math.isnan(value) and (name not in self._best or sign * value > sign * self._best[name][0]):
+        is_better = name not in self._best or sign * value > sign * self._best[name][0]
+        if sign != 0 and not math.isnan(value) and is_better:
             self._best[name] = (value, self.epoch_num)
-        if name not in self._best:
-            return [name, f"{value:.5g}", "", ""]
-        best, epoch = self._best[name]
-        return [name, f"{value:.5g}", f"{best:.5g}", str(epoch)]
+        best, epoch = self._best.get(name, (None, ""))
+        return [name, f"{value:.5g}", "" if best is None else f"{best:.5g}", str(epoch)]
 
 
 def _direction(name: str) -> int:

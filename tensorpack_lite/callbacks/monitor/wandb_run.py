@@ -13,10 +13,8 @@ from .rows import CONTINUED, RowMonitor
 
 __all__ = ["WandbMonitor"]
 
-_EXIT_CODES: dict[Outcome | None, int] = {
-    Outcome.FAILED: 1,
-    Outcome.INTERRUPTED: 255,
-}  # wandb itself uses 255 after Ctrl-C
+# wandb itself uses 255 after Ctrl-C
+_EXIT_CODES: dict[Outcome | None, int] = {Outcome.FAILED: 1, Outcome.INTERRUPTED: 255}
 
 
 class WandbMonitor(RowMonitor):

@@ -67,15 +67,13 @@ class GraphVarParam(HyperParam):
     def setup_graph(self) -> None:
         """Find the variable by its name."""
         variables = [*tf.global_variables(), *tf.local_variables()]
-        for variable in variables:
-            if variable.name == self._variable_name:
-                self.var = variable
-                break
-        else:
+        found = [variable for variable in variables if variable.name == self._variable_name]
+        if not found:
             raise ValueError(
                 f"GraphVarParam: '{self.name}' is not a variable of this graph. Create it, e.g. "
                 f"tf.get_variable('{self._op_name}', initializer=0.1, trainable=False). A tensor cannot be set."
             )
+        self.var = found[0]
         if not self.var.shape.is_compatible_with(self.shape):
             raise ValueError(
                 f"GraphVarParam: wrong shape of variable '{self.name}' (expected {self.shape}, got {self.var.shape}). "

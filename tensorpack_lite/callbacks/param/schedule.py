@@ -92,17 +92,11 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         actual = self.get_current_value()
         if _is_close(actual, expected) or self._may_be_due(actual):
             return
-        logger.warning(
-            "%s: %s should be %.8g at %s %d, but is %.8g.",
-            type(self).__name__,
-            self.param.readable_name,
-            expected,
-            "step" if self._step_based else "epoch",
-            self._current_point(),
-            actual,
-        )
+        who, name = type(self).__name__, self.param.readable_name
+        point = f"{'step' if self._step_based else 'epoch'} {self._current_point()}"
+        logger.warning(f"{who}: {name} should be {expected:.8g} at {point}, but is {actual:.8g}.")
         if self._set_at_beginning:
-            logger.info("%s: setting %s to %.8g.", type(self).__name__, self.param.readable_name, expected)
+            logger.info(f"{who}: setting {name} to {expected:.8g}.")
             self.param.set_value(expected)
 
     def _may_be_due(self, actual: float) -> bool:

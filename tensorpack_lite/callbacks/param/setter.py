@@ -45,9 +45,8 @@ class HyperParamSetter(Callback):
     def __init__(self, param: HyperParam | str) -> None:
         if isinstance(param, str):
             param = GraphVarParam(param)
-        self.param = check_type(
-            f"{type(self).__name__}: param", param, HyperParam, "a HyperParam or the name of a variable"
-        )
+        expected = "a HyperParam or the name of a variable"
+        self.param = check_type(f"{type(self).__name__}: param", param, HyperParam, expected)
         self._last_value: Any = None
         self._last_logged_epoch = -1
 
@@ -64,14 +63,8 @@ class HyperParamSetter(Callback):
         if self.epoch_num != self._last_logged_epoch:
             self._last_logged_epoch = self.epoch_num
             before = "" if self._last_value is None else f"from {self._last_value} "
-            logger.info(
-                "%s: at global_step=%d, %s changes %sto %s.",
-                self,
-                self.global_step,
-                self.param.readable_name,
-                before,
-                value,
-            )
+            change = f"{self.param.readable_name} changes {before}to {value}"
+            logger.info(f"{self}: at global_step={self.global_step}, {change}.")
         self._last_value = value
         return value
 
@@ -206,10 +199,6 @@ class HumanHyperParamSetter(HyperParamSetter):
                 pairs = [line.strip().split(":") for line in file if line.strip()]
             return float({name.strip(): value for name, value in pairs}[self.param.readable_name])
         except (OSError, ValueError, KeyError) as error:
-            logger.warning(
-                "HumanHyperParamSetter: cannot read '%s' from '%s' (%r). Each line must be name:value.",
-                self.param.readable_name,
-                path,
-                error,
-            )
+            problem = f"cannot read '{self.param.readable_name}' from '{path}' ({error!r})"
+            logger.warning(f"HumanHyperParamSetter: {problem}. Each line must be name:value.")
             return None

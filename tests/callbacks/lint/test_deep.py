@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from fakes.linted import Classifier, images, marked_line
 
-from tensorpack_lite.callbacks.lint.deep import NUM_STEPS
+from tensorpack_lite.callbacks.lint.step_rules import NUM_STEPS
 from tensorpack_lite.callbacks.steps import ProgressBar
+from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.dataflow.mapping import MapData
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.input_source.staging import StagingInput
@@ -71,10 +73,20 @@ class Keep(Callback):
         self.values = dict(zip([one.name for one in variables], self.trainer.sess.run(variables)))
 
 
-def train(get_cost, mode="deep", make=FeedInput, trainer=SimpleTrainer, **kwargs):
+class Scaled(Classifier):
+    """A classifier with a third input, a scalar."""
+
+    def inputs(self):
+        return [*super().inputs(), TensorSpec([], tf.float32, "scale")]
+
+    def build_graph(self, image, label, scale):
+        return super().build_graph(image * scale, label)
+
+
+def train(get_cost, mode="deep", make=FeedInput, trainer=SimpleTrainer, base=Classifier, **kwargs):
     """Train for 12 steps of momentum. Return the `Keep`."""
 
-    class Model(Classifier):
+    class Model(base):
         def optimizer(self):
             return tf.train.MomentumOptimizer(0.1, 0.9)
 
@@ -138,6 +150,17 @@ def test_mixed_samples(log_lines):
     (line,) = remarks(log_lines)
     assert "the losses of the other samples change when the first one is replaced." in line
     assert marked_line(cross_entropy) in line
+
+
+def test_an_input_without_batch_axis(log_lines):
+    """An input that is a scalar stays as it is when the first sample is replaced, so samples that are mixed have a remark."""
+    train(
+        mixes_samples,
+        make=lambda data: FeedInput(MapData(data, lambda dp: [*dp, np.float32(1)])),
+        base=Scaled,
+    )
+    (line,) = remarks(log_lines)
+    assert "the losses of the other samples change when the first one is replaced." in line
 
 
 def test_a_batch_that_cannot_be_learnt(log_lines):

@@ -7,7 +7,7 @@ import pytest
 from fakes.linted import Classifier
 from fakes.trainers import CountingTrainer
 
-from tensorpack_lite.callbacks.lint.pass_rules import length_of_epoch
+from tensorpack_lite.callbacks.lint.callback_rules import length_of_epoch
 from tensorpack_lite.callbacks.lint.training import Training
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.batch import BatchData
