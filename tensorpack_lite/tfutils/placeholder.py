@@ -43,9 +43,7 @@ def _find_placeholder(spec: tf.TensorSpec) -> tf.Tensor | None:
             f"Input '{spec.name}': the graph has another operation of this name (expected a placeholder, got "
             f"{tensor.op.type}). Rename one of them."
         )
-    if tensor.dtype.base_dtype != spec.dtype or not tf.TensorShape(tensor.shape).is_compatible_with(
-        spec.shape
-    ):
+    if tensor.dtype.base_dtype != spec.dtype or not tensor.shape.is_compatible_with(spec.shape):
         raise ValueError(
             f"Input '{spec.name}': the graph has a different placeholder of this name (expected {spec.dtype.name} {spec.shape}, "
             f"got {tensor.dtype.name} {tensor.shape}). Rename one of them, or build each model in a separate graph, under "
