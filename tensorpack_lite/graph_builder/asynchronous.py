@@ -39,8 +39,8 @@ class AsyncMultiGPUBuilder(SharedVariablesBuilder):
             grad_list = [scale.process(pairs) for pairs in grad_list]
         process, optimizer = split_processors(optimizer)
         processed = []
-        for worker, of_tower in zip(self._workers, grad_list):
-            with tf.device(worker):
+        for index, of_tower in enumerate(grad_list):
+            with tf.device(self._workers[index]):
                 processed.append(process(list(of_tower)))
         self._check_grad_list(processed)
 
