@@ -208,7 +208,9 @@ class _Reduction:
     ) -> tf.Tensor | tf.IndexedSlices:
         """Reduce on the current device. `device` is its name, which each device's constant is stored under."""
         if all(isinstance(grad, tf.IndexedSlices) for grad in grads):
-            return self._join_slices(grads, device)
+            values = tf.concat([grad.values for grad in grads], 0)
+            indices = tf.concat([grad.indices for grad in grads], 0)
+            return tf.IndexedSlices(self.scale(values, device), indices, grads[0].dense_shape)
         return self.scale(tf.add_n([tf.convert_to_tensor(grad) for grad in grads]), device)
 
     def scale(self, total: tf.Tensor, device: str = "") -> tf.Tensor:
@@ -219,11 +221,6 @@ class _Reduction:
         if key not in self._constants:
             self._constants[key] = tf.constant(self._factor, key[0], name="one_over_towers")
         return tf.multiply(total, self._constants[key])
-
-    def _join_slices(self, grads: Sequence[tf.IndexedSlices], device: str) -> tf.IndexedSlices:
-        values = tf.concat([grad.values for grad in grads], 0)
-        indices = tf.concat([grad.indices for grad in grads], 0)
-        return tf.IndexedSlices(self.scale(values, device), indices, grads[0].dense_shape)
 
 
 def _are_tensors(grads: Sequence[tf.Tensor | tf.IndexedSlices]) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Callable, Sequence
+import functools
+from typing import Sequence
 
 from ..compat import tfv1 as tf
 from ..tfutils.gradproc import GradVars, ScaleGradient
@@ -37,8 +38,11 @@ class AsyncMultiGPUBuilder(SharedVariablesBuilder):
             scale = ScaleGradient((".*", 1.0 / len(self.towers)), verbose=False)
             grad_list = [scale.process(pairs) for pairs in grad_list]
         process, optimizer = split_processors(optimizer)
-        grad_list = [self._on_its_gpu(index, process, pairs) for index, pairs in enumerate(grad_list)]
-        self._check_grad_list(grad_list)
+        processed = []
+        for index, of_tower in enumerate(grad_list):
+            with tf.device(self._workers[index]):
+                processed.append(process(list(of_tower)))
+        self._check_grad_list(processed)
 
         def update_variable(index: int, pairs: GradVars) -> tf.Operation:
             with tf.device(pairs[0][1].device):
@@ -48,12 +52,8 @@ class AsyncMultiGPUBuilder(SharedVariablesBuilder):
             updates = apply_one_after_another(
                 optimizer,
                 [
-                    lambda index=index, pairs=pairs: update_variable(index, list(pairs))  # type: ignore[misc]
-                    for index, pairs in enumerate(zip(*grad_list))
+                    functools.partial(update_variable, index, list(pairs))
+                    for index, pairs in enumerate(zip(*processed))
                 ],
             )
         return tf.group(*updates, name="train_op")
-
-    def _on_its_gpu(self, index: int, process: Callable[[GradVars], GradVars], pairs: GradVars) -> GradVars:
-        with tf.device(self._workers[index]):
-            return process(list(pairs))

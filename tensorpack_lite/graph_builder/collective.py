@@ -8,7 +8,8 @@ because each operation takes a millisecond, whatever its size.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence
+import functools
+from typing import Any, Callable, Dict, NamedTuple, Sequence
 
 from ..compat import TF_VERSION, tensorflow
 from ..compat import tfv1 as tf
@@ -22,10 +23,8 @@ __all__ = ["RankGroup", "allreduce_rank_grads", "broadcast_variables", "mean_ove
 
 _GROUP_KEY = 7  # graph_builder/allreduce.py has 42, for devices of one process
 _BUFFER_BYTES = 4 << 20  # one buffer of 16 MB takes 1.3 to 2 times as long as 4 x 4 MB: benchmarks/scaling.py
-_SUPPORTS_HALF = TF_VERSION >= (
-    2,
-    0,
-)  # TensorFlow 1.15: "CollectiveImplementation does not support datatype 19"
+# TensorFlow 1.15: "CollectiveImplementation does not support datatype 19"
+_SUPPORTS_HALF = TF_VERSION >= (2, 0)
 
 # The dtype that each dtype is sent as. TensorFlow 1.15 only supports float32, float64, int32 and int64.
 _WIRE_DTYPES = {
@@ -83,16 +82,12 @@ def allreduce_rank_grads(
         return grads
     factor = 1.0 / group.size if average else None
     reducer = _Reducer(group, factor, compression)
-    dense = [i for i, (grad, _) in enumerate(grads) if not isinstance(grad, tf.IndexedSlices)]
-    reduced: Dict[int, Any] = {}
-    for bucket in _buckets([grads[i][0] for i in dense], _wire_dtype):
-        tensors = [grads[dense[i]][0] for i in bucket]
-        for i, tensor in zip(bucket, reducer.fused(tensors)):
-            reduced[dense[i]] = tensor
-    for i, (grad, _) in enumerate(grads):
-        if isinstance(grad, tf.IndexedSlices):
-            reduced[i] = reducer.slices(grad)
-    return [(reduced[i], var) for i, (_, var) in enumerate(grads)]
+    dense = [grad for grad, _ in grads if not isinstance(grad, tf.IndexedSlices)]
+    reduced = iter(_fuse(reducer.fused, dense))
+    return [
+        (reducer.slices(grad) if isinstance(grad, tf.IndexedSlices) else next(reduced), var)
+        for grad, var in grads
+    ]
 
 
 def mean_over_group(tensor: tf.Tensor, group: RankGroup) -> tf.Tensor:
@@ -131,12 +126,8 @@ def broadcast_variables(variables: Sequence[tf.Variable], group: RankGroup) -> t
         logger.warning(f"These variables do not hold numbers and are not broadcast: {', '.join(kept)}")
     variables = [var for var in variables if var.dtype.base_dtype in _WIRE_DTYPES]
     values = [tf.convert_to_tensor(shared_read(var)) for var in variables]
-    send = _Broadcaster(group)
     with tf.control_dependencies(values):
-        received: List[Any] = [None] * len(values)
-        for bucket in _buckets(values, lambda dtype: _WIRE_DTYPES[dtype]):
-            for i, value in zip(bucket, send([values[i] for i in bucket])):
-                received[i] = value
+        received = _fuse(_Broadcaster(group), values)
     with tf.control_dependencies(received):
         return tf.group(*[var.assign(value, read_value=False) for var, value in zip(variables, received)])
 
@@ -148,28 +139,23 @@ class _Ordered:
         self._group = group
         self._last: Any = None
 
-    def _after_last(self, make: Callable[[], tf.Tensor]) -> tf.Tensor:
+    def _after_last(self, make: Callable[..., tf.Tensor]) -> tf.Tensor:
+        """Call a function that makes the next operation, with the arguments that all collective operations have."""
         with tf.control_dependencies([] if self._last is None else [self._last]):
-            self._last = make()
-        return self._last
-
-    def _next_key(self) -> int:
-        return self._group.first_key + next_instance_key()
-
-    def _sum(self, tensor: tf.Tensor) -> tf.Tensor:
-        def make() -> tf.Tensor:
-            return tensorflow.raw_ops.CollectiveReduce(
-                input=tf.identity(tensor),
+            self._last = make(
                 group_size=self._group.size,
                 group_key=_GROUP_KEY,
-                instance_key=self._next_key(),
-                merge_op="Add",
-                final_op="Id",
-                subdiv_offsets=[0],
+                instance_key=self._group.first_key + next_instance_key(),
                 communication_hint=self._group.hint,
             )
+        return self._last
 
-        return self._after_last(make)
+    def _sum(self, tensor: tf.Tensor) -> tf.Tensor:
+        return self._after_last(
+            lambda **common: tensorflow.raw_ops.CollectiveReduce(
+                input=tf.identity(tensor), merge_op="Add", final_op="Id", subdiv_offsets=[0], **common
+            )
+        )
 
 
 class _Reducer(_Ordered):
@@ -185,9 +171,10 @@ class _Reducer(_Ordered):
         flat = tf.concat([tf.reshape(tf.cast(t, wire), [-1]) for t in tensors], 0, name="fused")
         total = self._scaled(self._compressed_sum(flat))
         parts = tf.split(total, [tf.size(t) for t in tensors]) if len(tensors) > 1 else [total]
-        return [
-            _with_shape(tf.cast(tf.reshape(part, tf.shape(t)), t.dtype), t) for part, t in zip(parts, tensors)
-        ]
+        reduced = [tf.cast(tf.reshape(part, tf.shape(t)), t.dtype) for part, t in zip(parts, tensors)]
+        for result, tensor in zip(reduced, tensors):
+            result.set_shape(tensor.shape)
+        return reduced
 
     def slices(self, grad: tf.IndexedSlices) -> tf.IndexedSlices:
         """
@@ -238,13 +225,8 @@ class _Reducer(_Ordered):
         flat = tf.pad(tf.reshape(half, [-1]), [[0, length % 2]])
         pairs = tf.bitcast(tf.reshape(flat, [num_pairs, 2]), tf.int32)
         gathered = self._after_last(
-            lambda: tensorflow.raw_ops.CollectiveGather(
-                input=tf.identity(pairs),
-                group_size=size,
-                group_key=_GROUP_KEY,
-                instance_key=self._next_key(),
-                shape=[size * num_pairs],
-                communication_hint=self._group.hint,
+            lambda **common: tensorflow.raw_ops.CollectiveGather(
+                input=tf.identity(pairs), shape=[size * num_pairs], **common
             )
         )
         halves = tf.reshape(tf.bitcast(gathered, tf.float16), [size, 2 * num_pairs])
@@ -257,32 +239,35 @@ class _Broadcaster(_Ordered):
 
     def __call__(self, values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Send values as one buffer. Return the values of rank 0, in every process."""
-        wire = _WIRE_DTYPES[values[0].dtype.base_dtype]
+        wire = _wire_dtype(values[0].dtype)
         flat = tf.concat([tf.reshape(tf.cast(v, wire), [-1]) for v in values], 0, name="fused")
-        length = flat.shape.num_elements()
-        common = {
-            "group_size": self._group.size,
-            "group_key": _GROUP_KEY,
-            "instance_key": self._next_key(),
-            "shape": [length],
-            "communication_hint": self._group.hint,
-        }
         if self._group.rank == 0:
-            received = self._after_last(lambda: tensorflow.raw_ops.CollectiveBcastSend(input=flat, **common))
+            make = functools.partial(tensorflow.raw_ops.CollectiveBcastSend, input=flat)
         else:
-            received = self._after_last(lambda: tensorflow.raw_ops.CollectiveBcastRecv(T=wire, **common))
+            make = functools.partial(tensorflow.raw_ops.CollectiveBcastRecv, T=wire)
+        received = self._after_last(functools.partial(make, shape=[flat.shape.num_elements()]))
         parts = (
             tf.split(received, [v.shape.num_elements() for v in values]) if len(values) > 1 else [received]
         )
         return [tf.cast(tf.reshape(part, v.shape), v.dtype) for part, v in zip(parts, values)]
 
 
-def _buckets(tensors: Sequence[tf.Tensor], wire_dtype: Callable[[tf.DType], tf.DType]) -> list[list[int]]:
+def _fuse(
+    func: Callable[[Sequence[tf.Tensor]], list[tf.Tensor]], tensors: Sequence[tf.Tensor]
+) -> list[tf.Tensor]:
+    """Call a function with groups of tensors, each for one buffer. Return its results, in the order of the tensors."""
+    results: Dict[int, tf.Tensor] = {}
+    for bucket in _buckets(tensors):
+        results.update(zip(bucket, func([tensors[i] for i in bucket])))
+    return [results[i] for i in range(len(tensors))]
+
+
+def _buckets(tensors: Sequence[tf.Tensor]) -> list[list[int]]:
     """Group tensors of one dtype, up to the size of a buffer. Return lists of their positions."""
     open_ones: Dict[Any, tuple[list[int], int]] = {}
     found = []
     for i, tensor in enumerate(tensors):
-        wire = wire_dtype(tensor.dtype.base_dtype)
+        wire = _wire_dtype(tensor.dtype)
         num_bytes = (tensor.shape.num_elements() or 0) * wire.size
         bucket, filled = open_ones.get(wire, ([], 0))
         if not bucket or filled + num_bytes > _BUFFER_BYTES:
@@ -295,8 +280,3 @@ def _buckets(tensors: Sequence[tf.Tensor], wire_dtype: Callable[[tf.DType], tf.D
 
 def _wire_dtype(dtype: tf.DType) -> tf.DType:
     return _WIRE_DTYPES.get(dtype.base_dtype, dtype.base_dtype)
-
-
-def _with_shape(tensor: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
-    tensor.set_shape(like.shape)
-    return tensor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import nullcontext
 from typing import Sequence
 
 from ..compat import tfv1 as tf
@@ -38,7 +38,5 @@ class SyncMultiGPUParameterServerBuilder(SharedVariablesBuilder):
 
     def _build_train_op(self, grad_list: Sequence[GradVars], optimizer: tf.train.Optimizer) -> tf.Operation:
         self.grads = aggregate_grads_colocate(grad_list, average=True)
-        with ExitStack() as stack:
-            if self.ps_device == "cpu":
-                stack.enter_context(tf.device("/cpu:0"))
+        with tf.device("/cpu:0") if self.ps_device == "cpu" else nullcontext():
             return optimizer.apply_gradients(self.grads, name="train_op")

@@ -67,14 +67,9 @@ class LeastLoadedDeviceSetter:
         if op.device:
             return op.device
         if op.type in _VARIABLES:
-            return self._least_loaded_for(op)
+            return _fill_least_loaded(self.ps_devices, self.ps_sizes, _num_elements(op))
         home = next((t.op.device for t in op.inputs if t.op.type == "VarHandleOp"), "")
         return home or self.worker_device
-
-    def _least_loaded_for(self, op: tf.Operation) -> str:
-        index = self.ps_sizes.index(min(self.ps_sizes))
-        self.ps_sizes[index] += _num_elements(op)
-        return self.ps_devices[index]
 
     def __str__(self) -> str:
         return f"LeastLoadedDeviceSetter-{self.worker_device}"
@@ -110,15 +105,18 @@ class OverrideCachingDevice:
         size = tf.TensorShape(kwargs.get("shape")).num_elements()
         if size is None or not kwargs.get("trainable", True):
             return getter(*args, **kwargs)
-        kwargs["caching_device"] = self._device_for(size)
+        if size < self.small_variable_size_threshold:
+            kwargs["caching_device"] = self.device_for_small_variables
+        else:
+            kwargs["caching_device"] = _fill_least_loaded(self.devices, self.sizes, size)
         return getter(*args, **kwargs)
 
-    def _device_for(self, size: int) -> str:
-        if size < self.small_variable_size_threshold:
-            return self.device_for_small_variables
-        index = self.sizes.index(min(self.sizes))
-        self.sizes[index] += size
-        return self.devices[index]
+
+def _fill_least_loaded(devices: Sequence[str], sizes: list[int], size: int) -> str:
+    """Return the device with the smallest size, to which a variable is added."""
+    index = sizes.index(min(sizes))
+    sizes[index] += size
+    return devices[index]
 
 
 def _canonical(device: str) -> str:

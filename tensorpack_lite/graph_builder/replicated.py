@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from contextlib import nullcontext
 from typing import Any, Callable, ContextManager, Sequence
@@ -115,10 +116,8 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
                 return optimizer.apply_gradients(grad_list[index], name=f"apply_grad_{index}")
 
         with tf.name_scope("apply_gradients"), shared_zeros():
-            updates = apply_one_after_another(
-                optimizer,
-                [lambda index=index: update_tower(index) for index in range(len(self.towers))],  # type: ignore[misc]
-            )
+            applications = [functools.partial(update_tower, index) for index in range(len(self.towers))]
+            updates = apply_one_after_another(optimizer, applications)
         train_op = tf.group(*updates, name="train_op")
         with tf.name_scope("sync_variables"):
             return train_op, self._sync_with_main_tower()
@@ -128,13 +127,11 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         if num_towers == 1:
             return all_grads
         mode = self._mode
-        if mode == "nccl" and not _nccl_supports(all_grads[0]):
-            mode = "gpu"
-        if mode in ("cpu", "gpu"):
+        if mode == "nccl" and _nccl_supports(all_grads[0]):
+            return self._reduce_together(mode, all_grads)
+        if mode in ("cpu", "gpu", "nccl"):
             devices = ["/cpu:0"] if mode == "cpu" else self.devices
             return [allreduce_grads_naive(all_grads, devices=devices, average=self._average)] * num_towers
-        if mode == "nccl":
-            return allreduce_grads(all_grads, self._average, "nccl", self.devices)
         packer = GradientPacker(num_towers if mode == "hierarchical" else 1)
         if not packer.compute_strategy(all_grads[0]):
             return self._reduce_together(mode, all_grads)

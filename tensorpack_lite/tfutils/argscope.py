@@ -95,15 +95,16 @@ def enable_argscope_for_function(func: Callable[..., T], log_shape: bool = True)
     """
     check_callable("enable_argscope_for_function: func", func)
     try:
-        signature: inspect.Signature | None = inspect.signature(func)
+        parameters = list(inspect.signature(func).parameters.values())
     except ValueError:  # a C function without a signature
-        signature = None
+        parameters = []
 
     @functools.wraps(func)
     def wrapper(*args: object, **kwargs: object) -> T:
         arguments = dict(get_arg_scope()[func.__name__])
-        for given in _names_of_positional(signature, args):
-            arguments.pop(given, None)
+        for parameter in parameters[: len(args)]:  # they override the scope like keywords
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+                arguments.pop(parameter.name, None)
         arguments.update(kwargs)
         outputs = func(*args, **arguments)
         if log_shape:
@@ -138,17 +139,6 @@ def enable_argscope_for_module(module: ModuleType, log_shape: bool = True) -> No
 
 def _is_enabled(layer: object) -> bool:
     return getattr(layer, "__argscope_enabled__", False) is True
-
-
-def _names_of_positional(signature: inspect.Signature | None, args: tuple) -> list[str]:
-    """Return the names of the parameters that are passed by position; they override the scope like keywords."""
-    if signature is None:
-        return []
-    return [
-        parameter.name
-        for parameter, _ in zip(signature.parameters.values(), args)
-        if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
-    ]
 
 
 def _log_shapes(name: str, inputs: tuple, outputs: object) -> None:

@@ -40,26 +40,24 @@ class VariableWriter:
         self.num_bytes = sum(
             (tensor.shape.num_elements() or 0) * tensor.dtype.base_dtype.size for tensor in self._tensors
         )
+        dtypes = [tensor.dtype.base_dtype for tensor in self._tensors]
         self._graph = tf.Graph()
         with self._graph.as_default():
-            self._build([tensor.dtype.base_dtype for tensor in self._tensors])
-
-    def _build(self, dtypes: List[tf.DType]) -> None:
-        self._prefix = tf.placeholder(tf.string, [])
-        self._values = [tf.placeholder(dtype) for dtype in dtypes]
-        self._save = tf.raw_ops.SaveV2(
-            prefix=self._prefix,
-            tensor_names=self._names,
-            shape_and_slices=self._slices,
-            tensors=self._values,
-        )
-        self._name, self._slice = tf.placeholder(tf.string, [1]), tf.placeholder(tf.string, [1])
-        readers = {
-            dtype: tf.raw_ops.RestoreV2(
-                prefix=self._prefix, tensor_names=self._name, shape_and_slices=self._slice, dtypes=[dtype]
-            )[0].op
-            for dtype in set(dtypes)
-        }
+            self._prefix = tf.placeholder(tf.string, [])
+            self._values = [tf.placeholder(dtype) for dtype in dtypes]
+            self._save = tf.raw_ops.SaveV2(
+                prefix=self._prefix,
+                tensor_names=self._names,
+                shape_and_slices=self._slices,
+                tensors=self._values,
+            )
+            self._name, self._slice = tf.placeholder(tf.string, [1]), tf.placeholder(tf.string, [1])
+            readers = {
+                dtype: tf.raw_ops.RestoreV2(
+                    prefix=self._prefix, tensor_names=self._name, shape_and_slices=self._slice, dtypes=[dtype]
+                )[0].op
+                for dtype in set(dtypes)
+            }
         self._readers = [readers[dtype] for dtype in dtypes]
 
     def fetch(self, session: tf.Session) -> List[np.ndarray]:

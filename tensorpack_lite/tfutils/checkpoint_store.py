@@ -190,7 +190,13 @@ class CheckpointStore:
         kept.append((name, time.time()))
         dropped = kept[:-max_to_keep] if max_to_keep else []
         self._kept = kept[len(dropped) :]
-        self._write_state()
+        state = tf.train.generate_checkpoint_state_proto(
+            "/",  # so that names are relative, and the directory can be moved
+            model_checkpoint_path=name,
+            all_model_checkpoint_paths=[kept_name for kept_name, _ in self._kept],
+            all_model_checkpoint_timestamps=[saved_at for _, saved_at in self._kept],
+        )
+        self.write_text(STATE_FILE, str(state))
         with self._disk_errors(STATE_FILE):
             for old_name, _ in dropped:
                 if keep_files is None or not keep_files(old_name):
@@ -235,24 +241,13 @@ class CheckpointStore:
             content: bytes = stream.read()
         return content
 
-    def _write_state(self) -> None:
-        names = [name for name, _ in self._kept]
-        state = tf.train.generate_checkpoint_state_proto(
-            "/",  # so that names are relative, and the directory can be moved
-            model_checkpoint_path=names[-1],
-            all_model_checkpoint_paths=list(names),
-            all_model_checkpoint_timestamps=[saved_at for _, saved_at in self._kept],
-        )
-        self.write_text(STATE_FILE, str(state))
-
     def _move_into_place(self, name: str, more: list[str]) -> None:
         """Replace a checkpoint by the files in the subdirectory, and move more files after them."""
         files = [*_files_of(self._aside, name), *more]
         for file in files:
             self._sync(f"{self._aside}/{file}")
-        if not more and not _files_of(
-            self.directory, name
-        ):  # if the process is killed now, the checkpoint is absent
+        # Without old files, the checkpoint is absent if the process is killed now.
+        if not more and not _files_of(self.directory, name):
             self._move(files)
             return
         journal = f"{self._aside}/{_JOURNAL}"
@@ -299,9 +294,8 @@ class CheckpointStore:
         try:
             yield self._aside
         finally:
-            if not _gfile.exists(
-                f"{self._aside}/{_JOURNAL}"
-            ):  # else it failed while moving, and is finished later
+            # With a journal, it failed while moving, and is finished later.
+            if not _gfile.exists(f"{self._aside}/{_JOURNAL}"):
                 self._clear_aside()
 
     def _clear_aside(self) -> None:

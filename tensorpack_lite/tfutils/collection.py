@@ -39,10 +39,8 @@ def backup_collection(keys: Iterable[str] | None = None) -> dict[str, list[Any]]
             f"backup_collection: expected a list of collection names, got the string '{keys}'. Write ['{keys}']."
         )
     graph = tf.get_default_graph()
-    return {
-        key: list(graph.get_collection(key))
-        for key in (graph.get_all_collection_keys() if keys is None else keys)
-    }
+    keys = graph.get_all_collection_keys() if keys is None else keys
+    return {key: graph.get_collection(key) for key in keys}
 
 
 def restore_collection(backup: dict[str, list[object]]) -> None:

@@ -56,13 +56,12 @@ def get_default_sess_config(mem_fraction: float = 0.99) -> tf.ConfigProto:
     Returns:
         A new `ConfigProto`.
     """
-    config = tf.ConfigProto()
-    config.allow_soft_placement = True
-    config.intra_op_parallelism_threads = 1
-    config.inter_op_parallelism_threads = 0
-    config.gpu_options.per_process_gpu_memory_fraction = mem_fraction
-    config.gpu_options.allow_growth = True
-    return config
+    return tf.ConfigProto(
+        allow_soft_placement=True,
+        intra_op_parallelism_threads=1,
+        inter_op_parallelism_threads=0,
+        gpu_options=tf.GPUOptions(per_process_gpu_memory_fraction=mem_fraction, allow_growth=True),
+    )
 
 
 def get_global_step_var() -> tf.Variable:
@@ -180,10 +179,7 @@ def get_op_or_tensor_by_name(name: str | Sequence[str]) -> Any:
     """
     if not isinstance(name, str):
         return [get_op_or_tensor_by_name(n) for n in name]
-    op_name, tensor_name = get_op_tensor_name(name)
-    if name == tensor_name:
-        return value_of(find_name(tf.get_default_graph(), tensor_name))
-    return find_name(tf.get_default_graph(), op_name)
+    return value_of(find_name(tf.get_default_graph(), name))
 
 
 def find_name(graph: tf.Graph, name: str) -> tf.Tensor | tf.Operation:
@@ -196,10 +192,8 @@ def find_name(graph: tf.Graph, name: str) -> tf.Tensor | tf.Operation:
     try:
         return graph.as_graph_element(name)
     except (KeyError, ValueError) as error:
-        op_name = get_op_tensor_name(name)[0]
-        nearest = difflib.get_close_matches(
-            op_name, [op.name for op in graph.get_operations()], n=3, cutoff=0.0
-        )
+        names = [op.name for op in graph.get_operations()]
+        nearest = difflib.get_close_matches(get_op_tensor_name(name)[0], names, n=3, cutoff=0.0)
         raise KeyError(
             f"'{name}' is not in the graph. The nearest names are: {', '.join(nearest) or 'none'}."
         ) from error

@@ -69,18 +69,18 @@ def operations_of_fetches(fetches: object) -> list[tf.Operation]:
         return operations_needed(map(_operation, leaves))
 
 
-def operations_needed(targets: Iterable[tf.Operation]) -> list[tf.Operation]:
+def operations_needed(targets: Iterable[tf.Operation | tf.Tensor]) -> list[tf.Operation]:
     """
     List the operations that a run of the targets executes.
 
     Args:
-        targets: operations of one graph.
+        targets: operations or tensors of one graph.
 
     Returns:
-        The targets and everything they depend on, without duplicates, nearest first.
+        The operations of the targets and everything they depend on, without duplicates, nearest first.
     """
     found: dict[str, Any] = {}
-    waiting = list(targets)
+    waiting = [target if isinstance(target, tf.Operation) else target.op for target in targets]
     while waiting:
         layer, waiting = waiting, []
         for op in layer:
@@ -101,22 +101,22 @@ def updates_wait_for_data(train_op: tf.Operation | tf.Tensor) -> bool:
     Args:
         train_op: the operation that a step runs.
     """
-    op = train_op if isinstance(train_op, tf.Operation) else train_op.op
-    needed = operations_needed([op])
+    needed = operations_needed([train_op])
     sources = [one for one in needed if _TAKES_DATA.search(one.type)]
     if not sources or any("Unstage" in one.type for one in needed):
         return False
     after = [_names_after(source) for source in sources]
     counters = {variable.op.name for variable in tf.local_variables()} | {"global_step"}
-    updates = {one.name for one in needed if _updates(one, counters)}
-    updates |= {
-        one.name for one in op.graph.get_operations() if one.name in after[0] and _updates(one, counters)
+    candidates = after[0].union(one.name for one in needed)
+    updates = {
+        one.name
+        for one in train_op.graph.get_operations()
+        if one.name in candidates
+        and _UPDATE.search(one.type)
+        and one.inputs
+        and one.inputs[0].op.name not in counters
     }
     return all(updates <= names for names in after)
-
-
-def _updates(op: tf.Operation, excluded: set[str]) -> bool:
-    return bool(_UPDATE.search(op.type) and op.inputs and op.inputs[0].op.name not in excluded)
 
 
 def _names_after(source: tf.Operation) -> set[str]:
@@ -155,9 +155,7 @@ def _operation(element: tf.Tensor | tf.Operation | tf.Variable | str) -> tf.Oper
 
 def _leaves(fetches: object) -> list[tf.Tensor | tf.Operation | tf.Variable | str]:
     if isinstance(fetches, Mapping):
-        return [leaf for value in fetches.values() for leaf in _leaves(value)]
+        fetches = list(fetches.values())
     if isinstance(fetches, (list, tuple)):
         return [leaf for value in fetches for leaf in _leaves(value)]
-    if fetches is None:
-        return []
-    return tf.nest.flatten(fetches, expand_composites=True)
+    return [] if fetches is None else tf.nest.flatten(fetches, expand_composites=True)

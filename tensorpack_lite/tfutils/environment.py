@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes.util
-import functools
 import importlib
 import importlib.util
 import operator
@@ -61,20 +60,15 @@ def collect_env_info() -> str:
         $ python -m tensorpack_lite.tfutils.collect_env
     """
     facts = [(name, _ask(question)) for name, question in _QUESTIONS]
-    facts += [(package, _ask(functools.partial(_package_version, package))) for package in _OPTIONAL_PACKAGES]
+    facts += [(package, _ask(_package_version, package)) for package in _OPTIONAL_PACKAGES]
     facts += [(f"GPU {index}", name) for index, name in enumerate(_gpu_names())]
     capabilities = [
         (name, "yes" if available else "no", _CAPABILITIES[name])
         for name, available in tensorflow_capabilities().items()
     ]
-    return "\n\n".join(
-        [
-            tabulate(facts, tablefmt="plain", disable_numparse=True),
-            tabulate(
-                capabilities, headers=["TensorFlow has", "available", "needed for"], disable_numparse=True
-            ),
-        ]
-    )
+    headers = ["TensorFlow has", "available", "needed for"]
+    environment = tabulate(facts, tablefmt="plain", disable_numparse=True)
+    return f"{environment}\n\n{tabulate(capabilities, headers=headers, disable_numparse=True)}"
 
 
 def tensorflow_capabilities() -> dict[str, bool]:
@@ -102,9 +96,9 @@ def _has(module: object, name: str) -> bool:
     return True
 
 
-def _ask(question: Callable[[], object]) -> str:
+def _ask(question: Callable[..., object], *args: str) -> str:
     try:
-        return str(question())
+        return str(question(*args))
     except Exception as error:  # noqa: BLE001 (the report must also work for a broken installation)
         return f"unknown ({type(error).__name__}: {error})"
 

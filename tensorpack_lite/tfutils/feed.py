@@ -72,8 +72,7 @@ class FeedConverter:
         try:
             array = np.asarray(value, dtype=None if self._is_strict else self._dtype)
         except ValueError as error:
-            message = self._message(f"cannot be converted to an array: {error}", value)
-            raise ValueError(message) from error
+            raise ValueError(self._message(f"cannot be converted to an array: {error}", value)) from error
         return self._cast_strictly(value, array) if self._is_strict else array
 
     def _cast_strictly(self, value: object, array: np.ndarray) -> np.ndarray:

@@ -25,16 +25,26 @@ def fit_to_variable(
     Raises:
         ValueError, TypeError: as in `relaxed_value_for_var`.
     """
-    value = np.asarray(value)
-    wrong_shape = _shape_misfit(value, var)
-    misfit = wrong_shape or _dtype_misfit(value, var)
+    array = np.asarray(value)
+    wrong_shape = _shape_misfit(array, var)
+    misfit = wrong_shape or _dtype_misfit(array, var)
     if misfit and ignore_mismatch:
         logger.warning(f"{misfit} It is skipped.")
         return None
     if misfit:
         kind = ValueError if wrong_shape else TypeError
         raise kind(f"{misfit} Leave it out, or pass ignore_mismatch=True.")
-    return _cast(_reshape(value, var), var)
+    shape, dtype, got = tf.TensorShape(var.shape), var.dtype.base_dtype, tf.as_dtype(array.dtype)
+    if not shape.is_compatible_with(array.shape):
+        new_shape = tuple(shape.as_list())
+        logger.warning(
+            f"Variable {var.op.name}: its new value is reshaped from {array.shape} to {new_shape}."
+        )
+        array = array.reshape(new_shape)
+    if got != dtype:
+        logger.warning(f"Variable {var.op.name}: its new value is cast from {got.name} to {dtype.name}.")
+        array = array.astype(dtype.as_numpy_dtype)
+    return array
 
 
 def _shape_misfit(value: np.ndarray, var: tf.Variable) -> str:
@@ -53,21 +63,3 @@ def _dtype_misfit(value: np.ndarray, var: tf.Variable) -> str:
         if value.size == 0 or limits.min <= int(value.min()) <= int(value.max()) <= limits.max:
             return ""
     return f"Variable {var.op.name} has dtype {expected.name}, but its new value has dtype {got.name}."
-
-
-def _reshape(value: np.ndarray, var: tf.Variable) -> np.ndarray:
-    shape = tf.TensorShape(var.shape)
-    if shape.is_compatible_with(value.shape):
-        return value
-    logger.warning(
-        f"Variable {var.op.name}: its new value is reshaped from {value.shape} to {tuple(shape.as_list())}."
-    )
-    return value.reshape(shape.as_list())
-
-
-def _cast(value: np.ndarray, var: tf.Variable) -> np.ndarray:
-    expected, got = var.dtype.base_dtype, tf.as_dtype(value.dtype)
-    if expected == got:
-        return value
-    logger.warning(f"Variable {var.op.name}: its new value is cast from {got.name} to {expected.name}.")
-    return value.astype(expected.as_numpy_dtype)

@@ -27,10 +27,9 @@ def applied_gradients(train_op: tf.Operation | tf.Tensor) -> dict[str, tf.Tensor
         `{name of the variable: gradient}`. Empty if an optimizer applies gradients under a condition, as
         `DynamicLossScaleOptimizer` and `AccumGradOptimizer` do. Optimizers written in Python are left out.
     """
-    op = train_op if isinstance(train_op, tf.Operation) else train_op.op
     copies = {variable.op.name for variable in tf.local_variables()}
     found: dict[str, tf.Tensor] = {}
-    for one in operations_needed([op]):
+    for one in operations_needed([train_op]):
         if not _OF_OPTIMIZER.match(one.type):
             continue
         if inside_control_flow(one):
@@ -74,13 +73,10 @@ def let_updates_pass_if(
 
     Note: a tensor that depends on such an update cannot be fetched in these runs.
     """
-    before = {op.name for op in operations_needed([condition.op])}
-    operations = operations_needed(
-        [target if isinstance(target, tf.Operation) else target.op for target in targets]
-    )
+    before = {op.name for op in operations_needed([condition])}
     updates = [
         op
-        for op in operations
+        for op in operations_needed(targets)
         if _UPDATE.search(op.type) and op.name not in before and not inside_loop_or_xla(op)
     ]
     with tf.name_scope("updates_pass"), tf.control_dependencies(None), tf.device("/cpu:0"):

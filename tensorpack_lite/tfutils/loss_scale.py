@@ -6,7 +6,7 @@ from typing import Any, Sequence
 
 from ..compat import tfv1 as tf
 from ..utils.checks import check_at_least
-from .gradproc import FilterNoneGrad, GradVars
+from .gradproc import GradVars
 from .optimizer import ProxyOptimizer
 from .symbolic_functions import map_values, values_of
 
@@ -81,11 +81,7 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
         """Return an operation that applies the gradients if all are finite, and adapts the scale."""
         if self.scale is None:
             raise ValueError("DynamicLossScaleOptimizer: call its compute_gradients before apply_gradients.")
-        pairs = FilterNoneGrad().process(list(grads_and_vars))
-        if not pairs:
-            raise ValueError(
-                "DynamicLossScaleOptimizer: no variable has a gradient. Does the cost depend on the variables?"
-            )
+        pairs = self._with_gradient(grads_and_vars)
         is_finite = tf.reduce_all([tf.reduce_all(tf.is_finite(values_of(grad))) for grad, _ in pairs])
 
         def apply() -> tf.Tensor:
@@ -104,9 +100,7 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
 
         Trainers that apply gradients in parts call it only for the last part.
         """
-        return tf.group(*update_ops, *self._adapt(self._is_finite), name=name_scope)
-
-    def _adapt(self, is_finite: tf.Tensor) -> list[tf.Operation]:
+        is_finite = self._is_finite
         good_steps = tf.where(is_finite, self._good_steps.read_value() + 1, 0)
         grows = good_steps >= self._growth_steps
         scale = self.scale.read_value()
@@ -115,10 +109,11 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
         smaller = tf.maximum(scale / self._factor, 1.0)
         new_scale, new_steps = tf.where(is_finite, larger, smaller), tf.where(grows, 0, good_steps)
         with tf.control_dependencies([new_scale, new_steps]):
-            return [
+            adapted = [
                 self.scale.assign(new_scale, read_value=False),
                 self._good_steps.assign(new_steps, read_value=False),
             ]
+        return tf.group(*update_ops, *adapted, name=name_scope)
 
     def _make_variables(self) -> None:
         with tf.control_dependencies(None), tf.variable_scope("loss_scale", reuse=tf.AUTO_REUSE):

@@ -63,6 +63,15 @@ class ProxyOptimizer(tf.train.Optimizer):
         """Return the variables of the wrapped optimizer."""
         return self._opt.variables()
 
+    def _with_gradient(self, grads_and_vars: GradVars) -> GradVars:
+        """Leave out variables without a gradient. Raises ValueError if no variable has one."""
+        pairs = FilterNoneGrad().process(list(grads_and_vars))
+        if not pairs:
+            raise ValueError(
+                f"{type(self).__name__}: no variable has a gradient. Does the cost depend on the variables?"
+            )
+        return pairs
+
 
 def apply_grad_processors(opt: tf.train.Optimizer, gradprocs: Sequence[GradientProcessor]) -> ProxyOptimizer:
     """
@@ -107,8 +116,7 @@ class _ProcessingOptimizer(ProxyOptimizer):
         self, grads_and_vars: GradVars, global_step: tf.Variable | None = None, name: str | None = None
     ) -> tf.Operation:
         """Process the gradients, then apply them."""
-        grads = self.process(list(grads_and_vars))
-        return self._opt.apply_gradients(grads, global_step=global_step, name=name)
+        return super().apply_gradients(self.process(list(grads_and_vars)), global_step, name)
 
 
 def split_processors(opt: tf.train.Optimizer) -> tuple[Callable[[GradVars], GradVars], tf.train.Optimizer]:
@@ -246,7 +254,7 @@ class AccumGradOptimizer(ProxyOptimizer):
         Returns:
             An operation.
         """
-        grads_and_vars = FilterNoneGrad().process(list(grads_and_vars))
+        grads_and_vars = self._with_gradient(grads_and_vars)
         _check(grads_and_vars)
         # AsyncMultiGPUTrainer passes several gradients of each variable, which have one sum
         variables = list({id(var): var for _, var in grads_and_vars}.values())
@@ -296,10 +304,6 @@ class AccumGradOptimizer(ProxyOptimizer):
 
 
 def _check(grads_and_vars: GradVars) -> None:
-    if not grads_and_vars:
-        raise ValueError(
-            "AccumGradOptimizer: no variable has a gradient. Does the cost depend on the variables?"
-        )
     for grad, var in grads_and_vars:
         if not isinstance(grad, (tf.Tensor, tf.IndexedSlices)):
             raise type_error("AccumGradOptimizer: a gradient", "a tensor or IndexedSlices", grad)
@@ -318,13 +322,8 @@ def _is_resource(var: tf.Variable) -> bool:
 
 def _make_sum(var: tf.Variable) -> tf.Variable:
     with tf.device(var.device):
-        return tf.get_variable(
-            f"{_name_in_current_scope(var.op.name)}/AccumGrad",
-            shape=var.shape,
-            dtype=var.dtype.base_dtype,
-            initializer=tf.zeros_initializer(),
-            trainable=False,
-            use_resource=_is_resource(var),
+        return _make_zeros(
+            f"{_name_in_current_scope(var.op.name)}/AccumGrad", var.shape, var.dtype.base_dtype, var
         )
 
 
@@ -334,14 +333,21 @@ def _make_counter(variables: list[tf.Variable]) -> tf.Variable:
     name_scope = tf.get_default_graph().get_name_scope()
     scope = (tower.group() if tower else "") + (f"{name_scope}/" if name_scope else "") + "AccumGrad"
     with tf.variable_scope(None, default_name=scope, auxiliary_name_scope=False), tf.device("/cpu:0"):
-        return tf.get_variable(
-            "counter",
-            shape=[],
-            dtype=tf.int32,
-            initializer=tf.zeros_initializer(),
-            trainable=False,
-            use_resource=_is_resource(variables[0]),
-        )
+        return _make_zeros("counter", [], tf.int32, variables[0])
+
+
+def _make_zeros(
+    name: str, shape: tf.TensorShape | list[int], dtype: tf.DType, like: tf.Variable
+) -> tf.Variable:
+    """Create a variable that is not trained, a resource variable if another one is."""
+    return tf.get_variable(
+        name,
+        shape=shape,
+        dtype=dtype,
+        initializer=tf.zeros_initializer(),
+        trainable=False,
+        use_resource=_is_resource(like),
+    )
 
 
 def _name_in_current_scope(name: str) -> str:

@@ -24,7 +24,10 @@ def build_or_reuse_placeholder(tensor_spec: tf.TensorSpec) -> tf.Tensor:
     """
     ensure_graph_mode()
     existing = _find_placeholder(tensor_spec)
-    if existing is not None and _same_shape(existing.shape, tensor_spec.shape):
+    shape = tf.TensorShape(
+        tensor_spec.shape
+    ).as_proto()  # on TF 1.15, unknown sizes of a TensorShape are not equal
+    if existing is not None and existing.shape.as_proto() == shape:
         return existing
     with tf.name_scope(None):
         return tf.placeholder(tensor_spec.dtype, shape=tensor_spec.shape, name=tensor_spec.name)
@@ -40,19 +43,10 @@ def _find_placeholder(spec: tf.TensorSpec) -> tf.Tensor | None:
             f"Input '{spec.name}': the graph has another operation of this name (expected a placeholder, got "
             f"{tensor.op.type}). Rename one of them."
         )
-    if tensor.dtype.base_dtype != spec.dtype or not tf.TensorShape(tensor.shape).is_compatible_with(
-        spec.shape
-    ):
+    if tensor.dtype.base_dtype != spec.dtype or not tensor.shape.is_compatible_with(spec.shape):
         raise ValueError(
             f"Input '{spec.name}': the graph has a different placeholder of this name (expected {spec.dtype.name} {spec.shape}, "
             f"got {tensor.dtype.name} {tensor.shape}). Rename one of them, or build each model in a separate graph, under "
             "`with tf.Graph().as_default():`."
         )
     return tensor
-
-
-def _same_shape(one: tf.TensorShape, other: tf.TensorShape) -> bool:
-    one, other = tf.TensorShape(one), tf.TensorShape(other)
-    if one.dims is None or other.dims is None:
-        return one.dims is None and other.dims is None
-    return one.as_list() == other.as_list()

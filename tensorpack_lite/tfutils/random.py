@@ -121,7 +121,7 @@ def uniform(
     Returns:
         A tensor of the given shape and dtype.
     """
-    return _draw("uniform", shape, (minval, maxval), dtype, seed, name, counter)
+    return _draw("uniform", shape, minval, maxval, dtype, seed, name, counter)
 
 
 def normal(
@@ -145,7 +145,7 @@ def normal(
     Returns:
         A tensor of the given shape and dtype.
     """
-    return _draw("normal", shape, (mean, stddev), dtype, seed, name, counter)
+    return _draw("normal", shape, mean, stddev, dtype, seed, name, counter)
 
 
 def truncated_normal(
@@ -169,14 +169,13 @@ def truncated_normal(
     Returns:
         A tensor of the given shape and dtype.
     """
-    return _draw("truncated_normal", shape, (mean, stddev), dtype, seed, name, counter)
+    return _draw("truncated_normal", shape, mean, stddev, dtype, seed, name, counter)
 
 
 def _draw(
-    kind: str, shape: Any, numbers: tuple[Any, Any], dtype: tf.DType, seed: Any, name: Any, counter: Any
+    kind: str, shape: Any, first: Any, second: Any, dtype: tf.DType, seed: Any, name: Any, counter: Any
 ) -> tf.Tensor:
     """Create the operation `tf.random.<kind>`, or in exact mode the stateless one."""
-    first, second = numbers  # TensorFlow 1.15's AutoGraph does not understand `*numbers`
     streams = _exact_streams(counter)
     if streams is None:
         return getattr(tf.random, kind)(shape, first, second, dtype, seed, name)
@@ -269,19 +268,15 @@ class _Streams:
         # Outside of loops and conditions, where names are unique and reads of global_step precede its increment.
         with tf.init_scope(), tf.device("/cpu:0"):
             if self.step is None:
-                self.step = self._read_step()
+                with tf.name_scope(None), tf.name_scope("exact_random"):
+                    step = tf.cast(read_before_update(get_global_step_var()), tf.int64)
+                    self.step = tf.stack([tf.constant(0, tf.int64), step])
             name = tf.get_default_graph().unique_name("stream", mark_as_used=False)
             key = tf.add(tf.constant(self._stream(name, seed), tf.int64, name="stream"), self.step)
         if counter is None:
             return key
         with tf.device("/cpu:0"):
             return key + tf.stack([tf.cast(counter, tf.int64), tf.constant(0, tf.int64)])
-
-    def _read_step(self) -> tf.Tensor:
-        step = get_global_step_var()
-        with tf.name_scope(None), tf.name_scope("exact_random"):
-            value = tf.cast(read_before_update(step), tf.int64)
-            return tf.stack([tf.constant(0, tf.int64), value])
 
     def _stream(self, name: str, seed: int | None) -> list[int]:
         """Return two numbers of 62 bits, so that adding counters does not overflow."""
@@ -336,7 +331,7 @@ def find_stateful_random_ops(fetches: object) -> list[str]:
     if not ops:
         return []
     search = _Search(ops[0].graph)
-    return sorted(name for op in ops if search.is_relevant(op.type) for name in search.names([op.node_def]))
+    return sorted(search.names(op.node_def for op in ops if search.is_relevant(op.type)))
 
 
 class _Search:
@@ -353,7 +348,9 @@ class _Search:
         """Return whether operations of a type may be random or call functions."""
         if kind not in self._relevant:
             is_data = "Dataset" in kind or "Iterator" in kind
-            self._relevant[kind] = not is_data and (self._is_random(kind) or self._calls_functions(kind))
+            attributes = op_definition(self._graph, kind).attr
+            calls = kind in self._functions or any(attr.type in ("func", "list(func)") for attr in attributes)
+            self._relevant[kind] = not is_data and (calls or self._is_random(kind))
         return self._relevant[kind]
 
     def names(self, nodes: Iterable[Any], prefix: str = "") -> Iterator[str]:
@@ -378,10 +375,6 @@ class _Search:
     def _is_random(self, kind: str) -> bool:
         definition = op_definition(self._graph, kind)
         return definition.is_stateful and any(attr.name == "seed" for attr in definition.attr)
-
-    def _calls_functions(self, kind: str) -> bool:
-        attributes = op_definition(self._graph, kind).attr
-        return kind in self._functions or any(attr.type in ("func", "list(func)") for attr in attributes)
 
 
 def determinism_switches() -> list[str]:

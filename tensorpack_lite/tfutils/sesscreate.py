@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Callable
 
 from ..compat import ensure_graph_mode
@@ -15,7 +16,7 @@ from .dependency import operations_needed
 
 __all__ = ["NewSessionCreator", "ReuseSessionCreator", "SessionCreatorAdapter"]
 
-_BLOCKING_OPERATIONS = ("Dequeue", "Enqueue", "Unstage", "ZMQPull")
+_BLOCKING = re.compile("Dequeue|Enqueue|Unstage|ZMQPull")
 
 # TensorFlow reads these variables when it first opens a GPU. Variables that are already set are not changed.
 _GPU_ENVIRONMENT = {
@@ -47,12 +48,11 @@ class NewSessionCreator(tf.train.SessionCreator):
     """
 
     def __init__(self, target: str = "", config: tf.ConfigProto | None = None) -> None:
-        if config is not None:
-            check_type("NewSessionCreator: config", config, tf.ConfigProto, "a tf.ConfigProto")
         self.target = target
         self.user_provided_config = config is not None
         self.config = get_default_sess_config() if config is None else config
         if self.user_provided_config:
+            check_type("NewSessionCreator: config", config, tf.ConfigProto, "a tf.ConfigProto")
             logger.warning(
                 "Using a custom session config. TensorFlow ignores its GPU options (e.g. allow_growth) if this process has "
                 "already used a GPU."
@@ -138,11 +138,7 @@ def _set_gpu_environment() -> None:
 
 def _warn_if_blocking(initializer: tf.Operation) -> None:
     for op in operations_needed([initializer]):
-        if (
-            op.op_def is not None
-            and op.op_def.is_stateful
-            and any(word in op.type for word in _BLOCKING_OPERATIONS)
-        ):
+        if _BLOCKING.search(op.type) and op.op_def is not None and op.op_def.is_stateful:
             logger.warning(
                 f"The initializer of a variable depends on '{op.name}' ({op.type}), which waits for data. The data starts only "
                 "after the initialization, so this may hang. Do not compute initial values from the model's input."

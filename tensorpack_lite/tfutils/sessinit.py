@@ -155,14 +155,14 @@ class SaverRestore(SessionInit):
         self.prefix = prefix
         self.ignore = [get_op_tensor_name(name)[1] for name in ignore]
         self._saver: Any = None
-        self._to_cast: list[tuple[str, tf.Variable]] = []
+        self._to_cast: dict[str, tf.Variable] = {}
 
     def offered_shapes(self) -> dict[str, tuple[int, ...]] | None:
         """Return the shapes in the checkpoint, except those in `ignore`."""
-        shapes = {
-            get_op_tensor_name(key)[0]: shape for key, shape in CheckpointReader(self.path).shapes.items()
-        }
-        return {name: shape for name, shape in shapes.items() if f"{name}:0" not in self.ignore}
+        names = (
+            (get_op_tensor_name(key), shape) for key, shape in CheckpointReader(self.path).shapes.items()
+        )
+        return {op_name: shape for (op_name, name), shape in names if name not in self.ignore}
 
     def _setup_graph(self) -> None:
         checkpoint = CheckpointReader(self.path)
@@ -172,10 +172,19 @@ class SaverRestore(SessionInit):
                 f"SaverRestore: {self.path} and the graph have no variable in common, so there is nothing to restore. Does the "
                 f"model use other names{'' if self.prefix is None else f', or another prefix than {self.prefix!r}'}?"
             )
-        _refuse_other_shapes(self.path, matched)
+        different = [
+            f"{var.op.name} {var.shape} (in the checkpoint {checkpoint.shapes[key]})"
+            for key, var in matched.items()
+            if not tf.TensorShape(var.shape).is_compatible_with(checkpoint.shapes[key])
+        ]
+        if different:
+            raise ValueError(
+                f"SaverRestore: variables have another shape in {self.path}: {', '.join(different)}. To skip them, use "
+                "SmartInit(path, ignore_mismatch=True)."
+            )
         logger.info(f"Restoring checkpoint from {self.path} ...")
-        same = {key: var for key, var, _ in matched if var.dtype.base_dtype == checkpoint.dtypes[key]}
-        self._to_cast = [(key, var) for key, var, _ in matched if key not in same]
+        same = {key: var for key, var in matched.items() if var.dtype.base_dtype == checkpoint.dtypes[key]}
+        self._to_cast = {key: var for key, var in matched.items() if key not in same}
         if same:
             with tf.name_scope(None):
                 self._saver = tf.train.Saver(same, name="SaverRestore")
@@ -186,42 +195,37 @@ class SaverRestore(SessionInit):
                 self._saver.restore(sess, self.path)
         if self._to_cast:
             checkpoint = CheckpointReader(self.path)
-            update = SessionUpdate(sess, [var for _, var in self._to_cast])
-            update.update({var.name: checkpoint.read(key) for key, var in self._to_cast})
+            update = SessionUpdate(sess, self._to_cast.values())
+            update.update({var.name: checkpoint.read(key) for key, var in self._to_cast.items()})
 
-    def _match(self, checkpoint: CheckpointReader) -> list[tuple[str, tf.Variable, tuple[int, ...]]]:
-        """Return `(key, variable, shape)` of the matching variables, and warn about the others. Shapes are the checkpoint's."""
-        matched, only_in_graph = [], []
-        used: dict[str, str] = {}
-        variables = [
-            (get_savename_from_varname(var.name, varname_prefix=self.prefix), var)
-            for var in tf.global_variables()
-        ]
-        variables = [pair for pair in variables if get_op_tensor_name(pair[0])[1] not in self.ignore]
-        taken = {*self.ignore, *(get_op_tensor_name(name)[1] for name, _ in variables)}
-        for name, var in variables:
+    def _match(self, checkpoint: CheckpointReader) -> dict[str, tf.Variable]:
+        """Return `{key in the checkpoint: variable}` of the matching variables, and warn about the others."""
+        matched: dict[str, tf.Variable] = {}
+        only_in_graph = []
+        named = [(get_savename_from_varname(var.name, self.prefix), var) for var in tf.global_variables()]
+        taken = {*self.ignore, *(name for name, _ in named)}
+        for name, var in named:
+            if name in self.ignore:
+                continue
             key = checkpoint.key_of(name)
             if key is None:
                 others = [other for other in _names_with_other_trainers(name) if other not in taken]
                 keys = map(checkpoint.key_of, others)
-                key = next((found for found in keys if found is not None and found not in used), None)
+                key = next((found for found in keys if found is not None and found not in matched), None)
             if key is None:
                 only_in_graph.append(var.op.name)
-            elif key in used:
+            elif key in matched:
                 raise ValueError(
-                    f"SaverRestore: '{used[key]}' and '{var.op.name}' both match '{key}' of {self.path}. Change the prefix, or "
-                    f"add '{key}' to ignore."
+                    f"SaverRestore: '{matched[key].op.name}' and '{var.op.name}' both match '{key}' of {self.path}. Change the "
+                    f"prefix, or add '{key}' to ignore."
                 )
             else:
-                used[key] = var.op.name
-                matched.append((key, var, checkpoint.shapes[key]))
-        only_in_file = [
-            key
-            for key in checkpoint.shapes
-            if key not in used and get_op_tensor_name(key)[1] not in self.ignore
-        ]
+                matched[key] = var
+        unused = [key for key in checkpoint.shapes if key not in matched]
         _warn_of_mismatch("graph", "checkpoint", only_in_graph)
-        _warn_of_mismatch("checkpoint", "graph", only_in_file)
+        _warn_of_mismatch(
+            "checkpoint", "graph", [key for key in unused if get_op_tensor_name(key)[1] not in self.ignore]
+        )
         return matched
 
 
@@ -243,8 +247,8 @@ class SaverRestoreRelaxed(SaverRestore):
         checkpoint = CheckpointReader(self.path)
         with sess.graph.as_default():
             matched = self._match(checkpoint)
-        update = SessionUpdate(sess, [var for _, var, _ in matched], ignore_mismatch=True)
-        update.update({var.name: checkpoint.read(key) for key, var, _ in matched})
+        update = SessionUpdate(sess, matched.values(), ignore_mismatch=True)
+        update.update({var.name: checkpoint.read(key) for key, var in matched.items()})
 
 
 class DictRestore(SessionInit):
@@ -292,9 +296,7 @@ class DictRestore(SessionInit):
             logger.warning(
                 "The following variables are in the dict, but not found in the graph: " + ", ".join(unused)
             )
-        update = SessionUpdate(
-            sess, [variables[name] for name in common], ignore_mismatch=self._ignore_mismatch
-        )
+        update = SessionUpdate(sess, variables.values(), self._ignore_mismatch)
         update.update({name: values[name] for name in common})
 
 
@@ -353,19 +355,6 @@ def _names_with_other_trainers(name: str) -> list[str]:
         return []
     scopes = ("", "apply_gradients/", "async_apply_gradients/")
     return [f"{scope}{found.group(2)}:0" for scope in scopes if scope != (found.group(1) or "")]
-
-
-def _refuse_other_shapes(path: str, matched: list[tuple[str, tf.Variable, tuple[int, ...]]]) -> None:
-    different = [
-        f"{var.op.name} {var.shape} (in the checkpoint {shape})"
-        for _, var, shape in matched
-        if not tf.TensorShape(var.shape).is_compatible_with(shape)
-    ]
-    if different:
-        raise ValueError(
-            f"SaverRestore: variables have another shape in {path}: {', '.join(different)}. To skip them, use "
-            "SmartInit(path, ignore_mismatch=True)."
-        )
 
 
 def _op_names(names: Iterable[str]) -> list[str]:

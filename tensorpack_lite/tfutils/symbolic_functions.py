@@ -124,10 +124,9 @@ def accuracy(logits: tf.Tensor, label: tf.Tensor, topk: int = 1, name: str | Non
 
 def batch_flatten(x: tf.Tensor) -> tf.Tensor:
     """Reshape [N, ...] to [N, D]. D is known if all axes after the first are."""
-    sizes = x.shape.as_list()[1:]
-    known = -1 if None in sizes else int(np.prod(sizes))
+    batch, *sizes = x.shape.as_list()
     flat = tf.reshape(x, [tf.shape(x)[0], -1])
-    flat.set_shape([x.shape.as_list()[0], None if known == -1 else known])
+    flat.set_shape([batch, None if None in sizes else int(np.prod(sizes))])
     return flat
 
 

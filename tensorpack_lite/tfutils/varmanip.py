@@ -85,23 +85,17 @@ class SessionUpdate:
             fitting = self.relaxed_value_for_var(value, var, ignore_mismatch=self.ignore_mismatch)
             if fitting is not None:
                 waiting.append((var.initializer, fitting))
-        while waiting:
-            waiting = self._run_initializers(waiting)
-
-    def _run_initializers(
-        self, pairs: list[tuple[tf.Operation, np.ndarray]]
-    ) -> list[tuple[tf.Operation, np.ndarray]]:
-        """Run initializers, feeding the values as initial values. Returns the pairs whose initial value was already fed."""
-        initializers, feeds, postponed = [], {}, []
-        for initializer, value in pairs:
-            initial_value = initializer.inputs[1].name
-            if initial_value in feeds:
-                postponed.append((initializer, value))
-            else:
-                initializers.append(initializer)
-                feeds[initial_value] = value
-        self.sess.run(initializers, feed_dict=feeds)
-        return postponed
+        while waiting:  # several runs if variables share an initial value, which is fed
+            initializers, feeds, postponed = [], {}, []
+            for initializer, value in waiting:
+                initial_value = initializer.inputs[1].name
+                if initial_value in feeds:
+                    postponed.append((initializer, value))
+                else:
+                    initializers.append(initializer)
+                    feeds[initial_value] = value
+            self.sess.run(initializers, feed_dict=feeds)
+            waiting = postponed
 
     @staticmethod
     def relaxed_value_for_var(
@@ -130,9 +124,8 @@ class SessionUpdate:
     @staticmethod
     def load_value_to_var(var: tf.Variable, val: np.ndarray, strict: bool = False) -> None:
         """Set one variable in the default session, like `update`; kept for old scripts. `strict` is ignored."""
-        SessionUpdate(require_default_session("SessionUpdate.load_value_to_var"), [var]).update(
-            {var.name: val}
-        )
+        session = require_default_session("SessionUpdate.load_value_to_var")
+        SessionUpdate(session, [var]).update({var.name: val})
 
 
 def load_checkpoint_vars(path: str) -> dict[str, np.ndarray]:
@@ -232,9 +225,7 @@ def load_parameter_file(path: str) -> dict[str, np.ndarray]:
         raise FileNotFoundError(
             f"There is no parameter file {path}. Check the path; the current directory is {os.getcwd()}."
         )
-    if path.endswith(".npy"):
-        return load_npy_dict(path)
-    return read_npz(path)
+    return load_npy_dict(path) if path.endswith(".npy") else read_npz(path)
 
 
 def get_checkpoint_path(path: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Callable, ContextManager, Iterator
 
 from ..compat import ensure_graph_mode, tensorflow
@@ -78,8 +78,7 @@ def freeze_variables(stop_gradient: bool = True, skip_collection: bool = False) 
     return custom_getter_scope(custom_getter)
 
 
-@contextmanager
-def override_to_local_variable(enable: bool = True) -> Iterator[None]:
+def override_to_local_variable(enable: bool = True) -> ContextManager[None]:
     """
     Put variables that are created inside the context into LOCAL_VARIABLES instead of GLOBAL_VARIABLES.
 
@@ -91,11 +90,7 @@ def override_to_local_variable(enable: bool = True) -> Iterator[None]:
 
     Note: it applies to `tf.get_variable`, including the slots of optimizers, but not to `tf.Variable(...)`.
     """
-    if not enable:
-        yield
-        return
-    with custom_getter_scope(_make_local):
-        yield
+    return custom_getter_scope(_make_local) if enable else nullcontext()
 
 
 def _make_local(getter: Callable[..., tf.Tensor], *args: object, **kwargs: Any) -> tf.Tensor:

@@ -22,13 +22,13 @@ class TestBuckets:
     def test_by_dtype(self):
         """Tensors of one dtype share a buffer, whatever their order."""
         tensors = [tf.zeros([2]), tf.zeros([2], tf.float64), tf.zeros([3])]
-        assert [[0, 2], [1]] == _buckets(tensors, lambda dtype: dtype)
+        assert [[0, 2], [1]] == _buckets(tensors)
 
     def test_by_size(self, monkeypatch):
         """A buffer has a maximum size, and a larger tensor has a buffer to itself."""
         monkeypatch.setattr("tensorpack_lite.graph_builder.collective._BUFFER_BYTES", 16)
         tensors = [tf.zeros([2]), tf.zeros([2]), tf.zeros([1]), tf.zeros([9]), tf.zeros([1])]
-        assert [[0, 1], [2], [3], [4]] == _buckets(tensors, lambda dtype: dtype)
+        assert [[0, 1], [2], [3], [4]] == _buckets(tensors)
 
 
 @pytest.fixture(scope="module")

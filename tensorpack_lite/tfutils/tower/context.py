@@ -111,7 +111,16 @@ class BaseTowerContext:
         if self._guard is not None:
             raise RuntimeError(f"{self}: entered a second time. Create a new TowerContext for each call.")
         with ExitStack() as scopes:
-            self._open_scopes(scopes)
+            scope = self.vs_name or tf.get_variable_scope()
+            scopes.enter_context(tf.variable_scope(scope, use_resource=True, auxiliary_name_scope=False))
+            if self.name:
+                scopes.enter_context(tf.name_scope(self.name + "/"))
+            opened = tf.get_default_graph().get_name_scope() or ""  # None at the root on TF 1.15
+            if opened != self.name:
+                raise RuntimeError(
+                    f"{self}: the name scope is wrong (expected '{self.name}', got '{opened}'). Enter it outside of all "
+                    "tf.name_scope and tf.variable_scope contexts."
+                )
             self._guard = CollectionGuard(self.name, self._frozen_collections)
             self._scopes = scopes.pop_all()
 
@@ -128,23 +137,7 @@ class BaseTowerContext:
         self._scopes.__exit__(exc_type, exc_value, traceback)
         assert self._guard is not None, "bug: left without being entered"
         self._guard.close(log_changes=exc_type is None and not self.is_main_training_tower)
-        if exc_type is None:
-            self._refuse_new_trainable_variables()
-
-    def _open_scopes(self, scopes: ExitStack) -> None:
-        scope = self.vs_name or tf.get_variable_scope()
-        scopes.enter_context(tf.variable_scope(scope, use_resource=True, auxiliary_name_scope=False))
-        if self.name:
-            scopes.enter_context(tf.name_scope(self.name + "/"))
-        opened = tf.get_default_graph().get_name_scope() or ""  # None at the root on TF 1.15
-        if opened != self.name:
-            raise RuntimeError(
-                f"{self}: the name scope is wrong (expected '{self.name}', got '{opened}'). Enter it outside of all "
-                "tf.name_scope and tf.variable_scope contexts."
-            )
-
-    def _refuse_new_trainable_variables(self) -> None:
-        if self.has_own_variables:
+        if exc_type is not None or self.has_own_variables:
             return
         new = self.get_collection_in_tower(tf.GraphKeys.TRAINABLE_VARIABLES)
         if new:

@@ -112,9 +112,8 @@ class _JointMean:
     def __init__(self, name: str, total: int) -> None:
         self.name, self.total = name, total
         self.values: dict[int, Any] = {}
-        self.gradients: list[_JointMean] = []
+        self.gradients = _JointMeans(total)
         self._consumers: list[Any] = []
-        self._num_gradients: Counter[int] = Counter()
 
     @property
     def is_complete(self) -> bool:
@@ -135,17 +134,12 @@ class _JointMean:
         self._consumers.append(mean.op)
         if self.is_complete:
             self._connect()
-        return _with_gradient(
-            mean, value, lambda of_mean: self._next_gradient(index).add(index, tf.convert_to_tensor(of_mean))
-        )
 
-    def _next_gradient(self, index: int) -> _JointMean:
-        """Return the mean for a tower's next gradient of this one."""
-        nth = self._num_gradients[index]
-        self._num_gradients[index] += 1
-        if nth == len(self.gradients):
-            self.gradients.append(_JointMean(f"A gradient of {self.name}", self.total))
-        return self.gradients[nth]
+        def gradient(of_mean: tf.Tensor) -> tf.Tensor:
+            joint = self.gradients.next_of(index, f"A gradient of {self.name}")
+            return joint.add(index, tf.convert_to_tensor(of_mean))
+
+        return _with_gradient(mean, value, gradient)
 
     def _connect(self) -> None:
         values = [self.values[index] for index in range(self.total)]
@@ -156,20 +150,20 @@ class _JointMean:
 
 
 class _JointMeans:
-    """The means over towers in one graph, in the order they are built."""
+    """The means over towers in one graph, or the gradients of one of them, in the order they are built."""
 
     def __init__(self, total: int) -> None:
         self._total = total
-        self._roots: list[_JointMean] = []
+        self._means: list[_JointMean] = []
         self._num_calls: Counter[int] = Counter()
 
     def next_of(self, index: int, name: str) -> _JointMean:
         """Return the next mean of a tower."""
         nth = self._num_calls[index]
         self._num_calls[index] += 1
-        if nth == len(self._roots):
-            self._roots.append(_JointMean(name, self._total))
-        joint = self._roots[nth]
+        if nth == len(self._means):
+            self._means.append(_JointMean(name, self._total))
+        joint = self._means[nth]
         if joint.name != name:
             raise RuntimeError(
                 f"{name}: tower {index} builds it where another tower has built {joint.name}. Towers that share statistics must "
@@ -179,11 +173,9 @@ class _JointMeans:
 
     def everywhere(self) -> Iterator[_JointMean]:
         """Iterate over all means, each before its gradients."""
-        waiting = self._roots[::-1]
-        while waiting:
-            joint = waiting.pop()
+        for joint in self._means:
             yield joint
-            waiting.extend(joint.gradients[::-1])
+            yield from joint.gradients.everywhere()
 
 
 @graph_memoized
