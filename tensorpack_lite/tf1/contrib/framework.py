@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable
 
 from ...compat import tfv1 as tf
-from ._lookup import Names
+from ._lookup import contrib_names
 
-_NAMES = Names(
+__getattr__, __dir__ = contrib_names(
     __name__,
     sources=(
         "tf_slim.ops.arg_scope",
@@ -95,11 +95,3 @@ def deprecated_args(date: str, instructions: str, *names: Any, **settings: Any) 
 def deprecated_arg_values(date: str, instructions: str, *rest: Any, **values: Any) -> Callable[[Any], Any]:
     """Return a decorator that does nothing: the function is in a script that runs as it is."""
     return lambda function: function
-
-
-def __getattr__(name: str) -> Any:
-    return _NAMES.find(name)
-
-
-def __dir__() -> list[str]:
-    return _NAMES.listing()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Callable
 
 import numpy as np
 
 from ...compat import tensorflow
 from ...compat import tfv1 as tf
-from ._lookup import Names
+from ._lookup import contrib_names
 
-_NAMES = Names(__name__, same=("ops", "memory_stats_ops"))
+__getattr__, __dir__ = contrib_names(__name__, same=("ops", "memory_stats_ops"))
 _NO_LIMIT = -1
 
 
@@ -67,11 +67,3 @@ def _limit(device: str) -> int:
     logical = tensorflow.config.get_logical_device_configuration(gpus[int(gpu.split(":")[1])])
     limit = logical[0].memory_limit if logical else None  # in MB
     return _NO_LIMIT if limit is None else int(limit) * 2**20
-
-
-def __getattr__(name: str) -> Any:
-    return _NAMES.find(name)
-
-
-def __dir__() -> list[str]:
-    return _NAMES.listing()

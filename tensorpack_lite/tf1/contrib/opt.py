@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from ...compat import tfv1 as tf
-from ._lookup import Names
+from ._lookup import contrib_names
 
-_NAMES = Names(
+__getattr__, __dir__ = contrib_names(
     __name__, sources=("tensorpack_lite.tf1.contrib._adam", "tensorpack_lite.tf1.contrib._moving_average")
 )
 
@@ -210,11 +210,3 @@ def clip_gradients_by_global_norm(
     norm = tf.global_norm(gradients)
     clipped, _ = tf.clip_by_global_norm(gradients, clip_norm, use_norm=norm)
     return list(zip(clipped, variables)), norm
-
-
-def __getattr__(name: str) -> Any:
-    return _NAMES.find(name)
-
-
-def __dir__() -> list[str]:
-    return _NAMES.listing()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...compat import tfv1 as tf
-from ._lookup import Names
+from ._lookup import contrib_names
 
-_NAMES = Names(
+__getattr__, __dir__ = contrib_names(
     __name__,
     sources=(
         "tf.nn.rnn_cell",
@@ -137,11 +137,3 @@ def _check_cells(caller: str, cells_fw: list[Any], cells_bw: list[Any]) -> None:
         raise ValueError(
             f"{caller}: expected as many cells in both directions, got {len(cells_fw)} and {len(cells_bw)}."
         )
-
-
-def __getattr__(name: str) -> Any:
-    return _NAMES.find(name)
-
-
-def __dir__() -> list[str]:
-    return _NAMES.listing()
