@@ -49,7 +49,7 @@ def smart_cond(
 
 def with_same_shape(expected_tensor: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
     """Return `tensor` with the static shape of `expected_tensor`; a mismatch at run time is an error."""
-    return with_shape(expected_tensor.shape, tensor)
+    return tf.ensure_shape(tensor, expected_tensor.shape)
 
 
 def with_shape(expected_shape: Any, tensor: tf.Tensor) -> tf.Tensor:
@@ -92,6 +92,4 @@ def deprecated_args(date: str, instructions: str, *names: Any, **settings: Any) 
     return lambda function: function
 
 
-def deprecated_arg_values(date: str, instructions: str, *rest: Any, **values: Any) -> Callable[[Any], Any]:
-    """Return a decorator that does nothing: the function is in a script that runs as it is."""
-    return lambda function: function
+deprecated_arg_values = deprecated_args

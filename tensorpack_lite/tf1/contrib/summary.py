@@ -18,8 +18,3 @@ def always_record_summaries() -> Any:
 def never_record_summaries() -> Any:
     """Return a context in which no summary is recorded."""
     return tensorflow.summary.record_if(False)
-
-
-def create_file_writer(logdir: str, *args: Any, **kwargs: Any) -> Any:
-    """Return a writer of event files. The arguments after `logdir` are those of `tf.summary.create_file_writer`."""
-    return tensorflow.summary.create_file_writer(logdir, *args, **kwargs)
