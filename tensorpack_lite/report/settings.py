@@ -69,11 +69,8 @@ def _facts(training: Training) -> Iterator[Tuple[str, str]]:
     on = f" on {ranks} ranks" if isinstance(ranks, int) and ranks > 1 else ""
     yield "Trainer", str(settings.get("trainer") or "") + on
     yield "Machine", ", ".join(_machine(training.part("machine")))
-    names = ("TensorFlow", "Python")
-    yield (
-        "Software",
-        ", ".join(f"{name} {packages[name.lower()]}" for name in names if name.lower() in packages),
-    )
+    names = [name for name in ("TensorFlow", "Python") if name.lower() in packages]
+    yield "Software", ", ".join(f"{name} {packages[name.lower()]}" for name in names)
     git = _dict(training.part("code").get("git"))
     if git.get("commit"):
         changes = ", with changes" if git.get("dirty") else ""
