@@ -195,16 +195,8 @@ class KerasModel:
         """
         losses = make_losses(loss)
         self._stats = [term.name for term in [*losses, *make_metrics(metrics, losses)]] + ["total_loss"]
-        setup_keras_trainer(
-            self.trainer,
-            self.get_model,
-            self.input_signature,
-            self.target_signature,
-            self.input,
-            optimizer,
-            loss,
-            metrics,
-        )
+        data = (self.input_signature, self.target_signature, self.input)
+        setup_keras_trainer(self.trainer, self.get_model, *data, optimizer, loss, metrics)
 
     def fit(self, validation_data: InputSource | DataFlow | None = None, **kwargs: Any) -> None:
         """

@@ -98,7 +98,8 @@ class TowerModel:
             if self._is_built_on(model, inputs):
                 outputs, sources = model.outputs, model.inputs
             else:
-                outputs, sources = model(_one_or_list(inputs)), list(inputs)
+                sources = list(inputs)
+                outputs = model(sources[0] if len(sources) == 1 else sources)
             self._models.append(model)
             activity_losses = self._collect(context, model, sources) if context.is_training else []
         return (list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]), activity_losses
@@ -160,8 +161,7 @@ def make_losses(loss: Function | list[Function]) -> list[Term]:
     """Return the terms of a loss, or of a list with one loss for each output."""
     get = import_keras().losses.get
     losses = loss if isinstance(loss, (list, tuple)) else [loss]
-    terms = [_make_term("loss", one, get, output) for output, one in enumerate(losses)]
-    return [term._replace(name=f"{term.name}_{index}") if index else term for index, term in enumerate(terms)]
+    return [_make_term("loss", one, get, output) for output, one in enumerate(losses)]
 
 
 def make_metrics(metrics: Function | list[Function] | None, losses: list[Term]) -> list[Term]:
@@ -171,9 +171,8 @@ def make_metrics(metrics: Function | list[Function] | None, losses: list[Term]) 
     for loss in losses:
         for metric in metrics:
             term = _make_term("metric", metric, _get_metric, loss.output)
-            name = f"{term.name}_{loss.output}" if loss.output else term.name
-            if name not in [known.name for known in [*losses, *terms]]:
-                terms.append(term._replace(name=name))
+            if term.name not in [known.name for known in [*losses, *terms]]:
+                terms.append(term)
     return terms
 
 
@@ -186,7 +185,7 @@ def _make_term(kind: str, given: Function, get: Callable[[str], Any], output: in
             "the name of a Keras function or a function (target, output) -> values",
             given,
         )
-    return Term(str(name), function, output)
+    return Term(f"{name}_{output}" if output else str(name), function, output)
 
 
 def _get_metric(name: str) -> Callable[..., tf.Tensor]:
@@ -242,11 +241,7 @@ def _freeze(context: BaseTowerContext, model: tf.keras.Model) -> None:
     """Remove the weights of layers with `trainable = False` from TRAINABLE_VARIABLES."""
     frozen = {id(var) for var in model.weights} - {id(var) for var in model.trainable_weights}
     trained = tf.get_collection_ref(tf.GraphKeys.TRAINABLE_VARIABLES)
-    for var in [var for var in trained if id(var) in frozen]:
-        trained[:] = [other for other in trained if other is not var]
-        if not context.vs_name:
-            tf.add_to_collection(tf.GraphKeys.MODEL_VARIABLES, var)
-
-
-def _one_or_list(tensors: Sequence[tf.Tensor]) -> tf.Tensor | list[tf.Tensor]:
-    return tensors[0] if len(tensors) == 1 else list(tensors)
+    if not context.vs_name:
+        moved = [var for var in trained if id(var) in frozen]
+        tf.get_collection_ref(tf.GraphKeys.MODEL_VARIABLES).extend(moved)
+    trained[:] = [var for var in trained if id(var) not in frozen]

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 import numpy as np
 
 from .curves import thin
-from .html import Html, element, join
+from .html import Html, element
 from .scales import Scale, choose_log, format_number, format_ticks, linear_scale, log_scale
 
 __all__ = ["NUM_COLORS", "Chart", "Mark", "Series", "draw"]
@@ -96,9 +96,10 @@ def draw(chart: Chart, number: int) -> Tuple[Html, Dict[str, Any]]:
     box = _Box(_STRIP_HEIGHT if chart.is_strip else _HEIGHT, x_scale)
     thinned = [_thinned(one, chart.max_points) for one in chart.series]
     axes = [_draw_y_axis(scale, box, scale is shown) for scale in (linear, log) if scale is not None]
+    description = _describe(chart)
     svg = element(
         "svg",
-        element("title", _describe(chart)),
+        element("title", description),
         *axes,
         _draw_x_axis(box, chart.is_strip),
         *_draw_marks(chart.marks, box),
@@ -106,7 +107,7 @@ def draw(chart: Chart, number: int) -> Tuple[Html, Dict[str, Any]]:
         element("line", class_="cursor", y1=_TOP, y2=box.bottom, x1=-9, x2=-9),
         viewBox=f"0 0 {_WIDTH} {box.height}",
         role="img",
-        aria_label=_describe(chart),
+        aria_label=description,
         class_="chart strip" if chart.is_strip else "chart",
         id=f"chart{number}",
     )
@@ -154,24 +155,23 @@ def _describe(chart: Chart) -> str:
     for one in chart.series[:4]:
         finite = one.values[np.isfinite(one.values)]
         if len(finite):
-            last, least, most = (format_number(value) for value in (finite[-1], finite.min(), finite.max()))
-            words.append(f"{one.label} from {format_number(finite[0])} to {last}, between {least} and {most}")
+            first, last, least, most = map(format_number, (*finite[[0, -1]], finite.min(), finite.max()))
+            words.append(f"{one.label} from {first} to {last}, between {least} and {most}")
         else:
             words.append(f"{one.label} is never finite")
-    more = len(chart.series) - len(words)
-    return f"{chart.title}: " + "; ".join(words) + (f"; and {more} more" if more > 0 else "") + "."
+    if len(chart.series) > len(words):
+        words.append(f"and {len(chart.series) - len(words)} more")
+    return f"{chart.title}: {'; '.join(words)}."
 
 
 def _draw_y_axis(scale: Scale, box: _Box, is_shown: bool) -> Html:
     ticks = scale.ticks if box.height > _STRIP_HEIGHT else scale.ticks[:: max(1, len(scale.ticks) - 1)]
     drawn = []
     for label, y in zip(format_ticks(ticks), box.y(np.array(ticks), scale)):
-        drawn.append(
-            element("line", class_="grid", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=f"{y:.1f}", y2=f"{y:.1f}")
-        )
+        ends = {"x1": _LEFT, "x2": _WIDTH - _RIGHT, "y1": f"{y:.1f}", "y2": f"{y:.1f}"}
+        drawn.append(element("line", class_="grid", **ends))
         drawn.append(element("text", label, x=_LEFT - 6, y=f"{y + 3.5:.1f}", text_anchor="end"))
-    kind = "log" if scale.is_log else "linear"
-    return element("g", *drawn, class_=f"axis {kind}", hidden=not is_shown)
+    return element("g", *drawn, class_=f"axis {'log' if scale.is_log else 'linear'}", hidden=not is_shown)
 
 
 def _draw_x_axis(box: _Box, is_strip: bool) -> Html:
@@ -188,16 +188,14 @@ def _draw_x_axis(box: _Box, is_strip: bool) -> Html:
 def _draw_marks(marks: List[Mark], box: _Box) -> List[Html]:
     drawn = []
     for mark in marks:
-        x = float(box.x(np.array([mark.step]))[0])
-        if not _LEFT - 1 <= x <= _WIDTH - _RIGHT + 1:
-            continue
-        top = box.bottom - 4 if mark.kind == "epoch" else _TOP
-        line = element("line", x1=f"{x:.1f}", x2=f"{x:.1f}", y1=f"{top:.1f}", y2=f"{box.bottom:.1f}")
-        flag = None
-        if mark.kind != "epoch":
-            flag = element("path", d=f"M{x:.1f} {_TOP - 1}l4 -6h-8z")
-        title = None if mark.kind == "epoch" else element("title", mark.text)
-        drawn.append(element("g", title, line, flag, class_=f"mark {mark.kind}"))
+        x = float(box.x(np.array(mark.step)))
+        if _LEFT - 1 <= x <= _WIDTH - _RIGHT + 1:
+            is_epoch = mark.kind == "epoch"
+            title = None if is_epoch else element("title", mark.text)
+            top = box.bottom - 4 if is_epoch else _TOP
+            line = element("line", x1=f"{x:.1f}", x2=f"{x:.1f}", y1=f"{top:.1f}", y2=f"{box.bottom:.1f}")
+            flag = None if is_epoch else element("path", d=f"M{x:.1f} {_TOP - 1}l4 -6h-8z")
+            drawn.append(element("g", title, line, flag, class_=f"mark {mark.kind}"))
     return drawn
 
 
@@ -206,32 +204,22 @@ def _draw_curve(one: Series, box: _Box, scale: Scale) -> Html:
     kind = f"curve c{one.color % NUM_COLORS}" + (" dashed" if one.is_dashed else "")
     is_missing = ~np.isfinite(one.values)
     crosses = "".join(f"M{x - 3:.1f} {_TOP}l6 6m0 -6l-6 6" for x in xs[is_missing][:_MAX_CROSSES])
-    has_one_point = int(np.isfinite(ys).sum()) == 1
-    dots = [
-        element("circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r=3.5)
-        for x, y in zip(xs, ys)
-        if has_one_point and y == y
-    ]
-    return join(
-        element(
-            "g",
-            element("path", d=_path(xs, ys)),
-            *dots,
-            element("path", d=crosses, class_="missing") if crosses else None,
-            class_=kind,
-        )
-    )
+    dot = None
+    if np.isfinite(ys).sum() == 1:  # a path through one point is invisible
+        place = np.nanargmax(ys)
+        dot = element("circle", cx=f"{xs[place]:.1f}", cy=f"{ys[place]:.1f}", r=3.5)
+    missing = element("path", d=crosses, class_="missing") if crosses else None
+    return element("g", element("path", d=_path(xs, ys)), dot, missing, class_=kind)
 
 
 def _path(xs: np.ndarray, ys: np.ndarray) -> str:
     """Return the path through the points that have a place; it is broken where one has none."""
     words, is_down = [], False
     for x, y in zip(xs.tolist(), ys.tolist()):
-        if y != y:
-            is_down = False
-            continue
-        words.append(f"{'L' if is_down else 'M'}{x:.1f} {y:.1f}")
-        is_down = True
+        has_place = y == y
+        if has_place:
+            words.append(f"{'L' if is_down else 'M'}{x:.1f} {y:.1f}")
+        is_down = has_place
     return "".join(words)
 
 

@@ -53,10 +53,8 @@ def read_images(path: str, last_step: Optional[int], images: Dict[str, List[Logg
     for record in read_records(path, verify=False):
         if _PNG in record or _JPEG in record:  # the other events, which are most of them, are not parsed
             for tag, image in _images_in(record):
-                kept = images.setdefault(tag, [])
-                same_part = [
-                    one for one in kept if _part(one.step, last_step) == _part(image.step, last_step)
-                ]
+                kept, part = images.setdefault(tag, []), _part(image.step, last_step)
+                same_part = [one for one in kept if _part(one.step, last_step) == part]
                 if all(one.step <= image.step for one in same_part):
                     others = [one for one in kept if one not in same_part]
                     kept[:] = sorted([*others, image], key=lambda one: one.step)

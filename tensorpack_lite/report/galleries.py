@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from functools import partial
+from itertools import islice
 from typing import Any, Dict, Iterator, List, Tuple
 
 import numpy as np
@@ -28,7 +29,6 @@ _MAX_IMAGES_OF_SEVERAL = 3
 _MAX_SAMPLES = 16
 _MAX_FILES_OF_A_NOTE = 4
 _MAX_ROWS, _MAX_VALUES = 8, 6
-_PNG_SIZE = slice(16, 24)
 _NOTES_WITH_FILES = ("nan", "spike")
 
 
@@ -39,12 +39,11 @@ def logged_galleries(training: Training, prefix: str) -> List[Gallery]:
     for tag, images in list(training.images.items())[:_MAX_TAGS]:
         pictures: List[Picture] = []
         for image in images[newest:]:
-            small = training.attempt(f"the image '{tag}' of step {image.step}", partial(shrunk, image), None)  # type: ignore[misc]
+            what, alt = f"the image '{tag}' of step {image.step}", f"{tag} at step {image.step}"
+            small = training.attempt(what, partial(shrunk, image), None)  # type: ignore[misc]
             if small is not None:
                 size = (small.width, small.height)
-                pictures.append(
-                    Picture(small.content, size, f"step {image.step:,}", f"{tag} at step {image.step}")
-                )
+                pictures.append(Picture(small.content, size, f"step {image.step:,}", alt))
         if pictures:
             galleries.append(Gallery(prefix + tag, pictures))
     return galleries
@@ -52,45 +51,38 @@ def logged_galleries(training: Training, prefix: str) -> List[Gallery]:
 
 def sample_galleries(training: Training, prefix: str) -> List[Gallery]:
     """Return the samples that are images, and the pictures that notes refer to."""
-    galleries = [
-        Gallery(prefix + _title(name, arrays), pictures)
-        for name, arrays in training.samples.items()
-        for pictures in [_pictures(name, arrays)]
-        if pictures
-    ]
-    for note, directory in _directories(training):
-        pictures: List[Picture] = []
+    galleries = []
+    for name, arrays in training.samples.items():
+        galleries.append(Gallery(prefix + _title(name, arrays), _pictures(name, arrays)))
+    for title, directory in _directories(training):
+        pictures = []
         for path in sorted(glob.glob(os.path.join(glob.escape(directory), "*.png")))[:_MAX_FILES_OF_A_NOTE]:
             picture = training.attempt(os.path.basename(path), partial(_read_png, path), None)
             pictures += [] if picture is None else [picture]
         if not pictures:
             for path in sorted(glob.glob(os.path.join(glob.escape(directory), "*.npz")))[:1]:
-                arrays = training.attempt(os.path.basename(path), partial(read_npz, path), None)
-                pictures = _pictures(os.path.basename(path), arrays or {})
-        if pictures:
-            galleries.append(Gallery(f"{prefix}{note['kind']}: {os.path.basename(directory)}", pictures))
-    return galleries
+                arrays = training.attempt(os.path.basename(path), partial(read_npz, path), {})
+                pictures = _pictures(os.path.basename(path), arrays)
+        galleries.append(Gallery(prefix + title, pictures))
+    return [gallery for gallery in galleries if gallery.pictures]
 
 
 def draw_tables(training: Training, prefix: str) -> List[Html]:
     """Return tables of the samples that are not images, and the texts that notes refer to."""
     drawn = []
     for name, arrays in training.samples.items():
-        columns = {
-            key: array for key, array in arrays.items() if key != STEP and array.ndim >= 1 and len(array)
-        }
+        columns = {key: array for key, array in arrays.items() if key != STEP and array.ndim and len(array)}
         if columns and not any(as_images(array[:1])[0] for array in columns.values()):
-            num_rows = min(_MAX_ROWS, *(len(array) for array in columns.values()))
-            rows = [[_words(array[number]) for array in columns.values()] for number in range(num_rows)]
-            drawn.append(
-                element("section", element("h3", prefix + _title(name, arrays)), table(list(columns), rows))
-            )
-    for note, directory in _directories(training):
+            samples = islice(zip(*columns.values()), _MAX_ROWS)
+            rows = [[_words(value) for value in sample] for sample in samples]
+            heading = element("h3", prefix + _title(name, arrays))
+            drawn.append(element("section", heading, table(list(columns), rows)))
+    for title, directory in _directories(training):
         path = os.path.join(directory, "report.txt")
         if os.path.isfile(path):
             text = training.attempt(path, partial(_read_text, path), "")
-            title = element("summary", f"{prefix}{note['kind']}: {os.path.basename(directory)}, report.txt")
-            drawn.append(element("details", title, element("pre", text)))
+            summary = element("summary", f"{prefix}{title}, report.txt")
+            drawn.append(element("details", summary, element("pre", text)))
     return drawn
 
 
@@ -111,25 +103,17 @@ def _pictures(name: str, arrays: Dict[str, np.ndarray]) -> List[Picture]:
         files, values = as_images(array[:_MAX_SAMPLES]) if array.ndim >= 1 else ([], "")
         if files:
             others = {
-                one: arrays[one]
-                for one in arrays
-                if one not in (key, STEP) and _has_values(arrays[one], len(files))
+                one: other
+                for one, other in arrays.items()
+                if one not in (key, STEP) and other.ndim in (1, 2) and len(other) >= len(files)
             }
-            captions = [", ".join(_captions(others, number)) for number in range(len(files))]
-            return [
-                Picture(
-                    content,
-                    size,
-                    caption or f"{number}",
-                    f"{name}, {key} {number}: {caption or 'no label'}; {values}",
-                )
-                for number, ((content, size), caption) in enumerate(zip(files, captions))
-            ]
+            pictures = []
+            for number, (content, size) in enumerate(files):
+                caption = ", ".join(_captions(others, number))
+                alt = f"{name}, {key} {number}: {caption or 'no label'}; {values}"
+                pictures.append(Picture(content, size, caption or f"{number}", alt))
+            return pictures
     return []
-
-
-def _has_values(array: np.ndarray, num_samples: int) -> bool:
-    return array.ndim in (1, 2) and len(array) >= num_samples
 
 
 def _captions(arrays: Dict[str, np.ndarray], number: int) -> Iterator[str]:
@@ -148,22 +132,20 @@ def _words(value: Any) -> str:
     return " ".join(words) + (f" ... ({flat.size} values)" if flat.size > _MAX_VALUES else "")
 
 
-def _directories(training: Training) -> Iterator[Tuple[Dict[str, Any], str]]:
-    """Return the notes whose files are in a directory inside that of the training, with this directory."""
+def _directories(training: Training) -> Iterator[Tuple[str, str]]:
+    """Yield a title and the directory for each note whose files are in a directory inside that of the training."""
     for note in training.notes:
         given = note.get("directory")
         if note["kind"] in _NOTES_WITH_FILES and isinstance(given, str):
             directory = os.path.join(training.directory, os.path.basename(os.path.normpath(given)))
             if "\0" not in given and os.path.isdir(directory):
-                yield note, directory
+                yield f"{note['kind']}: {os.path.basename(directory)}", directory
 
 
 def _read_png(path: str) -> Picture:
     with open(path, "rb") as file:
         content = file.read()
-    size = content[_PNG_SIZE]
-    image = shrunk(
-        LoggedImage(0, 0.0, int.from_bytes(size[:4], "big"), int.from_bytes(size[4:], "big"), content)
-    )
+    width, height = (int.from_bytes(content[place : place + 4], "big") for place in (16, 20))
+    image = shrunk(LoggedImage(0, 0.0, width, height, content))
     name = os.path.basename(path)
     return Picture(image.content, (image.width, image.height), name, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
+from pathlib import Path
 from typing import Callable, List
 
 from .._version import __version__
@@ -29,7 +29,6 @@ __all__ = ["FILENAME", "MAX_BYTES", "make_page", "write_report"]
 
 FILENAME = "report.html"
 MAX_BYTES = 5_000_000
-_HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def write_report(
@@ -62,50 +61,36 @@ def make_page(trainings: List[Training], comparison: Comparison | None = None) -
         comparison: what differs between them, if there are two.
     """
     curves, data = draw_curves(trainings)
-    prefixes = [f"{one.name}: " if len(trainings) > 1 else "" for one in trainings]
-    samples = [
-        gallery for one, prefix in zip(trainings, prefixes) for gallery in sample_galleries(one, prefix)
+    labeled = [(one, f"{one.name}: " if len(trainings) > 1 else "") for one in trainings]
+    samples = [gallery for one in labeled for gallery in sample_galleries(*one)]
+    logged = [gallery for one in labeled for gallery in logged_galleries(*one)]
+    tables = [drawn for one in labeled for drawn in draw_tables(*one)]
+    above = [
+        ("comparison", "Differences", draw_comparison(comparison) if comparison else None),
+        ("curves", "Curves", curves),
     ]
-    logged = [
-        gallery for one, prefix in zip(trainings, prefixes) for gallery in logged_galleries(one, prefix)
+    log = _for_each(trainings, draw_log, "log") if any(one.log for one in trainings) else None
+    below = [
+        ("times", "Times", draw_times(trainings)),
+        ("scalars", "All scalars", draw_scalars(trainings) if any(one.curves for one in trainings) else None),
+        ("settings", "Settings", _for_each(trainings, draw_settings, "settings")),
+        ("log", f"The last {NUM_LOG_LINES} lines of the log", log),
     ]
-    tables = [drawn for one, prefix in zip(trainings, prefixes) for drawn in draw_tables(one, prefix)]
-    texts = {
-        "comparison": draw_comparison(comparison) if comparison else None,
-        "times": draw_times(trainings),
-        "scalars": draw_scalars(trainings),
-        "settings": _for_each(trainings, draw_settings, "settings"),
-        "log": _for_each(trainings, draw_log, "log"),
-    }
     data_element = script_data(data, "data")
-    used = sum(len(text.encode()) for text in (curves, data_element, *tables, *texts.values()) if text)
+    texts = [data_element, *tables, *(content for _, _, content in above + below)]
+    used = sum(len(text.encode()) for text in texts if text)
     galleries = fit([*samples, *logged], max(0, MAX_BYTES - used - 200_000))
     images = [draw_gallery(one) for one in galleries[len(samples) :]]
     drawn_samples = [*map(draw_gallery, galleries[: len(samples)]), *tables]
-    sections = [
-        ("comparison", "Differences", texts["comparison"]),
-        ("curves", "Curves", curves),
-        ("images", "Images", join(*images) if images else None),
-        ("samples", "Samples", join(*drawn_samples) if drawn_samples else None),
-        ("times", "Times", texts["times"]),
-        ("scalars", "All scalars", texts["scalars"] if any(one.curves for one in trainings) else None),
-        ("settings", "Settings", texts["settings"]),
-        (
-            "log",
-            f"The last {NUM_LOG_LINES} lines of the log",
-            texts["log"] if any(one.log for one in trainings) else None,
-        ),
-    ]
-    facts = draw_facts(trainings[0]) if len(trainings) == 1 else None
-    shown = [(name, title, content) for name, title, content in sections if content]
+    pictures = [("images", "Images", join(*images)), ("samples", "Samples", join(*drawn_samples))]
+    shown = [section for section in [*above, *pictures, *below] if section[2]]
+    links = [element("a", title, href=f"#{name}") for name, title, _ in shown]
     body = element(
         "main",
         draw_head(trainings),
         draw_notes(trainings),
-        facts,
-        element(
-            "nav", *(element("a", title, href=f"#{name}") for name, title, _ in shown), aria_label="Sections"
-        ),
+        draw_facts(trainings[0]) if len(trainings) == 1 else None,
+        element("nav", *links, aria_label="Sections"),
         *(element("section", element("h2", title), content, id=name) for name, title, content in shown),
         element("footer", f"Written by tensorpack_lite {__version__}. This file needs no network."),
     )
@@ -114,7 +99,9 @@ def make_page(trainings: List[Training], comparison: Comparison | None = None) -
 
 
 def _document(title: str, *body: Html) -> str:
-    style, script = _read("page.css"), _read("page.js")
+    style, script = (
+        Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("page.css", "page.js")
+    )
     # The browser loads nothing, and runs no other script, whatever the values in the page are.
     policy = f"default-src 'none'; img-src data:; style-src {_hash_of(style)}; script-src {_hash_of(script)}"
     head = element(
@@ -140,8 +127,3 @@ def _for_each(trainings: List[Training], draw: Callable[[Training], Html], name:
 
 def _hash_of(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def _read(name: str) -> str:
-    with open(os.path.join(_HERE, name), encoding="utf-8") as file:
-        return file.read()

@@ -77,13 +77,11 @@ def fit(galleries: List[Gallery], max_bytes: int) -> List[Gallery]:
 def draw_gallery(gallery: Gallery) -> Html:
     """Return a title and all pictures with their captions."""
     figures = [element("figure", _draw(one), element("figcaption", one.caption)) for one in gallery.pictures]
-    left_out = gallery.num_left_out
-    remark = f" ({left_out} more left out to keep the file small)" if left_out else ""
-    return element(
-        "section",
-        element("h3", gallery.title, element("small", remark) if remark else None),
-        element("div", *figures, class_="gallery"),
-    )
+    remark = None
+    if gallery.num_left_out:
+        remark = element("small", f" ({gallery.num_left_out} more left out to keep the file small)")
+    title = element("h3", gallery.title, remark)
+    return element("section", title, element("div", *figures, class_="gallery"))
 
 
 def shrunk(image: LoggedImage) -> LoggedImage:
@@ -127,14 +125,12 @@ def as_images(array: np.ndarray) -> Tuple[List[Tuple[bytes, Tuple[int, int]]], s
         return [], ""
     finite = images[np.isfinite(images)] if images.dtype.kind == "f" else images
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    first, last = low, high
     if low >= 0 and high <= 1 and (images.dtype.kind == "f" or high == 1):
         first, last = 0.0, 1.0
     elif low >= 0 and high <= 255:
         first, last = 0.0, 255.0
-    else:
-        first, last = low, high
-    stride = -(-max(images.shape[1:3]) // _MAX_SAMPLE_SIDE)
-    images = _averaged(images, stride)
+    images = _averaged(images, -(-max(images.shape[1:3]) // _MAX_SAMPLE_SIDE))
     with np.errstate(all="ignore"):
         scaled = np.nan_to_num((images - first) * (255.0 / ((last - first) or 1.0)))
     pixels = np.clip(np.rint(scaled), 0, 255).astype(np.uint8)
@@ -155,12 +151,9 @@ def _as_batch_of_images(array: np.ndarray) -> np.ndarray | None:
 
 def _averaged(images: np.ndarray, stride: int) -> np.ndarray:
     """Return images scaled down by an integer."""
-    if stride == 1:
-        return images.astype(np.float64)
-    height, width = (side // stride * stride for side in images.shape[1:3])
-    blocks = images[:, :height, :width].astype(np.float64)
-    shape = (len(images), height // stride, stride, width // stride, stride, images.shape[3])
-    return blocks.reshape(shape).mean(axis=(2, 4))
+    height, width = (side // stride for side in images.shape[1:3])
+    blocks = images[:, : height * stride, : width * stride].astype(np.float64)
+    return blocks.reshape(len(images), height, stride, width, stride, -1).mean(axis=(2, 4))
 
 
 def _draw(picture: Picture) -> Html:
@@ -171,9 +164,8 @@ def _draw(picture: Picture) -> Html:
 
 
 def _size(gallery: Gallery) -> int:
-    return sum(
-        4 * (len(one.content) + 2) // 3 + len(one.caption) + len(one.alt) + 200 for one in gallery.pictures
-    )
+    texts = sum(len(one.caption) + len(one.alt) + 200 for one in gallery.pictures)
+    return texts + sum(4 * (len(one.content) + 2) // 3 for one in gallery.pictures)
 
 
 def _check_png(content: bytes) -> None:

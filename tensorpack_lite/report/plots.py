@@ -32,19 +32,17 @@ def draw_curves(trainings: List[Training]) -> Tuple[Html, Dict[str, Any]]:
     Returns:
         The section, and the data for the script.
     """
-    names = list(dict.fromkeys(name for one in trainings for name in one.curves))
+    plots = _plots(list(dict.fromkeys(name for one in trainings for name in one.curves)))
     drawing = _Drawing(trainings)
-    cards = [drawing.card(title, members, rates) for title, members, rates in _plots(names)[:_MAX_PLOTS]]
-    epochs = [_ends_of_epochs(one) for one in trainings]
+    cards = [drawing.card(*plot) for plot in plots[:_MAX_PLOTS]]
+    epochs = [dict(_ends_of_epochs(one)) for one in trainings]
     data = {
         "charts": drawing.data,
-        "epochs": [
-            {"steps": [end[1] for end in ends], "numbers": [end[0] for end in ends]} for ends in epochs
-        ],
+        "epochs": [{"steps": list(ends.values()), "numbers": list(ends)} for ends in epochs],
     }
     if not cards:
         return element("p", "No scalars were written.", class_="empty"), data
-    left_out = len(_plots(names)) - len(cards)
+    left_out = len(plots) - len(cards)
     remark = element("p", f"{left_out} more plots are left out.") if left_out > 0 else None
     return element("div", _controls(trainings), element("div", *cards, class_="cards"), remark), data
 
@@ -58,8 +56,7 @@ class _Drawing:
         steps = [steps for one in trainings for steps in one.steps.values()]
         low, high = (min(one[0] for one in steps), max(one[-1] for one in steps)) if steps else (0.0, 1.0)
         self._x_range = (0.0 if low < 0.2 * high else float(low), float(high))
-        num_curves = max(1, len(steps))
-        self._max_points = max(_MIN_POINTS, min(_MAX_POINTS, _MAX_ALL_POINTS // num_curves))
+        self._max_points = max(_MIN_POINTS, min(_MAX_POINTS, _MAX_ALL_POINTS // max(1, len(steps))))
         self._marks = [mark for one in trainings for mark in _marks(one, self._is_single)]
         self.data: List[Dict[str, Any]] = []
 
@@ -68,23 +65,18 @@ class _Drawing:
         series = list(self._series(members))
         parts = [self._draw(Chart(title, series, self._marks, self._x_range, max_points=self._max_points))]
         number = len(self.data) - 1
-        can_be_log = self.data[number]["log"] is not None
-        is_log = self.data[number]["isLog"]
-        button = element(
-            "button",
-            "log",
-            type="button",
-            data_log=number,
-            aria_pressed=str(is_log).lower(),
-            title="Logarithmic scale",
-        )
+        button = None
+        if self.data[number]["log"] is not None:
+            is_log = str(self.data[number]["isLog"]).lower()
+            settings = {"data_log": number, "aria_pressed": is_log, "title": "Logarithmic scale"}
+            button = element("button", "log", type="button", **settings)
         for rate in rates:
             lines = list(self._series([rate]))
             parts.append(element("p", rate, class_="strip-title"))
             parts.append(self._draw(Chart(rate, lines, [], self._x_range, True, self._max_points)))
         return element(
             "article",
-            element("header", element("h3", title), button if can_be_log else None),
+            element("header", element("h3", title), button),
             *parts,
             _legend(series, number),
             class_="card",
@@ -101,111 +93,67 @@ class _Drawing:
         for run, training in enumerate(self._trainings):
             for number, name in enumerate(members):
                 if name in training.curves:
-                    label = (
-                        name
-                        if self._is_single
-                        else training.name
-                        if len(members) == 1
-                        else f"{training.name}: {name}"
-                    )
-                    color = number if self._is_single else run
-                    is_dashed = (
-                        is_validation(name)
-                        if has_both
-                        else (run if not self._is_single else number) >= NUM_COLORS
-                    )
-                    yield Series(
-                        name, label, run, color, is_dashed, training.steps[name], training.curves[name]
-                    )
+                    label, color = (name, number) if self._is_single else (training.name, run)
+                    if not self._is_single and len(members) > 1:
+                        label += f": {name}"
+                    is_dashed = is_validation(name) if has_both else color >= NUM_COLORS
+                    points = training.steps[name], training.curves[name]
+                    yield Series(name, label, run, color, is_dashed, *points)
 
 
 def _plots(names: List[str]) -> List[Tuple[str, List[str], List[str]]]:
     """Return the title, the scalars, and the learning rates of each plot, the most important ones first."""
-    groups = list(group_by_statistic(names).items())
-    rates = [name for name in names if _LEARNING_RATE.search(name)]
-    losses = [title for title, members in groups if any(map(is_loss, members))]
-    first_loss = next(
-        (title for title in losses if _has_validation(groups, title)), losses[0] if losses else None
-    )
-    if first_loss is None:
-        rates = []
+    groups = group_by_statistic(names)
+    has_validation = {title: any(map(is_validation, members)) for title, members in groups.items()}
+    losses = [title for title, members in groups.items() if any(map(is_loss, members))]
+    first_loss = max(losses, key=has_validation.__getitem__, default=None)
+    rates = [name for name in names if losses and _LEARNING_RATE.search(name)]
 
-    def rank(group: Tuple[str, List[str]]) -> Tuple[bool, bool, bool, bool]:
-        title, members = group
-        is_result = any(better_direction(name) for name in members)
-        return (
-            title != first_loss,
-            bool(_OF_THE_MACHINE.search(title)),
-            not is_result,
-            not any(map(is_validation, members)),
-        )
+    def rank(title: str) -> Tuple[bool, bool, bool, bool]:
+        is_result = any(map(better_direction, groups[title]))
+        is_of_the_machine = bool(_OF_THE_MACHINE.search(title))
+        return title != first_loss, is_of_the_machine, not is_result, not has_validation[title]
 
     return [
-        (title, sorted(members, key=is_validation), rates if title == first_loss else [])
-        for title, members in sorted(groups, key=rank)
-        if not set(members) <= set(rates)
+        (title, sorted(groups[title], key=is_validation), rates if title == first_loss else [])
+        for title in sorted(groups, key=rank)
+        if not set(groups[title]) <= set(rates)
     ]
-
-
-def _has_validation(groups: List[Tuple[str, List[str]]], title: str) -> bool:
-    return any(is_validation(name) for name in dict(groups)[title])
 
 
 def _legend(series: List[Series], number: int) -> Html:
     rows = []
     for k, one in enumerate(series):
         finite = one.values[np.isfinite(one.values)]
-        swatch = element(
-            "i", class_=f"swatch c{one.color % NUM_COLORS}" + (" dashed" if one.is_dashed else "")
-        )
-        label = element(
-            "button", swatch, one.label, type="button", data_curve=f"{number}/{k}", aria_pressed="true"
-        )
-        last = format_number(one.values[-1], 3) if len(one.values) else "-"
+        kind = f"swatch c{one.color % NUM_COLORS}" + (" dashed" if one.is_dashed else "")
+        settings = {"type": "button", "data_curve": f"{number}/{k}", "aria_pressed": "true"}
+        label = element("button", element("i", class_=kind), one.label, **settings)
+        cells = [format_number(one.values[-1], 3), "-", "-"]
+        if len(finite):
+            cells[1:] = [format_number(value, 3) for value in (finite.min(), finite.max())]
         better = better_direction(one.name)
-        least, most = (
-            (format_number(finite.min(), 3), format_number(finite.max(), 3)) if len(finite) else ("-", "-")
-        )
+        if better:
+            place = 1 if better < 0 else 2
+            cells[place] = element("b", cells[place])
         rows.append(
-            (
-                label,
-                last,
-                element("b", least) if better < 0 else least,
-                element("b", most) if better > 0 else most,
-            )
+            element("tr", element("th", label, scope="row"), *(element("td", cell) for cell in cells))
         )
-    cells = [
-        element("tr", element("th", label, scope="row"), *(element("td", value) for value in values))
-        for label, *values in rows
-    ]
     head = [element("th", title, scope="col") for title in ("", "last", "min", "max")]
-    return element("table", element("thead", element("tr", *head)), element("tbody", *cells), class_="legend")
+    return element("table", element("thead", element("tr", *head)), element("tbody", *rows), class_="legend")
 
 
 def _controls(trainings: List[Training]) -> Html:
-    runs = [
-        element(
-            "button",
-            element("i", class_=f"swatch c{number % NUM_COLORS}"),
-            one.name,
-            type="button",
-            data_run=number,
-            aria_pressed="true",
-        )
-        for number, one in enumerate(trainings)
-    ]
-    smoothing = element(
-        "label",
-        "Smoothing ",
-        element("input", type="range", id="smoothing", min=0, max=0.98, step=0.02, value=0),
-        element("output", "off"),
-    )
+    runs = []
+    for number, one in enumerate(trainings):
+        swatch = element("i", class_=f"swatch c{number % NUM_COLORS}")
+        runs.append(element("button", swatch, one.name, type="button", data_run=number, aria_pressed="true"))
+    slider = element("input", type="range", id="smoothing", min=0, max=0.98, step=0.02, value=0)
     scales = [element("button", scale, type="button", data_scale=scale) for scale in ("linear", "log")]
     return element(
         "div",
         element("span", *runs, class_="runs") if len(runs) > 1 else None,
         element("input", type="search", id="filter", placeholder="Filter plots", aria_label="Filter plots"),
-        smoothing,
+        element("label", "Smoothing ", slider, element("output", "off")),
         element("span", "Scale ", *scales),
         id="controls",
     )
@@ -214,8 +162,8 @@ def _controls(trainings: List[Training]) -> Html:
 def _marks(training: Training, with_epochs: bool) -> List[Mark]:
     where = "" if with_epochs else f"{training.name}: "
     ends = _ends_of_epochs(training) if with_epochs else []
-    ends = ends[:: -(-len(ends) // _MAX_EPOCH_MARKS)] if ends else []
-    marks = [Mark("epoch", step, f"end of epoch {epoch}") for epoch, step in ends]
+    stride = -(-len(ends) // _MAX_EPOCH_MARKS) or 1
+    marks = [Mark("epoch", step, f"end of epoch {epoch}") for epoch, step in ends[::stride]]
     resumptions = training.manifest.get("resumptions")
     for one in resumptions[:_MAX_MARKS] if isinstance(resumptions, list) else []:
         step = one.get("global_step") if isinstance(one, dict) else None

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -101,21 +102,19 @@ def read_training(directory: str, has_ended: bool = False) -> Training:
             f"{directory} is not a directory. Expected the logger's directory of a training."
         )
     training = Training(directory, os.path.basename(os.path.abspath(directory)) or directory)
-    path = os.path.join(directory, MANIFEST)
-    training.manifest = training.attempt(MANIFEST, lambda: read_manifest(path), {})
-    training.rows = training.attempt("stats.json", lambda: _read_rows(training), [])
-    training.attempt("stats.json", lambda: _set_curves(training), None)
-    training.notes = training.attempt("notes.jsonl", lambda: _read_notes(directory), [])
-    training.log = training.attempt(
-        "log.log", lambda: _read_last_lines(os.path.join(directory, "log.log")), []
-    )
+    attempt = training.attempt
+    training.manifest = attempt(MANIFEST, lambda: read_manifest(os.path.join(directory, MANIFEST)), {})
+    training.rows = attempt("stats.json", lambda: _read_rows(training), [])
+    attempt("stats.json", lambda: _set_curves(training), None)
+    training.notes = attempt("notes.jsonl", lambda: _read_notes(directory), [])
+    training.log = attempt("log.log", lambda: _read_last_lines(os.path.join(directory, "log.log")), [])
     last_step = max((int(steps[-1]) for steps in training.steps.values()), default=None)
-    training.is_running = not has_ended and training.attempt(
+    training.is_running = not has_ended and attempt(
         TrainingLock.FILENAME, lambda: TrainingLock.holder(directory) is not None, False
     )
     _read_events(training, last_step, is_open=has_ended or training.is_running)
     for path in sample_paths(directory):
-        arrays = training.attempt(f"samples/{os.path.basename(path)}", partial(read_npz, path), None)
+        arrays = attempt(f"samples/{os.path.basename(path)}", partial(read_npz, path), None)
         if arrays:
             training.samples[os.path.basename(path)[: -len(".npz")]] = arrays
     training.last_sign = _find_last_sign(training)
@@ -151,23 +150,20 @@ def _rows_before_the_damage(path: str) -> list[dict[str, Any]]:
     with open(path, encoding="utf-8", errors="replace") as file:
         text = file.read().lstrip().lstrip("[")
     rows, decoder = [], json.JSONDecoder()
-    try:
-        while text.lstrip(", \n"):
+    with suppress(ValueError):  # at the damage, or at the end
+        while True:
             text = text.lstrip(", \n")
             row, end = decoder.raw_decode(text)
             rows.append(row)
             text = text[end:]
-    except ValueError:
-        pass
     return [row for row in rows if isinstance(row, dict)]
 
 
 def _set_curves(training: Training) -> None:
     curves, wrong = collect_curves(training.rows)
     for name, (step, value) in wrong.items():
-        training.problems.append(
-            f"stats.json: '{name}' is not a number at step {step}, but {str(value)[:80]!r}."
-        )
+        shown = repr(str(value)[:80])
+        training.problems.append(f"stats.json: '{name}' is not a number at step {step}, but {shown}.")
     for name, points in curves.items():
         try:
             both = np.array(points, dtype=np.float64)
@@ -218,5 +214,4 @@ def parse_time(text: Any) -> float | None:
 
 
 def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

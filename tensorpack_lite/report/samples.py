@@ -53,8 +53,6 @@ def write_samples(directory: str, name: str, arrays: Mapping[str, np.ndarray], g
 def _without_objects(array: np.ndarray) -> np.ndarray:
     if not array.dtype.hasobject:
         return array
-    texts = [
-        (one.decode("utf-8", errors="replace") if isinstance(one, bytes) else str(one))[:_MAX_CHARS]
-        for one in array.reshape(-1).tolist()
-    ]
-    return np.array(texts, dtype=np.str_).reshape(array.shape)
+    values = array.reshape(-1).tolist()
+    texts = [one.decode("utf-8", "replace") if isinstance(one, bytes) else str(one) for one in values]
+    return np.array([text[:_MAX_CHARS] for text in texts], dtype=np.str_).reshape(array.shape)

@@ -49,8 +49,7 @@ def linear_scale(values: np.ndarray, pad: float = 0.0) -> Scale:
     finite = values[np.isfinite(values)]
     if not len(finite):
         return Scale(0.0, 1.0, [], is_log=False)
-    low, high = float(finite.min()), float(finite.max())
-    low, high = max(low, -1e300), min(high, 1e300)
+    low, high = max(float(finite.min()), -1e300), min(float(finite.max()), 1e300)
     if high - low <= _CONSTANT * max(abs(low), abs(high)):
         margin = abs(low) * 0.1 or 1.0
         low, high = low - margin, high + margin
@@ -86,12 +85,7 @@ def choose_log(values: np.ndarray) -> bool:
 
 def format_number(value: float, digits: int = 4) -> str:
     """Return a number with a few digits: 0.9944, 12,000, 3e+08, nan."""
-    if (
-        math.isfinite(value)
-        and abs(value) >= 1000
-        and abs(value) < 1e7
-        and (value == int(value) or abs(value) >= 1e4)
-    ):
+    if 1000 <= abs(value) < 1e7 and (value == int(value) or abs(value) >= 1e4):
         return f"{value:,.0f}"
     return f"{value:.{digits}g}"
 

@@ -29,6 +29,7 @@ _MAX_CHARS = 2000
 _MAX_SCALARS = 1000
 _MAX_DIFFERENCES = 200
 _TONES = {"nan": "bad", "hang": "bad", "spike": "warn", "lint": "warn", "speed": "info"}
+_RANKS = {kind: rank for rank, kind in enumerate(_TONES)}
 _URGENT = ("bad", "warn", "info", "plain")  # tones, the most urgent one first
 _TIMES = {
     "step": "Parts of a step, in ms",
@@ -54,59 +55,37 @@ class Comparison(NamedTuple):
 def draw_head(trainings: List[Training]) -> Html:
     """Return the title and the sentence about the result; for several trainings, a table with a row for each."""
     if len(trainings) == 1:
-        state = find_state(trainings[0])
-        badge = element(
-            "span", state.word.replace("was ", "").replace("is ", ""), class_=f"badge {state.tone}"
-        )
-        return element(
-            "header",
-            element("h1", trainings[0].name, " ", badge),
-            element("p", headline(trainings[0]), class_="lead"),
-        )
-    sentences = [
-        element(
-            "li",
-            element("i", class_=f"swatch c{number % NUM_COLORS}"),
-            element("b", one.name),
-            ": ",
-            headline(one),
-        )
-        for number, one in enumerate(trainings)
-    ]
-    return element(
-        "header",
-        element("h1", f"{len(trainings)} trainings"),
-        element("ul", *sentences, class_="lead"),
-        _table_of_trainings(trainings),
-    )
+        badge = element("span", _end(trainings[0]), class_=f"badge {find_state(trainings[0]).tone}")
+        title = element("h1", trainings[0].name, " ", badge)
+        return element("header", title, element("p", headline(trainings[0]), class_="lead"))
+    sentences = []
+    for number, one in enumerate(trainings):
+        swatch = element("i", class_=f"swatch c{number % NUM_COLORS}")
+        sentences.append(element("li", swatch, element("b", one.name), ": ", headline(one)))
+    title = element("h1", f"{len(trainings)} trainings")
+    return element("header", title, element("ul", *sentences, class_="lead"), _table_of_trainings(trainings))
 
 
 def draw_notes(trainings: List[Training]) -> Html | None:
     """Return what the trainings say of themselves, what is not finite, and which files are missing or damaged; errors first."""
-    callouts: List[Tuple[str, Html]] = []
+    callouts: List[Tuple[str, str, str, str]] = []
     for one in trainings:
         where = f"{one.name}: " if len(trainings) > 1 else ""
         state = find_state(one)
         is_noted = any(note["text"] in state.details for note in one.notes if note["text"])
         if state.tone == "bad" and state.details and not is_noted:
-            callouts.append(_callout("bad", state.word.replace("was ", ""), where + state.details))
-        callouts += [_callout("bad", "NaN or inf", where + sentence) for sentence in _not_finite(one)]
-        shown = sorted(
-            one.notes, key=lambda note: list(_TONES).index(note["kind"]) if note["kind"] in _TONES else 9
-        )
-        for note in shown[:_MAX_NOTES]:
+            callouts.append(("bad", state.word.replace("was ", ""), where + state.details, ""))
+        callouts += [("bad", "NaN or inf", where + sentence, "") for sentence in _not_finite(one)]
+        for note in sorted(one.notes, key=lambda note: _RANKS.get(note["kind"], 9))[:_MAX_NOTES]:
             place = " ".join(str(note[key]) for key in ("rule", "name", "place") if note.get(key))
-            small = element("small", place) if place else None
-            callouts.append(
-                _callout(_TONES.get(note["kind"], "info"), note["kind"], f"{where}{note['text']}", small)
-            )
-        if len(shown) > _MAX_NOTES:
-            callouts.append(
-                _callout("info", "notes", f"{where}{len(shown) - _MAX_NOTES} more are in notes.jsonl.")
-            )
-        callouts += [_callout("plain", "file", where + problem) for problem in one.problems]
+            tone = _TONES.get(note["kind"], "info")
+            callouts.append((tone, note["kind"], f"{where}{note['text']}", place))
+        if len(one.notes) > _MAX_NOTES:
+            more = len(one.notes) - _MAX_NOTES
+            callouts.append(("info", "notes", f"{where}{more} more are in notes.jsonl.", ""))
+        callouts += [("plain", "file", where + problem, "") for problem in one.problems]
     callouts.sort(key=lambda one: _URGENT.index(one[0]))
-    return element("div", *(drawn for _, drawn in callouts), class_="notes") if callouts else None
+    return element("div", *(_callout(*one) for one in callouts), class_="notes") if callouts else None
 
 
 def draw_comparison(comparison: Comparison) -> Html:
@@ -130,15 +109,10 @@ def draw_scalars(trainings: List[Training]) -> Html:
             finite = np.flatnonzero(np.isfinite(values))
             cells: List[Any] = [name] if len(trainings) == 1 else [one.name, name]
             cells += [f"{len(values):,}", format_number(values[0]), format_number(values[-1])]
-            for choose in (np.argmin, np.argmax):
-                place = finite[choose(values[finite])] if len(finite) else None
-                at = (
-                    "-"
-                    if place is None
-                    else f"{format_number(values[place])} at {one.steps[name][place]:,.0f}"
-                )
-                cells.append(at)
-            rows.append(cells)
+            for choose in (np.argmin, np.argmax) if len(finite) else ():
+                place = finite[choose(values[finite])]
+                cells.append(f"{format_number(values[place])} at {one.steps[name][place]:,.0f}")
+            rows.append(cells if len(finite) else [*cells, "-", "-"])
     head = ["scalar", "points", "first", "last", "min, at step", "max, at step"]
     return table(head if len(trainings) == 1 else ["training", *head], rows, class_="numbers")
 
@@ -167,12 +141,13 @@ def draw_log(training: Training) -> Html:
     return element("pre", *separated, class_="log", tabindex=0)
 
 
-def _callout(tone: str, kind: str, text: str, more: Html | None = None) -> Tuple[str, Html]:
-    """Return the tone, and a box with a remark."""
+def _callout(tone: str, kind: str, text: str, place: str) -> Html:
+    """Return a box with a remark."""
     lines = text[: 2 * _MAX_CHARS].strip().splitlines() or [""]
+    small = element("small", place) if place else None
     rest = element("pre", "\n".join(lines[1:])) if len(lines) > 1 else None
-    content = element("div", element("p", lines[0]), more, rest)
-    return tone, element("div", element("b", kind), content, class_=f"note {tone}")
+    content = element("div", element("p", lines[0]), small, rest)
+    return element("div", element("b", kind), content, class_=f"note {tone}")
 
 
 def _not_finite(training: Training) -> Iterator[str]:
@@ -191,6 +166,10 @@ def _not_finite(training: Training) -> Iterator[str]:
         yield f"{', '.join(names)} from step {step:,.0f} on."
 
 
+def _end(training: Training) -> str:
+    return find_state(training).word.replace("was ", "").replace("is ", "")
+
+
 def _table_of_trainings(trainings: List[Training]) -> Html:
     bests = [{best.name: best for best in best_values(one)} for one in trainings]
     known = [best for best in bests if best] or [{}]  # a training that diverged at once has none
@@ -202,7 +181,7 @@ def _table_of_trainings(trainings: List[Training]) -> Html:
         rows.append(
             [
                 element("a", one.name, href=f"#settings-{trainings.index(one)}"),
-                find_state(one).word.replace("was ", "").replace("is ", ""),
+                _end(one),
                 "-" if epoch is None else f"{epoch:,}",
                 "-" if step is None else f"{step:,}",
                 "-" if seconds is None else humanize_time_delta(seconds),
@@ -225,10 +204,8 @@ def _best_of(name: str, mine: Dict[str, Any], all_of_them: List[Dict[str, Any]])
 def _records(value: Any) -> Html:
     """Return a list of objects as a table, and anything else as text."""
     if isinstance(value, dict):
-        value = [
-            {"name": name, **(one if isinstance(one, dict) else {"value": one})}
-            for name, one in value.items()
-        ]
+        records = {name: one if isinstance(one, dict) else {"value": one} for name, one in value.items()}
+        value = [{"name": name, **one} for name, one in records.items()]
     if not (isinstance(value, list) and value and all(isinstance(one, dict) for one in value)):
         return element("pre", str(value)[:_MAX_CHARS])
     columns = list(dict.fromkeys(key for one in value for key in one))

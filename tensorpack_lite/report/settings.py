@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from functools import reduce
+from operator import mul
 from typing import Any, Dict, Iterator, List, Tuple
 
 from ..utils.utils import humanize_time_delta
@@ -28,9 +30,7 @@ def draw_facts(training: Training) -> Html:
 
 def draw_settings(training: Training) -> Html:
     """Return all settings, in parts that can be opened."""
-    parts = [
-        element("details", element("summary", title), content) for title, content in _parts(training.manifest)
-    ]
+    parts = [element("details", element("summary", title), content) for title, content in _parts(training)]
     return element("div", *(parts or [element("p", "There is no manifest.", class_="empty")]))
 
 
@@ -59,35 +59,24 @@ def _arguments(given: Dict[str, Any]) -> Iterator[str]:
 
 
 def _facts(training: Training) -> Iterator[Tuple[str, str]]:
-    manifest = training.manifest
-    settings, machine, packages = (_dict(manifest.get(name)) for name in ("settings", "machine", "packages"))
+    manifest, settings, packages = training.manifest, training.part("settings"), training.part("packages")
     seconds = duration(training)
     yield "Directory", os.path.abspath(training.directory)
     yield "Started", str(manifest.get("started") or "").replace("T", " ")
     yield "Duration", "" if seconds is None else humanize_time_delta(seconds)
     yield "Model", str(_dict(settings.get("model")).get("type") or "").replace("__main__.", "")
     ranks = settings.get("ranks")
-    yield (
-        "Trainer",
-        str(settings.get("trainer") or "")
-        + (f" on {ranks} ranks" if isinstance(ranks, int) and ranks > 1 else ""),
-    )
-    yield "Machine", ", ".join(_machine(machine))
-    versions = [
-        f"{title} {packages[name]}"
-        for title, name in (("TensorFlow", "tensorflow"), ("Python", "python"))
-        if name in packages
-    ]
-    yield "Software", ", ".join(versions)
-    git = _dict(_dict(manifest.get("code")).get("git"))
+    on = f" on {ranks} ranks" if isinstance(ranks, int) and ranks > 1 else ""
+    yield "Trainer", str(settings.get("trainer") or "") + on
+    yield "Machine", ", ".join(_machine(training.part("machine")))
+    names = [name for name in ("TensorFlow", "Python") if name.lower() in packages]
+    yield "Software", ", ".join(f"{name} {packages[name.lower()]}" for name in names)
+    git = _dict(training.part("code").get("git"))
     if git.get("commit"):
-        yield (
-            "Commit",
-            f"{str(git['commit'])[:12]} on {git.get('branch')}"
-            + (", with changes" if git.get("dirty") else ""),
-        )
-    seed = _dict(manifest.get("seeds")).get("fix_rng_seed")
-    yield "Seed", "not fixed" if "seeds" in manifest and seed is None else "" if seed is None else str(seed)
+        changes = ", with changes" if git.get("dirty") else ""
+        yield "Commit", f"{str(git['commit'])[:12]} on {git.get('branch')}{changes}"
+    seed = training.part("seeds").get("fix_rng_seed")
+    yield "Seed", str(seed) if seed is not None else "not fixed" if "seeds" in manifest else ""
 
 
 def _machine(machine: Dict[str, Any]) -> Iterator[str]:
@@ -102,51 +91,38 @@ def _machine(machine: Dict[str, Any]) -> Iterator[str]:
         yield f"{gpus.count(name)}x {name}"
 
 
-def _parts(manifest: Dict[str, Any]) -> Iterator[Tuple[str, Html]]:
+def _parts(training: Training) -> Iterator[Tuple[str, Html]]:
+    manifest, part = training.manifest, training.part
     if manifest.get("data"):
         rows = [(f"input {number}", _code(one)) for number, one in enumerate(_list(manifest["data"]), 1)]
-        files = [(path, _code(value)) for path, value in _dict(manifest.get("files")).items()]
+        files = [(path, _code(value)) for path, value in part("files").items()]
         yield "Data", table([], rows + files)
     if manifest.get("settings"):
-        settings = {
-            **_dict(manifest.get("length")),
-            **_dict(manifest["settings"]),
-            "initial values": manifest.get("initial values"),
-        }
-        yield "Trainer", _pairs(settings)
-    callbacks = _list(manifest.get("schedules")) + _list(manifest.get("callbacks"))
-    if callbacks:
-        yield (
-            f"Callbacks ({len(callbacks)})",
-            element("ol", *(element("li", _code(one)) for one in callbacks)),
-        )
-    graph = _dict(manifest.get("graph"))
-    if graph:
-        yield _describe_graph(graph)
-    if _dict(manifest.get("code")):
-        yield "Code", _draw_code(_dict(manifest["code"]))
-    for name in ("seeds", "machine", "environment", "packages"):
-        if _dict(manifest.get(name)):
-            yield name.capitalize(), _pairs(_dict(manifest[name]))
-    if _list(manifest.get("resumptions")):
-        resumptions = [_dict(one) for one in _list(manifest["resumptions"])]
-        yield f"Resumptions ({len(resumptions)})", _draw_resumptions(resumptions)
-    if _dict(manifest.get("left out")):
-        yield "Not known", _pairs(_dict(manifest["left out"]))
-
-
-def _draw_resumptions(resumptions: List[Dict[str, Any]]) -> Html:
-    head = ["when", "step", "exact", "what had changed"]
-    rows = [
-        [
-            one.get("when"),
-            one.get("global_step"),
-            "yes" if one.get("exact") else "no",
-            ", ".join(_dict(one.get("changed"))) or "nothing",
-        ]
-        for one in resumptions
+        first_values = {"initial values": manifest.get("initial values")}
+        yield "Trainer", _pairs({**part("length"), **part("settings"), **first_values})
+    callbacks = [
+        element("li", _code(one)) for key in ("schedules", "callbacks") for one in _list(manifest.get(key))
     ]
-    return table(head, rows)
+    if callbacks:
+        yield f"Callbacks ({len(callbacks)})", element("ol", *callbacks)
+    if part("graph"):
+        yield _describe_graph(part("graph"))
+    if part("code"):
+        yield "Code", _draw_code(part("code"))
+    for name in ("seeds", "machine", "environment", "packages"):
+        if part(name):
+            yield name.capitalize(), _pairs(part(name))
+    resumptions = [_describe_resumption(_dict(one)) for one in _list(manifest.get("resumptions"))]
+    if resumptions:
+        head = ["when", "step", "exact", "what had changed"]
+        yield f"Resumptions ({len(resumptions)})", table(head, resumptions)
+    if part("left out"):
+        yield "Not known", _pairs(part("left out"))
+
+
+def _describe_resumption(one: Dict[str, Any]) -> List[Any]:
+    changed = ", ".join(_dict(one.get("changed"))) or "nothing"
+    return [one.get("when"), one.get("global_step"), "yes" if one.get("exact") else "no", changed]
 
 
 def _describe_graph(graph: Dict[str, Any]) -> Tuple[str, Html]:
@@ -156,26 +132,22 @@ def _describe_graph(graph: Dict[str, Any]) -> Tuple[str, Html]:
     for name, kind in list(variables.items())[:_MAX_ROWS]:
         kind = kind if isinstance(kind, list) and len(kind) >= 2 else ["?", []]
         shape = [side for side in _list(kind[1]) if isinstance(side, int)]
-        size = 1
-        for side in shape:
-            size *= side
-        num_values += size if kind[2:] == [True] else 0
-        rows.append((name, kind[0], str(shape), "yes" if kind[2:] == [True] else "no"))
+        is_trainable = kind[2:] == [True]
+        num_values += reduce(mul, shape, 1) if is_trainable else 0
+        rows.append((name, kind[0], str(shape), "yes" if is_trainable else "no"))
     title = f"Variables ({len(variables)}, {num_values:,} trainable values)"
     return title, table(["variable", "type", "shape", "trainable"], rows)
 
 
 def _draw_code(code: Dict[str, Any]) -> Html:
-    git = _dict(code.get("git"))
-    files = [
-        f"{name} ({str(text).count(chr(10)):,} lines)" for name, text in _dict(code.get("files")).items()
-    ]
-    facts = {
+    git, texts = _dict(code.get("git")), _dict(code.get("files"))
+    files = [f"{name} ({str(text).count(chr(10)):,} lines)" for name, text in texts.items()]
+    facts: Dict[str, Any] = {
         "script": code.get("script"),
         "arguments": " ".join(map(str, _list(code.get("arguments")))),
         "files": ", ".join(files),
+        **{name: git[name] for name in ("commit", "branch", "dirty", "reason") if name in git},
     }
-    facts.update({name: git[name] for name in ("commit", "branch", "dirty", "reason") if name in git})
     lines = str(git.get("patch") or "").splitlines()
     more = f"\n... {len(lines) - _MAX_PATCH_LINES} more lines" if len(lines) > _MAX_PATCH_LINES else ""
     patch = "\n".join(line[:_MAX_CHARS] for line in lines[:_MAX_PATCH_LINES]) + more

@@ -108,9 +108,8 @@ def _end_of(training: Training) -> State:
         word, tone = _STATES.get(str(ended.get("outcome")), ("ended", "neutral"))
         return State(word, tone, str(ended.get("error") or ""))
     if training.manifest:
-        return State(
-            "was killed", "bad", "No end was recorded: the process was killed, or the machine failed."
-        )
+        details = "No end was recorded: the process was killed, or the machine failed."
+        return State("was killed", "bad", details)
     return State("has an unknown end", "neutral", "")
 
 
@@ -131,21 +130,17 @@ def headline(training: Training) -> str:
         sentence += f", and diverged: its loss is not finite from step {diverged:,} on"
     error = _first_sentence(state.details) if state.word == "failed" else ""
     sentence = f"{sentence}: {error}".rstrip(": .") + "."
-    bests = best_values(training)[:_NUM_BEST]
-    if bests:
-        best = ", ".join(f"{one.name} {format_number(one.value)}{_at(one)}" for one in bests)
-        sentence += f" Best: {best}."
-    return sentence
+    bests = []
+    for one in best_values(training)[:_NUM_BEST]:
+        at = f"step {one.step:,}" if one.epoch is None else f"epoch {one.epoch:,}"
+        bests.append(f"{one.name} {format_number(one.value)} ({at})")
+    return f"{sentence} Best: {', '.join(bests)}." if bests else sentence
 
 
 def _first_sentence(text: str) -> str:
     """Return the beginning of an error; all of it is below."""
     line = text.partition("\n")[0]
     return line if len(line) <= _MAX_ERROR else re.split(r"(?<=[.!?]) (?=[A-Z])", line)[0][: 2 * _MAX_ERROR]
-
-
-def _at(best: Best) -> str:
-    return f" (step {best.step:,})" if best.epoch is None else f" (epoch {best.epoch:,})"
 
 
 def best_values(training: Training) -> List[Best]:
@@ -156,19 +151,17 @@ def best_values(training: Training) -> List[Best]:
     """
     diverged = _diverged_at(training)
     counters = [(row.get("global_step"), row.get("epoch_num")) for row in training.rows]
-    epochs = {step: epoch for step, epoch in counters if isinstance(step, int)}
+    epochs = {step: epoch for step, epoch in counters if isinstance(step, int) and isinstance(epoch, int)}
     found: List[Tuple[bool, int, int, Best]] = []
     for name, values in training.curves.items():
         better = better_direction(name)
         counts = np.isfinite(values) & (training.steps[name] < (np.inf if diverged is None else diverged))
         finite = np.flatnonzero(counts)
-        if better == 0 or not len(finite):
-            continue
-        place = finite[np.argmax(better * values[finite])]
-        step = int(training.steps[name][place])
-        epoch = epochs.get(step)
-        best = Best(name, float(values[place]), step, epoch if isinstance(epoch, int) else None)
-        found.append((not is_validation(name), -better, len(found), best))
+        if better and len(finite):
+            place = finite[np.argmax(better * values[finite])]
+            step = int(training.steps[name][place])
+            best = Best(name, float(values[place]), step, epochs.get(step))
+            found.append((not is_validation(name), -better, len(found), best))
     return [one[-1] for one in sorted(found)]
 
 

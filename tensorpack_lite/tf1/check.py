@@ -12,6 +12,7 @@ import importlib
 import os
 import sys
 import zipfile
+from contextlib import suppress
 from importlib.machinery import PathFinder
 from types import ModuleType
 from typing import Iterator, NamedTuple
@@ -110,12 +111,8 @@ def _unguarded(node: ast.AST) -> Iterator[ast.AST]:
     yield node
     guarded: list[ast.stmt] = []
     if isinstance(node, ast.Try):
-        caught = {
-            part.id
-            for one in node.handlers
-            for part in ast.walk(one.type or one)
-            if isinstance(part, ast.Name)
-        }
+        kinds = [part for one in node.handlers for part in ast.walk(one.type or one)]
+        caught = {part.id for part in kinds if isinstance(part, ast.Name)}
         is_bare = any(one.type is None for one in node.handlers)
         guarded = node.body if is_bare or caught & _GUARDS else []
     for child in ast.iter_child_nodes(node):
@@ -125,16 +122,10 @@ def _unguarded(node: ast.AST) -> Iterator[ast.AST]:
 
 def _tested(node: ast.AST) -> str:
     """Return "a.b" for `hasattr(a, "b")` and `getattr(a, "b", default)`, and "" for other nodes."""
-    if (
-        not isinstance(node, ast.Call)
-        or _dotted(node.func) not in ("hasattr", "getattr")
-        or len(node.args) < 2
-    ):
-        return ""
-    try:
-        return f"{_dotted(node.args[0])}.{ast.literal_eval(node.args[1])}"
-    except ValueError:  # the script computes the name
-        return ""
+    if isinstance(node, ast.Call) and _dotted(node.func) in ("hasattr", "getattr") and len(node.args) > 1:
+        with suppress(ValueError):  # the script computes the name
+            return f"{_dotted(node.args[0])}.{ast.literal_eval(node.args[1])}"
+    return ""
 
 
 def _rebound(node: ast.AST) -> list[str]:
@@ -156,16 +147,13 @@ def _missing_names(tree: ast.Module, file: str) -> Iterator[Missing]:
     for node in nodes:
         if isinstance(node, ast.Import):
             used += [(alias.name, node.lineno) for alias in node.names]
-            root_names = {
-                alias.name.split(".")[0]: alias.name.split(".")[0] for alias in node.names if not alias.asname
-            }
-            aliases.update(root_names, **{alias.asname: alias.name for alias in node.names if alias.asname})
+            for alias in node.names:
+                root = alias.name.split(".")[0]
+                aliases.update({alias.asname: alias.name} if alias.asname else {root: root})
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names = [alias for alias in node.names if alias.name != "*"]
-            used += [(f"{node.module}.{alias.name}", node.lineno) for alias in names] or [
-                (node.module, node.lineno)
-            ]
-            aliases.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in names})
+            names = {alias: f"{node.module}.{alias.name}" for alias in node.names if alias.name != "*"}
+            used += [(name, node.lineno) for name in (node.module, *names.values())]
+            aliases.update({alias.asname or alias.name: name for alias, name in names.items()})
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
             used.append((_dotted(node), node.lineno))
     for node in nodes:  # such as `slim = tf.contrib.slim`

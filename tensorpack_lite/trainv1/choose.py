@@ -44,7 +44,9 @@ def old_class(cls: type, arguments: Iterable[object]) -> type:
         A class of `trainv1`; for a class of a script, a subclass of it and of that class; or `cls` itself.
     """
     if issubclass(cls, ModelDescBase):
-        return cls if issubclass(cls, model.AnyGeneration) else _model_class(cls)
+        if issubclass(cls, model.AnyGeneration):
+            return cls
+        return _with_bases((model.AnyGeneration, cls, model.ModelDesc), named_after=1)
     if issubclass(cls, today_config.TrainConfig):
         return _combined(cls, _CONFIGS, config.TrainConfig)
     has_config = any(isinstance(argument, today_config.TrainConfig) for argument in arguments)
@@ -89,7 +91,3 @@ def _with_bases(bases: tuple[Any, ...], named_after: int = 0) -> type:
 def _new(cls: Any, *arguments: object) -> Any:
     """`copyreg.__newobj__`, which accepts only the class of the pickled object."""
     return cls.__new__(cls, *arguments)
-
-
-def _model_class(cls: type) -> type:
-    return _with_bases((model.AnyGeneration, cls, model.ModelDesc), named_after=1)

@@ -64,12 +64,8 @@ class Trainer(TowerTrainer):
 
     def __init__(self, config: today_config.TrainConfig, *args: Any, **kwargs: Any) -> None:
         if not isinstance(config, today_config.TrainConfig):
-            raise type_error(
-                f"trainv1.{type(self).__name__}",
-                "a TrainConfig",
-                config,
-                "Trainers in tensorpack_lite.train take no config.",
-            )
+            advice = "Trainers in tensorpack_lite.train take no config."
+            raise type_error(f"trainv1.{type(self).__name__}", "a TrainConfig", config, advice)
         super().__init__(*args, **kwargs)
         self.config = config
         self.model: Any = config.model

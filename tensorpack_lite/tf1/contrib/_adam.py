@@ -12,12 +12,13 @@ __all__ = ["AdaMaxOptimizer", "LazyAdamOptimizer", "NadamOptimizer"]
 class _Adam(tf.train.AdamOptimizer):
     """Adam whose sparse update is written once, for both kinds of variables."""
 
-    def _rates(self, var: tf.Variable) -> tuple[tf.Tensor, ...]:
-        """Return the learning rate with bias correction, beta1, beta2 and epsilon, in the dtype of the variable."""
+    def _values(self, var: tf.Variable) -> tuple[tf.Tensor, ...]:
+        """Return the corrected learning rate, beta1, beta2 and epsilon, in the variable's dtype, and both slots."""
         powers = self._get_beta_accumulators()
         values = (*powers, self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t)
         power1, power2, lr, beta1, beta2, epsilon = (tf.cast(v, var.dtype.base_dtype) for v in values)
-        return lr * tf.sqrt(1 - power2) / (1 - power1), beta1, beta2, epsilon
+        lr = lr * tf.sqrt(1 - power2) / (1 - power1)
+        return lr, beta1, beta2, epsilon, self.get_slot(var, "m"), self.get_slot(var, "v")
 
     def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> tf.Operation:
         return self._resource_apply_sparse(grad.values, var, grad.indices)
@@ -27,42 +28,32 @@ class LazyAdamOptimizer(_Adam):
     """Adam that updates, for a sparse gradient, only the moments of the rows that the gradient contains."""
 
     def _resource_apply_sparse(self, grad: tf.Tensor, var: tf.Variable, indices: tf.Tensor) -> tf.Operation:
-        lr, beta1, beta2, epsilon = self._rates(var)
-        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+        lr, beta1, beta2, epsilon, m, v = self._values(var)
         new_m = beta1 * tf.gather(m, indices) + (1 - beta1) * grad
         new_v = beta2 * tf.gather(v, indices) + (1 - beta2) * tf.square(grad)
-        with tf.control_dependencies([new_m, new_v]):
-            return tf.group(
-                tf.scatter_update(m, indices, new_m),
-                tf.scatter_update(v, indices, new_v),
-                tf.scatter_sub(var, indices, lr * new_m / (tf.sqrt(new_v) + epsilon)),
-            )
+        return _update(var, (m, new_m), (v, new_v), lr * new_m / (tf.sqrt(new_v) + epsilon), indices)
 
 
 class NadamOptimizer(_Adam):
     """Adam with Nesterov momentum (http://cs229.stanford.edu/proj2015/054_report.pdf). The arguments are Adam's."""
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
-        lr, beta1, beta2, epsilon = self._rates(var)
-        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+        lr, beta1, beta2, epsilon, m, v = self._values(var)
         new_m = beta1 * m + (1 - beta1) * grad
         new_v = beta2 * v + (1 - beta2) * tf.square(grad)
-        return _update(
-            var, (m, new_m), (v, new_v), lr * _nesterov(new_m, grad, beta1) / (tf.sqrt(new_v) + epsilon)
-        )
+        step = beta1 * new_m + (1 - beta1) * grad
+        return _update(var, (m, new_m), (v, new_v), lr * step / (tf.sqrt(new_v) + epsilon))
 
     def _resource_apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         return self._apply_dense(grad, var)
 
     def _resource_apply_sparse(self, grad: tf.Tensor, var: tf.Variable, indices: tf.Tensor) -> tf.Operation:
-        lr, beta1, beta2, epsilon = self._rates(var)
-        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+        lr, beta1, beta2, epsilon, m, v = self._values(var)
         shape = tf.shape(var, out_type=indices.dtype)
         new_m = beta1 * m + tf.scatter_nd(indices[:, None], (1 - beta1) * grad, shape)
         new_v = beta2 * v + tf.scatter_nd(indices[:, None], (1 - beta2) * tf.square(grad), shape)
-        step = _nesterov(tf.gather(new_m, indices), grad, beta1) / (
-            tf.sqrt(tf.gather(new_v, indices)) + epsilon
-        )
+        step = beta1 * tf.gather(new_m, indices) + (1 - beta1) * grad
+        step = step / (tf.sqrt(tf.gather(new_v, indices)) + epsilon)
         return _update(var, (m, new_m), (v, new_v), tf.scatter_nd(indices[:, None], lr * step, shape))
 
 
@@ -97,8 +88,7 @@ class AdaMaxOptimizer(_Adam):
             self._zeros_slot(variable, "v", self._name)
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
-        lr, beta1, beta2, epsilon = self._rates(var)
-        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+        lr, beta1, beta2, epsilon, m, v = self._values(var)
         new_m = beta1 * m + (1 - beta1) * grad
         new_v = tf.maximum(beta2 * v, tf.abs(grad))
         return _update(var, (m, new_m), (v, new_v), lr * new_m / (new_v + epsilon))
@@ -107,16 +97,10 @@ class AdaMaxOptimizer(_Adam):
         return self._apply_dense(grad, var)
 
     def _resource_apply_sparse(self, grad: tf.Tensor, var: tf.Variable, indices: tf.Tensor) -> tf.Operation:
-        lr, beta1, beta2, epsilon = self._rates(var)
-        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+        lr, beta1, beta2, epsilon, m, v = self._values(var)
         new_m = beta1 * tf.gather(m, indices) + (1 - beta1) * grad
         new_v = tf.maximum(beta2 * tf.gather(v, indices), tf.abs(grad))
-        with tf.control_dependencies([new_m, new_v]):
-            return tf.group(
-                tf.scatter_update(m, indices, new_m),
-                tf.scatter_update(v, indices, new_v),
-                tf.scatter_sub(var, indices, lr * new_m / (new_v + epsilon)),
-            )
+        return _update(var, (m, new_m), (v, new_v), lr * new_m / (new_v + epsilon), indices)
 
     def _finish(self, update_ops: list[tf.Operation], name_scope: str) -> tf.Operation:
         power, _ = self._get_beta_accumulators()
@@ -125,13 +109,10 @@ class AdaMaxOptimizer(_Adam):
         return tf.group(*update_ops, advance, name=name_scope)
 
 
-def _nesterov(m: tf.Tensor, grad: tf.Tensor, beta1: tf.Tensor) -> tf.Tensor:
-    return beta1 * m + (1 - beta1) * grad
-
-
-def _update(var: tf.Variable, *slots_and_step: Any) -> tf.Operation:
-    """Assign new values to slots, and subtract the step, the last argument, from the variable."""
-    *slots, step = slots_and_step
-    with tf.control_dependencies([step, *(value for _, value in slots)]):  # read before write
-        assigned = [tf.assign(slot, value) for slot, value in slots]
-        return tf.group(*assigned, tf.assign_sub(var, step))
+def _update(var: tf.Variable, m: Any, v: Any, step: tf.Tensor, rows: Any = None) -> tf.Operation:
+    """Assign new values to both slots, given as (slot, value), and subtract a step from the variable; or only in some rows."""
+    with tf.control_dependencies([step, m[1], v[1]]):  # read before write
+        if rows is None:
+            return tf.group(tf.assign(*m), tf.assign(*v), tf.assign_sub(var, step))
+        updates = [tf.scatter_update(slot, rows, value) for slot, value in (m, v)]
+        return tf.group(*updates, tf.scatter_sub(var, rows, step))

@@ -252,22 +252,21 @@ class AttentionWrapper(_CELLS.RNNCell):
         self._mechanisms = tuple(attention_mechanism) if self._is_multi else (attention_mechanism,)
         for one in self._mechanisms:
             if not isinstance(one, AttentionMechanism):
-                raise TypeError(
-                    f"AttentionWrapper: expected an AttentionMechanism, got {type(one).__name__}."
-                )
+                kind = type(one).__name__
+                raise TypeError(f"AttentionWrapper: expected an AttentionMechanism, got {kind}.")
         self._cell, self._initial_cell_state = cell, initial_cell_state
         self._cell_input_fn = cell_input_fn or (lambda inputs, attention: tf.concat([inputs, attention], -1))
         self._output_attention, self._history = output_attention, alignment_history
         self._layers_of_attention = self._make_layers(attention_layer_size, attention_layer)
-        self._attention_size = sum(self._sizes())
+        self._attention_size = sum(map(self._depth, self._layers_of_attention, self._mechanisms))
 
     def _make_layers(self, sizes: Any, layers: Any) -> list[Any]:
         """Return the layer of each mechanism, or None."""
         if sizes is not None and layers is not None:
             raise ValueError("AttentionWrapper: expected attention_layer_size or attention_layer, got both.")
-        if sizes is None and layers is None:
-            return [None] * len(self._mechanisms)
         given = sizes if layers is None else layers
+        if given is None:
+            return [None] * len(self._mechanisms)
         given = list(given) if isinstance(given, (list, tuple)) else [given]
         if len(given) != len(self._mechanisms):
             raise ValueError(
@@ -277,15 +276,12 @@ class AttentionWrapper(_CELLS.RNNCell):
             return given
         return [_dense(size, "attention_layer", one.dtype) for size, one in zip(given, self._mechanisms)]
 
-    def _sizes(self) -> list[int]:
-        sizes = []
-        for layer, mechanism in zip(self._layers_of_attention, self._mechanisms):
-            depth = mechanism.values.shape.as_list()[-1]
-            if layer is not None:
-                shape = layer.compute_output_shape(tf.TensorShape([None, self._cell.output_size + depth]))
-                depth = tf.TensorShape(shape).as_list()[-1]
-            sizes.append(depth)
-        return sizes
+    def _depth(self, layer: Any, mechanism: AttentionMechanism) -> int:
+        depth = mechanism.values.shape.as_list()[-1]
+        if layer is None:
+            return depth
+        shape = layer.compute_output_shape(tf.TensorShape([None, self._cell.output_size + depth]))
+        return tf.TensorShape(shape).as_list()[-1]
 
     def _each(self, values: Any) -> Any:
         """Return a tuple for a list of mechanisms, otherwise the only value."""
@@ -325,9 +321,8 @@ class AttentionWrapper(_CELLS.RNNCell):
             )
 
     def _new_history(self, alignment: tf.Tensor) -> Any:
-        if not self._history:
-            return ()
-        return tf.TensorArray(alignment.dtype, 0, dynamic_size=True, element_shape=alignment.shape)
+        shape = alignment.shape
+        return tf.TensorArray(alignment.dtype, 0, True, element_shape=shape) if self._history else ()
 
     def call(self, inputs: tf.Tensor, state: AttentionWrapperState) -> tuple[tf.Tensor, Any]:
         """Return the output and the next state."""

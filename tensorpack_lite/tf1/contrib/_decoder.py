@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ...compat import tfv1 as tf
-from ._helpers import Helper
+from ._helpers import Helper, swap_first_axes
 
 __all__ = ["BasicDecoder", "BasicDecoderOutput", "Decoder", "dynamic_decode"]
 
@@ -142,14 +142,11 @@ def dynamic_decode(
         finished, inputs, state = decoder.initialize()
         if maximum_iterations is not None:
             finished = tf.logical_or(finished, tf.less_equal(maximum_iterations, 0))
-        sizes = [tf.TensorShape(size) for size in _flatten_sizes(decoder.output_size, decoder.output_dtype)]
-        dtypes = tf.nest.flatten(decoder.output_dtype)
-        static = tf.get_static_value(tf.convert_to_tensor(decoder.batch_size))
+        batch = tf.TensorShape([tf.get_static_value(tf.convert_to_tensor(decoder.batch_size))])
+        sizes = _flatten_sizes(decoder.output_size, decoder.output_dtype)
         arrays = [
-            tf.TensorArray(
-                dtype, 0, dynamic_size=True, element_shape=tf.TensorShape([static]).concatenate(size)
-            )
-            for size, dtype in zip(sizes, dtypes)
+            tf.TensorArray(dtype, 0, dynamic_size=True, element_shape=batch.concatenate(size))
+            for size, dtype in zip(sizes, tf.nest.flatten(decoder.output_dtype))
         ]
 
         def body(time: Any, arrays: Any, state: Any, inputs: Any, finished: Any, lengths: Any) -> tuple:
@@ -174,7 +171,7 @@ def dynamic_decode(
         outputs = tf.nest.pack_sequence_as(decoder.output_dtype, [array.stack() for array in arrays])
         outputs, state = decoder.finalize(outputs, state, lengths)
         if not output_time_major:
-            outputs = tf.nest.map_structure(_batch_first, outputs)
+            outputs = tf.nest.map_structure(swap_first_axes, outputs)
         return outputs, state, lengths
 
 
@@ -182,7 +179,7 @@ def _flatten_sizes(sizes: Any, dtypes: Any) -> list[Any]:
     """Flatten sizes to the structure of the dtypes, because a TensorShape may itself count as a sequence."""
     if isinstance(dtypes, (list, tuple)):
         return [flat for size, dtype in zip(sizes, dtypes) for flat in _flatten_sizes(size, dtype)]
-    return [sizes]
+    return [tf.TensorShape(sizes)]
 
 
 def _keep_finished(finished: tf.Tensor, new: Any, old: Any) -> Any:
@@ -196,7 +193,3 @@ def _keep_finished(finished: tf.Tensor, new: Any, old: Any) -> Any:
 
     flat = [choose(*pair) for pair in zip(tf.nest.flatten(new), tf.nest.flatten(old))]
     return tf.nest.pack_sequence_as(new, flat)
-
-
-def _batch_first(tensor: tf.Tensor) -> tf.Tensor:
-    return tf.transpose(tensor, [1, 0, *range(2, tensor.shape.ndims)])

@@ -13,6 +13,7 @@ __all__ = [
     "InferenceHelper",
     "SampleEmbeddingHelper",
     "TrainingHelper",
+    "swap_first_axes",
 ]
 
 
@@ -69,8 +70,11 @@ class TrainingHelper(Helper):
                 raise ValueError(
                     f"TrainingHelper: sequence_length must be a vector, got shape {self.sequence_length.shape}."
                 )
-            steps = self.inputs if time_major else tf.nest.map_structure(_swap, self.inputs)
-            self._arrays = [_to_array(tensor) for tensor in tf.nest.flatten(steps)]
+            steps = self.inputs if time_major else tf.nest.map_structure(swap_first_axes, self.inputs)
+            self._arrays = [
+                tf.TensorArray(one.dtype, tf.shape(one)[0], element_shape=one.shape[1:]).unstack(one)
+                for one in tf.nest.flatten(steps)
+            ]
             self._zeros = tf.nest.map_structure(lambda tensor: tf.zeros_like(tensor[0]), steps)
             self.batch_size = tf.size(self.sequence_length)
 
@@ -97,13 +101,9 @@ class TrainingHelper(Helper):
         return finished, tf.nest.pack_sequence_as(self._zeros, tf.nest.flatten(inputs))
 
 
-def _swap(tensor: tf.Tensor) -> tf.Tensor:
+def swap_first_axes(tensor: tf.Tensor) -> tf.Tensor:
+    """Make a batch-major tensor time-major, and the other way round."""
     return tf.transpose(tensor, [1, 0, *range(2, tensor.shape.ndims)])
-
-
-def _to_array(tensor: tf.Tensor) -> tf.TensorArray:
-    array = tf.TensorArray(tensor.dtype, tf.shape(tensor)[0], element_shape=tensor.shape[1:])
-    return array.unstack(tensor)
 
 
 class GreedyEmbeddingHelper(Helper):

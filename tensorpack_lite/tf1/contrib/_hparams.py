@@ -55,7 +55,7 @@ def parse_values(values: str, type_map: Mapping[str, type], ignore_unknown: bool
 def _assign(found: dict[str, Any], match: re.Match[str], kind: type, text: str) -> None:
     """Add one assignment to a dict."""
     name, index = match["name"], match["index"]
-    parse = _parser(kind)
+    parse: Callable[[str], Any] = _parse_bool if kind is bool else kind
     try:
         if match["values"] is None:
             value = parse(match["value"])
@@ -64,18 +64,13 @@ def _assign(found: dict[str, Any], match: re.Match[str], kind: type, text: str) 
         else:
             raise ValueError("a list is assigned to one element")
     except ValueError as error:
-        raise ValueError(
-            f"parse_values: {name!r} is not of type {kind.__name__} in {text!r} ({error})."
-        ) from error
+        problem = f"{name!r} is not of type {kind.__name__} in {text!r} ({error})"
+        raise ValueError(f"parse_values: {problem}.") from error
     target: Any = found if index is None else found.setdefault(name, {})
     key: Any = name if index is None else int(index)
     if not isinstance(target, dict) or key in target:
         raise ValueError(f"parse_values: {name!r} is assigned twice in {text!r}.")
     target[key] = value
-
-
-def _parser(kind: type) -> Callable[[str], Any]:
-    return _parse_bool if kind is bool else kind
 
 
 def _parse_bool(text: str) -> bool:

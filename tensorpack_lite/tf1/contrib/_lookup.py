@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Any, Callable, Iterable, Mapping
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from ...compat import tensorflow
 from ...compat import tfv1 as tf
@@ -12,12 +12,21 @@ from ..missing import describe_missing
 from ._replacements import REPLACEMENTS
 from ._slim import import_tf_slim, require_keras_2
 
-__all__ = ["Names", "import_source", "missing"]
+__all__ = ["contrib_names", "import_source", "missing"]
 
 
-class Names:
+def contrib_names(
+    module: str,
+    sources: Sequence[str] = (),
+    inner: Mapping[str, str] | None = None,
+    same: Sequence[str] = (),
+    title: str = "",
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """
-    The names of one module of `tf.contrib` that the module does not define itself.
+    Return `__getattr__` and `__dir__` of a module of `tf.contrib`, for the names that it does not define itself.
+
+    `__getattr__` raises an AttributeError if no source has the name, with a replacement if one is known; and an ImportError
+    if tf_slim or tf_keras is not installed.
 
     Args:
         module: `__name__` of the module.
@@ -27,46 +36,28 @@ class Names:
         same: attributes that are the module itself, besides "python". In TensorFlow 1.15 these are inner packages.
         title: the module as scripts call it. The default is "tf.contrib" and the last part of `module`.
     """
+    title = title or f"tf.contrib.{module.rsplit('.', 1)[1]}"
+    modules = {**(inner or {}), **dict.fromkeys(("python", *same), module)}
 
-    def __init__(
-        self,
-        module: str,
-        sources: Iterable[str] = (),
-        inner: Mapping[str, str] | None = None,
-        same: Iterable[str] = (),
-        title: str = "",
-    ) -> None:
-        self._module = module
-        self._title = title or f"tf.contrib.{module.rsplit('.', 1)[1]}"
-        self._sources = tuple(sources)
-        self._inner = {**(inner or {}), **dict.fromkeys(("python", *same), module)}
-
-    def find(self, name: str) -> Any:
-        """
-        Return the object with a name.
-
-        Raises:
-            AttributeError: no source has the name. The message has a replacement, if one is known.
-            ImportError: tf_slim or tf_keras is not installed.
-        """
+    def find(name: str) -> Any:
         if name == "__all__":  # from tensorflow.contrib.slim import *
-            return self.listing()
+            return listing()
         if name.startswith("_"):
-            raise AttributeError(f"module {self._module!r} has no attribute {name!r}")
-        if name in self._inner:
-            return import_source(self._inner[name])
-        if f"{self._title}.{name}" in REPLACEMENTS:
-            raise missing(self._title, name, list)
-        for source in self._sources:
-            found = import_source(source)
-            if hasattr(found, name):
-                return getattr(found, name)
-        raise missing(self._title, name, self.listing)
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        if name in modules:
+            return import_source(modules[name])
+        if f"{title}.{name}" in REPLACEMENTS:
+            raise missing(title, name, list)
+        for source in map(import_source, sources):
+            if hasattr(source, name):
+                return getattr(source, name)
+        raise missing(title, name, listing)
 
-    def listing(self) -> list[str]:
-        """Return the public names of the module and its sources, sorted."""
-        names = set(vars(sys.modules[self._module])).union(*(dir(import_source(s)) for s in self._sources))
+    def listing() -> list[str]:
+        names = set(vars(sys.modules[module])).union(*(dir(import_source(source)) for source in sources))
         return sorted(name for name in names if not name.startswith("_") and name != "annotations")
+
+    return find, listing
 
 
 def import_source(name: str) -> Any:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ...compat import tfv1 as tf
-from ._lookup import Names
+from ._lookup import contrib_names
 
-_NAMES = Names(__name__, sources=("tf.profiler",), title="tf.contrib.tfprof.model_analyzer")
+__getattr__, __dir__ = contrib_names(
+    __name__, sources=("tf.profiler",), title="tf.contrib.tfprof.model_analyzer"
+)
 
 _COMMON = {
     "max_depth": 10000,
@@ -60,11 +62,3 @@ def print_model_analysis(
     """
     options = tfprof_options or TRAINABLE_VARS_PARAMS_STAT_OPTIONS
     return tf.profiler.profile(graph, run_meta, op_log, tfprof_cmd, options)
-
-
-def __getattr__(name: str) -> Any:
-    return _NAMES.find(name)
-
-
-def __dir__() -> list[str]:
-    return _NAMES.listing()

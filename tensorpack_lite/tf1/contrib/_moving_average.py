@@ -72,7 +72,9 @@ class MovingAverageOptimizer(tf.train.Optimizer):
                 "MovingAverageOptimizer.swapping_saver: there are no averages yet. "
                 "Call minimize or apply_gradients first."
             )
-        variables = var_list if isinstance(var_list, dict) else _by_name(var_list)
+        variables = var_list
+        if not isinstance(var_list, dict):
+            variables = {variable.op.name: variable for variable in var_list or tf.global_variables()}
         missing = [one for one in variables if self._swapped.get(one, one) not in variables]
         if missing:
             raise ValueError(
@@ -80,7 +82,3 @@ class MovingAverageOptimizer(tf.train.Optimizer):
             )
         swapped = {one: variables[self._swapped.get(one, one)] for one in variables}
         return tf.train.Saver(swapped, name=name, **kwargs)
-
-
-def _by_name(variables: Any) -> dict[str, tf.Variable]:
-    return {variable.op.name: variable for variable in variables or tf.global_variables()}

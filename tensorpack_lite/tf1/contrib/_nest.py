@@ -5,19 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ...compat import tfv1 as tf
-from ._lookup import Names
+from ._lookup import contrib_names
 
-_NAMES = Names(__name__, sources=("tf.nest",), title="tf.contrib.framework.nest")
+__getattr__, __dir__ = contrib_names(__name__, sources=("tf.nest",), title="tf.contrib.framework.nest")
 
 
 def is_sequence(structure: Any) -> bool:
     """Return whether a structure is a list, tuple or dict."""
     return tf.nest.is_nested(structure)
-
-
-def __getattr__(name: str) -> Any:
-    return _NAMES.find(name)
-
-
-def __dir__() -> list[str]:
-    return _NAMES.listing()

@@ -29,7 +29,7 @@ LayerRNNCell = _CELLS.BasicRNNCell.__mro__[1]
 LSTMStateTuple = _CELLS.LSTMStateTuple
 
 
-def linear(inputs: Any, size: int) -> tf.Tensor:
+def linear(inputs: Any, size: int, use_bias: bool = True) -> tf.Tensor:
     """
     Multiply tensors, concatenated on axis 1, with a matrix, and add a bias.
 
@@ -37,6 +37,8 @@ def linear(inputs: Any, size: int) -> tf.Tensor:
     """
     x = tf.concat(inputs, 1) if isinstance(inputs, (list, tuple)) else inputs
     kernel = tf.get_variable("kernel", [x.shape.as_list()[1], size], dtype=x.dtype)
+    if not use_bias:
+        return tf.matmul(x, kernel)
     with tf.variable_scope(tf.get_variable_scope()) as scope:
         scope.set_partitioner(None)
         bias = tf.get_variable("bias", [size], dtype=x.dtype, initializer=tf.zeros_initializer())
@@ -203,7 +205,8 @@ class LayerNormBasicLSTMCell(_Cell):
     def call(self, inputs: tf.Tensor, state: Any) -> tuple[tf.Tensor, Any]:
         """Return the output and the next state."""
         c, h = state
-        i, j, f, o = tf.split(self._gates(tf.concat([inputs, h], 1)), 4, axis=1)
+        gates = linear([inputs, h], 4 * self._num_units, use_bias=not self._layer_norm)
+        i, j, f, o = tf.split(gates, 4, axis=1)
         if self._layer_norm:
             i, j = self._norm(i, "input"), self._norm(j, "transform")
             f, o = self._norm(f, "forget"), self._norm(o, "output")
@@ -215,13 +218,6 @@ class LayerNormBasicLSTMCell(_Cell):
             c = self._norm(c, "state")
         h = self._activation(c) * tf.sigmoid(o)
         return h, LSTMStateTuple(c, h)
-
-    def _gates(self, x: tf.Tensor) -> tf.Tensor:
-        if not self._layer_norm:
-            return linear(x, 4 * self._num_units)
-        return tf.matmul(
-            x, tf.get_variable("kernel", [x.shape.as_list()[1], 4 * self._num_units], dtype=x.dtype)
-        )
 
     def _norm(self, x: tf.Tensor, scope: str) -> tf.Tensor:
         shape = [self._num_units]
@@ -274,9 +270,8 @@ class NASCell(_Cell):
         c = tf.tanh(first + c) * second
         m = tf.tanh(c * tf.tanh(third + fourth))
         if self._num_proj is not None:
-            m = tf.matmul(
-                m, tf.get_variable("projection_weights", [self._num_units, self._num_proj], m.dtype)
-            )
+            shape = [self._num_units, self._num_proj]
+            m = tf.matmul(m, tf.get_variable("projection_weights", shape, m.dtype))
         return m, LSTMStateTuple(c, m)
 
 
@@ -306,9 +301,8 @@ class IndRNNCell(_Cell):
         """Return the output and the next state."""
         units, dtype = self._state_shape, inputs.dtype
         weights = tf.get_variable("kernel_w", [inputs.shape.as_list()[1], units], dtype)
-        recurrent = tf.get_variable(
-            "kernel_u", [1, units], dtype, initializer=tf.random_uniform_initializer(-1, 1, dtype=dtype)
-        )
+        uniform = tf.random_uniform_initializer(-1, 1, dtype=dtype)
+        recurrent = tf.get_variable("kernel_u", [1, units], dtype, initializer=uniform)
         bias = tf.get_variable("bias", [units], dtype, initializer=tf.zeros_initializer())
         output = self._activation(tf.nn.bias_add(tf.matmul(inputs, weights) + state * recurrent, bias))
         return output, output

@@ -39,6 +39,9 @@ class FusedRNNCell:
         Returns:
             The outputs, in the form of `inputs`, and the final state.
         """
+        return self._process(inputs, initial_state, dtype, sequence_length, scope)
+
+    def _process(self, inputs: Any, state: Any, dtype: Any, lengths: Any, scope: Any) -> tuple[Any, Any]:
         raise NotImplementedError
 
 
@@ -54,22 +57,9 @@ class FusedRNNCellAdaptor(FusedRNNCell):
     def __init__(self, cell: Any, use_dynamic_rnn: bool = False) -> None:
         self._cell, self._dynamic = cell, use_dynamic_rnn
 
-    def __call__(
-        self,
-        inputs: Any,
-        initial_state: Any = None,
-        dtype: Any = None,
-        sequence_length: Any = None,
-        scope: Any = None,
-    ) -> tuple[Any, Any]:
-        """Process a sequence; see `FusedRNNCell`."""
+    def _process(self, inputs: Any, state: Any, dtype: Any, lengths: Any, scope: Any) -> tuple[Any, Any]:
         is_list = isinstance(inputs, list)
-        settings = {
-            "sequence_length": sequence_length,
-            "initial_state": initial_state,
-            "dtype": dtype,
-            "scope": scope,
-        }
+        settings = {"sequence_length": lengths, "initial_state": state, "dtype": dtype, "scope": scope}
         if self._dynamic:
             whole = tf.stack(inputs) if is_list else inputs
             outputs, state = tf.nn.dynamic_rnn(self._cell, whole, time_major=True, **settings)
@@ -90,19 +80,9 @@ class TimeReversedFusedRNN(FusedRNNCell):
     def __init__(self, cell: FusedRNNCell) -> None:
         self._cell = cell
 
-    def __call__(
-        self,
-        inputs: Any,
-        initial_state: Any = None,
-        dtype: Any = None,
-        sequence_length: Any = None,
-        scope: Any = None,
-    ) -> tuple[Any, Any]:
-        """Process a sequence; see `FusedRNNCell`."""
-        outputs, state = self._cell(
-            _reverse(inputs, sequence_length), initial_state, dtype, sequence_length, scope
-        )
-        return _reverse(outputs, sequence_length), state
+    def _process(self, inputs: Any, state: Any, dtype: Any, lengths: Any, scope: Any) -> tuple[Any, Any]:
+        outputs, state = self._cell(_reverse(inputs, lengths), state, dtype, lengths, scope)
+        return _reverse(outputs, lengths), state
 
 
 def _reverse(sequence: Any, lengths: Any) -> Any:
@@ -144,27 +124,18 @@ class LSTMBlockFusedCell(FusedRNNCell):
         self._use_peephole, self._reuse, self._name = use_peephole, reuse, name
         self._scope: Any = None  # set by the first call; later calls share its variables
 
-    def __call__(
-        self,
-        inputs: Any,
-        initial_state: Any = None,
-        dtype: Any = None,
-        sequence_length: Any = None,
-        scope: Any = None,
-    ) -> tuple[Any, Any]:
-        """Process a sequence; see `FusedRNNCell`."""
+    def _process(self, inputs: Any, state: Any, dtype: Any, lengths: Any, scope: Any) -> tuple[Any, Any]:
         x = tf.stack(inputs) if isinstance(inputs, list) else inputs
-        if initial_state is None:
-            zeros = tf.zeros([tf.shape(x)[1], self.num_units], x.dtype)
-            initial_state = (zeros, zeros)
-        states, outputs = self._run(x, initial_state, sequence_length, scope)
-        if sequence_length is None:
+        if state is None:
+            state = (tf.zeros([tf.shape(x)[1], self.num_units], x.dtype),) * 2
+        states, outputs = self._run(x, state, lengths, scope)
+        if lengths is None:
             final = (states[-1], outputs[-1])
         else:
-            mask = tf.sequence_mask(sequence_length, tf.shape(x)[0], dtype=x.dtype)
+            mask = tf.sequence_mask(lengths, tf.shape(x)[0], dtype=x.dtype)
             outputs *= tf.transpose(mask)[:, :, None]
-            pairs = zip(initial_state, (states, outputs))
-            final = tuple(_at(tf.concat([first[None], rest], 0), sequence_length) for first, rest in pairs)
+            pairs = zip(state, (states, outputs))
+            final = tuple(_at(tf.concat([first[None], rest], 0), lengths) for first, rest in pairs)
         state = import_source("tf.nn.rnn_cell").LSTMStateTuple(*final)
         return (tf.unstack(outputs) if isinstance(inputs, list) else outputs), state
 
@@ -175,12 +146,11 @@ class LSTMBlockFusedCell(FusedRNNCell):
         with tf.variable_scope(self._scope or scope or self._name, reuse=reuse) as self._scope:
             kernel = tf.get_variable("kernel", [depth + units, 4 * units], x.dtype)
             bias = tf.get_variable("bias", [4 * units], x.dtype, initializer=tf.zeros_initializer())
-            peepholes = [
-                tf.get_variable(f"w_{gate}_diag", [units], x.dtype)
-                if self._use_peephole
-                else tf.zeros([units], x.dtype)
-                for gate in "ifo"
-            ]
+            peepholes = {f"wc{gate}": tf.zeros([units], x.dtype) for gate in "ifo"}
+            if self._use_peephole:
+                peepholes = {
+                    f"wc{gate}": tf.get_variable(f"w_{gate}_diag", [units], x.dtype) for gate in "ifo"
+                }
         length = tf.shape(x)[0] if lengths is None else tf.reduce_max(lengths)
         result = tf.raw_ops.BlockLSTM(
             seq_len_max=tf.cast(length, tf.int64),
@@ -188,10 +158,8 @@ class LSTMBlockFusedCell(FusedRNNCell):
             cs_prev=state[0],
             h_prev=state[1],
             w=kernel,
-            wci=peepholes[0],
-            wcf=peepholes[1],
-            wco=peepholes[2],
             b=bias,
+            **peepholes,
             forget_bias=self._forget_bias,
             cell_clip=self._clip,
             use_peephole=self._use_peephole,

@@ -58,7 +58,14 @@ def import_tf_slim(name: str) -> ModuleType:
 def complete_tf_slim() -> None:
     """Let the modules of tf_slim that have been imported find the functions that TensorFlow has moved."""
     for module in [module for one, module in sys.modules.items() if one.startswith("tf_slim")]:
-        _complete(vars(module))
+        names = vars(module)  # the global names of tf_slim's module; TensorFlow itself is not changed
+        for name in _MODULES:
+            if isinstance(names.get(name), ModuleType):
+                names[name] = _WithMovedNames(names[name])
+        if (
+            "normalization_layers" in names
+        ):  # it imports its class from a place where tf_keras no longer has it
+            names["normalization_layers"] = importlib.import_module(tf.layers.BatchNormalization.__module__)
 
 
 def require_keras_2(who: str) -> None:
@@ -76,12 +83,3 @@ def require_keras_2(who: str) -> None:
             f"{who}: needs Keras 2. Start the script with `tensorpack-lite run`, or set the environment variable "
             "TF_USE_LEGACY_KERAS=1 before TensorFlow is imported."
         )
-
-
-def _complete(names: dict[str, Any]) -> None:
-    """Replace modules of TensorFlow among the global names of a module of tf_slim. TensorFlow itself is not changed."""
-    for name in _MODULES:
-        if isinstance(names.get(name), ModuleType):
-            names[name] = _WithMovedNames(names[name])
-    if "normalization_layers" in names:  # it imports its class from a place where tf_keras no longer has it
-        names["normalization_layers"] = importlib.import_module(tf.layers.BatchNormalization.__module__)

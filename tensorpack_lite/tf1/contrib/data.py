@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from ...compat import tfv1 as tf
-from ._lookup import Names
+from ._lookup import contrib_names
 
-_NAMES = Names(
+__getattr__, __dir__ = contrib_names(
     __name__, sources=("tf.data.experimental", "tf.data"), inner={"python": __name__}, same=("ops",)
 )
 
@@ -54,11 +54,3 @@ def _flat_shapes(shapes: Any) -> list[Any]:
         return [shapes]
     members = shapes.values() if isinstance(shapes, dict) else shapes
     return [flat for shape in members for flat in _flat_shapes(shape)]
-
-
-def __getattr__(name: str) -> Any:
-    return _NAMES.find(name)
-
-
-def __dir__() -> list[str]:
-    return _NAMES.listing()

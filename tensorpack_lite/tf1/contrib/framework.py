@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable
 
 from ...compat import tfv1 as tf
-from ._lookup import Names
+from ._lookup import contrib_names
 
-_NAMES = Names(
+__getattr__, __dir__ = contrib_names(
     __name__,
     sources=(
         "tf_slim.ops.arg_scope",
@@ -49,7 +49,7 @@ def smart_cond(
 
 def with_same_shape(expected_tensor: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
     """Return `tensor` with the static shape of `expected_tensor`; a mismatch at run time is an error."""
-    return with_shape(expected_tensor.shape, tensor)
+    return tf.ensure_shape(tensor, expected_tensor.shape)
 
 
 def with_shape(expected_shape: Any, tensor: tf.Tensor) -> tf.Tensor:
@@ -92,14 +92,4 @@ def deprecated_args(date: str, instructions: str, *names: Any, **settings: Any) 
     return lambda function: function
 
 
-def deprecated_arg_values(date: str, instructions: str, *rest: Any, **values: Any) -> Callable[[Any], Any]:
-    """Return a decorator that does nothing: the function is in a script that runs as it is."""
-    return lambda function: function
-
-
-def __getattr__(name: str) -> Any:
-    return _NAMES.find(name)
-
-
-def __dir__() -> list[str]:
-    return _NAMES.listing()
+deprecated_arg_values = deprecated_args

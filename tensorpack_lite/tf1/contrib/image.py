@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from ...compat import tfv1 as tf
-from ._lookup import Names
+from ._lookup import contrib_names
 
-_NAMES = Names(__name__, same=("ops",))
+__getattr__, __dir__ = contrib_names(__name__, same=("ops",))
 
 
 def transform(
@@ -175,11 +175,3 @@ def _split_position(positions: tf.Tensor, sizes: Sequence[tf.Tensor]) -> tuple[t
     last = tf.cast(tf.stack(sizes) - 2, positions.dtype)
     floor = tf.minimum(tf.maximum(tf.floor(positions), 0), last)
     return tf.cast(floor, tf.int32), tf.clip_by_value(positions - floor, 0, 1)
-
-
-def __getattr__(name: str) -> Any:
-    return _NAMES.find(name)
-
-
-def __dir__() -> list[str]:
-    return _NAMES.listing()

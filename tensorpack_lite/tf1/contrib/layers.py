@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...compat import tfv1 as tf
-from ._lookup import Names, import_source
+from ._lookup import contrib_names, import_source
 
-_NAMES = Names(
+__getattr__, __dir__ = contrib_names(
     __name__,
     # the package first; it imports from its modules only what it exports
     sources=(
@@ -77,11 +77,3 @@ def embedding_lookup_unique(
 def safe_embedding_lookup_sparse(*args: Any, **kwargs: Any) -> tf.Tensor:
     """Look up a sparse tensor of ids; see `tf.nn.safe_embedding_lookup_sparse` for the arguments."""
     return tf.nn.safe_embedding_lookup_sparse(*args, **kwargs)
-
-
-def __getattr__(name: str) -> Any:
-    return _NAMES.find(name)
-
-
-def __dir__() -> list[str]:
-    return _NAMES.listing()

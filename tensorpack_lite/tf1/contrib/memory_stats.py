@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Callable
 
 import numpy as np
 
 from ...compat import tensorflow
 from ...compat import tfv1 as tf
-from ._lookup import Names
+from ._lookup import contrib_names
 
-_NAMES = Names(__name__, same=("ops", "memory_stats_ops"))
+__getattr__, __dir__ = contrib_names(__name__, same=("ops", "memory_stats_ops"))
 _NO_LIMIT = -1
 
 
@@ -46,32 +46,23 @@ def _statistic(name: str, measure: Callable[[str], int]) -> tf.Tensor:
     return value
 
 
-def _gpu(device: str) -> str | None:
-    """Return the short name of a GPU, such as "GPU:0", or None for another device."""
+def _gpu(device: str) -> int | None:
+    """Return the number of a GPU; None for another device, or without GPUs."""
     spec = tf.DeviceSpec.from_string(device)
-    return f"GPU:{spec.device_index or 0}" if spec.device_type == "GPU" else None
+    is_gpu = spec.device_type == "GPU" and tensorflow.config.list_physical_devices("GPU")
+    return (spec.device_index or 0) if is_gpu else None
 
 
 def _memory_info(device: str, key: str) -> int:
     gpu = _gpu(device)
-    if gpu is None or not tensorflow.config.list_physical_devices("GPU"):
-        return 0
-    return tensorflow.config.experimental.get_memory_info(gpu)[key]
+    return 0 if gpu is None else tensorflow.config.experimental.get_memory_info(f"GPU:{gpu}")[key]
 
 
 def _limit(device: str) -> int:
     gpu = _gpu(device)
-    gpus = tensorflow.config.list_physical_devices("GPU")
-    if gpu is None or not gpus:
+    if gpu is None:
         return _NO_LIMIT
-    logical = tensorflow.config.get_logical_device_configuration(gpus[int(gpu.split(":")[1])])
+    physical = tensorflow.config.list_physical_devices("GPU")[gpu]
+    logical = tensorflow.config.get_logical_device_configuration(physical)
     limit = logical[0].memory_limit if logical else None  # in MB
     return _NO_LIMIT if limit is None else int(limit) * 2**20
-
-
-def __getattr__(name: str) -> Any:
-    return _NAMES.find(name)
-
-
-def __dir__() -> list[str]:
-    return _NAMES.listing()

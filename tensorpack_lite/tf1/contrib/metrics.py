@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from ._lookup import contrib_names
 
-from ._lookup import Names
-
-_NAMES = Names(__name__, sources=("tf_slim.metrics", "tf.math", "tf.sets"), same=("metrics", "ops"))
-
-
-def __getattr__(name: str) -> Any:
-    return _NAMES.find(name)
-
-
-def __dir__() -> list[str]:
-    return _NAMES.listing()
+__getattr__, __dir__ = contrib_names(
+    __name__, sources=("tf_slim.metrics", "tf.math", "tf.sets"), same=("metrics", "ops")
+)

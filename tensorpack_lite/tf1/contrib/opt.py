@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from ...compat import tfv1 as tf
-from ._lookup import Names
+from ._lookup import contrib_names
 
-_NAMES = Names(
+__getattr__, __dir__ = contrib_names(
     __name__, sources=("tensorpack_lite.tf1.contrib._adam", "tensorpack_lite.tf1.contrib._moving_average")
 )
 
@@ -58,35 +58,31 @@ class DecoupledWeightDecayExtension:
         self._decayed = {variable.name for variable in decay_var_list or ()}
         return super().apply_gradients(grads_and_vars, global_step, name)  # type: ignore[misc]
 
-    def _decay(self, var: tf.Variable) -> tf.Operation:
+    def _after_decay(self, var: tf.Variable, rows: tf.Tensor | None = None) -> Any:
+        """Subtract the decay from a variable or some of its rows, and return a context for operations after that."""
         if self._decayed and var.name not in self._decayed:
-            return tf.no_op()
-        return tf.group(tf.assign_sub(var, self._amount(var.dtype.base_dtype) * var))
-
-    def _decay_rows(self, var: tf.Variable, indices: tf.Tensor) -> tf.Operation:
-        if self._decayed and var.name not in self._decayed:
-            return tf.no_op()
-        decay = self._amount(var.dtype.base_dtype) * tf.gather(var, indices)
-        return tf.group(tf.scatter_sub(var, indices, decay))
-
-    def _amount(self, dtype: tf.DType) -> tf.Tensor:
+            return tf.control_dependencies([])
         decay = self._weight_decay() if callable(self._weight_decay) else self._weight_decay
-        return tf.cast(decay, dtype)
+        decay = tf.cast(decay, var.dtype.base_dtype)
+        if rows is None:
+            return tf.control_dependencies([tf.group(tf.assign_sub(var, decay * var))])
+        decayed = tf.scatter_sub(var, rows, decay * tf.gather(var, rows))
+        return tf.control_dependencies([tf.group(decayed)])
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
-        with tf.control_dependencies([self._decay(var)]):
+        with self._after_decay(var):
             return super()._apply_dense(grad, var)  # type: ignore[misc]
 
     def _resource_apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
-        with tf.control_dependencies([self._decay(var)]):
+        with self._after_decay(var):
             return super()._resource_apply_dense(grad, var)  # type: ignore[misc]
 
     def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> tf.Operation:
-        with tf.control_dependencies([self._decay_rows(var, grad.indices)]):
+        with self._after_decay(var, grad.indices):
             return super()._apply_sparse(grad, var)  # type: ignore[misc]
 
     def _resource_apply_sparse(self, grad: tf.Tensor, var: tf.Variable, indices: tf.Tensor) -> tf.Operation:
-        with tf.control_dependencies([self._decay_rows(var, indices)]):
+        with self._after_decay(var, indices):
             return super()._resource_apply_sparse(grad, var, indices)  # type: ignore[misc]
 
 
@@ -210,11 +206,3 @@ def clip_gradients_by_global_norm(
     norm = tf.global_norm(gradients)
     clipped, _ = tf.clip_by_global_norm(gradients, clip_norm, use_norm=norm)
     return list(zip(clipped, variables)), norm
-
-
-def __getattr__(name: str) -> Any:
-    return _NAMES.find(name)
-
-
-def __dir__() -> list[str]:
-    return _NAMES.listing()

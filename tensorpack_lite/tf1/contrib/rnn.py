@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 from ...compat import tfv1 as tf
-from ._lookup import Names
+from ._lookup import contrib_names
 
-_NAMES = Names(
+__getattr__, __dir__ = contrib_names(
     __name__,
     sources=(
         "tf.nn.rnn_cell",
@@ -64,24 +64,13 @@ def stack_bidirectional_rnn(
     Raises:
         ValueError: there are no cells, or different numbers of them.
     """
-    _check_cells("stack_bidirectional_rnn", cells_fw, cells_bw)
-    finals_fw, finals_bw = [], []
-    with tf.variable_scope(scope or "stack_bidirectional_rnn"):
-        for i, (forward, backward) in enumerate(zip(cells_fw, cells_bw)):
-            with tf.variable_scope(f"cell_{i}") as cell_scope:
-                inputs, final_fw, final_bw = tf.nn.static_bidirectional_rnn(
-                    forward,
-                    backward,
-                    inputs,
-                    initial_state_fw=initial_states_fw[i] if initial_states_fw else None,
-                    initial_state_bw=initial_states_bw[i] if initial_states_bw else None,
-                    sequence_length=sequence_length,
-                    dtype=dtype,
-                    scope=cell_scope,
-                )
-            finals_fw.append(final_fw)
-            finals_bw.append(final_bw)
-    return inputs, tuple(finals_fw), tuple(finals_bw)
+    settings = {"sequence_length": sequence_length, "dtype": dtype}
+
+    def build(cells: Any, inputs: Any, states: Any, cell_scope: Any) -> tuple[Any, Any, Any]:
+        return tf.nn.static_bidirectional_rnn(*cells, inputs, *states, scope=cell_scope, **settings)
+
+    states = (initial_states_fw, initial_states_bw)
+    return _stack("stack_bidirectional_rnn", build, cells_fw, cells_bw, inputs, states, scope)
 
 
 def stack_bidirectional_dynamic_rnn(
@@ -109,39 +98,36 @@ def stack_bidirectional_dynamic_rnn(
     Raises:
         ValueError: there are no cells, or different numbers of them.
     """
-    _check_cells("stack_bidirectional_dynamic_rnn", cells_fw, cells_bw)
-    finals_fw, finals_bw = [], []
-    with tf.variable_scope(scope or "stack_bidirectional_rnn"):
-        for i, (forward, backward) in enumerate(zip(cells_fw, cells_bw)):
-            with tf.variable_scope(f"cell_{i}"):
-                outputs, (final_fw, final_bw) = tf.nn.bidirectional_dynamic_rnn(
-                    forward,
-                    backward,
-                    inputs,
-                    initial_state_fw=initial_states_fw[i] if initial_states_fw else None,
-                    initial_state_bw=initial_states_bw[i] if initial_states_bw else None,
-                    sequence_length=sequence_length,
-                    parallel_iterations=parallel_iterations,
-                    dtype=dtype,
-                    swap_memory=swap_memory,
-                    time_major=time_major,
-                )
-            inputs = tf.concat(outputs, 2)
-            finals_fw.append(final_fw)
-            finals_bw.append(final_bw)
-    return inputs, tuple(finals_fw), tuple(finals_bw)
+    settings = (dtype, parallel_iterations, swap_memory, time_major)
+
+    def build(cells: Any, inputs: Any, states: Any, cell_scope: Any) -> tuple[Any, Any, Any]:
+        outputs, finals = tf.nn.bidirectional_dynamic_rnn(*cells, inputs, sequence_length, *states, *settings)
+        return (tf.concat(outputs, 2), *finals)
+
+    states = (initial_states_fw, initial_states_bw)
+    return _stack("stack_bidirectional_dynamic_rnn", build, cells_fw, cells_bw, inputs, states, scope)
 
 
-def _check_cells(caller: str, cells_fw: list[Any], cells_bw: list[Any]) -> None:
+def _stack(
+    caller: str,
+    build: Callable[..., tuple[Any, Any, Any]],
+    cells_fw: list[Any],
+    cells_bw: list[Any],
+    inputs: Any,
+    states: tuple[Any, Any],
+    scope: Any,
+) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
+    """Call `build(cells, inputs, states, scope)`, which returns outputs and both final states, for each layer."""
     if not cells_fw or len(cells_fw) != len(cells_bw):
         raise ValueError(
             f"{caller}: expected as many cells in both directions, got {len(cells_fw)} and {len(cells_bw)}."
         )
-
-
-def __getattr__(name: str) -> Any:
-    return _NAMES.find(name)
-
-
-def __dir__() -> list[str]:
-    return _NAMES.listing()
+    finals = []
+    with tf.variable_scope(scope or "stack_bidirectional_rnn"):
+        for i, cells in enumerate(zip(cells_fw, cells_bw)):
+            with tf.variable_scope(f"cell_{i}") as cell_scope:
+                first = [given[i] if given else None for given in states]
+                inputs, *both = build(cells, inputs, first, cell_scope)
+            finals.append(both)
+    finals_fw, finals_bw = zip(*finals)
+    return inputs, finals_fw, finals_bw

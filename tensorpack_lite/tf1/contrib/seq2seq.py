@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Callable
 
 from ...compat import tfv1 as tf
-from ._lookup import Names
+from ._lookup import contrib_names
 
-_NAMES = Names(
+__getattr__, __dir__ = contrib_names(
     __name__,
     sources=(
         "tensorpack_lite.tf1.contrib._attention",
@@ -90,11 +90,3 @@ def safe_cumprod(x: Any, *args: Any, **kwargs: Any) -> tf.Tensor:
         x = tf.convert_to_tensor(x)
         smallest = 1e-300 if x.dtype == tf.float64 else 1.1754944e-38
         return tf.exp(tf.cumsum(tf.log(tf.clip_by_value(x, smallest, 1)), *args, **kwargs))
-
-
-def __getattr__(name: str) -> Any:
-    return _NAMES.find(name)
-
-
-def __dir__() -> list[str]:
-    return _NAMES.listing()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from ._lookup import contrib_names
 
-from ._lookup import Names
-
-_NAMES = Names(
+__getattr__, __dir__ = contrib_names(
     __name__,
     sources=("tf_slim", "tensorpack_lite.tf1.contrib.layers", "tensorpack_lite.tf1.contrib.framework"),
     inner={
@@ -17,11 +15,3 @@ _NAMES = Names(
     },
     same=("ops", "slim"),
 )
-
-
-def __getattr__(name: str) -> Any:
-    return _NAMES.find(name)
-
-
-def __dir__() -> list[str]:
-    return _NAMES.listing()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...compat import tensorflow
-from ._lookup import Names
+from ._lookup import contrib_names
 
-_NAMES = Names(__name__, sources=("tf2.summary",), same=("summary",))
+__getattr__, __dir__ = contrib_names(__name__, sources=("tf2.summary",), same=("summary",))
 
 
 def always_record_summaries() -> Any:
@@ -18,16 +18,3 @@ def always_record_summaries() -> Any:
 def never_record_summaries() -> Any:
     """Return a context in which no summary is recorded."""
     return tensorflow.summary.record_if(False)
-
-
-def create_file_writer(logdir: str, *args: Any, **kwargs: Any) -> Any:
-    """Return a writer of event files. The arguments after `logdir` are those of `tf.summary.create_file_writer`."""
-    return tensorflow.summary.create_file_writer(logdir, *args, **kwargs)
-
-
-def __getattr__(name: str) -> Any:
-    return _NAMES.find(name)
-
-
-def __dir__() -> list[str]:
-    return _NAMES.listing()

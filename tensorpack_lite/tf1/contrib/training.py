@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Callable
+from typing import Callable
 
 from ...compat import tfv1 as tf
-from ._lookup import Names
+from ._lookup import contrib_names
 
-_NAMES = Names(
+__getattr__, __dir__ = contrib_names(
     __name__,
     sources=(
         "tensorpack_lite.tf1.contrib._hparams",
@@ -79,11 +79,3 @@ def byte_size_load_fn(op: tf.Operation) -> int:
     if not shape.is_fully_defined():
         raise ValueError(f"byte_size_load_fn: the shape of {op.name} must be fully known, got {shape}.")
     return shape.num_elements() * tf.as_dtype(dtype).size
-
-
-def __getattr__(name: str) -> Any:
-    return _NAMES.find(name)
-
-
-def __dir__() -> list[str]:
-    return _NAMES.listing()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...compat import tfv1 as tf
-from ._lookup import Names
+from ._lookup import contrib_names
 
-_NAMES = Names(__name__, sources=("tf",))
+__getattr__, __dir__ = contrib_names(__name__, sources=("tf",))
 
 
 def constant_value(tensor: Any, partial: bool = False) -> Any:
@@ -22,11 +22,3 @@ def ops_used_by_graph_def(graph_def: Any) -> list[str]:
     for function in graph_def.library.function:
         used |= {node.op for node in function.node_def}
     return sorted(used - functions)
-
-
-def __getattr__(name: str) -> Any:
-    return _NAMES.find(name)
-
-
-def __dir__() -> list[str]:
-    return _NAMES.listing()
