@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -61,13 +62,8 @@ get_nr_gpu = get_num_gpu
 
 def _named_devices(visible: str) -> list[str]:
     """Parse the variable as CUDA does: the list ends at the first entry that is not a device."""
-    named = []
-    for entry in visible.split(","):
-        name = entry.strip()
-        if not name or name.startswith("-"):
-            break
-        named.append(name)
-    return named
+    names = map(str.strip, visible.split(","))
+    return list(itertools.takewhile(lambda name: name and not name.startswith("-"), names))
 
 
 def count_gpus() -> int | None:
