@@ -66,14 +66,10 @@ def _arguments() -> dict[int, tuple[int, int, Struct | None]]:
     """Return `{opcode: (bytes of the argument, lines of the argument, format of its length)}`."""
     found: dict[int, tuple[int, int, Struct | None]] = {}
     for opcode in pickletools.opcodes:
-        argument = opcode.arg
-        if argument is None:
-            found[ord(opcode.code)] = (0, 0, None)
-        elif argument.n == pickletools.UP_TO_NEWLINE:
-            found[ord(opcode.code)] = (0, 2 if argument.name.endswith("pair") else 1, None)
-        elif argument.n in _LENGTHS:
-            length = _LENGTHS[argument.n]
-            found[ord(opcode.code)] = (length.size, 0, length)
+        size = 0 if opcode.arg is None else opcode.arg.n
+        if opcode.arg is not None and size == pickletools.UP_TO_NEWLINE:
+            found[ord(opcode.code)] = (0, 2 if opcode.arg.name.endswith("pair") else 1, None)
         else:
-            found[ord(opcode.code)] = (argument.n, 0, None)
+            length = _LENGTHS.get(size)
+            found[ord(opcode.code)] = (size if length is None else length.size, 0, length)
     return found
