@@ -62,13 +62,9 @@ def cpu_times() -> CpuTimes:
             continue  # it has ended
         used += times.user + times.system
         delayed += _delay(process.pid)
-    return CpuTimes(used, delayed, _busy() - used)
-
-
-def _busy() -> float:
-    """Return the CPU time of all programs, and what a hypervisor has taken."""
-    times = psutil.cpu_times()
-    return times.user + times.system + sum(getattr(times, name, 0.0) for name in _BUSY)
+    machine = psutil.cpu_times()
+    busy = machine.user + machine.system + sum(getattr(machine, name, 0.0) for name in _BUSY)
+    return CpuTimes(used, delayed, busy - used)
 
 
 def _delay(pid: int) -> float:

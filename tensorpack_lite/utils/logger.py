@@ -116,7 +116,7 @@ class _LogDirectory:
         handler = logging.FileHandler(os.path.join(path, "log.log"), mode="a", encoding="utf-8")
         handler.setFormatter(_Formatter())
         _logger.addHandler(handler)
-        self.path, self._handler = path, handler
+        self.path, self._handler, self._lock = path, handler, TrainingLock(path, warning)
 
     def close(self) -> None:
         """Close the log file, release the lock and forget the directory."""
@@ -124,20 +124,17 @@ class _LogDirectory:
         if self._handler is not None:
             _logger.removeHandler(self._handler)
             self._handler.close()
-        self.path, self._handler = None, None
+        self.path, self._handler, self._lock = None, None, None
 
     def lock(self, wait: float) -> None:
         """Take the directory's lock, unless this process holds it."""
-        if self.path is None or (self._lock is not None and self._lock.is_held):
-            return
-        self._lock = TrainingLock(self.path, warning)
-        self._lock.acquire(wait)
+        if self._lock is not None and not self._lock.is_held:
+            self._lock.acquire(wait)
 
     def unlock(self) -> None:
         """Release the directory's lock, if this process holds it."""
         if self._lock is not None:
             self._lock.release()
-            self._lock = None
 
 
 _logger = _make_logger()

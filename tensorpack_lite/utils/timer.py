@@ -93,17 +93,12 @@ def total_timer(msg: str) -> Iterator[None]:
     """
     start = timer()
     yield
-    if not _totals:
-        atexit.register(print_total_timer)
-    _totals.setdefault(msg, StatCounter()).feed(timer() - start)
+    _totals.feed(msg, timer() - start)
 
 
 def print_total_timer() -> None:
     """Log sum, count and average of the totals of `total_timer`."""
-    for name, counter in _totals.items():
-        logger.info(
-            f"Total Time: {name} -> {counter.sum:.2f} sec, {counter.count} times, {counter.average:.3g} sec/time"
-        )
+    _totals.log()
 
 
 class IterSpeedCounter:
@@ -141,4 +136,23 @@ class IterSpeedCounter:
         logger.info(f"{self.name}: {seconds:.2f} sec, {self.cnt} times, {seconds / self.cnt:.3g} sec/time")
 
 
-_totals: dict[str, StatCounter] = {}  # of `total_timer`
+class _Totals:
+    """The totals of `total_timer`. The first one registers an exit handler that logs them."""
+
+    def __init__(self) -> None:
+        self._counters: dict[str, StatCounter] = {}
+
+    def feed(self, name: str, seconds: float) -> None:
+        if not self._counters:
+            atexit.register(self.log)
+        self._counters.setdefault(name, StatCounter()).feed(seconds)
+
+    def log(self) -> None:
+        for name, counter in self._counters.items():
+            logger.info(
+                f"Total Time: {name} -> {counter.sum:.2f} sec, {counter.count} times, "
+                f"{counter.average:.3g} sec/time"
+            )
+
+
+_totals = _Totals()

@@ -107,7 +107,7 @@ class TestTotalTimer:
     @pytest.fixture(autouse=True)
     def new_totals(self, monkeypatch):
         self.register = mock.Mock()
-        monkeypatch.setattr(timer_module, "_totals", {})
+        monkeypatch.setattr(timer_module, "_totals", timer_module._Totals())
         monkeypatch.setattr(timer_module.atexit, "register", self.register)
 
     def test_adds_up(self, clock, capsys):
@@ -126,7 +126,7 @@ class TestTotalTimer:
             with total_timer(name):
                 pass
 
-        self.register.assert_called_once_with(print_total_timer)
+        self.register.assert_called_once_with(timer_module._totals.log)
 
 
 class TestIterSpeedCounter:
