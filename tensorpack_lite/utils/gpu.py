@@ -47,7 +47,9 @@ def get_num_gpu() -> int:
     visible = os.environ.get(_VISIBLE)
     if visible is None:
         return count_gpus() or 0
-    named = _named_devices(visible)
+    # like CUDA, which ends the list at the first entry that is not a device
+    entries = map(str.strip, visible.split(","))
+    named = list(itertools.takewhile(lambda name: name and not name.startswith("-"), entries))
     existing = count_gpus()
     if existing is not None and all(name.isdigit() for name in named) and len(named) > existing:
         raise ValueError(
@@ -58,12 +60,6 @@ def get_num_gpu() -> int:
 
 
 get_nr_gpu = get_num_gpu
-
-
-def _named_devices(visible: str) -> list[str]:
-    """Parse the variable as CUDA does: the list ends at the first entry that is not a device."""
-    names = map(str.strip, visible.split(","))
-    return list(itertools.takewhile(lambda name: name and not name.startswith("-"), names))
 
 
 def count_gpus() -> int | None:

@@ -166,26 +166,23 @@ class TrainingLock:
         return None
 
     def _renew(self, seconds: float) -> None:
+        """Renew the file's modification time again and again, and tell of the first problem."""
         has_told = False
         while not self._released.wait(seconds):
-            problem = self._heartbeat()
+            problem = ""
+            try:
+                with open(self.path, encoding="utf-8") as file:
+                    holder = _read(file)
+                os.utime(self.path)
+                if holder is not None and holder != self._mine:
+                    problem = f"was taken over by process {holder.pid} on {holder.host}"
+            except OSError as error:
+                problem = f"cannot be renewed: {error}"
             if problem and not has_told:
                 self._tell(
                     f"The lock of '{self.directory}' {problem}. Another training may also write there."
                 )
                 has_told = True
-
-    def _heartbeat(self) -> str | None:
-        """Renew the file's modification time and return a description of a problem, or None."""
-        try:
-            with open(self.path, encoding="utf-8") as file:
-                holder = _read(file)
-            os.utime(self.path)
-        except OSError as error:
-            return f"cannot be renewed: {error}"
-        if holder is not None and holder != self._mine:
-            return f"was taken over by process {holder.pid} on {holder.host}"
-        return None
 
 
 def _live_holder(file: IO[str], directory: str) -> _Process | None:
