@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -24,7 +25,7 @@ import sys
 import threading
 import time
 from types import FrameType
-from typing import IO, Deque, NamedTuple, Sequence
+from typing import IO, Deque, Sequence
 
 from .ranks.cluster import free_ports
 from .ranks.loopback import enter_private_network
@@ -120,14 +121,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     return launch.run(options.restarts)
 
 
-class _Failure(NamedTuple):
-    """Which error ended the ranks, and where. Numbers in the text are left out, because those of processes differ."""
-
-    code: int
-    text: str
-    step: int
-
-
 class _Launch:
     """All ranks of one training."""
 
@@ -136,7 +129,7 @@ class _Launch:
         self._output_lock = threading.Lock()
         self._command, self._size, self._log_dir, self._grace = command, size, log_dir, grace
         self._ranks: list[_Process] = []
-        self._failures: list[_Failure] = []
+        self._failures: list[tuple[int, str, int]] = []  # results of _describe
         self._saved_step = 0
 
     def run(self, num_restarts: int) -> int:
@@ -144,18 +137,17 @@ class _Launch:
         numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
         before = {number: signal.signal(number, self._handle_signal) for number in numbers}
         try:
-            code = self._run_once()
-            while self._failures and not self._signal and len(self._failures) <= num_restarts:
-                num_failures = len(self._failures)
+            for number in itertools.count(1):
+                code = self._run_once()
+                has_succeeded = len(self._failures) < number  # or was preempted
+                if has_succeeded or self._signal or number > num_restarts:
+                    break
                 if self._failures[-1] in self._failures[:-1]:
                     self._show(
                         "the same error has occurred twice at the same step, so the ranks are not started again"
                     )
                     return code
-                self._show(f"restart {num_failures} of {num_restarts}, from the last checkpoint")
-                code = self._run_once()
-                if len(self._failures) == num_failures:  # it succeeded, or was preempted
-                    break
+                self._show(f"restart {number} of {num_restarts}, from the last checkpoint")
             return 128 + self._signal if self._signal and code != _PREEMPTED else code
         finally:
             for number, handler in before.items():
@@ -182,8 +174,7 @@ class _Launch:
                 self._ranks.append(_Process(rank, self._command, environment, path, mode, self._output_lock))
             return self._watch()
         finally:
-            for process in self._ranks:
-                process.kill()
+            self._kill_all()
             rendezvous.stop()
 
     def _handle_signal(self, number: int, frame: FrameType | None) -> None:
@@ -195,20 +186,16 @@ class _Launch:
     def _watch(self) -> int:
         """Wait until all ranks have ended, one has failed, or a signal arrives."""
         while any(rank.code() is None for rank in self._ranks):
-            if self._signal:
-                return self._end_by_signal(self._signal)
+            number = self._signal
+            if number:
+                end = self._end_all if number == signal.SIGINT else self._let_save
+                end(number)
+                self._show(f"ended by {signal.Signals(number).name}")
+                return _PREEMPTED if self._is_preempted() else 128 + number
             if any(rank.code() for rank in self._ranks):
                 break
             time.sleep(_POLL_SECONDS)
-        if any(rank.code() for rank in self._ranks):
-            return self._stop_after_failure()
-        return 0
-
-    def _end_by_signal(self, number: int) -> int:
-        end = self._end_all if number == signal.SIGINT else self._let_save
-        end(number)
-        self._show(f"ended by {signal.Signals(number).name}")
-        return _PREEMPTED if self._is_preempted() else 128 + number
+        return self._stop_after_failure() if any(rank.code() for rank in self._ranks) else 0
 
     def _is_preempted(self) -> bool:
         return any(rank.code() == _PREEMPTED for rank in self._ranks)
@@ -227,19 +214,23 @@ class _Launch:
         how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
         self._failures.append(self._describe(first, code))
         self._show(f"rank {first.number} failed first, {how}. Its last lines on stderr:")
-        for line in first.last_lines:
-            sys.stderr.write(line + "\n")
+        sys.stderr.writelines(line + "\n" for line in first.last_lines)
         sys.stderr.flush()
         return code if code > 0 else 128 - code
 
-    def _describe(self, first: _Process, code: int) -> _Failure:
-        """Return the error of a rank. The step is that of the error if a rank has logged it, else that of the last checkpoint."""
+    def _describe(self, first: _Process, code: int) -> tuple[int, str, int]:
+        """
+        Return the exit code of a rank, its error, and the step.
+
+        Numbers in the text are left out, because those of processes differ. The step is that of the error if a rank has
+        logged it, else that of the last checkpoint.
+        """
         logged = [rank.failed for rank in (first, *self._ranks) if rank.failed is not None]
         last_line = first.last_lines[-1] if first.last_lines and code > 0 else ""
         text = last_line if first.failed is None else first.failed[1]
         self._saved_step = max(self._saved_step, *(rank.saved_step for rank in self._ranks))
         step = logged[0][0] if logged else self._saved_step
-        return _Failure(code, re.sub(r"\d+", "#", text), step)
+        return code, re.sub(r"\d+", "#", text), step
 
     def _wait_for_ends(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
@@ -251,8 +242,7 @@ class _Launch:
         for rank in self._ranks:
             rank.send_to_main(number)
         self._wait_for_ends(self._grace)
-        for rank in self._ranks:
-            rank.kill()
+        self._kill_all()
 
     def _end_all(self, number: int) -> None:
         """Send a signal to all ranks, then SIGTERM, then SIGKILL."""
@@ -262,6 +252,9 @@ class _Launch:
                     rank.send(each)
                     rank.send(signal.SIGCONT)  # a stopped process receives no other signal
             self._wait_for_ends(_END_SECONDS)
+        self._kill_all()
+
+    def _kill_all(self) -> None:
         for rank in self._ranks:
             rank.kill()
 
@@ -352,23 +345,20 @@ class _Process:
                 return
 
     def _put(self, line: str, to: IO[str]) -> None:
+        """Show a line, and store what the library logs about checkpoints and the error that ends training."""
         with self._output_lock:
             if to is sys.stderr:
                 self.last_lines.append(line)
-            self._note(line)
+            failed, saved = _FAILED.search(line), _SAVED.search(line)
+            if failed is not None:
+                self.failed = int(failed.group(1)), failed.group(2)
+            if saved is not None:
+                self.saved_step = int(saved.group(1))
             to.write(f"[{self.number}] {line}\n")
             to.flush()
             if self._log is not None:
                 self._log.write(line + "\n")
                 self._log.flush()
-
-    def _note(self, line: str) -> None:
-        """Store what the library logs about checkpoints and the error that ends training."""
-        failed, saved = _FAILED.search(line), _SAVED.search(line)
-        if failed is not None:
-            self.failed = (int(failed.group(1)), failed.group(2))
-        if saved is not None:
-            self.saved_step = int(saved.group(1))
 
 
 def _environment(rank: int, size: int, ports: Sequence[int], rendezvous_port: int) -> dict[str, str]:

@@ -56,6 +56,14 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_numbers(command: argparse.ArgumentParser, **options: tuple[float, str]) -> None:
+    """Add options with numbers, each with its default, which has the type of the number, and its description."""
+    for name, (default, text) in options.items():
+        command.add_argument(
+            f"--{name}", type=type(default), default=default, help=f"{text} (default %(default)s)"
+        )
+
+
 def _add_checkpoint_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
     """Add the commands about checkpoints and parameter files."""
     command = add(
@@ -86,8 +94,7 @@ def _add_checkpoint_commands(add: Callable[..., argparse.ArgumentParser]) -> Non
     command.add_argument("first", help=_PATH_HELP)
     command.add_argument("second", help="likewise")
     command.add_argument("--match", default="", help=_MATCH_HELP)
-    for option, kind in (("--rtol", "relative"), ("--atol", "absolute")):
-        command.add_argument(option, type=float, default=0.0, help=f"{kind} tolerance (default %(default)s)")
+    _add_numbers(command, rtol=(0.0, "relative tolerance"), atol=(0.0, "absolute tolerance"))
 
 
 def _add_training_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
@@ -152,17 +159,11 @@ def _add_pipeline_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
         "Example: write `def get_data(): return BatchData(...)` in train.py and run: data-check train:get_data",
     )
     command.add_argument("target", metavar="module:function", help=_TARGET_HELP)
-    command.add_argument(
-        "--seconds",
-        type=float,
-        default=3.0,
-        help="approximate time limit of each check (default %(default)s)",
-    )
-    command.add_argument(
-        "--size", type=int, default=2000, help="maximum number of datapoints per check (default %(default)s)"
-    )
-    command.add_argument(
-        "--seed", type=int, default=7, help="seed for the check of determinism (default %(default)s)"
+    _add_numbers(
+        command,
+        seconds=(3.0, "approximate time limit of each check"),
+        size=(2000, "maximum number of datapoints per check"),
+        seed=(7, "seed for the check of determinism"),
     )
     command.add_argument("--strict", action="store_true", help=_STRICT_HELP)
 
@@ -173,17 +174,11 @@ def _add_pipeline_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
         "Example: resume-check train:get_data",
     )
     command.add_argument("target", metavar="module:function", help=_TARGET_HELP)
-    command.add_argument(
-        "--cuts",
-        type=int,
-        default=3,
-        help="number of random positions, in addition to the fixed ones (default %(default)s)",
-    )
-    command.add_argument(
-        "--size", type=int, default=1000, help="maximum number of datapoints of a pass (default %(default)s)"
-    )
-    command.add_argument(
-        "--seconds", type=float, default=10.0, help="approximate time limit of a pass (default %(default)s)"
+    _add_numbers(
+        command,
+        cuts=(3, "number of random positions, in addition to the fixed ones"),
+        size=(1000, "maximum number of datapoints of a pass"),
+        seconds=(10.0, "approximate time limit of a pass"),
     )
     command.add_argument("--seed", type=int, help="chooses the positions (default: random; it is printed)")
     command.add_argument("--strict", action="store_true", help=_STRICT_HELP)

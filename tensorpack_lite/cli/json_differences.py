@@ -21,18 +21,11 @@ def differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
     if _is_object(one) and _is_object(other) and one.get("type") == other.get("type"):
         path = one["type"]
         one, other = _fields(one), _fields(other)
-    if all(
-        isinstance(value, dict) and not _is_object(value) and "digest" not in value for value in (one, other)
-    ):
+    if _has_names(one) and _has_names(other):
         for name in [*one, *(name for name in other if name not in one)]:
             inner = f"{path}.{name}" if path else name
             yield from differences(one.get(name, _MISSING), other.get(name, _MISSING), inner)
-    elif (
-        isinstance(one, list)
-        and isinstance(other, list)
-        and len(one) == len(other)
-        and any(map(_is_object, one))
-    ):
+    elif _has_objects(one) and isinstance(other, list) and len(one) == len(other):
         for number, pair in enumerate(zip(one, other)):
             yield from differences(*pair, f"{path}[{number}]")
     elif one != other:
@@ -46,6 +39,14 @@ def _fields(value: dict[str, Any]) -> dict[str, Any]:
 
 def _is_object(value: Any) -> bool:
     return isinstance(value, dict) and "type" in value
+
+
+def _has_names(value: Any) -> bool:
+    return isinstance(value, dict) and "type" not in value and "digest" not in value
+
+
+def _has_objects(value: Any) -> bool:
+    return isinstance(value, list) and any(map(_is_object, value))
 
 
 def describe_pair(name: str, one: Any, other: Any) -> str:

@@ -9,8 +9,6 @@ from ..utils.rehearsal import run_rehearsal
 
 __all__ = ["run"]
 
-_ERROR = 2
-
 
 def run(args: argparse.Namespace) -> int:
     """
@@ -24,5 +22,4 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("expected a script. Example: tensorpack-lite lint train.py --gpu 0")
     if not program[0].startswith("-m") and not os.path.exists(program[0]):
         raise FileNotFoundError(f"{program[0]} does not exist. The current directory is {os.getcwd()}.")
-    result = run_rehearsal("lint", program)
-    return _ERROR if result is None else result
+    return run_rehearsal("lint", program)

@@ -45,13 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.command is None:
         parser.print_help(sys.stderr)
         return _ERROR
-    if argv is None and args.command not in (
-        "data-check",
-        "lint",
-        "nan-replay",
-        "resume-check",
-        "run",
-    ):  # they run the user's code
+    runs_users_code = args.command in ("data-check", "lint", "nan-replay", "resume-check", "run")
+    if argv is None and not runs_users_code:
         os.environ.update(_QUIET_TENSORFLOW)
     try:
         # Some commands import TensorFlow, so only the command that runs is imported.

@@ -11,8 +11,6 @@ from ..utils.rehearsal import run_rehearsal
 
 __all__ = ["run"]
 
-_ERROR = 2
-
 
 def run(args: argparse.Namespace) -> int:
     """
@@ -37,5 +35,4 @@ def run(args: argparse.Namespace) -> int:
     folder = None if args.program else record["working_directory"]
     sys.stdout.write(f"Running {' '.join(program)} until its first step ...\n")
     sys.stdout.flush()
-    result = run_rehearsal("nan-replay", program, directory, folder)
-    return _ERROR if result is None else result
+    return run_rehearsal("nan-replay", program, directory, folder)

@@ -149,9 +149,9 @@ def _compare_exits(a: Run, b: Run) -> Section | None:
         return {**ended, **length, "inexact resumptions": resumed} if ended else None
 
     section = _compare_parts("exit and length", a, b, part)
-    ended = a.manifest.get("exit") or {}
+    ended = a.manifest.get("exit")
     if section is not None and not section.differences and ended:
-        section.note = section.note or f"{ended.get('outcome')} at step {ended.get('global_step')}"
+        section.note = f"{ended.get('outcome')} at step {ended.get('global_step')}"
     return section
 
 
@@ -161,17 +161,15 @@ def _compare_curves(a: Run, b: Run) -> Section | None:
     one, other = _by_step(a.rows), _by_step(b.rows)
     section = Section("statistics")
     common = sorted(set(one) & set(other))
-    for step in common:
+    for index, step in enumerate(common):
         names = [name for name in one[step] if name in other[step] and one[step][name] != other[step][name]]
         if names:
             section.part_at = step
-            before = [earlier for earlier in common if earlier < step]
-            since = f", and are equal up to step {before[-1]}" if before else ", the first one in both"
+            since = f", and are equal up to step {common[index - 1]}" if index else ", the first one in both"
             section.differences.append(f"the curves part at step {step}{since}")
             section.differences += [describe_pair(name, one[step][name], other[step][name]) for name in names]
+            section.differences += [line for line in _last_and_best(a, b) if line not in section.differences]
             break
-    if section.part_at is not None:
-        section.differences += [line for line in _last_and_best(a, b) if line not in section.differences]
     lonely = sorted(_names_in(one) ^ _names_in(other))
     section.differences += [f"{name}: only in {'A' if name in _names_in(one) else 'B'}" for name in lonely]
     if not section.differences:
@@ -226,11 +224,10 @@ def _compare_code(a: Run, b: Run) -> Section | None:
     if section is None or section.unknown:
         return section
     one, other = a.manifest.get("code") or {}, b.manifest.get("code") or {}
-    section.differences = list(differences(_pick(one, "arguments"), _pick(other, "arguments")))
+    section.differences = list(differences(one.get("arguments"), other.get("arguments"), "arguments"))
     # a patch repeats what the copies show, so it is compared only if they are equal
-    diffs = list(_diffs_of_files(_sources(one), _sources(other))) or list(
-        _diffs_of_files(_pick(one.get("git") or {}, "patch"), _pick(other.get("git") or {}, "patch"))
-    )
+    patches = [{"patch": (code.get("git") or {}).get("patch") or ""} for code in (one, other)]
+    diffs = list(_diffs_of_files(_sources(one), _sources(other))) or list(_diffs_of_files(*patches))
     for name, lines in diffs:
         added, removed = (sum(line.startswith(sign) for line in lines[2:]) for sign in "+-")
         section.differences += [f"{name}: {added} lines added, {removed} removed", *lines]
@@ -257,10 +254,6 @@ def _diffs_of_files(one: dict[str, str], other: dict[str, str]) -> Iterator[tupl
 
 
 # Parts ---------------------------------------------------------------------------------------------------------------
-def _pick(part: dict[str, Any], *names: str) -> dict[str, Any]:
-    return {name: part.get(name) for name in names}
-
-
 def _settings(manifest: dict[str, Any]) -> Any:
     settings = manifest.get("settings")
     return None if settings is None else {**settings, "initial values": manifest.get("initial values")}

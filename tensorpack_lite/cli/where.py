@@ -42,9 +42,9 @@ def run(args: argparse.Namespace) -> int:
             f"process {pid} is not in the loop of a training (expected a training of this user on this machine, which runs "
             "a version of tensorpack_lite that has this command)."
         )
-    sys.stdout.write(f"Process {pid}: {found.get('text', '')}" + "\n")
+    sys.stdout.write(f"Process {pid}: {found.get('text', '')}\n")
     if args.stacks:
-        sys.stdout.write(f"\n{found.get('stacks', '')}" + "\n")
+        sys.stdout.write(f"\n{found.get('stacks', '')}\n")
     return 0
 
 
@@ -63,7 +63,7 @@ def _print_from_outside(pid: int) -> None:
     """Print what can be seen without the help of the process's threads."""
     trouble = describe_trouble(pid)
     if trouble:
-        sys.stdout.write(f"Process {pid} {trouble}." + "\n")
+        sys.stdout.write(f"Process {pid} {trouble}.\n")
         return
     text = _stacks_of(pid)
     place = "".join(f" Its main thread is at {describe_place(stack)}." for stack in parse_stacks(text)[-1:])
@@ -79,11 +79,8 @@ def _stacks_of(pid: int) -> str:
         path = os.path.join(directory, name)
         with suppress(OSError):
             if NAME in os.readlink(path):
-                handle = os.open(path, os.O_RDONLY)
-                try:
-                    text = ask_for_stacks(pid, handle)
-                finally:
-                    os.close(handle)
+                with open(path, "rb") as file:
+                    text = ask_for_stacks(pid, file.fileno())
                 if text:
                     return text
     return ""

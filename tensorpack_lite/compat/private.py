@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import contextmanager
-from typing import Callable, Iterator, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as _tensorflow
@@ -113,7 +113,12 @@ def make_callable(
         ndarrays with exactly the dtypes of `feeds`.
     """
     if run_options is not None and run_options.debug_options.debug_tensor_watch_opts:
-        return _make_debug_callable(session, fetches, targets, feeds, run_options)
+
+        def call(*arrays: np.ndarray, run_metadata: tf.RunMetadata | None = None) -> list[np.ndarray]:
+            values = session.run([*fetches, *targets], dict(zip(feeds, arrays)), run_options, run_metadata)
+            return values[: len(fetches)]
+
+        return call  # tfdbg watches the step, which TensorFlow's callables do not support
     options = config_pb2.CallableOptions()
     options.fetch.extend(tensor.name for tensor in fetches)
     options.target.extend(op.name for op in targets)
@@ -121,24 +126,6 @@ def make_callable(
     if run_options is not None:
         options.run_options.CopyFrom(run_options)
     return session._make_callable_from_options(options)
-
-
-def _make_debug_callable(
-    session: tf.Session,
-    fetches: Sequence[tf.Tensor],
-    targets: Sequence[tf.Operation],
-    feeds: Sequence[tf.Tensor],
-    run_options: tf.RunOptions,
-) -> Callable[..., list[np.ndarray]]:
-    """Return such a function for a step that tfdbg watches, which TensorFlow's callables do not support."""
-
-    def call(*arrays: np.ndarray, run_metadata: tf.RunMetadata | None = None) -> list[np.ndarray]:
-        values = session.run(
-            [*fetches, *targets], dict(zip(feeds, arrays)), options=run_options, run_metadata=run_metadata
-        )
-        return values[: len(fetches)]
-
-    return call
 
 
 def chrome_trace(step_stats: object) -> str:
@@ -223,12 +210,7 @@ def inside_loop_or_xla(op: tf.Operation) -> bool:
 
     Why private: TensorFlow has no public function for it. Tried on 1.15, 2.15, 2.21.
     """
-    context = op._get_control_flow_context()
-    while context is not None:
-        if not context.IsCondContext():
-            return True
-        context = context.outer_context
-    return False
+    return not all(context.IsCondContext() for context in _contexts(op))
 
 
 def inside_function(graph: tf.Graph) -> bool:
@@ -248,10 +230,15 @@ def inside_xla(graph: tf.Graph) -> bool:
 
     Why private: TensorFlow has no public function for the control-flow context of a graph. Tried on 1.15, 2.15, 2.21.
     """
-    context = graph._get_control_flow_context()
-    while context is not None and not context.IsXLAContext():
+    return any(context.IsXLAContext() for context in _contexts(graph))
+
+
+def _contexts(owner: tf.Graph | tf.Operation) -> Iterator[Any]:
+    """Yield the conditions, loops and XLA clusters around an operation or new operations, the innermost first."""
+    context = owner._get_control_flow_context()
+    while context is not None:
+        yield context
         context = context.outer_context
-    return context is not None
 
 
 def nothing_surrounds(graph: tf.Graph) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from numbers import Integral
-from typing import Any, Callable, Hashable, Mapping, Sequence, TypeVar
+from typing import Any, Callable, Sequence, TypeVar
 
 from . import logger
 
@@ -83,8 +83,7 @@ def graph_memoized(func: Func) -> Func:
             # Stored on the graph: in a dictionary from graphs to results, even with weak keys, the results would keep
             # their graph alive.
             graph._tensorpack_lite_memoized = {}
-        results = graph._tensorpack_lite_memoized
-        return _remember(results, name, func, args, kwargs)
+        return _remember(graph._tensorpack_lite_memoized, name, func, args, kwargs)
 
     return wrapper  # type: ignore[return-value]
 
@@ -232,13 +231,7 @@ def _full_name(func: Callable[..., object]) -> str:
     return f"{func.__module__}.{func.__qualname__}"
 
 
-def _remember(
-    results: dict[Hashable, T],
-    name: str,
-    func: Callable[..., T],
-    args: tuple[object, ...],
-    kwargs: Mapping[str, object],
-) -> T:
+def _remember(results: dict[Any, T], name: str, func: Callable[..., T], args: tuple, kwargs: dict) -> T:
     key = name, args, tuple(sorted(kwargs.items()))
     if key not in results:
         results[key] = func(*args, **kwargs)

@@ -284,18 +284,15 @@ def enable_death_signal(_warn: bool = True) -> bool:
         thread ends. Start it from a thread that lives at least as long.
     """
     if not sys.platform.startswith("linux"):
-        if _warn:
-            log_once(
-                "enable_death_signal: works on Linux only. If this process is killed, end its workers yourself.",
-                "warning",
-            )
-        return False
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
-        if _warn:
-            log_once(f"enable_death_signal: prctl failed: {os.strerror(ctypes.get_errno())}", "warning")
-        return False
-    return True
+        problem = "works on Linux only. If this process is killed, end its workers yourself."
+    else:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) == 0:
+            return True
+        problem = f"prctl failed: {os.strerror(ctypes.get_errno())}"
+    if _warn:
+        log_once(f"enable_death_signal: {problem}", "warning")
+    return False
 
 
 def subproc_call(cmd: str, timeout: float | None = None) -> tuple[bytes, int]:
@@ -319,20 +316,19 @@ def subproc_call(cmd: str, timeout: float | None = None) -> tuple[bytes, int]:
         return b"", -2
     try:
         output, _ = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        _kill_session(process)
+        code, problem = process.returncode, f"failed, return code={process.returncode}"
+    except BaseException as error:  # also Ctrl-C, which does not reach the command's session
+        if os.name == "posix":
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
         output, _ = process.communicate()
-        logger.warning(f"Command '{cmd}' timed out after {timeout} seconds. Output: {_readable(output)}")
-        return output, -1
-    except BaseException:  # Ctrl-C does not reach the command's session
-        _kill_session(process)
-        process.communicate()
-        raise
-    if process.returncode != 0:
-        logger.warning(
-            f"Command '{cmd}' failed, return code={process.returncode}. Output: {_readable(output)}"
-        )
-    return output, process.returncode
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
+        code, problem = -1, f"timed out after {timeout} seconds"
+    if code != 0:
+        logger.warning(f"Command '{cmd}' {problem}. Output: {output.decode('utf-8', errors='replace')}")
+    return output, code
 
 
 def _as_list(item: object) -> Sequence[Any]:
@@ -354,14 +350,3 @@ def _terminate(reference: Callable[[], BaseProcess | None], owner: int) -> None:
     if process.is_alive():
         process.kill()
         process.join()
-
-
-def _kill_session(process: subprocess.Popen[bytes]) -> None:
-    if os.name == "posix":
-        os.killpg(process.pid, signal.SIGKILL)
-    else:
-        process.kill()
-
-
-def _readable(output: bytes) -> str:
-    return output.decode("utf-8", errors="replace")

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import psutil
 
+from .process_state import read_text
+
 __all__ = ["CpuTimes", "cpu_times", "usable_cores"]
 
 _CONTENTION = 0.25  # share of the waiting for a core in the CPU time
@@ -60,13 +62,9 @@ def cpu_times() -> CpuTimes:
             continue  # it has ended
         used += times.user + times.system
         delayed += _delay(process.pid)
-    return CpuTimes(used, delayed, _busy() - used)
-
-
-def _busy() -> float:
-    """Return the CPU time of all programs, and what a hypervisor has taken."""
-    times = psutil.cpu_times()
-    return times.user + times.system + sum(getattr(times, name, 0.0) for name in _BUSY)
+    machine = psutil.cpu_times()
+    busy = machine.user + machine.system + sum(getattr(machine, name, 0.0) for name in _BUSY)
+    return CpuTimes(used, delayed, busy - used)
 
 
 def _delay(pid: int) -> float:
@@ -75,34 +73,23 @@ def _delay(pid: int) -> float:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
         return 0.0
-    words = [_read(f"/proc/{pid}/task/{thread}/schedstat").split() for thread in threads]
+    words = [read_text(f"/proc/{pid}/task/{thread}/schedstat").split() for thread in threads]
     return sum(int(line[1]) for line in words if len(line) == 3) / 1e9
 
 
 def usable_cores() -> float:
     """Return how many cores this process may use: those of its affinity, or less by the quota of its cgroup."""
-    if hasattr(os, "sched_getaffinity"):
-        cores = float(len(os.sched_getaffinity(0)))
-    else:
-        cores = float(os.cpu_count() or 1)
-    return min(cores, _quota())
+    has_affinity = hasattr(os, "sched_getaffinity")
+    return min(float(len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1), _quota())
 
 
 def _quota(directory: str = _CGROUP) -> float:
     """Return the number of cores in the quota of the cgroup, of version 2 or 1; infinity without one."""
-    words = _read(f"{directory}/cpu.max").split()
+    words = read_text(f"{directory}/cpu.max").split()
     if not words:
-        words = [_read(f"{directory}/cpu/cpu.cfs_quota_us"), _read(f"{directory}/cpu/cpu.cfs_period_us")]
+        words = [read_text(f"{directory}/cpu/cpu.cfs_{name}_us") for name in ("quota", "period")]
     try:
         quota = int(words[0]) / int(words[1])
     except (ValueError, IndexError):
         return float("inf")
     return quota if quota > 0 else float("inf")
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return ""

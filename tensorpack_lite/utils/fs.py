@@ -9,8 +9,8 @@ import socket
 import time
 import urllib.request
 import uuid
-from http.client import HTTPException, HTTPResponse
-from typing import IO, TYPE_CHECKING, Iterator
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Iterator
 from urllib.error import URLError
 
 from . import logger
@@ -168,11 +168,9 @@ def _wrong_checksum(path: str, sha256: str | None, md5: str | None) -> str:
 
 
 def _is_expected(path: str, expect_size: int | None, sha256: str | None, md5: str | None) -> bool:
-    if expect_size is None and sha256 is None and md5 is None:
-        return False
-    if expect_size is not None and os.path.getsize(path) != expect_size:
-        return False
-    return not _wrong_checksum(path, sha256, md5)
+    is_known = any(given is not None for given in (expect_size, sha256, md5))
+    has_size = expect_size is None or os.path.getsize(path) == expect_size
+    return is_known and has_size and not _wrong_checksum(path, sha256, md5)
 
 
 def _fetch(url: str, part: str, path: str) -> None:
@@ -180,24 +178,19 @@ def _fetch(url: str, part: str, path: str) -> None:
     request = urllib.request.Request(url, headers={"User-Agent": "tensorpack_lite"})
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as response, open(part, "wb") as file:
-            _copy(response, file, os.path.basename(path))
+            size = int(response.headers.get("Content-Length") or 0)
+            name = os.path.basename(path)
+            with get_tqdm(total=size or None, unit="B", unit_scale=True, desc=name) as progress:
+                for chunk in iter(lambda: response.read(_CHUNK_BYTES), b""):
+                    file.write(chunk)
+                    progress.update(len(chunk))
+            if file.tell() < size:
+                raise ConnectionError(f"the connection ended after {file.tell()} of {size} bytes")
     except _NETWORK_ERRORS as error:
         reason = getattr(error, "reason", error)
         raise OSError(
             f"download: cannot get {url}: {reason}. Without a network, put the file at {path} yourself."
         ) from error
-
-
-def _copy(response: HTTPResponse, file: IO[bytes], name: str) -> None:
-    size = int(response.headers.get("Content-Length") or 0)
-    copied = 0
-    with get_tqdm(total=size or None, unit="B", unit_scale=True, desc=name) as progress:
-        for chunk in iter(lambda: response.read(_CHUNK_BYTES), b""):
-            file.write(chunk)
-            copied += len(chunk)
-            progress.update(len(chunk))
-    if copied < size:
-        raise ConnectionError(f"the connection ended after {copied} of {size} bytes")
 
 
 def _check_download(

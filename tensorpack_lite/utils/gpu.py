@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -46,7 +47,9 @@ def get_num_gpu() -> int:
     visible = os.environ.get(_VISIBLE)
     if visible is None:
         return count_gpus() or 0
-    named = _named_devices(visible)
+    # like CUDA, which ends the list at the first entry that is not a device
+    entries = map(str.strip, visible.split(","))
+    named = list(itertools.takewhile(lambda name: name and not name.startswith("-"), entries))
     existing = count_gpus()
     if existing is not None and all(name.isdigit() for name in named) and len(named) > existing:
         raise ValueError(
@@ -57,17 +60,6 @@ def get_num_gpu() -> int:
 
 
 get_nr_gpu = get_num_gpu
-
-
-def _named_devices(visible: str) -> list[str]:
-    """Parse the variable as CUDA does: the list ends at the first entry that is not a device."""
-    named = []
-    for entry in visible.split(","):
-        name = entry.strip()
-        if not name or name.startswith("-"):
-            break
-        named.append(name)
-    return named
 
 
 def count_gpus() -> int | None:

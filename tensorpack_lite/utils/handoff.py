@@ -76,7 +76,7 @@ class HandoffQueue(Generic[T]):
                     _wake_one(self._consumers)
                     self._wake_producer_if_room()
                     return True
-            self._wait(self._producers, self._may_put, deadline, meter)
+            self._wait(self._producers, deadline, meter)
 
     def take(self, meter: Any = None) -> list[T]:
         """
@@ -100,7 +100,7 @@ class HandoffQueue(Generic[T]):
                 # repair what an interrupt in the middle of an earlier call may have left
                 self._size = 0
                 self._wake_producer_if_room()
-            self._wait(self._consumers, self._may_take, meter=meter)
+            self._wait(self._consumers, meter=meter)
 
     def end(self, error: BaseException | None = None) -> None:
         """Accept no more items. Waiting items can still be taken."""
@@ -124,32 +124,25 @@ class HandoffQueue(Generic[T]):
             self.end(error)
         return list(dropped)
 
-    def _may_put(self) -> bool:
-        return self._is_ended or self._size < self._capacity
-
-    def _may_take(self) -> bool:
-        return self._is_ended or bool(self._items)
+    def _may_go_on(self, waiters: Deque[threading.Lock]) -> bool:
+        """Return whether the threads in `waiters` have nothing to wait for."""
+        is_ready = bool(self._items) if waiters is self._consumers else self._size < self._capacity
+        return self._is_ended or is_ready
 
     def _wake_producer_if_room(self) -> None:
         """Wake one producer; if there is more room, that one wakes the next."""
         if self._producers and self._size < self._capacity:
             _wake_one(self._producers)
 
-    def _wait(
-        self,
-        waiters: Deque[threading.Lock],
-        is_over: Callable[[], bool],
-        deadline: float = math.inf,
-        meter: Any = None,
-    ) -> None:
-        """Wait until woken or until the deadline, unless `is_over()`. The lock is not held while waiting."""
+    def _wait(self, waiters: Deque[threading.Lock], deadline: float = math.inf, meter: Any = None) -> None:
+        """Wait until woken or until the deadline, unless `_may_go_on`. The lock is not held while waiting."""
         waiter = threading.Lock()
         waiter.acquire()
         if meter is not None:
             meter.begin_wait(is_for_room=waiters is self._producers)
         try:
             with self._lock:
-                if is_over():
+                if self._may_go_on(waiters):
                     return
                 waiters.append(waiter)
             waiter.acquire(timeout=-1 if deadline == math.inf else max(0.0, deadline - time.monotonic()))
@@ -163,7 +156,7 @@ class HandoffQueue(Generic[T]):
         with self._lock:
             if waiter in waiters:
                 waiters.remove(waiter)
-            elif self._may_take() if waiters is self._consumers else self._may_put():
+            elif self._may_go_on(waiters):
                 _wake_one(waiters)
 
 

@@ -17,7 +17,7 @@ import shutil
 import sys
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, Iterator, TextIO
+from typing import Any, Iterable, Iterator, TextIO
 
 from termcolor import colored
 
@@ -47,43 +47,35 @@ __all__ = [
 
 _DATE_FORMAT = "%m%d %H:%M:%S"
 _TIMESTAMP_FORMAT = "%m%d-%H%M%S"
-_TAGS = {"WARNING": "WRN", "ERROR": "ERR", "CRITICAL": "ERR", "DEBUG": "DBG"}
-_TAG_ATTRIBUTES = {"WRN": ["blink"], "ERR": ["blink", "underline"], "DBG": ["blink"]}
-_TAG_COLORS = {"WRN": "red", "ERR": "red", "DBG": "yellow"}
+_TAGS = {  # of the levels: text, color, attributes
+    "DEBUG": ("DBG", "yellow", ["blink"]),
+    "WARNING": ("WRN", "red", ["blink"]),
+    "ERROR": ("ERR", "red", ["blink", "underline"]),
+    "CRITICAL": ("ERR", "red", ["blink", "underline"]),
+}
 _ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 class _Formatter(logging.Formatter):
-    """Formatter of lines like `[0131 23:59:59 @file.py:12] WRN message`."""
+    """Formatter of lines like `[0131 23:59:59 @file.py:12] WRN message`. Without colors, it removes those in a message."""
 
-    def __init__(self) -> None:
+    def __init__(self, has_colors: bool = False) -> None:
         # names asctime, so that the base class fills it in
         super().__init__("%(asctime)s", datefmt=_DATE_FORMAT)
+        self._has_colors = has_colors
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the base class's name)
-        words = [f"[{record.asctime} @{record.filename}:{record.lineno}]"]
+        words = [self._paint(f"[{record.asctime} @{record.filename}:{record.lineno}]", "green")]
         if record.levelname in _TAGS:
-            words.append(_TAGS[record.levelname])
-        return " ".join(words + [record.message])
-
-
-class _PlainFormatter(_Formatter):
-    """Formatter for files, which removes the colors in a message."""
+            words.append(self._paint(*_TAGS[record.levelname]))
+        return " ".join([*words, record.message])
 
     def format(self, record: logging.LogRecord) -> str:
-        return _ESCAPE_SEQUENCE.sub("", super().format(record))
+        line = super().format(record)
+        return line if self._has_colors else _ESCAPE_SEQUENCE.sub("", line)
 
-
-class _ColorFormatter(_Formatter):
-    """Formatter for a terminal, with a green prefix and a red or yellow tag for the level."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
-        prefix, _, rest = super().formatMessage(record).partition("] ")
-        tag = _TAGS.get(record.levelname)
-        if tag is not None:
-            colored_tag = colored(tag, _TAG_COLORS[tag], attrs=_TAG_ATTRIBUTES[tag])
-            rest = colored_tag + rest[len(tag) :]
-        return colored(prefix + "]", "green") + " " + rest
+    def _paint(self, text: str, color: str, attributes: Iterable[str] = ()) -> str:
+        return colored(text, color, attrs=attributes) if self._has_colors else text
 
 
 class _StdoutHandler(logging.StreamHandler):
@@ -91,15 +83,14 @@ class _StdoutHandler(logging.StreamHandler):
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)  # StreamHandler.__init__ would store the stream
-        self._plain, self._colorful = _PlainFormatter(), _ColorFormatter()
+        self._plain, self._colorful = _Formatter(), _Formatter(has_colors=True)
 
     @property
     def stream(self) -> TextIO:  # type: ignore[override]
         return sys.stdout
 
     def format(self, record: logging.LogRecord) -> str:
-        formatter = self._colorful if self.stream.isatty() else self._plain
-        return formatter.format(record)
+        return (self._colorful if self.stream.isatty() else self._plain).format(record)
 
 
 def _make_logger() -> logging.Logger:
@@ -123,9 +114,9 @@ class _LogDirectory:
         """Create the directory and append to its log.log."""
         os.makedirs(path, exist_ok=True)
         handler = logging.FileHandler(os.path.join(path, "log.log"), mode="a", encoding="utf-8")
-        handler.setFormatter(_PlainFormatter())
+        handler.setFormatter(_Formatter())
         _logger.addHandler(handler)
-        self.path, self._handler = path, handler
+        self.path, self._handler, self._lock = path, handler, TrainingLock(path, warning)
 
     def close(self) -> None:
         """Close the log file, release the lock and forget the directory."""
@@ -133,20 +124,17 @@ class _LogDirectory:
         if self._handler is not None:
             _logger.removeHandler(self._handler)
             self._handler.close()
-        self.path, self._handler = None, None
+        self.path, self._handler, self._lock = None, None, None
 
     def lock(self, wait: float) -> None:
         """Take the directory's lock, unless this process holds it."""
-        if self.path is None or (self._lock is not None and self._lock.is_held):
-            return
-        self._lock = TrainingLock(self.path, warning)
-        self._lock.acquire(wait)
+        if self._lock is not None and not self._lock.is_held:
+            self._lock.acquire(wait)
 
     def unlock(self) -> None:
         """Release the directory's lock, if this process holds it."""
         if self._lock is not None:
             self._lock.release()
-            self._lock = None
 
 
 _logger = _make_logger()

@@ -8,6 +8,8 @@ from typing import Sequence
 
 import psutil
 
+from .process_state import read_text
+
 __all__ = ["available_memory", "describe_shortage", "unshared_memory"]
 
 _SCARCE = 0.02  # of the whole
@@ -59,11 +61,11 @@ def _available_and_total(root: str) -> tuple[int, int]:
     available, total = int(memory.available), int(memory.total)
     for names in _CONTAINERS:
         try:
-            limit, usage, statistics = (_read(os.path.join(root, name)) for name in names)
+            limit, usage, statistics = (read_text(os.path.join(root, name)) for name in names)
             cached = dict(line.split() for line in statistics.splitlines()).get("inactive_file", "0")
             available = min(available, int(limit) - int(usage) + int(cached))
             total = min(total, int(limit))
-        except (OSError, ValueError):  # another version, or the limit is "max"
+        except ValueError:  # another version, or the limit is "max"
             continue
     return max(available, 0), total
 
@@ -82,8 +84,3 @@ def unshared_memory(pids: Sequence[int]) -> int:
         except psutil.Error:  # it has ended, or belongs to another user
             continue
     return sum(sizes) // len(sizes) if sizes else 0
-
-
-def _read(path: str) -> str:
-    with open(path) as file:
-        return file.read().strip()

@@ -56,11 +56,8 @@ def find_old_name(module: str, name: str) -> Any:
             replacement. (An AttributeError would lose its message in `from module import name`.)
     """
     place = ".".join([*module.split(".")[1:], name])
-    if place in OLD_MODULES:
-        old = OLD_MODULES[place]
-    elif place in OLD_NAMES:
-        old = OLD_NAMES[place]
-    else:
+    old = OLD_MODULES.get(place) or OLD_NAMES.get(place)
+    if old is None:
         raise AttributeError(
             f"module {module!r} has no attribute {name!r}. dir({module}) lists the names it has."
         )
@@ -99,11 +96,8 @@ def old_star_names(module: str) -> list[str]:
     """Return the old names that `from module import *` binds: none, unless old names are accepted."""
     if not accepts_old_names():
         return []
-    prefix = "".join(f"{part}." for part in module.split(".")[1:])
-    names = [
-        place[len(prefix) :] for place, old in OLD_NAMES.items() if place.startswith(prefix) and old.target
-    ]
-    return [name for name in names if "." not in name]
+    places = [place.rpartition(".") for place, old in OLD_NAMES.items() if old.target]
+    return [name for package, _, name in places if package == module.partition(".")[2]]
 
 
 def old_arguments(**names: str) -> Callable[[F], F]:

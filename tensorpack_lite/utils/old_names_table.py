@@ -32,6 +32,10 @@ _PLASMA = Old("The Plasma store was removed from PyArrow. MultiProcessRunnerZMQ 
 _PIPES = Old(
     "A private helper of tensorpack's ZMQ runners. Use MultiProcessRunnerZMQ or MultiProcessMapData."
 )
+_INPUT = Old(
+    "Use tf.TensorSpec(shape, dtype, name), or InputDesc and ModelDesc of tensorpack_lite.trainv1.",
+    "trainv1.inputs:InputDesc",
+)
 _FUNCTIONS = "tfutils.symbolic_functions"
 
 # Modules: old dotted name -> what became of it. The importer of `tensorpack-lite run` reads this table.
@@ -63,158 +67,107 @@ OLD_MODULES = {
     "utils.stat": Old("Import tensorpack_lite.utils.stats.", "utils.stats"),
 }
 
-# Each row: the modules (below tensorpack_lite; "" is the root), {name: what became of it}
-_ROWS: list[tuple[list[str], dict[str, Old]]] = [
-    (
-        ["", "graph_builder", "graph_builder.model_desc", "train", "train.model_desc"],
-        {
-            "InputDesc": Old(
-                "Use tf.TensorSpec(shape, dtype, name), or import InputDesc and ModelDesc from "
-                "tensorpack_lite.trainv1.",
-                "trainv1.inputs:InputDesc",
-            ),
-            "InputVar": Old(
-                "Use tf.TensorSpec(shape, dtype, name), or InputDesc and ModelDesc of tensorpack_lite.trainv1.",
-                "trainv1.inputs:InputDesc",
-            ),
-        },
-    ),
-    (
-        ["", "train"],
-        {
-            "FeedfreeTrainerBase": Old(
-                "Derive from TowerTrainer, or from tensorpack_lite.trainv1.Trainer.",
-                "trainv1.feedfree:FeedfreeTrainerBase",
-            ),
-            "FeedfreeTrainer": Old(
-                "Use SimpleTrainer with an InputSource.", "trainv1.trainers:SimpleTrainer"
-            ),
-            "MultiGPUTrainerBase": Old("Derive from SyncMultiGPUTrainerReplicated or SingleCostTrainer."),
-            "QueueInputTrainerBase": Old(
-                "Derive from SingleCostTrainer, and pass a QueueInput as its input."
-            ),
-            "SingleCostFeedfreeTrainer": Old(
-                "Derive from SingleCostTrainer.", "trainv1.feedfree:SingleCostFeedfreeTrainer"
-            ),
-        },
-    ),
-    (
-        ["", "tfutils", "tfutils.common"],
-        {
-            "get_global_step": Old("Use get_global_step_value().", "tfutils.common:get_global_step_value"),
-            "get_op_var_name": Old(
-                "Use tfutils.common.get_op_tensor_name(name).", "tfutils.common:get_op_tensor_name"
-            ),
-            "get_tf_version_number": Old(
-                "Use get_tf_version_tuple(), because 1.10 as a float is less than 1.9.",
-                "trainv1.functions:get_tf_version_number",
-            ),
-        },
-    ),
-    (
-        ["", "tfutils"],
-        {
-            "get_op_tensor_name": Old(
-                "Import it from tensorpack_lite.tfutils.common.", "tfutils.common:get_op_tensor_name"
-            )
-        },
-    ),
-    (
-        ["", "tfutils.varmanip"],
-        {"dump_chkpt_vars": Old("Use load_chkpt_vars(path).", "tfutils.varmanip:load_chkpt_vars")},
-    ),
-    (
-        ["", "tfutils.summary"],
-        {
-            "summary_moving_average": Old(
-                "Use add_moving_summary(*tensors).", "trainv1.functions:summary_moving_average"
-            )
-        },
-    ),
-    (
-        ["", "tfutils.sessinit"],
-        {"ParamRestore": Old("Use DictRestore(dict).", "tfutils.sessinit:DictRestore")},
-    ),
-    (
-        ["", "callbacks"],
-        {
-            "StatHolder": Old("Use trainer.monitors.", "trainv1.callbacks:StatHolder"),
-            "StatPrinter": Old("The default monitors print all scalars.", "trainv1.callbacks:StatPrinter"),
-            "SummaryMovingAverage": Old(
-                "Use MovingAverageSummary.", "callbacks.summary:MovingAverageSummary"
-            ),
-            "SummaryWriter": Old("The default monitors write summaries.", "trainv1.callbacks:SummaryWriter"),
-            "TrainingMonitor": Old("Use MonitorBase.", "callbacks.monitor.base:MonitorBase"),
-            "Triggerable": Old("Use Callback.", "loop.callback:Callback"),
-        },
-    ),
-    (
-        ["", "models"],
-        {
-            "GroupedConv2D": Old("Use Conv2D(..., split=number of groups).", "models.conv2d:Conv2D"),
-            "LeakyReLU": Old("Use tf.nn.leaky_relu(x, alpha).", "trainv1.layers:LeakyReLU"),
-            "ResizeImages": Old("Use tf.image.resize_bilinear(images, size).", "trainv1.layers:ResizeImages"),
-            "SeparableConv2D": Old(
-                "Use tf.nn.separable_conv2d in a function with layer_register.",
-                "trainv1.layers:SeparableConv2D",
-            ),
-            "SoftMax": Old("Use tf.nn.softmax(logits).", "trainv1.layers:SoftMax"),
-        },
-    ),
-    (
-        [""],
-        {"StagingInputWrapper": Old("Use StagingInput.", "input_source.staging:StagingInput")},
-    ),
-    (
-        ["", "dataflow"],
-        {
-            "LMDBDataPoint": Old("Use LMDBSerializer.load(path).", "dataflow.dftools:LMDBDataPoint"),
-            "ThreadedMapData": Old("Use MultiThreadMapData.", "dataflow.map_thread:MultiThreadMapData"),
-            "dump_dataflow_to_lmdb": Old(
-                "Use LMDBSerializer.save(df, path).", "dataflow.dftools:dump_dataflow_to_lmdb"
-            ),
-            "dump_dataflow_to_process_queue": Old(
-                "Import it from tensorpack_lite.dataflow.dftools.",
-                "dataflow.dftools:dump_dataflow_to_process_queue",
-            ),
-            "dump_dataflow_to_tfrecord": Old(
-                "Use TFRecordSerializer.save(df, path).", "dataflow.dftools:dump_dataflow_to_tfrecord"
-            ),
-            "serve_data": Old("Use send_dataflow_zmq(df, addr).", "dataflow.remote:send_dataflow_zmq"),
-        },
-    ),
-    (
-        ["dataflow.dataset"],
-        {
-            "Camvid": Old(f"{_FORK} Read the images with ImageFromFile."),
-            "PascalVOC": Old(f"{_FORK} Read the images with ImageFromFile."),
-            "map_cityscape_labels_to_train_labels": Old(f"{_FORK} Map the labels with an array as table."),
-        },
-    ),
-    (
-        ["dataflow.parallel"],
-        {
-            "PlasmaGetData": _PLASMA,
-            "PlasmaPutData": _PLASMA,
-            "_bind_guard": _PIPES,
-            "_get_pipe_name": _PIPES,
-            "_zmq_catch_error": _PIPES,
-            "del_weakref": _PIPES,
-        },
-    ),
-    (["predict"], {"get_predict_func": Old("Use OfflinePredictor(config), whose arguments are the inputs.")}),
-    (
-        ["utils"],
-        {"get_dataset_path": Old("Import it from tensorpack_lite.utils.fs.", "utils.fs:get_dataset_path")},
-    ),
-    (["utils.fs"], {"set_dataset_path": Old("Set the environment variable TENSORPACK_DATASET.")}),
-    (["utils.logger"], {"set_log_root": Old(f"{_FORK} Use logger.set_logger_dir(path).")}),
-]
+# Modules (below tensorpack_lite; "" is the root) -> {name: what became of it}
+_ROWS: dict[tuple[str, ...], dict[str, Old]] = {
+    ("", "graph_builder", "graph_builder.model_desc", "train", "train.model_desc"): {
+        "InputDesc": _INPUT,
+        "InputVar": _INPUT,
+    },
+    ("", "train"): {
+        "FeedfreeTrainerBase": Old(
+            "Derive from TowerTrainer, or from tensorpack_lite.trainv1.Trainer.",
+            "trainv1.feedfree:FeedfreeTrainerBase",
+        ),
+        "FeedfreeTrainer": Old("Use SimpleTrainer with an InputSource.", "trainv1.trainers:SimpleTrainer"),
+        "MultiGPUTrainerBase": Old("Derive from SyncMultiGPUTrainerReplicated or SingleCostTrainer."),
+        "QueueInputTrainerBase": Old("Derive from SingleCostTrainer, and pass a QueueInput as its input."),
+        "SingleCostFeedfreeTrainer": Old(
+            "Derive from SingleCostTrainer.", "trainv1.feedfree:SingleCostFeedfreeTrainer"
+        ),
+    },
+    ("", "tfutils", "tfutils.common"): {
+        "get_global_step": Old("Use get_global_step_value().", "tfutils.common:get_global_step_value"),
+        "get_op_var_name": Old(
+            "Use tfutils.common.get_op_tensor_name(name).", "tfutils.common:get_op_tensor_name"
+        ),
+        "get_tf_version_number": Old(
+            "Use get_tf_version_tuple(), because 1.10 as a float is less than 1.9.",
+            "trainv1.functions:get_tf_version_number",
+        ),
+    },
+    ("", "tfutils"): {
+        "get_op_tensor_name": Old(
+            "Import it from tensorpack_lite.tfutils.common.", "tfutils.common:get_op_tensor_name"
+        )
+    },
+    ("", "tfutils.varmanip"): {
+        "dump_chkpt_vars": Old("Use load_chkpt_vars(path).", "tfutils.varmanip:load_chkpt_vars")
+    },
+    ("", "tfutils.summary"): {
+        "summary_moving_average": Old(
+            "Use add_moving_summary(*tensors).", "trainv1.functions:summary_moving_average"
+        )
+    },
+    ("", "tfutils.sessinit"): {"ParamRestore": Old("Use DictRestore(dict).", "tfutils.sessinit:DictRestore")},
+    ("", "callbacks"): {
+        "StatHolder": Old("Use trainer.monitors.", "trainv1.callbacks:StatHolder"),
+        "StatPrinter": Old("The default monitors print all scalars.", "trainv1.callbacks:StatPrinter"),
+        "SummaryMovingAverage": Old("Use MovingAverageSummary.", "callbacks.summary:MovingAverageSummary"),
+        "SummaryWriter": Old("The default monitors write summaries.", "trainv1.callbacks:SummaryWriter"),
+        "TrainingMonitor": Old("Use MonitorBase.", "callbacks.monitor.base:MonitorBase"),
+        "Triggerable": Old("Use Callback.", "loop.callback:Callback"),
+    },
+    ("", "models"): {
+        "GroupedConv2D": Old("Use Conv2D(..., split=number of groups).", "models.conv2d:Conv2D"),
+        "LeakyReLU": Old("Use tf.nn.leaky_relu(x, alpha).", "trainv1.layers:LeakyReLU"),
+        "ResizeImages": Old("Use tf.image.resize_bilinear(images, size).", "trainv1.layers:ResizeImages"),
+        "SeparableConv2D": Old(
+            "Use tf.nn.separable_conv2d in a function with layer_register.",
+            "trainv1.layers:SeparableConv2D",
+        ),
+        "SoftMax": Old("Use tf.nn.softmax(logits).", "trainv1.layers:SoftMax"),
+    },
+    ("",): {"StagingInputWrapper": Old("Use StagingInput.", "input_source.staging:StagingInput")},
+    ("", "dataflow"): {
+        "LMDBDataPoint": Old("Use LMDBSerializer.load(path).", "dataflow.dftools:LMDBDataPoint"),
+        "ThreadedMapData": Old("Use MultiThreadMapData.", "dataflow.map_thread:MultiThreadMapData"),
+        "dump_dataflow_to_lmdb": Old(
+            "Use LMDBSerializer.save(df, path).", "dataflow.dftools:dump_dataflow_to_lmdb"
+        ),
+        "dump_dataflow_to_process_queue": Old(
+            "Import it from tensorpack_lite.dataflow.dftools.",
+            "dataflow.dftools:dump_dataflow_to_process_queue",
+        ),
+        "dump_dataflow_to_tfrecord": Old(
+            "Use TFRecordSerializer.save(df, path).", "dataflow.dftools:dump_dataflow_to_tfrecord"
+        ),
+        "serve_data": Old("Use send_dataflow_zmq(df, addr).", "dataflow.remote:send_dataflow_zmq"),
+    },
+    ("dataflow.dataset",): {
+        "Camvid": Old(f"{_FORK} Read the images with ImageFromFile."),
+        "PascalVOC": Old(f"{_FORK} Read the images with ImageFromFile."),
+        "map_cityscape_labels_to_train_labels": Old(f"{_FORK} Map the labels with an array as table."),
+    },
+    ("dataflow.parallel",): {
+        "PlasmaGetData": _PLASMA,
+        "PlasmaPutData": _PLASMA,
+        "_bind_guard": _PIPES,
+        "_get_pipe_name": _PIPES,
+        "_zmq_catch_error": _PIPES,
+        "del_weakref": _PIPES,
+    },
+    ("predict",): {"get_predict_func": Old("Use OfflinePredictor(config), whose arguments are the inputs.")},
+    ("utils",): {
+        "get_dataset_path": Old("Import it from tensorpack_lite.utils.fs.", "utils.fs:get_dataset_path")
+    },
+    ("utils.fs",): {"set_dataset_path": Old("Set the environment variable TENSORPACK_DATASET.")},
+    ("utils.logger",): {"set_log_root": Old(f"{_FORK} Use logger.set_logger_dir(path).")},
+}
 
 # Names: old dotted name -> what became of it
 OLD_NAMES = {
     ".".join(filter(None, [module, name])): old
-    for modules, names in _ROWS
+    for modules, names in _ROWS.items()
     for module in modules
     for name, old in names.items()
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-from typing import Any, Iterator
+from typing import Any
 
 from . import logger
 
@@ -74,7 +74,12 @@ class OrderedResultGatherProc(multiprocessing.Process):
     def run(self) -> None:
         """Order results until all producers have ended."""
         try:
-            for rank, result in self._incoming():
+            num_running = self._num_producers
+            while num_running > 0:
+                rank, result = self._data_queue.get()
+                if rank == DIE:
+                    num_running -= 1
+                    continue
                 self._container.put(rank, result)
                 while self._container.has_next():
                     self._result_queue.put(self._container.get())
@@ -89,12 +94,3 @@ class OrderedResultGatherProc(multiprocessing.Process):
     def get(self) -> tuple[Any, Any]:
         """Return the next (rank, result), and (DIE, None) after the last one."""
         return self._result_queue.get()
-
-    def _incoming(self) -> Iterator[tuple[int, Any]]:
-        running = self._num_producers
-        while running > 0:
-            rank, result = self._data_queue.get()
-            if rank == DIE:
-                running -= 1
-            else:
-                yield rank, result

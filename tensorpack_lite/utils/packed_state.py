@@ -62,8 +62,8 @@ def pack_state(state: dict[str, object], name: str) -> bytes:
         TypeError: the state holds another type, or an array of Python objects.
         ValueError: the state is larger than 64 MB, or a dict has the key "$array".
     """
-    packer = _Packer(name)
-    record = {"format": _FORMAT, "version": __version__, "state": packer.pack(state)}
+    arrays: List[bytes] = []
+    record = {"format": _FORMAT, "version": __version__, "state": _pack(state, arrays, name)}
     try:
         text = json.dumps(record).encode()
     except (TypeError, ValueError) as error:
@@ -71,7 +71,7 @@ def pack_state(state: dict[str, object], name: str) -> bytes:
             f"write_state: the state for '{name}' cannot be written as JSON: {error}. Return only None, booleans, numbers, "
             "strings, arrays, lists and dicts from state_dict()."
         ) from error
-    num_bytes = len(text) + sum(map(len, packer.arrays))
+    num_bytes = len(text) + sum(map(len, arrays))
     if num_bytes > MAX_STATE_BYTES:
         raise ValueError(
             f"write_state: the state for '{name}' has {num_bytes} bytes (expected at most {MAX_STATE_BYTES}). "
@@ -79,7 +79,7 @@ def pack_state(state: dict[str, object], name: str) -> bytes:
         )
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
-        for member, data in [(_MEMBER, text), *((f"{i}.npy", a) for i, a in enumerate(packer.arrays))]:
+        for member, data in [(_MEMBER, text), *((f"{i}.npy", a) for i, a in enumerate(arrays))]:
             archive.writestr(zipfile.ZipInfo(member, _DATE), data, zipfile.ZIP_DEFLATED)
     return content.getvalue()
 
@@ -117,42 +117,34 @@ def unpack_state(content: bytes, path: str) -> StateFile:
     return StateFile(record["format"], str(record.get("version")), len(content), state)
 
 
-class _Packer:
-    """Replaces the arrays in a state by references, and collects their contents in npy format."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self.arrays: List[bytes] = []
-
-    def pack(self, value: object) -> object:
-        if isinstance(value, dict):
-            if _ARRAY in value:
-                raise ValueError(
-                    f"write_state: the state for '{self._name}' has a dict with the key '{_ARRAY}', which is reserved. "
-                    "Use another key in state_dict()."
-                )
-            return {key: self.pack(item) for key, item in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [self.pack(item) for item in value]
-        if type(value) is not np.ndarray:  # json reports other types, such as masked arrays
-            return value
-        self._check(value.dtype)
-        file = io.BytesIO()
-        np.lib.format.write_array(file, np.array(value, order="C"), allow_pickle=False)
-        self.arrays.append(file.getvalue())
-        return {_ARRAY: len(self.arrays) - 1}
-
-    def _check(self, dtype: np.dtype[Any]) -> None:
-        if dtype.hasobject:
-            raise TypeError(
-                f"write_state: the state for '{self._name}' has an array of Python objects (dtype {dtype}), which only pickle "
-                "could write. Return arrays of numbers, or lists, from state_dict()."
+def _pack(value: object, arrays: List[bytes], name: str) -> object:
+    """Replace the arrays in a state by references, and append their contents, in npy format, to `arrays`."""
+    if isinstance(value, dict):
+        if _ARRAY in value:
+            raise ValueError(
+                f"write_state: the state for '{name}' has a dict with the key '{_ARRAY}', which is reserved. "
+                "Use another key in state_dict()."
             )
-        if np.lib.format.descr_to_dtype(np.lib.format.dtype_to_descr(dtype)) != dtype:
-            raise TypeError(
-                f"write_state: the state for '{self._name}' has an array of dtype {dtype}, which is not a type of NumPy. "
-                "Convert it in state_dict(), for example to float32."
-            )
+        return {key: _pack(item, arrays, name) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_pack(item, arrays, name) for item in value]
+    if type(value) is not np.ndarray:  # json reports other types, such as masked arrays
+        return value
+    dtype: np.dtype[Any] = value.dtype
+    if dtype.hasobject:
+        raise TypeError(
+            f"write_state: the state for '{name}' has an array of Python objects (dtype {dtype}), which only pickle "
+            "could write. Return arrays of numbers, or lists, from state_dict()."
+        )
+    if np.lib.format.descr_to_dtype(np.lib.format.dtype_to_descr(dtype)) != dtype:
+        raise TypeError(
+            f"write_state: the state for '{name}' has an array of dtype {dtype}, which is not a type of NumPy. "
+            "Convert it in state_dict(), for example to float32."
+        )
+    file = io.BytesIO()
+    np.lib.format.write_array(file, np.array(value, order="C"), allow_pickle=False)
+    arrays.append(file.getvalue())
+    return {_ARRAY: len(arrays) - 1}
 
 
 class _Unpacker:

@@ -9,7 +9,6 @@ strings end inside the pickle.
 from __future__ import annotations
 
 import pickletools
-from functools import lru_cache
 from struct import Struct
 
 __all__ = ["check_pickle_sizes"]
@@ -23,6 +22,19 @@ _LENGTHS = {  # pickletools' constants for arguments that begin with their lengt
 }
 
 
+def _format_of(argument: pickletools.ArgumentDescriptor | None) -> tuple[int, int, Struct | None]:
+    """Return the number of bytes of an argument, the number of its lines, and the format of its length."""
+    if argument is None:
+        return 0, 0, None
+    if argument.n == pickletools.UP_TO_NEWLINE:
+        return 0, 2 if argument.name.endswith("pair") else 1, None
+    length = _LENGTHS.get(argument.n)
+    return argument.n if length is None else length.size, 0, length
+
+
+_ARGUMENTS = {ord(opcode.code): _format_of(opcode.arg) for opcode in pickletools.opcodes}
+
+
 def check_pickle_sizes(packed: bytes) -> None:
     """
     Check the opcodes of a pickle without running them.
@@ -34,13 +46,12 @@ def check_pickle_sizes(packed: bytes) -> None:
         ValueError: an opcode is unknown, a string ends after the pickle, or an index of the memo is larger
             than the number of bytes before it.
     """
-    arguments = _arguments()
     place, end = 0, len(packed)
     while place < end:
         code, start = packed[place], place + 1
         if code == _STOP:
             return
-        argument = arguments.get(code)
+        argument = _ARGUMENTS.get(code)
         if argument is None:
             raise ValueError(f"byte {place} of the pickle is {code}, which is not an opcode")
         size, lines, length = argument
@@ -59,21 +70,3 @@ def check_pickle_sizes(packed: bytes) -> None:
                     f"the pickle stores an object at index {index} of its memo after only {start} bytes"
                 )
     raise ValueError("the pickle is cut off")
-
-
-@lru_cache(maxsize=1)
-def _arguments() -> dict[int, tuple[int, int, Struct | None]]:
-    """Return `{opcode: (bytes of the argument, lines of the argument, format of its length)}`."""
-    found: dict[int, tuple[int, int, Struct | None]] = {}
-    for opcode in pickletools.opcodes:
-        argument = opcode.arg
-        if argument is None:
-            found[ord(opcode.code)] = (0, 0, None)
-        elif argument.n == pickletools.UP_TO_NEWLINE:
-            found[ord(opcode.code)] = (0, 2 if argument.name.endswith("pair") else 1, None)
-        elif argument.n in _LENGTHS:
-            length = _LENGTHS[argument.n]
-            found[ord(opcode.code)] = (length.size, 0, length)
-        else:
-            found[ord(opcode.code)] = (argument.n, 0, None)
-    return found

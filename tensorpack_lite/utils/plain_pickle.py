@@ -179,15 +179,11 @@ class _Finisher:
         return self._known[id(value)]
 
     def _built(self, value: _Array | list | tuple | dict) -> object:
-        if isinstance(value, _Array):
-            return self._array(value.value)
-        if isinstance(value, list):
-            return [self.finished(element) for element in value]
-        if isinstance(value, tuple):
-            return tuple(self.finished(element) for element in value)
-        return {key: self.finished(element) for key, element in value.items()}
-
-    def _array(self, array: np.ndarray) -> np.ndarray:
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(self.finished, value))
+        if isinstance(value, dict):
+            return {key: self.finished(element) for key, element in value.items()}
+        array = value.value
         if array.dtype.kind != "O":
             return array
         objects = np.empty(array.size, dtype=object)

@@ -35,16 +35,10 @@ def encode_png(image: np.ndarray) -> bytes:
         )
     height, width, channels = image.shape
     header = struct.pack(">IIBBBBB", width, height, 8, _COLOR_TYPES[channels], 0, 0, 0)
-    unfiltered = np.zeros(
-        [height, 1], dtype=np.uint8
-    )  # each row starts with the number of its filter; 0 means none
-    rows = np.concatenate([unfiltered, image.reshape(height, width * channels)], axis=1)
-    return (
-        _SIGNATURE
-        + _chunk(b"IHDR", header)
-        + _chunk(b"IDAT", zlib.compress(rows.tobytes()))
-        + _chunk(b"IEND", b"")
-    )
+    # each row starts with the number of its filter; 0 means none
+    rows = np.pad(image.reshape(height, width * channels), [(0, 0), (1, 0)])
+    chunks = {b"IHDR": header, b"IDAT": zlib.compress(rows.tobytes()), b"IEND": b""}
+    return _SIGNATURE + b"".join(_chunk(kind, content) for kind, content in chunks.items())
 
 
 def _chunk(kind: bytes, content: bytes) -> bytes:

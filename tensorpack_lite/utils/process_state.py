@@ -1,11 +1,19 @@
-"""The state of another process, from /proc. Elsewhere than on Linux, nothing is known."""
+"""Small files of the operating system, and the state of another process in them. Elsewhere than on Linux, nothing is known."""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
 
-__all__ = ["catches_signal", "count_running_threads", "cpu_seconds", "describe_trouble"]
+__all__ = ["catches_signal", "count_running_threads", "cpu_seconds", "describe_trouble", "read_text"]
+
+
+def read_text(path: str) -> str:
+    """Return the content of a file without the white space around it; "" if the file cannot be read."""
+    # a process may have ended, or belong to somebody else
+    with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+        return file.read().strip()
+    return ""
 
 
 def describe_trouble(pid: int) -> str:
@@ -25,10 +33,9 @@ def describe_trouble(pid: int) -> str:
     if state in ("Z", "X"):
         return f"has ended (state {state})"
     if state == "D":
-        wchan = _read(f"/proc/{pid}/wchan")
-        return "waits for a disk or a network file system (state D" + (
-            f", {wchan})" if len(wchan) > 1 else ")"
-        )
+        wchan = read_text(f"/proc/{pid}/wchan")
+        where = f", {wchan}" if len(wchan) > 1 else ""
+        return f"waits for a disk or a network file system (state D{where})"
     return ""
 
 
@@ -66,16 +73,9 @@ def cpu_seconds(pid: int) -> float:
 
 def _fields(path: str) -> list[str]:
     """Return the fields of a file `stat` from the state on, which is the third of them; [] if there is no such file."""
-    return _read(path).rpartition(")")[2].split()
+    return read_text(path).rpartition(")")[2].split()
 
 
 def _status(pid: int) -> dict[str, str]:
-    lines = _read(f"/proc/{pid}/status").splitlines()
+    lines = read_text(f"/proc/{pid}/status").splitlines()
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
-
-
-def _read(path: str) -> str:
-    # the process may have ended, or belong to somebody else
-    with suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
-        return file.read().strip()
-    return ""

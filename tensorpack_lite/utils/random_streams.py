@@ -164,7 +164,10 @@ def advance_rng_seed(step: int) -> None:
         step: the `global_step` at which training continues; 0 changes nothing.
     """
     if step > 0:
-        _stream.advance(f"step {int(step)}")
+        mark = f"step {int(step)}"
+        _stream.marks = (*_stream.marks, mark)
+        if _stream.key is not None:
+            _stream.enter((*_stream.key, mark))
 
 
 @contextmanager
@@ -177,11 +180,12 @@ def shared_stream(seed: int) -> Iterator[None]:
     Args:
         seed: any integer.
     """
-    saved = _stream.swap((("shared", int(seed)), *_stream.marks))
+    saved = _stream.key, _stream.pid, _stream.numbers
+    _stream.enter((("shared", int(seed)), *_stream.marks))
     try:
         yield
     finally:
-        _stream.restore(saved)
+        _stream.key, _stream.pid, _stream.numbers = saved
 
 
 def reset_rng_seed() -> None:
@@ -236,33 +240,20 @@ class _RandomStream:
     provide: Callable[[], np.random.RandomState] | None = None
 
     def __init__(self) -> None:
-        self.marks: tuple[str, ...] = ()  # of `advance`
+        self.marks: tuple[str, ...] = ()  # of `advance_rng_seed`
         self.enter(None)
 
     def enter(self, key: tuple[Any, ...] | None) -> None:
-        self.key, self._pid = key, os.getpid()
-        self._numbers = itertools.count()  # atomic, unlike += 1; and unlike a lock, it survives a fork
-
-    def swap(self, key: tuple[Any, ...]) -> tuple[Any, ...]:
-        saved = self.key, self._pid, self._numbers
-        self.enter(key)
-        return saved
-
-    def restore(self, saved: tuple[Any, ...]) -> None:
-        self.key, self._pid, self._numbers = saved
-
-    def advance(self, mark: str) -> None:
-        self.marks = (*self.marks, mark)
-        if self.key is not None:
-            self.enter(self.key + (mark,))
+        self.key, self.pid = key, os.getpid()
+        self.numbers = itertools.count()  # atomic, unlike += 1; and unlike a lock, it survives a fork
 
     def next_key(self) -> tuple[Any, ...] | None:
         """Return a key that was never returned before, or None if no seed is fixed."""
         if self.key is None:
             return None
-        if self._pid != os.getpid():  # a fork that entered no worker stream
+        if self.pid != os.getpid():  # a fork that entered no worker stream
             self.enter(self.key + (multiprocessing.current_process().name,))
-        return self.key + (next(self._numbers),)
+        return self.key + (next(self.numbers),)
 
 
 class _Collections(threading.local):

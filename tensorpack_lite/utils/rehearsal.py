@@ -53,7 +53,7 @@ def end_rehearsal(result: int) -> NoReturn:
 
 def run_rehearsal(
     purpose: str, program: Sequence[str], step_directory: str = "", folder: str | None = None
-) -> int | None:
+) -> int:
     """
     Run a script until its training begins. Its log goes to a temporary directory.
 
@@ -63,21 +63,18 @@ def run_rehearsal(
         folder: the working directory; None means that of this process.
 
     Returns:
-        The argument of `end_rehearsal` in that process. None if it failed or did not train, after a line about it on stderr.
+        The argument of `end_rehearsal` in that process. 2 if it failed or did not train, after a line about it on stderr.
     """
     # the present directory is not searched for modules when the process runs in another one
     here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     path_of_modules = os.pathsep.join(one for one in (os.environ.get("PYTHONPATH", ""), here) if one)
     with tempfile.TemporaryDirectory(prefix=f"tensorpack-lite-{purpose}-") as directory:
         request = Rehearsal(purpose, directory, step_directory)
-        environment = {
-            **os.environ,
-            "PYTHONPATH": path_of_modules,
-            _VARIABLE: json.dumps(request._asdict()),
-        }
+        text = json.dumps(request._asdict())
+        environment = {**os.environ, "PYTHONPATH": path_of_modules, _VARIABLE: text}
         code = subprocess.call([sys.executable, *program], cwd=folder, env=environment)
     if _FIRST_CODE <= code < _FIRST_CODE + _NUM_CODES:
         return code - _FIRST_CODE
     problem = "ended without a training" if code == 0 else f"failed with exit code {code}"
     sys.stderr.write(f"tensorpack-lite {purpose}: {program[0]} {problem}, so nothing was examined.\n")
-    return None
+    return 2

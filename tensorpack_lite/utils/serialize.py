@@ -95,7 +95,10 @@ class PyarrowSerializer:
     @staticmethod
     def dumps(obj: object) -> bytes:
         """Raise NotImplementedError."""
-        raise NotImplementedError(_NO_PYARROW)
+        raise NotImplementedError(
+            "PyarrowSerializer: pyarrow no longer serializes Python objects. "
+            "Unset TENSORPACK_SERIALIZE and TENSORPACK_ONCE_SERIALIZE, or set them to 'pickle' or 'msgpack'."
+        )
 
     dumps_bytes = dumps
 
@@ -105,7 +108,11 @@ class PyarrowSerializer:
         try:
             from pyarrow import deserialize
         except ImportError as error:
-            raise ImportError(_NEEDS_PYARROW) from error
+            raise ImportError(
+                "PyarrowSerializer.loads: the bytes are in a format that pyarrow 12 removed. Convert the file once, with "
+                'Python 3.7 to 3.11 and an older pyarrow: pip install "pyarrow<12" "numpy<2", then '
+                "LMDBSerializer.save(LMDBSerializer.load(old_path), new_path)."
+            ) from error
         return deserialize(_as_view(buf))
 
 
@@ -138,9 +145,13 @@ def loads(buf: bytes | bytearray | memoryview | zmq.Frame) -> Any:
         ImportError: the bytes are in pyarrow's old format, and pyarrow is missing or newer than 11.
     """
     view = _as_view(buf)
-    if _is_pickle(view):
+    # pickle begins with 0x80 and its protocol; in msgpack 0x80 alone is an empty dict
+    if len(view) > 1 and view[0] == _PICKLE_MARK and 2 <= view[1] <= pickle.HIGHEST_PROTOCOL:
         return PickleSerializer.loads(view)
-    return (PyarrowSerializer if _is_pyarrow(view) else MsgpackSerializer).loads(view)
+    # pyarrow's bytes begin with four small numbers in 32 bits and an Arrow message; msgpack's would be one number alone
+    has_numbers = len(view) > 4 and view[0] < _PICKLE_MARK and not any(view[1:4])
+    is_pyarrow = has_numbers and _ARROW_MARK in bytes(view[:40])
+    return (PyarrowSerializer if is_pyarrow else MsgpackSerializer).loads(view)
 
 
 def dumps_once(obj: object) -> bytes | memoryview:
@@ -166,16 +177,6 @@ class _ForkingSerializer(PickleSerializer):
         return ForkingPickler.dumps(obj, pickle.HIGHEST_PROTOCOL)
 
 
-_NO_PYARROW = (
-    "PyarrowSerializer: pyarrow no longer serializes Python objects. "
-    "Unset TENSORPACK_SERIALIZE and TENSORPACK_ONCE_SERIALIZE, or set them to 'pickle' or 'msgpack'."
-)
-_NEEDS_PYARROW = (
-    "PyarrowSerializer.loads: the bytes are in a format that pyarrow 12 removed. Convert the file once, with Python 3.7 to 3.11 and "
-    'an older pyarrow: pip install "pyarrow<12" "numpy<2", then LMDBSerializer.save(LMDBSerializer.load(old_path), new_path).'
-)
-
-
 _CONTAINERS: tuple[Any, ...] = (str, bytes, dict, list)
 _NUMBERS: tuple[Any, ...] = (int, float)
 
@@ -192,16 +193,6 @@ _IN_FLIGHT = _choose("TENSORPACK_ONCE_SERIALIZE", _ForkingSerializer)
 def _as_view(buf: bytes | bytearray | memoryview | zmq.Frame) -> memoryview:
     """Return a memoryview of a bytes-like object or a zmq.Frame."""
     return memoryview(getattr(buf, "buffer", buf))  # type: ignore[arg-type]
-
-
-def _is_pickle(view: memoryview) -> bool:
-    """Pickle begins with 0x80 and its protocol; in msgpack 0x80 alone is an empty dict."""
-    return len(view) > 1 and view[0] == _PICKLE_MARK and 2 <= view[1] <= pickle.HIGHEST_PROTOCOL
-
-
-def _is_pyarrow(view: memoryview) -> bool:
-    """Pyarrow's bytes begin with four small numbers in 32 bits and an Arrow message; msgpack's would be one number alone."""
-    return len(view) > 4 and view[0] < _PICKLE_MARK and not any(view[1:4]) and _ARROW_MARK in bytes(view[:40])
 
 
 def _unpack(view: memoryview) -> Any:

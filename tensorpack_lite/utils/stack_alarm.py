@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from typing import IO, Callable
 
 from .process_state import catches_signal
@@ -83,7 +84,8 @@ class StackAlarm:
 
     def set(self, seconds: float) -> None:
         """Let the alarm ring after these seconds, unless it is stopped or set again before."""
-        self._tell(seconds)
+        with suppress(BrokenPipeError, BlockingIOError):  # somebody has ended or stopped the process
+            os.write(self._stdin.fileno(), f"{seconds}\n".encode())
 
     def stop(self) -> bool:
         """
@@ -92,7 +94,7 @@ class StackAlarm:
         Returns:
             Whether it has rung.
         """
-        self._tell(0.0)
+        self.set(0.0)
         return bool(self._stdout.read(1))
 
     def close(self) -> None:
@@ -105,12 +107,6 @@ class StackAlarm:
             self._process.wait()
         self._stdout.close()
         self._forget_signal()
-
-    def _tell(self, seconds: float) -> None:
-        try:
-            os.write(self._stdin.fileno(), f"{seconds}\n".encode())
-        except (BrokenPipeError, BlockingIOError):  # somebody has ended or stopped the process
-            return
 
     def _forget_signal(self) -> None:
         faulthandler.unregister(SIGNAL)

@@ -54,11 +54,8 @@ class Line(NamedTuple):
 
 def lines_of(frame: FrameType | None) -> list[Line]:
     """Return the lines of a stack, the innermost first."""
-    lines = []
-    while frame is not None:
-        lines.append(Line(frame.f_code.co_filename, frame.f_lineno or 0, frame.f_code.co_name))
-        frame = frame.f_back
-    return lines
+    stack = [] if frame is None else traceback.walk_stack(frame)
+    return [Line(one.f_code.co_filename, number or 0, one.f_code.co_name) for one, number in stack]
 
 
 def describe_argument(frame: FrameType | None) -> str:
@@ -73,16 +70,14 @@ def describe_argument(frame: FrameType | None) -> str:
     Returns:
         Its `repr`, or the result of `describe`, shortened; "" if the library has not called such a function.
     """
-    found = ""
     while frame is not None and frame.f_back is not None:
         line, caller = (Line(one.f_code.co_filename, 0, "") for one in (frame, frame.f_back))
         if line.is_of_user and caller.path.startswith(_LIBRARY):
             names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
             arguments = [frame.f_locals.get(name) for name in names if name != "self"]
-            found = _describe_with(frame, frame.f_back, arguments[0]) if arguments else ""
-            break
+            return _describe_with(frame, frame.f_back, arguments[0]) if arguments else ""
         frame = frame.f_back
-    return found
+    return ""
 
 
 def _describe_with(frame: FrameType, caller: FrameType, datapoint: Any) -> str:

@@ -93,17 +93,14 @@ class TrainingLock:
         if fcntl is None:
             return
         deadline = time.monotonic() + wait
-        is_waiting = False
-        while True:
-            holder = self._try_to_take()
-            if holder is None:
-                break
+        holder = self._try_to_take()
+        if holder is not None and wait > 0:
+            self._tell(f"Waiting up to {wait:.0f} s: {_describe(holder, self.directory)}")
+        while holder is not None:
             if time.monotonic() >= deadline:
                 raise OSError(f"TrainingLock: {_describe(holder, self.directory)}")
-            if not is_waiting:
-                self._tell(f"Waiting up to {wait:.0f} s: {_describe(holder, self.directory)}")
-                is_waiting = True
             time.sleep(_POLL_SECONDS)
+            holder = self._try_to_take()
         self._released.clear()
         self._thread = threading.Thread(
             target=self._renew, args=(renew_every,), name="TrainingLock", daemon=True
@@ -128,27 +125,27 @@ class TrainingLock:
     @staticmethod
     def holder(directory: str) -> str | None:
         """Return a message that names the other process that trains in a directory, or None if there is none."""
-        path = os.path.join(directory, TrainingLock.FILENAME)
         if fcntl is None:
             return None
-        try:
-            with _alone_with(path, "r+") as file:
-                holder = _live_holder(file, directory)
-        except FileNotFoundError:
-            return None
-        return None if holder is None else _describe(holder, directory)
+        path = os.path.join(directory, TrainingLock.FILENAME)
+        with suppress(FileNotFoundError), _alone_with(path, "r+") as file:
+            holder = _live_holder(file, directory)
+            return None if holder is None else _describe(holder, directory)
+        return None
 
     @staticmethod
     def holding_process(directory: str) -> int | None:
         """Return the id of the process that trains in a directory; None if there is none on this machine."""
-        try:
-            with open(os.path.join(directory, TrainingLock.FILENAME), encoding="utf-8") as file:
-                holder = _read(file)
-        except FileNotFoundError:
-            return None
-        if holder is None or holder.machine != _machine() or _start_of(holder.pid) != holder.started:
-            return None
-        return holder.pid
+        path = os.path.join(directory, TrainingLock.FILENAME)
+        with suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
+            holder = _read(file)
+            if (
+                holder is not None
+                and holder.machine == _machine()
+                and _start_of(holder.pid) == holder.started
+            ):
+                return holder.pid
+        return None
 
     def _try_to_take(self) -> _Process | None:
         """Take the lock if it is free or stale, otherwise return its holder."""
@@ -169,26 +166,23 @@ class TrainingLock:
         return None
 
     def _renew(self, seconds: float) -> None:
+        """Renew the file's modification time again and again, and tell of the first problem."""
         has_told = False
         while not self._released.wait(seconds):
-            problem = self._heartbeat()
+            problem = ""
+            try:
+                with open(self.path, encoding="utf-8") as file:
+                    holder = _read(file)
+                os.utime(self.path)
+                if holder is not None and holder != self._mine:
+                    problem = f"was taken over by process {holder.pid} on {holder.host}"
+            except OSError as error:
+                problem = f"cannot be renewed: {error}"
             if problem and not has_told:
                 self._tell(
                     f"The lock of '{self.directory}' {problem}. Another training may also write there."
                 )
                 has_told = True
-
-    def _heartbeat(self) -> str | None:
-        """Renew the file's modification time and return a description of a problem, or None."""
-        try:
-            with open(self.path, encoding="utf-8") as file:
-                holder = _read(file)
-            os.utime(self.path)
-        except OSError as error:
-            return f"cannot be renewed: {error}"
-        if holder is not None and holder != self._mine:
-            return f"was taken over by process {holder.pid} on {holder.host}"
-        return None
 
 
 def _live_holder(file: IO[str], directory: str) -> _Process | None:

@@ -63,21 +63,15 @@ class BoundedReader:
         Raises:
             DamagedFileError: the file unpacks to too many bytes, see `check_unpacked_size`.
         """
-        if size < 0 or size > _CHUNK_BYTES:
-            return self._read_chunks(size)
-        content: bytes = self._stream.read(size)
-        self._count += len(content)
-        check_unpacked_size(self._path, self._count)
-        return content
-
-    def _read_chunks(self, size: int) -> bytes:
-        chunks, count = [], 0
-        while size < 0 or count < size:
-            chunk = self.read(_CHUNK_BYTES if size < 0 else min(size - count, _CHUNK_BYTES))
+        chunks: list[bytes] = []
+        while size != 0:
+            chunk = self._stream.read(_CHUNK_BYTES if size < 0 else min(size, _CHUNK_BYTES))
             if not chunk:
                 break
+            self._count += len(chunk)
+            check_unpacked_size(self._path, self._count)
             chunks.append(chunk)
-            count += len(chunk)
+            size -= len(chunk)  # a negative one stays negative
         return b"".join(chunks)
 
 

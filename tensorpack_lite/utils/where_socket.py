@@ -75,12 +75,8 @@ def ask(pid: int, seconds: float) -> dict[str, str] | None:
             connection.connect(_address(pid))
             if _user_of(connection) not in (0, os.geteuid()):
                 return None
-            content = b""
-            while True:
-                part = connection.recv(1 << 16)
-                content += part
-                if not part or len(content) > _MAX_BYTES:
-                    break
+            with connection.makefile("rb") as file:
+                content = file.read(_MAX_BYTES)
         except ConnectionRefusedError:
             return None
         except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -112,11 +113,12 @@ class TestReport:
     def test_a_healthy_pipeline(self, flows, capsys):
         """A healthy pipeline gives exit code 0, a line for each check and stage, and the name of the bottleneck."""
         assert 0 == check(flows("healthy"))
-        out = capsys.readouterr().out
+        # on a busy machine another check may have no time, and its longer result widens the column
+        out = re.sub(" +", " ", capsys.readouterr().out)
         for line in (
             r"flows:healthy",
-            r"length           ok        len() says 10, and two passes had that many.",
-            r"dtype and shape  ok        20 datapoints of [0: int32 of 1 dimensions (4,)].",
+            r"length ok len() says 10, and two passes had that many.",
+            r"dtype and shape ok 20 datapoints of [0: int32 of 1 dimensions (4,)].",
             r". MapData(slow)",
             r". . DataFromList",
             r" datapoints per second.",
@@ -131,7 +133,8 @@ class TestReport:
     def test_a_broken_promise(self, flows, capsys):
         """A broken promise gives exit code 1."""
         assert 1 == check(flows("wrong_length"))
-        assert "BROKEN    len() says 21, but the first pass had 20 datapoints." in capsys.readouterr().out
+        out = re.sub(" +", " ", capsys.readouterr().out)
+        assert "BROKEN len() says 21, but the first pass had 20 datapoints." in out
 
     def test_workers(self, flows, capsys):
         """The function that the workers of a map run is measured separately and can be the bottleneck."""

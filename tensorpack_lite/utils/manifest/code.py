@@ -31,14 +31,14 @@ def describe_code() -> dict[str, Any]:
         the imported modules in its directory, 2 MB at most; "omitted": name -> SHA-256 of files beyond this limit;
         "git": the commit, branch and patch of the uncommitted changes, or the reason why they are unknown.
     """
-    main = sys.modules.get("__main__")
-    path = getattr(main, "__file__", None)
-    if path is None:
-        return {"script": None, "arguments": sys.argv[1:], "files": {}, "omitted": {}, "git": {}}
-    script = os.path.realpath(path)
-    directory = os.path.dirname(script)
     files: dict[str, str] = {}
     omitted: dict[str, str] = {}
+    described = {"script": None, "arguments": sys.argv[1:], "files": files, "omitted": omitted, "git": {}}
+    path = getattr(sys.modules.get("__main__"), "__file__", None)
+    if path is None:
+        return described
+    script = os.path.realpath(path)
+    directory = os.path.dirname(script)
     room = _MAX_BYTES
     for path in [script, *_modules_below(directory)]:
         with open(path, "rb") as file:
@@ -49,8 +49,7 @@ def describe_code() -> dict[str, Any]:
             room -= len(content)
         else:
             omitted[name] = hashlib.sha256(content).hexdigest()
-    git = _describe_repository(directory)
-    return {"script": script, "arguments": sys.argv[1:], "files": files, "omitted": omitted, "git": git}
+    return {**described, "script": script, "git": _describe_repository(directory)}
 
 
 def _modules_below(directory: str) -> list[str]:

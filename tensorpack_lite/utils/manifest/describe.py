@@ -18,6 +18,8 @@ from typing import Any, Iterator
 
 import numpy as np
 
+from ..fs import recursive_walk
+
 __all__ = ["checksum", "describe", "describe_files"]
 
 _LIBRARY = __name__.split(".")[0]
@@ -211,7 +213,7 @@ def _is_path(text: str) -> bool:
 
 def _count_files(path: str) -> dict[str, Any]:
     counted: dict[str, Any] = {"files": 0, "bytes": 0, "newest": 0.0}
-    for name in [path] if os.path.isfile(path) else _files_in(path):
+    for name in [path] if os.path.isfile(path) else recursive_walk(path):
         status = os.stat(name)
         counted["files"] += 1
         counted["bytes"] += status.st_size
@@ -219,8 +221,3 @@ def _count_files(path: str) -> dict[str, Any]:
         if counted["files"] == _MAX_FILES:
             return {**counted, "complete": False}
     return counted
-
-
-def _files_in(path: str) -> Iterator[str]:
-    for directory, _, names in os.walk(path):
-        yield from (os.path.join(directory, name) for name in names)

@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 
 from ..cores import usable_cores
+from ..process_state import read_text
 
 __all__ = ["VARIABLES", "describe_machine", "describe_packages", "describe_variables"]
 
@@ -67,9 +68,5 @@ def _gpus() -> list[str]:
 
 def _find(pattern: str, path: str) -> str | None:
     """Return the first group of a pattern in a file; None if there is no match or no file."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            found = re.search(pattern, file.read())
-    except OSError:
-        return None
+    found = re.search(pattern, read_text(path))
     return found.group(1).strip() if found else None
