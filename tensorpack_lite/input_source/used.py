@@ -8,6 +8,7 @@ import numpy as np
 
 from ..compat import tfv1 as tf
 from ..tfutils.common import get_global_step_var
+from ..utils.naming import USED_TICKETS_KEY
 
 __all__ = ["UsedTickets"]
 
@@ -43,7 +44,7 @@ class UsedTickets:
             rows = tf.Variable(
                 np.zeros([num_rows, 2], np.int64),
                 trainable=False,
-                collections=[tf.GraphKeys.LOCAL_VARIABLES],
+                collections=[tf.GraphKeys.LOCAL_VARIABLES, USED_TICKETS_KEY],
                 name="used",
                 use_resource=True,
             )
