@@ -66,6 +66,7 @@ class ModelSaver(Callback):
     Attributes:
         checkpoint_dir: the directory, or None.
         saver: the `tf.train.Saver`, available from `setup_graph` on; also in the collection `SAVERS`.
+        variables: the variables to save, from `setup_graph` on; empty on ranks that do not write.
 
     Runs at: setup_graph, before_train, trigger, after_train.
 
@@ -98,6 +99,7 @@ class ModelSaver(Callback):
         self._skips = busy == "skip"
         self._fsync = fsync
         self._has_warned = False
+        self.variables: list[tf.Variable] = []
 
     def _setup_graph(self) -> None:
         self._is_writer = self.trainer.is_chief
@@ -108,12 +110,11 @@ class ModelSaver(Callback):
         self.checkpoint_dir = self._store.directory
         self._background = background_save(self.checkpoint_dir)
         self._background.fsync = self._fsync
-        members = [v for key in self._var_collections for v in tf.get_collection(key)]
-        variables = {id(variable): variable for variable in members}
-        # The store removes old checkpoints, so the Saver must keep all.
+        found = [v for key in self._var_collections for v in tf.get_collection(key)]
+        self.variables = list({id(v): v for v in found}.values())
         self.saver = tf.train.Saver(
-            list(variables.values()),
-            max_to_keep=None,
+            self.variables,
+            max_to_keep=None,  # the store removes old checkpoints
             write_version=tf.train.SaverDef.V2,
             save_relative_paths=True,
         )
