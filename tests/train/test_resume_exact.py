@@ -10,7 +10,13 @@ import threading
 import numpy as np
 import pytest
 
-from tensorpack_lite.callbacks import JSONWriter, ModelSaver, PeriodicTrigger
+from tensorpack_lite.callbacks import (
+    HyperParamSetterWithFunc,
+    JSONWriter,
+    ModelSaver,
+    PeriodicTrigger,
+    ScheduledHyperParamSetter,
+)
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.raw import DataFromList
 from tensorpack_lite.graph_builder.model_desc import ModelDesc
@@ -311,3 +317,32 @@ class Predict(Callback):
 def test_predictors_are_no_inputs(wanted):
     """A callback may have a predictor of the trainer: it has no position, so nothing is inexact."""
     assert wanted == train(before=[Predict()], exact="require")
+
+
+class Scheduled(Model):
+    """Has a learning rate that callbacks set."""
+
+    def optimizer(self):
+        return tf.train.GradientDescentOptimizer(tf.get_variable("lr", initializer=0.1, trainable=False))
+
+
+def setters(second=0.2):
+    """Return a schedule, and another callback that halves the learning rate after each epoch."""
+    return [
+        ScheduledHyperParamSetter("lr", [(1, 0.1), (4, second)]),
+        HyperParamSetterWithFunc("lr", lambda epoch, value: value / 2),
+    ]
+
+
+def test_a_schedule_keeps_what_another_callback_has_set(tmp_path, log_lines):
+    """A schedule that is resumed does not replace a value that another callback has set; one that was changed does."""
+    logger.set_logger_dir(str(tmp_path / "whole"), action="d")
+    expected = train(before=setters(), model=Scheduled(), exact="require")
+    logger.set_logger_dir(str(tmp_path / "parts"), action="d")
+    train(At(12, stop), before=setters(), model=Scheduled(), exact="require")
+    assert expected == train(At(0, stop), before=setters(), model=Scheduled(), exact="require")
+
+    logger.set_logger_dir(str(tmp_path / "changed"), action="d")
+    train(At(12, stop), before=setters(), model=Scheduled())
+    train(At(0, stop), before=setters(0.3), model=Scheduled(), epochs=3)
+    assert any("setting lr to 0.1" in line for line in log_lines)
