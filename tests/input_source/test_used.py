@@ -8,6 +8,7 @@ pytest.importorskip("tensorflow")
 
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.input_source.used import UsedTickets
+from tensorpack_lite.tfutils.collection import CollectionGuard
 
 
 @pytest.fixture(params=[2])
@@ -63,3 +64,12 @@ class TestLast:
         assert 299 == run[1].last(None)
         with pytest.raises(RuntimeError, match="before global_step 5 is unknown, because at least 251 runs"):
             run[1].last(5)
+
+
+def test_tickets_of_validation_are_not_logged(log_lines):
+    """The tickets of a validation's input are no collection that its tower was not expected to change."""
+    with tf.Graph().as_default():
+        guard = CollectionGuard("val", [])
+        UsedTickets().count([tf.zeros([2])], tf.constant(1, tf.int64))
+        guard.close(log_changes=True)
+    assert not [line for line in log_lines if "Collections that grew" in line]
