@@ -69,6 +69,7 @@ class TestLast:
 def test_tickets_of_validation_are_not_logged(log_lines):
     """The tickets of a validation's input are no collection that its tower was not expected to change."""
     with tf.Graph().as_default():
+        tf.train.get_or_create_global_step()
         guard = CollectionGuard("val", [])
         UsedTickets().count([tf.zeros([2])], tf.constant(1, tf.int64))
         guard.close(log_changes=True)
