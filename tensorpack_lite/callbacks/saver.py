@@ -66,6 +66,7 @@ class ModelSaver(Callback):
     Attributes:
         checkpoint_dir: the directory, or None.
         saver: the `tf.train.Saver`, available from `setup_graph` on; also in the collection `SAVERS`.
+        variables: the variables to save, from `setup_graph` on; empty on ranks that do not write.
 
     Runs at: setup_graph, before_train, trigger, after_train.
 
@@ -98,6 +99,7 @@ class ModelSaver(Callback):
         self._skips = busy == "skip"
         self._fsync = fsync
         self._has_warned = False
+        self.variables: list[tf.Variable] = []
 
     def _setup_graph(self) -> None:
         self._is_writer = self.trainer.is_chief
@@ -108,9 +110,10 @@ class ModelSaver(Callback):
         self.checkpoint_dir = self._store.directory
         self._background = background_save(self.checkpoint_dir)
         self._background.fsync = self._fsync
-        variables = {id(var): var for key in self._var_collections for var in tf.get_collection(key)}
+        found = [var for key in self._var_collections for var in tf.get_collection(key)]
+        self.variables = list({id(var): var for var in found}.values())
         # The store removes old checkpoints, so the Saver must keep all.
-        self.saver = tf.train.Saver(list(variables.values()), max_to_keep=None, save_relative_paths=True)
+        self.saver = tf.train.Saver(self.variables, max_to_keep=None, save_relative_paths=True)
         tf.add_to_collection(tf.GraphKeys.SAVERS, self.saver)
         if self._asynchronous:
             self._writer = VariableWriter(self.saver)

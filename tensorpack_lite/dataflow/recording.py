@@ -24,6 +24,7 @@ from typing import Any, Callable, Dict, Iterator, NamedTuple
 import numpy as np
 
 from ..utils.random_streams import collect_generators, restore_generator, save_generator
+from .checksum import add_to_checksum
 from .meter import current_recording, prepare_meter, resetting
 
 __all__ = ["Recording", "ResumeReport", "State", "record_methods"]
@@ -69,6 +70,8 @@ class Recording:
         self._restored = state  # until the first datapoint
         self._num_open = 0
         self._num_taken = 0  # of the open pass
+        self._checksum = 0  # of the datapoints of the open pass, if it is replayed
+        self.is_different = False  # whether the datapoints that were made again differ from the saved ones
         # of the beginning of the pass: its generators, or all of `_now()` if it is replayed
         self._begin: Any = None
         if state is not None:
@@ -103,7 +106,7 @@ class Recording:
             )
         state = {"stage": type(self.flow).__name__, "taken": self._num_taken if self._num_open else None}
         if self._num_open and not self.flow._can_seek():
-            return {**state, "at": self._begin}
+            return {**state, "at": self._begin, "checksum": self._checksum}
         if self._num_open and self._begin is not None:
             state["begin"] = self._begin
         return {**state, "at": self._now()}
@@ -184,9 +187,12 @@ class Recording:
             self._num_open += 1
             is_begun = True
             source = self._continue(iterate)
+            is_replayed = not flow._can_seek()
             for datapoint in source:
                 self._restored = None
                 self._num_taken += 1
+                if is_replayed:
+                    self._checksum = add_to_checksum(self._checksum, datapoint)
                 yield datapoint
         except GeneratorExit:
             self.leave()
@@ -195,6 +201,11 @@ class Recording:
             self._num_open -= is_begun
             self._restored = None
             del flow
+
+    def find_different(self) -> Recording | None:
+        """Return the recording of a stage whose datapoints, made again, differ from the saved ones."""
+        found = (child.find_different() for child in self.children)
+        return self if self.is_different else next((one for one in found if one is not None), None)
 
     def leave(self) -> None:
         """Leave the restored pass, if it has not been continued."""
@@ -213,13 +224,10 @@ class Recording:
             return self._seek(self._num_taken, (self._restored or {}).get("begin"))
         # with two open passes, only a stage above has a position
         self._begin = self._now() if self._num_open <= 1 else None
+        expected = (self._restored or {}).get("checksum")  # earlier versions saved none
         source = iter(iterate(self.flow))
-        num_dropped = sum(1 for _ in itertools.islice(source, self._num_taken))
-        if num_dropped < self._num_taken:
-            raise RuntimeError(
-                f"{self.where}: the saved position is after {self._num_taken} datapoints of a pass, but this pass has only "
-                f"{num_dropped}. The data has changed."
-            )
+        self._drop(source, self._num_taken)
+        self.is_different = expected not in (None, self._checksum)
         return source
 
     def _seek(self, start: int, begin: list[Any] | None) -> Iterator[Any]:
@@ -233,6 +241,17 @@ class Recording:
         if begin is not None:
             self._set_generators(now)
         return source
+
+    def _drop(self, source: Iterator[Any], num: int) -> None:
+        self._checksum = num_dropped = 0
+        for datapoint in itertools.islice(source, num):
+            self._checksum = add_to_checksum(self._checksum, datapoint)
+            num_dropped += 1
+        if num_dropped < num:
+            raise RuntimeError(
+                f"{self.where}: the saved position is after {num} datapoints of a pass, but this pass has only {num_dropped}. "
+                "The data has changed."
+            )
 
     def _saved_generators(self) -> list[Any]:
         return [save_generator(generator) for generator in self._generators]

@@ -106,6 +106,7 @@ class Tickets:
         """Yield the datapoints after the saved position. Call `stamp` for each before the next."""
         source = iter(self._flow)
         self._read_again(source)
+        is_first = self._saved_flow is not None
         while True:
             if time.monotonic() - self._taken_at > _SNAPSHOT_SECONDS:
                 self._take_snapshot()
@@ -113,6 +114,9 @@ class Tickets:
                 datapoint = next(source)
             except StopIteration:
                 return
+            if is_first:
+                is_first = False
+                self._compare_replayed()
             yield datapoint
 
     def _read_again(self, source: Iterator[Datapoint]) -> None:
@@ -128,6 +132,26 @@ class Tickets:
         self._last = self.start
         seconds = time.perf_counter() - begin
         logger.info(f"{self._who}: {num_again} datapoints were made again in {seconds:.1f} s.")
+
+    def _compare_replayed(self) -> None:
+        """Compare the datapoints of the open pass that a stage has made again."""
+        recording = self._flow._recording
+        different = None if recording is None else recording.find_different()
+        if different is not None:
+            stage = different.where.split(" > ")[-1]
+            self._complain(
+                f"{self._who}: the datapoints of {stage} that were made again differ from those before the checkpoint was saved. "
+                f"Suspect {stage}"
+            )
+
+    def _complain(self, finding: str) -> None:
+        message = (
+            f"{finding}: does it draw random numbers from elsewhere than self.rng, read a clock, or have the files changed? "
+            "Run: tensorpack-lite resume-check"
+        )
+        if self._is_strict:
+            raise RuntimeError(message)
+        logger.warning(f"{message}. Training continues with these datapoints, which is not exact.")
 
     def stamp(self, arrays: Sequence[np.ndarray]) -> int:
         """
@@ -151,14 +175,10 @@ class Tickets:
             names = [str(i) for i, (one, other) in pairs if one != other] or ["number"]
             reports = self._flow.resume_report()
             weak = next((r.stage for r in reports if r.level == "replay"), "the data itself")
-            message = (
+            self._complain(
                 f"{self._who}: datapoint {self._last} is not the one that was due: component {', '.join(names)} differs from the "
-                f"datapoint that was read before the checkpoint was saved. Suspect {weak}: does it draw random numbers from "
-                "elsewhere than self.rng, read a clock, or have the files changed? Run: tensorpack-lite resume-check"
+                f"datapoint that was read before the checkpoint was saved. Suspect {weak}"
             )
-            if self._is_strict:
-                raise RuntimeError(message)
-            logger.warning(f"{message}. Training continues with these datapoints, which is not exact.")
         elif not self._expected:
             logger.info(f"{self._who}: the next {self._num_expected} datapoints are the ones that were due.")
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..compat import tfv1 as tf
 from ..tfutils.common import get_global_step_var
+from ..utils.naming import USED_TICKETS_KEY
 
 __all__ = ["UsedTickets"]
 
@@ -45,7 +46,7 @@ class UsedTickets:
             rows = tf.Variable(
                 np.zeros([_NUM_ROWS], np.int64),
                 trainable=False,
-                collections=[tf.GraphKeys.LOCAL_VARIABLES],
+                collections=[tf.GraphKeys.LOCAL_VARIABLES, USED_TICKETS_KEY],
                 name="used",
                 use_resource=True,
             )

@@ -7,6 +7,7 @@ from typing import Any, Iterable, Iterator
 
 from ..compat import tfv1 as tf
 from ..utils import logger
+from ..utils.naming import USED_TICKETS_KEY
 
 __all__ = ["CollectionGuard", "backup_collection", "freeze_collection", "restore_collection"]
 
@@ -18,6 +19,7 @@ _NOT_LOGGED = (
     tf.GraphKeys.COND_CONTEXT,
     tf.GraphKeys.WHILE_CONTEXT,
     tf.GraphKeys.LOSSES,
+    USED_TICKETS_KEY,
 )
 
 

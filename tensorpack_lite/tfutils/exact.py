@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from contextlib import contextmanager, nullcontext
-from typing import Any, ContextManager, Dict, Iterator, List
+from typing import Any, ContextManager, Dict, Iterator, List, Tuple
 
 import numpy as np
 
@@ -18,13 +18,15 @@ from ..compat import tfv1 as tf
 from ..utils import logger
 from ..utils.argtools import graph_memoized
 from ..utils.checks import check_choice
-from ..utils.naming import MOVING_AVERAGES_KEY
+from ..utils.naming import MOVING_AVERAGES_KEY, USED_TICKETS_KEY
 from ..utils.random_streams import collect_generators, restore_generator, save_generator
 from .random import exact_entropy, make_exact
 
 __all__ = ["ExactResume", "begin_exact", "find_exact", "held_position"]
 
 State = Dict[str, Any]  # JSON values and NumPy arrays
+
+_MAX_LOCAL_BYTES = 16 << 20
 
 
 class ExactResume:
@@ -83,15 +85,22 @@ class ExactResume:
         logger.warning(sentence)
 
     def begin_loop(self) -> None:
-        """Return moving averages, Python's and NumPy's generators, and those that callbacks created to their saved states."""
+        """Return local variables, Python's and NumPy's generators, and those that callbacks created to their saved states."""
         self._setup.__exit__(None, None, None)
+        lost = [variable.op.name for variable in _local_variables()[1]]
+        if lost:
+            self.complain(
+                f"The local variables {', '.join(lost)} are not resumed (expected numbers of at most {_MAX_LOCAL_BYTES >> 20} MB "
+                "in all). Put them into GLOBAL_VARIABLES, which checkpoints contain."
+            )
         if not self._saved:
             return
-        session, averages = tf.get_default_session(), self._saved["averages"]
-        for variable in tf.get_collection(MOVING_AVERAGES_KEY):
-            if variable.op.name in averages:
+        values = {**self._saved["averages"], **self._saved.get("local_variables", {})}
+        for variable in tf.local_variables():
+            value = values.get(variable.op.name)
+            if value is not None and variable.shape.is_compatible_with(np.shape(value)):
                 initializer = variable.initializer  # the graph is finalized, so there is no other assignment
-                session.run(initializer, {initializer.inputs[1]: averages[variable.op.name]})
+                tf.get_default_session().run(initializer, {initializer.inputs[1]: value})
         saved = self._saved["generators"]
         for generator, state in zip(self._generators, saved["created"]):
             restore_generator(generator, state)
@@ -103,11 +112,13 @@ class ExactResume:
         """Return what to save. Needs a default session; call it between two runs."""
         python = random.getstate()
         averages = {one.op.name: one for one in tf.get_collection(MOVING_AVERAGES_KEY)}
+        session = tf.get_default_session()
         return {
             "sources": {name: self._held.get(name) or self._state_of(name) for name in self.sources},
             "entropy": exact_entropy(),
-            "averages": {
-                name: float(value) for name, value in tf.get_default_session().run(averages).items()
+            "averages": {name: float(value) for name, value in session.run(averages).items()},
+            "local_variables": {
+                variable.op.name: np.asarray(session.run(variable)) for variable in _local_variables()[0]
             },
             "generators": {
                 "created": [save_generator(one) for one in self._generators],
@@ -166,6 +177,34 @@ def held_position(source: object) -> ContextManager[None]:
     """Context manager for a round of inference: a training that is killed inside repeats the whole round."""
     exact = find_exact()
     return nullcontext() if exact is None else exact.holding(source)
+
+
+def _local_variables() -> Tuple[List[tf.Variable], List[tf.Variable]]:
+    """
+    Return the local variables that may differ from their initial values after a resume: those of the user, and
+    statistics of other towers. Averages and counted tickets are saved elsewhere, and copies of trained
+    variables are equal to those in the checkpoint.
+
+    Returns:
+        Those to save, and those that cannot be saved.
+    """
+    trained = [variable.op.name for variable in tf.trainable_variables()]
+    slots = tuple(f"{name}/" for name in trained)
+    elsewhere = [*tf.get_collection(MOVING_AVERAGES_KEY), *tf.get_collection(USED_TICKETS_KEY)]
+    kept, lost, num_bytes = [], [], 0
+    for variable in tf.local_variables():
+        name = variable.op.name
+        if any(variable is one for one in elsewhere) or name in trained or name.startswith(slots):
+            continue
+        dtype = variable.dtype.base_dtype
+        size = (variable.shape.num_elements() or 0) * dtype.size
+        is_number = (dtype.is_floating or dtype.is_integer or dtype.is_bool) and dtype != tf.bfloat16
+        if is_number and num_bytes + size <= _MAX_LOCAL_BYTES:
+            kept.append(variable)
+            num_bytes += size
+        else:
+            lost.append(variable)
+    return kept, lost
 
 
 @graph_memoized

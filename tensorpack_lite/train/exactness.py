@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..callbacks.directories import find_checkpoint_dir
+from ..callbacks.saver import ModelSaver
 from ..compat import ensure_graph_mode
+from ..compat import tfv1 as tf
 from ..dataflow.recording import ResumeReport
 from ..loop.callback import Callback
 from ..loop.group import innermost
@@ -83,6 +86,12 @@ def say_what_is_exact(
         not_exact.append(
             f"{len(names)} random operations that are not the library's: {_listed(names)} ({_DOCS}#random)"
         )
+    unsaved = _unsaved_variables(callbacks)
+    if unsaved:
+        not_exact.append(
+            f"{len(unsaved)} variables that ModelSaver does not save: {_listed(unsaved)} (var_collections, or created by a callback "
+            "behind ModelSaver)"
+        )
     if trainer.not_exact:
         not_exact.append(trainer.not_exact)
     replayed = [report.stage for report in reports if report.level == "replay"]
@@ -102,11 +111,27 @@ def say_what_is_exact(
         logger.info(f"Exact resume: {'; '.join(notes)}.")
 
 
+def _unsaved_variables(callbacks: list[Callback]) -> list[str]:
+    """Return the global variables that a ModelSaver of the directory from which training resumes does not save."""
+    savers = [cb for cb in map(innermost, callbacks) if isinstance(cb, ModelSaver)]
+    directory = find_checkpoint_dir(None)
+    saved = [set(map(id, cb.variables)) for cb in savers if cb.checkpoint_dir == directory and cb.variables]
+    return [one.op.name for one in tf.global_variables() if any(id(one) not in ids for ids in saved)]
+
+
 def _without_state(callbacks: list[Callback]) -> list[str]:
-    """Return the user's callbacks that save nothing."""
-    inner = [innermost(cb) for cb in callbacks]
-    users = [cb for cb in inner if type(cb).__module__.split(".")[0] != _PACKAGE]
-    return sorted({type(cb).__name__ for cb in users if type(cb).state_dict is Callback.state_dict})
+    """Return the user's callbacks that save nothing besides what a class of the library saves."""
+    users = [(type(cb).__name__, _user_classes(cb)) for cb in map(innermost, callbacks)]
+    return sorted({name for name, classes in users if classes and not any(map(_saves, classes))})
+
+
+def _user_classes(callback: Callback) -> list[type]:
+    classes = [one for one in type(callback).__mro__ if issubclass(one, Callback)]
+    return [one for one in classes if one.__module__.split(".")[0] != _PACKAGE]
+
+
+def _saves(one: type) -> bool:
+    return "state_dict" in one.__dict__
 
 
 def _sentences(reports: list[ResumeReport]) -> list[str]:

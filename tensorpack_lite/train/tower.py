@@ -10,10 +10,10 @@ from ..compat.private import inside_xla
 from ..graph_builder.gradients import GradientOptions, make_get_grads
 from ..graph_builder.placement import device_of_gpu
 from ..input_source.base import InputSource
-from ..input_source.placeholder import PlaceholderInput
 from ..loop.callback import Callback
 from ..predict.base import OnlinePredictor
 from ..tfutils.gradproc import GradVars
+from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..tfutils.sessinit import SessionInit
 from ..tfutils.summary import add_moving_summary, has_scalar_summary
 from ..tfutils.tower.context import PredictTowerContext, get_current_tower_context  # noqa: F401 (scripts import it here)
@@ -117,11 +117,11 @@ class TowerTrainer(Trainer):
         logger.info(f"Building the graph of predict tower '{name}' on device {place} ...")
         tower_func = self._tower_func_or_raise()
         vs_name = self.vs_name_for_predictor(device)
-        inputs = PlaceholderInput()
-        inputs.setup(tower_func.input_signature)
+        # not an InputSource, whose position a training with `exact` would save
+        inputs = [build_or_reuse_placeholder(spec) for spec in tower_func.input_signature]
         reuse = tf.variable_scope(tf.get_variable_scope(), reuse=True, auxiliary_name_scope=False)
         with reuse, tf.device(place), PredictTowerContext(name, vs_name=vs_name):
-            tower_func(*inputs.get_input_tensors())
+            tower_func(*inputs)
         return tower_func.towers[name]
 
     def vs_name_for_predictor(self, device: int) -> str:

@@ -6,6 +6,7 @@ __all__ = [
     "MOVING_SUMMARY_OPS_KEY",
     "READ_BEFORE_UPDATE_KEY",
     "STAGING_OPS_KEY",
+    "USED_TICKETS_KEY",
 ]
 
 GLOBAL_STEP_INCR_OP_NAME = "global_step_incr"
@@ -22,3 +23,6 @@ READ_BEFORE_UPDATE_KEY = "READ_BEFORE_UPDATE"
 
 STAGING_OPS_KEY = "STAGING_OPS"
 """The collection of the operations of staging areas: for each area, `get` and `put`."""
+
+USED_TICKETS_KEY = "USED_TICKETS"
+"""The collection of the local variables that count used datapoints. A resumed training counts anew."""

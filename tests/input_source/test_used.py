@@ -8,6 +8,7 @@ pytest.importorskip("tensorflow")
 
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.input_source.used import UsedTickets
+from tensorpack_lite.tfutils.collection import CollectionGuard
 
 
 @pytest.fixture
@@ -62,3 +63,13 @@ class TestLast:
             run[0](number * period, number)
         assert 1498 == run[1].last(1499 * period)
         assert [1499, 0] == run[1].of_last_run()
+
+
+def test_tickets_of_validation_are_not_logged(log_lines):
+    """The tickets of a validation's input are no collection that its tower was not expected to change."""
+    with tf.Graph().as_default():
+        tf.train.get_or_create_global_step()
+        guard = CollectionGuard("val", [])
+        UsedTickets().count([tf.zeros([2])], tf.constant(1, tf.int64))
+        guard.close(log_changes=True)
+    assert not [line for line in log_lines if "Collections that grew" in line]

@@ -64,7 +64,7 @@ class WaitForQueue(Callback):
             time.sleep(0.001)
 
 
-def train(directory, make_data, exact, max_epoch, model=None, trainer=None):
+def train(directory, make_data, exact, max_epoch, model=None, trainer=None, savers=(ModelSaver,)):
     """Train for four steps per epoch, and save a checkpoint after each epoch."""
     logger.set_logger_dir(str(directory), action="k")
     with tf.Graph().as_default():
@@ -72,7 +72,7 @@ def train(directory, make_data, exact, max_epoch, model=None, trainer=None):
         config = AutoResumeTrainConfig(
             model=model or Model(),
             data=data,
-            callbacks=[WaitForQueue(data), ModelSaver()],
+            callbacks=[WaitForQueue(data), *(saver() for saver in savers)],
             extra_callbacks=[],
             monitors=[],
             steps_per_epoch=4,
@@ -142,6 +142,70 @@ def test_other_data_is_found(tmp_path, log_lines, wrong):
     assert 0 == warnings(log_lines)
     train(tmp_path, data, True, 2)
     assert 1 == warnings(log_lines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wrong", [unseeded_shuffle, order_of_a_set, wall_clock])
+def test_other_data_is_found_without_reading_ahead(tmp_path, log_lines, wrong):
+    """FeedInput reads nothing ahead: the used datapoints that a stage makes again are compared instead."""
+
+    def data():
+        return FeedInput(Lister(lambda: wrong(tmp_path)))
+
+    found = "FeedInput: the datapoints of Lister that were made again differ"
+    train(tmp_path, data, "require", 1)
+    with pytest.raises(RuntimeError, match=f"{found} .*Suspect Lister"):
+        train(tmp_path, data, "require", 2)
+    train(tmp_path, data, True, 2)
+    assert 1 == len([line for line in log_lines if line.startswith(found)])
+
+
+@pytest.mark.slow
+def test_the_same_data_is_accepted(tmp_path, log_lines):
+    """Datapoints that were made again and are equal give no warning."""
+    for max_epoch in (1, 2, 3):
+        train(tmp_path, lambda: FeedInput(Lister(lambda: range(60))), "require", max_epoch)
+    assert not [line for line in log_lines if "made again differ" in line]
+
+
+class PartialSaver(ModelSaver):
+    """Saves the weights only."""
+
+    def __init__(self):
+        super().__init__(var_collections=tf.GraphKeys.TRAINABLE_VARIABLES)
+
+
+class LateVariable(Callback):
+    """Creates a global variable in its setup."""
+
+    def _setup_graph(self):
+        tf.get_variable("late", initializer=0.0, trainable=False)
+
+
+class OtherSaver(ModelSaver):
+    """A user's saver that adds nothing to the state."""
+
+
+@pytest.mark.parametrize("callbacks", [[PartialSaver], [ModelSaver, LateVariable]], ids=["partial", "late"])
+def test_variables_that_are_not_saved(tmp_path, callbacks):
+    """Variables that ModelSaver does not save are named before the first step."""
+    name = "late" if LateVariable in callbacks else "global_step"
+    found = f"NOT exact: 1 variables that ModelSaver does not save: {name} "
+    with pytest.raises(RuntimeError, match=found):
+        train(tmp_path, lambda: FeedInput(DataFromList(NUMBERS)), "require", 1, savers=callbacks)
+
+
+def test_a_partial_saver_of_another_directory(tmp_path, log_lines):
+    """A ModelSaver that writes only weights, to another directory, is no reason; a user's subclass is assumed to add no state."""
+    other = str(tmp_path / "other")
+    savers = [
+        ModelSaver,
+        lambda: OtherSaver(checkpoint_dir=other, var_collections=tf.GraphKeys.TRAINABLE_VARIABLES),
+    ]
+    train(tmp_path, lambda: FeedInput(DataFromList(NUMBERS)), "require", 1, savers=savers)
+    assert any(
+        "assumed to have no state: callback OtherSaver, callback WaitForQueue" in line for line in log_lines
+    )
 
 
 def warnings(log_lines):

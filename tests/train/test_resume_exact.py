@@ -10,16 +10,25 @@ import threading
 import numpy as np
 import pytest
 
-from tensorpack_lite.callbacks import JSONWriter, ModelSaver, PeriodicTrigger
+from tensorpack_lite.callbacks import (
+    HyperParamSetterWithFunc,
+    JSONWriter,
+    ModelSaver,
+    PeriodicTrigger,
+    ScheduledHyperParamSetter,
+)
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.raw import DataFromList
 from tensorpack_lite.graph_builder.model_desc import ModelDesc
 from tensorpack_lite.input_source.feed import FeedInput
+from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.loop.callback import Callback, CallbackFactory
 from tensorpack_lite.loop.preemption import Preempted
 from tensorpack_lite.loop.state import StopTraining
+from tensorpack_lite.models.batch_norm import BatchRenorm
 from tensorpack_lite.train.config import AutoResumeTrainConfig
 from tensorpack_lite.train.interface import launch_train_with_config
+from tensorpack_lite.train.multi_gpu import SyncMultiGPUTrainerReplicated
 from tensorpack_lite.train.simple import SimpleTrainer
 from tensorpack_lite.utils import logger
 from tensorpack_lite.utils.random_streams import fix_rng_seed
@@ -37,6 +46,45 @@ class Model(ModelDesc):
 
     def optimizer(self):
         return tf.train.GradientDescentOptimizer(0.2)
+
+
+class Counted(Model):
+    """Its cost depends on a local variable that each step increments."""
+
+    dtype = tf.float32
+
+    def build_graph(self, x):
+        count = tf.Variable(
+            tf.zeros([], self.dtype),
+            trainable=False,
+            collections=[tf.GraphKeys.LOCAL_VARIABLES],
+            name="count",
+        )
+        with tf.control_dependencies([count.assign_add(1)]):
+            return super().build_graph(x + tf.cast(count.read_value(), tf.float32))
+
+
+class BigCounted(Counted):
+    """Has a local variable that is too large for the state of a checkpoint."""
+
+    def build_graph(self, x):
+        tf.Variable(
+            tf.zeros([1 << 23]), trainable=False, collections=[tf.GraphKeys.LOCAL_VARIABLES], name="big"
+        )
+        return super().build_graph(x)
+
+
+class Renormalized(ModelDesc):
+    """Each tower normalizes with its own moving averages, which BatchRenorm reads in training."""
+
+    def inputs(self):
+        return [tf.TensorSpec([4, 2], tf.float32, "x")]
+
+    def build_graph(self, x):
+        return tf.reduce_mean(tf.square(BatchRenorm("bn", x, rmax=3.0, dmax=5.0) - 1), name="cost")
+
+    def optimizer(self):
+        return tf.train.MomentumOptimizer(0.2, 0.9)
 
 
 class At(Callback):
@@ -72,29 +120,38 @@ def every_step():
     return PeriodicTrigger(ModelSaver(), every_k_steps=1)
 
 
-def train(*more, savers=None, steps=5, epochs=4, exact=True, before=()):
-    """Train, or resume, with shuffled data of 7 datapoints. Return the weight at the end, and the rows of stats.json."""
+def train(
+    *more,
+    savers=None,
+    steps=5,
+    epochs=4,
+    exact=True,
+    before=(),
+    model=None,
+    data=None,
+    trainer=None,
+    name="weight",
+):
+    """Train, or resume, with shuffled data of 7 datapoints. Return the weight at the end."""
     savers = [every_step()] if savers is None else savers
     weights = []
-    at_end = CallbackFactory(after_train=lambda self: weights.append(self.trainer.sess.run(weight_of(self))))
+    at_end = CallbackFactory(
+        after_train=lambda self: weights.append(self.trainer.sess.run(self.trainer.find_tensor(name)))
+    )
     with tf.Graph().as_default():
         fix_rng_seed(3)
         config = AutoResumeTrainConfig(
             exact=exact,
-            model=Model(),
-            data=FeedInput(DataFromList([[np.float32(i)] for i in range(7)], shuffle=True)),
+            model=model or Model(),
+            data=data or FeedInput(DataFromList([[np.float32(i)] for i in range(7)], shuffle=True)),
             callbacks=[*before, at_end, *savers, *more],
             extra_callbacks=[],
             monitors=[JSONWriter()],
             steps_per_epoch=steps,
             max_epoch=epochs,
         )
-        launch_train_with_config(config, SimpleTrainer())
+        launch_train_with_config(config, trainer or SimpleTrainer())
     return weights[0]
-
-
-def weight_of(callback):
-    return callback.trainer.find_tensor("weight")
 
 
 def latest():
@@ -205,3 +262,87 @@ def test_a_checkpoint_that_was_being_replaced(wanted, log_lines):
         json.dump({"name": "model-7", "files": files}, file)
     assert wanted == train(At(0, stop))
     assert any("Resuming from checkpoint" in line and "model-7" in line for line in log_lines)
+
+
+class TestLocalVariables:
+    """Checkpoints do not contain local variables, so a training with exact saves those that it needs."""
+
+    @pytest.mark.parametrize("dtype", [tf.float32, tf.int64])
+    def test_of_the_user(self, tmp_path, dtype):
+        """A local variable that the steps change continues with its value."""
+        Counted.dtype = dtype
+        logger.set_logger_dir(str(tmp_path / "whole"), action="d")
+        expected = train(model=Counted(), exact="require")
+        logger.set_logger_dir(str(tmp_path / "parts"), action="d")
+        train(At(7, stop), model=Counted(), exact="require")
+
+        assert expected == train(At(0, stop), model=Counted(), exact="require")
+
+    def test_too_large(self, tmp_path, log_lines):
+        """Local variables that are too large for the state are named, and refused with "require"."""
+        logger.set_logger_dir(str(tmp_path), action="d")
+        with pytest.raises(RuntimeError, match="local variables big are not resumed .*at most 16 MB"):
+            train(model=BigCounted(), exact="require")
+        train(model=BigCounted())
+        assert any("The local variables big are not resumed" in line for line in log_lines)
+
+    @pytest.mark.slow
+    def test_averages_of_another_tower(self, tmp_path):
+        """The moving averages of the second tower, which BatchRenorm reads in training, continue with their values."""
+
+        def train_towers(*more):
+            samples = [[np.float32([[i, 1], [2, i], [i, i], [1, 1]])] for i in range(7)]
+            data = QueueInput(DataFromList(samples, shuffle=True))
+            trainer = SyncMultiGPUTrainerReplicated([0, 1], mode="cpu")
+            return train(*more, model=Renormalized(), data=data, trainer=trainer, name="bn/gamma")
+
+        logger.set_logger_dir(str(tmp_path / "whole"), action="d")
+        expected = train_towers()
+        logger.set_logger_dir(str(tmp_path / "parts"), action="d")
+        train_towers(At(7, stop))
+
+        assert expected.tobytes() == train_towers(At(0, stop)).tobytes()
+
+
+class Predict(Callback):
+    """Evaluates the model with the present weight after each epoch, as a user's own validation does."""
+
+    def _setup_graph(self):
+        self.predict = self.trainer.get_predictor(["x"], ["cost"])
+
+    def _trigger_epoch(self):
+        self.predict(np.float32(1))
+
+
+def test_predictors_are_no_inputs(wanted):
+    """A callback may have a predictor of the trainer: it has no position, so nothing is inexact."""
+    assert wanted == train(before=[Predict()], exact="require")
+
+
+class Scheduled(Model):
+    """Has a learning rate that callbacks set."""
+
+    def optimizer(self):
+        return tf.train.GradientDescentOptimizer(tf.get_variable("lr", initializer=0.1, trainable=False))
+
+
+def setters(second=0.2):
+    """Return a schedule, and another callback that halves the learning rate after each epoch."""
+    return [
+        ScheduledHyperParamSetter("lr", [(1, 0.1), (4, second)]),
+        HyperParamSetterWithFunc("lr", lambda epoch, value: value / 2),
+    ]
+
+
+def test_a_schedule_keeps_what_another_callback_has_set(tmp_path, log_lines):
+    """A schedule that is resumed does not replace a value that another callback has set; one that was changed does."""
+    logger.set_logger_dir(str(tmp_path / "whole"), action="d")
+    expected = train(before=setters(), model=Scheduled(), exact="require")
+    logger.set_logger_dir(str(tmp_path / "parts"), action="d")
+    train(At(12, stop), before=setters(), model=Scheduled(), exact="require")
+    assert expected == train(At(0, stop), before=setters(), model=Scheduled(), exact="require")
+
+    logger.set_logger_dir(str(tmp_path / "changed"), action="d")
+    train(At(12, stop), before=setters(), model=Scheduled())
+    train(At(0, stop), before=setters(0.3), model=Scheduled(), epochs=3)
+    assert any("setting lr to 0.1" in line for line in log_lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from typing import Sequence
+from typing import Any, Sequence
 
 from ...utils import logger
 from ...utils.checks import check_choice
@@ -98,6 +98,16 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         if self._set_at_beginning:
             logger.info(f"{who}: setting {name} to {expected:.8g}.")
             self.param.set_value(expected)
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Return the parameter's value, with `exact` also that of a variable, which other callbacks may have changed."""
+        is_kept = self.trainer.exact and self.param.is_variable_saved
+        return {"value": float(self.get_current_value())} if is_kept else super().state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Set the parameter to its value in the checkpoint, which has this state only if the schedule is the same."""
+        if self.trainer.exact or not self.param.is_variable_saved:
+            super().load_state_dict(state)
 
     def _may_be_due(self, actual: float) -> bool:
         """Return whether the value is that of before the current point, whose trigger is still to come in a resumed training."""
