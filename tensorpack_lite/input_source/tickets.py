@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections import deque
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Deque, Dict, Iterator, NamedTuple, Sequence
 
 import numpy as np
@@ -103,21 +103,14 @@ class Tickets:
         self._take_snapshot()
 
     def __iter__(self) -> Iterator[Datapoint]:
-        """Yield the datapoints after the saved position. Call `stamp` for each before the next."""
+        """Iterate over the datapoints after the saved position. Call `stamp` for each before the next."""
         source = iter(self._flow)
         self._read_again(source)
-        is_first = self._saved_flow is not None
-        while True:
-            if time.monotonic() - self._taken_at > _SNAPSHOT_SECONDS:
-                self._take_snapshot()
-            try:
-                datapoint = next(source)
-            except StopIteration:
-                return
-            if is_first:
-                is_first = False
-                self._compare_replayed()
-            yield datapoint
+        if self._saved_flow is None:
+            return source
+        first = list(islice(source, 1))
+        self._compare_replayed()
+        return chain(first, source)
 
     def _read_again(self, source: Iterator[Datapoint]) -> None:
         num_again = self.start - self._last
@@ -161,11 +154,13 @@ class Tickets:
             RuntimeError: it differs from the one that was due, and `is_strict`.
         """
         self._last += 1
-        samples = [_sample(array) for array in arrays]
+        samples = tuple(map(_sample, arrays))  # the garbage collector does not look into such tuples again
         self._recent.append((self._last, samples))
         expected = self._expected.pop(self._last, None) if self._expected else None
         if expected is not None:
             self._compare(expected, [_checksum(sample) for sample in samples])
+        if time.monotonic() - self._taken_at > _SNAPSHOT_SECONDS:
+            self._take_snapshot()
         return self._last
 
     def _compare(self, expected: list[str], found: list[str]) -> None:

@@ -53,7 +53,7 @@ def read(tickets, num):
 
 @pytest.fixture
 def at_each_datapoint(monkeypatch):
-    """Snapshots are taken before each datapoint."""
+    """Snapshots are taken after each datapoint."""
     monkeypatch.setattr(module, "_SNAPSHOT_SECONDS", -1.0)
 
 
@@ -104,7 +104,7 @@ class TestPosition:
 
         assert len(kept) <= 8
         assert 0 == kept[0]
-        assert 99 == kept[-1]
+        assert 100 == kept[-1]
         for used in (0, 3, 50, 95, 99):
             assert expected[used:] == read(begin(Shuffled(), tickets.state(used)), 100 - used)
 
