@@ -113,7 +113,7 @@ class RendezvousServer(socketserver.ThreadingTCPServer):
         """
         Record that a rank no longer needs a scope, and clear the scope after the last rank.
 
-        Gloo has one scope of all ranks, one of the ranks of each machine, and one ("cross_...") of one rank
+        Gloo has one scope of all ranks, one of the ranks of each machine, and one (`cross_...`) of one rank
         from each machine.
         """
         with self._lock:
