@@ -317,9 +317,9 @@ def write_stats_csv(directory):
 
 
 def read_stats_csv(path):
-    from tensorpack_lite.callbacks.monitor import csv_file
+    from tensorpack_lite.callbacks.monitor.csv_file import CSVWriter
 
-    csv_file._read_table(path)
+    CSVWriter(path)._read(path)
 
 
 def write_record(directory):
@@ -398,7 +398,7 @@ FORMATS = {  # name: (writer, reader, errors that are allowed in addition to Dam
     "tar.gz": (write_tar_gz, read_tar, ()),
     "stats.json": (write_stats_json, read_stats_json, ()),
     "manifest.json": (write_manifest_json, read_manifest_json, ()),
-    "stats.csv": (write_stats_csv, read_stats_csv, ()),
+    "stats.csv": (write_stats_csv, read_stats_csv, ("ValueError",)),  # its first columns have other names
     "record of a saver": (write_record, read_record, ()),
     "checkpoint": (write_checkpoint, read_checkpoint, ("FileNotFoundError",)),  # a file with a damaged name
     "checkpoint index": (write_index, read_checkpoint, ()),
