@@ -123,9 +123,8 @@ class FeedInput(InputSource):
     def _waited(self, runs: Sequence[RunTimes]) -> np.ndarray | None:
         taken = np.array([(0, 0), *self._taken], np.int64)
         started = np.array([run.started for run in runs], np.int64)
-        last = (
-            np.searchsorted(taken[:, 1], started, side="right") - 1
-        )  # a run takes one datapoint, right before it
+        # a run takes one datapoint, right before it
+        last = np.searchsorted(taken[:, 1], started, side="right") - 1
         for _ in range(max(last, default=0)):
             self._taken.popleft()
         return np.where(last > 0, taken[last, 1] - taken[last, 0], np.nan)
