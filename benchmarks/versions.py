@@ -1,63 +1,264 @@
 """
-Comparison of two versions of the library: another benchmark runs with each of them in turn.
+Comparison of two versions of the library, or of one version with and without exact resume.
 
-    python benchmarks/versions.py [--rounds 5] OLD NEW input_cost.py --only QueueInput --repetitions 2
+    python benchmarks/versions.py OLD NEW [--only step] [--pairs 16]
+    python benchmarks/versions.py . . --exact [--pairs 16]
 
-OLD and NEW are directories that contain `tensorpack_lite`, e.g. worktrees of git. The benchmark is that of this directory. For
-each row of its tables, the output is the ratio of the medians NEW / OLD: its median over the rounds, and its range.
+OLD and NEW are directories that contain `tensorpack_lite`, e.g. worktrees of git. With --exact, NEW resumes exactly. For each case,
+two trainings live in two processes, and run blocks of steps in turn: while one runs, the other waits. Load on the machine that
+lasts longer than a block, of 20 to 100 ms, thus affects both. Two processes with the same code differ by several per cent for as long
+as they live, so there are many pairs of processes. The output is the median of each version, in microseconds a step, and the median
+over pairs of the difference and of the ratio, with its interval of 95 % confidence (that of the sign test).
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
 import os
-import re
 import statistics
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-ROW = re.compile(r"(\S.*?) {2,}([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+)")
 
 
-def run_once(library: str, script: str, arguments: list) -> dict:
-    """Run a benchmark with a version of the library. Return the median of each row by (table, row)."""
-    done = subprocess.run(
-        [sys.executable, str(HERE / script), *arguments],
-        env={**os.environ, "PYTHONPATH": os.path.abspath(library), "TF_CPP_MIN_LOG_LEVEL": "3"},
-        stdout=subprocess.PIPE,
-        check=True,
+class Turns:
+    """In a child: counts steps. After each block, it writes the microseconds a step, and waits for its next turn."""
+
+    def __init__(self, warmup, steps):
+        self.warmup, self.steps, self.count = warmup, steps, -1
+        self.out = os.fdopen(os.dup(1), "w")
+        os.dup2(2, 1)
+
+    def step(self):
+        self.count += 1
+        if self.count == self.warmup:
+            self.start = time.perf_counter()
+        elif self.count == self.warmup + self.steps:
+            self.hand_over(1e6 * (time.perf_counter() - self.start) / self.steps)
+        elif not self.count:
+            self.hand_over(0)
+
+    def hand_over(self, figure):
+        print(figure, file=self.out, flush=True)
+        if not sys.stdin.readline():
+            os._exit(0)
+        self.count = 0
+
+
+def train_trainer(trainer, turns, **arguments):
+    """Run the loop of a trainer for ever."""
+    from tensorpack_lite.loop import Callback
+
+    class Step(Callback):
+        _chief_only = False
+
+        def _trigger_step(self):
+            turns.step()
+
+    trainer.train_with_defaults(callbacks=[Step()], steps_per_epoch=10**9, max_epoch=1, **arguments)
+
+
+def step(turns, is_exact, **arguments):
+    from step_cost import AddOne
+
+    train_trainer(AddOne(), turns, **arguments)
+
+
+def step_alone(turns, is_exact):
+    step(turns, is_exact, extra_callbacks=[], monitors=[])
+
+
+def take_input(turns, make_input, **arguments):
+    from input_cost import SMALL, InputTrainer, make_datapoint, repeat
+
+    from tensorpack_lite.dataflow import DataFromGenerator
+
+    source = make_input(DataFromGenerator(lambda: repeat(make_datapoint(SMALL))))
+    train_trainer(InputTrainer().build(source, SMALL), turns, monitors=[], **arguments)
+
+
+def queue(turns, is_exact, **arguments):
+    from tensorpack_lite.input_source import QueueInput
+
+    take_input(turns, QueueInput, **arguments)
+
+
+def queue_alone(turns, is_exact):
+    queue(turns, is_exact, extra_callbacks=[])
+
+
+def staging(turns, is_exact):
+    from tensorpack_lite.input_source import QueueInput, StagingInput
+
+    take_input(turns, lambda flow: StagingInput(QueueInput(flow)), extra_callbacks=[])
+
+
+def feed(turns, is_exact):
+    from tensorpack_lite.input_source import FeedInput
+
+    take_input(turns, FeedInput, extra_callbacks=[])
+
+
+def processes(make, kind):
+    """A case of worker processes that send datapoints of processes.py to this one."""
+
+    def run(turns, is_exact):
+        from processes import KINDS, Same, flow
+
+        datapoints, _ = flow(lambda: make(Same(KINDS[kind])))()
+        for _ in datapoints:
+            turns.step()
+
+    return run
+
+
+def runner(flow):
+    from tensorpack_lite.dataflow import MultiProcessRunnerZMQ
+
+    return MultiProcessRunnerZMQ(flow, 1)
+
+
+def process_map(flow):
+    from processes import identity
+
+    from tensorpack_lite.dataflow import MultiProcessMapDataZMQ
+
+    return MultiProcessMapDataZMQ(flow, 1, identity)
+
+
+def pipeline_into(name, num_stages):
+    """A case of exact.py: a pipeline with 100 us of work for a datapoint into an input source."""
+
+    def run(turns, is_exact):
+        from exact import Running, pipeline
+
+        import tensorpack_lite.input_source as sources
+
+        with Running(getattr(sources, name), pipeline(num_stages, 1e-4), is_exact) as running:
+            while True:
+                running.hooked.run(running.step)
+                turns.step()
+
+    return run
+
+
+# name -> (case, steps of warm-up, which empties a queue that was filled while the other process ran, timed steps)
+CASES = {
+    "step, no callbacks": (step_alone, 100, 1000),
+    "step, default callbacks": (step, 100, 1000),
+    "QueueInput": (queue_alone, 200, 1000),
+    "QueueInput, default callbacks": (queue, 200, 1000),
+    "StagingInput(QueueInput)": (staging, 200, 1000),
+    "FeedInput": (feed, 100, 1000),
+    "MultiProcessRunnerZMQ, small": (processes(runner, "small"), 4000, 4000),
+    "MultiProcessRunnerZMQ, large": (processes(runner, "large"), 60, 20),
+    "MultiProcessMapDataZMQ, small": (processes(process_map, "small"), 4000, 4000),
+}
+EXACT_CASES = {
+    f"{name}, {num_stages} stages, 100 us of work": (pipeline_into(name, num_stages), 200, 400)
+    for name in ("QueueInput", "FeedInput")
+    for num_stages in (3, 6)
+}
+
+
+def be_child(case, is_exact):
+    sys.stdin = os.fdopen(os.dup(0))
+    run, warmup, steps = {**CASES, **EXACT_CASES}[case]
+    turns = Turns(warmup, steps)
+    from tensorpack_lite.compat import ensure_graph_mode
+    from tensorpack_lite.utils import logger
+
+    ensure_graph_mode()
+    logging.disable(logging.WARNING)
+    logger.set_logger_dir(tempfile.mkdtemp(), action="d")
+    run(turns, is_exact)
+
+
+class Child:
+    """A training in a process of its own, which runs a block of steps when asked to."""
+
+    def __init__(self, library, case, is_exact):
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, library, library, "--child", case, *["--exact"] * is_exact],
+            env={**os.environ, "PYTHONPATH": os.path.abspath(library), "TF_CPP_MIN_LOG_LEVEL": "3"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            universal_newlines=True,
+        )
+        self.answer()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"A training ended:\n{self.process.stderr.read()}")
+        return float(line)
+
+    def run(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return self.answer()
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def interval(values):
+    """Return the median and its interval of 95 % confidence, as text."""
+    values = sorted(values)
+    reach = 0.98 * len(values) ** 0.5
+    first, last = int(len(values) / 2 - reach), int(len(values) / 2 + reach)
+    return f"{statistics.median(values):7.3f} ({values[max(first, 0)]:6.3f} to {values[min(last, len(values) - 1)]:6.3f})"
+
+
+def run_pair(case, libraries, exact, num_blocks):
+    """Start two trainings. Return the medians over blocks: of each in microseconds, of the difference and of the ratio."""
+    old, new = Child(libraries[0], case, False), Child(libraries[1], case, exact)
+    blocks = []
+    for number in range(num_blocks + 5):
+        figures = {each: each.run() for each in ((old, new) if number % 2 else (new, old))}
+        blocks.append((figures[old], figures[new]))
+    old.end()
+    new.end()
+    rows = [(old, new, new - old, new / old) for old, new in blocks[5:]]
+    return [statistics.median(column) for column in zip(*rows)]
+
+
+def compare(case, libraries, exact, num_pairs, num_blocks):
+    olds, news, differences, ratios = zip(
+        *(run_pair(case, libraries, exact, num_blocks) for _ in range(num_pairs))
     )
-    title, medians = "", {}
-    for line in done.stdout.decode().splitlines():
-        row = ROW.fullmatch(line.rstrip())
-        if row is not None:
-            medians[title, row.group(1)] = float(row.group(2))
-        elif "[TF" in line:
-            title = line.split("  [")[0]
-    return medians
+    print(
+        f"{case:44} {statistics.median(olds):8.2f} {statistics.median(news):8.2f}  {interval(differences)}  {interval(ratios)}",
+        flush=True,
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("old")
     parser.add_argument("new")
-    parser.add_argument("script")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="of the benchmark")
+    parser.add_argument("--exact", action="store_true", help="measure the cost of exact resume")
+    parser.add_argument("--only", default="", help="measure only cases with this in their name")
+    parser.add_argument("--pairs", type=int, default=16, help="pairs of processes of a case")
+    parser.add_argument("--blocks", type=int, default=30, help="blocks of steps of a process")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    rounds = []
-    for _ in range(args.rounds):
-        rounds.append([run_once(each, args.script, args.arguments) for each in (args.old, args.new)])
-    for key in rounds[0][0]:
-        pairs = [(old[key], new[key]) for old, new in rounds if key in new]
-        ratios = [new / old for old, new in pairs]
-        print(
-            f"{' | '.join(key):80} {statistics.median(old for old, _ in pairs):10.1f} "
-            f"{statistics.median(new for _, new in pairs):10.1f} {statistics.median(ratios):6.3f} "
-            f"({min(ratios):.3f} to {max(ratios):.3f})"
-        )
+    if args.child:
+        be_child(args.child, args.exact)
+        return
+    print(f"{'us a step':44} {'OLD':>8} {'NEW':>8}  {'NEW - OLD':^27}  {'NEW / OLD':^27}")
+    for case in EXACT_CASES if args.exact else CASES:
+        if args.only in case:
+            compare(case, (args.old, args.new), args.exact, args.pairs, args.blocks)
 
 
 if __name__ == "__main__":

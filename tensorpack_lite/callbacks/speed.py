@@ -59,8 +59,10 @@ class Speed(Callback):
         self._slowest: int | None = None  # the rank that the chief has named
         self._calls: CallTimes | None = None  # in use if callbacks seem to limit
         self._calls_steps = 0  # the number of steps in which they are measured
-        self._steps_seen = self._next_look = 0.0  # seconds
-        self._ends: Deque[int] = deque()  # of the steps since the last look
+        self._steps_seen = 0.0  # seconds
+        self._next_look = 0  # in nanoseconds
+        self._ends: list[int] = []  # nanoseconds at the end of each step since the last look
+        self._run_times: Deque[Any] = deque()
         self._last_end = 0  # of the last step before them, or the begin of the epoch
         self._epoch_seconds = 0.0
 
@@ -69,10 +71,8 @@ class Speed(Callback):
         self._source: Any = sources[0] if len(sources) == 1 else None
         if not isinstance(self.trainer.hooked_sess, HookedSession):
             self._source = None
-        if self._source is None:
-            self._next_look = math.inf
-        else:
-            self._ends = self.trainer.loop.step_ends
+        if self._source is not None:
+            self._run_times = self.trainer.hooked_sess.record_times()
         ranks = getattr(self.trainer, "ranks", None)
         self._channel = None if ranks is None else ranks.channel
 
@@ -84,7 +84,11 @@ class Speed(Callback):
             self._window.steps.set_end(self._last_end)
 
     def _trigger_step(self) -> None:
-        if len(self._ends) >= _HARVEST or time.perf_counter() > self._next_look:
+        if self._source is None:
+            return
+        now = time.perf_counter_ns()
+        self._ends.append(now)
+        if now > self._next_look or len(self._ends) >= _HARVEST:
             self._look()
 
     def _after_epoch(self) -> None:
@@ -103,7 +107,7 @@ class Speed(Callback):
         """Take the times of the last steps; begin to measure after the warm-up; say the first verdict."""
         if self._source is None:
             return
-        self._next_look = time.perf_counter() + self._after / 30
+        self._next_look = time.perf_counter_ns() + int(self._after / 30 * 1e9)
         ends, runs, waits = self._take_times()
         if not ends:
             return
@@ -128,8 +132,8 @@ class Speed(Callback):
         """Return the ends of the steps that have ended, and the times of their runs."""
         if self._source is None:
             return [], [], None
-        run_times = self.trainer.hooked_sess.run_times
-        ends = [self._ends.popleft() for _ in range(len(self._ends))]
+        run_times, ends = self._run_times, self._ends
+        self._ends = []
         end = math.inf if is_between_steps else ends[-1] if ends else 0
         runs: list[RunTimes] = []
         while run_times and run_times[0][1] <= end:

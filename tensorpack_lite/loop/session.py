@@ -65,7 +65,8 @@ class HookedSession:
         is_running: whether a run is in progress. Any thread may read it.
         current_call: the callback that is being called before or after a run, as a `Call`; otherwise None. Any thread
             may read it.
-        run_times: fields of `RunTimes` for each of the last runs that succeeded, as plain tuples.
+        run_times: fields of `RunTimes` for each of the last runs that succeeded, as plain tuples; None unless `record_times` was
+            called.
 
     Note: it does not initialize, restore or recover anything. It may be used by one thread at a time.
     """
@@ -83,7 +84,7 @@ class HookedSession:
         self._afters: list[tuple[Call | None, Callable[[Any, Any], None], int]] = []
         for hook in hooks:
             self._register(hook.callback if isinstance(hook, CallbackToHook) else hook)
-        self.run_times: Deque[tuple[int, int, Step]] = deque(maxlen=_MAX_RUNS)
+        self.run_times: Deque[tuple[int, int, Step]] | None = None
         self._steps = StepCache(session)
         self._last = _LastRun()
         self._stop_requested = False
@@ -156,12 +157,14 @@ class HookedSession:
                 step = self._steps.find(fetches, feed_dict, options, run_metadata, requests)
                 if is_plain and not isinstance(fetches, (list, dict)):
                     self._last = _LastRun(fetches, context, asked, requests, step)
-            started = perf_counter_ns()
+            times = self.run_times
+            started = 0 if times is None else perf_counter_ns()
             try:
                 results, hook_values = step.run(feed_dict, requests, run_metadata)
             except tf.errors.OpError as error:
                 self._raise_cause_of(error)
-            self.run_times.append((started, perf_counter_ns(), step))
+            if times is not None:
+                times.append((started, perf_counter_ns(), step))
             for call, after, position in self._afters:
                 self.current_call = call
                 after(context, hook_values[position])
@@ -170,6 +173,12 @@ class HookedSession:
             return results
         finally:
             self.is_running, self.current_call = False, None
+
+    def record_times(self) -> Deque[tuple[int, int, Step]]:
+        """Record the times of the runs from now on, at a cost of 0.2 microseconds per run. Return `run_times`."""
+        if self.run_times is None:
+            self.run_times = deque(maxlen=_MAX_RUNS)
+        return self.run_times
 
     def replace_calls(self, replace: Callable[[Call, Any], Any]) -> None:
         """Replace each method of a callback that is called in a run by `replace(call, method)`."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
 from enum import Enum
-from typing import Deque, Iterator
+from typing import Iterator
 
 from ..compat import tfv1 as tf
 
 __all__ = ["QUIET_ENDS", "Outcome", "StopTraining", "TrainLoop"]
-
-_MAX_STEPS = 4096  # whose times are kept until they are taken
 
 
 class StopTraining(Exception):
@@ -49,7 +46,6 @@ class TrainLoop:
         outcome: how training ended, an `Outcome`; None until then. It is set before `after_train`, where a callback
             reads `self.trainer.loop.outcome`. An error in `after_train` does not change it.
         error: the exception that ended training, `StopTraining` included; None if all epochs are done.
-        step_ends: nanoseconds of `time.perf_counter_ns` at the end of each of the last steps.
         num_parts: how many times callbacks have called `end_if_preempted`.
     """
 
@@ -59,7 +55,6 @@ class TrainLoop:
         self.local_step = -1
         self.outcome: Outcome | None = None
         self.error: BaseException | None = None
-        self.step_ends: Deque[int] = deque(maxlen=_MAX_STEPS)
         self.num_parts = 0
         self._ranges: tuple[int, int, int] | None = None
         self._resumed: tuple[int, int] | None = None

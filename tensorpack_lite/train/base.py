@@ -244,7 +244,6 @@ class Trainer(HasOldInterface, LoopTrainer):
                         raise StopTraining("a callback or hook asked the session to stop")
                     self.run_step()
                     callbacks.trigger_step()
-                    loop.step_ends.append(time.perf_counter_ns())
                 callbacks.after_epoch()
                 spent = humanize_time_delta(time.perf_counter() - start)
                 if not 0 < loop.starting_step == loop.steps_per_epoch:  # else resumed only for its callbacks

@@ -233,12 +233,10 @@ class _Standstill:
 
 def _place_of(trainer: Any) -> object:
     """Return a value that changes whenever the main thread comes further."""
-    loop, callbacks, session = trainer.loop, trainer._callbacks, trainer.hooked_sess
-    runs: Any = getattr(session, "run_times", ())
-    last_run = runs[-1][1] if len(runs) else 0
+    loop, callbacks = trainer.loop, trainer._callbacks
     counters = loop.epoch_num, loop.local_step, loop.global_step, loop.num_parts
     call = callbacks.phase, callbacks.num_called, kind_of_place(trainer)
-    return counters, call, trainer.is_in_run, last_run
+    return counters, call, trainer.is_in_run
 
 
 def _is_debugged(main: threading.Thread) -> bool:

@@ -159,6 +159,7 @@ class TestInputs:
         with tf.Session() as session, session.as_default():
             session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
             hooked = HookedSession(session, [CallbackToHook(callback) for callback in callbacks])
+            hooked.record_times()
             for callback in callbacks:
                 callback.before_train()
             try:
@@ -208,6 +209,7 @@ class TestInputs:
             callback.setup_graph(None)
         with tf.Session() as session, session.as_default():
             hooked = HookedSession(session, [CallbackToHook(callback) for callback in callbacks])
+            hooked.record_times()
             threading.Timer(0.3, flow.gate.release).start()
             begin = perf_counter_ns()
             hooked.run(total)
