@@ -73,11 +73,16 @@ class EnqueueOps:
     Args:
         queue: a TensorFlow queue.
         placeholders: a placeholder for each component.
+        are_numbered: whether the queue has one more component, an int64 scalar: the number of the datapoint. Only that of the
+            first datapoint of a call is fed, and the others follow it.
     """
 
-    def __init__(self, queue: tf.QueueBase, placeholders: Sequence[tf.Tensor]) -> None:
+    def __init__(
+        self, queue: tf.QueueBase, placeholders: Sequence[tf.Tensor], are_numbered: bool = False
+    ) -> None:
+        self._first_number = [tf.placeholder(tf.int64, [], name="ticket")] if are_numbered else []
         self._placeholders = [list(placeholders)]
-        self._ops = [queue.enqueue(placeholders)]
+        self._ops = [queue.enqueue([*placeholders, *self._first_number])]
         self.close = queue.close(name="close")
         self.cancel = queue.close(cancel_pending_enqueues=True, name="cancel")
         # other queues may hold elements back, so that a dequeue blocks
@@ -85,13 +90,14 @@ class EnqueueOps:
         self.size = queue.size(name="num_queued")
         if sum(map(_min_nbytes, placeholders)) <= _SMALL_NBYTES:
             with tf.name_scope("chunk"):
-                for _ in range(1, _CHUNKS[0]):
-                    self._add(queue)
+                for number in range(1, _CHUNKS[0]):
+                    self._add(queue, number)
 
-    def _add(self, queue: tf.QueueBase) -> None:
+    def _add(self, queue: tf.QueueBase, number: int) -> None:
         placeholders = [tf.placeholder(p.dtype, p.shape, name=p.op.name) for p in self._placeholders[0]]
+        numbers = [first + number for first in self._first_number]
         with tf.control_dependencies([self._ops[-1]]):
-            self._ops.append(queue.enqueue(placeholders))
+            self._ops.append(queue.enqueue([*placeholders, *numbers]))
         self._placeholders.append(placeholders)
 
     @property
@@ -100,9 +106,13 @@ class EnqueueOps:
         return len(self._ops)
 
     def make_call(self, session: tf.Session, size: int) -> Callable[..., object]:
-        """Return a function that enqueues `size` datapoints. Its arguments are the arrays of all datapoints."""
+        """
+        Return a function that enqueues `size` datapoints.
+
+        Its arguments are the arrays of all datapoints, and the number of the first one if they are numbered.
+        """
         feeds = [placeholder for one in self._placeholders[:size] for placeholder in one]
-        return private.make_callable(session, [], [self._ops[size - 1]], feeds)
+        return private.make_callable(session, [], [self._ops[size - 1]], [*feeds, *self._first_number])
 
 
 class EnqueueThread(ShareSessionThread):
@@ -119,7 +129,7 @@ class EnqueueThread(ShareSessionThread):
         signature: a list of `TensorSpec`, one for each component.
         ops: the operations that enqueue.
         needs_whole_passes: whether a pass with fewer datapoints than `len(dataflow)` is an error.
-        tickets: numbers the datapoints of the repeated DataFlow. The number becomes the last component.
+        tickets: numbers the datapoints of the repeated DataFlow.
 
     Attributes:
         error: the error of the DataFlow, of the check of a datapoint, or of the queue; None if there was none.
@@ -237,8 +247,11 @@ class EnqueueThread(ShareSessionThread):
             call = calls.get(len(chunk))
             if call is None:
                 call = calls[len(chunk)] = self._ops.make_call(session, len(chunk))
+            arrays = [array for _, datapoint in chunk for array in datapoint]
+            if self._tickets is not None:
+                arrays.append(np.array(self._tickets.start + self._num_enqueued + 1, _INT64))
             self.enqueuing.begin_wait(is_for_room=True)
-            call(*[array for _, datapoint in chunk for array in datapoint])
+            call(*arrays)
             self.enqueuing.end_wait()
             self._num_enqueued += len(chunk)
             self.arrivals.append((self._num_enqueued, perf_counter_ns()))
@@ -250,9 +263,7 @@ class EnqueueThread(ShareSessionThread):
                 for datapoint in iterate_named(self._datapoints, self._who, self._dataflow):
                     arrays = self.reading.call(self.converter, datapoint)
                     if self._tickets is not None:
-                        ticket = self._tickets.stamp(arrays)
-                        self.reading.words[TICKET] = ticket
-                        arrays.append(np.array(ticket, _INT64))
+                        self.reading.words[TICKET] = self._tickets.stamp(arrays)
                     size = max(_SMALL_NBYTES, sum([array.nbytes for array in arrays]))
                     if not self._buffer.put([(size, arrays)], meter=self.reading):
                         return

@@ -58,6 +58,8 @@ class QueueInput(FeedfreeInput):
     is read further ahead.
     """
 
+    _capacity = 50  # of the default queue
+
     def __init__(self, ds: DataFlow, queue: tf.QueueBase | None = None) -> None:
         name = type(self).__name__
         check_type(f"{name}: ds", ds, DataFlow, advice=f"Wrap it: {name}(DataFromList(data)).")
@@ -116,17 +118,15 @@ class QueueInput(FeedfreeInput):
         self._datapoint_signature = self._make_datapoint_signature()
         placeholders = [build_or_reuse_placeholder(spec) for spec in self._datapoint_signature]
         with self.cached_name_scope(), tf.device("/cpu:0"):
-            if self._tickets is not None:
-                placeholders.append(tf.placeholder(tf.int64, [], name="ticket"))
             if self.queue is None:
                 self.queue = self._make_queue()
-            dtypes = [p.dtype for p in placeholders]
+            dtypes = [p.dtype for p in placeholders] + self._ticket_dtype()
             if self.queue.dtypes != dtypes:
                 raise ValueError(
                     f"{name}: queue has the wrong dtypes (expected {[d.name for d in dtypes]}, got "
                     f"{[d.name for d in self.queue.dtypes]})."
                 )
-            self._ops = EnqueueOps(self.queue, placeholders)
+            self._ops = EnqueueOps(self.queue, placeholders, self._tickets is not None)
             self._dequeue_for_reset = self.queue.dequeue(name="dequeue_for_reset")
             self._queue_size = tf.cast(self.queue.size(), tf.float32, name="queue_size")
             self._waits = QueueWaits(self.queue, self._num_in_datapoint, self._ops.max_chunk)
@@ -153,7 +153,7 @@ class QueueInput(FeedfreeInput):
 
     def _make_queue(self) -> tf.QueueBase:
         dtypes = [spec.dtype for spec in self._signature]
-        return tf.FIFOQueue(50, dtypes + self._ticket_dtype(), name="input_queue")
+        return tf.FIFOQueue(self._capacity, dtypes + self._ticket_dtype(), name="input_queue")
 
     def _ticket_dtype(self) -> list[tf.DType]:
         return [] if self._tickets is None else [tf.int64]
@@ -199,7 +199,9 @@ class QueueInput(FeedfreeInput):
         if self.queue is not None:
             return  # it has no component for tickets
         passes = WholePasses(self.ds) if self._needs_whole_passes else self.ds
-        self._tickets = Tickets(type(self).__name__, RepeatedData(passes, -1), state, is_strict)
+        # in the queue, between the threads, and in a staging area of 32 towers
+        num_ahead = self._capacity + 128 + 32 * self._num_in_datapoint
+        self._tickets = Tickets(type(self).__name__, RepeatedData(passes, -1), state, is_strict, num_ahead)
 
     def _state_after(self, ticket: int | None) -> State:
         if self._tickets is None:
@@ -234,6 +236,8 @@ class BatchQueueInput(QueueInput):
     Note: when the data ends, the samples that do not fill a batch are dropped.
     """
 
+    _capacity = 3000
+
     def __init__(self, ds: DataFlow, batch_size: int, queue: tf.QueueBase | None = None) -> None:
         super().__init__(ds, queue)
         self.batch_size = check_at_least("BatchQueueInput: batch_size", int(batch_size), 1)
@@ -264,7 +268,7 @@ class BatchQueueInput(QueueInput):
         dtypes = [spec.dtype for spec in self._datapoint_signature]
         shapes: list[Any] = [spec.shape for spec in self._datapoint_signature]
         shapes += [[]] * len(self._ticket_dtype())
-        return tf.FIFOQueue(3000, dtypes + self._ticket_dtype(), shapes, name="input_queue")
+        return tf.FIFOQueue(self._capacity, dtypes + self._ticket_dtype(), shapes, name="input_queue")
 
     def _dequeue(self) -> tf.Tensor | list[tf.Tensor]:
         return self.queue.dequeue_many(self.batch_size, name="input_deque")

@@ -28,9 +28,8 @@ __all__ = ["Tickets"]
 _SNAPSHOT_SECONDS = 1.0
 _MAX_SNAPSHOTS = 256
 _NUM_WITNESSES = 8
-_NUM_REMEMBERED = 4096  # more than what is read ahead of training
 # elements of an array whose checksum is its witness; all of a large one would cost too much
-_NUM_SAMPLED = 512
+_NUM_SAMPLED = 128
 
 
 class _Snapshot(NamedTuple):
@@ -49,12 +48,15 @@ class Tickets:
         flow: the DataFlow; `reset` resets it.
         saved: what `state` returned before; None begins anew.
         is_strict: whether a datapoint that differs from its witness is an error.
+        num_ahead: the maximum number of datapoints that are read ahead of training.
 
     Raises:
         ValueError: the stages of the DataFlow differ from those that were saved, and `is_strict`.
     """
 
-    def __init__(self, who: str, flow: DataFlow, saved: State | None, is_strict: bool) -> None:
+    def __init__(
+        self, who: str, flow: DataFlow, saved: State | None, is_strict: bool, num_ahead: int = 4096
+    ) -> None:
         difference = None if saved is None else find_difference(flow, saved["flow"])
         if difference is not None:
             message = f"{who}: the DataFlow differs from the one that was saved: {difference}."
@@ -73,9 +75,9 @@ class Tickets:
         )
         self._num_expected = len(self._expected)
         self._snapshots: Deque[_Snapshot] = deque()
-        self._taken_at = 0.0
+        self._snapshot_due = 0.0
         self._used = 0  # at the last call of `state`
-        self._recent: Deque[Any] = deque(maxlen=_NUM_REMEMBERED)  # pairs (ticket, samples of its components)
+        self._recent: Deque[Any] = deque(maxlen=num_ahead)  # pairs (ticket, samples of its components)
 
     @property
     def flow(self) -> DataFlow:
@@ -153,15 +155,14 @@ class Tickets:
         Raises:
             RuntimeError: it differs from the one that was due, and `is_strict`.
         """
-        self._last += 1
-        samples = tuple(map(_sample, arrays))  # the garbage collector does not look into such tuples again
-        self._recent.append((self._last, samples))
-        expected = self._expected.pop(self._last, None) if self._expected else None
-        if expected is not None:
-            self._compare(expected, [_checksum(sample) for sample in samples])
-        if time.monotonic() - self._taken_at > _SNAPSHOT_SECONDS:
+        self._last = ticket = self._last + 1
+        samples = list(map(_sample, arrays))
+        self._recent.append((ticket, samples))
+        if self._expected and ticket in self._expected:
+            self._compare(self._expected.pop(ticket), list(map(_checksum, samples)))
+        if time.monotonic() > self._snapshot_due:
             self._take_snapshot()
-        return self._last
+        return ticket
 
     def _compare(self, expected: list[str], found: list[str]) -> None:
         if expected != found:
@@ -198,7 +199,7 @@ class Tickets:
         witnesses = dict(self._expected)  # those that have not come yet stay
         for ticket, samples in list(self._recent):
             if ticket in due:
-                witnesses[ticket] = [_checksum(sample) for sample in samples]
+                witnesses[ticket] = list(map(_checksum, samples))
         return {str(ticket): witnesses[ticket] for ticket in due if ticket in witnesses}
 
     def state_now(self) -> State:
@@ -208,7 +209,7 @@ class Tickets:
 
     def _take_snapshot(self) -> None:
         self._snapshots.append(_Snapshot(self._last, self._flow.get_state()))
-        self._taken_at = time.monotonic()
+        self._snapshot_due = time.monotonic() + _SNAPSHOT_SECONDS
         while len(self._snapshots) > 1 and self._snapshots[1].ticket <= self._used:
             self._snapshots.popleft()  # only here: another thread may be in `state`
         if len(self._snapshots) > _MAX_SNAPSHOTS:  # keep every second one of the older half
