@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import namedtuple
+from time import perf_counter_ns
 
 import numpy as np
 import pytest
@@ -143,6 +144,23 @@ class TestFetches:
             assert [float(i)] == session.run([sess.graph.get_tensor_by_name(f"c{i}:0")])
             gc.collect(1)
         assert 50 == len(constants)
+
+
+class TestTimes:
+    def test_only_on_request(self, sess, counter):
+        """Times of runs are recorded from `record_times` on."""
+        hooked = HookedSession(sess, [])
+        hooked.run(counter)
+        assert hooked.run_times is None
+
+        times = hooked.record_times()
+        before = perf_counter_ns()
+        hooked.run(counter)
+        hooked.run(counter)
+        assert times is hooked.run_times is hooked.record_times()
+        (first, first_end, step), (second, second_end, same_step) = times
+        assert before <= first < first_end <= second < second_end <= perf_counter_ns()
+        assert step is same_step
 
 
 class TestHooks:
