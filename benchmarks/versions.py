@@ -21,9 +21,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
-
-HERE = Path(__file__).resolve().parent
 
 
 class Turns:
@@ -175,7 +172,7 @@ def be_child(case, is_exact):
 
     ensure_graph_mode()
     logging.disable(logging.WARNING)
-    logger.set_logger_dir(tempfile.mkdtemp(), action="d")
+    logger.set_logger_dir(os.path.join(tempfile.gettempdir(), "train_log"), action="d")
     run(turns, is_exact)
 
 
@@ -183,9 +180,11 @@ class Child:
     """A training in a process of its own, which runs a block of steps when asked to."""
 
     def __init__(self, library, case, is_exact):
+        self.directory = tempfile.TemporaryDirectory()
+        settings = {"PYTHONPATH": os.path.abspath(library), "TMPDIR": self.directory.name}
         self.process = subprocess.Popen(
             [sys.executable, __file__, library, library, "--child", case, *["--exact"] * is_exact],
-            env={**os.environ, "PYTHONPATH": os.path.abspath(library), "TF_CPP_MIN_LOG_LEVEL": "3"},
+            env={**os.environ, **settings, "TF_CPP_MIN_LOG_LEVEL": "3"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -205,8 +204,8 @@ class Child:
         return self.answer()
 
     def end(self):
-        self.process.stdin.close()
-        self.process.wait()
+        self.process.communicate()
+        self.directory.cleanup()
 
 
 def interval(values):

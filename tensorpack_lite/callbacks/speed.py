@@ -52,6 +52,7 @@ class Speed(Callback):
 
     def __init__(self, after: float = 30.0) -> None:
         self._after = after
+        self._source: Any = None  # the input of the training, if its speed can be explained
         self._window: _Window | None = None
         self._last: Verdict | None = None
         self._channel: Any = None
@@ -68,11 +69,10 @@ class Speed(Callback):
 
     def _before_train(self) -> None:
         sources = [reset.source for reset in self.trainer.find_callbacks(ResetInput)]
-        self._source: Any = sources[0] if len(sources) == 1 else None
-        if not isinstance(self.trainer.hooked_sess, HookedSession):
-            self._source = None
-        if self._source is not None:
-            self._run_times = self.trainer.hooked_sess.record_times()
+        session, self._source = self.trainer.hooked_sess, None
+        if len(sources) == 1 and isinstance(session, HookedSession):
+            self._source = sources[0]
+            self._run_times = session.record_times()
         ranks = getattr(self.trainer, "ranks", None)
         self._channel = None if ranks is None else ranks.channel
 

@@ -81,7 +81,8 @@ class Steps:
         Add the next steps.
 
         Args:
-            step_ends: the end of each step, in nanoseconds of `time.perf_counter_ns`. The first step begins at `set_end`, or when the last step that was added ended.
+            step_ends: the end of each step, in nanoseconds of `time.perf_counter_ns`. The first step begins at `set_end`,
+                or when the last step that was added ended.
             runs: the runs of the session since the last call.
             waits: how long each run waited, in nanoseconds; None if unknown. Steps with NaN are left out.
         """

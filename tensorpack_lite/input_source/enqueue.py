@@ -90,10 +90,10 @@ class EnqueueOps:
         self.size = queue.size(name="num_queued")
         if sum(map(_min_nbytes, placeholders)) <= _SMALL_NBYTES:
             with tf.name_scope("chunk"):
-                # one addition for all: each operation costs a microsecond
-                numbers = [tf.unstack(first + np.arange(_CHUNKS[0])) for first in self._first_number]
+                # one addition for all, because each operation costs time
+                numbers = tf.unstack(self._first_number[0] + np.arange(_CHUNKS[0])) if are_numbered else []
                 for at in range(1, _CHUNKS[0]):
-                    self._add(queue, [one[at] for one in numbers])
+                    self._add(queue, numbers[at : at + 1])
 
     def _add(self, queue: tf.QueueBase, number: list[tf.Tensor]) -> None:
         placeholders = [tf.placeholder(p.dtype, p.shape, name=p.op.name) for p in self._placeholders[0]]
@@ -249,7 +249,7 @@ class EnqueueThread(ShareSessionThread):
             if call is None:
                 call = calls[len(chunk)] = self._ops.make_call(session, len(chunk))
             arrays = [array for _, datapoint in chunk for array in datapoint]
-            if self._tickets is not None:
+            if self._tickets is not None:  # the reader has stamped them in this order
                 arrays.append(np.array(self._tickets.start + self._num_enqueued + 1, _INT64))
             self.enqueuing.begin_wait(is_for_room=True)
             call(*arrays)

@@ -175,7 +175,7 @@ class HookedSession:
             self.is_running, self.current_call = False, None
 
     def record_times(self) -> Deque[tuple[int, int, Step]]:
-        """Record the times of the runs from now on, at a cost of 0.2 microseconds per run. Return `run_times`."""
+        """Record the times of the runs from now on. Return `run_times`."""
         if self.run_times is None:
             self.run_times = deque(maxlen=_MAX_RUNS)
         return self.run_times

@@ -73,10 +73,8 @@ class HandoffQueue(Generic[T]):
                 if self._size < self._capacity or time.monotonic() >= deadline:
                     self._items.extend(items)
                     self._size += size
-                    if self._consumers:
-                        _wake_one(self._consumers)
-                    if self._producers:
-                        self._wake_producer_if_room()
+                    _wake_one(self._consumers)
+                    self._wake_producer_if_room()
                     return True
             self._wait(self._producers, deadline, meter)
 

@@ -116,6 +116,22 @@ class TestSpeed:
         train(QueueInput(Ones()), after=1000, steps=300)
         assert [] == read_notes(directory)
 
+    @pytest.mark.parametrize(("source", "is_recorded"), [(FeedInput, True), (None, False)])
+    def test_times_are_recorded_only_for_an_input(self, source, is_recorded, directory):
+        """Without an input, whose speed it could explain, Speed costs nothing in a run."""
+        with tf.Graph().as_default():
+            trainer = SimpleTrainer()
+            if source is None:
+                trainer.train_op = tf.no_op()
+            else:
+                trainer.setup_graph(
+                    Model().get_input_signature(), source(Ones()), Model().build_graph, Model().get_optimizer
+                )
+            trainer.train_with_defaults(
+                monitors=[], extra_callbacks=[Speed()], steps_per_epoch=3, max_epoch=1
+            )
+        assert is_recorded == (trainer.hooked_sess.run_times is not None)
+
     def test_only_changes_are_said(self, directory, monkeypatch):
         """A verdict is said again only if another limit is known; that the speed varies is not one."""
         limits = iter(["varies", "graph", "varies", "graph", "data", "varies", "data", *["graph"] * 100])
