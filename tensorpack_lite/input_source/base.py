@@ -96,6 +96,8 @@ class InputSource(ABC):
         """
         Return how long each of the next runs of the hooked session waited for data, in nanoseconds; NaN if unknown.
 
+        An input may begin to measure at the first call.
+
         Args:
             runs: all runs since the last call, in order.
 

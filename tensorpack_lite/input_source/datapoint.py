@@ -55,6 +55,7 @@ class DatapointConverter:
     def __init__(self, who: str, signature: Sequence[tf.TensorSpec]) -> None:
         self._who = who
         self.first_checksums: list[list[str]] = []
+        self._checksums_to_come = _NUM_CHECKSUMS
         self.watch: Watch | None = None
         self.first_datapoint: dict[str, np.ndarray] = {}
         self._names = [spec.name for spec in signature]
@@ -77,27 +78,30 @@ class DatapointConverter:
             TypeError: the datapoint is not a list, tuple or dict, or a component has the wrong dtype.
             ValueError: the number of components, their names, a shape or the range of integers is wrong.
         """
-        if isinstance(datapoint, dict):
-            datapoint = self._by_name(datapoint)
-        elif not isinstance(datapoint, (list, tuple)):
-            raise TypeError(
-                f"{self._who}: a datapoint has the wrong type (expected a list, tuple or dict of components, got "
-                f"{describe_value(datapoint)}). Let the DataFlow yield [component, ...], even if there is only one component."
-            )
+        if not isinstance(datapoint, list):
+            datapoint = self._components_of(datapoint)
         if len(datapoint) != len(self._conversions):
             raise ValueError(
                 f"{self._who}: the number of components in a datapoint is wrong (expected {len(self._names)}: "
                 f"{', '.join(self._names)}, got {len(datapoint)}: {', '.join(map(describe_value, datapoint))})."
             )
         arrays = [convert(value) for convert, value in zip(self._conversions, datapoint)]
-        if len(self.first_checksums) < _NUM_CHECKSUMS:
+        if self._checksums_to_come:
+            self._checksums_to_come -= 1
             self.first_checksums.append([checksum(array) for array in arrays])
             self.first_datapoint = self.first_datapoint or dict(zip(self._names, map(_first_samples, arrays)))
         if self.watch is not None and not self.watch(dict(zip(self._names, arrays))):
             self.watch = None
         return arrays
 
-    def _by_name(self, datapoint: dict[str, object]) -> list[object]:
+    def _components_of(self, datapoint: object) -> Sequence[object]:
+        if isinstance(datapoint, tuple):
+            return datapoint
+        if not isinstance(datapoint, dict):
+            raise TypeError(
+                f"{self._who}: a datapoint has the wrong type (expected a list, tuple or dict of components, got "
+                f"{describe_value(datapoint)}). Let the DataFlow yield [component, ...], even if there is only one component."
+            )
         if set(datapoint) != set(self._names):
             raise ValueError(
                 f"{self._who}: the names of the components in a datapoint are wrong (expected {', '.join(self._names)}, got "

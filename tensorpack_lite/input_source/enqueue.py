@@ -265,8 +265,12 @@ class EnqueueThread(ShareSessionThread):
                     arrays = self.reading.call(self.converter, datapoint)
                     if self._tickets is not None:
                         self.reading.words[TICKET] = self._tickets.stamp(arrays)
-                    size = max(_SMALL_NBYTES, sum([array.nbytes for array in arrays]))
-                    if not self._buffer.put([(size, arrays)], meter=self.reading):
+                    size = 0
+                    for array in arrays:
+                        size += array.nbytes
+                    if size < _SMALL_NBYTES:
+                        size = _SMALL_NBYTES
+                    if not self._buffer.put([(size, arrays)], meter=self.reading, size=size):
                         return
         except DataFlowTerminated:
             logger.info(f"{self._who}: the DataFlow {type(self._dataflow).__name__} was terminated.")

@@ -18,7 +18,7 @@ from ..loop.session import RunTimes
 from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..utils.checks import check_type
 from .base import InputSource
-from .datapoint import DatapointConverter, iterate_named
+from .datapoint import Arrays, DatapointConverter, iterate_named
 from .tickets import Tickets
 from .whole_passes import WholePasses
 
@@ -60,9 +60,8 @@ class FeedInput(InputSource):
         self._was_reset = False
         self._last_used = 0  # a ticket
         self._datapoints: Iterator[Any] | None = None
-        self._taken: Deque[tuple[int, int]] = deque(
-            maxlen=_MAX_TAKEN
-        )  # begin and end of the last `next_feeds`
+        # begin and end of the last `next_feeds`, from the first call of `_waited` on
+        self._taken: Deque[tuple[int, int]] | None = None
 
     def require_exact_size(self) -> None:
         """Raise an error in a pass with fewer datapoints than `len(ds)`, if the data is repeated."""
@@ -111,16 +110,23 @@ class FeedInput(InputSource):
 
     def next_feeds(self) -> dict[tf.Tensor, np.ndarray]:
         """Take the next datapoint. Return the array for each placeholder."""
-        begin = perf_counter_ns()
+        return dict(zip(self._placeholders, self._take()))
+
+    def _take(self) -> Arrays:
+        taken = self._taken
+        begin = 0 if taken is None else perf_counter_ns()
         if self._datapoints is None:
             self._reset_state()
         arrays = self._convert(next(self._datapoints))  # type: ignore[arg-type]
         if self._tickets is not None:
             self._tickets.stamp(arrays)
-        self._taken.append((begin, perf_counter_ns()))
-        return dict(zip(self._placeholders, arrays))
+        if taken is not None:
+            taken.append((begin, perf_counter_ns()))
+        return arrays
 
     def _waited(self, runs: Sequence[RunTimes]) -> np.ndarray | None:
+        if self._taken is None:
+            self._taken = deque(maxlen=_MAX_TAKEN)
         taken = np.array([(0, 0), *self._taken], np.int64)
         started = np.array([run.started for run in runs], np.int64)
         # a run takes one datapoint, right before it
@@ -149,10 +155,11 @@ class _FeedCallback(Callback):
 
     def __init__(self, source: FeedInput) -> None:
         self._source = source
+        self._names = [placeholder.name for placeholder in source._placeholders]  # faster keys than tensors
         self._args = tf.train.SessionRunArgs(fetches=[], feed_dict={})
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
-        self._args.feed_dict.update(self._source.next_feeds())
+        self._args.feed_dict.update(zip(self._names, self._source._take()))
         return self._args
 
     def _after_train(self) -> None:

@@ -52,7 +52,9 @@ class HandoffQueue(Generic[T]):
         self._consumers: deque[threading.Lock] = deque()
         self.error: BaseException | None = None
 
-    def put(self, items: Sequence[T], patience: float | None = None, meter: Any = None) -> bool:
+    def put(
+        self, items: Sequence[T], patience: float | None = None, meter: Any = None, size: int | None = None
+    ) -> bool:
         """
         Wait while the queue is full, then append all items.
 
@@ -60,11 +62,13 @@ class HandoffQueue(Generic[T]):
             items: one or more; they are appended together.
             patience: how many seconds to wait in total before the items are appended to a full queue. None: no limit.
             meter: a `dataflow.meter.Meter` that is told while this thread waits.
+            size: total size of the items, if the caller knows it.
 
         Returns:
             False if the queue has ended, in which case the items are dropped.
         """
-        size = len(items) if self._size_of is None else sum(map(self._size_of, items))
+        if size is None:
+            size = len(items) if self._size_of is None else sum(map(self._size_of, items))
         deadline = math.inf if patience is None else time.monotonic() + patience
         while True:
             with self._lock:
@@ -73,8 +77,10 @@ class HandoffQueue(Generic[T]):
                 if self._size < self._capacity or time.monotonic() >= deadline:
                     self._items.extend(items)
                     self._size += size
-                    _wake_one(self._consumers)
-                    self._wake_producer_if_room()
+                    if self._consumers:
+                        _wake_one(self._consumers)
+                    if self._producers:
+                        self._wake_producer_if_room()
                     return True
             self._wait(self._producers, deadline, meter)
 

@@ -210,6 +210,7 @@ class TestInputs:
         with tf.Session() as session, session.as_default():
             hooked = HookedSession(session, [CallbackToHook(callback) for callback in callbacks])
             hooked.record_times()
+            assert [] == source._waited([]).tolist()  # from here on, it measures
             threading.Timer(0.3, flow.gate.release).start()
             begin = perf_counter_ns()
             hooked.run(total)
