@@ -161,6 +161,16 @@ class TestPut:
         assert queue.put([1, 2, 3, 4])
         assert [[1, 2, 3], [4]] == [queue.take(), queue.take()]
 
+    def test_a_known_size(self):
+        """The size that `put` gets counts until `take` subtracts that of the items."""
+        queue = HandoffQueue(10, size_of=len)
+        queue.put(["x" * 4, "x" * 6], size=10)
+        thread = start(queue.put, ["y"])
+        wait_until(lambda: len(queue._producers) == 1)
+        assert ["x" * 4] == queue.take()
+        join([thread])
+        assert [["x" * 6], ["y"]] == [queue.take(), queue.take()]
+
     def test_sizes(self):
         """The capacity limits the total size. An item larger than the capacity fits into an empty queue."""
         queue = HandoffQueue(10, size_of=len)
