@@ -6,7 +6,7 @@ it; words that belong together differ by at most one datapoint. All times are na
 which on Linux is one clock for all processes.
 
 The records of a worker are in a `Page`, which the process that starts the worker allocates. So it can read them
-while the worker hangs, and after it was killed.
+while the worker hangs, and after it was killed. Elsewhere a record is a list, which is faster than shared memory.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Reading(NamedTuple):
 
 
 def new_record(name: str) -> list[Any]:
-    """Return an empty record in the memory of this process: a list, which is faster than shared memory."""
+    """Return an empty record in the memory of this process."""
     return [0] * _PARENT + [-1, name]
 
 
@@ -139,7 +139,7 @@ class Page:
         os.close(self._handle)
 
     def new_record(self, name: str, parent: int = -1) -> tuple[Any, int]:
-        """Return a record and its number; long names are cut. Once the page is full, return one in the memory of this process and -1."""
+        """Return a record and its number; once the page is full, one in the memory of this process and -1. Long names are cut."""
         number = self._words[0]
         if number >= _MAX_RECORDS:
             return new_record(name), -1

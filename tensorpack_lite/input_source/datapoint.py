@@ -55,7 +55,6 @@ class DatapointConverter:
     def __init__(self, who: str, signature: Sequence[tf.TensorSpec]) -> None:
         self._who = who
         self.first_checksums: list[list[str]] = []
-        self._checksums_to_come = _NUM_CHECKSUMS
         self.watch: Watch | None = None
         self.first_datapoint: dict[str, np.ndarray] = {}
         self._names = [spec.name for spec in signature]
@@ -86,8 +85,7 @@ class DatapointConverter:
                 f"{', '.join(self._names)}, got {len(datapoint)}: {', '.join(map(describe_value, datapoint))})."
             )
         arrays = [convert(value) for convert, value in zip(self._conversions, datapoint)]
-        if self._checksums_to_come:
-            self._checksums_to_come -= 1
+        if len(self.first_checksums) < _NUM_CHECKSUMS:
             self.first_checksums.append([checksum(array) for array in arrays])
             self.first_datapoint = self.first_datapoint or dict(zip(self._names, map(_first_samples, arrays)))
         if self.watch is not None and not self.watch(dict(zip(self._names, arrays))):

@@ -18,7 +18,7 @@ from ..loop.session import RunTimes
 from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..utils.checks import check_type
 from .base import InputSource
-from .datapoint import Arrays, DatapointConverter, iterate_named
+from .datapoint import DatapointConverter, iterate_named
 from .tickets import Tickets
 from .whole_passes import WholePasses
 
@@ -75,6 +75,9 @@ class FeedInput(InputSource):
 
     def _setup(self, input_signature: Sequence[tf.TensorSpec]) -> None:
         self._placeholders = [build_or_reuse_placeholder(spec) for spec in input_signature]
+        self._feed_names = [
+            placeholder.name for placeholder in self._placeholders
+        ]  # faster keys than tensors
         self._convert = DatapointConverter("FeedInput", input_signature)
 
     def _get_input_tensors(self) -> list[tf.Tensor]:
@@ -108,11 +111,8 @@ class FeedInput(InputSource):
     def _size(self) -> int:
         return len(self.ds)
 
-    def next_feeds(self) -> dict[tf.Tensor, np.ndarray]:
-        """Take the next datapoint. Return the array for each placeholder."""
-        return dict(zip(self._placeholders, self._take()))
-
-    def _take(self) -> Arrays:
+    def next_feeds(self) -> dict[str, np.ndarray]:
+        """Take the next datapoint. Return the array for the name of each placeholder, e.g. "image:0"."""
         taken = self._taken
         begin = 0 if taken is None else perf_counter_ns()
         if self._datapoints is None:
@@ -122,7 +122,7 @@ class FeedInput(InputSource):
             self._tickets.stamp(arrays)
         if taken is not None:
             taken.append((begin, perf_counter_ns()))
-        return arrays
+        return dict(zip(self._feed_names, arrays))
 
     def _waited(self, runs: Sequence[RunTimes]) -> np.ndarray | None:
         if self._taken is None:
@@ -155,11 +155,10 @@ class _FeedCallback(Callback):
 
     def __init__(self, source: FeedInput) -> None:
         self._source = source
-        self._names = [placeholder.name for placeholder in source._placeholders]  # faster keys than tensors
         self._args = tf.train.SessionRunArgs(fetches=[], feed_dict={})
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
-        self._args.feed_dict.update(zip(self._names, self._source._take()))
+        self._args.feed_dict.update(self._source.next_feeds())
         return self._args
 
     def _after_train(self) -> None:

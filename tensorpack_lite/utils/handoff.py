@@ -77,7 +77,7 @@ class HandoffQueue(Generic[T]):
                 if self._size < self._capacity or time.monotonic() >= deadline:
                     self._items.extend(items)
                     self._size += size
-                    if self._consumers:
+                    if self._consumers:  # asked here, because most items meet nobody who waits
                         _wake_one(self._consumers)
                     if self._producers:
                         self._wake_producer_if_room()
