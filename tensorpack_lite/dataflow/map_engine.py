@@ -216,26 +216,24 @@ class ParallelMapData(ProxyDataFlow):
         self._at_start = True
 
     def _without_end(self) -> Iterator[Datapoint]:
-        submit, receive, buffer_size = self._pool.submit, self._receive, self.buffer_size
+        submit, receive, buffer_size, drops = self._pool.submit, self._receive, self.buffer_size, self._drops
         while True:
             for datapoint in self._source:
                 submit(datapoint)
                 self._in_flight += 1
-                most_in_flight = buffer_size
-                while self._in_flight > most_in_flight:
+                while self._in_flight > buffer_size:
                     result = receive()
-                    if result is not None:
-                        self._drops.kept = True
-                        most_in_flight = buffer_size
-                        yield result
-                        continue
-                    self._drops.drop()
-                    if self._drops.saw_whole_pass():
-                        most_in_flight = (
-                            0  # these may include a datapoint of the pass that seems to have none
-                        )
+                    while result is None:
+                        drops.drop()
+                        if not drops.saw_whole_pass():
+                            break
                         if self._in_flight == 0:
-                            raise self._drops.error()
+                            raise drops.error()
+                        # those in flight may include a datapoint of the pass that seems to have none
+                        result = receive()
+                    else:
+                        drops.kept = True
+                        yield result
             # reached at the first iteration, and after an error of `ds` ended the source
             assert self.repeated is not None, "bug: reset_state() was not called, or this is strict"
             self._source = iter(self.repeated)

@@ -128,6 +128,7 @@ def map_arriving(map_func: Callable[[Any], Any], connection: Connection) -> Iter
     """
     reader = Reader(connection)
     worker, function = this_worker(), Meter(function_name(map_func))
+    words, count = function.words, 0
     while True:
         worker.begin_wait()
         datapoints = deque(reader.receive())
@@ -136,7 +137,7 @@ def map_arriving(map_func: Callable[[Any], Any], connection: Connection) -> Iter
             results = []
             begin, cpu_begin = time.perf_counter(), time.thread_time()
             while datapoints and time.perf_counter() - begin < _TOGETHER_SECONDS:
-                function.words[COUNT] += 1
+                words[COUNT] = count = count + 1
                 results.append(map_func(datapoints.popleft()))
             function.add(len(results), time.perf_counter() - begin, time.thread_time() - cpu_begin)
             yield results

@@ -134,7 +134,7 @@ class EndlessRunner(DataFlow):
         # a pass has no end if the length is unknown or 0
         length = length_or_none(self) or None
         stream = self._stream() if self._in_turn is None else self._in_turn.stream()
-        yield from islice(stream, None if length is None else max(0, length - start))
+        return islice(stream, None if length is None else max(0, length - start))
 
     def _own_state(self) -> State:
         return {} if self._in_turn is None else self._in_turn.state()

@@ -20,6 +20,9 @@ class HandoffQueue(Generic[T]):
     Producers wait while the queue is full, consumers while it is empty; neither polls. `end` and `stop` wake both.
     The garbage collector may run a finalizer that stops the queue while the same thread is inside one of its methods.
 
+    Taking a lock can cost more than everything else in `put`. So items without sizes are appended to the deque without the
+    lock while there is room; several producers that do so at once may exceed the capacity by one `put` each.
+
     Args:
         capacity: `put` waits while the waiting items have this total size or more, so one item always fits.
             0: no limit.
@@ -45,8 +48,9 @@ class HandoffQueue(Generic[T]):
         self._size_of = size_of
         self._remove = remove or (lambda items: [items.popleft()])
         self._items: deque[T] = deque()
-        self._size = 0
+        self._size = 0  # total size of the items, if there is `size_of`
         self._is_ended = False
+        self._is_over = False  # ended, and nothing can be taken any more
         self._lock = threading.RLock()  # reentrant for finalizers
         self._producers: deque[threading.Lock] = deque()  # one lock for each waiting thread
         self._consumers: deque[threading.Lock] = deque()
@@ -67,14 +71,20 @@ class HandoffQueue(Generic[T]):
         Returns:
             False if the queue has ended, in which case the items are dropped.
         """
-        if size is None:
-            size = len(items) if self._size_of is None else sum(map(self._size_of, items))
+        if self._size_of is None:
+            if len(self._items) < self._capacity and not self._producers and not self._is_ended:
+                self._items.extend(items)
+                # asked after the items were appended: a consumer or `end` that came in between has not seen them
+                return self._announce() if self._consumers or self._is_ended else True
+            size = 0
+        elif size is None:
+            size = sum(map(self._size_of, items))
         deadline = math.inf if patience is None else time.monotonic() + patience
         while True:
             with self._lock:
                 if self._is_ended:
                     return False
-                if self._size < self._capacity or time.monotonic() >= deadline:
+                if not self._is_full() or time.monotonic() >= deadline:
                     self._items.extend(items)
                     self._size += size
                     if self._consumers:  # asked here, because most items meet nobody who waits
@@ -93,15 +103,17 @@ class HandoffQueue(Generic[T]):
         """
         while True:
             with self._lock:
-                if self._items:
+                if self._items and not self._is_over:
                     taken = self._remove(self._items)
-                    self._size -= len(taken) if self._size_of is None else sum(map(self._size_of, taken))
+                    if self._size_of is not None:
+                        self._size -= sum(map(self._size_of, taken))
                     if self._items:
                         _wake_one(self._consumers)
-                    if self._size <= self._refill_at:
+                    if self._waiting_size() <= self._refill_at:
                         self._wake_producer_if_room()
                     return taken
                 if self._is_ended:
+                    self._is_over = True
                     return []
                 # repair what an interrupt in the middle of an earlier call may have left
                 self._size = 0
@@ -126,18 +138,34 @@ class HandoffQueue(Generic[T]):
             The dropped items.
         """
         with self._lock:
+            self._is_over = True
             dropped, self._items, self._size = self._items, deque(), 0
             self.end(error)
         return list(dropped)
 
+    def _announce(self) -> bool:
+        """Wake a consumer for items that were appended without the lock. Return False if they came after the end."""
+        with self._lock:
+            if self._is_over:
+                self._items.clear()
+                return False
+            _wake_one(self._consumers)
+            return True
+
+    def _waiting_size(self) -> int:
+        return len(self._items) if self._size_of is None else self._size
+
+    def _is_full(self) -> bool:
+        return self._waiting_size() >= self._capacity
+
     def _may_go_on(self, waiters: Deque[threading.Lock]) -> bool:
         """Return whether the threads in `waiters` have nothing to wait for."""
-        is_ready = bool(self._items) if waiters is self._consumers else self._size < self._capacity
+        is_ready = bool(self._items) if waiters is self._consumers else not self._is_full()
         return self._is_ended or is_ready
 
     def _wake_producer_if_room(self) -> None:
         """Wake one producer; if there is more room, that one wakes the next."""
-        if self._producers and self._size < self._capacity:
+        if self._producers and not self._is_full():
             _wake_one(self._producers)
 
     def _wait(self, waiters: Deque[threading.Lock], deadline: float = math.inf, meter: Any = None) -> None:
@@ -148,9 +176,11 @@ class HandoffQueue(Generic[T]):
             meter.begin_wait(is_for_room=waiters is self._producers)
         try:
             with self._lock:
-                if self._may_go_on(waiters):
-                    return
                 waiters.append(waiter)
+                if self._may_go_on(
+                    waiters
+                ):  # asked afterwards, because `put` may append items without the lock
+                    return
             waiter.acquire(timeout=-1 if deadline == math.inf else max(0.0, deadline - time.monotonic()))
         finally:
             self._leave(waiters, waiter)

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from collections import deque
 
 import pytest
 
@@ -206,6 +207,55 @@ class TestPut:
                     queue._producers.popleft().release()
             thread.join(0.01)
         assert not thread.is_alive()
+
+
+class TestPutWithoutTheLock:
+    """`put` appends items without the lock, so anything may happen just before they are there."""
+
+    @staticmethod
+    def put_after(queue, event):
+        """Put an item. After `put` has decided to append it, but before it does, something else happens."""
+
+        class Late(deque):
+            def extend(self, items):
+                queue._items = deque()  # where it is appended if `event` does not replace it
+                event()
+                queue._items.extend(items)
+
+        queue._items = Late()
+        return queue.put(["late"])
+
+    def test_a_consumer_that_begins_to_wait_is_woken(self):
+        """A consumer that has seen no item and waits gets it."""
+        queue, taken = HandoffQueue(2), []
+
+        def wait_for_it():
+            thread = start(lambda: taken.append(queue.take()))
+            wait_until(lambda: len(queue._consumers) == 1)
+            threads.append(thread)
+
+        threads = []
+        assert self.put_after(queue, wait_for_it)
+        join(threads)
+        assert [["late"]] == taken
+
+    def test_an_end_that_no_consumer_has_seen(self):
+        """If the queue has ended but may still be taken from, the item can be taken."""
+        queue = HandoffQueue(2)
+        assert self.put_after(queue, queue.end)
+        assert [["late"], []] == [queue.take(), queue.take()]
+
+    def test_an_end_that_a_consumer_has_seen(self):
+        """After `take` has told a consumer that there are no more items, `put` returns False, and none appears."""
+        queue = HandoffQueue(2)
+        assert not self.put_after(queue, lambda: [queue.end(), queue.take()])
+        assert [] == queue.take()
+
+    def test_a_stop(self):
+        """After `stop`, `put` returns False, and the item cannot be taken."""
+        queue = HandoffQueue(2)
+        assert not self.put_after(queue, queue.stop)
+        assert [] == queue.take()
 
 
 class TestEnd:

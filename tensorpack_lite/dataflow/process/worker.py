@@ -131,9 +131,10 @@ def run_worker(setup: WorkerSetup, connection: Connection, task: Task) -> None:
     )
     sender = threading.Thread(target=_send_all, args=(outbox, home, setup, task), daemon=True)
     sender.start()
+    words, count = meter.words, 0
     try:
         for datapoints in task.make(*task.args):
-            meter.words[COUNT] += len(datapoints)
+            words[COUNT] = count = count + len(datapoints)
             if not outbox.put(datapoints, settings.patience, meter):
                 break
         outbox.end()
