@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from .test_docs_code import BLOCK, ROOT
+
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 pytest.importorskip("ipykernel")
 pytest.importorskip("ipywidgets")
-
-from .test_docs_code import BLOCK, ROOT
 
 pytestmark = pytest.mark.slow  # each kernel imports TensorFlow
 
@@ -51,6 +51,12 @@ def run_cells(tmp_path: Path):
     return run
 
 
+def check_no_bars_of_text(outputs) -> None:
+    """Check that no bar was drawn with characters: each of its states would be a line of the output."""
+    assert "\r" not in text_of(outputs)
+    assert "%|" not in text_of(outputs)
+
+
 def text_of(outputs) -> str:
     """Return what a cell has written."""
     return "".join(output.text for output in outputs if output.output_type == "stream")
@@ -65,21 +71,20 @@ def test_the_code_of_the_page(run_cells):
     """The cells of the page run, the training cell also twice, and log the same lines each time, with graphical bars."""
     *_, first, second, _, prediction = run_cells(GRAPH_MODE, TRAINING, TRAINING, CURVES, PREDICTION)
     for outputs in (first, second):
-        text = text_of(outputs)
         assert 6 == num_widgets(outputs)  # three epochs and three validations
-        assert "\r" not in text and "%|" not in text
-        assert 3 == text.count("Statistics of epoch")
-        assert "Training has finished" in text
+        check_no_bars_of_text(outputs)
+        assert 3 == text_of(outputs).count("Statistics of epoch")
+        assert "Training has finished" in text_of(outputs)
     assert 2 == len(text_of(prediction).split("\n")[-2].split())
 
 
 def test_without_ipywidgets(run_cells):
     """Without ipywidgets there are no bars, and no advice to install it in each epoch."""
     *_, outputs = run_cells("import sys\nsys.modules['ipywidgets'] = None", GRAPH_MODE, TRAINING)
-    text = text_of(outputs)
     assert 0 == num_widgets(outputs)
-    assert "\r" not in text and "%|" not in text and "IProgress" not in text
-    assert 3 == text.count("Statistics of epoch")
+    check_no_bars_of_text(outputs)
+    assert "IProgress" not in text_of(outputs)
+    assert 3 == text_of(outputs).count("Statistics of epoch")
 
 
 def test_an_interrupted_cell(run_cells):
@@ -94,7 +99,7 @@ def test_an_interrupted_cell(run_cells):
 def test_the_demo(run_cells):
     """`%run` of the README's example shows its messages and bars below the cell."""
     (outputs,) = run_cells(f"%run {ROOT / 'examples' / 'mnist_convnet.py'} --max-epoch 1 --log-dir train_log")
-    text = text_of(outputs)
     assert 2 == num_widgets(outputs)
-    assert "Statistics of epoch 1" in text and "Training has finished" in text
-    assert "\r" not in text
+    check_no_bars_of_text(outputs)
+    assert "Statistics of epoch 1" in text_of(outputs)
+    assert "Training has finished" in text_of(outputs)
