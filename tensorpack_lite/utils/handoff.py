@@ -87,7 +87,7 @@ class HandoffQueue(Generic[T]):
                 if not self._is_full() or time.monotonic() >= deadline:
                     self._items.extend(items)
                     self._size += size
-                    if self._consumers:  # asked here, because most items meet nobody who waits
+                    if self._consumers:  # asked here, because consumers seldom wait
                         _wake_one(self._consumers)
                     if self._producers:
                         self._wake_producer_if_room()

@@ -22,7 +22,7 @@ LIBRARY = Path(tensorpack_lite.__file__).parent
 REPLACING = {"mnist_plain_tf.py", "trainv1_digits.py"}
 # The checkers reject lines of these scripts.
 UNTYPED = {
-    # typeshed's stubs of pycocotools: boxes and results in lists are no arguments, and the `counts` of a mask are no bytes
+    # typeshed's stubs of pycocotools accept neither boxes and results in lists, nor bytes as the `counts` of a mask
     *("evaluate.py", "scenes.py"),
     # to be mended: np.float32 of a list, arguments in a list or dict that may be any arguments of the function
     *("moco_digits.py", "segment_scenes.py", "transformer_lm.py"),

@@ -319,7 +319,7 @@ class TestWorkers:
         assert 40 <= sum(worker[0].count for worker in workers)
         for sent, batches, samples in workers:
             assert batches.count - 1 <= sent.count <= batches.count
-            # the records are read one after the other, while the worker goes on
+            # the records are read one after the other, while the worker runs
             assert 3 * (batches.count - 1) <= samples.count <= 3 * (batches.count + 2)
 
     def test_a_map_with_processes(self):

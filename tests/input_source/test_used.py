@@ -66,7 +66,7 @@ class TestLast:
 
 
 def test_tickets_of_validation_are_not_logged(log_lines):
-    """The tickets of a validation's input are no collection that its tower was not expected to change."""
+    """The tickets of a validation's input are not logged as a collection that grew by surprise."""
     with tf.Graph().as_default():
         tf.train.get_or_create_global_step()
         guard = CollectionGuard("val", [])

@@ -196,7 +196,7 @@ def test_variables_that_are_not_saved(tmp_path, callbacks):
 
 
 def test_a_partial_saver_of_another_directory(tmp_path, log_lines):
-    """A ModelSaver that writes only weights, to another directory, is no reason; a user's subclass is assumed to add no state."""
+    """A ModelSaver that writes only weights, to another directory, does not make training inexact; a user's subclass is assumed to add no state."""
     other = str(tmp_path / "other")
     savers = [
         ModelSaver,
