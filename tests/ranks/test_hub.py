@@ -336,7 +336,10 @@ class TestRanksThatDoNotTrust:
         with ThreadPoolExecutor(2) as pool:
             pending = [pool.submit(RankChannel, rank, 2, address, 10.0) for rank in range(2)]
             channels = [each.result() for each in pending]
-        channels[0]._hub._send(channels[0]._hub._ranks[1], b"[" * 200_000 + b"\n")
+        hub = channels[0]._hub
+        while hub._ranks[1].unsent:  # its thread has sent the last message, but has not removed it yet
+            time.sleep(0.001)
+        hub._send(hub._ranks[1], b"[" * 200_000 + b"\n")
         assert "Rank 0, the chief, sent a message that rank 1 rejects" in channels[1].wait_for_failure(10)
         for channel in channels[::-1]:
             channel.close()
