@@ -69,7 +69,7 @@ class HandoffQueue(Generic[T]):
             size: total size of the items, if the caller knows it.
 
         Returns:
-            False if the queue has ended, in which case the items are dropped.
+            False if the queue has ended. Then the items are dropped, unless they were taken just before it ended.
         """
         if self._size_of is None:
             if len(self._items) < self._capacity and not self._producers and not self._is_ended:
