@@ -100,7 +100,8 @@ class MultiThreadAsyncPredictor(AsyncPredictorBase):
         task = _Task(dp)
         if callback is not None:
             task.future.add_done_callback(callback)
-        if not self._tasks.put([task]):
+        # even if the queue has ended, a thread may have taken the task just before
+        if not self._tasks.put([task]) and task.future.cancel():
             raise RuntimeError(
                 "MultiThreadAsyncPredictor.put_task: the predictor was stopped, or its session was closed."
             )

@@ -28,7 +28,8 @@ class HandoffQueue(Generic[T]):
             0: no limit.
         size_of: returns the size of an item. Default: 1.
         remove: removes one or more items from the left of a deque that is not empty and returns them as a list, which
-            `take` returns. It is called with the lock held. Default: one item.
+            `take` returns. It is called with the lock held. Without `size_of`, items may be appended in the meantime, so it
+            must not iterate over the deque. Default: one item.
         refill_at: a producer that waits is woken when the waiting items have at most this total size. Default: when there
             is room. A lower number wakes it less often, which is cheaper if it then appends many items.
 
@@ -63,7 +64,7 @@ class HandoffQueue(Generic[T]):
         Wait while the queue is full, then append all items.
 
         Args:
-            items: one or more; they are appended together.
+            items: list or tuple of one or more items; they are appended together.
             patience: how many seconds to wait in total before the items are appended to a full queue. None: no limit.
             meter: a `dataflow.meter.Meter` that is told while this thread waits.
             size: total size of the items, if the caller knows it.
@@ -92,6 +93,7 @@ class HandoffQueue(Generic[T]):
                     if self._producers:
                         self._wake_producer_if_room()
                     return True
+                _wake_one(self._consumers)  # in case an interrupt has left one asleep beside a full queue
             self._wait(self._producers, deadline, meter)
 
     def take(self, meter: Any = None) -> list[T]:
@@ -103,8 +105,9 @@ class HandoffQueue(Generic[T]):
         """
         while True:
             with self._lock:
-                if self._items and not self._is_over:
-                    taken = self._remove(self._items)
+                items = self._items  # read once, because a signal handler or a finalizer may stop the queue
+                if items and not self._is_over:
+                    taken = self._remove(items)
                     if self._size_of is not None:
                         self._size -= sum(map(self._size_of, taken))
                     if self._items:
@@ -138,9 +141,9 @@ class HandoffQueue(Generic[T]):
             The dropped items.
         """
         with self._lock:
+            self.end(error)  # first, so that a `put` that still appends to the old deque sees the end
             self._is_over = True
             dropped, self._items, self._size = self._items, deque(), 0
-            self.end(error)
         return list(dropped)
 
     def _announce(self) -> bool:
@@ -177,9 +180,9 @@ class HandoffQueue(Generic[T]):
         try:
             with self._lock:
                 waiters.append(waiter)
-                if self._may_go_on(
-                    waiters
-                ):  # asked afterwards, because `put` may append items without the lock
+                # asked afterwards, because `put` may append items without the lock
+                if self._may_go_on(waiters):
+                    self._leave(waiters, waiter)
                     return
             waiter.acquire(timeout=-1 if deadline == math.inf else max(0.0, deadline - time.monotonic()))
         finally:

@@ -170,6 +170,19 @@ class TestStop:
             predictor.put_task([1])
         stopper.join()
 
+    def test_a_datapoint_taken_just_before_it(self, make, monkeypatch):
+        """If a thread took the datapoint although the queue had ended, put_task returns its future."""
+        predictor = make()
+        put = predictor._tasks.put
+
+        def put_and_wait(tasks):
+            put(tasks)
+            tasks[0].future.result(60)
+            return False
+
+        monkeypatch.setattr(predictor._tasks, "put", put_and_wait)
+        assert [5] == predictor.put_task([2]).result()
+
 
 class TestMistakes:
     def test_not_started(self, make):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import random
@@ -48,6 +49,11 @@ def wait_until(condition):
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.001)
+
+
+def raise_interrupt(*_):
+    """Do what Ctrl-C does."""
+    raise KeyboardInterrupt
 
 
 def some(items):
@@ -257,6 +263,33 @@ class TestPutWithoutTheLock:
         assert not self.put_after(queue, queue.stop)
         assert [] == queue.take()
 
+    def test_in_the_middle_of_a_stop(self):
+        """If `put` returns True while another thread stops the queue, `stop` returns the item."""
+        answers = []
+
+        class Queue(HandoffQueue):
+            def end(self, error=None):
+                join([start(lambda: answers.append(self.put(["late"])))])
+                super().end(error)
+
+        queue = Queue(2)
+        assert ["late"] == queue.stop()
+        assert [True] == answers
+
+    def test_an_interrupt_before_the_consumer_is_woken(self):
+        """If Ctrl-C interrupts `put` after it has appended an item, a later `put` to the full queue wakes the consumer."""
+        queue, taken = HandoffQueue(1), []
+        consumer = start(lambda: taken.extend(itertools.chain.from_iterable(iter(queue.take, []))))
+        wait_until(lambda: len(queue._consumers) == 1)
+        announce, queue._announce = queue._announce, raise_interrupt
+        with pytest.raises(KeyboardInterrupt):
+            queue.put([1])
+        queue._announce = announce
+        join([start(queue.put, [2])])
+        queue.end()
+        join([consumer])
+        assert [1, 2] == taken
+
 
 class TestEnd:
     def test_waiting_items_can_still_be_taken(self):
@@ -337,6 +370,66 @@ class TestReentrance:
         taken = []
         join([start(lambda: taken.extend(iter(queue.take, [])))])
         assert [[1]] == taken
+
+    def test_a_stop_in_the_middle_of_take(self):
+        """A signal handler may stop the queue after `take` has seen an item and before it removes it."""
+
+        class Queue(HandoffQueue):
+            @property
+            def _is_over(self):
+                was_over = self.was_over
+                if not was_over:
+                    self.stop()
+                return was_over
+
+            @_is_over.setter
+            def _is_over(self, value):
+                self.was_over = value
+
+        queue = Queue(2)
+        queue.put([1])
+        assert [1] == queue.take()
+        assert [] == queue.take()
+
+    def test_an_interrupted_stop(self):
+        """If Ctrl-C interrupts `stop`, the queue is as before or has ended: no consumer looks for items forever."""
+        queue, taken = HandoffQueue(2), []
+        end, queue.end = queue.end, raise_interrupt
+        with pytest.raises(KeyboardInterrupt):
+            queue.stop()
+        queue.end = end
+        assert queue.put([1])
+        consumer = start(lambda: taken.extend(itertools.chain.from_iterable(iter(queue.take, []))))
+        wait_until(lambda: taken or not consumer.is_alive())
+        queue.end()
+        join([consumer])
+        assert [1] == taken
+
+    @pytest.mark.parametrize("k", range(4))
+    def test_an_interrupted_wait(self, k):
+        """If Ctrl-C interrupts a wait that has just found an item, nobody seems to wait any more."""
+
+        class InterruptedLock:
+            """Lock that is interrupted when it is acquired for the k-th time."""
+
+            def __init__(self, lock):
+                self.lock, self.left = lock, k
+
+            def __enter__(self):
+                self.left -= 1
+                if self.left == -1:
+                    raise KeyboardInterrupt
+                return self.lock.__enter__()
+
+            def __exit__(self, *args):
+                return self.lock.__exit__(*args)
+
+        queue = HandoffQueue(2)
+        queue.put([1])
+        queue._lock = InterruptedLock(queue._lock)
+        with contextlib.suppress(KeyboardInterrupt):
+            queue._wait(queue._consumers)
+        assert not queue._consumers
 
     @pytest.mark.parametrize("was_woken", [False, True])
     def test_an_interrupted_consumer_leaves_its_item_to_another(self, was_woken):
