@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-import time
-from collections import deque
-from typing import Any, Deque
+from time import perf_counter_ns
+from typing import Any
 
 import numpy as np
 
@@ -63,7 +61,6 @@ class Speed(Callback):
         self._steps_seen = 0.0  # seconds
         self._next_look = 0  # in nanoseconds
         self._ends: list[int] = []  # nanoseconds at the end of each step since the last look
-        self._run_times: Deque[Any] = deque()
         self._last_end = 0  # of the last step before them, or the begin of the epoch
         self._epoch_seconds = 0.0
 
@@ -72,13 +69,14 @@ class Speed(Callback):
         session, self._source = self.trainer.hooked_sess, None
         if len(sources) == 1 and isinstance(session, HookedSession):
             self._source = sources[0]
-            self._run_times = session.record_times()
+            session.record_times()
         ranks = getattr(self.trainer, "ranks", None)
         self._channel = None if ranks is None else ranks.channel
 
     def _before_epoch(self) -> None:
-        self._take_times(is_between_steps=True)
-        self._epoch_begin = self._last_end = time.perf_counter_ns()
+        if self._source is not None:
+            self._take_times()  # of runs between epochs
+        self._epoch_begin = self._last_end = perf_counter_ns()
         if self._window is not None:
             self._window.resume()
             self._window.steps.set_end(self._last_end)
@@ -86,14 +84,15 @@ class Speed(Callback):
     def _trigger_step(self) -> None:
         if self._source is None:
             return
-        now = time.perf_counter_ns()
+        now = perf_counter_ns()
         self._ends.append(now)
         if now > self._next_look or len(self._ends) >= _HARVEST:
             self._look()
 
     def _after_epoch(self) -> None:
-        self._look()
-        self._epoch_seconds = (time.perf_counter_ns() - self._epoch_begin) / 1e9
+        if self._source is not None:
+            self._look()
+        self._epoch_seconds = (perf_counter_ns() - self._epoch_begin) / 1e9
         if self._window is not None:
             self._window.pause()
 
@@ -105,10 +104,9 @@ class Speed(Callback):
 
     def _look(self) -> None:
         """Take the times of the last steps; begin to measure after the warm-up; say the first verdict."""
-        if self._source is None:
-            return
-        self._next_look = time.perf_counter_ns() + int(self._after / 30 * 1e9)
-        ends, runs, waits = self._take_times()
+        self._next_look = perf_counter_ns() + int(self._after / 30 * 1e9)
+        runs, waits = self._take_times()
+        ends, self._ends = self._ends, []
         if not ends:
             return
         begin, self._last_end = self._last_end, ends[-1]
@@ -126,19 +124,10 @@ class Speed(Callback):
                 self._window = _Window(self._source)
                 self._window.steps.set_end(self._last_end)
 
-    def _take_times(
-        self, is_between_steps: bool = False
-    ) -> tuple[list[int], list[RunTimes], np.ndarray | None]:
-        """Return the ends of the steps that have ended, and the times of their runs."""
-        if self._source is None:
-            return [], [], None
-        run_times, ends = self._run_times, self._ends
-        self._ends = []
-        end = math.inf if is_between_steps else ends[-1] if ends else 0
-        runs: list[RunTimes] = []
-        while run_times and run_times[0][1] <= end:
-            runs.append(RunTimes(*run_times.popleft()))
-        return ends, runs, self._source._waited(runs)
+    def _take_times(self) -> tuple[RunTimes, np.ndarray | None]:
+        """Return the times of the runs since the last call, and how long each of them waited."""
+        runs = self.trainer.hooked_sess.take_times()
+        return runs, self._source._waited(runs)
 
     def _say(self) -> None:
         window = self._window

@@ -74,7 +74,7 @@ class Steps:
     def add(
         self,
         step_ends: Sequence[int],
-        runs: Sequence[RunTimes],
+        runs: RunTimes,
         waits: np.ndarray | None,
     ) -> None:
         """
@@ -91,20 +91,19 @@ class Steps:
         ends = np.array(step_ends, np.int64)
         begins = np.concatenate([[self._end], ends[:-1]])
         self._end = int(ends[-1])
-        rows = np.array([run[:2] for run in runs], np.int64).reshape(-1, 2)
-        index = np.searchsorted(ends, rows[:, 0])  # of the step of each run
-        inside = (rows[:, 0] >= begins[0]) & (rows[:, 1] <= ends[-1])
+        index = np.searchsorted(ends, runs.started)  # of the step of each run
+        inside = (runs.started >= begins[0]) & (runs.ended <= ends[-1])
 
         def in_steps(values: np.ndarray) -> np.ndarray:
             return np.bincount(index[inside], weights=values[inside], minlength=len(ends))
 
         self._is_waiting_known &= waits is not None
-        waited = in_steps(np.zeros(len(rows)) if waits is None else waits)
+        waited = in_steps(np.zeros(len(index)) if waits is None else waits)
         known = ~np.isnan(waited)
         totals = (ends - begins).astype(float)
         self._totals.append(totals[known] / 1e9)
         self._waits.append(waited[known] / 1e9)
-        self._run += float(in_steps((rows[:, 1] - rows[:, 0]).astype(float))[known].sum())
+        self._run += float(in_steps((runs.ended - runs.started).astype(float))[known].sum())
         self._total += float(totals[known].sum())
 
     def division(self, is_fed: bool = False) -> Division:

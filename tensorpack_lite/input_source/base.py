@@ -92,7 +92,7 @@ class InputSource(ABC):
         """
         return {}
 
-    def _waited(self, runs: Sequence[RunTimes]) -> np.ndarray | None:
+    def _waited(self, runs: RunTimes) -> np.ndarray | None:
         """
         Return how long each of the next runs of the hooked session waited for data, in nanoseconds; NaN if unknown.
 
@@ -309,7 +309,7 @@ class ProxyInputSource(InputSource):
         """That of the inner input."""
         return self._input.converter
 
-    def _waited(self, runs: Sequence[RunTimes]) -> np.ndarray | None:
+    def _waited(self, runs: RunTimes) -> np.ndarray | None:
         return self._input._waited(runs)
 
     def _count_taken(self, num: int) -> None:

@@ -58,14 +58,14 @@ class DatapointConverter:
         self.watch: Watch | None = None
         self.first_datapoint: dict[str, np.ndarray] = {}
         self._names = [spec.name for spec in signature]
-        self._conversions = [
+        self._converters = [
             FeedConverter(
                 f"{who}: component {index} '{spec.name}'",
                 spec.dtype,
                 spec.shape,
                 is_strict=True,
                 advice=_ADVICE,
-            ).convert
+            )
             for index, spec in enumerate(signature)
         ]
 
@@ -79,12 +79,12 @@ class DatapointConverter:
         """
         if not isinstance(datapoint, list):
             datapoint = self._components_of(datapoint)
-        if len(datapoint) != len(self._conversions):
+        if len(datapoint) != len(self._converters):
             raise ValueError(
                 f"{self._who}: the number of components in a datapoint is wrong (expected {len(self._names)}: "
                 f"{', '.join(self._names)}, got {len(datapoint)}: {', '.join(map(describe_value, datapoint))})."
             )
-        arrays = [convert(value) for convert, value in zip(self._conversions, datapoint)]
+        arrays = list(map(FeedConverter.convert, self._converters, datapoint))
         if len(self.first_checksums) < _NUM_CHECKSUMS:
             self.first_checksums.append([checksum(array) for array in arrays])
             self.first_datapoint = self.first_datapoint or dict(zip(self._names, map(_first_samples, arrays)))

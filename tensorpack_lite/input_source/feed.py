@@ -124,14 +124,13 @@ class FeedInput(InputSource):
             taken.append((begin, perf_counter_ns()))
         return dict(zip(self._feed_names, arrays))
 
-    def _waited(self, runs: Sequence[RunTimes]) -> np.ndarray | None:
+    def _waited(self, runs: RunTimes) -> np.ndarray | None:
         if self._taken is None:
             self._taken = deque(maxlen=_MAX_TAKEN)
         taken = np.array([(0, 0), *self._taken], np.int64)
-        started = np.array([run.started for run in runs], np.int64)
         # a run takes one datapoint, right before it
-        last = np.searchsorted(taken[:, 1], started, side="right") - 1
-        for _ in range(max(last, default=0)):
+        last = np.searchsorted(taken[:, 1], runs.started, side="right") - 1
+        for _ in range(last.max(initial=0)):
             self._taken.popleft()
         return np.where(last > 0, taken[last, 1] - taken[last, 0], np.nan)
 

@@ -161,7 +161,7 @@ class QueueInput(FeedfreeInput):
     def _dequeue(self) -> tf.Tensor | list[tf.Tensor]:
         return self.queue.dequeue(name="input_deque")
 
-    def _waited(self, runs: Sequence[RunTimes]) -> np.ndarray | None:
+    def _waited(self, runs: RunTimes) -> np.ndarray | None:
         assert self._waits is not None, "bug: setup() was not called"
         queue_size = int(tf.get_default_session().run(self._ops.size))
         return self._waits.waited(runs, self.thread.arrivals, queue_size)

@@ -9,7 +9,7 @@ until that element arrived.
 from __future__ import annotations
 
 from time import perf_counter_ns
-from typing import Any, Deque, Sequence
+from typing import Any, Deque
 
 import numpy as np
 
@@ -57,9 +57,7 @@ class QueueWaits:
         """Count datapoints that a run outside of the hooked session took."""
         self._num_taken += num * self._num_in_datapoint
 
-    def waited(
-        self, runs: Sequence[RunTimes], arrivals: Deque[tuple[int, int]], queue_size: int
-    ) -> np.ndarray | None:
+    def waited(self, runs: RunTimes, arrivals: Deque[tuple[int, int]], queue_size: int) -> np.ndarray | None:
         """
         Return how long each run waited.
 
@@ -75,14 +73,15 @@ class QueueWaits:
         while len(arrivals) > 1 and arrivals[0][0] <= self._num_taken:
             arrivals.popleft()
         counts, times = np.array([(0, 0), *tuple(arrivals)], np.int64).T
-        started, ended = (np.array([run[at] for run in runs], np.int64) for at in (0, 1))
-        num = np.array([self._num_taken_by(run[2]) for run in runs], np.int64)
+        started, ended = runs.started, runs.ended
+        num_taken_by = {step: self._num_taken_by(step) for step in set(runs.steps)}
+        num = np.array([num_taken_by[step] for step in runs.steps], np.int64)
         num[started < self._begin] = 0
         last = self._num_taken + np.cumsum(num)
         self._num_taken = int(last[-1]) if len(last) else self._num_taken
         surplus = int(counts[-1]) - queue_size - self._num_taken
         # the run of the present step is not among them
-        if abs(surplus) > 2 * self._max_chunk + 2 * max(num, default=0):
+        if abs(surplus) > 2 * self._max_chunk + 2 * num.max(initial=0):
             self._is_known = False
         if not self._is_known:
             return None

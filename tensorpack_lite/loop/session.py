@@ -12,6 +12,8 @@ from operator import is_
 from time import perf_counter_ns
 from typing import Any, Callable, Deque, Mapping, NamedTuple, NoReturn, Sequence
 
+import numpy as np
+
 from ..compat import private
 from ..compat import tfv1 as tf
 from .callback import Call, Callback, is_overridden, to_run_args
@@ -28,16 +30,22 @@ _SessionRunArgs = tf.train.SessionRunArgs
 
 class RunTimes(NamedTuple):
     """
-    The times of a run of the raw session, in nanoseconds of `time.perf_counter_ns`, and what it ran.
+    The times of consecutive runs of the raw session, and what they ran.
 
     Attributes:
-        started, ended: before and after it.
-        step: the prepared combination of fetches.
+        started, ended: before and after each run, in nanoseconds of `time.perf_counter_ns`; int64 arrays of shape [runs].
+        steps: the prepared combination of fetches of each run.
     """
 
-    started: int
-    ended: int
-    step: Step
+    started: np.ndarray
+    ended: np.ndarray
+    steps: Sequence[Step]
+
+    @classmethod
+    def of(cls, runs: Sequence[tuple[int, int, Step]]) -> RunTimes:
+        """Return the columns of rows (started, ended, step)."""
+        started, ended, steps = zip(*runs) if runs else ((), (), ())
+        return cls(np.array(started, np.int64), np.array(ended, np.int64), steps)
 
 
 class HookedSession:
@@ -65,8 +73,6 @@ class HookedSession:
         is_running: whether a run is in progress. Any thread may read it.
         current_call: the callback that is being called before or after a run, as a `Call`; otherwise None. Any thread
             may read it.
-        run_times: fields of `RunTimes` for each of the last runs that succeeded, as plain tuples; None unless `record_times` was
-            called.
 
     Note: it does not initialize, restore or recover anything. It may be used by one thread at a time.
     """
@@ -84,7 +90,7 @@ class HookedSession:
         self._afters: list[tuple[Call | None, Callable[[Any, Any], None], int]] = []
         for hook in hooks:
             self._register(hook.callback if isinstance(hook, CallbackToHook) else hook)
-        self.run_times: Deque[tuple[int, int, Step]] | None = None
+        self._times: Deque[tuple[int, int, Step]] | None = None
         self._steps = StepCache(session)
         self._last = _LastRun()
         self._stop_requested = False
@@ -157,7 +163,7 @@ class HookedSession:
                 step = self._steps.find(fetches, feed_dict, options, run_metadata, requests)
                 if is_plain and not isinstance(fetches, (list, dict)):
                     self._last = _LastRun(fetches, context, asked, requests, step)
-            times = self.run_times
+            times = self._times
             started = 0 if times is None else perf_counter_ns()
             try:
                 results, hook_values = step.run(feed_dict, requests, run_metadata)
@@ -174,11 +180,23 @@ class HookedSession:
         finally:
             self.is_running, self.current_call = False, None
 
-    def record_times(self) -> Deque[tuple[int, int, Step]]:
-        """Record the times of the runs from now on. Return `run_times`."""
-        if self.run_times is None:
-            self.run_times = deque(maxlen=_MAX_RUNS)
-        return self.run_times
+    def record_times(self) -> None:
+        """Record the times of the runs from now on."""
+        if self._times is None:
+            self._times = deque(maxlen=_MAX_RUNS)
+
+    def take_times(self) -> RunTimes:
+        """
+        Return the times of the runs that succeeded since the last call, at most 8192.
+
+        Raises:
+            RuntimeError: `record_times` was not called.
+        """
+        if self._times is None:
+            raise RuntimeError("HookedSession.take_times: no times are recorded. Call record_times() first.")
+        runs = tuple(self._times)
+        self._times.clear()
+        return RunTimes.of(runs)
 
     def replace_calls(self, replace: Callable[[Call, Any], Any]) -> None:
         """Replace each method of a callback that is called in a run by `replace(call, method)`."""

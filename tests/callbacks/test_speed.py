@@ -130,7 +130,7 @@ class TestSpeed:
             trainer.train_with_defaults(
                 monitors=[], extra_callbacks=[Speed()], steps_per_epoch=3, max_epoch=1
             )
-        assert is_recorded == (trainer.hooked_sess.run_times is not None)
+        assert is_recorded == (trainer.hooked_sess._times is not None)
 
     def test_only_changes_are_said(self, directory, monkeypatch):
         """A verdict is said again only if another limit is known; that the speed varies is not one."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tensorpack_lite.callbacks.step_division import Steps
+from tensorpack_lite.loop.session import RunTimes
 
 MS = 1_000_000
 
@@ -24,7 +25,7 @@ def make(num, wait, run=2, before=1, trigger=3, rest=1, is_overlapping=False, kn
         waits.append(waited * MS)
     result = Steps(is_overlapping)
     result.set_end(0)
-    result.add(ends, runs, np.array(waits, float) if known else None)
+    result.add(ends, RunTimes.of(runs), np.array(waits, float) if known else None)
     return result
 
 
@@ -52,7 +53,7 @@ class TestDivision:
         """Steps whose waiting time is NaN do not count."""
         steps = make(10, lambda k: 4)
         steps.set_end(0)
-        steps.add([7 * MS], [(MS, 6 * MS, None)], np.array([np.nan]))
+        steps.add([7 * MS], RunTimes.of([(MS, 6 * MS, None)]), np.array([np.nan]))
         assert 10 == steps.num_steps
         assert 0.11 == pytest.approx(steps.seconds)
 
@@ -60,9 +61,9 @@ class TestDivision:
         """The time before the first step of an epoch does not count."""
         steps = Steps()
         steps.set_end(100 * MS)
-        steps.add([103 * MS, 107 * MS], [], np.zeros(0))
+        steps.add([103 * MS, 107 * MS], RunTimes.of([]), np.zeros(0))
         steps.set_end(200 * MS)
-        steps.add([201 * MS], [], np.zeros(0))
+        steps.add([201 * MS], RunTimes.of([]), np.zeros(0))
         assert 0.008 == pytest.approx(steps.seconds)
 
     def test_several_runs_in_a_step(self):
@@ -70,7 +71,7 @@ class TestDivision:
         steps = Steps()
         steps.set_end(10 * MS)
         runs = [(n * MS, (n + 2) * MS, None) for n in (7, 11, 14, 19)]
-        steps.add([20 * MS], runs, np.array([1.0, 0.5, 1.5, 1.0]) * MS)
+        steps.add([20 * MS], RunTimes.of(runs), np.array([1.0, 0.5, 1.5, 1.0]) * MS)
         assert [0.002, 0.002, 0.006] == pytest.approx(list(steps.division()))
 
 

@@ -34,9 +34,9 @@ class Fetched:
         self.fetches = fetches
 
 
-def run(started, ended, step):
-    """The times of a run without callbacks."""
-    return RunTimes(started, ended, step)
+def runs_of(*runs):
+    """The times of runs: (started, ended, step)."""
+    return RunTimes.of(runs)
 
 
 class TestQueueWaits:
@@ -56,27 +56,27 @@ class TestQueueWaits:
     def test_a_run_waits_until_its_datapoint_arrives(self, queue):
         """A run waited from its start until its datapoint arrived, and not at all if it was there before."""
         taking = Fetched(queue[1])
-        runs = [run(100, 110, taking), run(200, 260, taking), run(300, 350, taking)]
+        runs = runs_of((100, 110, taking), (200, 260, taking), (300, 350, taking))
         arrivals = deque([(1, 50), (2, 240), (3, 310)])
         assert [0, 40, 10] == self.make(queue).waited(runs, arrivals, 0).tolist()
 
     def test_runs_that_take_nothing(self, queue):
         """A run that does not need the input neither waits nor counts."""
         taking, other = Fetched(queue[1]), Fetched(tf.no_op())
-        runs = [run(100, 110, other), run(200, 260, taking)]
+        runs = runs_of((100, 110, other), (200, 260, taking))
         assert [0, 40] == self.make(queue).waited(runs, deque([(1, 240)]), 0).tolist()
 
     def test_several_elements(self, queue):
         """A run that takes several elements waits for the last of them."""
-        runs = [run(100, 200, Fetched(queue[1]))]
+        runs = runs_of((100, 200, Fetched(queue[1])))
         assert [60] == self.make(queue, num=3).waited(runs, deque([(1, 50), (4, 160)]), 1).tolist()
 
     def test_several_calls(self, queue):
         """The number of elements that were taken continues over calls, and arrivals from before are removed."""
         waits, taking = self.make(queue), Fetched(queue[1])
         arrivals = deque([(1, 150), (2, 250)])
-        assert [50] == waits.waited([run(100, 160, taking)], arrivals, 1).tolist()
-        assert [30] == waits.waited([run(220, 260, taking)], arrivals, 0).tolist()
+        assert [50] == waits.waited(runs_of((100, 160, taking)), arrivals, 1).tolist()
+        assert [30] == waits.waited(runs_of((220, 260, taking)), arrivals, 0).tolist()
         assert [(2, 250)] == list(arrivals)
 
     def test_runs_outside_of_the_session(self, queue):
@@ -84,22 +84,22 @@ class TestQueueWaits:
         waits = self.make(queue)
         waits.count_taken(1)
         assert [50] == waits.waited(
-            [run(200, 260, Fetched(queue[1]))], deque([(1, 150), (2, 250)]), 0
+            runs_of((200, 260, Fetched(queue[1]))), deque([(1, 150), (2, 250)]), 0
         ).tolist()
 
     def test_a_call_that_has_not_returned(self, queue):
         """If the call that enqueued has not returned yet, the run waited until its end."""
-        assert [60] == self.make(queue).waited([run(200, 260, Fetched(queue[1]))], deque(), 0).tolist()
+        assert [60] == self.make(queue).waited(runs_of((200, 260, Fetched(queue[1]))), deque(), 0).tolist()
 
     def test_another_consumer(self, queue):
         """If others take from the queue, waiting times are not known."""
-        runs = [run(100 * k, 100 * k + 50, Fetched(queue[1])) for k in range(10)]
+        runs = runs_of(*[(100 * k, 100 * k + 50, Fetched(queue[1])) for k in range(10)])
         assert self.make(queue).waited(runs, deque([(20, 10)]), 0) is None
 
     def test_datapoints_that_arrived_too_long_ago(self, queue):
         """If the arrival of a datapoint is not remembered any more, its waiting time is NaN."""
         waits, taking = self.make(queue), Fetched(queue[1])
-        waited = waits.waited([run(100, 160, taking), run(200, 300, taking)], deque([(2, 250)]), 0)
+        waited = waits.waited(runs_of((100, 160, taking), (200, 300, taking)), deque([(2, 250)]), 0)
         assert [True, False] == np.isnan(waited).tolist()
         assert 50 == waited[1]
 
@@ -108,7 +108,7 @@ class TestQueueWaits:
         waits, taking = self.make(queue), Fetched(queue[1])
         waits.begin_anew()
         waits._begin = 1000
-        waited = waits.waited([run(100, 160, taking), run(2000, 2100, taking)], deque([(1, 2030)]), 0)
+        waited = waits.waited(runs_of((100, 160, taking), (2000, 2100, taking)), deque([(1, 2030)]), 0)
         assert np.isnan(waited[0])
         assert 30 == waited[1]
 
@@ -123,7 +123,7 @@ class TestQueueWaits:
         """Waiting times are not known for a queue in another order, or one that is smaller than a chunk."""
         queue = make()
         waits = self.make((queue, queue.dequeue().op), max_chunk=max_chunk)
-        assert waits.waited([run(0, 1, Fetched(tf.no_op()))], [], 0) is None
+        assert waits.waited(runs_of((0, 1, Fetched(tf.no_op()))), [], 0) is None
 
 
 class Gated(DataFlow):
@@ -173,9 +173,9 @@ class TestInputs:
                 hooked.run(total)
                 timer.join()
                 arrived = self.arrival(source, num + 1)
-                runs = [RunTimes(*times) for times in hooked.run_times]
+                runs = hooked.take_times()
                 waits = source._waited(runs)
-                assert waits[-1] == max(0, min(arrived, runs[-1].ended) - runs[-1].started)
+                assert waits[-1] == max(0, min(arrived, runs.ended[-1]) - runs.started[-1])
                 assert waits[-1] > 0
             finally:
                 flow.is_closed = True
@@ -210,19 +210,20 @@ class TestInputs:
         with tf.Session() as session, session.as_default():
             hooked = HookedSession(session, [CallbackToHook(callback) for callback in callbacks])
             hooked.record_times()
-            assert [] == source._waited([]).tolist()  # from here on, it measures
+            assert [] == source._waited(runs_of()).tolist()  # from here on, it measures
             threading.Timer(0.3, flow.gate.release).start()
             begin = perf_counter_ns()
             hooked.run(total)
             flow.gate.release()
             hooked.run(total)
-            runs = [RunTimes(*times) for times in hooked.run_times]
+            runs = hooked.take_times()
             waits = source._waited(runs)
-            assert [] == source._waited([]).tolist()
+            assert [] == source._waited(runs_of()).tolist()
             flow.gate.release()
             hooked.run(total)
-            later = source._waited([RunTimes(*hooked.run_times[-1])])
+            last = hooked.take_times()
+            later = source._waited(last)
         assert 1 == len(later)
-        assert 0 < later[0] <= hooked.run_times[-1][0] - hooked.run_times[-2][1]
-        assert 2e8 < waits[0] <= runs[0].started - begin
-        assert waits[1] <= runs[1].started - runs[0].ended
+        assert 0 < later[0] <= last.started[0] - runs.ended[-1]
+        assert 2e8 < waits[0] <= runs.started[0] - begin
+        assert waits[1] <= runs.started[1] - runs.ended[0]

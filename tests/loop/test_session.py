@@ -148,19 +148,24 @@ class TestFetches:
 
 class TestTimes:
     def test_only_on_request(self, sess, counter):
-        """Times of runs are recorded from `record_times` on."""
+        """Times of runs are recorded from `record_times` on, and each is returned once."""
         hooked = HookedSession(sess, [])
         hooked.run(counter)
-        assert hooked.run_times is None
+        with pytest.raises(RuntimeError, match="no times are recorded"):
+            hooked.take_times()
 
-        times = hooked.record_times()
+        hooked.record_times()
         before = perf_counter_ns()
         hooked.run(counter)
         hooked.run(counter)
-        assert times is hooked.run_times is hooked.record_times()
-        (first, first_end, step), (second, second_end, same_step) = times
+        hooked.record_times()
+        times = hooked.take_times()
+        first, second = times.started
+        first_end, second_end = times.ended
         assert before <= first < first_end <= second < second_end <= perf_counter_ns()
+        step, same_step = times.steps
         assert step is same_step
+        assert [0, 0, 0] == [len(column) for column in hooked.take_times()]
 
 
 class TestHooks:
