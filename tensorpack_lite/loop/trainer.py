@@ -184,8 +184,8 @@ class LoopTrainer:
         """
         End training if SIGTERM or SIGUSR1 was received and `exact` is set.
 
-        A callback that computes for long calls it between two parts of its work, which also shows that it does not hang. When training resumes, the callback is
-        called again, from the beginning.
+        A callback that computes for long calls it between two parts of its work, which also shows that it does not hang.
+        When training resumes, the callback is called again, from the beginning.
 
         Raises:
             Preempted: to be passed on.

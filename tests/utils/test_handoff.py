@@ -407,7 +407,7 @@ class TestReentrance:
 
     @pytest.mark.parametrize("k", range(4))
     def test_an_interrupted_wait(self, k):
-        """If Ctrl-C interrupts a wait that has just found an item, nobody seems to wait any more."""
+        """If Ctrl-C interrupts a wait that has just found an item, no thread is registered as waiting."""
 
         class InterruptedLock:
             """Lock that is interrupted when it is acquired for the k-th time."""
