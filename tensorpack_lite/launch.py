@@ -1,5 +1,5 @@
 """
-Start the ranks of a training on this machine: `python -m tensorpack_lite.launch -n K script.py ...`.
+Launcher of the ranks of a training on this machine: `python -m tensorpack_lite.launch -n K script.py ...`.
 
 Each rank runs the script in a separate Python process and session, with `TF_CONFIG` set for CollectiveTrainer and
 `HOROVOD_...` for HorovodTrainer. All ranks get a new secret, with which they authenticate each other unless the user has set

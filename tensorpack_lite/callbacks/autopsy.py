@@ -82,7 +82,7 @@ class Incident(NamedTuple):
 
 class _Findings(NamedTuple):
     """
-    What the examination of a step has found.
+    Findings of the examination of a step.
 
     Attributes:
         weights: the values of all variables, by name.

@@ -54,7 +54,7 @@ class TowerBatch(NamedTuple):
 
 class BatchCapture:
     """
-    Keeps the inputs of all training towers in runs in which a condition is true.
+    Copy of the inputs of all training towers, made in runs in which a condition is true.
 
     Args:
         trainer: a trainer. Without a tower function, no inputs are kept.

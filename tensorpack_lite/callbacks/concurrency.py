@@ -18,7 +18,7 @@ _JOIN_SECS = 5
 
 class StartProcOrThread(Callback):
     """
-    Start processes and threads before training, and stop them afterwards.
+    Callback that starts processes and threads before training, and stops them afterwards.
 
     Args:
         startable: a process or thread that has not been started, or a list of them.

@@ -13,7 +13,7 @@ __all__ = ["TFLocalCLIDebugHook"]
 
 class TFLocalCLIDebugHook(HookToCallback):
     """
-    Open tfdbg, TensorFlow's debugger for the terminal, before and after every run of the session.
+    Callback that opens tfdbg, TensorFlow's debugger for the terminal, before and after every run of the session.
 
     Args:
         args, kwargs: arguments of `tfdbg.LocalCLIDebugHook`, e.g. `ui_type="readline"`, `dump_root="/tmp/dumps"`.

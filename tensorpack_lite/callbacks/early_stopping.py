@@ -15,7 +15,8 @@ __all__ = ["EarlyStopping"]
 
 class EarlyStopping(Callback):
     """
-    Stop training when a statistic has not improved for a while, like `EarlyStopping` in Keras and PyTorch Lightning.
+    Callback that stops training when a statistic has not improved for a while, like `EarlyStopping` in Keras and PyTorch
+    Lightning.
 
     Each trigger reads the newest value of the statistic. A value is an improvement if it is better than the
     best value so far by more than `min_delta`; NaN never is. After `patience` values in a row without an

@@ -21,7 +21,7 @@ _NAME = "ExponentialMovingAverage"
 
 class EMAWeights(Callback):
     """
-    Keep an exponential moving average of every trainable variable, updated in the graph after each step.
+    Callback that keeps an exponential moving average of every trainable variable, updated in the graph after each step.
 
     average = d * average + (1 - d) * variable, with d = min(decay, (1 + n) / (10 + n)) after n updates, so that early
     averages follow the weights closely. The initial average is the variable's value when training starts; a
@@ -129,7 +129,7 @@ class EMAWeights(Callback):
 
 class SwapEMAWeights(ProxyCallback):
     """
-    Trigger a callback with the averaged weights in place, then restore the training weights.
+    Wrapper that triggers a callback with the averaged weights in place, then restores the training weights.
 
     Around an `InferenceRunner`, it validates the averages. Around a `ModelSaver` with a separate directory, it saves
     checkpoints whose ordinary variables hold the averages, for prediction. To resume training, load the other

@@ -34,7 +34,7 @@ _ASSIGNS = re.compile("Assign|Apply|(?<!Tensor)Scatter(?!Nd$)")
 
 class RunOp(Callback):
     """
-    Run an operation before training, at triggers, or along with every step.
+    Callback that runs an operation before training, at triggers, or along with every step.
 
     Args:
         op: an operation or a tensor, or a function without arguments that creates one in `_setup_graph`.
@@ -109,7 +109,7 @@ def _changes_only_saved(op: tf.Operation | tf.Tensor) -> bool:
 
 class RunUpdateOps(RunOp):
     """
-    Run the operations of a collection along with every step, for instance the updates of batch normalization.
+    Callback that runs the operations of a collection along with every step, for instance the updates of batch normalization.
 
     Args:
         collection: the collection; None means `UPDATE_OPS`. Operations that are added after this callback's
@@ -138,7 +138,7 @@ class RunUpdateOps(RunOp):
 
 class ProcessTensors(Callback):
     """
-    Call a function with the values of tensors after every run.
+    Callback that calls a function with the values of tensors after every run.
 
     Args:
         names: a list of names of tensors, without a tower's prefix.
@@ -174,7 +174,7 @@ class ProcessTensors(Callback):
 
 class DumpTensors(ProcessTensors):
     """
-    Write the values of tensors to `DumpTensor-<global_step>.npz` in the logger's directory after every run.
+    Callback that writes the values of tensors to `DumpTensor-<global_step>.npz` in the logger's directory after every run.
 
     Args:
         names: names of tensors, without a tower's prefix; they are the keys in the file.
@@ -207,7 +207,7 @@ DumpTensor = DumpTensors
 
 class DumpTensorAsImage(Callback):
     """
-    Write a tensor as an image at each trigger, to `<prefix>-ep<epoch>.png` in the logger's directory and to
+    Callback that writes a tensor as an image at each trigger, to `<prefix>-ep<epoch>.png` in the logger's directory and to
     the monitors.
 
     Args:
@@ -269,7 +269,7 @@ DumpParamAsImage = DumpTensorAsImage
 
 class CheckNumerics(RunOp):
     """
-    End training with an `InvalidArgumentError` if a trainable variable holds NaN or infinity.
+    Callback that ends training with an `InvalidArgumentError` if a trainable variable holds NaN or infinity.
 
     Args:
         run_as_trigger: check at each trigger.

@@ -236,7 +236,7 @@ class InferenceRunnerBase(Callback):
 
 class InferenceRunner(InferenceRunnerBase):
     """
-    Run the model over a data set at each trigger, in inference mode, with the current variables.
+    Callback that runs the model over a data set at each trigger, in inference mode, with the current variables.
 
     The model is built as an additional tower that shares the variables of training. Each round restarts the input, runs
     all its datapoints (until it ends, if its size is unknown), and lets the inferencers report.
@@ -295,7 +295,8 @@ class InferenceRunner(InferenceRunnerBase):
 
 class DataParallelInferenceRunner(InferenceRunnerBase):
     """
-    Run the model over a data set at each trigger, like InferenceRunner, with one tower on each of several devices.
+    Callback that runs the model over a data set at each trigger, like InferenceRunner, with one tower on each of several
+    devices.
 
     Each datapoint goes to one tower. Datapoints that do not fill a run of all towers go to the first one, so
     every datapoint counts exactly once, whatever their number and batch size.

@@ -45,7 +45,7 @@ _MAX_SECONDS = 0.4  # for what a thread collects; it may wait for a disk
 
 class ManifestWriter(Callback):
     """
-    Write `manifest.json` to the logger's directory: everything that explains the results of this training.
+    Callback that writes `manifest.json` to the logger's directory: everything that explains the results of this training.
 
     It contains the code, git state, packages, machine, seeds, data, graph, callbacks and settings, and after training
     the statistics and how training ended. `tensorpack-lite diff` compares two of them. See docs/manifest.md.

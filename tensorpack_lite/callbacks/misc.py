@@ -21,7 +21,7 @@ __all__ = ["EstimatedTimeLeft", "InjectShell", "SendStat"]
 
 class EstimatedTimeLeft(Callback):
     """
-    Log the estimated time left after each epoch.
+    Callback that logs the estimated time left after each epoch.
 
     The estimate is the typical time of the last epochs, including their triggers, times the number of epochs
     left. An epoch that a resumed training continues does not count.
@@ -58,7 +58,7 @@ class EstimatedTimeLeft(Callback):
 
 class SendStat(Callback):
     """
-    Run a shell command that contains the latest values of scalars.
+    Callback that runs a shell command that contains the latest values of scalars.
 
     Args:
         command: the command, a format string with the scalars' names as fields.
@@ -89,7 +89,7 @@ class SendStat(Callback):
 
 class InjectShell(Callback):
     """
-    Open an interactive shell during training, at the next trigger after a certain file was created.
+    Callback that opens an interactive shell during training, at the next trigger after a certain file was created.
 
     In the shell, `self` is this callback and `trainer` the trainer. The file is removed after training.
 

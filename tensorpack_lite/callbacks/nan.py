@@ -24,7 +24,7 @@ _NUM_REMEMBERED = 50
 
 class TerminateOnNaN(Callback):
     """
-    End training when a loss becomes NaN or infinite, and name the tensor where it began. Like
+    Callback that ends training when a loss becomes NaN or infinite, and names the tensor where it began. Like
     `TerminateOnNaN` in Keras.
 
     The losses are checked in every run. If a loss is not finite, the same run, with the same data and

@@ -36,7 +36,7 @@ _SAMPLE_SECONDS = 1.0
 
 class ThroughputTracker(Callback):
     """
-    Report the training speed, as `Throughput (samples/sec)` or `Throughput (steps/sec)`.
+    Callback that reports the training speed, as `Throughput (samples/sec)` or `Throughput (steps/sec)`.
 
     Only the time of steps counts, from before_epoch to after_epoch, not the time of triggers. Each trigger restarts the
     measurement.
@@ -93,7 +93,7 @@ class ThroughputTracker(Callback):
 
 class HostMemoryTracker(Callback):
     """
-    Report the free memory of this machine, as `HostFreeMemory (GB)`.
+    Callback that reports the free memory of this machine, as `HostFreeMemory (GB)`.
 
     Runs at: setup_graph, trigger. In every process of a distributed training.
     """
@@ -109,7 +109,7 @@ class HostMemoryTracker(Callback):
 
 class GPUMemoryTracker(Callback):
     """
-    Report the peak memory of TensorFlow's allocator on each GPU so far, as `PeakMemory(MB)/gpu:<k>`.
+    Callback that reports the peak memory of TensorFlow's allocator on each GPU so far, as `PeakMemory(MB)/gpu:<k>`.
 
     Args:
         devices: numbers of GPUs, as TensorFlow counts them in this process.
@@ -165,7 +165,7 @@ PeakMemoryTracker = GPUMemoryTracker
 
 class GPUUtilizationTracker(Callback):
     """
-    Report the utilization of GPUs while steps run, in percent, as `GPUUtil/<number>`.
+    Callback that reports the utilization of GPUs while steps run, in percent, as `GPUUtil/<number>`.
 
     A thread samples NVIDIA's management library (NVML) once a second, from before_epoch to after_epoch. Each trigger
     reports the mean since the last one.
@@ -245,7 +245,7 @@ class GPUUtilizationTracker(Callback):
 
 class GraphProfiler(Callback):
     """
-    Trace runs of the session: time, device and memory of each operation.
+    Callback that traces runs of the session: time, device and memory of each operation.
 
     Tracing makes a run many times slower, so put a `PeriodicCallback` around this callback. Files are written
     to the logger's directory.

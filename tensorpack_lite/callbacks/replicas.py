@@ -17,7 +17,7 @@ __all__ = ["CheckReplicas", "checksum"]
 
 class CheckReplicas(Callback):
     """
-    Check at intervals that the variables of all ranks are bitwise equal.
+    Callback that checks at intervals that the variables of all ranks are bitwise equal.
 
     It compares checksums of the global variables that every rank has, except those in MODEL_VARIABLES, such
     as the statistics of BatchNorm, which differ because each rank has different data. In single-process

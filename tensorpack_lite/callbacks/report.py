@@ -18,8 +18,8 @@ _MAX_SECONDS = 1.0
 
 class ReportWriter(Callback):
     """
-    Write `report.html` to the logger's directory after training, whether it finished, failed or was interrupted: one file
-    with curves, images, notes, settings and the end of the log. See docs/report.md.
+    Callback that writes `report.html` to the logger's directory after training, whether it finished, failed or was
+    interrupted: one file with curves, images, notes, settings and the end of the log. See docs/report.md.
 
     Training waits at most 1 s for it. An error, or that it takes longer, is logged. After the first step, samples of the
     first batch are written to `samples/first-batch.npz`, so that the report of a training that is killed, which

@@ -34,7 +34,8 @@ _TEMPORARY = r"\.checkpoint\.tmp|graph-\d{4}-\d{6}\.meta\.tmp[0-9a-f]{32}"
 
 class ModelSaver(Callback):
     """
-    Save the model at each trigger, as `model-<global_step>`, and the graph once, as `graph-<MMDD-HHMMSS>.meta`.
+    Callback that saves the model at each trigger, as `model-<global_step>`, and the graph once, as
+    `graph-<MMDD-HHMMSS>.meta`.
 
     A checkpoint is complete or absent: it is written to a temporary file, read back, moved into place, and only then listed
     in the file `checkpoint`. The names in that file are relative, so the directory can be moved. Temporary files of a killed
@@ -215,7 +216,7 @@ class ModelSaver(Callback):
 
 class MinSaver(Callback):
     """
-    Keep a copy of the checkpoint with the smallest value of a statistic, as `min-<statistic>`.
+    Callback that keeps a copy of the checkpoint with the smallest value of a statistic, as `min-<statistic>`.
 
     At each trigger, the files of the latest checkpoint are copied if the newest value of the statistic is the best so far
     and both are of the same step. So put this callback after the `ModelSaver` and the callback that reports the statistic, and
@@ -358,7 +359,7 @@ class MinSaver(Callback):
 
 class MaxSaver(MinSaver):
     """
-    Keep a copy of the checkpoint with the largest value of a statistic, as `max-<statistic>`; see `MinSaver`.
+    Callback that keeps a copy of the checkpoint with the largest value of a statistic, as `max-<statistic>`; see `MinSaver`.
 
     Args:
         monitor_stat, filename, checkpoint_dir, strict: as in `MinSaver`.

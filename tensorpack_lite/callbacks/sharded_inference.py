@@ -31,7 +31,7 @@ _MOST_A_GATHER = 256  # datapoints of each rank
 
 class ShardedInferenceRunner(InferenceRunner):
     """
-    Run the model over a data set at each trigger, on all ranks: like InferenceRunner, with a shard of the
+    Callback that runs the model over a data set at each trigger, on all ranks: like InferenceRunner, with a shard of the
     data on each rank.
 
     Of K ranks, rank r evaluates the datapoints r, r + K, r + 2 K, ...; every rank iterates over the whole

@@ -33,7 +33,7 @@ _WARM_UP = 1 / 6  # of `after`: the first steps, whose buffers are full or empty
 
 class Speed(Callback):
     """
-    Say what limits the speed of the training, and what more workers would bring.
+    Callback that logs what limits the speed of the training, and the gain of more workers.
 
     It logs one line after the first `after` seconds of steps, and at the end of an epoch if another limit is known since; a
     table of the stages of the pipeline follows if something is to be won. The numbers are also written to `notes.jsonl`

@@ -26,7 +26,7 @@ _STEPS_BETWEEN = 50  # two computations of the limit
 
 class LossSpike(Callback):
     """
-    Write the batch of each step whose loss is far above the usual, without ending training.
+    Callback that writes the batch of each step whose loss is far above the usual, without ending training.
 
     A loss is a spike if it is above `factor` times the 99.9 % quantile of the last 1,000 losses. `spike-<step>/` in
     the logger's directory gets `batch.npz` and `report.txt`, and the log gets a line with the numbers of the datapoints.

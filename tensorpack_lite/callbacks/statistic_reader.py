@@ -10,7 +10,7 @@ __all__ = ["StatisticReader"]
 
 class StatisticReader:
     """
-    Reads the newest value of a statistic for a callback, and warns if there is none.
+    Reader of the newest value of a statistic for a callback, which warns if there is none.
 
     Args:
         callback: the callback; its `trainer.monitors` are read, and it is named in messages.

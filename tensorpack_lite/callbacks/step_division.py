@@ -1,4 +1,4 @@
-"""How the time of training steps is divided: waiting for data, running the graph, and the rest."""
+"""Division of the time of training steps into waiting for data, running the graph, and the rest."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ __all__ = ["MaintainStepCounter", "ProgressBar", "SessionRunTimeout", "TensorPri
 
 class ProgressBar(Callback):
     """
-    Show the progress of each epoch, and the values of scalars next to it.
+    Callback that shows the progress of each epoch, and the values of scalars next to it.
 
     Without a terminal or notebook, progress is logged as one line every 30 seconds; see `get_tqdm`.
 
@@ -142,7 +142,7 @@ class ProgressBar(Callback):
 
 class MaintainStepCounter(Callback):
     """
-    Count the runs of the hooked session, as `global_step` in the graph and `trainer.global_step` in Python.
+    Callback that counts the runs of the hooked session, as `global_step` in the graph and `trainer.global_step` in Python.
 
     Every trainer has one, right after the callbacks of its input. In `_after_run`, callbacks before it see
     the old count, callbacks after it the new one. Operations that read `global_step` in a step, such as a
@@ -189,7 +189,7 @@ class MaintainStepCounter(Callback):
 
 class TensorPrinter(ProcessTensors):
     """
-    Log the values of tensors after each run.
+    Callback that logs the values of tensors after each run.
 
     Args:
         names: names of tensors.
@@ -213,7 +213,7 @@ class TensorPrinter(ProcessTensors):
 
 class SessionRunTimeout(Callback):
     """
-    Give each run of the hooked session a time limit.
+    Callback that gives each run of the hooked session a time limit.
 
     Args:
         timeout_in_ms: the limit in milliseconds, > 0. A run that takes longer raises a `DeadlineExceededError`.

@@ -26,7 +26,7 @@ __all__ = [
 
 class MovingAverageSummary(Callback):
     """
-    Update the moving averages of `summary.add_moving_summary` in every step.
+    Callback that updates the moving averages of `summary.add_moving_summary` in every step.
 
     Args:
         collection: the collection that holds the updates.
@@ -92,7 +92,7 @@ def MergeAllSummaries(period: int = 0, run_alone: bool = False, key: str | None 
 
 class MergeAllSummariesRunWithOp(Callback):
     """
-    Evaluate all summaries along with the last step of each epoch, and with every `period`-th step.
+    Callback that evaluates all summaries along with the last step of each epoch, and with every `period`-th step.
 
     Args:
         period: as in `MergeAllSummaries`.
@@ -128,7 +128,7 @@ class MergeAllSummariesRunWithOp(Callback):
 
 class MergeAllSummariesRunAlone(Callback):
     """
-    Evaluate all summaries in a separate run, at each trigger and after every `period`-th step.
+    Callback that evaluates all summaries in a separate run, at each trigger and after every `period`-th step.
 
     The run refills the staging areas from which its summaries take datapoints.
 
@@ -177,7 +177,7 @@ class MergeAllSummariesRunAlone(Callback):
 
 class SimpleMovingAverage(Callback):
     """
-    Report the mean of scalars over windows of runs, as `<name>/SMA`.
+    Callback that reports the mean of scalars over windows of runs, as `<name>/SMA`.
 
     Args:
         tensors: names of scalar tensors, or a single name.

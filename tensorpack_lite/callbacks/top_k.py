@@ -15,7 +15,7 @@ __all__ = ["TopKSaver"]
 
 class TopKSaver(MinSaver):
     """
-    Keep copies of the k checkpoints with the best values of a statistic, as `top-<statistic>-<global_step>`.
+    Callback that keeps copies of the k checkpoints with the best values of a statistic, as `top-<statistic>-<global_step>`.
 
     Like `MinSaver`, put it after the `ModelSaver` and the callback that reports the statistic, and trigger it
     together with them. The file `top-<statistic>.json` lists the copies, the best first, for a training that

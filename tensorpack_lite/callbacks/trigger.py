@@ -13,7 +13,7 @@ __all__ = ["EnableCallbackIf", "PeriodicCallback", "PeriodicTrigger"]
 
 class PeriodicTrigger(ProxyCallback):
     """
-    Call `trigger()` of a callback every k steps or epochs, instead of after each epoch.
+    Wrapper that calls `trigger()` of a callback every k steps or epochs, instead of after each epoch.
 
     All other methods of the callback are called as usual.
 
@@ -83,7 +83,7 @@ class PeriodicTrigger(ProxyCallback):
 
 class EnableCallbackIf(ProxyCallback):
     """
-    Call a callback only while a condition holds.
+    Wrapper that calls a callback only while a condition holds.
 
     The condition is evaluated at before_epoch, before_run (also for this run's after_run), trigger_step,
     after_epoch and trigger_epoch. All other methods, including `trigger()`, are always called.
@@ -136,7 +136,7 @@ class EnableCallbackIf(ProxyCallback):
 
 class PeriodicCallback(EnableCallbackIf):
     """
-    Call a callback only every k steps or epochs. It is called less often than usual, never more often.
+    Wrapper that calls a callback only every k steps or epochs. It is called less often than usual, never more often.
 
     It is called when `global_step` is a multiple of `every_k_steps` or `epoch_num` is a multiple of
     `every_k_epochs`. With `every_k_epochs`, it is also called at the last step of the last epoch.

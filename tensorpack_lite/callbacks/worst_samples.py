@@ -16,7 +16,7 @@ __all__ = ["WorstSamples"]
 
 class WorstSamples(Inferencer):
     """
-    Write the samples with the largest loss to `samples/worst.npz` in the logger's directory, for the report.
+    Callback that writes the samples with the largest loss to `samples/worst.npz` in the logger's directory, for the report.
 
     A wrong label is often among them. A loss that is NaN counts as the largest. Each round replaces the file.
 

@@ -1,5 +1,5 @@
 """
-Build Horovod for the installed TensorFlow, and install it: `python -m tensorpack_lite.contrib.install_horovod`.
+Command that builds and installs Horovod for the installed TensorFlow: `python -m tensorpack_lite.contrib.install_horovod`.
 
 Horovod 0.28.1, its last release, does not compile against TensorFlow 2.19 and later: one of its sources,
 which serves XLA on GPUs only, includes headers that TensorFlow no longer ships. This command downloads the

@@ -33,7 +33,7 @@ __all__ = ["KerasModel", "KerasPhaseCallback", "import_keras", "setup_keras_trai
 
 class KerasPhaseCallback(Callback):
     """
-    Feed Keras's learning phase to every run.
+    Callback that feeds Keras's learning phase to every run.
 
     Use it with a ModelDesc that calls a Keras model, `model(image)`, without `training=...`. `setup_keras_trainer` and
     `KerasModel` do not need it, because their towers set the phase.

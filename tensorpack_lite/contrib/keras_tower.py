@@ -82,7 +82,7 @@ class TowerCost:
 
 
 class TowerModel:
-    """Builds the Keras model of each tower."""
+    """Builder of the Keras model of each tower."""
 
     def __init__(self, get_model: Callable[..., Any]) -> None:
         self._get_model = get_model

@@ -40,14 +40,14 @@ def describe_full_cores(load: Load) -> str:
 
 
 def describe_advice(load: Load, options: Sequence[Advice]) -> str:
-    """Return sentences about changes and what they would bring."""
+    """Return sentences about changes and their gain."""
     if load.is_contended:
-        return "What more workers would bring is not known, because other programs use the CPU cores, too."
+        return "The gain of more workers is not known, because other programs use the CPU cores, too."
     memory, saving = load.slowest.memory, _describe_saving(load, options)
     if not options and memory and load.free_memory is not None and memory > load.free_memory:
         return f"Another worker does not fit into the free memory: one uses {_gb(memory)}, {_gb(load.free_memory)} are free.{saving}"
     if not options:
-        return f"What more workers would bring is not known, or less than 10 %; {_DOCS}.{saving}"
+        return f"The gain of more workers is not known, or less than 10 %; {_DOCS}.{saving}"
     part = options[0].part
     subject = f"{part.slowest.name} in a runner or map with" if part.kind == HERE else "With"
     changes = [f"{one.num_workers} workers: {one.gain:.2g}x{_then(one)}{_memory(one)}." for one in options]
@@ -55,7 +55,7 @@ def describe_advice(load: Load, options: Sequence[Advice]) -> str:
 
 
 def _describe_saving(load: Load, options: Sequence[Advice]) -> str:
-    """Return a sentence about a cache, or a cheaper function, if it would bring more than more workers."""
+    """Return a sentence about a cache, or a cheaper function, if its gain is larger than that of more workers."""
     saving = find_saving(load)
     needed = _BETTER * max([1.0, *(option.gain for option in options)])
     if saving is None or max(saving.gain, saving.gain_of_cache) < needed:

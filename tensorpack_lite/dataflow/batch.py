@@ -25,7 +25,7 @@ _NUMBERS = "biufc"  # kinds of NumPy dtypes: bool, int, uint, float, complex
 
 class BatchData(ProxyDataFlow):
     """
-    Stack `batch_size` datapoints into a batch.
+    DataFlow that stacks `batch_size` datapoints into a batch.
 
     A component of shape [H, W] becomes [batch_size, H, W]. The first datapoint of a batch determines the dtypes:
 
@@ -122,7 +122,7 @@ class BatchData(ProxyDataFlow):
 
 class BatchDataByShape(BatchData):
     """
-    Stack datapoints with equal shapes.
+    DataFlow that stacks datapoints with equal shapes.
 
     Datapoints are grouped by the shape of one component. A batch is yielded as soon as a group has `batch_size`
     datapoints. Incomplete groups are kept for the next pass.

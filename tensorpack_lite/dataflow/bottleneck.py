@@ -153,7 +153,7 @@ def advise(load: Load) -> list[Advice]:
 
 class Saving(NamedTuple):
     """
-    What it would bring to do less in the stage with the most work.
+    Gain from less work in the stage with the most work.
 
     Attributes:
         stage: the stage.

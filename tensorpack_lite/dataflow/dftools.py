@@ -19,7 +19,7 @@ __all__ = [
 
 class LMDBDataPoint(LMDBDataDecoder):
     """
-    Decode the values of an LMDB database into datapoints. New code uses `LMDBSerializer.load(path)`.
+    DataFlow that decodes the values of an LMDB database into datapoints. New code uses `LMDBSerializer.load(path)`.
 
     Length: that of `lmdb_data`.
     Order: that of `lmdb_data`.

@@ -226,7 +226,7 @@ class LMDBData(RNGDataFlow):
 
 class LMDBDataDecoder(MapData):
     """
-    Decode the entries of an LMDB database with a function.
+    DataFlow that decodes the entries of an LMDB database with a function.
 
     Length: that of `lmdb_data`; too large if the function drops datapoints.
     Order: that of `lmdb_data`.

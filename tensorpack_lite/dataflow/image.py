@@ -27,7 +27,7 @@ __all__ = ["AugmentImageComponent", "AugmentImageComponents", "AugmentImageCoord
 
 class ImageFromFile(IndexedData):
     """
-    Read images from files.
+    DataFlow that reads images from files.
 
     Length: the number of files.
     Order: that of `files`, or a new random order in each pass.
@@ -88,7 +88,7 @@ class ImageFromFile(IndexedData):
 
 class AugmentImageComponent(MapDataComponent):
     """
-    Augment one image of each datapoint.
+    DataFlow that augments one image of each datapoint.
 
     Length: that of `ds`; too large if `catch_exceptions` drops datapoints.
     Order: that of `ds`.
@@ -132,7 +132,7 @@ class AugmentImageComponent(MapDataComponent):
 
 class AugmentImageComponents(MapData):
     """
-    Apply the same augmentation to several images, and coordinates, of each datapoint.
+    DataFlow that applies the same augmentation to several images, and coordinates, of each datapoint.
 
     Length: that of `ds`; too large if `catch_exceptions` drops datapoints.
     Order: that of `ds`.
@@ -186,7 +186,7 @@ class AugmentImageComponents(MapData):
 
 class AugmentImageCoordinates(AugmentImageComponents):
     """
-    Augment one image of each datapoint and the coordinates in it.
+    DataFlow that augments one image of each datapoint and the coordinates in it.
 
     Length: that of `ds`; too large if `catch_exceptions` drops datapoints.
     Order: that of `ds`.

@@ -24,7 +24,7 @@ _MAX_TEXT = 40  # characters of a str or bytes component that are shown
 
 class TestDataSpeed(ProxyDataFlow):
     """
-    Measure how many datapoints per second a DataFlow yields without a consumer.
+    DataFlow that measures how many datapoints per second another one yields without a consumer.
 
     Length: that of `ds`.
     Order: that of `ds`.
@@ -84,7 +84,7 @@ class TestDataSpeed(ProxyDataFlow):
 
 class PrintData(ProxyDataFlow):
     """
-    Log the types, shapes and ranges of the first datapoints.
+    DataFlow that logs the types, shapes and ranges of the first datapoints.
 
     Length: that of `ds`.
     Order: that of `ds`.

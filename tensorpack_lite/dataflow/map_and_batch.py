@@ -35,7 +35,7 @@ _DISPATCHER_SLOTS = 2  # chunks that wait in the channel of a worker
 
 class MultiProcessMapAndBatchDataZMQ(DataFromWorkers):
     """
-    Apply a function to each datapoint and batch the results, both in worker processes.
+    DataFlow that applies a function to each datapoint and batches the results, both in worker processes.
 
     Equivalent to `BatchData(MultiProcessMapData(ds, num_proc, map_func), batch_size)` without end, but the current
     process receives complete batches and therefore has little work.

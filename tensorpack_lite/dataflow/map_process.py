@@ -32,7 +32,7 @@ _TOGETHER_SECONDS = 0.01  # results of this period are sent together: waking the
 
 class MultiProcessMapDataZMQ(ParallelMapData):
     """
-    Apply a function to each datapoint in worker processes. Suited to functions that compute in Python.
+    DataFlow that applies a function to each datapoint in worker processes. Suited to functions that compute in Python.
 
     Not strict: `ds` is repeated without end, and a pass never ends. Limit it with `FixedSizeData` or
     `steps_per_epoch`. Strict: each pass yields exactly the results of `MapData(ds, map_func)`. In both modes results

@@ -33,7 +33,7 @@ _JOIN_SECONDS = 5  # how long `stop` waits for a running function
 
 class MultiThreadMapData(ParallelMapData):
     """
-    Apply a function to each datapoint in threads.
+    DataFlow that applies a function to each datapoint in threads.
 
     Suited to functions that wait for files or the network, or that release the GIL while they compute (NumPy, OpenCV).
 

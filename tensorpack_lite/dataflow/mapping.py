@@ -20,7 +20,7 @@ __all__ = ["MapData", "MapDataComponent", "SelectComponent"]
 
 class MapData(ProxyDataFlow):
     """
-    Apply a function to each datapoint.
+    DataFlow that applies a function to each datapoint.
 
     Length: that of `ds`; too large if the function drops datapoints.
     Order: that of `ds`.
@@ -67,7 +67,7 @@ class MapData(ProxyDataFlow):
 
 class MapDataComponent(MapData):
     """
-    Apply a function to one component of each datapoint.
+    DataFlow that applies a function to one component of each datapoint.
 
     Length: that of `ds`; too large if the function drops datapoints.
     Order: that of `ds`.

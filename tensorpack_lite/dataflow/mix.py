@@ -54,7 +54,7 @@ class _CombinedData(DataFlow):
 
 class RandomChooseData(_CombinedData, RNGDataFlow):
     """
-    Draw each datapoint from a randomly chosen DataFlow.
+    DataFlow that draws each datapoint from a randomly chosen one of several DataFlows.
 
     Length: unknown. A pass ends as soon as the chosen DataFlow has ended, so repeat them with `RepeatedData(ds, -1)`.
     Order: random.
@@ -103,7 +103,7 @@ class RandomChooseData(_CombinedData, RNGDataFlow):
 
 class RandomMixData(_CombinedData, RNGDataFlow):
     """
-    Yield all datapoints of several DataFlows in random order.
+    DataFlow that yields all datapoints of several DataFlows in random order.
 
     Length: the sum of the lengths.
     Order: the DataFlow of the next datapoint is random; datapoints of one DataFlow keep their order.
@@ -145,7 +145,7 @@ class RandomMixData(_CombinedData, RNGDataFlow):
 
 class ConcatData(_CombinedData):
     """
-    Iterate several DataFlows one after the other.
+    DataFlow that yields the datapoints of several DataFlows, one DataFlow after the other.
 
     Length: the sum of the lengths.
     Order: that of each, in the order of the list.
@@ -173,7 +173,7 @@ class ConcatData(_CombinedData):
 
 class JoinData(_CombinedData):
     """
-    Join the components of several DataFlows into one datapoint.
+    DataFlow that joins the components of several DataFlows into one datapoint.
 
     [a, b] and [c] become [a, b, c]. Dicts are merged; if they share a key, the last one wins.
 

@@ -34,7 +34,7 @@ State = Dict[str, Any]  # JSON values and NumPy arrays
 
 class ResumeReport(NamedTuple):
     """
-    How one stage of a pipeline is resumed.
+    Report on how one stage of a pipeline is resumed.
 
     Attributes:
         stage: the class of the stage.

@@ -117,7 +117,7 @@ def send_dataflow_zmq(
 
 class RemoteDataZMQ(DataFlow):
     """
-    Receive the datapoints of one or more `send_dataflow_zmq`, on this machine or others.
+    DataFlow that receives the datapoints of one or more `send_dataflow_zmq`, on this machine or others.
 
     Length: infinite.
     Order: that of arrival; datapoints of one sender keep their order.

@@ -22,7 +22,7 @@ _NOTHING: Iterator[Datapoint] = iter(())
 
 class RepeatedData(ProxyDataFlow):
     """
-    Repeat a DataFlow: each pass consists of several passes of `ds`.
+    DataFlow that repeats another one: each pass consists of several passes of `ds`.
 
     Length: `len(ds) * num`; infinite if `num` is -1.
     Order: that of `ds`, pass after pass.
@@ -75,7 +75,7 @@ class RepeatedData(ProxyDataFlow):
 
 class RepeatedDataPoint(ProxyDataFlow):
     """
-    Yield each datapoint several times in a row.
+    DataFlow that yields each datapoint several times in a row.
 
     Length: `len(ds) * num`.
     Order: that of `ds`.
@@ -105,7 +105,7 @@ class RepeatedDataPoint(ProxyDataFlow):
 
 class FixedSizeData(ProxyDataFlow):
     """
-    Change the length of a pass to `size` datapoints.
+    DataFlow whose passes have `size` datapoints, whatever the length of `ds`.
 
     Length: `size`.
     Order: that of `ds`. With 5 datapoints and size 3, passes are 1 2 3, 4 5 1, 2 3 4, ...; if `keep_state` is

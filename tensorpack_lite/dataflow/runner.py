@@ -61,7 +61,7 @@ class _ProcessRunner(EndlessRunner, DataFromWorkers):
 
 class MultiProcessRunnerZMQ(_ProcessRunner):
     """
-    Run a DataFlow in worker processes, which send their datapoints to the current process.
+    DataFlow that runs another one in worker processes, which send their datapoints to the current process.
 
     Large arrays are sent through shared memory, and yielded without a copy where possible. Small datapoints are sent
     in chunks. The name is tensorpack's; between processes of one machine no ZMQ is used.
@@ -110,7 +110,7 @@ class MultiProcessRunnerZMQ(_ProcessRunner):
 
 class MultiProcessRunner(_ProcessRunner):
     """
-    Run a DataFlow in worker processes. Like MultiProcessRunnerZMQ, with an older signature.
+    DataFlow that runs another one in worker processes. Like MultiProcessRunnerZMQ, with an older signature.
 
     Length: as MultiProcessRunnerZMQ.
     Order: as MultiProcessRunnerZMQ.

@@ -30,7 +30,7 @@ _JOIN_SECONDS = 5  # how long `stop` waits for the next datapoint of a thread
 
 class MultiThreadRunner(EndlessRunner):
     """
-    Run several DataFlows in threads that put their datapoints into one queue.
+    DataFlow that runs several DataFlows in threads that put their datapoints into one queue.
 
     Length: that of the first DataFlow. All passes read one endless stream, so a pass continues where the last one
         stopped. If the DataFlow has no length, a pass never ends.

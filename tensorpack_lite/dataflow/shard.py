@@ -30,7 +30,8 @@ _TRANSPARENT = (
 
 class ShardData(ProxyDataFlow):
     """
-    Deal out a DataFlow to several processes: each process reads all of it and keeps every `size`-th datapoint.
+    DataFlow that deals out another one to several processes: each process reads all of it and keeps every `size`-th
+    datapoint.
 
     Dealing continues from pass to pass, so each datapoint of each pass goes to exactly one process. When an
     exact training resumes with another number of processes, the datapoints that were not used yet are dealt

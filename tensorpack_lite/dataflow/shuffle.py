@@ -24,7 +24,7 @@ __all__ = ["CacheData", "LocallyShuffleData"]
 
 class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
     """
-    Shuffle data that cannot be indexed, with a FIFO buffer that is shuffled at intervals.
+    DataFlow that shuffles data that cannot be indexed, with a FIFO buffer that is shuffled at intervals.
 
     Length: `len(ds) * num_reuse`, for the size of an epoch; iteration itself never ends.
     Order: random within a distance of about `buffer_size`. The buffer stays filled between passes.
@@ -129,7 +129,7 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
 
 class CacheData(ProxyDataFlow, RNGDataFlow):
     """
-    Keep the datapoints of the first complete pass in memory, and yield them from memory in all later passes.
+    DataFlow that keeps the datapoints of the first complete pass in memory, and yields them from memory in all later passes.
 
     Length: that of `ds`.
     Order: that of `ds`; with `shuffle`, a new random order in each pass except the first.

@@ -37,7 +37,7 @@ class _Snapshot(NamedTuple):
 
 class Tape(ProxyDataFlow):
     """
-    Number the datapoints of all passes of a DataFlow from 1, and keep snapshots of its position, about one per second.
+    Numbered datapoints of all passes of a DataFlow, from 1 on, with snapshots of its position, about one per second.
 
     An iteration yields what is left of the open pass of `ds`, or a whole pass if none is open.
 

@@ -31,7 +31,7 @@ _IN_OPENCV = (
 
 class Stack(NamedTuple):
     """
-    Where a thread is.
+    Place of a thread.
 
     Attributes:
         lines: its stack, the innermost line first; empty if it is unknown.
@@ -48,7 +48,7 @@ class Stack(NamedTuple):
 
 class Chain(NamedTuple):
     """
-    Who waits for whom.
+    Stages, threads and workers, each of which waits for the next.
 
     Attributes:
         lines: phrases, from the consumer to the one that does not wait.

@@ -15,7 +15,7 @@ _MIN_ELEMENTS_PER_BUFFER = 1024
 
 class GradientPacker:
     """
-    Pack the gradients of a tower into a few buffers of equal size, and unpack them again.
+    Packer of the gradients of a tower into a few buffers of equal size, which are unpacked again after the exchange.
 
     Args:
         num_split: the number of buffers, >= 1.

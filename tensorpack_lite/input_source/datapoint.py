@@ -31,7 +31,7 @@ _ADVICE = "Convert it in the DataFlow, e.g. with MapDataComponent, or change the
 
 class DatapointConverter:
     """
-    Converts datapoints to lists of arrays that match a signature.
+    Converter of datapoints to lists of arrays that match a signature.
 
     Components are converted by a strict `FeedConverter`, which refuses conversions that lose more than
     precision. It is used from one thread at a time.

@@ -29,7 +29,7 @@ _MAX_TAKEN = 4096
 
 class FeedInput(InputSource):
     """
-    Feed the next datapoint of a DataFlow to placeholders at every run of the hooked session.
+    InputSource that feeds the next datapoint of a DataFlow to placeholders at every run of the hooked session.
 
     It is simple, but each step waits for its datapoint. All towers get the same placeholders, so it supports
     only one tower.
@@ -150,7 +150,7 @@ class FeedInput(InputSource):
 
 
 class _FeedCallback(Callback):
-    """Feeds a datapoint in every run. All runs share one SessionRunArgs object, whose arrays are replaced."""
+    """Callback that feeds a datapoint in every run. All runs share one SessionRunArgs object, whose arrays are replaced."""
 
     def __init__(self, source: FeedInput) -> None:
         self._source = source
@@ -165,7 +165,7 @@ class _FeedCallback(Callback):
 
 
 class _CountingFeedCallback(_FeedCallback):
-    """Also counts the datapoints of the runs that succeeded."""
+    """The same callback, which also counts the datapoints of the runs that succeeded."""
 
     def _after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
         self._source.count_used()

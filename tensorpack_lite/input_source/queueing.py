@@ -30,7 +30,7 @@ __all__ = ["BatchQueueInput", "EnqueueThread", "QueueInput"]
 
 class QueueInput(FeedfreeInput):
     """
-    Enqueue the datapoints of a DataFlow in a thread. Each tower dequeues a different datapoint.
+    InputSource that enqueues the datapoints of a DataFlow in a thread. Each tower dequeues a different datapoint.
 
     The DataFlow is repeated without end, also across rounds of inference. There its length must be exact, so
     that each round sees the same data: a pass with fewer datapoints is an error.
@@ -221,7 +221,8 @@ class QueueInput(FeedfreeInput):
 
 class BatchQueueInput(QueueInput):
     """
-    Enqueue single samples and dequeue batches, so that the DataFlow need not batch. Otherwise like QueueInput.
+    InputSource that enqueues single samples and dequeues batches, so that the DataFlow need not batch. Otherwise like
+    QueueInput.
 
     Args:
         ds: a DataFlow of datapoints without batch axis.
@@ -278,7 +279,7 @@ class BatchQueueInput(QueueInput):
 
 
 class _RunThread(Callback):
-    """Starts and stops the thread of an input, and reports its error."""
+    """Callback that starts and stops the thread of an input, and reports its error."""
 
     def __init__(self, source: QueueInput) -> None:
         self._source = source
@@ -306,7 +307,7 @@ class _RunThread(Callback):
 
 
 class _UpdateEachStep(Callback):
-    """Evaluates one tensor in every run."""
+    """Callback that evaluates one tensor in every run."""
 
     def __init__(self, tensor: tf.Tensor) -> None:
         self._args = tf.train.SessionRunArgs(tensor.op)

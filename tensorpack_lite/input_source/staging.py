@@ -18,7 +18,7 @@ __all__ = ["StagingInput"]
 
 class StagingInput(ProxyInputSource, FeedfreeInput):
     """
-    Keep datapoints of another input ready on the device of each tower.
+    InputSource that keeps datapoints of another input ready on the device of each tower.
 
     Each step takes the oldest datapoint of every tower, and stages one more at the same time. A run that does
     not need the input takes no datapoint. The staging areas are filled before the first run that needs them.
@@ -96,7 +96,7 @@ class StagingInput(ProxyInputSource, FeedfreeInput):
 
 
 class _StagingCallback(Callback):
-    """Fills the staging areas once, then stages the next datapoints in each run that takes some."""
+    """Callback that fills the staging areas once, then stages the next datapoints in each run that takes some."""
 
     def __init__(self, source: StagingInput, inner_callbacks: Sequence[Callback]) -> None:
         self._source = source

@@ -27,7 +27,7 @@ _NUM_AHEAD = 2
 
 class TFDatasetInput(FeedfreeInput):
     """
-    Take the datapoints from a tf.data pipeline.
+    InputSource that takes the datapoints from a tf.data pipeline.
 
     Each tower takes a different element of one iterator. `reset_state` restarts the data. When the data ends,
     training ends, so repeat it for training. The size is that of the DataFlow. The size of a Dataset is
@@ -215,7 +215,7 @@ class TFDatasetInput(FeedfreeInput):
 
 
 class _DatasetCallback(Callback):
-    """Reports the error of the DataFlow, and stops reading it."""
+    """Callback that reports the error of the DataFlow, and stops reading it."""
 
     def __init__(self, source: TFDatasetInput) -> None:
         self._source = source

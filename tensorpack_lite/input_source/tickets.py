@@ -1,5 +1,5 @@
 """
-Where the data of an input is, for a checkpoint.
+Position of the data of an input, for a checkpoint.
 
 Each datapoint gets a *ticket*, its number from 1, when it is read. The ticket travels with the datapoint
 through queues and staging areas to the tower, so a checkpoint knows which datapoints were used, and not only
@@ -39,7 +39,7 @@ class _Snapshot(NamedTuple):
 
 class Tickets:
     """
-    Numbers the datapoints of a DataFlow that is repeated without end, and keeps snapshots of its position.
+    Numbers for the datapoints of a DataFlow that is repeated without end, and snapshots of its position.
 
     One thread iterates and calls `stamp`; another one may call `state`.
 

@@ -1,5 +1,5 @@
 """
-How long each run waited for its data in a queue, computed afterwards without any cost in the run.
+Waiting times of runs for their data in a queue, computed afterwards without any cost in the run.
 
 The thread that enqueues notes when each element was in the queue. A queue is first in, first out, and the fetches of a
 run tell how many elements it takes. So the number of its last element is known, and the run waited from its start

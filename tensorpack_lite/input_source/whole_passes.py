@@ -11,7 +11,7 @@ __all__ = ["WholePasses"]
 
 class WholePasses(ProxyDataFlow):
     """
-    Yield the datapoints of a DataFlow, and raise an error if a pass has fewer datapoints than `len()`.
+    DataFlow that yields the datapoints of another one, and raises an error if a pass has fewer datapoints than `len()`.
 
     Args:
         ds: the DataFlow. Without a length, no pass is too short.

@@ -20,7 +20,7 @@ __all__ = ["ZMQInput"]
 
 class ZMQInput(QueueInput):
     """
-    Receive the datapoints that `send_dataflow_zmq` sends from other processes or machines.
+    InputSource that receives the datapoints that `send_dataflow_zmq` sends from other processes or machines.
 
     A QueueInput over a `RemoteDataZMQ`, whose documentation describes failing senders and unknown peers. The address is
     opened in `before_train` and closed in `after_train`.

@@ -1,4 +1,4 @@
-"""How long each callback takes in a step, measured in some steps only."""
+"""Times of the callbacks in a step, measured in some steps only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["CallTimes"]
 
 class CallTimes:
     """
-    Measures each call of a callback in a step, from now on until `stop`.
+    Measurement of each call of a callback in a step, from now on until `stop`.
 
     Args:
         callers: objects with a method `replace_calls(replace)`, which calls `replace(call, method)` for each method of a

@@ -18,7 +18,7 @@ QUIET_ENDS = (StopTraining, tf.errors.OutOfRangeError)  # exceptions that end tr
 
 
 class Outcome(Enum):
-    """How a training ended."""
+    """The ways in which a training can end."""
 
     FINISHED = "finished"
     """All epochs are done."""

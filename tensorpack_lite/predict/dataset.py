@@ -72,7 +72,7 @@ class DatasetPredictorBase(ABC):
 
 class SimpleDatasetPredictor(DatasetPredictorBase):
     """
-    Predict all datapoints of a DataFlow, one after the other, in this process.
+    Predictor for all datapoints of a DataFlow, one after the other, in this process.
 
     Args:
         config: configuration of the predictor.
@@ -100,7 +100,7 @@ class SimpleDatasetPredictor(DatasetPredictorBase):
 
 class MultiProcessDatasetPredictor(DatasetPredictorBase):
     """
-    Predict all datapoints of a DataFlow in several processes, each with an OfflinePredictor.
+    Predictor for all datapoints of a DataFlow in several processes, each with an OfflinePredictor.
 
     The DataFlow is read in this process. A process gets its next datapoint after it has returned the previous one.
 

@@ -18,7 +18,7 @@ __all__ = ["ModelExporter"]
 
 class ModelExporter:
     """
-    Export a model to files that TensorFlow serves without this library.
+    Exporter of a model to files that TensorFlow serves without this library.
 
     Each export builds the model in inference mode, in a tower without a name, and loads its variables.
 

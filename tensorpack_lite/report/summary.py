@@ -44,7 +44,7 @@ _MAX_ERROR = 160  # characters of an error in the headline
 
 class State(NamedTuple):
     """
-    How a training ended.
+    The ways in which a training can end, as the report shows them.
 
     Attributes:
         word: e.g. "finished".

@@ -1,4 +1,4 @@
-"""Print a description of the environment: `python -m tensorpack_lite.tfutils.collect_env`."""
+"""Command that prints a description of the environment: `python -m tensorpack_lite.tfutils.collect_env`."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ __all__ = ["FeedConverter", "describe_value"]
 
 class FeedConverter:
     """
-    Converts values to arrays of one tensor's dtype and checks their shape.
+    Converter of values to arrays of one tensor's dtype, which also checks their shape.
 
     An array of the right dtype and shape is returned as it is; the check takes half a microsecond.
 

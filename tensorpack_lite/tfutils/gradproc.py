@@ -61,7 +61,7 @@ class GradientProcessor(metaclass=ABCMeta):
 
 class FilterNoneGrad(GradientProcessor):
     """
-    Drop the pairs without a gradient.
+    Gradient processor that drops the pairs without a gradient.
 
     Args:
         verbose: log a warning that lists their variables.
@@ -79,7 +79,7 @@ class FilterNoneGrad(GradientProcessor):
 
 class GlobalNormClip(GradientProcessor):
     """
-    Scale down all gradients of a tower by a common factor if their joint norm is too large.
+    Gradient processor that scales down all gradients of a tower by a common factor if their joint norm is too large.
 
     With gradients g_1 .. g_N and norm = sqrt(sum_i |g_i|^2), each g_i becomes g_i * c / max(norm, c), where c is
     `global_norm`. A gradient that is None stays None and does not count.
@@ -111,7 +111,7 @@ class GlobalNormClip(GradientProcessor):
 
 class MapGradient(GradientProcessor):
     """
-    Apply a function to the gradients of some variables.
+    Gradient processor that applies a function to the gradients of some variables.
 
     Args:
         func: `f(grad)` or `f(grad, var)` -> a new gradient, or None to drop the pair.
@@ -149,7 +149,8 @@ class MapGradient(GradientProcessor):
 
 class SummaryGradient(MapGradient):
     """
-    Summarize each gradient: a histogram `<var>-grad`, and a moving average of its root mean square, `<var>/rms`.
+    Gradient processor that summarizes each gradient: a histogram `<var>-grad`, and a moving average of its root mean square,
+    `<var>/rms`.
 
     Each variable of a graph has one summary, and copies of variables in other towers have none. Only the
     existing rows of an `IndexedSlices` count.
@@ -174,7 +175,8 @@ class SummaryGradient(MapGradient):
 
 class PrintGradient(MapGradient):
     """
-    Print the shape, mean, rms and some values of each gradient to stderr in each step. This is slow.
+    Gradient processor that prints the shape, mean, rms and some values of each gradient to stderr in each step. This is
+    slow.
 
     Each variable of a graph is printed once per step.
 
@@ -192,7 +194,10 @@ class PrintGradient(MapGradient):
 
 
 class CheckGradient(MapGradient):
-    """Raise `InvalidArgumentError` in the step if a gradient contains NaN or infinity. The message names the variable."""
+    """
+    Gradient processor that raises `InvalidArgumentError` in the step if a gradient contains NaN or infinity. The message
+    names the variable.
+    """
 
     def __init__(self) -> None:
         super().__init__(self._check)
@@ -206,7 +211,7 @@ class CheckGradient(MapGradient):
 
 class ScaleGradient(MapGradient):
     """
-    Multiply the gradients of some variables by a factor.
+    Gradient processor that multiplies the gradients of some variables by a factor.
 
     If the optimizer is linear in the gradient, this gives these variables a separate learning rate.
 

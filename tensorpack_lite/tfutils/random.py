@@ -249,7 +249,7 @@ def _noise_shape(x: tf.Tensor, noise_shape: Any) -> Any:
 
 # Streams ------------------------------------------------------------------------------------------------------------
 class _Streams:
-    """Whether the random operations of a graph are exact, and what their keys are derived from."""
+    """Random streams of a graph: whether they are exact, and what their keys are derived from."""
 
     is_exact = False
     entropy: int | None = None

@@ -231,7 +231,7 @@ class SaverRestore(SessionInit):
 
 class SaverRestoreRelaxed(SaverRestore):
     """
-    Like SaverRestore, but values with another shape or dtype are converted if possible, and skipped otherwise.
+    Initializer like SaverRestore, but values with another shape or dtype are converted if possible, and skipped otherwise.
 
     It adds nothing to the graph.
 

@@ -23,7 +23,8 @@ _KEYS_A_TRAINING = 100_000  # more than the collective operations of a graph
 
 class CollectiveTrainer(RankTrainer):
     """
-    Train one tower in each of several processes ("ranks"), with TensorFlow's collective operations.
+    Trainer with one tower in each of several processes ("ranks"), which exchange gradients by TensorFlow's collective
+    operations.
 
     `TF_CONFIG` lists the processes, as for `tf.distribute`; `python -m tensorpack_lite.launch -n K script.py`
     starts K of them on this machine and sets it. Without `TF_CONFIG`, this process trains alone. All

@@ -28,7 +28,7 @@ _MAX_THREADS = 4
 
 class Report(NamedTuple):
     """
-    Where a training stands.
+    Description of the place where a training stands.
 
     Attributes:
         text: a paragraph for people.

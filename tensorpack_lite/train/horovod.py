@@ -35,7 +35,7 @@ _Meeting = Tuple[Tuple[str, int], Credentials]
 
 class HorovodTrainer(RankTrainer):
     """
-    Train one tower in each of several processes ("ranks"), over Horovod.
+    Trainer with one tower in each of several processes ("ranks"), which exchange gradients by Horovod.
 
     `python -m tensorpack_lite.launch -n K script.py`, or `horovodrun --gloo -np K python script.py`, starts K
     of them; without a launcher, the script trains in one process. All processes run the same script, each

@@ -102,7 +102,7 @@ class _MultiGPUTrainer(SingleCostTrainer):
 
 class SyncMultiGPUTrainerParameterServer(_MultiGPUTrainer):
     """
-    Train one tower on each GPU. All towers share their variables, which are updated with the mean gradient.
+    Trainer with one tower on each GPU. All towers share their variables, which are updated with the mean gradient.
 
     A step takes one datapoint for each tower, and has the same effect as a single tower with all of them in
     one batch. The names of variables, and so the checkpoints, are those of SimpleTrainer. A DataFlow is fed
@@ -143,7 +143,7 @@ def SyncMultiGPUTrainer(gpus: int | Sequence[int]) -> SyncMultiGPUTrainerParamet
 
 class AsyncMultiGPUTrainer(_MultiGPUTrainer):
     """
-    Train one tower on each GPU. All towers share their variables, which each tower updates independently.
+    Trainer with one tower on each GPU. All towers share their variables, which each tower updates independently.
 
     A step takes one datapoint for each tower, and updates each variable once for each tower, in no fixed
     order, so results vary. With four or more GPUs the variables are on the CPU, otherwise they are spread
@@ -175,8 +175,8 @@ class AsyncMultiGPUTrainer(_MultiGPUTrainer):
 
 class SyncMultiGPUTrainerReplicated(_MultiGPUTrainer):
     """
-    Train one tower on each GPU, each with its own copy of the variables. The gradients are all-reduced, so
-    the copies stay equal.
+    Trainer with one tower on each GPU, each with its own copy of the variables. The gradients are all-reduced, so the copies
+    stay equal.
 
     A step takes one datapoint for each tower. The variables of the first tower have their usual names and are
     saved. Those of tower i are named `tower<i>/...`, are local and not saved, and get the first tower's

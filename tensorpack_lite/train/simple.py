@@ -18,7 +18,7 @@ __all__ = ["NoOpTrainer", "QueueInputTrainer", "SimpleTrainer"]
 
 class SimpleTrainer(SingleCostTrainer):
     """
-    Train one tower, without a name prefix, on TensorFlow's default device.
+    Trainer with one tower, without a name prefix, on TensorFlow's default device.
 
     A DataFlow is fed through placeholders (`FeedInput`) at each step. Pass a `QueueInput` to prepare data in
     parallel to the steps.
@@ -34,7 +34,7 @@ class SimpleTrainer(SingleCostTrainer):
 
 class NoOpTrainer(SimpleTrainer):
     """
-    Build the same graph as SimpleTrainer, but run only the callbacks' fetches in each step.
+    Trainer that builds the same graph as SimpleTrainer, but runs only the callbacks' fetches in each step.
 
     Use it to evaluate a model with the callbacks of a training, or to measure their cost.
     """

@@ -21,12 +21,12 @@ class _DoneByDefault(Callback):
 
 
 class StatPrinter(_DoneByDefault):
-    """Printed the scalars of each epoch, as ScalarPrinter does."""
+    """Callback that printed the scalars of each epoch, as ScalarPrinter does."""
 
 
 class StatHolder(_DoneByDefault):
-    """Wrote the scalars of each epoch to a file, as JSONWriter does."""
+    """Callback that wrote the scalars of each epoch to a file, as JSONWriter does."""
 
 
 class SummaryWriter(_DoneByDefault):
-    """Wrote summaries to an event file, as TFEventWriter does."""
+    """Callback that wrote summaries to an event file, as TFEventWriter does."""

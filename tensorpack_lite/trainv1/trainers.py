@@ -151,7 +151,7 @@ class _SingleCostTrainer(Trainer):
 
 class SimpleTrainer(_SingleCostTrainer, simple.SimpleTrainer):
     """
-    Train one tower. A DataFlow is fed through placeholders.
+    Trainer with one tower. A DataFlow is fed through placeholders.
 
     Args:
         config: a TrainConfig.
@@ -163,7 +163,7 @@ class SimpleTrainer(_SingleCostTrainer, simple.SimpleTrainer):
 
 class NoOpTrainer(_SingleCostTrainer, simple.NoOpTrainer):
     """
-    Run the callbacks without training.
+    Trainer that runs the callbacks without training.
 
     Args:
         config: a TrainConfig.
@@ -172,7 +172,7 @@ class NoOpTrainer(_SingleCostTrainer, simple.NoOpTrainer):
 
 class QueueInputTrainer(_SingleCostTrainer, simple.QueueInputTrainer):
     """
-    Train one tower. A DataFlow is fed through a queue.
+    Trainer with one tower. A DataFlow is fed through a queue.
 
     Args:
         config: a TrainConfig.
@@ -195,7 +195,7 @@ class _MultiGPUTrainer(_SingleCostTrainer):
 
 class SyncMultiGPUTrainerParameterServer(_MultiGPUTrainer, multi_gpu.SyncMultiGPUTrainerParameterServer):
     """
-    Train one tower on each GPU of `config.tower`, with shared variables and the mean gradient.
+    Trainer with one tower on each GPU of `config.tower`, with shared variables and the mean gradient.
 
     Args:
         config: a TrainConfig.
@@ -205,7 +205,7 @@ class SyncMultiGPUTrainerParameterServer(_MultiGPUTrainer, multi_gpu.SyncMultiGP
 
 class SyncMultiGPUTrainerReplicated(_MultiGPUTrainer, multi_gpu.SyncMultiGPUTrainerReplicated):
     """
-    Train one tower on each GPU of `config.tower`. Each tower has its own copy of the variables.
+    Trainer with one tower on each GPU of `config.tower`. Each tower has its own copy of the variables.
 
     Args:
         config: a TrainConfig.
@@ -215,7 +215,7 @@ class SyncMultiGPUTrainerReplicated(_MultiGPUTrainer, multi_gpu.SyncMultiGPUTrai
 
 class AsyncMultiGPUTrainer(_MultiGPUTrainer, multi_gpu.AsyncMultiGPUTrainer):
     """
-    Train one tower on each GPU of `config.tower`. Each tower updates the shared variables independently.
+    Trainer with one tower on each GPU of `config.tower`. Each tower updates the shared variables independently.
 
     Args:
         config: a TrainConfig.

@@ -1,4 +1,4 @@
-"""How many CPU cores a process may use, and how much of them it gets."""
+"""CPU cores: how many of them a process may use, and how much of them it gets."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def _pack(value: object, arrays: List[bytes], name: str) -> object:
 
 
 class _Unpacker:
-    """Reads members of an archive, up to 64 MB in all, because the sizes that an archive states may be wrong."""
+    """Reader of the members of an archive, up to 64 MB in all, because the sizes that an archive states may be wrong."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self._archive = archive

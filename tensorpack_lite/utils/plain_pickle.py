@@ -164,7 +164,7 @@ _REPLACEMENTS: dict[tuple[str, str], Callable[..., Any]] = {
 
 
 class _Finisher:
-    """Replaces placeholders by their arrays. An object that occurs twice is converted once."""
+    """Replacement of placeholders by their arrays. An object that occurs twice is converted once."""
 
     def __init__(self) -> None:
         # without it, 40 nested lists that each hold the next one twice would become 2^40 lists

@@ -13,7 +13,7 @@ __all__ = ["Accuracy", "BinaryStatistics", "OnlineMoments", "RatioCounter", "Sta
 
 class StatCounter:
     """
-    Stores numbers and computes their count, sum, average, minimum and maximum.
+    Counter of numbers, with their sum, average, minimum and maximum.
 
     Raises:
         ValueError: (in `average`, `sum`, `max` and `min`) no number was fed.

@@ -103,7 +103,7 @@ def print_total_timer() -> None:
 
 class IterSpeedCounter:
     """
-    Logs the speed of a loop.
+    Counter of iterations that logs the speed of a loop.
 
     Args:
         print_every: number of calls between two log lines.

@@ -6,6 +6,9 @@ import ast
 import re
 
 LINES = ("**In:**", "**Out:**", "**Next:**")
+ARTICLES = {"A", "An", "The", "All", "Context"}
+QUESTIONS = {"How", "What", "Where", "Whether", "Who"}
+AFTER_NOUNS = {"for", "from", "in", "of", "on", "over", "that", "which", "with"}
 
 
 def packages(source) -> list:
@@ -48,6 +51,27 @@ def test_every_module_has_a_docstring(source):
     """Each file has a docstring."""
     without = [m.path for m in source if not ast.get_docstring(m.syntax)]
     assert [] == without, f"Add a docstring to: {', '.join(without)}"
+
+
+def test_summaries_of_modules_and_classes(source):
+    """A module or a class is described by a noun phrase. A verb in the imperative is for functions."""
+    documented = [
+        (node, docstring.split())
+        for module in source
+        for node in ast.walk(module.syntax)
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
+        for docstring in [ast.get_docstring(node) or ""]
+        if len(docstring.split()) > 1
+    ]
+    firsts = {words[0] for node, words in documented if isinstance(node, ast.FunctionDef)}
+    verbs = {word for word in firsts if word.isalpha() and not word.isupper()} - ARTICLES
+    wrong = [
+        " ".join(words[:9])
+        for node, words in documented
+        if not isinstance(node, ast.FunctionDef)
+        if words[0] in QUESTIONS or (words[0] in verbs and words[1] not in AFTER_NOUNS)
+    ]
+    assert [] == wrong, "\n" + "\n".join(wrong)
 
 
 def test_packages_export_what_they_offer(source):

@@ -69,7 +69,7 @@ def examine_first(source: InputSource) -> None:
 
 
 class _TrainingWatch:
-    """Examines the first datapoints of the training data, and the order of its labels in the first pass."""
+    """Examination of the first datapoints of the training data, and of the order of its labels in the first pass."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class _TrainingWatch:
 
 
 class _ValidationWatch:
-    """Compares the first datapoint of validation with that of training, and its samples with those of training."""
+    """Comparison of the first datapoint of validation with that of training, and of its samples with those of training."""
 
     def __init__(
         self,

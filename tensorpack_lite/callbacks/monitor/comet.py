@@ -15,7 +15,7 @@ __all__ = ["CometMLMonitor"]
 
 class CometMLMonitor(MonitorBase):
     """
-    Send scalars, images and the graph to Comet.
+    Monitor that sends scalars, images and the graph to Comet.
 
     Args:
         experiment: a `comet_ml.Experiment`; None creates one.

@@ -14,7 +14,7 @@ __all__ = ["SendMonitorData"]
 
 class SendMonitorData(MonitorBase):
     """
-    Run a shell command that contains scalars, whenever all of them have been reported.
+    Monitor that runs a shell command that contains scalars, whenever all of them have been reported.
 
     Args:
         command: the command, a format string with the scalars' names as fields.

@@ -15,7 +15,7 @@ __all__ = ["TFEventWriter"]
 
 class TFEventWriter(MonitorBase):
     """
-    Write summaries, events and the graph to a TensorFlow event file.
+    Monitor that writes summaries, events and the graph to a TensorFlow event file.
 
     Args:
         logdir: an existing directory; None means the logger's directory. If there is none, nothing is

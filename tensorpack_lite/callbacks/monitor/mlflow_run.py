@@ -19,7 +19,7 @@ _NOT_ALLOWED = re.compile(r"[^\w\-./ ]")
 
 class MLflowMonitor(RowMonitor):
     """
-    Send scalars to MLflow, with the step at which they were reported.
+    Monitor that sends scalars to MLflow, with the step at which they were reported.
 
     The run starts before training and ends after it, with status FINISHED if training finished or was
     stopped, FAILED if it failed, and KILLED if it was interrupted; see `Outcome`. A training that resumes

@@ -29,7 +29,7 @@ _SUMMARY_SUFFIX = re.compile("-summary$")
 
 class Monitors(Callback, LoopMonitors):
     """
-    Pass scalars, images and events to every monitor, and keep the history of scalars.
+    Group of all monitors: it passes scalars, images and events to each of them, and keeps the history of scalars.
 
     A trainer creates it as `trainer.monitors` and registers it as the last callback. The history is kept in
     memory and holds only scalars. A training that resumes from a checkpoint reads the history from

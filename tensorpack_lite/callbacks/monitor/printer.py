@@ -13,7 +13,7 @@ __all__ = ["ScalarPrinter"]
 
 class ScalarPrinter(MonitorBase):
     """
-    Log scalars, one line each, sorted by name.
+    Monitor that logs scalars, one line each, sorted by name.
 
     Args:
         enable_step: log after each step the scalars of that step. With `enable_epoch`, the last step of an

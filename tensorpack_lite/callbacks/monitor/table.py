@@ -24,7 +24,8 @@ _LARGER_IS_BETTER = {
 
 class ScalarTable(MonitorBase):
     """
-    Log a table of the scalars that were reported in each epoch: the last value, the best value so far, and its epoch.
+    Monitor that logs a table of the scalars that were reported in each epoch: the last value, the best value so far, and its
+    epoch.
 
     The last known word in a name decides what "best" means: smaller for cost, err, error, loss,
     mae, mse, nll, perplexity, ppl, rmse and wrong; larger for acc, accuracy, ap, auc, bleu, correct, dice,

@@ -19,7 +19,7 @@ _EXIT_CODES: dict[Outcome | None, int] = {Outcome.FAILED: 1, Outcome.INTERRUPTED
 
 class WandbMonitor(RowMonitor):
     """
-    Send scalars and images to Weights & Biases, with the step at which they were reported.
+    Monitor that sends scalars and images to Weights & Biases, with the step at which they were reported.
 
     The run starts before training and finishes after it, with exit code 0 if training finished or was
     stopped, 1 if it failed, and 255 if it was interrupted; see `Outcome`. A training that resumes from a

@@ -16,7 +16,7 @@ __all__ = ["ScheduledHyperParamSetter"]
 
 class ScheduledHyperParamSetter(HyperParamSetter):
     """
-    Set a hyper-parameter at fixed points of training.
+    Callback that sets a hyper-parameter at fixed points of training.
 
     A pair `(e, v)` sets the value v at the end of epoch e; e = 0 is before the first epoch. Between two
     points, the value stays constant, or is interpolated with `interp="linear"`. Before the first point and

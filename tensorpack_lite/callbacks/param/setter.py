@@ -126,7 +126,7 @@ class HyperParamSetter(Callback):
 
 class HyperParamSetterWithFunc(HyperParamSetter):
     """
-    Set a hyper-parameter to the result of a function.
+    Callback that sets a hyper-parameter to the result of a function.
 
     Args:
         param: a `HyperParam`, or the name of a variable.
@@ -150,7 +150,7 @@ class HyperParamSetterWithFunc(HyperParamSetter):
 
 class HumanHyperParamSetter(HyperParamSetter):
     """
-    Set a hyper-parameter to a value in a file that can be edited during training.
+    Callback that sets a hyper-parameter to a value in a file that can be edited during training.
 
     The file is in the logger's directory; each line is `name:value`. Nothing happens while the file does not
     exist. A warning is logged if a line cannot be parsed or the name is missing.

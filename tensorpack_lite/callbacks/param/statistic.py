@@ -15,7 +15,7 @@ __all__ = ["StatMonitorParamSetter"]
 
 class StatMonitorParamSetter(HyperParamSetter):
     """
-    Change a hyper-parameter when a statistic has not decreased enough for a while.
+    Callback that changes a hyper-parameter when a statistic has not decreased enough for a while.
 
     Each trigger adds the newest value of the statistic to a window of the last `last_k` values. Let f be the
     first value in the full window. The parameter changes to `value_func(current)` if min(window) >= f -

@@ -245,7 +245,7 @@ class AugmentorGroup(ImageAugmentor):
 
 class AugmentorList(AugmentorGroup):
     """
-    Apply several augmentors one after the other.
+    Augmentor that applies several augmentors one after the other.
 
     Each augmentor draws for the output of the previous one, so the transform is complete only after its first
     `apply_image`. Later calls repeat the same transform on other images and on coordinates.

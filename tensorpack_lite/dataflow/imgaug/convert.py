@@ -13,7 +13,7 @@ __all__ = ["ColorSpace", "Grayscale", "ToFloat32", "ToUint8"]
 
 class ColorSpace(PhotometricAugmentor):
     """
-    Convert the color space with `cv2.cvtColor`.
+    Augmentor that converts the color space with `cv2.cvtColor`.
 
     Args:
         mode: one of cv2's `COLOR_...`.
@@ -35,7 +35,7 @@ class ColorSpace(PhotometricAugmentor):
 
 class Grayscale(PhotometricAugmentor):
     """
-    Convert to grayscale. Images with one channel keep their values.
+    Augmentor that converts the image to grayscale. Images with one channel keep their values.
 
     Args:
         keepdims: whether the result is `[h, w, 1]`; otherwise `[h, w]`.
@@ -62,14 +62,14 @@ class Grayscale(PhotometricAugmentor):
 
 
 class ToUint8(PhotometricAugmentor):
-    """Clip to [0, 255] and convert to uint8; fractions are dropped."""
+    """Augmentor that clips the image to [0, 255] and converts it to uint8; fractions are dropped."""
 
     def _augment(self, img: np.ndarray, params: object) -> np.ndarray:
         return np.clip(img, 0, 255).astype(np.uint8) if img.dtype != np.uint8 else img
 
 
 class ToFloat32(PhotometricAugmentor):
-    """Convert to float32; the values do not change."""
+    """Augmentor that converts the image to float32; the values do not change."""
 
     def _augment(self, img: np.ndarray, params: object) -> np.ndarray:
         return img.astype(np.float32, copy=False)

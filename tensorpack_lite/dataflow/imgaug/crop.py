@@ -44,7 +44,7 @@ class _Crop(ImageAugmentor):
 
 class CenterCrop(_Crop):
     """
-    Crop the middle of the image.
+    Augmentor that crops the middle of the image.
 
     Args:
         crop_shape: (height, width), or one number for both.
@@ -59,7 +59,7 @@ class CenterCrop(_Crop):
 
 class RandomCrop(_Crop):
     """
-    Crop a rectangle of a fixed size at a random position; all positions are equally likely.
+    Augmentor that crops a rectangle of a fixed size at a random position; all positions are equally likely.
 
     Args:
         crop_shape: (height, width), or one number for both.
@@ -74,7 +74,7 @@ class RandomCrop(_Crop):
 
 class RandomCropRandomShape(ImageAugmentor):
     """
-    Crop a rectangle of a random size at a random position.
+    Augmentor that crops a rectangle of a random size at a random position.
 
     Args:
         wmin: minimum width.
@@ -118,7 +118,7 @@ class RandomCropRandomShape(ImageAugmentor):
 
 class GoogleNetRandomCropAndResize(ImageAugmentor):
     """
-    Crop a rectangle of random area and aspect ratio, and resize it to a square.
+    Augmentor that crops a rectangle of random area and aspect ratio, and resizes it to a square.
 
     If ten drawn rectangles do not fit into the image, `ResizeShortestEdge` and `CenterCrop` are used instead.
 
@@ -174,7 +174,7 @@ class GoogleNetRandomCropAndResize(ImageAugmentor):
 
 class RandomCutout(PhotometricAugmentor):
     """
-    Cover a rectangle inside the image; all positions are equally likely.
+    Augmentor that covers a rectangle inside the image; all positions are equally likely.
 
     Args:
         h_range: the height, or (low, high) with low <= height < high.

@@ -15,7 +15,7 @@ __all__ = ["GaussianDeform"]
 
 class GaussianDeform(ImageAugmentor):
     """
-    Deform an image: anchors move at random, and each pixel moves with the anchors near it.
+    Augmentor that deforms an image: anchors move at random, and each pixel moves with the anchors near it.
 
     A pixel moves by the mean of the anchors' displacements, weighted with a Gaussian of the distance.
 

@@ -24,7 +24,7 @@ __all__ = ["Affine", "Rotation", "RotationAndCropValid", "Shift"]
 
 class Shift(ImageAugmentor):
     """
-    Shift by a whole number of pixels.
+    Augmentor that shifts the image by a whole number of pixels.
 
     Args:
         horiz_frac: maximum shift to the left or right, as a fraction of the width; 0 <= x < 1.
@@ -61,7 +61,7 @@ class Shift(ImageAugmentor):
 
 class Rotation(ImageAugmentor):
     """
-    Rotate about a random point; the size does not change.
+    Augmentor that rotates the image about a random point; the size does not change.
 
     Args:
         max_deg: maximum rotation in either direction, in degrees.
@@ -103,7 +103,8 @@ class Rotation(ImageAugmentor):
 
 class RotationAndCropValid(ImageAugmentor):
     """
-    Rotate about the center, and crop the largest upright rectangle that contains only pixels of the image.
+    Augmentor that rotates the image about its center, and crops the largest upright rectangle that contains only pixels of
+    the image.
 
     Args:
         max_deg: maximum rotation in either direction, in degrees.
@@ -164,7 +165,7 @@ class RotationAndCropValid(ImageAugmentor):
 
 class Affine(ImageAugmentor):
     """
-    Scale, shear and rotate about the center, then translate.
+    Augmentor that scales, shears and rotates the image about its center, then translates it.
 
     Args:
         scale: (low, high) of one factor for width and height. None: 1.

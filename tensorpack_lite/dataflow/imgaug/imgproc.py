@@ -35,7 +35,7 @@ __all__ = [
 
 class Brightness(PhotometricAugmentor):
     """
-    Add a random number to all pixels.
+    Augmentor that adds a random number to all pixels.
 
     Args:
         delta: the number is uniform in [-delta, delta], on the scale 0 to 255.
@@ -59,7 +59,7 @@ class Brightness(PhotometricAugmentor):
 
 class BrightnessScale(PhotometricAugmentor):
     """
-    Multiply all pixels by a random factor.
+    Augmentor that multiplies all pixels by a random factor.
 
     Args:
         range: (low, high) of the factor.
@@ -83,7 +83,7 @@ class BrightnessScale(PhotometricAugmentor):
 
 class Contrast(PhotometricAugmentor):
     """
-    Change the distance of all pixels from the mean of the image: x * r + mean * (1 - r).
+    Augmentor that changes the distance of all pixels from the mean of the image: x * r + mean * (1 - r).
 
     Args:
         factor_range: (low, high) of r.
@@ -115,7 +115,7 @@ class Contrast(PhotometricAugmentor):
 
 class Saturation(PhotometricAugmentor):
     """
-    Change the distance of all colors from gray: x * v + gray * (1 - v).
+    Augmentor that changes the distance of all colors from gray: x * v + gray * (1 - v).
 
     Images with one channel do not change.
 
@@ -149,7 +149,7 @@ class Saturation(PhotometricAugmentor):
 
 class Hue(PhotometricAugmentor):
     """
-    Rotate the colors: add a random number to the hue, which is on a circle of 180.
+    Augmentor that rotates the colors: it adds a random number to the hue, which is on a circle of 180.
 
     Images with one channel do not change.
 
@@ -190,7 +190,8 @@ class Hue(PhotometricAugmentor):
 
 class Lighting(PhotometricAugmentor):
     """
-    Add one color to all pixels, noise along the principal components of the colors: eigvec @ (eigval * N(0, std)).
+    Augmentor that adds one color to all pixels: noise along the principal components of the colors,
+    eigvec @ (eigval * N(0, std)).
 
     Args:
         std: standard deviation of the three random numbers, which are drawn for each image.
@@ -231,7 +232,7 @@ class Lighting(PhotometricAugmentor):
 
 class Gamma(PhotometricAugmentor):
     """
-    Change the gamma: 255 * (x / 255) ** (1 / (1 + g)).
+    Augmentor that changes the gamma: 255 * (x / 255) ** (1 / (1 + g)).
 
     Args:
         range: (low, high) of g, above -1. 0 changes nothing; larger values are brighter.
@@ -260,7 +261,7 @@ class Gamma(PhotometricAugmentor):
 
 class GaussianBlur(PhotometricAugmentor):
     """
-    Blur with a Gaussian kernel of random size.
+    Augmentor that blurs the image with a Gaussian kernel of random size.
 
     Args:
         size_range: (low, high). The kernel has 2k + 1 pixels, low <= k < high.
@@ -304,7 +305,7 @@ class GaussianBlur(PhotometricAugmentor):
 
 class Clip(PhotometricAugmentor):
     """
-    Clip pixel values.
+    Augmentor that clips pixel values.
 
     Args:
         min: the lower bound.
@@ -324,7 +325,7 @@ class Clip(PhotometricAugmentor):
 
 class MeanVarianceNormalize(PhotometricAugmentor):
     """
-    Normalize an image to mean 0 and variance 1, in float32.
+    Augmentor that normalizes an image to mean 0 and variance 1, in float32.
 
     Args:
         all_channel: whether all channels share one mean and variance.
@@ -346,7 +347,7 @@ class MeanVarianceNormalize(PhotometricAugmentor):
 
 class MinMaxNormalize(PhotometricAugmentor):
     """
-    Scale the values linearly to a range, in float32.
+    Augmentor that scales the values linearly to a range, in float32.
 
     Args:
         min: the new minimum.

@@ -16,7 +16,7 @@ Choice = Union[ImageAugmentor, Tuple[ImageAugmentor, float]]
 
 
 class Identity(ImageAugmentor):
-    """Change nothing."""
+    """Augmentor that changes nothing."""
 
     def get_transform(self, img: ImageLike) -> BaseTransform:
         """Return a NoOpTransform."""
@@ -25,7 +25,7 @@ class Identity(ImageAugmentor):
 
 class RandomApplyAug(AugmentorGroup):
     """
-    Apply an augmentor with a probability; otherwise leave the image unchanged.
+    Augmentor that applies another one with a probability, and otherwise leaves the image unchanged.
 
     Args:
         aug: the augmentor.
@@ -56,7 +56,7 @@ class RandomApplyAug(AugmentorGroup):
 
 class RandomChooseAug(AugmentorGroup):
     """
-    Apply one of several augmentors.
+    Augmentor that applies one of several augmentors.
 
     Args:
         aug_lists: augmentors, which are equally likely; or pairs (augmentor, probability).
@@ -96,7 +96,7 @@ class RandomChooseAug(AugmentorGroup):
 
 class RandomOrderAug(AugmentorGroup):
     """
-    Apply several augmentors in random order.
+    Augmentor that applies several augmentors in random order.
 
     Args:
         aug_lists: augmentors. They must not change the size of the image, because each draws for the original image
@@ -125,7 +125,7 @@ class RandomOrderAug(AugmentorGroup):
 
 class MapImage(ImageAugmentor):
     """
-    Apply a function.
+    Augmentor that applies a function to the image.
 
     Args:
         func: takes an image and returns the new one. It must not modify its input.

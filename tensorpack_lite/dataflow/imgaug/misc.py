@@ -1,4 +1,4 @@
-"""Flip, transpose and resize."""
+"""Augmentors that flip, transpose and resize images."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_TRIES = 50
 
 class Flip(ImageAugmentor):
     """
-    Flip the image with a probability.
+    Augmentor that flips the image with a probability.
 
     Args:
         horiz: whether to swap left and right.
@@ -51,7 +51,7 @@ class Flip(ImageAugmentor):
 
 class Transpose(ImageAugmentor):
     """
-    Swap rows and columns with a probability.
+    Augmentor that swaps rows and columns with a probability.
 
     Args:
         prob: the probability of transposing.
@@ -71,7 +71,7 @@ class Transpose(ImageAugmentor):
 
 class Resize(ImageAugmentor):
     """
-    Resize to a fixed size.
+    Augmentor that resizes the image to a fixed size.
 
     Args:
         shape: (height, width), or one number for both.
@@ -95,7 +95,7 @@ class Resize(ImageAugmentor):
 
 class ResizeShortestEdge(ImageAugmentor):
     """
-    Resize so that the shorter side has a given length; the aspect ratio does not change.
+    Augmentor that resizes the image so that its shorter side has a given length; the aspect ratio does not change.
 
     Args:
         size: the length in pixels.
@@ -122,7 +122,7 @@ class ResizeShortestEdge(ImageAugmentor):
 
 class RandomResize(ImageAugmentor):
     """
-    Resize to a random size, or by random factors.
+    Augmentor that resizes the image to a random size, or by random factors.
 
     Args:
         xrange: (low, high) for the width. Floats are factors, integers are pixels.

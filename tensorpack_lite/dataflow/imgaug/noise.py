@@ -15,7 +15,7 @@ __all__ = ["GaussianNoise", "JpegNoise", "SaltPepperNoise"]
 
 class JpegNoise(PhotometricAugmentor):
     """
-    Compress to JPEG and decompress.
+    Augmentor that compresses the image to JPEG and decompresses it.
 
     Args:
         quality_range: (low, high). The quality is an integer, low <= quality < high, at most 100.
@@ -49,7 +49,7 @@ class JpegNoise(PhotometricAugmentor):
 
 class GaussianNoise(PhotometricAugmentor):
     """
-    Add N(0, sigma) to each value.
+    Augmentor that adds N(0, sigma) to each value.
 
     Args:
         sigma: standard deviation, on the scale 0 to 255.
@@ -76,7 +76,7 @@ class GaussianNoise(PhotometricAugmentor):
 
 class SaltPepperNoise(PhotometricAugmentor):
     """
-    Set random values to 255 or 0, independently for each channel of a pixel.
+    Augmentor that sets random values to 255 or 0, independently for each channel of a pixel.
 
     Args:
         white_prob: the probability that a value becomes 255.

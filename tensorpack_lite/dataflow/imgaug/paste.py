@@ -37,7 +37,7 @@ class BackgroundFiller:
 
 class ConstantBackgroundFiller(BackgroundFiller):
     """
-    Create a background of one color.
+    Background of one color.
 
     Args:
         value: a number, or one for each channel.
@@ -55,7 +55,7 @@ class ConstantBackgroundFiller(BackgroundFiller):
 
 class CenterPaste(ImageAugmentor):
     """
-    Paste the image onto the middle of a background.
+    Augmentor that pastes the image onto the middle of a background.
 
     Args:
         background_shape: (height, width), or one number for both.
@@ -99,7 +99,7 @@ class CenterPaste(ImageAugmentor):
 
 class RandomPaste(CenterPaste):
     """
-    Paste the image at a random position onto a background; all positions are equally likely.
+    Augmentor that pastes the image at a random position onto a background; all positions are equally likely.
 
     Args:
         background_shape: (height, width), or one number for both.

@@ -44,7 +44,7 @@ __all__ = [
 
 class ResizeTransform(Transform):
     """
-    Resize images of one size to another.
+    Transform that resizes images of one size to another.
 
     Args:
         h: height of the images.
@@ -78,7 +78,7 @@ class ResizeTransform(Transform):
 
 class CropTransform(Transform):
     """
-    Crop a rectangle.
+    Transform that crops a rectangle.
 
     Args:
         y0: the first row.
@@ -105,7 +105,7 @@ class CropTransform(Transform):
 
 class FlipTransform(Transform):
     """
-    Flip.
+    Transform that flips the image.
 
     Args:
         h: height of the images.
@@ -132,7 +132,7 @@ class FlipTransform(Transform):
 
 
 class TransposeTransform(Transform):
-    """Swap rows and columns."""
+    """Transform that swaps rows and columns."""
 
     def apply_image(self, img: np.ndarray) -> np.ndarray:
         """Transpose; the result is a view."""
@@ -145,7 +145,7 @@ class TransposeTransform(Transform):
 
 class WarpAffineTransform(Transform):
     """
-    Move each point (x, y) to `mat @ (x, y, 1)`.
+    Transform that moves each point (x, y) to `mat @ (x, y, 1)`.
 
     Args:
         mat: `[2, 3]`, maps the old image to the new one.

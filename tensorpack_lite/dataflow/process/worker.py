@@ -243,7 +243,7 @@ def _ignore(number: int, frame: FrameType | None) -> None:
 
 class InWork:
     """
-    Watches the main thread of a worker. If no stage has moved between two looks, it describes the datapoint in work.
+    Watchdog of the main thread of a worker. If no stage has moved between two looks, it describes the datapoint in work.
 
     Args:
         page: the records of the worker.

@@ -1,5 +1,5 @@
 """
-Python imports this file at the start of every process of `tensorpack-lite run`.
+File that Python imports at the start of every process of `tensorpack-lite run`.
 
 It changes what `import tensorflow` and `import tensorpack` give to a script. It uses only the standard library: the
 script's child processes import it as well, and many of them need neither TensorFlow nor tensorpack_lite.
@@ -114,7 +114,7 @@ def _library_folders() -> list[str]:
 
 # Imports of tensorpack ---------------------------------------------------------------------------------------------------
 class _TensorpackFinder:
-    """Finds the modules of tensorpack_lite under the names of tensorpack. They are the same module objects."""
+    """Finder of the modules of tensorpack_lite under the names of tensorpack. They are the same module objects."""
 
     @staticmethod
     def find_spec(
@@ -133,7 +133,7 @@ class _TensorpackFinder:
 
 
 class _TensorpackLoader:
-    """Loads one module. The import system sets `__spec__` of every module that it loads; this loader restores it."""
+    """Loader of one module. The import system sets `__spec__` of every module that it loads; this loader restores it."""
 
     def __init__(self, current: ModuleSpec) -> None:
         self._current: Any = current

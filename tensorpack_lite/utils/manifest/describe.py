@@ -70,7 +70,7 @@ def describe_files(description: object) -> dict[str, dict[str, Any]]:
 
 
 class _Describer:
-    """Describes one value. It counts all values inside, so that a large structure has a short description."""
+    """Description of one value. All values inside it are counted, so that a large structure has a short description."""
 
     def __init__(self) -> None:
         self._left = _MAX_VALUES
