@@ -143,29 +143,42 @@ class TestWaitingRun:
         """An empty queue."""
         return tf.FIFOQueue(1, [tf.float32])
 
+    @staticmethod
+    def dequeue_once_running(queue):
+        """Return an operation that takes from the queue, and an event that its run sets before."""
+        is_running = threading.Event()
+        with tf.control_dependencies([tf.py_func(is_running.set, [], [])]):
+            return queue.dequeue(), is_running
+
     def test_first_signal_interrupts(self, handler, sess, queue):
         """A waiting run is interrupted, and the handler's exception is raised instead of TensorFlow's error."""
-        dequeue, close = queue.dequeue(), queue.close()
-        timer = threading.Timer(0.3, interrupt_this_process)
-        timer.start()
+        close, (dequeue, is_running) = queue.close(), self.dequeue_once_running(queue)
+
+        def send_signal():
+            if is_running.wait(60):
+                interrupt_this_process()
+
+        thread = threading.Thread(target=send_signal)
+        thread.start()
         with pytest.raises(Interrupted), InterruptWatch(lambda: sess.run(close), never):
             sess.run(dequeue)
-        timer.join()
+        thread.join()
         assert 1.0 == sess.run(tf.constant(1.0))
 
     def test_second_signal_closes(self, handler, sess, queue, log_lines):
         """If the run still waits after the first signal, a warning is logged, and the next signal closes the session."""
-        dequeue, close = queue.dequeue(), queue.close()
+        close, (dequeue, is_running) = queue.close(), self.dequeue_once_running(queue)
         interrupted = threading.Event()
 
         def signal_twice():
-            interrupt_this_process()
-            interrupted.wait(10)
-            interrupt_this_process()
+            if is_running.wait(60):
+                interrupt_this_process()
+            if interrupted.wait(60):
+                interrupt_this_process()
 
-        timer = threading.Timer(0.3, signal_twice)
-        timer.start()
+        thread = threading.Thread(target=signal_twice)
+        thread.start()
         with pytest.raises(Interrupted), InterruptWatch(interrupted.set, lambda: sess.run(close)):
             sess.run(dequeue)
-        timer.join()
+        thread.join()
         assert any("Press Ctrl-C again to close the session" in line for line in log_lines)
