@@ -35,8 +35,8 @@ class Speed(Callback):
     """
     Callback that logs what limits the speed of the training, and the gain of more workers.
 
-    It logs one line after the first `after` seconds of steps, and at the end of an epoch if another limit is known since; a
-    table of the stages of the pipeline follows if something is to be won. The numbers are also written to `notes.jsonl`
+    It logs one line after the first `after` seconds of steps, and another one at the end of an epoch if the bottleneck has
+    changed. A table of the stages follows if the pipeline can be made faster. The numbers are also written to `notes.jsonl`
     in the logger's directory. Shorter trainings get no line. With several ranks, the chief says at the end of an epoch for
     which rank the others wait. See docs/speed.md.
 

@@ -92,7 +92,8 @@ class MultiThreadAsyncPredictor(AsyncPredictorBase):
 
         Args:
             dp: its components, without batch axis.
-            callback: called with the future when the future is done, in one of the threads.
+            callback: called with the future when the future is done, in one of the threads. If this method raises
+                RuntimeError, it is called with the cancelled future.
 
         Returns:
             A future of the list of outputs, without batch axis.

@@ -182,7 +182,7 @@ class HandoffQueue(Generic[T]):
                 waiters.append(waiter)
                 # asked afterwards, because `put` may append items without the lock
                 if self._may_go_on(waiters):
-                    self._leave(waiters, waiter)
+                    self._leave(waiters, waiter)  # here, too, because an interrupt may prevent it below
                     return
             waiter.acquire(timeout=-1 if deadline == math.inf else max(0.0, deadline - time.monotonic()))
         finally:

@@ -166,9 +166,11 @@ class TestStop:
             predictor.put_task([1])
         stopper = threading.Timer(0.1, predictor.stop)
         stopper.start()
+        done = []
         with pytest.raises(RuntimeError, match="the predictor was stopped"):
-            predictor.put_task([1])
+            predictor.put_task([1], done.append)
         stopper.join()
+        assert [True] == [future.cancelled() for future in done]
 
     def test_a_datapoint_taken_just_before_it(self, make, monkeypatch):
         """If a thread took the datapoint although the queue had ended, put_task returns its future."""
