@@ -15,7 +15,7 @@ from ..dataflow.repeat import RepeatedData
 from ..loop.callback import Callback, CallbackFactory
 from ..loop.session import RunTimes
 from ..tfutils.placeholder import build_or_reuse_placeholder
-from ..tfutils.summary import add_moving_summary
+from ..tfutils.summary import add_moving_summary, adding_to_average
 from ..utils import logger
 from ..utils.checks import check_at_least, check_type
 from .base import FeedfreeInput
@@ -190,7 +190,7 @@ class QueueInput(FeedfreeInput):
 
     def _get_callbacks(self) -> list[Callback]:
         callbacks: list[Callback] = [_RunThread(self)]
-        callbacks += [_UpdateEachStep(update) for update in self._average_size]
+        callbacks += [_RunEachStep(adding_to_average(average)) for average in self._average_size]
         reset = self.ds.reset_state if self._tickets is None else self._tickets.reset
         callbacks.append(CallbackFactory(setup_graph=lambda _: reset()))
         return callbacks
@@ -306,11 +306,11 @@ class _RunThread(Callback):
             thread.interrupt()
 
 
-class _UpdateEachStep(Callback):
-    """Callback that evaluates one tensor in every run."""
+class _RunEachStep(Callback):
+    """Callback that runs an operation in every run."""
 
-    def __init__(self, tensor: tf.Tensor) -> None:
-        self._args = tf.train.SessionRunArgs(tensor.op)
+    def __init__(self, op: tf.Operation) -> None:
+        self._args = tf.train.SessionRunArgs(op)
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
         return self._args

@@ -38,6 +38,7 @@ if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
 
 _TOWER_PREFIX = re.compile(r"tower[0-9]+/")
 _TYPES = ("scalar", "histogram", "sparsity", "mean", "rms")
+_UPDATE, _ADD, _APPLY = "_EMA_update", "add_sample", "_EMA_apply"  # parts of names
 _DEFAULT_ACTIVATION_TYPES = ("sparsity", "rms", "histogram")
 
 
@@ -95,6 +96,16 @@ def add_moving_summary(
         if collection is not None:
             tf.add_to_collection(collection, average)
     return averages
+
+
+def adding_to_average(average: tf.Tensor) -> tf.Operation:
+    """
+    Return the operation that adds the next sample to an average that `add_moving_summary` returned.
+
+    It costs less than the evaluation of the average, which runs it, too. The variable `EMA/n` keeps its old value.
+    """
+    prefix = average.op.name[: -len(_APPLY)]
+    return average.graph.get_operation_by_name(f"{prefix}{_UPDATE}/{_ADD}")
 
 
 def add_tensor_summary(
@@ -270,14 +281,16 @@ def _update_average(scalar: tf.Tensor, name: str, decay: float) -> tf.Tensor:
         biased = _local_scalar(f"EMA/{name}/biased", tf.float64)
         local_step = _local_scalar(f"EMA/{name}/local_step", tf.float64)
     with cached_name_scope("EMA"):
-        with tf.name_scope(f"{name}_EMA_update"):
-            step = local_step.assign_add(1.0, read_value=True)
+        with tf.name_scope(f"{name}{_UPDATE}"):
             difference = tf.cast(scalar, tf.float64) - biased.read_value()
-            total = biased.assign_add(difference * (1.0 - decay), read_value=True)
-            debiased = tf.cast(total / (1.0 - tf.pow(tf.constant(decay, tf.float64), step)), dtype)
+            weighted = biased.assign_add(difference * (1.0 - decay), read_value=False)
+            added = tf.group(weighted, local_step.assign_add(1.0, read_value=False), name=_ADD)
+            with tf.control_dependencies([added]):
+                weight = 1.0 - tf.pow(tf.constant(decay, tf.float64), local_step.read_value())
+                debiased = tf.cast(biased.read_value() / weight, dtype)
             assign = average.assign(debiased, read_value=False)
         with tf.control_dependencies([assign]):
-            return tf.identity(debiased, name=f"{name}_EMA_apply")
+            return tf.identity(debiased, name=f"{name}{_APPLY}")
 
 
 def _local_scalar(name: str, dtype: tf.DType) -> tf.Variable:

@@ -12,6 +12,7 @@ from tensorpack_lite.tfutils.summary import (
     add_moving_summary,
     add_param_summary,
     add_tensor_summary,
+    adding_to_average,
     create_image_summary,
     create_scalar_summary,
 )
@@ -67,6 +68,17 @@ class TestAddMovingSummary:
         for sample in SAMPLES:
             got = sess.run(average, {x: sample})
         assert got == sess.run(tf.local_variables()[0])
+
+    def test_samples_added_without_the_average(self, sess):
+        """Samples that are added without the average count in it once, also if both are evaluated in one run."""
+        x = tf.placeholder(tf.float32, [], name="x")
+        (average,) = add_moving_summary(x, decay=0.5)
+        add = adding_to_average(average)
+        sess.run(tf.local_variables_initializer())
+        for sample in SAMPLES[:-1]:
+            sess.run(add, {x: sample})
+        got, _ = sess.run([average, add], {x: SAMPLES[-1]})
+        np.testing.assert_allclose(expected_averages(SAMPLES, 0.5)[-1], got, rtol=1e-6)
 
     def test_integers(self, sess):
         """Integers are averaged as float32."""
