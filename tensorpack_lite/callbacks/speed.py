@@ -26,7 +26,11 @@ from .step_division import Steps
 
 __all__ = ["Speed"]
 
-_HARVEST = 1024  # steps
+_BLOCK = 1024  # steps that are measured before their times are taken
+# After a block of short steps, the next steps are only counted: measuring a step costs a microsecond.
+_SHORT_BLOCK = 0.25e9  # nanoseconds
+_NUM_SKIPPED = 3 * _BLOCK
+_LOOK_EVERY = 64  # of the steps that are only counted
 _MIN_SECONDS = 0.01  # of a callback between epochs, to be noted
 _WARM_UP = 1 / 6  # of `after`: the first steps, whose buffers are full or empty by chance
 
@@ -60,6 +64,8 @@ class Speed(Callback):
         self._calls_steps = 0  # the number of steps in which they are measured
         self._steps_seen = 0.0  # seconds
         self._next_look = 0  # in nanoseconds
+        self._look_interval = int(after / 30 * 1e9)
+        self._num_to_skip = 0  # steps that are still to be counted without measuring them
         self._ends: list[int] = []  # nanoseconds at the end of each step since the last look
         self._last_end = 0  # of the last step before them, or the begin of the epoch
         self._epoch_seconds = 0.0
@@ -84,13 +90,24 @@ class Speed(Callback):
     def _trigger_step(self) -> None:
         if self._source is None:
             return
+        if self._num_to_skip:
+            self._num_to_skip -= 1
+            if self._num_to_skip % _LOOK_EVERY == 0:
+                self._end_skip_if_due()
+            return
         now = perf_counter_ns()
         self._ends.append(now)
-        if now > self._next_look or len(self._ends) >= _HARVEST:
+        if now > self._next_look or len(self._ends) >= _BLOCK:
+            is_short = len(self._ends) >= _BLOCK and now - self._last_end < _SHORT_BLOCK
             self._look()
+            if is_short and (self._window is None or self._window.steps.num_added):
+                self._num_to_skip = _NUM_SKIPPED
+                self.trainer.hooked_sess.pause_times()
 
     def _after_epoch(self) -> None:
-        if self._source is not None:
+        if self._num_to_skip:
+            self._end_skip()
+        elif self._source is not None:
             self._look()
         self._epoch_seconds = (perf_counter_ns() - self._epoch_begin) / 1e9
         if self._window is not None:
@@ -104,7 +121,7 @@ class Speed(Callback):
 
     def _look(self) -> None:
         """Take the times of the last steps; begin to measure after the warm-up; say the first verdict."""
-        self._next_look = perf_counter_ns() + int(self._after / 30 * 1e9)
+        self._next_look = perf_counter_ns() + self._look_interval
         runs, waits = self._take_times()
         ends, self._ends = self._ends, []
         if not ends:
@@ -123,6 +140,22 @@ class Speed(Callback):
             if self._steps_seen >= self._after * _WARM_UP:
                 self._window = _Window(self._source)
                 self._window.steps.set_end(self._last_end)
+
+    def _end_skip_if_due(self) -> None:
+        if not self._num_to_skip or perf_counter_ns() > self._next_look:
+            self._end_skip()
+
+    def _end_skip(self) -> None:
+        """Count the steps that were not measured, and measure the next ones."""
+        num, self._num_to_skip = _NUM_SKIPPED - self._num_to_skip, 0
+        begin, self._last_end = self._last_end, perf_counter_ns()
+        self._source._count_runs(self.trainer.hooked_sess.resume_times(), begin)
+        self._calls_steps += num
+        if self._window is not None:
+            self._window.steps.skip(num, self._last_end)
+        else:
+            self._steps_seen += (self._last_end - begin) / 1e9
+        self._next_look = self._last_end + self._look_interval
 
     def _take_times(self) -> tuple[RunTimes, np.ndarray | None]:
         """Return the times of the runs since the last call, and how long each of them waited."""

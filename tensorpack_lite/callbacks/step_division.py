@@ -43,7 +43,7 @@ class Division(NamedTuple):
 
 class Steps:
     """
-    The times of consecutive steps.
+    The times of consecutive steps, some of which are only counted.
 
     Args:
         is_overlapping: whether a run waits for the data of a later one while it computes, as with StagingInput.
@@ -53,22 +53,34 @@ class Steps:
         self._is_overlapping = is_overlapping
         self._totals: list[np.ndarray] = []
         self._waits: list[np.ndarray] = []
-        self._run = self._total = 0.0  # of all steps, in nanoseconds
+        self._run = self._total = 0.0  # of the steps that were added, in nanoseconds
+        self._num_skipped = self._skipped = 0  # steps, nanoseconds
         self._is_waiting_known = True
         self._end = 0  # of the last step that was added
 
     @property
-    def num_steps(self) -> int:
+    def num_added(self) -> int:
         """Number of steps that were added."""
         return sum(map(len, self._totals))
 
     @property
+    def num_steps(self) -> int:
+        """Number of steps that were added or skipped."""
+        return self.num_added + self._num_skipped
+
+    @property
     def seconds(self) -> float:
         """Their time."""
-        return self._total / 1e9
+        return (self._total + self._skipped) / 1e9
 
     def set_end(self, end: int) -> None:
         """Set the end of the step before the first one that is added."""
+        self._end = end
+
+    def skip(self, num: int, end: int) -> None:
+        """Count the next steps and their time, without a division of it. `end` is that of the last one."""
+        self._num_skipped += num
+        self._skipped += end - self._end
         self._end = end
 
     def add(
@@ -113,7 +125,7 @@ class Steps:
         Args:
             is_fed: whether runs wait for data before the session runs, as with FeedInput.
         """
-        num = self.num_steps * 1e9
+        num = self.num_added * 1e9
         run, outside = self._run / num, (self._total - self._run) / num
         lost = float(np.concatenate(self._lost()).sum()) * 1e9 / num if self._is_waiting_known else None
         if is_fed:

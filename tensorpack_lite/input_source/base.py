@@ -20,6 +20,7 @@ from ..dataflow.meter import Meter
 from ..dataflow.recording import ResumeReport, State
 from ..loop.callback import Callback
 from ..loop.session import RunTimes
+from ..loop.step import Step
 from ..tfutils.exact import find_exact
 from ..utils.errors import type_error
 from .datapoint import DatapointConverter
@@ -99,12 +100,15 @@ class InputSource(ABC):
         An input may begin to measure at the first call.
 
         Args:
-            runs: all runs since the last call, in order.
+            runs: all runs since the last call, in order, but those of `_count_runs`.
 
         Returns:
             None if this kind of input does not know.
         """
         return None
+
+    def _count_runs(self, steps: Sequence[Step], since: int) -> None:  # noqa: B027 (optional)
+        """Count runs of the hooked session without times: what ran since a time in nanoseconds."""
 
     def _count_taken(self, num: int) -> None:  # noqa: B027 (optional)
         """Count runs outside of the hooked session, each of which took a datapoint for one tower."""
@@ -311,6 +315,9 @@ class ProxyInputSource(InputSource):
 
     def _waited(self, runs: RunTimes) -> np.ndarray | None:
         return self._input._waited(runs)
+
+    def _count_runs(self, steps: Sequence[Step], since: int) -> None:
+        self._input._count_runs(steps, since)
 
     def _count_taken(self, num: int) -> None:
         self._input._count_taken(num)

@@ -14,6 +14,7 @@ from ..dataflow.recording import ResumeReport, State
 from ..dataflow.repeat import RepeatedData
 from ..loop.callback import Callback, CallbackFactory
 from ..loop.session import RunTimes
+from ..loop.step import Step
 from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..tfutils.summary import add_moving_summary, adding_to_average
 from ..utils import logger
@@ -165,6 +166,10 @@ class QueueInput(FeedfreeInput):
         assert self._waits is not None, "bug: setup() was not called"
         queue_size = int(tf.get_default_session().run(self._ops.size))
         return self._waits.waited(runs, self.thread.arrivals, queue_size)
+
+    def _count_runs(self, steps: Sequence[Step], since: int) -> None:
+        assert self._waits is not None, "bug: setup() was not called"
+        self._waits.count_runs(steps, since)
 
     def _count_taken(self, num: int) -> None:
         assert self._waits is not None, "bug: setup() was not called"

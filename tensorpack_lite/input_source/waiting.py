@@ -8,8 +8,9 @@ until that element arrived.
 
 from __future__ import annotations
 
+from collections import Counter
 from time import perf_counter_ns
-from typing import Any, Deque
+from typing import Any, Deque, Sequence
 
 import numpy as np
 
@@ -56,6 +57,19 @@ class QueueWaits:
     def count_taken(self, num: int) -> None:
         """Count datapoints that a run outside of the hooked session took."""
         self._num_taken += num * self._num_in_datapoint
+
+    def count_runs(self, steps: Sequence[Step], since: int) -> None:
+        """
+        Count what runs without times took.
+
+        Args:
+            steps: what ran.
+            since: when the first of them may have begun, in nanoseconds.
+        """
+        if since < self._begin:  # it is not known which of them took from the new queue
+            self._is_known = False
+        for step, num in Counter(steps).items():
+            self._num_taken += num * self._num_taken_by(step)
 
     def waited(self, runs: RunTimes, arrivals: Deque[tuple[int, int]], queue_size: int) -> np.ndarray | None:
         """

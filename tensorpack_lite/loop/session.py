@@ -91,6 +91,7 @@ class HookedSession:
         for hook in hooks:
             self._register(hook.callback if isinstance(hook, CallbackToHook) else hook)
         self._times: Deque[tuple[int, int, Step]] | None = None
+        self._untimed: list[Step] | None = None  # what ran while times are not recorded
         self._steps = StepCache(session)
         self._last = _LastRun()
         self._stop_requested = False
@@ -171,6 +172,8 @@ class HookedSession:
                 self._raise_cause_of(error)
             if times is not None:
                 times.append((started, perf_counter_ns(), step))
+            elif self._untimed is not None:
+                self._untimed.append(step)
             for call, after, position in self._afters:
                 self.current_call = call
                 after(context, hook_values[position])
@@ -197,6 +200,16 @@ class HookedSession:
         runs = tuple(self._times)
         self._times.clear()
         return RunTimes.of(runs)
+
+    def pause_times(self) -> None:
+        """Record only what runs from now on, without times, which costs less."""
+        self._times, self._untimed = None, []
+
+    def resume_times(self) -> list[Step]:
+        """Record the times of runs again. Return what has run successfully since `pause_times`."""
+        untimed, self._untimed = self._untimed, None
+        self.record_times()
+        return untimed or []
 
     def replace_calls(self, replace: Callable[[Call, Any], Any]) -> None:
         """Replace each method of a callback that is called in a run by `replace(call, method)`."""
