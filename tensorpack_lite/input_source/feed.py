@@ -15,6 +15,7 @@ from ..dataflow.recording import ResumeReport, State
 from ..dataflow.repeat import RepeatedData
 from ..loop.callback import Callback, CallbackFactory
 from ..loop.session import RunTimes
+from ..loop.step import Step
 from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..utils.checks import check_type
 from .base import InputSource
@@ -133,6 +134,10 @@ class FeedInput(InputSource):
         for _ in range(last.max(initial=0)):
             self._taken.popleft()
         return np.where(last > 0, taken[last, 1] - taken[last, 0], np.nan)
+
+    def _count_runs(self, steps: Sequence[Step], since: int) -> None:
+        if self._taken is not None:
+            self._taken.clear()
 
     def meters(self) -> list[Meter]:
         """Return the meter of the outermost stage."""

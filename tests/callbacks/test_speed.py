@@ -20,6 +20,7 @@ from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.input_source.staging import StagingInput
 from tensorpack_lite.loop.call_times import _Measured
 from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.session import HookedSession
 from tensorpack_lite.loop.state import StopTraining
 from tensorpack_lite.train.config import TrainConfig
 from tensorpack_lite.train.interface import launch_train_with_config
@@ -110,6 +111,39 @@ class TestSpeed:
         (note, *_) = read_notes(directory)
         assert note["limit"] in ("FeedInput", "varies")
         assert ["MapData(wait_10ms)", "Ones"] == [row["stage"] for row in note["stages"]]
+
+    @pytest.mark.parametrize("make", [QueueInput, lambda ds: StagingInput(QueueInput(ds)), FeedInput])
+    def test_most_short_steps_are_only_counted(self, make, directory, monkeypatch):
+        """A note has the same figures if most of the steps are only counted, also over the end of an epoch."""
+        pauses = self.make_skips_short(monkeypatch)
+        train(make(MapData(Ones(), wait_10ms)), steps=17, epochs=6)
+        note = read_notes(directory)[0]
+        assert pauses
+        assert note["step"]["waiting"] is not None
+        assert 10 <= note["step"]["total"] < 20
+        stages = {row["stage"]: row for row in note["stages"]}
+        assert 1 == pytest.approx(stages["MapData(wait_10ms)"]["per_step"], abs=0.5)
+
+    def test_steps_that_become_slow_are_measured_again(self, directory, monkeypatch):
+        """If steps become slow while they are only counted, they are measured before the planned number is reached."""
+        pauses = self.make_skips_short(monkeypatch, num_skipped=10**6)
+        train(QueueInput(MapData(Ones(), wait_10ms)))
+        assert len(pauses) > 1
+        assert "speed" == read_notes(directory)[0]["kind"]
+
+    @staticmethod
+    def make_skips_short(monkeypatch, num_skipped=12):
+        """Measure 4 steps, whatever they take, and skip the next ones. Return a list that grows with each skip."""
+        for name, value in [
+            ("_BLOCK", 4),
+            ("_SHORT_BLOCK", 10**12),
+            ("_NUM_SKIPPED", num_skipped),
+            ("_LOOK_EVERY", 2),
+        ]:
+            monkeypatch.setattr(speed, name, value)
+        pauses, pause = [], HookedSession.pause_times
+        monkeypatch.setattr(HookedSession, "pause_times", lambda session: pauses.append(pause(session)))
+        return pauses
 
     def test_a_short_training_is_quiet(self, directory):
         """A training that is shorter than `after` gets no verdict."""

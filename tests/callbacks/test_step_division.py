@@ -66,6 +66,16 @@ class TestDivision:
         steps.add([201 * MS], RunTimes.of([]), np.zeros(0))
         assert 0.008 == pytest.approx(steps.seconds)
 
+    def test_skipped_steps(self):
+        """Skipped steps and their time count, but the mean step is that of the others."""
+        steps = make(10, lambda k: 4)
+        steps.skip(30, 1110 * MS)
+        assert (10, 40) == (steps.num_added, steps.num_steps)
+        assert 1.11 == pytest.approx(steps.seconds)
+        assert [0.004, 0.002, 0.005] == pytest.approx(list(steps.division()))
+        steps.add([1112 * MS], RunTimes.of([]), np.zeros(0))
+        assert 1.112 == pytest.approx(steps.seconds)
+
     def test_several_runs_in_a_step(self):
         """The waiting times of all runs of a step are added, and runs outside of steps do not count."""
         steps = Steps()

@@ -87,6 +87,21 @@ class TestQueueWaits:
             runs_of((200, 260, Fetched(queue[1]))), deque([(1, 150), (2, 250)]), 0
         ).tolist()
 
+    def test_runs_without_times(self, queue):
+        """What runs without times took is counted, each as much as its fetches take."""
+        waits = self.make(queue, num=2)
+        taking, other = Fetched(queue[1]), Fetched(tf.no_op())
+        waits.count_runs([taking, other, taking], since=10)
+        arrivals = deque([(4, 150), (5, 240), (6, 250)])
+        assert [50] == waits.waited(runs_of((200, 260, taking)), arrivals, 0).tolist()
+
+    def test_begin_anew_among_runs_without_times(self, queue):
+        """If a new thread began while runs had no times, waiting times are not known."""
+        waits, taking = self.make(queue), Fetched(queue[1])
+        waits._begin = 1000
+        waits.count_runs([taking], since=999)
+        assert waits.waited(runs_of((2000, 2100, taking)), deque([(1, 2030)]), 0) is None
+
     def test_a_call_that_has_not_returned(self, queue):
         """If the call that enqueued has not returned yet, the run waited until its end."""
         assert [60] == self.make(queue).waited(runs_of((200, 260, Fetched(queue[1]))), deque(), 0).tolist()

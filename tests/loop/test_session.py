@@ -167,6 +167,21 @@ class TestTimes:
         assert step is same_step
         assert [0, 0, 0] == [len(column) for column in hooked.take_times()]
 
+    def test_pause(self, sess, counter):
+        """Between `pause_times` and `resume_times`, only what runs is recorded."""
+        hooked = HookedSession(sess, [])
+        hooked.record_times()
+        hooked.run(counter)
+        (step,) = hooked.take_times().steps
+        hooked.pause_times()
+        with pytest.raises(RuntimeError, match="no times are recorded"):
+            hooked.take_times()
+        hooked.run(counter)
+        hooked.run(counter)
+        assert [step, step] == hooked.resume_times()
+        hooked.run(counter)
+        assert (step,) == hooked.take_times().steps
+
 
 class TestHooks:
     def test_runs_together(self, sess, counter):
