@@ -91,7 +91,7 @@ class HookedSession:
         for hook in hooks:
             self._register(hook.callback if isinstance(hook, CallbackToHook) else hook)
         self._times: Deque[tuple[int, int, Step]] | None = None
-        self._untimed: list[Step] | None = None  # what ran while times are not recorded
+        self._untimed: Deque[Step] = deque(maxlen=0)  # what ran while times are paused; otherwise nothing
         self._steps = StepCache(session)
         self._last = _LastRun()
         self._stop_requested = False
@@ -172,7 +172,7 @@ class HookedSession:
                 self._raise_cause_of(error)
             if times is not None:
                 times.append((started, perf_counter_ns(), step))
-            elif self._untimed is not None:
+            else:
                 self._untimed.append(step)
             for call, after, position in self._afters:
                 self.current_call = call
@@ -203,13 +203,13 @@ class HookedSession:
 
     def pause_times(self) -> None:
         """Record only what runs from now on, without times, which costs less."""
-        self._times, self._untimed = None, []
+        self._times, self._untimed = None, deque()
 
     def resume_times(self) -> list[Step]:
         """Record the times of runs again. Return what has run successfully since `pause_times`."""
-        untimed, self._untimed = self._untimed, None
+        untimed, self._untimed = self._untimed, deque(maxlen=0)
         self.record_times()
-        return untimed or []
+        return list(untimed)
 
     def replace_calls(self, replace: Callable[[Call, Any], Any]) -> None:
         """Replace each method of a callback that is called in a run by `replace(call, method)`."""
