@@ -8,9 +8,9 @@ Out: results of the function, in the order in which they become ready.
 from __future__ import annotations
 
 import multiprocessing
-import time
 from collections import deque
 from multiprocessing.connection import Connection
+from time import perf_counter, thread_time
 from typing import Any, Callable, Iterator
 
 from ..utils.old_names import old_arguments
@@ -19,7 +19,7 @@ from .failure import function_name
 from .map_engine import ParallelMapData, WorkerPool
 from .map_exact import ExactPool, InArrival, InOrder, SeededFunction, Standstill, with_seed
 from .meter import Meter, this_worker
-from .process.channel import MAX_SLOTS, ChannelClosed, Reader, Writer
+from .process.channel import ChannelClosed, Reader, Writer
 from .process.group import WorkerGroup
 from .process.worker import CHUNK_LENGTH, Settings, Task, take_chunk
 from .records import COUNT
@@ -27,6 +27,7 @@ from .records import COUNT
 __all__ = ["MultiProcessMapData", "MultiProcessMapDataZMQ", "map_arriving"]
 
 _PATIENCE_SECONDS = 0.05  # how long a worker waits for its last result to be taken before it maps on
+_NUM_MESSAGES = 4  # of small datapoints, in flight for each worker; more and smaller ones cost more
 _TOGETHER_SECONDS = 0.01  # results of this period are sent together: waking the sending thread costs 0.1 ms
 
 
@@ -131,15 +132,17 @@ def map_arriving(map_func: Callable[[Any], Any], connection: Connection) -> Iter
     words, count = function.words, 0
     while True:
         worker.begin_wait()
-        datapoints = deque(reader.receive())
+        datapoints = reader.receive()
         worker.end_wait()
+        datapoints.reverse()
         while datapoints:
             results = []
-            begin, cpu_begin = time.perf_counter(), time.thread_time()
-            while datapoints and time.perf_counter() - begin < _TOGETHER_SECONDS:
+            begin, cpu_begin = perf_counter(), thread_time()
+            end = begin + _TOGETHER_SECONDS
+            while datapoints and perf_counter() < end:
                 words[COUNT] = count = count + 1
-                results.append(map_func(datapoints.popleft()))
-            function.add(len(results), time.perf_counter() - begin, time.thread_time() - cpu_begin)
+                results.append(map_func(datapoints.pop()))
+            function.add(len(results), perf_counter() - begin, thread_time() - cpu_begin)
             yield results
 
 
@@ -167,7 +170,7 @@ class _ProcessPool(WorkerPool):
         self._writers = [Writer(here, who) for here, _ in pipes]
         self._group = WorkerGroup(who, tasks)
         self._num_assigned = [0] * num_proc
-        self._chunk_length = max(1, min(CHUNK_LENGTH, buffer_size // (num_proc * MAX_SLOTS // 2)))
+        self._chunk_length = max(1, min(CHUNK_LENGTH, buffer_size // (num_proc * _NUM_MESSAGES)))
         self._waiting: deque[Datapoint] = deque()  # submitted, not sent
         self._results: Any = InArrival()
 
@@ -228,6 +231,6 @@ class _OrderedProcessPool(_ProcessPool):
 
     def _receive(self) -> None:
         num_idle = self._num_assigned.count(0) if self._results.is_holding() else 0
-        begin = time.perf_counter()
+        begin = perf_counter()
         super()._receive()
-        self._standstill.add(num_idle, time.perf_counter() - begin)
+        self._standstill.add(num_idle, perf_counter() - begin)

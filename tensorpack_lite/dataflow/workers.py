@@ -60,9 +60,9 @@ class DataFromWorkers(ProxyDataFlow):
 
     def _stream(self) -> Iterator[Datapoint]:
         """Yield the datapoints that the workers send, without end. Several iterators share one stream."""
-        received = self._received
+        received, popleft = self._received, self._received.popleft
         while True:
             while received:
-                yield received.popleft()
+                yield popleft()
             for _, datapoints in self._group.receive():
                 received.extend(datapoints)

@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection
 from types import FrameType
 from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
 
-import numpy as np
+from numpy import ndarray
 
 from ...utils.concurrency import enable_death_signal
 from ...utils.frames import frame_of_thread
@@ -129,13 +129,12 @@ def run_worker(setup: WorkerSetup, connection: Connection, task: Task) -> None:
     outbox: HandoffQueue[Any] = HandoffQueue(
         settings.max_ahead, remove=partial(take_chunk, max_length=settings.chunk_length)
     )
-    sender = threading.Thread(target=_send_all, args=(outbox, home, setup, task), daemon=True)
+    sender = threading.Thread(target=_send_all, args=(outbox, home, setup, task, meter.words), daemon=True)
     sender.start()
-    words, count = meter.words, 0
+    put, patience = outbox.put, settings.patience
     try:
         for datapoints in task.make(*task.args):
-            words[COUNT] = count = count + len(datapoints)
-            if not outbox.put(datapoints, settings.patience, meter):
+            if not put(datapoints, patience, meter):
                 break
         outbox.end()
     except BaseException as error:  # noqa: BLE001 (the sender thread sends it to the process that started this one)
@@ -156,11 +155,13 @@ def take_chunk(items: deque[Any], max_length: int) -> list[Any]:
     """
     chunk: list[Any] = []
     num_bytes = 0
-    while items and len(chunk) < max_length:
-        num_bytes += _rough_bytes(items[0])
-        if chunk and num_bytes >= CHUNK_BYTES:
+    for _ in range(min(len(items), max_length)):
+        datapoint = items.popleft()
+        num_bytes += _rough_bytes(datapoint)
+        if num_bytes >= CHUNK_BYTES and chunk:
+            items.appendleft(datapoint)
             break
-        chunk.append(items.popleft())
+        chunk.append(datapoint)
     return chunk
 
 
@@ -174,7 +175,7 @@ def _rough_bytes(datapoint: Datapoint) -> int:
     total = 0
     for component in datapoint:
         kind = type(component)
-        if kind is np.ndarray:
+        if kind is ndarray:
             total += component.nbytes
         elif kind is bytes or kind is str:
             total += len(component)
@@ -202,13 +203,14 @@ class _AnyOf:
             self._selector.select()
 
 
-def _send_all(outbox: HandoffQueue[Any], home: Writer, setup: WorkerSetup, task: Task) -> None:
-    """Send datapoints until the outbox has ended, then the error, if there is one."""
+def _send_all(outbox: HandoffQueue[Any], home: Writer, setup: WorkerSetup, task: Task, words: Any) -> None:
+    """Send datapoints until the outbox has ended, then the error, if there is one. Count them in the worker's record."""
     writer: Any = home
     try:
         if task.targets:
             writer = _AnyOf([Writer(target, setup.who, task.settings.num_slots) for target in task.targets])
         for chunk in iter(outbox.take, []):
+            words[COUNT] += len(chunk)  # here, because the main thread would do it for each datapoint
             writer.send(chunk)
     except BaseException as failure:  # noqa: BLE001 (a datapoint cannot be sent, or the receiver has ended)
         outbox.stop(failure)

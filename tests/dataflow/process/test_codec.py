@@ -53,6 +53,8 @@ CASES = {
     "not a container": [np.arange(4), np.arange(4)],
     "array of rank 0": [[np.array(1.5)], [np.array(2.5)]],
     "empty arrays": [[np.zeros((0, 3))], [np.zeros((0, 3))]],
+    "memory orders": [[order(np.arange(6.0).reshape(2, 3))] for order in (np.copy, np.asfortranarray)],
+    "strides": [[np.arange(12).reshape(2, 6)[:, ::2]], [np.arange(12).reshape(2, 6)[:, ::-2]]],
     "dates": [[np.array(["2020-01-01", "2021-01-01"], "M8[D]")] for _ in range(2)],
     "records": [[np.zeros(2, [("a", "i4"), ("b", "f8")])] for _ in range(2)],
     "strings": [[np.array(["ab", "c"])] for _ in range(2)],
