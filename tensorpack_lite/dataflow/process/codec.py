@@ -125,7 +125,7 @@ def are_alike(values: Sequence[Any]) -> bool:
 def _write_stack(arrays: list[np.ndarray], offset: int, memory: np.ndarray) -> None:
     if 0 < arrays[0].nbytes <= _JOINED:
         with suppress(TypeError):  # not contiguous, or a dtype that buffers do not have
-            joined = b"".join(arrays)
+            joined = b"".join(arrays)  # type: ignore[arg-type]
             memory[offset : offset + len(joined)] = np.frombuffer(joined, np.uint8)
             return
     # concatenating along the first axis gives the same bytes as stacking on a new one
