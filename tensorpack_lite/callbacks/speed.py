@@ -73,9 +73,8 @@ class Speed(Callback):
     def _before_train(self) -> None:
         sources = [reset.source for reset in self.trainer.find_callbacks(ResetInput)]
         session, self._source = self.trainer.hooked_sess, None
-        if len(sources) == 1 and isinstance(session, HookedSession):
+        if len(sources) == 1 and isinstance(session, HookedSession) and session.record_times():
             self._source = sources[0]
-            session.record_times()
         ranks = getattr(self.trainer, "ranks", None)
         self._channel = None if ranks is None else ranks.channel
 

@@ -183,10 +183,12 @@ class HookedSession:
         finally:
             self.is_running, self.current_call = False, None
 
-    def record_times(self) -> None:
-        """Record the times of the runs from now on."""
-        if self._times is None:
-            self._times = deque(maxlen=_MAX_RUNS)
+    def record_times(self) -> bool:
+        """Record the times of the runs from now on. Return False if somebody else does so, who will take them."""
+        if self._times is not None or self._untimed.maxlen is None:
+            return False
+        self._times = deque(maxlen=_MAX_RUNS)
+        return True
 
     def take_times(self) -> RunTimes:
         """
@@ -208,7 +210,7 @@ class HookedSession:
     def resume_times(self) -> list[Step]:
         """Record the times of runs again. Return what has run successfully since `pause_times`."""
         untimed, self._untimed = self._untimed, deque(maxlen=0)
-        self.record_times()
+        self._times = deque(maxlen=_MAX_RUNS)
         return list(untimed)
 
     def replace_calls(self, replace: Callable[[Call, Any], Any]) -> None:

@@ -151,6 +151,14 @@ class TestSpeed:
         monkeypatch.setattr(HookedSession, "pause_times", lambda session: pauses.append(pause(session)))
         return pauses
 
+    def test_two_callbacks(self, directory, monkeypatch):
+        """Of two Speed callbacks, such as one of the user and the default one, only the first has a verdict."""
+        self.make_skips_short(monkeypatch)
+        train(QueueInput(MapData(Ones(), wait_1ms)), steps=500, callbacks=[Speed(after=0.2)], after=0.1)
+        (note, *later) = read_notes(directory)
+        assert note["step"]["waiting"] is not None
+        assert all(note["limit"] != one["limit"] for one in later)
+
     def test_a_short_training_is_quiet(self, directory):
         """A training that is shorter than `after` gets no verdict."""
         train(QueueInput(Ones()), after=1000, steps=300)

@@ -154,11 +154,11 @@ class TestTimes:
         with pytest.raises(RuntimeError, match="no times are recorded"):
             hooked.take_times()
 
-        hooked.record_times()
+        assert hooked.record_times()
         before = perf_counter_ns()
         hooked.run(counter)
         hooked.run(counter)
-        hooked.record_times()
+        assert not hooked.record_times()
         times = hooked.take_times()
         first, second = times.started
         first_end, second_end = times.ended
@@ -174,6 +174,7 @@ class TestTimes:
         hooked.run(counter)
         (step,) = hooked.take_times().steps
         hooked.pause_times()
+        assert not hooked.record_times()
         with pytest.raises(RuntimeError, match="no times are recorded"):
             hooked.take_times()
         hooked.run(counter)
