@@ -16,7 +16,7 @@ from ..loop.callback import Callback, CallbackFactory
 from ..loop.session import RunTimes
 from ..loop.step import Step
 from ..tfutils.placeholder import build_or_reuse_placeholder
-from ..tfutils.summary import add_moving_summary, adding_to_average
+from ..tfutils.summary import accumulate_op, add_moving_summary
 from ..utils import logger
 from ..utils.checks import check_at_least, check_type
 from .base import FeedfreeInput
@@ -195,7 +195,7 @@ class QueueInput(FeedfreeInput):
 
     def _get_callbacks(self) -> list[Callback]:
         callbacks: list[Callback] = [_RunThread(self)]
-        callbacks += [_RunEachStep(adding_to_average(average)) for average in self._average_size]
+        callbacks += [_RunEachStep(accumulate_op(average)) for average in self._average_size]
         reset = self.ds.reset_state if self._tickets is None else self._tickets.reset
         callbacks.append(CallbackFactory(setup_graph=lambda _: reset()))
         return callbacks

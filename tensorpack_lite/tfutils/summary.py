@@ -98,11 +98,11 @@ def add_moving_summary(
     return averages
 
 
-def adding_to_average(average: tf.Tensor) -> tf.Operation:
+def accumulate_op(average: tf.Tensor) -> tf.Operation:
     """
-    Return the operation that adds the next sample to an average that `add_moving_summary` returned.
+    Return the operation that adds the next sample to an average of `add_moving_summary`.
 
-    It costs less than the evaluation of the average, which runs it, too. The variable `EMA/n` keeps its old value.
+    It costs less than evaluating the average, which also runs it. It does not update the variable `EMA/n`.
     """
     prefix = average.op.name[: -len(_APPLY)]
     return average.graph.get_operation_by_name(f"{prefix}{_UPDATE}/{_ADD}")

@@ -8,11 +8,11 @@ import pytest
 from tensorpack_lite.compat import tensorflow
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.tfutils.summary import (
+    accumulate_op,
     add_activation_summary,
     add_moving_summary,
     add_param_summary,
     add_tensor_summary,
-    adding_to_average,
     create_image_summary,
     create_scalar_summary,
 )
@@ -73,7 +73,7 @@ class TestAddMovingSummary:
         """Samples that are added without the average count in it once, also if both are evaluated in one run."""
         x = tf.placeholder(tf.float32, [], name="x")
         (average,) = add_moving_summary(x, decay=0.5)
-        add = adding_to_average(average)
+        add = accumulate_op(average)
         sess.run(tf.local_variables_initializer())
         for sample in SAMPLES[:-1]:
             sess.run(add, {x: sample})
