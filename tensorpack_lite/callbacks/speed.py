@@ -31,6 +31,7 @@ _BLOCK = 1024  # steps that are measured before their times are taken
 _SHORT_BLOCK = 0.25e9  # nanoseconds
 _NUM_SKIPPED = 3 * _BLOCK
 _LOOK_EVERY = 64  # of the steps that are only counted
+_MAX_DIFFERENCE = 1.25  # between their mean time and that of the block before; otherwise no more are skipped
 _MIN_SECONDS = 0.01  # of a callback between epochs, to be noted
 _WARM_UP = 1 / 6  # of `after`: the first steps, whose buffers are full or empty by chance
 
@@ -77,8 +78,11 @@ class Speed(Callback):
             self._source = sources[0]
         ranks = getattr(self.trainer, "ranks", None)
         self._channel = None if ranks is None else ranks.channel
+        self._epoch_begin = self._last_end = perf_counter_ns()
 
     def _before_epoch(self) -> None:
+        if self._num_to_skip:
+            self._end_skip()  # a wrapper has left out `_after_epoch`
         if self._source is not None:
             self._take_times()  # of runs between epochs
         self._epoch_begin = self._last_end = perf_counter_ns()
@@ -99,7 +103,7 @@ class Speed(Callback):
         if now > self._next_look or len(self._ends) >= _BLOCK:
             is_short = len(self._ends) >= _BLOCK and now - self._last_end < _SHORT_BLOCK
             self._look()
-            if is_short and (self._window is None or self._window.steps.num_added):
+            if is_short and (self._window is None or self._window.may_skip):
                 self._num_to_skip = _NUM_SKIPPED
                 self.trainer.hooked_sess.pause_times()
 
@@ -151,7 +155,7 @@ class Speed(Callback):
         self._source._count_runs(self.trainer.hooked_sess.resume_times(), begin)
         self._calls_steps += num
         if self._window is not None:
-            self._window.steps.skip(num, self._last_end)
+            self._window.skip(num, self._last_end)
         else:
             self._steps_seen += (self._last_end - begin) / 1e9
         self._next_look = self._last_end + self._look_interval
@@ -243,9 +247,20 @@ class _Window:
             inner = inner._input
         self._is_fed = isinstance(inner, FeedInput)
         self.steps = Steps(is_overlapping=isinstance(source, StagingInput))
+        self._skips_are_alike = True
         self._begin = self._take()
         self._cpu = CpuTimes(0.0, 0.0, 0.0)
         self.resume()
+
+    @property
+    def may_skip(self) -> bool:
+        """Whether steps have been measured, and steps that were skipped were like them."""
+        return self._skips_are_alike and self.steps.num_steps > 0
+
+    def skip(self, num: int, end: int) -> None:
+        """Add steps that were not measured; see `Steps.skip`."""
+        difference = self.steps.skip(num, end)
+        self._skips_are_alike &= 1 / _MAX_DIFFERENCE < difference < _MAX_DIFFERENCE
 
     def resume(self) -> None:
         """Measure CPU time again."""

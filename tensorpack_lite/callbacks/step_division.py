@@ -43,7 +43,7 @@ class Division(NamedTuple):
 
 class Steps:
     """
-    The times of consecutive steps, some of which are only counted.
+    The times of consecutive steps. Some may be skipped; they count as if they were like those before them.
 
     Args:
         is_overlapping: whether a run waits for the data of a later one while it computes, as with StagingInput.
@@ -53,35 +53,47 @@ class Steps:
         self._is_overlapping = is_overlapping
         self._totals: list[np.ndarray] = []
         self._waits: list[np.ndarray] = []
-        self._run = self._total = 0.0  # of the steps that were added, in nanoseconds
-        self._num_skipped = self._skipped = 0  # steps, nanoseconds
+        self._run = self._total = 0.0  # of all steps, in nanoseconds
         self._is_waiting_known = True
-        self._end = 0  # of the last step that was added
-
-    @property
-    def num_added(self) -> int:
-        """Number of steps that were added."""
-        return sum(map(len, self._totals))
+        self._last_run = 0.0  # mean of the steps that were added last
+        self._end = 0  # of the last step
 
     @property
     def num_steps(self) -> int:
-        """Number of steps that were added or skipped."""
-        return self.num_added + self._num_skipped
+        """Number of steps."""
+        return sum(map(len, self._totals))
 
     @property
     def seconds(self) -> float:
         """Their time."""
-        return (self._total + self._skipped) / 1e9
+        return self._total / 1e9
 
     def set_end(self, end: int) -> None:
         """Set the end of the step before the first one that is added."""
         self._end = end
 
-    def skip(self, num: int, end: int) -> None:
-        """Count the next steps and their time, without a division of it. `end` is that of the last one."""
-        self._num_skipped += num
-        self._skipped += end - self._end
-        self._end = end
+    def skip(self, num: int, end: int) -> float:
+        """
+        Add steps that were not measured, as copies of those that were added last, scaled to the time that all of them took.
+
+        Args:
+            num: number of steps.
+            end: when the last one ended, in nanoseconds.
+
+        Returns:
+            The mean time of a step divided by that of the steps that were added last. 1 if there are none of either;
+            then the steps are left out.
+        """
+        nanoseconds, self._end = end - self._end, end
+        if not num or not self._totals or not len(self._totals[-1]):
+            return 1.0
+        totals, waits = np.resize(self._totals[-1], num), np.resize(self._waits[-1], num)
+        scale = nanoseconds / 1e9 / float(totals.sum())
+        self._totals.append(totals * scale)
+        self._waits.append(waits * scale)
+        self._run += self._last_run * num * scale
+        self._total += nanoseconds
+        return scale
 
     def add(
         self,
@@ -115,7 +127,9 @@ class Steps:
         totals = (ends - begins).astype(float)
         self._totals.append(totals[known] / 1e9)
         self._waits.append(waited[known] / 1e9)
-        self._run += float(in_steps((runs.ended - runs.started).astype(float))[known].sum())
+        run = float(in_steps((runs.ended - runs.started).astype(float))[known].sum())
+        self._run += run
+        self._last_run = run / max(1, known.sum())
         self._total += float(totals[known].sum())
 
     def division(self, is_fed: bool = False) -> Division:
@@ -125,7 +139,7 @@ class Steps:
         Args:
             is_fed: whether runs wait for data before the session runs, as with FeedInput.
         """
-        num = self.num_added * 1e9
+        num = self.num_steps * 1e9
         run, outside = self._run / num, (self._total - self._run) / num
         lost = float(np.concatenate(self._lost()).sum()) * 1e9 / num if self._is_waiting_known else None
         if is_fed:

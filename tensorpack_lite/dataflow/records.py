@@ -42,7 +42,9 @@ __all__ = [
 ]  # fmt: skip
 
 # the words of a record; `Reading` has those before STATE in this order
-COUNT = 0  # datapoints that were asked for; between two datapoints: those that were given
+# datapoints that were asked for; between two datapoints: those that were given. In the record of a worker: those that its
+# sending thread has taken
+COUNT = 0
 NUM_TIMED = 1  # datapoints that were timed
 WALL = 2  # own time for these datapoints, without sources and without waiting
 CPU = 3  # CPU time of the thread in WALL

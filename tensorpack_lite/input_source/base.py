@@ -100,7 +100,7 @@ class InputSource(ABC):
         An input may begin to measure at the first call.
 
         Args:
-            runs: all runs since the last call, in order, but those of `_count_runs`.
+            runs: all runs since the last call, in order, except those passed to `_count_runs`.
 
         Returns:
             None if this kind of input does not know.
@@ -108,7 +108,13 @@ class InputSource(ABC):
         return None
 
     def _count_runs(self, steps: Sequence[Step], since: int) -> None:  # noqa: B027 (optional)
-        """Count runs of the hooked session without times: what ran since a time in nanoseconds."""
+        """
+        Count runs of the hooked session whose times were not recorded.
+
+        Args:
+            steps: what they ran.
+            since: when the first of them may have begun, in nanoseconds.
+        """
 
     def _count_taken(self, num: int) -> None:  # noqa: B027 (optional)
         """Count runs outside of the hooked session, each of which took a datapoint for one tower."""

@@ -38,7 +38,7 @@ class QueueWaits:
     """
 
     def __init__(self, queue: tf.QueueBase, num_in_datapoint: int, max_chunk: int) -> None:
-        self._is_known = queue.queue_ref.op.type == "FIFOQueueV2" and _has_room(queue, max_chunk)
+        self._can_be_known = queue.queue_ref.op.type == "FIFOQueueV2" and _has_room(queue, max_chunk)
         self._num_in_datapoint = num_in_datapoint
         self._max_chunk = max_chunk
         self._towers: list[tf.Operation] = []
@@ -51,6 +51,7 @@ class QueueWaits:
 
     def begin_anew(self) -> None:
         """Begin with an empty queue and a new thread that enqueues."""
+        self._is_known = self._can_be_known
         self._num_taken = 0
         self._begin = perf_counter_ns()
 
@@ -60,14 +61,14 @@ class QueueWaits:
 
     def count_runs(self, steps: Sequence[Step], since: int) -> None:
         """
-        Count what runs without times took.
+        Count the elements that runs took whose times were not recorded.
 
         Args:
-            steps: what ran.
+            steps: what they ran.
             since: when the first of them may have begun, in nanoseconds.
         """
-        if since < self._begin:  # it is not known which of them took from the new queue
-            self._is_known = False
+        if since < self._begin:
+            self._is_known = False  # until it begins anew again: it is not known which of them came before
         for step, num in Counter(steps).items():
             self._num_taken += num * self._num_taken_by(step)
 

@@ -23,6 +23,7 @@ from .step import Request, Step, StepCache
 __all__ = ["HookedSession", "RunTimes"]
 
 _MAX_RUNS = 8192  # whose times are kept until they are taken
+_MAX_UNTIMED = 65536  # runs without times
 
 # on TF 1.15 each attribute of a TensorFlow module costs a microsecond
 _SessionRunArgs = tf.train.SessionRunArgs
@@ -91,7 +92,7 @@ class HookedSession:
         for hook in hooks:
             self._register(hook.callback if isinstance(hook, CallbackToHook) else hook)
         self._times: Deque[tuple[int, int, Step]] | None = None
-        self._untimed: Deque[Step] = deque(maxlen=0)  # what ran while times are paused; otherwise nothing
+        self._untimed: Deque[Step] = deque(maxlen=0)  # what runs while times are paused; otherwise empty
         self._steps = StepCache(session)
         self._last = _LastRun()
         self._stop_requested = False
@@ -184,8 +185,8 @@ class HookedSession:
             self.is_running, self.current_call = False, None
 
     def record_times(self) -> bool:
-        """Record the times of the runs from now on. Return False if somebody else does so, who will take them."""
-        if self._times is not None or self._untimed.maxlen is None:
+        """Record the times of the runs from now on. Return False if another caller already records them."""
+        if self._times is not None or self._untimed.maxlen:
             return False
         self._times = deque(maxlen=_MAX_RUNS)
         return True
@@ -204,8 +205,8 @@ class HookedSession:
         return RunTimes.of(runs)
 
     def pause_times(self) -> None:
-        """Record only what runs from now on, without times, which costs less."""
-        self._times, self._untimed = None, deque()
+        """Record only what runs from now on, without times, which costs less. The last 65536 runs are kept."""
+        self._times, self._untimed = None, deque(maxlen=_MAX_UNTIMED)
 
     def resume_times(self) -> list[Step]:
         """Record the times of runs again. Return what has run successfully since `pause_times`."""

@@ -284,7 +284,8 @@ def _update_average(scalar: tf.Tensor, name: str, decay: float) -> tf.Tensor:
         with tf.name_scope(f"{name}{_UPDATE}"):
             difference = tf.cast(scalar, tf.float64) - biased.read_value()
             weighted = biased.assign_add(difference * (1.0 - decay), read_value=False)
-            added = tf.group(weighted, local_step.assign_add(1.0, read_value=False), name=_ADD)
+            with tf.control_dependencies([weighted]):
+                added = local_step.assign_add(1.0, name=_ADD, read_value=False)
             with tf.control_dependencies([added]):
                 weight = 1.0 - tf.pow(tf.constant(decay, tf.float64), local_step.read_value())
                 debiased = tf.cast(biased.read_value() / weight, dtype)

@@ -126,7 +126,7 @@ class TestSpeed:
         note = read_notes(directory)[0]
         assert pauses
         assert note["step"]["waiting"] is not None
-        assert 1 <= note["step"]["total"] < 20
+        assert 0.5 < note["step"]["total"] < 20  # at first, steps take what was read ahead
         stages = {row["stage"]: row for row in note["stages"]}
         assert 1 == pytest.approx(stages["MapData(wait_1ms)"]["per_step"], abs=0.5)
 

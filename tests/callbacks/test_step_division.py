@@ -67,14 +67,21 @@ class TestDivision:
         assert 0.008 == pytest.approx(steps.seconds)
 
     def test_skipped_steps(self):
-        """Skipped steps and their time count, but the mean step is that of the others."""
+        """Skipped steps count like those before them, in the time that they took."""
         steps = make(10, lambda k: 4)
-        steps.skip(30, 1110 * MS)
-        assert (10, 40) == (steps.num_added, steps.num_steps)
-        assert 1.11 == pytest.approx(steps.seconds)
-        assert [0.004, 0.002, 0.005] == pytest.approx(list(steps.division()))
-        steps.add([1112 * MS], RunTimes.of([]), np.zeros(0))
-        assert 1.112 == pytest.approx(steps.seconds)
+        assert 2.0 == pytest.approx(steps.skip(30, (110 + 660) * MS))
+        assert 40 == steps.num_steps
+        assert 0.77 == pytest.approx(steps.seconds)
+        # 10 steps as measured, and 30 that took twice as long
+        assert [0.007, 0.0035, 0.00875] == pytest.approx(list(steps.division()))
+        steps.add([772 * MS], RunTimes.of([]), np.zeros(0))
+        assert 0.772 == pytest.approx(steps.seconds)
+
+    def test_skipped_steps_after_nothing(self):
+        """Steps that are skipped before any step was measured are left out, and so is their time."""
+        steps = Steps()
+        assert 1.0 == steps.skip(5, 10 * MS)
+        assert (0, 0.0) == (steps.num_steps, steps.seconds)
 
     def test_several_runs_in_a_step(self):
         """The waiting times of all runs of a step are added, and runs outside of steps do not count."""

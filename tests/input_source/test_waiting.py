@@ -101,6 +101,9 @@ class TestQueueWaits:
         waits._begin = 1000
         waits.count_runs([taking], since=999)
         assert waits.waited(runs_of((2000, 2100, taking)), deque([(1, 2030)]), 0) is None
+        waits.begin_anew()
+        waits._begin = 3000
+        assert [30] == waits.waited(runs_of((4000, 4100, taking)), deque([(1, 4030)]), 0).tolist()
 
     def test_a_call_that_has_not_returned(self, queue):
         """If the call that enqueued has not returned yet, the run waited until its end."""

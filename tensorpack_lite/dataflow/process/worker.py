@@ -156,12 +156,10 @@ def take_chunk(items: deque[Any], max_length: int) -> list[Any]:
     chunk: list[Any] = []
     num_bytes = 0
     for _ in range(min(len(items), max_length)):
-        datapoint = items.popleft()
-        num_bytes += _rough_bytes(datapoint)
-        if num_bytes >= CHUNK_BYTES and chunk:
-            items.appendleft(datapoint)
+        num_bytes += _rough_bytes(items[0])
+        if chunk and num_bytes >= CHUNK_BYTES:
             break
-        chunk.append(datapoint)
+        chunk.append(items.popleft())
     return chunk
 
 
