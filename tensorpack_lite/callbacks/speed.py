@@ -43,7 +43,7 @@ class Speed(Callback):
     It logs one line after the first `after` seconds of steps, and another one at the end of an epoch if the bottleneck has
     changed. A table of the stages follows if the pipeline can be made faster. The numbers are also written to `notes.jsonl`
     in the logger's directory. Shorter trainings get no line. With several ranks, the chief says at the end of an epoch for
-    which rank the others wait. See docs/speed.md.
+    which rank the others wait. Of several Speed callbacks, only the first one does anything. See docs/speed.md.
 
     Args:
         after: seconds of steps, without the time between epochs, that are measured for a verdict.
