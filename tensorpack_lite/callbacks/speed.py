@@ -145,6 +145,7 @@ class Speed(Callback):
                 self._window.steps.set_end(self._last_end)
 
     def _end_skip_if_due(self) -> None:
+        """Measure again if enough steps were skipped, or if they take so long that they may have become slow."""
         if not self._num_to_skip or perf_counter_ns() > self._next_look:
             self._end_skip()
 

@@ -42,9 +42,7 @@ __all__ = [
 ]  # fmt: skip
 
 # the words of a record; `Reading` has those before STATE in this order
-# datapoints that were asked for; between two datapoints: those that were given. In the record of a worker: those that its
-# sending thread has taken
-COUNT = 0
+COUNT = 0  # datapoints that were asked for; between two datapoints: those that were given. Of a worker: those it has sent
 NUM_TIMED = 1  # datapoints that were timed
 WALL = 2  # own time for these datapoints, without sources and without waiting
 CPU = 3  # CPU time of the thread in WALL

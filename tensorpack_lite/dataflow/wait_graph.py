@@ -140,7 +140,7 @@ def _describe_work(readings: list[Reading]) -> str:
 
 
 def _is_first(readings: list[Reading]) -> bool:
-    """Return whether a worker has not finished any datapoint since it was started, or just one that is not sent yet."""
+    """Return whether a worker is at its first datapoint since it was started, or has not sent it yet."""
     return bool(readings) and (readings[1].count == 1 if len(readings) == 2 else readings[0].count == 0)
 
 

@@ -137,7 +137,7 @@ class FeedInput(InputSource):
 
     def _count_runs(self, steps: Sequence[Step], since: int) -> None:
         if self._taken is not None:
-            self._taken.clear()
+            self._taken.clear()  # those of these runs
 
     def meters(self) -> list[Meter]:
         """Return the meter of the outermost stage."""

@@ -100,9 +100,15 @@ def add_moving_summary(
 
 def accumulate_op(average: tf.Tensor) -> tf.Operation:
     """
-    Return the operation that adds the next sample to an average of `add_moving_summary`.
+    Return the operation that adds the next sample to a moving average.
 
     It costs less than evaluating the average, which also runs it. It does not update the variable `EMA/n`.
+
+    Args:
+        average: a tensor that `add_moving_summary` returned.
+
+    Raises:
+        KeyError: it did not return this tensor.
     """
     prefix = average.op.name[: -len(_APPLY)]
     return average.graph.get_operation_by_name(f"{prefix}{_UPDATE}/{_ADD}")

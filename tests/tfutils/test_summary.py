@@ -80,6 +80,12 @@ class TestAddMovingSummary:
         got, _ = sess.run([average, add], {x: SAMPLES[-1]})
         np.testing.assert_allclose(expected_averages(SAMPLES, 0.5)[-1], got, rtol=1e-6)
 
+    def test_tensor_that_is_not_an_average(self):
+        """Only averages have an operation that adds a sample."""
+        add_moving_summary(tf.constant(1.0, name="x"))
+        with pytest.raises(KeyError):
+            accumulate_op(tf.constant(1.0, name="another"))
+
     def test_integers(self, sess):
         """Integers are averaged as float32."""
         x = tf.placeholder(tf.int64, [], name="x")
