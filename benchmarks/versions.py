@@ -1,7 +1,7 @@
 """
 Comparison of two versions of the library, or of one version with and without exact resume.
 
-    python benchmarks/versions.py OLD NEW [--only step] [--pairs 16]
+    python benchmarks/versions.py OLD NEW [--only step] [--pairs 16] [--pin]
     python benchmarks/versions.py . . --exact [--pairs 16]
 
 OLD and NEW are directories that contain `tensorpack_lite`, e.g. worktrees of git. With --exact, NEW resumes exactly. For each case,
@@ -9,6 +9,10 @@ two trainings live in two processes, and run blocks of steps in turn: while one 
 lasts longer than a block, of 20 to 100 ms, thus affects both. Two processes with the same code differ by several per cent for as long
 as they live, so there are many pairs of processes. The output is the median of each version, in microseconds a step, and the median
 over pairs of the difference and of the ratio, with its interval of 95 % confidence (that of the sign test).
+
+On two cores, a step takes half as long again if the kernel puts TensorFlow's thread on a core far from that of the main thread, and
+it stays there for seconds. With --pin, the main thread always runs on the first core and all others on the second, so that two
+processes with the same code differ less. This suits the cases of a step, not those with threads or processes for input.
 """
 
 from __future__ import annotations
@@ -26,8 +30,8 @@ import time
 class Turns:
     """In a child: counts steps. After each block, it writes the microseconds a step, and waits for its next turn."""
 
-    def __init__(self, warmup, steps):
-        self.warmup, self.steps, self.count = warmup, steps, -1
+    def __init__(self, warmup, steps, is_pinned):
+        self.warmup, self.steps, self.is_pinned, self.count = warmup, steps, is_pinned, -1
         self.out = os.fdopen(os.dup(1), "w")
         os.dup2(2, 1)
 
@@ -44,7 +48,15 @@ class Turns:
         print(figure, file=self.out, flush=True)
         if not sys.stdin.readline():
             os._exit(0)
+        if self.is_pinned:
+            pin_threads()
         self.count = 0
+
+
+def pin_threads():
+    """Run the main thread on the first core, and all others on the second."""
+    for thread in map(int, os.listdir("/proc/self/task")):
+        os.sched_setaffinity(thread, {0 if thread == os.getpid() else 1})
 
 
 def train_trainer(trainer, turns, **arguments):
@@ -163,10 +175,10 @@ EXACT_CASES = {
 }
 
 
-def be_child(case, is_exact):
+def be_child(case, is_exact, is_pinned):
     sys.stdin = os.fdopen(os.dup(0))
     run, warmup, steps = {**CASES, **EXACT_CASES}[case]
-    turns = Turns(warmup, steps)
+    turns = Turns(warmup, steps, is_pinned)
     from tensorpack_lite.compat import ensure_graph_mode
     from tensorpack_lite.utils import logger
 
@@ -179,11 +191,11 @@ def be_child(case, is_exact):
 class Child:
     """A training in a process of its own, which runs a block of steps when asked to."""
 
-    def __init__(self, library, case, is_exact):
+    def __init__(self, library, case, options):
         self.directory = tempfile.TemporaryDirectory()
         settings = {"PYTHONPATH": os.path.abspath(library), "TMPDIR": self.directory.name}
         self.process = subprocess.Popen(
-            [sys.executable, __file__, library, library, "--child", case, *["--exact"] * is_exact],
+            [sys.executable, __file__, library, library, "--child", case, *options],
             env={**os.environ, **settings, "TF_CPP_MIN_LOG_LEVEL": "3"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -216,11 +228,12 @@ def interval(values):
     return f"{statistics.median(values):7.3f} ({values[max(first, 0)]:6.3f} to {values[min(last, len(values) - 1)]:6.3f})"
 
 
-def run_pair(case, libraries, exact, num_blocks):
+def run_pair(case, args):
     """Start two trainings. Return the medians over blocks: of each in microseconds, of the difference and of the ratio."""
-    old, new = Child(libraries[0], case, False), Child(libraries[1], case, exact)
+    pin = ["--pin"] * args.pin
+    old, new = Child(args.old, case, pin), Child(args.new, case, [*pin, *["--exact"] * args.exact])
     blocks = []
-    for number in range(num_blocks + 5):
+    for number in range(args.blocks + 5):
         figures = {each: each.run() for each in ((old, new) if number % 2 else (new, old))}
         blocks.append((figures[old], figures[new]))
     old.end()
@@ -229,10 +242,8 @@ def run_pair(case, libraries, exact, num_blocks):
     return [statistics.median(column) for column in zip(*rows)]
 
 
-def compare(case, libraries, exact, num_pairs, num_blocks):
-    olds, news, differences, ratios = zip(
-        *(run_pair(case, libraries, exact, num_blocks) for _ in range(num_pairs))
-    )
+def compare(case, args):
+    olds, news, differences, ratios = zip(*(run_pair(case, args) for _ in range(args.pairs)))
     print(
         f"{case:44} {statistics.median(olds):8.2f} {statistics.median(news):8.2f}  {interval(differences)}  {interval(ratios)}",
         flush=True,
@@ -246,18 +257,21 @@ def main() -> None:
     parser.add_argument("old")
     parser.add_argument("new")
     parser.add_argument("--exact", action="store_true", help="measure the cost of exact resume")
+    parser.add_argument(
+        "--pin", action="store_true", help="the main thread and the others run on one core each"
+    )
     parser.add_argument("--only", default="", help="measure only cases with this in their name")
     parser.add_argument("--pairs", type=int, default=16, help="pairs of processes of a case")
     parser.add_argument("--blocks", type=int, default=30, help="blocks of steps of a process")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
-        be_child(args.child, args.exact)
+        be_child(args.child, args.exact, args.pin)
         return
     print(f"{'us a step':44} {'OLD':>8} {'NEW':>8}  {'NEW - OLD':^27}  {'NEW / OLD':^27}")
     for case in EXACT_CASES if args.exact else CASES:
         if args.only in case:
-            compare(case, (args.old, args.new), args.exact, args.pairs, args.blocks)
+            compare(case, args)
 
 
 if __name__ == "__main__":
