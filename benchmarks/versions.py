@@ -10,9 +10,9 @@ lasts longer than a block, of 20 to 100 ms, thus affects both. Two processes wit
 as they live, so there are many pairs of processes. The output is the median of each version, in microseconds a step, and the median
 over pairs of the difference and of the ratio, with its interval of 95 % confidence (that of the sign test).
 
-On two cores, a step takes half as long again if the kernel puts TensorFlow's thread on a core far from that of the main thread, and
-it stays there for seconds. With --pin, the main thread always runs on the first core and all others on the second, so that two
-processes with the same code differ less. This suits the cases of a step, not those with threads or processes for input.
+The time of a step also depends on the cores on which the kernel runs TensorFlow's threads: by up to a half, for seconds at a time.
+With --pin, the main thread always runs on the first core and all other threads on the second. This suits the cases of a step, not
+those with threads or processes for input.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def pin_threads():
 
 
 def train_trainer(trainer, turns, **arguments):
-    """Run the loop of a trainer for ever."""
+    """Run the loop of a trainer until the process ends."""
     from tensorpack_lite.loop import Callback
 
     class Step(Callback):
@@ -189,7 +189,7 @@ def be_child(case, is_exact, is_pinned):
 
 
 class Child:
-    """A training in a process of its own, which runs a block of steps when asked to."""
+    """A child process with a training, which runs a block of steps when asked to."""
 
     def __init__(self, library, case, options):
         self.directory = tempfile.TemporaryDirectory()

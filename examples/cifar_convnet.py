@@ -54,7 +54,6 @@ class Model(ModelDesc):
 
     def optimizer(self):
         rate = tf.get_variable("learning_rate", initializer=2e-3, trainable=False)
-        tf.summary.scalar("learning_rate-summary", rate)
         return tf.train.AdamOptimizer(rate)
 
 

@@ -93,9 +93,10 @@ class FollowQuery(Callback):
 
 def get_data(name: str) -> tuple:
     """Return images [N, H, W, C] in [0, 1] and labels [N] for training and testing."""
-    source = {"digits": lambda split: dataset.Digits(split, size=16), "cifar10": dataset.Cifar10}[name]
+    names = ("train", "test")
+    splits = [dataset.Digits(x, size=16) if name == "digits" else dataset.Cifar10(x) for x in names]
     white = np.float32(1 if name == "digits" else 255)
-    return tuple((np.stack(ds.images) / white, np.array(ds.labels)) for ds in map(source, ("train", "test")))
+    return tuple((np.array(ds.images) / white, np.array(ds.labels)) for ds in splits)
 
 
 def get_views(images: np.ndarray, label: np.ndarray) -> DataFlow:

@@ -55,7 +55,6 @@ class Model(ModelDesc):
 
     def optimizer(self):
         rate = tf.get_variable("learning_rate", initializer=4e-3, trainable=False)
-        tf.summary.scalar("learning_rate-summary", rate)
         return optimizer.apply_grad_processors(tf.train.AdamOptimizer(rate), [gradproc.GlobalNormClip(5)])
 
 

@@ -61,7 +61,6 @@ class Model(ModelDesc):
 
     def optimizer(self):
         rate = tf.get_variable("learning_rate", initializer=RATE, trainable=False)
-        tf.summary.scalar("learning_rate-summary", rate)
         return tf.train.MomentumOptimizer(rate, 0.9)
 
 

@@ -76,7 +76,7 @@ def overlaps(a, b) -> tuple:
     return tf.reduce_sum(a * b, axis=[0, 1, 2]), tf.reduce_sum(a + b, axis=[0, 1, 2])
 
 
-def get_data(images: str, annotations: str, size: int, shuffle: bool) -> tuple:
+def get_data(images: str, annotations: str, *, size: int, shuffle: bool) -> tuple:
     """Return a DataFlow of images uint8 [S, S, 3] and the classes of their pixels int32 [S, S]; the number of classes."""
     coco = COCO(annotations)
     class_of = {category: k for k, category in enumerate(sorted(coco.cats), start=1)}
@@ -96,7 +96,7 @@ class MeanIoU(Inferencer):
     """Mean over classes of intersection over union, from all test pixels. Also draws the first predictions."""
 
     def _before_inference(self) -> None:
-        self.sums = []
+        self.sums: list = []
 
     def _get_fetches(self) -> list:
         return ["overlaps", "image", "label", "prediction"]
@@ -110,7 +110,7 @@ class MeanIoU(Inferencer):
         self.sums.append(results[0])
 
     def _after_inference(self) -> dict:
-        shared, total = np.sum(self.sums, axis=0, dtype=np.float64)
+        shared, total = np.array(self.sums, np.float64).sum(axis=0)
         return {"val_mean_iou": np.mean((shared / np.maximum(total - shared, 1))[total > 0])}
 
 
@@ -133,8 +133,8 @@ def main(argv=None) -> None:
     if not args.train:
         folder = make_scenes(f"train_log/scenes-{args.scenes}-{args.size}", args.scenes, size=args.size)
         args.train, args.test = ([f"{folder}/{x}", f"{folder}/{x}.json"] for x in ("train", "test"))
-    train, num_classes = get_data(*args.train, args.size, shuffle=True)
-    test, _ = get_data(*args.test, args.size, shuffle=False)
+    train, num_classes = get_data(*args.train, size=args.size, shuffle=True)
+    test, _ = get_data(*args.test, size=args.size, shuffle=False)
     steps = args.steps_per_epoch or len(train) // BATCH
     config = (AutoResumeTrainConfig if args.resume else TrainConfig)(
         model=Model(num_classes, steps * args.max_epoch),

@@ -29,8 +29,8 @@ BATCH, LENGTH = 8, 128  # LENGTH: characters of a training sequence
 LAYERS, HEADS, SIZE = 4, 4, 32  # SIZE: of the keys and values of a head
 UNITS = HEADS * SIZE
 # Attention decreases with the distance (ALiBi). Two heads prefer the previous character and the one before.
-SLOPE = np.float32([2, 2, 1 / 4, 1 / 32])[:, None, None]
-PREFERRED = np.float32([1, 2, 0, 0])[:, None, None]
+SLOPE = np.array([2, 2, 1 / 4, 1 / 32], "float32")[:, None, None]
+PREFERRED = np.array([1, 2, 0, 0], "float32")[:, None, None]
 
 
 class Model(ModelDesc):
@@ -102,15 +102,16 @@ def get_data(path: str = "") -> tuple:
 def sample(args: argparse.Namespace, text: Text) -> str:
     """Continue `args.sample` with the weights of the last checkpoint."""
     init = SmartInit(tf.train.latest_checkpoint(args.log_dir))
-    names = {"input_names": ["text", "cache"], "output_names": ["logits", "new_cache"]}
-    predictor = OfflinePredictor(PredictConfig(Model(len(text.characters)), session_init=init, **names))
+    model, inputs, outputs = Model(len(text.characters)), ["text", "cache"], ["logits", "new_cache"]
+    config = PredictConfig(model, session_init=init, input_names=inputs, output_names=outputs)
+    predictor = OfflinePredictor(config)
     rng, cache = np.random.RandomState(args.seed), np.zeros([1, LAYERS, 2, HEADS, 0, SIZE], "float32")
-    new, written = text.encode(args.sample), []  # the first call reads it all, later ones a character
+    new, written = text.encode(args.sample), ""  # the first call reads it all, later ones a character
     for _ in range(300):
-        written.extend(new)
+        written += "".join(text.characters[number] for number in new)
         logits, cache = predictor(new[None], cache[:, :, :, :, -2 * LENGTH :])
         new = np.argmax(logits[-1:] / 0.8 + rng.gumbel(size=logits[-1:].shape), axis=1)  # temperature 0.8
-    return "".join(text.characters[number] for number in written)
+    return written
 
 
 def main(argv=None) -> None:
@@ -119,9 +120,8 @@ def main(argv=None) -> None:
     parser.add_argument("--fp16", nargs="?", const="float16", default="float32", help="float16 or bfloat16")
     parser.add_argument("--sample", default="", help="text to continue, with the last checkpoint")
     parser.add_argument("--resume", action="store_true", help="continue from the last checkpoint")
-    parser.add_argument("--max-epoch", type=int, default=40)
-    parser.add_argument("--steps-per-epoch", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
+    for name, value in (("max-epoch", 40), ("steps-per-epoch", 200), ("seed", 1)):
+        parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--log-dir", default="train_log/transformer_lm")
     args = parser.parse_args(argv)
     text, train, held_out = get_data(args.text)
@@ -141,9 +141,9 @@ def main(argv=None) -> None:
         max_epoch=args.max_epoch,
     )
     launch_train_with_config(config, trainer)
-    axes = Figure(figsize=(4.8, 3.2)).subplots()
-    axes.plot(*zip(*trainer.monitors.get_history("validation_bits_per_character")))
-    axes.figure.savefig(f"{args.log_dir}/curve.png")
+    figure = Figure(figsize=(4.8, 3.2))
+    figure.subplots().plot(*zip(*trainer.monitors.get_history("validation_bits_per_character")))
+    figure.savefig(f"{args.log_dir}/curve.png")
 
 
 if __name__ == "__main__":

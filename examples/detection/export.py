@@ -4,7 +4,7 @@ Export a trained detector as a frozen graph and as a SavedModel, and check that 
     python examples/detection/export.py                                 the last checkpoint in train_log/detection
     python examples/detection/export.py --image IMAGE --log-dir DIR     another one, compared on this image
 
-Both take images uint8 [N, H, W, 3], RGB and resized as in `evaluate.detect`, as "image:0", and return "boxes:0",
+Both take images uint8 [N, H, W, 3], RGB and resized as in `detect.detect`, as "image:0", and return "boxes:0",
 "scores:0", "labels:0" and, with masks, "masks:0". Neither needs this library.
 """
 
@@ -14,9 +14,9 @@ import argparse
 import os
 
 import numpy as np
-from coco import load_splits, read_image, resizer
-from config import Config
-from model import Model
+from augment import resizer
+from coco import load_splits, read_image
+from detect import get_predict_config
 
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
@@ -49,14 +49,8 @@ def main(argv=None) -> None:
     parser.add_argument("--load", default="", help="another checkpoint than the last one")
     parser.add_argument("--image", default="", help="default: the first test image of the scenes")
     args = parser.parse_args(argv)
-    config = Config.load(args.log_dir)
-    model = Model(config)
-    predict_config = PredictConfig(
-        model=model,
-        session_init=SmartInit(args.load or os.path.join(args.log_dir, "checkpoint")),
-        input_names=["image"],
-        output_names=model.output_names,
-    )
+    predict_config, config = get_predict_config(args.log_dir, args.load)
+    output_names = predict_config.output_names
     frozen, serving = os.path.join(args.log_dir, "model.pb"), os.path.join(args.log_dir, "serving", "1")
     exporter = ModelExporter(predict_config)
     exporter.export_compact(frozen)
@@ -66,9 +60,9 @@ def main(argv=None) -> None:
     image = resizer(config, is_training=False).augment(read_image(path))[None]
     expected = OfflinePredictor(predict_config)(image)
     for kind, run, file in [("frozen", run_frozen_graph, frozen), ("serving", run_saved_model, serving)]:
-        found = run(file, image, model.output_names)
+        found = run(file, image, output_names)
         # TensorFlow may use other algorithms for constant weights, so the results are not equal to the last bit
-        for name, a, b in zip(model.output_names, expected, found):
+        for name, a, b in zip(output_names, expected, found):
             np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-2, err_msg=f"{kind}: {name}")
         print(f"{kind}: the same {int((found[1] > 0).sum())} boxes as the checkpoint")
 

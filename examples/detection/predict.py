@@ -15,7 +15,7 @@ from pathlib import Path
 
 import cv2
 from coco import read_image
-from evaluate import detect, draw, load_predictor
+from detect import detect, draw, get_predict_config
 
 from tensorpack_lite import *
 
@@ -29,7 +29,8 @@ def main(argv=None) -> None:
     parser.add_argument("--output", default=os.path.join("train_log", "pictures"), help="folder of pictures")
     parser.add_argument("--min-score", type=float, default=0.5)
     args = parser.parse_args(argv)
-    predictor, config = load_predictor(args.log_dir, args.load)
+    predict_config, config = get_predict_config(args.log_dir, args.load)
+    predictor = OfflinePredictor(predict_config)
     os.makedirs(args.output, exist_ok=True)
     for path in args.images:
         image = read_image(path)

@@ -22,7 +22,8 @@ import sys
 from pathlib import Path
 
 from backbone import BLOCKS, read_pretrained
-from coco import get_train_data, load_splits, with_classes
+from batches import get_train_data
+from coco import load_splits, with_classes
 from config import PRESETS
 from evaluate import EvaluateCOCO
 from model import Model
@@ -63,7 +64,7 @@ def get_config(args: argparse.Namespace, trainer) -> TrainConfig:
             ModelSaver(),
             EstimatedTimeLeft(),
             ThroughputTracker(total_batch),
-            EvaluateCOCO(test, model, args.eval_period),
+            EvaluateCOCO(test, model, args.log_dir, args.eval_period),
         ],
         session_init=read_pretrained(args.load) if args.load else None,
         steps_per_epoch=steps,

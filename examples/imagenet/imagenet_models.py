@@ -49,7 +49,6 @@ class Model(resnet_model.Model):
 
     def optimizer(self):
         rate = tf.get_variable("learning_rate", initializer=self.rate, trainable=False)
-        tf.summary.scalar("learning_rate-summary", rate)
         return tf.train.MomentumOptimizer(rate, 0.9, use_nesterov=True)
 
 

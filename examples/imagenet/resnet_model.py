@@ -83,5 +83,4 @@ class Model(ModelDesc):
 
     def optimizer(self):
         rate = tf.get_variable("learning_rate", initializer=0.1 * self.total_batch / 256, trainable=False)
-        tf.summary.scalar("learning_rate-summary", rate)
         return tf.train.MomentumOptimizer(rate, 0.9, use_nesterov=True)

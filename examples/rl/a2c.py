@@ -20,7 +20,9 @@ from __future__ import annotations
 import multiprocessing
 
 import numpy as np
-from rl_games import Game, GameModel, features, get_args, train_or_play
+from game_model import GameModel, features
+from game_training import get_args, train_or_play
+from rl_games import Game
 
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf
@@ -117,11 +119,8 @@ class Model(GameModel):
     """A network with two outputs: the logits of the actions, and the value of the state."""
 
     def inputs(self):
-        action, returns = (
-            tf.TensorSpec([None], tf.int32, "action"),
-            tf.TensorSpec([None], tf.float32, "return"),
-        )
-        return [self.state_spec("state"), action, returns]
+        action = tf.TensorSpec([None], tf.int32, "action")
+        return [self.state_spec("state"), action, tf.TensorSpec([None], tf.float32, "return")]
 
     def build_graph(self, state, action, returns):
         hidden = features(state)

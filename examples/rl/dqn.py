@@ -15,8 +15,10 @@ reinforcement learning with double Q-learning"; Wang et al. 2016, "Dueling netwo
 
 from __future__ import annotations
 
+from game_model import GameModel, features
+from game_training import get_args, train_or_play
 from replay_memory import ReplayMemory
-from rl_games import Game, GameModel, features, get_args, train_or_play
+from rl_games import Game
 
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf

@@ -16,7 +16,7 @@ from ..tfutils.checkpoint_background import VariableWriter, background_save
 from ..tfutils.checkpoint_state import STATE_SUFFIX, write_state
 from ..tfutils.checkpoint_store import CheckpointStore
 from ..utils import logger
-from ..utils.checks import check_choice
+from ..utils.checks import check_at_least, check_choice
 from ..utils.errors import DamagedFileError, parsing
 from ..utils.memory import available_memory
 from ..utils.old_names import old_arguments
@@ -87,6 +87,7 @@ class ModelSaver(Callback):
         busy: str = "wait",
         fsync: bool = True,
     ) -> None:
+        check_at_least("ModelSaver: max_to_keep", max_to_keep or 0, 0)
         check_choice("ModelSaver: busy", busy, ("wait", "skip"))
         keys = tf.GraphKeys.GLOBAL_VARIABLES if var_collections is None else var_collections
         self._var_collections = [keys] if isinstance(keys, str) else list(keys)
@@ -260,12 +261,12 @@ class MinSaver(Callback):
             raise ValueError(
                 f"{type(self).__name__}: filename is a path (expected a name inside checkpoint_dir, got '{filename}')."
             )
+        self._reader = StatisticReader(self, monitor_stat, strict)
         self.monitor_stat = monitor_stat
         self.reverse = reverse
         self._filename = filename or f"{'max' if reverse else 'min'}-{monitor_stat.replace('/', '-')}"
         self.checkpoint_dir = find_checkpoint_dir(checkpoint_dir)
         self.best: tuple[int, float] | None = None
-        self._reader = StatisticReader(self, monitor_stat, strict)
 
     def _setup_graph(self) -> None:
         who = type(self).__name__

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..loop.callback import Callback
 from ..utils import logger
+from ..utils.checks import check_type
 
 __all__ = ["StatisticReader"]
 
@@ -24,7 +25,7 @@ class StatisticReader:
 
     def __init__(self, callback: Callback, name: str, strict: bool) -> None:
         self._callback = callback
-        self._name = name
+        self._name = check_type(f"{type(callback).__name__}: monitor_stat", name, str)
         self._strict = strict
         self.last_step = -1
 

@@ -27,8 +27,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _show_speed(speed: PipelineSpeed) -> str:
     load = speed.load
-    rows = format_rows(make_rows(load.parts, load.num_steps, load.seconds), unit="datapoint")
-    return f"{rows}\n\nThe pipeline yields {speed.per_second:,.1f} datapoints per second.\n{_describe_limit(speed)}"
+    unit, units = ("batch", "batches") if speed.makes_batches else ("sample", "samples")
+    rows = format_rows(make_rows(load.parts, load.num_steps, load.seconds), unit)
+    return (
+        f"{rows}\n\nThe pipeline yields {speed.per_second:,.1f} {units} per second.\n{_describe_limit(speed)}"
+    )
 
 
 def _describe_limit(speed: PipelineSpeed) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 
 from ..utils.rehearsal import run_rehearsal
+from .files import check_exists
 
 __all__ = ["run"]
 
@@ -20,6 +20,6 @@ def run(args: argparse.Namespace) -> int:
     program = args.program
     if not program or program == ["-m"]:
         raise ValueError("expected a script. Example: tensorpack-lite lint train.py --gpu 0")
-    if not program[0].startswith("-m") and not os.path.exists(program[0]):
-        raise FileNotFoundError(f"{program[0]} does not exist. The current directory is {os.getcwd()}.")
+    if not program[0].startswith("-m"):
+        check_exists(program[0])
     return run_rehearsal("lint", program)

@@ -12,6 +12,7 @@ from typing import Any, Callable, Sequence
 from tabulate import tabulate
 
 from ..dataflow.doctor.examine import Finding
+from .files import check_exists
 
 __all__ = ["Target", "find_function", "show_findings"]
 
@@ -48,9 +49,7 @@ def find_function(target: str) -> Callable[[], Any]:
     if os.getcwd() not in sys.path:  # the script `tensorpack-lite` does not have it, unlike `python -m`
         sys.path.insert(0, os.getcwd())
     if place.endswith(".py"):
-        if not os.path.isfile(place):
-            raise FileNotFoundError(f"{place} does not exist. The current directory is {os.getcwd()}.")
-        directory = os.path.dirname(os.path.abspath(place))
+        directory = os.path.dirname(os.path.abspath(check_exists(place)))
         if directory not in sys.path:  # spawned workers import it by name
             sys.path.insert(0, directory)
         place = os.path.splitext(os.path.basename(place))[0]

@@ -14,6 +14,7 @@ from ..report.curves import collect_curves, group_by_statistic
 from ..utils.errors import DamagedFileError
 from ..utils.json_rows import read_json_rows
 from ..utils.optional import load_optional
+from .files import check_exists
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,7 +42,8 @@ def run(args: argparse.Namespace) -> int:
     figure = _draw(pyplot, curves, names, args.x)
     if args.output:
         figure.savefig(args.output)
-        sys.stdout.write(f"{len(names)} scalars of {len(curves)} trainings written to {args.output}\n")
+        trainings = "1 training" if len(curves) == 1 else f"{len(curves)} trainings"
+        sys.stdout.write(f"{len(names)} scalars of {trainings} written to {args.output}\n")
     else:
         pyplot.show()
     pyplot.close(figure)
@@ -52,7 +54,7 @@ def _read_curves(path: str, x: str, pattern: Pattern[str]) -> dict[str, list[tup
     """Return `{name: [(x, y), ...]}` of one training."""
     if os.path.isdir(path):
         path = os.path.join(path, "stats.json")
-    curves, wrong = collect_curves(read_json_rows(path), x)
+    curves, wrong = collect_curves(read_json_rows(check_exists(path)), x)
     for name, point in wrong.items():
         if pattern.search(name):
             raise DamagedFileError(f"{path}: {name!r} has a point {point}, expected two numbers.")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from .._version import __version__
 from ..utils.gpu import count_gpus, get_num_gpu
+from .files import check_exists
 
 __all__ = ["run"]
 
@@ -36,8 +37,8 @@ def run(args: argparse.Namespace) -> int:
     if program[0].startswith("-m") and program[0] != "-m":  # -mpackage.train
         program = ["-m", program[0][2:], *program[1:]]
     is_stdin = program[0] == "-" and not args.check
-    if program[0] != "-m" and not is_stdin and not os.path.exists(program[0]):
-        raise FileNotFoundError(f"{program[0]} does not exist. The current directory is {os.getcwd()}.")
+    if program[0] != "-m" and not is_stdin:
+        check_exists(program[0])
     if find_spec("tensorflow") is None:
         raise ImportError('TensorFlow is not installed. Run: pip install "tensorpack_lite[tf]"')
     # CUDA_VISIBLE_DEVICES may name GPUs that the machine does not have

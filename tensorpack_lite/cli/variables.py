@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..utils.npz import read_npz
+from .files import check_exists
 
 if TYPE_CHECKING:
     from ..utils.packed_state import StateFile
@@ -34,9 +35,8 @@ def read_variables(path: str, match: str = "") -> dict[str, np.ndarray]:
     """
     pattern = re.compile(match)
     if path.endswith(".npz"):
-        if not os.path.isfile(path):
-            raise FileNotFoundError(f"{path} does not exist. The current directory is {os.getcwd()}.")
-        variables = {re.sub(r":\d+$", "", name): value for name, value in read_npz(path).items()}
+        arrays = read_npz(check_exists(path))
+        variables = {re.sub(r":\d+$", "", name): value for name, value in arrays.items()}
     else:
         from ..tfutils.varmanip import load_checkpoint_vars
 

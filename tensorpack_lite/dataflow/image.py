@@ -63,7 +63,7 @@ class ImageFromFile(IndexedData):
                 "ImageFromFile: files is empty; expected at least one path. Check the pattern passed to glob."
             )
         if channel not in (1, 3):
-            raise ValueError(f"ImageFromFile: channel must be 1 or 3, got {channel!r}.")
+            raise ValueError(f"ImageFromFile: channel is unknown (expected 1 or 3, got {channel!r}).")
         self.files, self.channel = list(files), int(channel)
         self.resize = None if resize is None else check_size(f"{type(self).__name__}: resize", resize)
 
@@ -172,7 +172,7 @@ class AugmentImageComponents(MapData):
         catch_exceptions: bool = False,
     ) -> None:
         if len(index) == 0:
-            raise ValueError(f"{type(self).__name__}: index must name at least one image, got {index!r}.")
+            raise ValueError(f"{type(self).__name__}: index is empty; expected at least one position.")
         self.augs = _augmentor_list(augmentors)
         who = type(self).__name__
         augment = partial(_augment_datapoint, who, self.augs, copy, tuple(index), tuple(coords_index))

@@ -7,11 +7,12 @@ Out: results of the function; None drops a datapoint.
 
 from __future__ import annotations
 
+from collections import abc
 from copy import copy
 from functools import partial
 from typing import Any, Callable, Hashable, Iterator, Sequence
 
-from ..utils.checks import check_callable, check_pickled
+from ..utils.checks import check_callable, check_pickled, check_type
 from .base import DataFlow, Datapoint, ProxyDataFlow
 from .dropping import DropWatch
 
@@ -113,10 +114,14 @@ def SelectComponent(ds: DataFlow, idxs: Sequence[Hashable]) -> MapData:  # noqa:
     Returns:
         A DataFlow of lists, even if the datapoints of `ds` are dicts.
 
+    Raises:
+        TypeError: `idxs` is not a list.
+
     Example:
         >>> SelectComponent(df, [1, 0])                     # label first
         >>> SelectComponent(df, ["image", "label"])         # dicts to lists
     """
+    check_type("SelectComponent: idxs", idxs, abc.Iterable, "a list of positions or keys")
     return MapData(ds, partial(_select, list(idxs)))
 
 

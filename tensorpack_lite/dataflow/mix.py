@@ -8,11 +8,13 @@ Out: one stream of datapoints.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import abc
 from typing import Any, Iterator, Sequence, Tuple, Union
 
 import numpy as np
 
 from ..utils import logger
+from ..utils.checks import check_type
 from .base import (
     DataFlow,
     Datapoint,
@@ -32,6 +34,7 @@ class _CombinedData(DataFlow):
     """Base class for DataFlows that combine several others."""
 
     def __init__(self, df_lists: Sequence[DataFlow]) -> None:
+        check_type(f"{type(self).__name__}: df_lists", df_lists, abc.Iterable, "a list of DataFlows")
         self.df_lists = [require_dataflow(self, ds) for ds in df_lists]
         if not self.df_lists:
             raise ValueError(f"{type(self).__name__}: df_lists is empty; expected at least one DataFlow.")
@@ -73,6 +76,7 @@ class RandomChooseData(_CombinedData, RNGDataFlow):
     """
 
     def __init__(self, df_lists: Sequence[Union[DataFlow, Tuple[DataFlow, float]]]) -> None:
+        check_type("RandomChooseData: df_lists", df_lists, (list, tuple))
         weighted = [isinstance(entry, (tuple, list)) for entry in df_lists]
         if len(set(weighted)) > 1:
             raise TypeError(
@@ -84,7 +88,7 @@ class RandomChooseData(_CombinedData, RNGDataFlow):
         self.probabilities = [float(probability) for _, probability in pairs]
         if min(self.probabilities) < 0 or not np.isclose(sum(self.probabilities), 1.0):
             raise ValueError(
-                f"RandomChooseData: probabilities must be >= 0 and sum to 1, got {self.probabilities} with the sum "
+                f"RandomChooseData: expected probabilities >= 0 whose sum is 1, got {self.probabilities}, whose sum is "
                 f"{sum(self.probabilities):g}."
             )
 

@@ -8,10 +8,12 @@ Out: the first DataFlow of a pipeline.
 from __future__ import annotations
 
 import itertools
+from collections import abc
 from typing import Any, Callable, Iterable, Iterator, Sequence, Union
 
 import numpy as np
 
+from ..utils.checks import check_type
 from ..utils.errors import type_error
 from .base import DataFlow, Datapoint, InfiniteLengthError, LengthUnknownError, RNGDataFlow
 
@@ -38,6 +40,7 @@ class FakeData(RNGDataFlow):
             [low, high), and then cast to `dtype`.
 
     Raises:
+        TypeError: `shapes` is not a list of lists.
         ValueError: the list `dtype` or `domain` does not have the length of `shapes`.
 
     Example:
@@ -54,6 +57,8 @@ class FakeData(RNGDataFlow):
         dtype: DType | Sequence[DType] = "float32",
         domain: Sequence[Any] = (0, 1),
     ) -> None:
+        for shape in check_type("FakeData: shapes", shapes, abc.Iterable, "a list of shapes"):
+            check_type("FakeData: a shape", shape, abc.Iterable, "a list of integers")
         self.shapes = [tuple(shape) for shape in shapes]
         self.random = random
         self.dtype = self._one_each(

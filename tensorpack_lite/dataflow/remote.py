@@ -218,7 +218,7 @@ class RemoteDataZMQ(DataFlow):
         return self._iterate_from(0)
 
     def _resume_level(self) -> tuple[str, str]:
-        return "none", "its senders go on without us"
+        return "none", "its senders continue while this process is not running"
 
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         with self._guard:

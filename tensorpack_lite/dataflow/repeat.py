@@ -47,11 +47,7 @@ class RepeatedData(ProxyDataFlow):
     @old_arguments(nr="num")
     def __init__(self, ds: DataFlow, num: int) -> None:
         super().__init__(ds)
-        if num < -1:
-            raise ValueError(
-                f"RepeatedData: num must be a number of passes, or -1 to repeat without end, got {num}."
-            )
-        self.num = num
+        self.num = check_at_least("RepeatedData: num", num, -1)
 
     def __len__(self) -> int:
         if self.num == -1:

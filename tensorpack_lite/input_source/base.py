@@ -316,7 +316,7 @@ class ProxyInputSource(InputSource):
 
     @property
     def converter(self) -> DatapointConverter | None:
-        """That of the inner input."""
+        """The inner input's converter."""
         return self._input.converter
 
     def _waited(self, runs: RunTimes) -> np.ndarray | None:

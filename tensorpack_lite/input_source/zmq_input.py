@@ -82,7 +82,7 @@ class ZMQInput(QueueInput):
 
     def resume_report(self) -> list[ResumeReport]:
         """Report that the senders do not return to a position."""
-        return [ResumeReport("ZMQInput", "none", "its senders go on without it")]
+        return [ResumeReport("ZMQInput", "none", "its senders continue while this process is not running")]
 
     def _get_callbacks(self) -> list[Callback]:
         # Before the callback of QueueInput, which waits for its thread: that may wait for a datapoint that

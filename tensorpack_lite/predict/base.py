@@ -13,6 +13,7 @@ from ..compat import private
 from ..compat import tfv1 as tf
 from ..tfutils.common import get_tensors_by_names
 from ..tfutils.feed import FeedConverter
+from ..utils.checks import check_type
 from ..utils.old_names import accepts_old_names
 from .config import PredictConfig
 
@@ -166,6 +167,7 @@ class OfflinePredictor(OnlinePredictor):
     """
 
     def __init__(self, config: PredictConfig) -> None:
+        check_type("OfflinePredictor: config", config, PredictConfig)
         self.graph = config._maybe_create_graph()
         with self.graph.as_default():
             inputs, outputs = config._build_model()

@@ -37,7 +37,9 @@ class ProxyOptimizer(tf.train.Optimizer):
 
     def __init__(self, opt: tf.train.Optimizer, name: str = "ProxyOptimizer") -> None:
         if not isinstance(opt, tf.train.Optimizer):
-            raise type_error(name, "a tf.train.Optimizer", opt, "For example, use tfv1.train.AdamOptimizer.")
+            raise type_error(
+                type(self).__name__, "a tf.train.Optimizer", opt, "For example, use tfv1.train.AdamOptimizer."
+            )
         super().__init__(False, name)
         self._opt = opt
 

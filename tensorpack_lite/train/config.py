@@ -20,7 +20,7 @@ from ..tfutils.checkpoint_store import CheckpointStore
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import SaverRestore, SessionInit, SmartInit
 from ..utils import logger
-from ..utils.checks import check_choice
+from ..utils.checks import check_at_least, check_choice
 from ..utils.errors import type_error
 from ..utils.old_names import HasOldInterface, old_arguments
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
@@ -60,8 +60,8 @@ class TrainConfig(HasOldInterface):
 
     Raises:
         TypeError: an argument of the wrong type.
-        ValueError: two arguments exclude each other; `steps_per_epoch` is None and the data has no length; or `lint`,
-            `lint_ignore` or `on_hang` has an unknown value.
+        ValueError: two arguments exclude each other; `steps_per_epoch` is None and the data has no length; a number is
+            negative; or `lint`, `lint_ignore` or `on_hang` has an unknown value.
     """
 
     exact: bool | str = False
@@ -100,6 +100,8 @@ class TrainConfig(HasOldInterface):
         _check("callbacks", callbacks, list)
         _check("extra_callbacks", extra_callbacks, list)
         _check("monitors", monitors, list)
+        for callback in (callbacks or []) + (extra_callbacks or []):
+            _check("an element of callbacks", callback, Callback)
         _not_both("dataflow", dataflow, "data", data)
         _not_both("session_creator", session_creator, "session_config", session_config)
         self.dataflow = dataflow
@@ -111,9 +113,10 @@ class TrainConfig(HasOldInterface):
         self.session_creator = session_creator or NewSessionCreator(config=session_config)
         self.session_config = session_config
         self.session_init = session_init if isinstance(session_init, SessionInit) else SmartInit(session_init)
-        self.starting_epoch = int(starting_epoch)
-        self.steps_per_epoch = int(self._default_steps() if steps_per_epoch is None else steps_per_epoch)
-        self.max_epoch = int(max_epoch)
+        self.starting_epoch = int(check_at_least("TrainConfig: starting_epoch", starting_epoch, 1))
+        steps = self._default_steps() if steps_per_epoch is None else steps_per_epoch
+        self.steps_per_epoch = int(check_at_least("TrainConfig: steps_per_epoch", steps, 0))
+        self.max_epoch = int(check_at_least("TrainConfig: max_epoch", max_epoch, 0))
         self.lint, self.lint_ignore = check_lint("TrainConfig", lint, lint_ignore)
         self.on_hang = check_choice("TrainConfig: on_hang", on_hang, ["report", "abort"])
 
@@ -219,7 +222,8 @@ class AutoResumeTrainConfig(TrainConfig):
 
 def _check(name: str, value: object, kind: type, advice: str = "") -> None:
     if value is not None and not isinstance(value, kind):
-        raise type_error(f"TrainConfig: {name}", f"a {kind.__name__}", value, advice)
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise type_error(f"TrainConfig: {name}", f"{article} {kind.__name__}", value, advice)
 
 
 def _not_both(name: str, value: object, other_name: str, other: object) -> None:

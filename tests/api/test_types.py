@@ -24,8 +24,6 @@ REPLACING = {"mnist_plain_tf.py", "trainv1_digits.py"}
 UNTYPED = {
     # typeshed's stubs of pycocotools accept neither boxes and results in lists, nor bytes as the `counts` of a mask
     *("evaluate.py", "scenes.py"),
-    # to be mended: np.float32 of a list, arguments in a list or dict that may be any arguments of the function
-    *("moco_digits.py", "segment_scenes.py", "transformer_lm.py"),
 }
 MISTAKES = """\
 import tensorpack_lite as tp

@@ -23,9 +23,20 @@ def test_the_changelog_begins_with_unreleased_changes():
     assert [] == [version for version, date in releases if not date]
 
 
-def test_the_version_is_the_newest_in_the_changelog():
-    """`__version__` is the newest version in the changelog."""
-    assert __version__ == headings()[1][0]
+def test_the_version_follows_the_changelog():
+    """
+    `__version__` is the newest version in the changelog. While there are unreleased changes, it is a development version of
+    a later one.
+    """
+    text = CHANGELOG.read_text(encoding="utf-8")
+    unreleased = text.split("## [Unreleased]")[1].split("\n## ")[0].strip()
+    newest = headings()[1][0]
+    if not unreleased:
+        assert __version__ == newest
+    else:
+        planned, _, number = __version__.partition(".dev")
+        assert number.isdigit()
+        assert [int(part) for part in planned.split(".")] > [int(part) for part in newest.split(".")]
 
 
 def test_every_section_has_a_heading():

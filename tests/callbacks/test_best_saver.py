@@ -47,7 +47,7 @@ class TestMinAndMaxSaver:
         assert 2.0 == value_in(tmp_path, "max-error")
 
     def test_equal_is_not_better(self, tmp_path):
-        """Of two equal values, the first one is kept."""
+        """If two values are equal, the checkpoint of the first one is kept."""
         assert (2, 3.0) == self.saved(tmp_path, lambda **a: MaxSaver("error", **a), [3, 3])
 
     def test_nan_is_never_best(self, tmp_path):
@@ -92,7 +92,7 @@ class TestMinAndMaxSaver:
         assert 2.0 == value_in(tmp_path, "min-a-b")
 
     def test_model_10_is_not_model_100(self, tmp_path):
-        """Of two checkpoints whose names start with the same digits, one is copied, with all of its files."""
+        """If the names of two checkpoints start with the same digits, only the files of the right one are copied."""
         train([ModelSaver(checkpoint_dir=str(tmp_path))], epochs=1, steps=1, step=99)
         self.saved(tmp_path, lambda **a: MinSaver("error", **a), [1], steps=10)
 

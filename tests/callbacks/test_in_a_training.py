@@ -49,7 +49,7 @@ def model(x, y):
 
 
 def data(size=10):
-    """As many equal batches."""
+    """Return a DataFlow of `size` equal batches."""
     return DataFromList([BATCH] * size, shuffle=False)
 
 

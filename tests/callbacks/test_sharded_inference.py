@@ -104,7 +104,7 @@ def test_a_length_that_is_not_known():
 
 
 def test_numbers_are_those_of_one_process():
-    """With the weights of that moment, to the bit."""
+    """The results are those of the weights at that moment, to the bit."""
     trainer = train_all(3, lambda: samples(7, 2), ScalarStats("cost"), make_infs=lambda: ScalarStats("cost"))
     alone = run(ScalingTrainer(), [InferenceRunner(samples(7, 2), ScalarStats("cost"))])
     history = alone.monitors.get_history("validation_cost")
@@ -121,7 +121,7 @@ def test_the_numbers_of_the_chief_are_everywhere():
 
 
 def test_alone_it_is_an_inference_runner():
-    """A trainer without ranks, and one whose only rank this is."""
+    """Without other ranks, the inferencer sees every sample, and nothing is sent."""
     collect = Collect()
     run(ScalingTrainer(), [ShardedInferenceRunner(samples(3), collect)])
     assert [[[0.0], [1.0], [2.0]]] * 2 == collect.rounds
@@ -130,7 +130,7 @@ def test_alone_it_is_an_inference_runner():
 
 
 def test_how_many_run_until_they_meet(monkeypatch):
-    """As many as the values allow, never more than the limit; after the first one they know."""
+    """The first run tells the size of the values, and so how many runs are gathered at once: at most 256, and at least one."""
     said = train(1, 2, samples(600), Collect()).ranks.channel.said
     assert [1, 256, 43] == [len(value) for name, value in said if name.startswith("the values")][:3]
     monkeypatch.setattr(sharded_inference, "_BYTES_A_GATHER", 10)
@@ -139,7 +139,7 @@ def test_how_many_run_until_they_meet(monkeypatch):
 
 
 def test_its_tower_has_a_name():
-    """Two runners with different names."""
+    """`tower_name` names the inference tower, so that two runners can have different ones."""
     train(1, 2, samples(2), Collect(), tower_name="Other")
 
 
@@ -151,14 +151,14 @@ class TestErrors:
 
     @pytest.mark.parametrize("others", [[5.0, 1.0, 2.0], [0.0, 1.0]], ids=["other order", "fewer"])
     def test_other_data(self, others):
-        """Is told, not counted."""
+        """If a rank has other data, the chief raises an error instead of a wrong result."""
         flow = DataFromList([[np.float32([i])] for i in others], shuffle=False)
         said = train(1, 2, flow, Collect()).ranks.channel.said
         with pytest.raises(RankError, match="datapoints, those of rank 1 differ from those of rank 0"):
             train(0, 2, samples(3), Collect(), [said])
 
     def test_less_than_its_length(self):
-        """Is told on every rank."""
+        """If the data ends before its length, every rank raises an error."""
         flow = DataFromList([[np.float32([i])] for i in range(3)], shuffle=False)
         flow.__class__ = type("Longer", (DataFromList,), {"__len__": lambda self: 5})
         with pytest.raises(RankError, match=r"expected 5 datapoints, its length, got 3"):
@@ -175,7 +175,7 @@ class TestErrors:
     ids=repr,
 )  # fmt: skip
 def test_values_travel_as_they_are(value):
-    """Whatever a run of TensorFlow gives: kind, shape and dtype stay; arrays can be written to."""
+    """Values of TensorFlow keep their type, shape and dtype on the way to another rank; arrays can be written to."""
     [[arrived]] = sharded_inference._unpack(sharded_inference._pack([[value]]))
     assert type(value) is type(arrived) or np.ndim(value) == 0
     assert np.asarray(value).dtype == np.asarray(arrived).dtype
@@ -184,8 +184,8 @@ def test_values_travel_as_they_are(value):
         assert arrived.flags.writeable
 
 
-def test_the_checksum_goes_on():
-    """Of two components as of their bytes together."""
+def test_the_checksum_of_two_components():
+    """The checksum of two components is that of their bytes together."""
     first, second = np.arange(3), np.float32([1.5])
     assert zlib.crc32(first.tobytes() + second.tobytes()) == sharded_inference.checksum(
         second, sharded_inference.checksum(first)

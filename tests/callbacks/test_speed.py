@@ -152,7 +152,7 @@ class TestSpeed:
         return pauses
 
     def test_two_callbacks(self, directory, monkeypatch):
-        """Of two Speed callbacks, such as one of the user and the default one, only the first has a verdict."""
+        """If there are two Speed callbacks, such as one of the user and the default one, only the first has a verdict."""
         self.make_skips_short(monkeypatch)
         train(QueueInput(MapData(Ones(), wait_1ms)), steps=500, callbacks=[Speed(after=0.2)], after=0.1)
         (note, *later) = read_notes(directory)

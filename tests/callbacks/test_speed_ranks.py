@@ -55,7 +55,7 @@ def test_the_graph_may_wait_for_a_rank():
 @pytest.mark.slow
 @pytest.mark.any_tensorflow
 def test_two_ranks(tmp_path):
-    """Of two ranks, the chief names the one whose data is slow, and says what that one found."""
+    """The chief names the rank whose data is slow, and repeats what that rank found."""
     ended = launch(2, slow_rank.__file__, tmp_path)
     assert 0 == ended.code, ended.err
     (note,) = [note for note in read_notes(str(tmp_path / "0")) if note["kind"] == "speed of ranks"]

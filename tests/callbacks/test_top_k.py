@@ -39,7 +39,7 @@ def copies(directory):
     ("mode", "kept"), [("min", [(4, 1.0), (2, 2.0)]), ("max", [(3, 9.0), (1, 5.0)])], ids=["min", "max"]
 )
 def test_the_best_are_kept(tmp_path, mode, kept):
-    """Of 5, 2, 9, 1, 4, the two smallest or largest are kept, the best first; the other files are removed."""
+    """The two smallest or largest of 5, 2, 9, 1, 4 are kept, the best first; the other files are removed."""
     top = train(tmp_path, [5, 2, 9, 1, 4], k=2, mode=mode)
 
     assert (kept, kept[0]) == (top.kept, top.best)

@@ -54,6 +54,9 @@ def not_finite():
 def healthy():
     return BatchData(MapData(in_order(), slow), 4)
 
+def batches_of_runners():
+    return MapData(MultiThreadRunner(healthy, 2, 1), slow)
+
 def wrong_length():
     return WrongLength()
 
@@ -91,7 +94,7 @@ def a_speed(is_explained):
     wall = 0.004 if is_explained else 0.001
     part = Part("MapData(slow)", HERE, 1, [Stage("MapData(slow)", 0, 100, wall, 0.0, 0.0, 0.0, 0.0)])
     load = Load([part], 100, 0.4, 0.0, 0.0, 2.0)
-    return PipelineSpeed(load, part if is_explained else None)
+    return PipelineSpeed(load, part if is_explained else None, False)
 
 
 class TestLimit:
@@ -118,12 +121,20 @@ class TestReport:
         for line in (
             r"flows:healthy",
             r"length ok len() says 10, and two passes had that many.",
-            r"dtype and shape ok 20 datapoints of [0: int32 of 1 dimensions (4,)].",
+            r"dtype and shape ok 20 datapoints of [0: 1-dimensional int32 (4,)].",
             r". MapData(slow)",
             r". . DataFromList",
-            r" datapoints per second.",
+            r" batches per second.",
         ):
             assert line in out
+
+    @pytest.mark.parametrize(("name", "unit"), [("in_order", "sample"), ("batches_of_runners", "batch")])
+    def test_samples_or_batches(self, flows, capsys, name, unit):
+        """The speed is in batches if a stage makes batches, also one that runs in workers; otherwise in samples."""
+        check(flows(name))
+        out = capsys.readouterr().out
+        assert f"per {unit} " in out
+        assert f"{unit}es per second." in out or f"{unit}s per second." in out
 
     def test_the_advice_of_batch_data_is_shown(self, flows, capsys):
         """Datapoints that do not stack are reported in BatchData's words, not in NumPy's."""

@@ -476,7 +476,7 @@ class TestReports:
         assert [("DataFromQueue", "none")] == levels(DataFromQueue(queue.Queue()))
         remote = RemoteDataZMQ("ipc:///tmp/nobody")
         assert [("RemoteDataZMQ", "none")] == levels(remote)
-        assert "its senders go on without us" == remote.resume_report()[0].reason
+        assert "its senders continue while this process is not running" == remote.resume_report()[0].reason
 
     def test_a_queue_is_not_replayed(self):
         """A restored DataFromQueue yields what is in the queue now."""

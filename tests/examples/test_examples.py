@@ -90,6 +90,13 @@ def test_every_example_is_tested_and_in_the_table():
     assert [] == [name for name in files if f"[{name}]({name})" not in table]
 
 
+def test_examples_stay_short():
+    """Every file of the examples has at most 150 lines."""
+    counts = {path: path.read_text(encoding="utf-8").count("\n") for path in EXAMPLES.rglob("*.py")}
+    long = sorted(path.relative_to(EXAMPLES).as_posix() for path in counts if counts[path] > 150)
+    assert [] == long, f"Over 150 lines: {', '.join(long)}. Split the files by topic."
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SHORT))
 def test_example_runs(name, tmp_path, run_example):

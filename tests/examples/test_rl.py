@@ -41,6 +41,11 @@ def games(load_example):
     return load_example("rl/rl_games.py")
 
 
+@pytest.fixture
+def training(load_example):
+    return load_example("rl/game_training.py")
+
+
 class Episode:
     """An episode of random frames, actions and rewards, and what a replay memory should return for its steps."""
 
@@ -239,10 +244,10 @@ class TestGames:
         ]  # fmt: skip
         assert [1, 1, 0, 1, 1, 0] == seen[1::2]
 
-    def test_the_scores_are_those_of_one_episode_each(self, games):
+    def test_the_scores_are_those_of_one_episode_each(self, games, training):
         """CartPole with constant actions falls after 8 to 11 steps, and each step has a reward of 1."""
         players = [games.Game("CartPole-v1", seed) for seed in range(5)]
-        scores = games.play(players, lambda state: [np.tile([0.0, 1.0], [len(state), 1])])
+        scores = training.play(players, lambda state: [np.tile([0.0, 1.0], [len(state), 1])])
         assert all(7 <= score <= 12 for score in scores)
         assert all(player.last and player.terminal for player in players)
 
@@ -265,6 +270,15 @@ class TestGames:
         game.step(2)
         assert ((4, 84, 84), "uint8", 6) == (game.state.shape, game.state.dtype, game.num_actions)
         np.testing.assert_array_equal(game.state[:3], before[1:])
+
+
+def test_features_of_states(load_example):
+    """The network has 128 features for the states of small games, and 256 for the four frames of an Atari game."""
+    features = load_example("rl/game_model.py").features
+    with tf.Graph().as_default():
+        assert [5, 128] == features(tf.zeros([5, 1, 4])).shape.as_list()
+    with tf.Graph().as_default():
+        assert [2, 256] == features(tf.zeros([2, 4, 84, 84], tf.uint8)).shape.as_list()
 
 
 @pytest.fixture

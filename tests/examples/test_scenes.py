@@ -199,7 +199,7 @@ class TestSegmentation:
             "categories": [{"id": 3, "name": "cat"}, {"id": 90, "name": "dog"}],
         }
         (tmp_path / "x.json").write_text(json.dumps(content))
-        data, num_classes = segment.get_data(str(tmp_path), str(tmp_path / "x.json"), 32, shuffle=False)
+        data, num_classes = segment.get_data(str(tmp_path), str(tmp_path / "x.json"), size=32, shuffle=False)
         data.reset_state()
         ((image, label),) = list(data)
         expected = np.zeros([32, 32], int)  # the width is halved

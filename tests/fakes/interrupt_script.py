@@ -138,8 +138,6 @@ def run_case(case, output):
     os.dup2(output, 1)
     os.dup2(output, 2)
     try:
-        if case == "zmq":
-            print("WAITING", flush=True)
         train(**CASES[case]())
         print("RETURNED")
     except BaseException as error:  # noqa: BLE001 (reported)
@@ -160,21 +158,22 @@ def start(case):
     return pid, os.fdopen(receiver)
 
 
-def wait_until_it_waits(output):
-    lines = []
+def wait_until_it_waits(output, has_data):
+    """Read the output until the first epoch has begun and, unless there is no data, the data waits."""
+    text = ""
     for line in output:
-        lines.append(line)
-        if "WAITING" in line:
+        text += line
+        if "Start epoch 1 " in text and ("WAITING" in text or not has_data):
             break
-    return "".join(lines)
+    return text
 
 
 def main():
     report = {}
     for case in sys.argv[1:]:
         pid, output = start(case)
-        before = wait_until_it_waits(output)
-        time.sleep(1.5 if case == "zmq" else 0.7)  # until the main thread waits as well
+        before = wait_until_it_waits(output, has_data=case != "zmq")
+        time.sleep(0.7)  # until the main thread waits as well
         begin = time.monotonic()
         os.kill(pid, signal.SIGINT)
         killer = threading.Timer(20, os.kill, [pid, signal.SIGKILL])

@@ -88,7 +88,7 @@ class TestQueueWaits:
         ).tolist()
 
     def test_runs_without_times(self, queue):
-        """What runs without times took is counted, each as much as its fetches take."""
+        """A run without times counts as many datapoints as its fetches take."""
         waits = self.make(queue, num=2)
         taking, other = Fetched(queue[1]), Fetched(tf.no_op())
         waits.count_runs([taking, other, taking], since=10)

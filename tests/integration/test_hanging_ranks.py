@@ -49,7 +49,7 @@ def test_data_of_another_rank(tmp_path):
 
 @pytest.mark.any_tensorflow
 def test_a_rank_that_is_stopped(tmp_path):
-    """Of a rank that does not answer, the chief's log says where it was last seen."""
+    """The chief's log says where a rank that does not answer was last seen."""
     code, log, _ = hang(tmp_path, "stop", time_limit="6")
     assert 1 == code
     assert "Rank 1 has been silent for 6 s, last seen after step 20" in log

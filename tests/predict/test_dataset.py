@@ -218,7 +218,7 @@ class TestChildProcess:
         assert (1, [8], None, "") == after
 
     def test_an_error_that_cannot_be_sent(self):
-        """Of a TensorFlow error, the text is sent; Python's errors are sent unchanged."""
+        """A worker sends the text of a TensorFlow error; it sends Python's errors unchanged."""
         error = tf.errors.NotFoundError(None, None, "no such file")
         sent = dataset._sendable(error)
         assert (RuntimeError, "NotFoundError: no such file") == (type(sent), str(sent))

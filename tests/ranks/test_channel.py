@@ -268,7 +268,7 @@ class TestPlaces:
         pool.shutdown()
 
     def test_no_answer(self, connect, monkeypatch):
-        """Of a rank that does not answer, the hub says where it was last seen."""
+        """The hub says where a rank that does not answer was last seen."""
         monkeypatch.setattr("tensorpack_lite.ranks.hub.ANSWER_SECONDS", 0.3)
         first, second = connect(2)
         is_over = threading.Event()

@@ -90,7 +90,7 @@ class TestHead:
         assert 1 == page.text.count("Because of this")
 
     def test_errors_first(self, tmp_path):
-        """Of several trainings, the errors come before the other remarks; one that has diverged has no best values."""
+        """The errors of several trainings come before the other remarks; a training that has diverged has no best values."""
         speed = {"kind": "speed", "text": "the graph limits."}
         good = write_training(tmp_path / "good", notes=[speed])
         bad = write_training(tmp_path / "bad", {"cost": [float("nan")] * 2, "val_error": [0.5, 0.5]})

@@ -128,7 +128,7 @@ class TestDamage:
         page_of(directory)
 
     def test_rows_before_the_damage(self, directory):
-        """Of a damaged stats.json, the complete rows are shown."""
+        """The complete rows of a damaged stats.json are shown."""
         path = os.path.join(directory, "stats.json")
         with open(path) as file:
             text = file.read()
@@ -154,7 +154,7 @@ class TestDamage:
 
 class TestEvents:
     def test_newest_of_each_tenth(self, tmp_path):
-        """Of each tag, the newest image of each tenth of the training is kept."""
+        """Each tag keeps its newest image in each tenth of the training."""
         path = str(tmp_path / "events.out.tfevents.1")
         write_events(path, [(tag, step, gray(step)) for step in range(1, 101) for tag in "ab"])
         images = {}

@@ -34,6 +34,7 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         set_at_beginning: whether to set the scheduled value when training starts.
 
     Raises:
+        TypeError: the schedule does not consist of pairs of numbers.
         ValueError: the schedule is empty, or `interp` is unknown.
 
     Attributes:
@@ -53,7 +54,12 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         step_based: bool = False,
         set_at_beginning: bool = True,
     ) -> None:
-        self.schedule = sorted((int(point), float(value)) for point, value in schedule)
+        try:
+            self.schedule = sorted((int(point), float(value)) for point, value in schedule)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"ScheduledHyperParamSetter: schedule: expected pairs (point, value) of numbers, got {schedule!r}."
+            ) from error
         if not self.schedule:
             raise ValueError(
                 "ScheduledHyperParamSetter: the schedule is empty (expected pairs (point, value))."

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...loop.callback import Callback
 from ...utils import logger
-from ...utils.checks import check_type
+from ...utils.checks import check_callable, check_type
 from .hyperparam import GraphVarParam, HyperParam
 
 __all__ = ["HumanHyperParamSetter", "HyperParamSetter", "HyperParamSetterWithFunc"]
@@ -142,7 +142,7 @@ class HyperParamSetterWithFunc(HyperParamSetter):
 
     def __init__(self, param: HyperParam | str, func: Callable[[int, Any], Any]) -> None:
         super().__init__(param)
-        self._func = func
+        self._func = check_callable("HyperParamSetterWithFunc: func", func)
 
     def _get_value_to_set(self) -> Any:
         return self._func(self.epoch_num, self.get_current_value())

@@ -66,7 +66,7 @@ class Forms:
         ]
 
     def describe(self) -> str:
-        """Return a short description of the components, e.g. "0: float32 of 2 dimensions (28, 28), 1: int"."""
+        """Return a short description of the components, e.g. "0: 2-dimensional float32 (28, 28), 1: int"."""
         return ", ".join(
             f"{key}: {next(iter(kinds))} {next(iter(self._shapes[key]))}".rstrip()
             for key, kinds in self._kinds.items()
@@ -94,7 +94,7 @@ def _sentence(what: str, seen: dict[str, int]) -> str:
 def _kind(component: object) -> tuple[str, str]:
     """Return the type of a component, or its dtype and number of dimensions, and its shape."""
     if isinstance(component, np.ndarray) and component.ndim > 0:
-        return f"{component.dtype} of {component.ndim} dimensions", str(component.shape)
+        return f"{component.ndim}-dimensional {component.dtype}", str(component.shape)
     if isinstance(component, (np.generic, np.ndarray)):
         return str(component.dtype), ""
     if isinstance(component, (list, tuple)):

@@ -14,6 +14,7 @@ from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional
 from ...utils.cores import cpu_times, usable_cores
 from ...utils.memory import available_memory
 from ..base import DataFlow, Datapoint, length_or_none
+from ..batch import BatchData
 from ..bottleneck import Load
 from ..map_and_batch import MultiProcessMapAndBatchDataZMQ
 from ..map_engine import ParallelMapData
@@ -35,10 +36,12 @@ class PipelineSpeed(NamedTuple):
     Attributes:
         load: what its parts did in the period that was measured; a step is a datapoint.
         limit: the part that limits the speed; None if it is not known.
+        makes_batches: whether the datapoints are batches, not samples.
     """
 
     load: Load
     limit: Optional[Part]
+    makes_batches: bool
 
     @property
     def per_second(self) -> float:
@@ -84,7 +87,8 @@ def measure_stages(build: Callable[[], DataFlow], seconds: float, size: int) -> 
         available_memory(),
         length_or_none(flow),
     )
-    return PipelineSpeed(load, load.slowest if load.is_known or len(parts) == 1 else None)
+    limit = load.slowest if load.is_known or len(parts) == 1 else None
+    return PipelineSpeed(load, limit, _makes_batches(flow))
 
 
 def walk(flow: DataFlow) -> Iterator[DataFlow]:
@@ -157,6 +161,14 @@ def _take(source: Iterator[Any], seconds: float, size: int) -> tuple[int, float]
         next(source)
         count += 1
     return count, max(time.perf_counter() - begin, 1e-9)
+
+
+def _makes_batches(stage: DataFlow) -> bool:
+    """Return whether a stage, or a stage that it reads from, makes batches."""
+    if isinstance(stage, (BatchData, MultiProcessMapAndBatchDataZMQ)):
+        return True
+    sources = [getattr(stage, "ds", None), *getattr(stage, "df_lists", ()), *getattr(stage, "dataflows", ())]
+    return any(_makes_batches(source) for source in sources if isinstance(source, DataFlow))
 
 
 def _children(stage: DataFlow) -> list[DataFlow]:

@@ -44,7 +44,7 @@ class GaussianDeform(ImageAugmentor):
         require_opencv(self)
         places = np.asarray(anchors, np.float32)
         if places.ndim != 2 or places.shape[1] != 2 or not len(places):
-            raise ValueError(f"GaussianDeform: anchors must be a list of (y, x), got shape {places.shape}.")
+            raise ValueError(f"GaussianDeform: anchors: expected a list of (y, x), got shape {places.shape}.")
         self.anchors = [tuple(anchor) for anchor in anchors]
         self.shape = int(shape[0]), int(shape[1])
         self.sigma = sigma

@@ -250,6 +250,6 @@ def _draw_pixels(augmentor: ImageAugmentor, maximum: float) -> float:
 def _check_step(who: object, max_deg: float, step_deg: float | None) -> None:
     if step_deg is not None and (max_deg != 180 or step_deg <= 0 or 180 % step_deg != 0):
         raise ValueError(
-            f"{type(who).__name__}: step_deg requires max_deg=180 and must divide 180 (got step_deg={step_deg!r}, "
-            f"max_deg={max_deg!r})."
+            f"{type(who).__name__}: expected a step_deg that divides 180, and max_deg=180, got step_deg={step_deg!r} and "
+            f"max_deg={max_deg!r}."
         )

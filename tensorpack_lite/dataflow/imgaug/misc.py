@@ -157,12 +157,12 @@ class RandomResize(ImageAugmentor):
             yrange = check_range("RandomResize: yrange", yrange)
             if _is_float(xrange) != _is_float(yrange):
                 raise TypeError(
-                    f"RandomResize: xrange and yrange must both be factors (floats) or both pixels (integers), got {xrange} "
-                    f"and {yrange}."
+                    f"RandomResize: expected xrange and yrange both as factors (floats) or both as pixels (integers), got "
+                    f"{xrange} and {yrange}."
                 )
             if aspect_ratio_thres == 0 and xrange != yrange:
                 raise ValueError(
-                    f"RandomResize: with aspect_ratio_thres=0 the height follows from the width, so yrange must be None or "
+                    f"RandomResize: with aspect_ratio_thres=0 the height follows from the width: expected yrange=None or "
                     f"{xrange}, got {yrange}."
                 )
         self.xrange, self.yrange = xrange, yrange

@@ -133,7 +133,7 @@ class LuongAttention(AttentionMechanism):
         depths = [query.shape.as_list()[-1], self.keys.shape.as_list()[-1]]
         if depths[0] != depths[1]:
             raise ValueError(
-                f"LuongAttention: the depth of the query ({depths[0]}) must be num_units ({depths[1]})."
+                f"LuongAttention: expected a query of depth {depths[1]}, which is num_units, got depth {depths[0]}."
             )
         with tf.variable_scope(None, "luong_attention", [query]):
             score = tf.squeeze(tf.matmul(query[:, None], self.keys, transpose_b=True), [1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ...compat import tfv1 as tf
+from ...utils.checks import check_type
 from ._helpers import Helper, swap_first_axes
 
 __all__ = ["BasicDecoder", "BasicDecoderOutput", "Decoder", "dynamic_decode"]
@@ -71,8 +72,7 @@ class BasicDecoder(Decoder):
     """
 
     def __init__(self, cell: Any, helper: Helper, initial_state: Any, output_layer: Any = None) -> None:
-        if not isinstance(helper, Helper):
-            raise TypeError(f"BasicDecoder: helper must be a Helper, got {type(helper).__name__}.")
+        check_type("BasicDecoder: helper", helper, Helper)
         self._cell, self._helper = cell, helper
         self._initial_state, self._output_layer = initial_state, output_layer
 

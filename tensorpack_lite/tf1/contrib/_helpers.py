@@ -68,7 +68,7 @@ class TrainingHelper(Helper):
             self.sequence_length = tf.convert_to_tensor(sequence_length, name="sequence_length")
             if self.sequence_length.shape.ndims != 1:
                 raise ValueError(
-                    f"TrainingHelper: sequence_length must be a vector, got shape {self.sequence_length.shape}."
+                    f"TrainingHelper: sequence_length: expected a vector, got shape {self.sequence_length.shape}."
                 )
             steps = self.inputs if time_major else tf.nest.map_structure(swap_first_axes, self.inputs)
             self._arrays = [

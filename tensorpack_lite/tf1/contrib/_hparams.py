@@ -126,7 +126,7 @@ class HParams:
         kind, is_list = self._types[name]
         if isinstance(value, list) != is_list:
             expected = "a list" if is_list else "one value"
-            raise ValueError(f"HParams.set_hparam: {name!r} must be {expected}, got {value!r}.")
+            raise ValueError(f"HParams.set_hparam: {name!r}: expected {expected}, got {value!r}.")
         self.__dict__[name] = [_cast(name, kind, v) for v in value] if is_list else _cast(name, kind, value)
 
     def del_hparam(self, name: str) -> None:
@@ -192,5 +192,5 @@ def _cast(name: str, kind: type, value: Any) -> Any:
         return value
     allowed: Any = {int: numbers.Integral, float: numbers.Number, str: (str, bytes)}.get(kind, kind)
     if not isinstance(value, allowed) or isinstance(value, bool):
-        raise ValueError(f"HParams: {name!r} must be of type {kind.__name__}, got {value!r}.")
+        raise ValueError(f"HParams: {name!r}: expected type {kind.__name__}, got {value!r}.")
     return kind(value)

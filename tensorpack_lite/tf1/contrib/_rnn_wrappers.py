@@ -6,6 +6,7 @@ import math
 from typing import Any, Callable
 
 from ...compat import tfv1 as tf
+from ...utils.checks import check_positive
 from ._lookup import import_source
 from ._rnn_cells import linear
 
@@ -198,8 +199,7 @@ class AttentionCellWrapper(_Wrapper):
         reuse: bool | None = None,
     ) -> None:
         super().__init__(cell, reuse)
-        if attn_length <= 0:
-            raise ValueError(f"AttentionCellWrapper: attn_length must be positive, got {attn_length}.")
+        check_positive("AttentionCellWrapper: attn_length", attn_length)
         self._length, self._size = attn_length, attn_size or cell.output_size
         self._hidden, self._input_size = attn_vec_size or self._size, input_size
         self._state_is_tuple = state_is_tuple

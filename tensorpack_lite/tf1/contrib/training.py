@@ -77,5 +77,5 @@ def byte_size_load_fn(op: tf.Operation) -> int:
     if dtype != op.outputs[0].dtype.base_dtype or not shape.is_fully_defined():
         shape = tf.TensorShape(op.get_attr("shape"))
     if not shape.is_fully_defined():
-        raise ValueError(f"byte_size_load_fn: the shape of {op.name} must be fully known, got {shape}.")
+        raise ValueError(f"byte_size_load_fn: expected a fully known shape of {op.name}, got {shape}.")
     return shape.num_elements() * tf.as_dtype(dtype).size

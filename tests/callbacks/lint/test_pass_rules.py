@@ -49,7 +49,7 @@ def test_as_many_steps_as_datapoints():
 
 
 def test_as_many_steps_as_samples():
-    """As many steps as samples are a remark with the right number; other numbers are none."""
+    """If an epoch has as many steps as there are samples, a remark names the right number of steps."""
     (remark,) = find(QueueInput(BatchData(samples(), 4)), 40)
     assert "steps_per_epoch is 40, the number of samples, but each step takes a batch of 4." == remark.text
     assert "For one pass in an epoch, use steps_per_epoch=10." == remark.advice

@@ -61,7 +61,7 @@ def test_a_scalar_is_listed_only_if_it_was_reported(log_lines):
     ],
 )
 def test_the_last_word_with_a_direction_decides(log_lines, name, sign):
-    """Of the values 1 and 2, the best is 1 for -1, 2 for 1, and none for 0."""
+    """The best of the values 1 and 2 is 1 if smaller is better, 2 if larger is better, and otherwise unknown."""
     train({name: [1, 2]})
 
     assert {-1: ["1", "1"], 0: [], 1: ["2", "2"]}[sign] == tables(log_lines)[-1][0][2:]

@@ -21,7 +21,7 @@ class TestForms:
         """Datapoints of one form have no changes, and their components are described."""
         found = forms([np.zeros((2, 3), "uint8"), 1, "a"], [np.ones((2, 3), "uint8"), 2, "bcd"])
         assert [] == found.changes() + found.shape_changes()
-        assert "0: uint8 of 2 dimensions (2, 3), 1: int, 2: str" == found.describe()
+        assert "0: 2-dimensional uint8 (2, 3), 1: int, 2: str" == found.describe()
         assert 2 == found.count
 
     @pytest.mark.parametrize(
@@ -29,9 +29,9 @@ class TestForms:
         [
             (
                 [np.zeros(3, "float64"), 1],
-                "component 0 is float32 of 1 dimensions (from datapoint 0), then float64",
+                "component 0 is 1-dimensional float32 (from datapoint 0), then 1-dimensional float64",
             ),
-            ([np.zeros((3, 1), "float32"), 1], "then float32 of 2 dimensions (from datapoint 1)"),
+            ([np.zeros((3, 1), "float32"), 1], "then 2-dimensional float32 (from datapoint 1)"),
             (
                 [np.zeros(3, "float32"), 1.0],
                 "component 1 is int (from datapoint 0), then float (from datapoint 1)",

@@ -198,9 +198,7 @@ class TestHealthy:
         """The texts name the numbers of the pipeline."""
         report = examined(Noise)
         assert "len() says 120, and two passes had that many." == report["length"].text
-        assert (
-            "240 datapoints of [0: float32 of 1 dimensions (3,), 1: int]." == report["dtype and shape"].text
-        )
+        assert "240 datapoints of [0: 1-dimensional float32 (3,), 1: int]." == report["dtype and shape"].text
         assert "the same 120 datapoints" in report["determinism"].text
 
 

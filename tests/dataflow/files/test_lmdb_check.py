@@ -203,7 +203,7 @@ def test_a_large_value_outside_of_the_file(intact):
 
 
 def test_a_tree_that_is_too_large_is_not_followed(intact, monkeypatch):
-    """Of a tree with too many pages, only the size of the file is checked."""
+    """If the tree has too many pages, only the size of the file is checked."""
     damaged = patched(intact, pages_of(intact, BRANCH)[-1], "<Q", 3)
     monkeypatch.setattr(lmdb_check, "_CHECKED_PAGES", 2)
     check(damaged)

@@ -86,7 +86,7 @@ def test_ask_again(start):
 
 
 def test_two_answers(start):
-    """Of two answers, only the last one is returned."""
+    """If there are two answers, only the last one is returned."""
     pid, stacks = start("spawn", answer_twice)
     assert "waits" == wait_for_note(stacks)
     assert 1 == len(parse_stacks(stacks.ask(pid)))

@@ -20,14 +20,13 @@ class TestData:
     def test_transformed_boxes(self, load):
         """A flipped box is mirrored, keeps x1 < x2, and ends at the border."""
         flip = imgaug.FlipTransform(20, 30)
-        boxes = load("coco").transform_boxes(np.float32([[-2, 3, 10, 8]]), flip, (20, 30, 3))
+        boxes = load("augment").transform_boxes(np.float32([[-2, 3, 10, 8]]), flip, (20, 30, 3))
         np.testing.assert_array_equal([[20, 3, 30, 8]], boxes)
 
     def test_resizing(self, load):
         """The shorter edge has the length, unless the longer one would be too long."""
-        coco = load("coco")
         for shape, expected in [((50, 100), (64, 128)), ((100, 50), (128, 64)), ((20, 200), (15, 150))]:
-            resized = coco.ResizeToFit(64, 64, 150).augment(np.zeros([*shape, 3], "uint8"))
+            resized = load("augment").ResizeToFit(64, 64, 150).augment(np.zeros([*shape, 3], "uint8"))
             assert (*expected, 3) == resized.shape
 
     def test_batches_are_padded(self, load):
@@ -37,12 +36,12 @@ class TestData:
             [np.ones([2, 4], "float32"), np.ones([0, 4], "float32")],
             [np.int32([1, 2]), np.int32([])],
         )
-        image, box, label = load("coco").pad_batch([images, boxes, labels])
+        image, box, label = load("batches").pad_batch([images, boxes, labels])
         assert ((2, 5, 6, 3), np.uint8) == (image.shape, image.dtype)
         assert [(4 * 6, 124), (5 * 3, 124)] == [((x[:, :, 0] == 0).sum(), x[-1, -1, 0]) for x in image]
         np.testing.assert_array_equal([[1, 2], [0, 0]], label)
         assert [8, 0] == box.sum(axis=(1, 2)).tolist()
-        assert (1, 1, 4) == load("coco").pad_batch([images[:1], boxes[1:], labels[1:]])[1].shape
+        assert (1, 1, 4) == load("batches").pad_batch([images[:1], boxes[1:], labels[1:]])[1].shape
 
     def test_augmented_scenes(self, load, scenes):
         """Boxes follow the size of the image, masks fill their boxes, and labels are positions in the categories."""
@@ -53,7 +52,7 @@ class TestData:
             masks=True, short_edge=(96, 96)
         )
         image = train.images[0]
-        pixels, boxes, labels, masks = coco.Augment(train, settings)([image])
+        pixels, boxes, labels, masks = load("augment").Augment(train, settings)([image])
         rows = train.coco.imgToAnns[image["id"]]
         assert (96, 96, 3) == pixels.shape
         expected = np.array([row["bbox"] for row in rows]) * 1.5
@@ -110,7 +109,7 @@ class TestData:
 class TestEvaluation:
     def truth(self, load, scenes):
         """Return the test split, its settings, and the annotations as detections."""
-        coco, evaluate = load("coco"), load("evaluate")
+        coco = load("coco")
         split = coco.load_splits(str(scenes))[1]
         settings = coco.with_classes(load("config").SCENES, split.coco)
         results = []
@@ -120,8 +119,8 @@ class TestEvaluation:
                 x, y, w, h = row["bbox"]
                 label = settings.category_ids.index(row["category_id"]) + 1
                 mask = split.coco.annToMask(row).astype(bool)
-                found.append(evaluate.Detection(np.float32([x, y, x + w, y + h]), 0.9, label, mask))
-            results += evaluate.to_coco(image["id"], found, settings)
+                found.append(load("detect").Detection(np.float32([x, y, x + w, y + h]), 0.9, label, mask))
+            results += load("evaluate").to_coco(image["id"], found, settings)
         return split, results
 
     def test_perfect_detections(self, load, scenes):
@@ -157,10 +156,10 @@ class TestEvaluation:
             boxes = np.float32([[[64, 32, 200, 64], [0, 0, 0, 0]]])
             return boxes, np.float32([[0.7, 0]]), np.int32([[2, 0]]), np.ones([1, 2, 28, 28], "float32")
 
-        (found,) = load("evaluate").detect(predictor, np.zeros([32, 64, 3], "uint8"), config)
+        (found,) = load("detect").detect(predictor, np.zeros([32, 64, 3], "uint8"), config)
         assert ([32, 16, 64, 32], 2) == (found.box.tolist(), found.label)
         assert (16 * 32, True) == (found.mask.sum(), found.mask[16:, 32:].all())
-        picture = load("evaluate").draw(np.zeros([32, 64, 3], "uint8"), [found], config, scale=2)
+        picture = load("detect").draw(np.zeros([32, 64, 3], "uint8"), [found], config, scale=2)
         assert (64, 128, 3) == picture.shape
         assert picture[50, 100].any()
         assert not picture[20:30, :60].any()

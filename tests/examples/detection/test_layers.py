@@ -178,7 +178,7 @@ class TestRoIs:
         feature = rng.rand(2, 6, 8, 3).astype("float32")
         boxes = np.float32([[1.3, 0.7, 6.1, 5.2], [0, 0, 8, 6], [6.9, 5.1, 8, 6], [2.2, 2.2, 2.4, 2.9]])
         index = np.int32([0, 1, 1, 0])
-        pooled = evaluated(load("roi").roi_align, feature, boxes, index, 3)
+        pooled = evaluated(load("pooling").roi_align, feature, boxes, index, 3)
         for k in range(4):
             for channel in range(3):
                 expected = reference_roi_align(feature[index[k], :, :, channel], boxes[k], 3)
@@ -187,7 +187,7 @@ class TestRoIs:
     def test_roi_align_of_a_ramp(self, load):
         """Where the map is the coordinate x, the features are the centers of the bins."""
         ramp = np.tile(np.arange(10, dtype="float32") + 0.5, [1, 10, 1])[..., None]
-        pooled = evaluated(load("roi").roi_align, ramp, np.float32([[1, 2, 7, 8]]), np.int32([0]), 3)
+        pooled = evaluated(load("pooling").roi_align, ramp, np.float32([[1, 2, 7, 8]]), np.int32([0]), 3)
         np.testing.assert_allclose([2, 4, 6], pooled[0, 1, :, 0], atol=1e-5)
 
     def test_levels(self, load, config):
@@ -195,7 +195,7 @@ class TestRoIs:
         sides = np.float32([5, 56, 111, 112, 223, 224, 448, 2000])
         boxes = np.stack([0 * sides, 0 * sides, sides, sides], axis=1)
         coco = config._replace(levels=(2, 3, 4, 5, 6), canonical_size=224)
-        levels = evaluated(load("roi").choose_level, boxes, coco) + 2
+        levels = evaluated(load("pooling").choose_level, boxes, coco) + 2
         assert [2, 2, 2, 3, 3, 4, 5, 5] == levels.tolist()
 
     def test_pooling_from_several_levels(self, load, config):
@@ -205,7 +205,7 @@ class TestRoIs:
         boxes = np.float32([[0, 0, 40, 40], [0, 0, 8, 8], [10, 10, 60, 60]])
 
         def pool(boxes, image_index):
-            return load("roi").pool([tf.constant(x) for x in features], boxes, image_index, 2, config)
+            return load("pooling").pool([tf.constant(x) for x in features], boxes, image_index, 2, config)
 
         np.testing.assert_allclose([3, 2, 3], evaluated(pool, boxes, np.int32([0, 0, 0]))[:, 1, 1, 0])
 
@@ -273,15 +273,15 @@ class TestMasks:
         for margin in (0, 0.5, 2.3):
             box = np.float32([columns[0], rows[0], columns[-1] + 1, rows[-1] + 1])
             box += np.float32([-margin, -margin, margin, margin])
-            cropped = load("coco").crop_mask(image, box)
+            cropped = load("augment").crop_mask(image, box)
             assert {0, 1} == set(np.unique(cropped))
-            pasted = load("evaluate").paste_mask(cropped.astype("float32"), box, 60, 80)
+            pasted = load("detect").paste_mask(cropped.astype("float32"), box, 60, 80)
             both, either = (pasted & (image > 0)).sum(), (pasted | (image > 0)).sum()
             assert both / either > 0.97
 
     def test_pasting_fills_the_box(self, load):
         """A mask of ones covers exactly the pixels of its box, and is clipped at the border of the image."""
-        pasted = load("evaluate").paste_mask(np.ones([28, 28], "float32"), np.float32([3, 4, 13, 30]), 20, 20)
+        pasted = load("detect").paste_mask(np.ones([28, 28], "float32"), np.float32([3, 4, 13, 30]), 20, 20)
         expected = np.zeros([20, 20], bool)
         expected[4:20, 3:13] = True
         np.testing.assert_array_equal(expected, pasted)

@@ -1,0 +1,121 @@
+"""
+Options, training and evaluation of the examples in this folder.
+
+Shows: a callback that plays games with a predictor after each epoch, and draws a curve of the scores.
+Expect: this is a module for the other examples; run one of those.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+import numpy as np
+from rl_games import ATARI, FRAME_SKIP, Game
+
+from tensorpack_lite import *
+from tensorpack_lite import tfv1 as tf
+
+
+def play(games: list, predictor) -> list:
+    """Play one episode in each game with the actions of the highest scores; return the sums of rewards."""
+    for game in games:
+        game.restart()
+    running = games
+    while running:
+        actions = predictor(np.stack([game.state for game in running]))[0].argmax(1)
+        for game, action in zip(running, actions):
+            game.step(action)
+        running = [game for game in running if not game.last]
+    return [game.score for game in games]
+
+
+class Evaluation(Callback):
+    """Play one episode in each game after each epoch, report the scores, and draw them to `scores.png`."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.games = [Game(args.env, 1000 * args.seed + i) for i in range(args.eval_games)]
+
+    def _setup_graph(self) -> None:
+        self.predictor = self.trainer.get_predictor(["state"], ["scores"])
+
+    def _trigger_epoch(self) -> None:
+        scores = play(self.games, self.predictor)
+        self.trainer.monitors.put_scalar("mean_score", np.mean(scores))
+        self.trainer.monitors.put_scalar("min_score", np.min(scores))
+        self._draw(f"{logger.get_logger_dir()}/scores.png")
+
+    def _draw(self, path: str) -> None:
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(4.8, 3), tight_layout=True)
+        axis = figure.subplots()
+        for name in ("mean_score", "min_score"):
+            axis.plot(*zip(*self.trainer.monitors.get_history(name)), label=name)
+        axis.set_xlabel("updates")
+        axis.legend()
+        figure.savefig(path)
+
+
+def record_game(args: argparse.Namespace, model: ModelDesc) -> None:
+    """Play one game with the last checkpoint, and write it to `game.gif`."""
+    from PIL import Image
+
+    init = SmartInit(tf.train.latest_checkpoint(args.log_dir))
+    config = PredictConfig(model=model, session_init=init, input_names=["state"], output_names=["scores"])
+    predictor, game = OfflinePredictor(config), Game(args.env, args.seed, render_mode="rgb_array")
+    frames = [game.env.render()]
+    while not game.last:
+        game.step(predictor(game.state[None])[0].argmax())
+        frames.append(game.env.render())
+    height, width = frames[0].shape[:2]
+    images = [Image.fromarray(frame).resize((240, 240 * height // width)) for frame in frames[::2]]
+    path = os.path.join(args.log_dir, "game.gif")
+    images[0].save(path, save_all=True, append_images=images[1:], duration=40, loop=0)
+    print(f"A score of {game.score:g} after {len(frames) - 1} steps; see {path}")
+
+
+def train_or_play(args, model: ModelDesc, data: DataFlow, callbacks: list, actions_per_update: int) -> None:
+    """Train, or with --play record a game. The data depends on the current network."""
+    if args.play:
+        record_game(args, model)
+        return
+    config_class = AutoResumeTrainConfig if args.resume else TrainConfig
+    frames = actions_per_update * (FRAME_SKIP if args.env.startswith(ATARI) else 1)
+    config = config_class(
+        model=model,
+        data=FeedInput(data),  # a QueueInput would read ahead, and train with actions of older networks
+        callbacks=[
+            *callbacks,
+            ThroughputTracker(frames),
+            Evaluation(args),
+            ModelSaver(),
+            MaxSaver("mean_score"),
+        ],
+        steps_per_epoch=args.steps_per_epoch,
+        max_epoch=args.max_epoch,
+    )
+    launch_train_with_config(config, SimpleTrainer())
+
+
+def get_args(doc: str | None, name: str, small: dict, atari: dict, argv=None) -> argparse.Namespace:
+    """Parse the options: `small` are the defaults for all games but Atari's. Set the seeds and the log directory."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--env", default="CartPole-v1", help="id of gymnasium; the actions must be discrete")
+    parser.add_argument("--play", action="store_true", help="write a game with the last checkpoint as GIF")
+    parser.add_argument("--resume", action="store_true", help="continue from the last checkpoint")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--log-dir", default=os.path.join("train_log", name))
+    for key, value in small.items():
+        text = f"default: {value}; for Atari {atari[key]}"
+        parser.add_argument("--" + key.replace("_", "-"), type=type(value), help=text)
+    args = parser.parse_args(argv)
+    for key, value in (atari if args.env.startswith(ATARI) else small).items():
+        if getattr(args, key) is None:
+            setattr(args, key, value)
+    if not args.play:
+        logger.set_logger_dir(args.log_dir, action="k" if args.resume else "b")
+    tf.disable_eager_execution()  # so that the next line seeds the graph
+    tf.set_random_seed(args.seed)
+    fix_rng_seed(args.seed)
+    return args
