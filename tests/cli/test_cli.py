@@ -415,4 +415,4 @@ class TestPlot:
     def test_no_file(self, tmp_path, capsys):
         """A path that does not exist is an error."""
         assert 2 == main(["plot", str(tmp_path / "nothing")])
-        assert "No such file" in capsys.readouterr().err
+        assert "does not exist. The current directory is" in capsys.readouterr().err

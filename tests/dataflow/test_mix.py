@@ -101,7 +101,7 @@ class TestRandomChooseData:
     def test_wrong_probabilities(self, weights):
         """Invalid probabilities raise ValueError, which shows them and their sum."""
         with pytest.raises(
-            ValueError, match=r"probabilities must be >= 0 and sum to 1, got \[.*with the sum"
+            ValueError, match=r"expected probabilities >= 0 whose sum is 1, got \[.*, whose sum is"
         ):
             RandomChooseData([(flow_of(1), p) for p in weights])
 

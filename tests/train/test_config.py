@@ -74,7 +74,7 @@ class TestTrainConfig:
         ("name", "wanted"),
         [
             ("dataflow", "a DataFlow"),
-            ("data", "a InputSource"),
+            ("data", "an InputSource"),
             ("model", "a ModelDescBase"),
             ("callbacks", "a list"),
             ("extra_callbacks", "a list"),

@@ -115,7 +115,9 @@ class HyperParamSetter(Callback):
     def _report(self) -> None:
         monitors, name, value = self.trainer.monitors, self.param.readable_name, self.get_current_value()
         is_number = np.ndim(value) == 0 and np.asarray(value).dtype.kind in "iuf"
-        if is_number and monitors.get_history(name)[-1:] != [(self.global_step, float(value))]:
+        # a summary, or another setter, which has already set the next value, may have reported it
+        is_reported = self.global_step in [step for step, _ in monitors.get_history(name)[-1:]]
+        if is_number and not is_reported:
             monitors.put_scalar(name, value)
 
     def _set_param(self) -> None:

@@ -128,6 +128,11 @@ class TestReports:
         """A script that makes a summary of its learning rate has one value per step in its event file."""
         assert [(2, 1.0), (4, 0.5), (6, 0.25)] == history(PutValues("rate", [1.0, 0.5, 0.25]))
 
+    def test_two_setters_of_one_parameter(self, rate, history):
+        """Only the first setter reports; the second one would report the value that the first has set for the next epoch."""
+        first = ScheduledHyperParamSetter(rate, [(1, 0.5), (2, 0.25)])
+        assert [(2, 1.0), (4, 0.5), (6, 0.25)] == history(first)
+
     def test_what_is_not_a_number_is_not_reported(self):
         """An attribute that holds a string is set, and not reported."""
         param = ObjAttrParam(SimpleNamespace(mode="a"), "mode")

@@ -216,7 +216,7 @@ class TestBroken:
             (
                 DriftsInDtype,
                 "dtype and shape",
-                r"component 0 is float32 .* \(from datapoint 0\), then float64 .* \(from datapoint 70\)",
+                r"component 0 is .*float32 \(from datapoint 0\), then .*float64 \(from datapoint 70\)",
                 {},
             ),
             (

@@ -87,7 +87,7 @@ class TestRotation:
     def test_invalid_step(self, kind, max_deg, step_deg):
         """A step that does not divide 180, or another max_deg, raises ValueError."""
         with pytest.raises(
-            ValueError, match=f"{kind.__name__}: step_deg requires max_deg=180 and must divide 180"
+            ValueError, match=f"{kind.__name__}: expected a step_deg that divides 180, and max_deg=180"
         ):
             kind(max_deg, step_deg=step_deg)
 
