@@ -160,6 +160,8 @@ def judge(pipeline, fault_name, exit_code, ended, directory):
     if ended - float(seen) > EXIT_SECONDS:
         problems.append(f"{LATE} ended {ended - float(seen):.1f} s after the error")
     stopped = pipeline.kind == "sender" and fault_name in (*DEADLY, "ctrl-c")
+    if pipeline.kind == "sender" and "no sender connected" in output:
+        return [f"{LATE} the sender did not connect in time"]
     # the cause cannot be known on another machine
     wanted = ["senders? .*vanished"] if stopped else [TEXTS[fault_name]]
     outside = fault_name in DRIFTS and pipeline.name.endswith("MapData")  # BatchData is in the consumer
