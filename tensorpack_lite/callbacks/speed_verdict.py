@@ -6,7 +6,7 @@ from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ..dataflow.advice_text import describe_advice, describe_full_cores, describe_part
+from ..dataflow.advice_text import describe_advice, describe_full_cores, describe_part, format_ms
 from ..dataflow.bottleneck import Load, advise
 from .step_division import Division
 
@@ -88,7 +88,7 @@ def judge(facts: Facts) -> Verdict:
     # Only a training that spends much time outside of its runs is worth measuring its callbacks.
     in_callbacks = division.outside if facts.calls is None else sum(seconds for _, seconds in facts.calls)
     if in_callbacks >= _CALLBACKS * division.total:
-        share = f"{in_callbacks / division.total:.0%} of a step of {_ms(division.total)}"
+        share = f"{in_callbacks / division.total:.0%} of a step of {format_ms(division.total)}"
         advice = "Call them less often, with PeriodicTrigger, PeriodicCallback or PeriodicRunHooks."
         return Verdict(CALLBACKS, f"callbacks take {share}{_name_calls(facts.calls or ())}. {advice}")
     between = sum(seconds for _, seconds in facts.between)
@@ -145,15 +145,19 @@ def describe_slowest(summaries: Sequence[Optional[Dict[str, Any]]]) -> Optional[
     slowest: Any = summaries[rank]
     if slowest["outside"] - of_others < _MORE * slowest["total"]:
         return None
-    spends = f"{_ms(slowest['outside'])} of each step of {_ms(slowest['total'])} outside its graph"
-    text = f"the other ranks wait for rank {rank}, which spends {spends}; the others spend {_ms(of_others)}."
+    spends = (
+        f"{format_ms(slowest['outside'])} of each step of {format_ms(slowest['total'])} outside its graph"
+    )
+    text = f"the other ranks wait for rank {rank}, which spends {spends}; the others spend {format_ms(of_others)}."
     return Slowest(rank, f"{text} Rank {rank}: {slowest['text']}")
 
 
 def _name_calls(calls: Sequence[Tuple[str, float]]) -> str:
     """Return the most expensive methods of callbacks, with their times in a step."""
     total = sum(seconds for _, seconds in calls)
-    names = [f"{name} {_ms(seconds)}" for name, seconds in calls[:_MAX_NAMED] if seconds >= _NAMED * total]
+    names = [
+        f"{name} {format_ms(seconds)}" for name, seconds in calls[:_MAX_NAMED] if seconds >= _NAMED * total
+    ]
     return f": {'; '.join(names)}" if names else ""
 
 
@@ -191,7 +195,3 @@ def _judge_data(load: Load, share: float, is_graph_seen: bool) -> Verdict:
         rate += f" of the {at_most}{count / load.graph:,.3g} that the graph could take"
     text = f"{waits} {describe_part(part)} gives {rate}. {describe_advice(load, advise(load))}"
     return Verdict(f"data {part.owner} {part.slowest.name}", text, shows_stages=True)
-
-
-def _ms(seconds: float) -> str:
-    return f"{1e3 * seconds:.3g} ms"

@@ -7,7 +7,7 @@ from typing import Sequence
 from .bottleneck import Advice, Load, find_saving
 from .pipeline_load import HERE, Part
 
-__all__ = ["describe_advice", "describe_full_cores", "describe_part"]
+__all__ = ["describe_advice", "describe_full_cores", "describe_part", "format_ms"]
 
 _DOCS = "see docs/speed.md"
 _BETTER = 1.1  # times the gain of more workers, for which a cache is worth a mention
@@ -34,8 +34,8 @@ def describe_full_cores(load: Load) -> str:
     data = sum(part.cpu for part in load.parts) / load.num_steps
     return (
         f"The CPU cores are full: {(load.cpu or 0.0) / load.seconds:.3g} of {load.cores:.3g} are busy. More workers will not help: a step costs "
-        f"{_ms((load.cpu or 0.0) / load.num_steps)} of CPU time, the data {_ms(data)} of it. The most expensive stage is {name}, "
-        f"{_ms(cost)}."
+        f"{format_ms((load.cpu or 0.0) / load.num_steps)} of CPU time, the data {format_ms(data)} of it. The most expensive stage is {name}, "
+        f"{format_ms(cost)}."
     )
 
 
@@ -89,5 +89,6 @@ def _times(gain: float) -> str:
     return f"{gain:.2g}x" if gain < _MAX_GAIN else f"more than {_MAX_GAIN}x"
 
 
-def _ms(seconds: float) -> str:
+def format_ms(seconds: float) -> str:
+    """Return a time in milliseconds, with three digits."""
     return f"{1e3 * seconds:.3g} ms"

@@ -30,7 +30,7 @@ from .map_engine import WorkerPool
 from .recording import State
 from .tape import Numbered, Tape
 
-__all__ = ["ExactPool", "InArrival", "InOrder", "SeededFunction", "Standstill", "with_seed"]
+__all__ = ["ExactPool", "InArrival", "InOrder", "SeededFunction", "Standstill", "global_states", "with_seed"]
 
 _NUM_PROBES = 100
 _MIN_STANDSTILL = 0.05
@@ -236,7 +236,7 @@ class _GlobalGenerators:
         if self._are_used or self._num < _NUM_PROBES:
             random.seed(seed)
             np.random.seed(seed ^ 0x5EED)
-            self._before = None if self._are_used else _state_of_both()
+            self._before = None if self._are_used else global_states()
 
     def probe(self) -> None:
         """Find out whether the function uses them, after each of the first 100 datapoints and later after every 100."""
@@ -245,7 +245,7 @@ class _GlobalGenerators:
         self._num += 1
         if self._num > _NUM_PROBES and self._num % _NUM_PROBES:
             return
-        self._are_used = _state_of_both() != self._before
+        self._are_used = global_states() != self._before
         if self._are_used and self._num > _NUM_PROBES:
             logger.warning(
                 f"map_func has used random or numpy.random for the first time after {self._num} datapoints, so the last "
@@ -253,6 +253,7 @@ class _GlobalGenerators:
             )
 
 
-def _state_of_both() -> Any:
+def global_states() -> Any:
+    """Return the states of Python's and NumPy's global generators, in a form that can be compared."""
     state: Any = np.random.get_state()
     return random.getstate(), state[1].tobytes(), state[2:]

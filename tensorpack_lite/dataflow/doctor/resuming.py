@@ -18,10 +18,9 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-import numpy as np
-
 from ...utils.packed_state import pack_state, unpack_state
 from ..base import DataFlow, Datapoint
+from ..map_exact import global_states
 from ..meter import stage_name
 from ..recording import ResumeReport
 from .datapoint_form import digest
@@ -203,9 +202,9 @@ class _Doctor:
 
     def _find_suspect(self) -> str:
         """Return the innermost stage that differs after a cut when it is restored alone, with a question."""
-        before = _global_states()
+        before = global_states()
         self._build()
-        if _global_states() != before:
+        if global_states() != before:
             return "the function that builds the pipeline, because it draws from `random` or `numpy.random`."
         name = self._find_innermost(lambda stage: _find_difference(stage, self._run(stage), []) is not None)
         return (
@@ -226,11 +225,11 @@ class _Doctor:
 
     def _draws_globally(self, stage: _Stage) -> bool:
         flow = stage.make()
-        before = _global_states()
+        before = global_states()
         flow.reset_state()
         for _ in take(flow, _NUM_TO_DRAW, self._seconds):
             pass
-        return _global_states() != before
+        return global_states() != before
 
 
 def _take_state(flow: DataFlow, run: _Run, cut: _Cut, cuts: set[_Cut]) -> None:
@@ -311,11 +310,6 @@ def _digests(datapoint: Datapoint) -> Digests:
     components: Any = datapoint if isinstance(datapoint, (dict, list, tuple)) else [datapoint]
     items: Iterator[Any] = iter(components.items()) if isinstance(components, dict) else enumerate(components)
     return tuple((name, digest([component])) for name, component in items)
-
-
-def _global_states() -> Tuple[Any, ...]:
-    _, keys, *rest = np.random.get_state()
-    return (random.getstate(), np.asarray(keys).tobytes(), *rest)
 
 
 def _describe(error: Exception) -> str:
