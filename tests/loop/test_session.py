@@ -108,6 +108,19 @@ class TestFetches:
         HookedSession(sess, [Hook(fetch([increment, increment]))]).run(increment)
         assert 1.0 == sess.run(var)
 
+    def test_hooks_with_and_without_values(self, sess, counter):
+        """Each hook gets its structure in each run: None for operations, and values also for a tensor that others request."""
+        var, increment = counter
+        one = tf.constant(1.0)
+        requests = [[increment], {"a": increment, "b": []}, [one], [one, increment], one, None]
+        hooks = [Hook(fetch(fetches)) for fetches in requests]
+        session = HookedSession(sess, hooks)
+        for _ in range(3):
+            session.run(one)
+        expected = [[None], {"a": None, "b": []}, [1.0], [1.0, None], 1.0, None]
+        assert [[each] * 3 for each in expected] == [[v.results for v in hook.values] for hook in hooks]
+        assert 3.0 == sess.run(var)
+
     def test_changed_list(self, sess):
         """A list that was changed between two runs is read again."""
         one, two = tf.constant(1.0), tf.constant(2.0)
