@@ -18,6 +18,7 @@ those with threads or processes for input.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import os
 import statistics
@@ -56,7 +57,8 @@ class Turns:
 def pin_threads():
     """Run the main thread on the first core, and all others on the second."""
     for thread in map(int, os.listdir("/proc/self/task")):
-        os.sched_setaffinity(thread, {0 if thread == os.getpid() else 1})
+        with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+            os.sched_setaffinity(thread, {0 if thread == os.getpid() else 1})
 
 
 def train_trainer(trainer, turns, **arguments):

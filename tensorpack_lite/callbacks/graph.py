@@ -75,7 +75,7 @@ class RunOp(Callback):
         self._op = self._given() if callable(self._given) else self._given
         expected = "an operation, a tensor, or a function that creates one"
         check_type(f"{type(self).__name__}: op", self._op, (tf.Operation, tf.Tensor), expected)
-        self._args = tf.train.SessionRunArgs([self._op]) if self.run_step else None
+        self._args = tf.train.SessionRunArgs(self._op) if self.run_step else None
 
     def _before_train(self) -> None:
         is_done = self.trainer.exact and self.trainer.loop.is_resumed and _changes_only_saved(self._op)

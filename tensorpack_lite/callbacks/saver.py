@@ -59,7 +59,8 @@ class ModelSaver(Callback):
             the machine has damaged. `MinSaver`, `MaxSaver` and `TopKSaver` with the same directory do the same.
 
     Raises:
-        ValueError: `busy` is unknown.
+        TypeError: `max_to_keep` is not a number.
+        ValueError: `max_to_keep` is negative, or `busy` is unknown.
         RuntimeError: in `setup_graph`: there is no directory.
         OSError: a file cannot be written; earlier checkpoints stay intact. The error of an asynchronous save is raised by the
             next trigger of this callback or of one that copies checkpoints, at the latest in `after_train`.
@@ -87,11 +88,10 @@ class ModelSaver(Callback):
         busy: str = "wait",
         fsync: bool = True,
     ) -> None:
-        check_at_least("ModelSaver: max_to_keep", max_to_keep or 0, 0)
         check_choice("ModelSaver: busy", busy, ("wait", "skip"))
         keys = tf.GraphKeys.GLOBAL_VARIABLES if var_collections is None else var_collections
         self._var_collections = [keys] if isinstance(keys, str) else list(keys)
-        self._max_to_keep = max_to_keep
+        self._max_to_keep = int(check_at_least("ModelSaver: max_to_keep", max_to_keep or 0, 0))
         self._secs_between_kept = keep_checkpoint_every_n_hours * 3600
         self._next_to_keep = time.time() + self._secs_between_kept
         self._lasting: set[str] = set()  # checkpoints that are never removed

@@ -25,7 +25,7 @@ class StatisticReader:
 
     def __init__(self, callback: Callback, name: str, strict: bool) -> None:
         self._callback = callback
-        self._name = check_type(f"{type(callback).__name__}: monitor_stat", name, str)
+        self._name = check_type(f"{type(callback).__name__}: the name of the statistic", name, str)
         self._strict = strict
         self.last_step = -1
 

@@ -173,7 +173,7 @@ class MaintainStepCounter(Callback):
         variable = get_global_step_var()
         with tf.name_scope(None), tf.control_dependencies(plain_reads(variable)):
             increment = variable.assign_add(1, name=GLOBAL_STEP_INCR_OP_NAME, read_value=False)
-        self._args = tf.train.SessionRunArgs([increment])
+        self._args = tf.train.SessionRunArgs(increment)
 
     def _before_train(self) -> None:
         self._loop = self.trainer.loop
@@ -227,7 +227,7 @@ class SessionRunTimeout(Callback):
     def __init__(self, timeout_in_ms: int) -> None:
         check_positive("SessionRunTimeout: timeout_in_ms", timeout_in_ms)
         options = tf.RunOptions(timeout_in_ms=int(timeout_in_ms))
-        self._args = tf.train.SessionRunArgs(fetches=[], options=options)
+        self._args = tf.train.SessionRunArgs(None, options=options)
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         return self._args

@@ -58,7 +58,7 @@ class MovingAverageSummary(Callback):
         if not updates:
             return
         if self._train_op is None:
-            self._args = tf.train.SessionRunArgs([group])
+            self._args = tf.train.SessionRunArgs(group)
         else:
             op = self._train_op
             if isinstance(op, str):

@@ -56,7 +56,7 @@ class TopKSaver(MinSaver):
     ) -> None:
         check_at_least("TopKSaver: k", k, 1)
         check_choice("TopKSaver: mode", mode, ("min", "max"))
-        filename = filename or f"top-{monitor_stat.replace('/', '-')}"
+        filename = filename or f"top-{str(monitor_stat).replace('/', '-')}"
         super().__init__(monitor_stat, mode == "max", filename, checkpoint_dir, strict=strict)
         self.k = k
         self.kept: list[tuple[int, float]] = []

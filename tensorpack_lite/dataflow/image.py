@@ -63,7 +63,7 @@ class ImageFromFile(IndexedData):
                 "ImageFromFile: files is empty; expected at least one path. Check the pattern passed to glob."
             )
         if channel not in (1, 3):
-            raise ValueError(f"ImageFromFile: channel is unknown (expected 1 or 3, got {channel!r}).")
+            raise ValueError(f"ImageFromFile: channel: expected 1 or 3, got {channel!r}.")
         self.files, self.channel = list(files), int(channel)
         self.resize = None if resize is None else check_size(f"{type(self).__name__}: resize", resize)
 

@@ -14,7 +14,6 @@ from typing import Any, Iterator, Sequence
 import numpy as np
 
 from ..utils import logger
-from ..utils.checks import check_at_least
 from ..utils.utils import get_tqdm
 from .base import DataFlow, Datapoint, ProxyDataFlow
 
@@ -36,9 +35,6 @@ class TestDataSpeed(ProxyDataFlow):
         size: number of datapoints to take; fewer if `ds` ends earlier.
         warmup: number of datapoints to take before the measurement, while workers start and buffers fill.
 
-    Raises:
-        ValueError: `size` is not positive, or `warmup` is negative.
-
     Example:
         >>> TestDataSpeed(df, size=1000).start()
     """
@@ -47,8 +43,8 @@ class TestDataSpeed(ProxyDataFlow):
 
     def __init__(self, ds: DataFlow, size: int = 5000, warmup: int = 0) -> None:
         super().__init__(ds)
-        self.test_size = int(check_at_least("TestDataSpeed: size", size, 1))
-        self.warmup = int(check_at_least("TestDataSpeed: warmup", warmup, 0))
+        self.test_size = int(size)
+        self.warmup = int(warmup)
         self._reset_done = False
 
     def reset_state(self) -> None:

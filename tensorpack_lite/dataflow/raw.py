@@ -57,7 +57,8 @@ class FakeData(RNGDataFlow):
         dtype: DType | Sequence[DType] = "float32",
         domain: Sequence[Any] = (0, 1),
     ) -> None:
-        for shape in check_type("FakeData: shapes", shapes, abc.Iterable, "a list of shapes"):
+        shapes = list(check_type("FakeData: shapes", shapes, abc.Iterable, "a list of shapes"))
+        for shape in shapes:
             check_type("FakeData: a shape", shape, abc.Iterable, "a list of integers")
         self.shapes = [tuple(shape) for shape in shapes]
         self.random = random

@@ -47,7 +47,7 @@ class RepeatedData(ProxyDataFlow):
     @old_arguments(nr="num")
     def __init__(self, ds: DataFlow, num: int) -> None:
         super().__init__(ds)
-        self.num = check_at_least("RepeatedData: num", num, -1)
+        self.num = check_at_least("RepeatedData: num (-1 means without end)", num, -1)
 
     def __len__(self) -> int:
         if self.num == -1:

@@ -100,18 +100,12 @@ class Step:
         ]
         leaves = _Leaves(graph)
         self._build_result = leaves.add(fetches)
-        self._builders: list[Callable[[Any], Any] | None] = []
-        self._positions: list[tuple[int, Callable[[Any], Any]]] = []  # of the hooks whose results have values
-        self._constant = [NOTHING] * (len(requests) + 1)  # the values for all other hooks
-        for i, request in enumerate(requests):
-            num_values, build = leaves.num_values, None
-            if request is not None and request.fetches is not None:
-                build = leaves.add(request.fetches)
-            self._builders.append(build)
-            if build is not None and leaves.num_values > num_values:
-                self._positions.append((i, build))
-            elif build is not None:
-                self._constant[i] = _SessionRunValues(build(()), None, None)
+        self._builders = [
+            leaves.add(request.fetches) if request is not None and request.fetches is not None else None
+            for request in requests
+        ]
+        self._positions = [(i, build) for i, build in enumerate(self._builders) if build is not None]
+        self._nothing = [NOTHING] * (len(requests) + 1)
         # A tensor that is fed is not computed; its value is copied to the results.
         position_of_feed = {feed.name: position for position, feed in enumerate(feeds)}
         self._fed = [
@@ -150,8 +144,8 @@ class Step:
                 for build in [*self._builders, None]
             ]
         if not self._positions:
-            return self._constant
-        hook_values = self._constant.copy()
+            return self._nothing
+        hook_values = self._nothing.copy()
         for position, build in self._positions:
             hook_values[position] = _SessionRunValues(build(values), None, None)
         return hook_values
@@ -163,16 +157,9 @@ class Step:
 
 
 class _Leaves:
-    """
-    The distinct tensors and operations in structures of fetches, and functions that rebuild the structures.
-
-    Attributes:
-        tensors, operations: the distinct ones.
-        num_values: how many values the structures have, equal tensors counted each time.
-    """
+    """The distinct tensors and operations in structures of fetches, and functions that rebuild the structures."""
 
     def __init__(self, graph: tf.Graph) -> None:
-        self.num_values = 0
         self._graph = graph
         self._index: dict[str, int] = {}
         self.tensors: list[tf.Tensor] = []
@@ -214,7 +201,6 @@ class _Leaves:
             if all(op is not element for op in self.operations):
                 self.operations.append(element)
             return None
-        self.num_values += 1
         index = self._index.get(element.name)
         if index is None:
             index = self._index[element.name] = len(self.tensors)

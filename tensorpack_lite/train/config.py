@@ -20,7 +20,7 @@ from ..tfutils.checkpoint_store import CheckpointStore
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import SaverRestore, SessionInit, SmartInit
 from ..utils import logger
-from ..utils.checks import check_at_least, check_choice
+from ..utils.checks import check_at_least, check_choice, check_type
 from ..utils.errors import type_error
 from ..utils.old_names import HasOldInterface, old_arguments
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
@@ -101,7 +101,7 @@ class TrainConfig(HasOldInterface):
         _check("extra_callbacks", extra_callbacks, list)
         _check("monitors", monitors, list)
         for callback in (callbacks or []) + (extra_callbacks or []):
-            _check("an element of callbacks", callback, Callback)
+            check_type("TrainConfig: an element of callbacks or extra_callbacks", callback, Callback)
         _not_both("dataflow", dataflow, "data", data)
         _not_both("session_creator", session_creator, "session_config", session_config)
         self.dataflow = dataflow
@@ -113,10 +113,10 @@ class TrainConfig(HasOldInterface):
         self.session_creator = session_creator or NewSessionCreator(config=session_config)
         self.session_config = session_config
         self.session_init = session_init if isinstance(session_init, SessionInit) else SmartInit(session_init)
-        self.starting_epoch = int(check_at_least("TrainConfig: starting_epoch", starting_epoch, 1))
+        self.starting_epoch = _count("starting_epoch", starting_epoch)
         steps = self._default_steps() if steps_per_epoch is None else steps_per_epoch
-        self.steps_per_epoch = int(check_at_least("TrainConfig: steps_per_epoch", steps, 0))
-        self.max_epoch = int(check_at_least("TrainConfig: max_epoch", max_epoch, 0))
+        self.steps_per_epoch = _count("steps_per_epoch", steps)
+        self.max_epoch = _count("max_epoch", max_epoch)
         self.lint, self.lint_ignore = check_lint("TrainConfig", lint, lint_ignore)
         self.on_hang = check_choice("TrainConfig: on_hang", on_hang, ["report", "abort"])
 
@@ -224,6 +224,15 @@ def _check(name: str, value: object, kind: type, advice: str = "") -> None:
     if value is not None and not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "AEIOU" else "a"
         raise type_error(f"TrainConfig: {name}", f"{article} {kind.__name__}", value, advice)
+
+
+def _count(name: str, value: object) -> int:
+    """Return a number of steps or epochs as an integer >= 0. Scripts may pass any number, or a string with one."""
+    try:
+        number = int(value)  # type: ignore[call-overload]
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"TrainConfig: {name}: expected an integer, got {value!r}.") from error
+    return int(check_at_least(f"TrainConfig: {name}", number, 0))
 
 
 def _not_both(name: str, value: object, other_name: str, other: object) -> None:

@@ -27,7 +27,7 @@ MISTAKES = {
     "RandomChooseData of a number": (
         lambda: dataflow.RandomChooseData(3),
         TypeError,
-        "expected list or tuple, got int",
+        "expected a list of DataFlows, got int",
     ),
     "RepeatedData of a str": (
         lambda: dataflow.RepeatedData(SOURCE, "x"),
@@ -44,15 +44,10 @@ MISTAKES = {
         TypeError,
         "positions or keys, got int",
     ),
-    "TestDataSpeed of 0": (
-        lambda: dataflow.TestDataSpeed(SOURCE, 0),
-        ValueError,
-        "expected at least 1, got 0",
-    ),
     "a schedule that is a number": (
         lambda: callbacks.ScheduledHyperParamSetter("lr", 3),
         TypeError,
-        r"expected pairs \(point, value\) of numbers, got 3",
+        r"expected pairs \(point, value\) of numbers, got int",
     ),
     "a schedule of single numbers": (
         lambda: callbacks.ScheduledHyperParamSetter("lr", [(1,)]),
@@ -64,11 +59,20 @@ MISTAKES = {
         TypeError,
         "func has the wrong type .expected a function, got int",
     ),
-    "MinSaver of a number": (lambda: callbacks.MinSaver(3), TypeError, "MinSaver: monitor_stat .* got int"),
+    "MinSaver of a number": (
+        lambda: callbacks.MinSaver(3),
+        TypeError,
+        "MinSaver: the name of the statistic .*expected str, got int",
+    ),
+    "TopKSaver of a number": (
+        lambda: callbacks.TopKSaver(3),
+        TypeError,
+        "TopKSaver: the name of the statistic .*expected str, got int",
+    ),
     "EarlyStopping of a number": (
         lambda: callbacks.EarlyStopping(3),
         TypeError,
-        "EarlyStopping: monitor_stat .* got int",
+        "EarlyStopping: the name of the statistic .*expected str, got int",
     ),
     "ModelSaver, max_to_keep": (
         lambda: callbacks.ModelSaver("x"),
@@ -83,7 +87,7 @@ MISTAKES = {
     "TrainConfig, steps": (
         lambda: train.TrainConfig(steps_per_epoch="a"),
         TypeError,
-        "expected a number, got str",
+        "steps_per_epoch: expected an integer, got 'a'",
     ),
     "TrainConfig, -1 steps": (
         lambda: train.TrainConfig(steps_per_epoch=-1),
@@ -93,17 +97,22 @@ MISTAKES = {
     "TrainConfig, max_epoch": (
         lambda: train.TrainConfig(steps_per_epoch=1, max_epoch="a"),
         TypeError,
-        "max_epoch .*expected a number, got str",
+        "max_epoch: expected an integer, got 'a'",
     ),
     "TrainConfig, starting_epoch": (
-        lambda: train.TrainConfig(steps_per_epoch=1, starting_epoch=0),
+        lambda: train.TrainConfig(steps_per_epoch=1, starting_epoch=-1),
         ValueError,
-        "starting_epoch .*expected at least 1, got 0",
+        "starting_epoch .*expected at least 0, got -1",
     ),
     "TrainConfig, no callback": (
         lambda: train.TrainConfig(steps_per_epoch=1, callbacks=[3]),
         TypeError,
-        "an element of callbacks: expected a Callback, got int",
+        "an element of callbacks .*expected Callback, got int",
+    ),
+    "TrainConfig, None as a callback": (
+        lambda: train.TrainConfig(steps_per_epoch=1, callbacks=[None]),
+        TypeError,
+        "an element of callbacks .*expected Callback, got NoneType",
     ),
     "TrainConfig, data": (
         lambda: train.TrainConfig(steps_per_epoch=1, data=SOURCE),
@@ -124,3 +133,16 @@ def test_a_mistake(name):
     call, kind, text = MISTAKES[name]
     with tf.Graph().as_default(), pytest.raises(kind, match=text):
         call()
+
+
+def test_generous_arguments():
+    """Numbers in strings, NumPy's numbers, generators and views of dicts are accepted, as int() and list() accept them."""
+    config = train.TrainConfig(steps_per_epoch="100", max_epoch=np.float32(5), starting_epoch=np.int64(0))
+    assert (100, 5, 0) == (config.steps_per_epoch, config.max_epoch, config.starting_epoch)
+    fake = dataflow.FakeData((shape for shape in [[3], [2]]), dtype=["float32", "int32"])
+    assert [(3,), (2,)] == fake.shapes
+    sources = {"a": SOURCE, "b": dataflow.DataFromList([[1]])}
+    assert 2 == len(dataflow.RandomChooseData(sources.values()).df_lists)
+    assert 2 == len(dataflow.ConcatData(source for source in sources.values()))
+    setter = callbacks.ScheduledHyperParamSetter("lr", ((k, 0.5**k) for k in (2, 1)))
+    assert [(1, 0.5), (2, 0.25)] == setter.schedule

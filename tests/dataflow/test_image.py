@@ -100,7 +100,7 @@ class TestImageFromFile:
         """An empty list and an unsupported number of channels raise ValueError in the constructor."""
         with pytest.raises(ValueError, match="ImageFromFile: files is empty; expected at least one path"):
             ImageFromFile([])
-        with pytest.raises(ValueError, match="ImageFromFile: channel is unknown .expected 1 or 3, got 4"):
+        with pytest.raises(ValueError, match="ImageFromFile: channel: expected 1 or 3, got 4"):
             ImageFromFile(files, channel=4)
 
     def test_a_file_that_is_not_there(self, files):

@@ -51,7 +51,10 @@ class TestRepeatedData:
 
     def test_a_wrong_number(self):
         """A number below -1 raises ValueError."""
-        with pytest.raises(ValueError, match="RepeatedData: num is too small .expected at least -1, got -2"):
+        with pytest.raises(
+            ValueError,
+            match="RepeatedData: num .-1 means without end. is too small .expected at least -1, got -2",
+        ):
             RepeatedData(one_to(2), -2)
 
 

@@ -16,7 +16,6 @@ from fakes.programs import program_runner
 
 pytest.importorskip("tensorflow")
 
-import tensorpack_lite
 from tensorpack_lite.compat import TF_VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -111,14 +110,6 @@ def test_relative_links_exist():
             if "://" not in target and not (page.parent / target).exists():
                 broken.append(f"{page.relative_to(ROOT)}: {target}")
     assert [] == broken
-
-
-def test_changelog_begins_with_this_version():
-    """The first version in CHANGELOG.md below Unreleased is that of the package."""
-    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert "## [Unreleased]" in text
-    versions = re.findall(r"^## \[(\d[^\]]*)\]", text, re.MULTILINE)
-    assert [tensorpack_lite.__version__] == versions[:1]
 
 
 def test_the_two_commands_are_in_the_readme():

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections import abc
 from typing import Any, Sequence
 
 from ...utils import logger
-from ...utils.checks import check_choice
+from ...utils.checks import check_choice, check_type
 from .hyperparam import HyperParam
 from .setter import HyperParamSetter
 
@@ -54,11 +55,13 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         step_based: bool = False,
         set_at_beginning: bool = True,
     ) -> None:
+        expected = "pairs (point, value) of numbers"
+        pairs = list(check_type("ScheduledHyperParamSetter: schedule", schedule, abc.Iterable, expected))
         try:
-            self.schedule = sorted((int(point), float(value)) for point, value in schedule)
+            self.schedule = sorted((int(point), float(value)) for point, value in pairs)
         except (TypeError, ValueError) as error:
             raise TypeError(
-                f"ScheduledHyperParamSetter: schedule: expected pairs (point, value) of numbers, got {schedule!r}."
+                f"ScheduledHyperParamSetter: schedule: expected {expected}, got {pairs!r}."
             ) from error
         if not self.schedule:
             raise ValueError(

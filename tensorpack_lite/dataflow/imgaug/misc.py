@@ -157,8 +157,8 @@ class RandomResize(ImageAugmentor):
             yrange = check_range("RandomResize: yrange", yrange)
             if _is_float(xrange) != _is_float(yrange):
                 raise TypeError(
-                    f"RandomResize: expected xrange and yrange both as factors (floats) or both as pixels (integers), got "
-                    f"{xrange} and {yrange}."
+                    f"RandomResize: expected factors (floats) or pixels (integers) for both xrange and yrange, got {xrange} "
+                    f"and {yrange}."
                 )
             if aspect_ratio_thres == 0 and xrange != yrange:
                 raise ValueError(
