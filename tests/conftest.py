@@ -24,6 +24,7 @@ LONGEST_SECONDS = 600
 
 # Their results do not depend on the version of TensorFlow.
 ANY_TENSORFLOW = {"api", "architecture", "cli", "dataflow", "ranks", "report", "utils"}
+EXAMPLES = {"docs", "examples"}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -32,6 +33,8 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.nodeid.split("/")[1] in ANY_TENSORFLOW:
             item.add_marker("any_tensorflow")
+        if item.nodeid.split("/")[1] in EXAMPLES:
+            item.add_marker("example")
         if item.get_closest_marker("proof") or item.get_closest_marker("gallery"):
             item.add_marker("full")
         if item.get_closest_marker("full"):
