@@ -32,6 +32,7 @@ class EarlyStopping(Callback):
             callback is triggered.
 
     Raises:
+        TypeError: `monitor_stat` is not a string.
         ValueError: an argument is out of range.
         KeyError: at a trigger, see `strict`.
 

@@ -232,6 +232,7 @@ class MinSaver(Callback):
         strict: raise a KeyError, which ends training, if the statistic has not been reported when this callback is triggered.
 
     Raises:
+        TypeError: `monitor_stat` is not a string.
         ValueError: `filename` is a path.
         KeyError: at a trigger, see `strict`.
         RuntimeError: in `setup_graph`: there is no directory; at a trigger: it holds no checkpoint.

@@ -32,7 +32,7 @@ class TopKSaver(MinSaver):
 
     Raises:
         ValueError: `k` is not positive, `mode` is unknown, or `filename` is a path.
-        KeyError, RuntimeError, OSError: as `MinSaver`.
+        TypeError, KeyError, RuntimeError, OSError: as `MinSaver`.
 
     Attributes:
         kept: `[(step, value), ...]`, the best first.
@@ -56,6 +56,7 @@ class TopKSaver(MinSaver):
     ) -> None:
         check_at_least("TopKSaver: k", k, 1)
         check_choice("TopKSaver: mode", mode, ("min", "max"))
+        # the base class checks the type
         filename = filename or f"top-{str(monitor_stat).replace('/', '-')}"
         super().__init__(monitor_stat, mode == "max", filename, checkpoint_dir, strict=strict)
         self.k = k

@@ -157,6 +157,7 @@ class OfflinePredictor(OnlinePredictor):
         sess: its session. Close it when the predictor is no longer needed.
 
     Raises:
+        TypeError: `config` is not a PredictConfig.
         KeyError: a name is not in the graph. The message lists the nearest names.
 
     Example:

@@ -21,7 +21,6 @@ from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import SaverRestore, SessionInit, SmartInit
 from ..utils import logger
 from ..utils.checks import check_at_least, check_choice, check_type
-from ..utils.errors import type_error
 from ..utils.old_names import HasOldInterface, old_arguments
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from .resume import find_checkpoint, place_of
@@ -221,18 +220,17 @@ class AutoResumeTrainConfig(TrainConfig):
 
 
 def _check(name: str, value: object, kind: type, advice: str = "") -> None:
-    if value is not None and not isinstance(value, kind):
-        article = "an" if kind.__name__[0] in "AEIOU" else "a"
-        raise type_error(f"TrainConfig: {name}", f"{article} {kind.__name__}", value, advice)
+    if value is not None:
+        check_type(f"TrainConfig: {name}", value, kind, advice=advice)
 
 
 def _count(name: str, value: object) -> int:
     """Return a number of steps or epochs as an integer >= 0. Scripts may pass any number, or a string with one."""
     try:
-        number = int(value)  # type: ignore[call-overload]
-    except (TypeError, ValueError) as error:
+        number: int = int(value)  # type: ignore[call-overload]
+    except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(f"TrainConfig: {name}: expected an integer, got {value!r}.") from error
-    return int(check_at_least(f"TrainConfig: {name}", number, 0))
+    return check_at_least(f"TrainConfig: {name}", number, 0)
 
 
 def _not_both(name: str, value: object, other_name: str, other: object) -> None:

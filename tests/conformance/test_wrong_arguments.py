@@ -99,6 +99,11 @@ MISTAKES = {
         TypeError,
         "max_epoch: expected an integer, got 'a'",
     ),
+    "TrainConfig, steps without end": (
+        lambda: train.TrainConfig(steps_per_epoch=float("inf")),
+        TypeError,
+        "steps_per_epoch: expected an integer, got inf",
+    ),
     "TrainConfig, starting_epoch": (
         lambda: train.TrainConfig(steps_per_epoch=1, starting_epoch=-1),
         ValueError,
@@ -117,7 +122,7 @@ MISTAKES = {
     "TrainConfig, data": (
         lambda: train.TrainConfig(steps_per_epoch=1, data=SOURCE),
         TypeError,
-        "data: expected an InputSource, got DataFromList",
+        "data has the wrong type .expected InputSource, got DataFromList",
     ),
     "no optimizer": (
         lambda: optimizer.AccumGradOptimizer(3, 2),

@@ -73,17 +73,19 @@ class TestTrainConfig:
     @pytest.mark.parametrize(
         ("name", "wanted"),
         [
-            ("dataflow", "a DataFlow"),
-            ("data", "an InputSource"),
-            ("model", "a ModelDescBase"),
-            ("callbacks", "a list"),
-            ("extra_callbacks", "a list"),
-            ("monitors", "a list"),
+            ("dataflow", "DataFlow"),
+            ("data", "InputSource"),
+            ("model", "ModelDescBase"),
+            ("callbacks", "list"),
+            ("extra_callbacks", "list"),
+            ("monitors", "list"),
         ],
     )
     def test_another_kind(self, name, wanted):
         """An argument of the wrong type raises TypeError, which names the argument."""
-        with pytest.raises(TypeError, match=f"TrainConfig: {name}: expected {wanted}, got int"):
+        with pytest.raises(
+            TypeError, match=f"TrainConfig: {name} has the wrong type .expected {wanted}, got int"
+        ):
             TrainConfig(**{"steps_per_epoch": 1, name: 3})
 
 

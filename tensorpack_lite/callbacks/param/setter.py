@@ -136,6 +136,9 @@ class HyperParamSetterWithFunc(HyperParamSetter):
             each epoch with the epoch's number, and before training with `starting_epoch - 1`, unless training
             resumes with the variable's value.
 
+    Raises:
+        TypeError: `param` has another type, or `func` is not callable.
+
     Runs at: before_train, trigger.
 
     Example:

@@ -33,6 +33,7 @@ class StatMonitorParamSetter(HyperParamSetter):
             callback is triggered.
 
     Raises:
+        TypeError: `stat_name` is not a string.
         ValueError: `last_k` is not positive.
         KeyError: at a trigger, see `strict`.
 
