@@ -8,7 +8,7 @@ import socket
 from contextlib import ExitStack
 from typing import Mapping, NamedTuple
 
-__all__ = ["Cluster", "free_ports", "given_rank", "given_watch_address", "parse_address"]
+__all__ = ["Cluster", "free_ports", "given_watch_address", "parse_address"]
 
 _JOBS = ("chief", "worker")  # in the order of ranks; rank 0 is the chief
 _EXAMPLE = (
@@ -129,18 +129,6 @@ def given_watch_address() -> tuple[str, int] | None:
     """
     given = os.environ.get("TENSORPACK_RANKS_ADDRESS")
     return parse_address(given) if given else None
-
-
-def given_rank() -> int | None:
-    """Read the rank of this process from `$HOROVOD_RANK` or `$TF_CONFIG`; None if neither is set."""
-    rank = os.environ.get("HOROVOD_RANK", "")
-    if rank.isdigit():
-        return int(rank)
-    try:
-        cluster = Cluster.from_environment()
-    except ValueError:  # an error only for a trainer that uses it
-        return None
-    return None if cluster is None else cluster.rank
 
 
 def parse_address(text: str) -> tuple[str, int]:

@@ -14,7 +14,6 @@ from ..dataflow.base import DataFlow
 from ..graph_builder.model_desc import ModelDescBase
 from ..input_source.base import InputSource
 from ..loop.callback import Callback
-from ..ranks.cluster import given_rank
 from ..tfutils.checkpoint_state import STATE_SUFFIX
 from ..tfutils.checkpoint_store import CheckpointStore
 from ..tfutils.sesscreate import NewSessionCreator
@@ -22,6 +21,7 @@ from ..tfutils.sessinit import SaverRestore, SessionInit, SmartInit
 from ..utils import logger
 from ..utils.checks import check_at_least, check_choice, check_type
 from ..utils.old_names import HasOldInterface, old_arguments
+from ..utils.own_rank import given_rank
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from .resume import find_checkpoint, place_of
 

@@ -267,9 +267,8 @@ def _read_waits() -> Dict[str, float]:
 
 
 def _make_alarm() -> StackAlarm | None:
-    directory = logger.get_logger_dir()
     try:
-        return StackAlarm(None if directory is None else os.path.join(directory, "log.log"))
+        return StackAlarm(logger.get_log_file())
     except OSError:
         return None
 

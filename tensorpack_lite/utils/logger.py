@@ -22,8 +22,10 @@ from typing import Any, Iterable, Iterator, TextIO
 from termcolor import colored
 
 from .old_names import find_old_name
+from .own_rank import GivenRank, find_given_rank
 from .redaction import hide_secrets
 from .rehearsal import find_rehearsal
+from .training_files import check_replaceable, is_occupied, list_names, remove_training
 from .training_lock import TrainingLock
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "debug",
     "error",
     "exception",
+    "get_log_file",
     "get_logger_dir",
     "info",
     "lock_dir",
@@ -110,13 +113,14 @@ class _LogDirectory:
         self._handler: logging.FileHandler | None = None
         self._lock: TrainingLock | None = None
 
-    def open(self, path: str) -> None:
-        """Create the directory and append to its log.log."""
-        os.makedirs(path, exist_ok=True)
-        handler = logging.FileHandler(os.path.join(path, "log.log"), mode="a", encoding="utf-8")
-        handler.setFormatter(_Formatter())
-        _logger.addHandler(handler)
-        self.path, self._handler, self._lock = path, handler, TrainingLock(path, warning)
+    def open(self, path: str, name: str | None = "log.log", mode: str = "a") -> None:
+        """Create the directory and open its log file. Without a name, only remember the directory."""
+        if name is not None:
+            os.makedirs(path, exist_ok=True)
+            self._handler = logging.FileHandler(os.path.join(path, name), mode=mode, encoding="utf-8")
+            self._handler.setFormatter(_Formatter())
+            _logger.addHandler(self._handler)
+        self.path, self._lock = path, TrainingLock(path, warning)
 
     def close(self) -> None:
         """Close the log file, release the lock and forget the directory."""
@@ -125,6 +129,11 @@ class _LogDirectory:
             _logger.removeHandler(self._handler)
             self._handler.close()
         self.path, self._handler, self._lock = None, None, None
+
+    @property
+    def file(self) -> str | None:
+        """The log file, or None."""
+        return None if self._handler is None else self._handler.baseFilename
 
     def lock(self, wait: float) -> None:
         """Take the directory's lock, unless this process holds it."""
@@ -158,36 +167,34 @@ def set_logger_dir(dirname: str, action: str | None = None) -> None:
 
     Args:
         dirname: the directory; created if it does not exist.
-        action: what to do if the directory contains files (other than hidden ones).
-            "k" keeps them, e.g. to resume, and appends to log.log; "d" deletes the directory; "b" renames it to
-            `<dirname>MMDD-HHMMSS`; "n" uses the new directory `<dirname>MMDD-HHMMSS` instead; "q" raises an
-            error. None asks on the terminal.
+        action: what to do if the directory contains files (other than hidden ones). "k" keeps them, e.g. to resume, and
+            appends to log.log. "b" renames the directory to `<dirname>MMDD-HHMMSS`. "n" uses the new directory
+            `<dirname>MMDD-HHMMSS` instead. "d" deletes the files that trainings have written; all other files and
+            directories stay, and one log line names them. "q" raises an error. None asks on a terminal, and is "n" without one.
 
     Raises:
-        OSError: the directory contains files, and `action` or the answer is "q" or unknown, or `action` is
-            None and there is not a terminal; or the action is "d" or "b" and another process trains in the
-            directory (see `lock_dir`). The logger's directory does not change then.
+        OSError: the directory contains files, and `action` or the answer is "q" or unknown. With "d" or "b": another
+            process trains in the directory (see `lock_dir`), or it is, or contains, the current directory or the home
+            directory. With "d": there is no log, manifest or checkpoint of a training. Nothing has changed then.
 
     Example:
-        >>> logger.set_logger_dir("train_log/mnist", action="d")  # doctest: +SKIP
+        >>> logger.set_logger_dir("train_log/mnist")  # doctest: +SKIP
+
+    Note: if several processes were started together (see `own_rank.find_given_rank`), only rank 0 does this. Rank 1 writes
+        its log to `log-rank1.log` in the same directory if the action is "k" or "d", and otherwise to no file.
+
+    Difference from tensorpack: "d" deletes only files of trainings. Without a terminal, None does not raise an error.
     """
     path = os.path.normpath(dirname)
     rehearsal = find_rehearsal()
     if rehearsal is not None:  # files that the script itself writes to `dirname` go there
         os.makedirs(path, exist_ok=True)
         path, action = rehearsal.log_directory, "k"
-    occupied = os.path.isdir(path) and any(not entry.startswith(".") for entry in os.listdir(path))
-    if occupied:
-        action = (action or _ask_for_action(path)).strip().lower()
-        if action not in ("k", "d", "b", "n"):
-            raise OSError(f"set_logger_dir: the directory '{path}' contains files. {_ADVICE}")
-        holder = TrainingLock.holder(path) if action in ("d", "b") else None
-        if holder is not None:
-            raise OSError(f"set_logger_dir: the directory '{path}' cannot be deleted or moved: {holder}")
-    _directory.close()
-    if occupied:
-        path = _make_room(path, str(action))
-    _directory.open(path)
+    given = find_given_rank()
+    if given is not None and given.rank > 0:
+        _follow_chief(path, action, given)
+    else:
+        _open_as_chief(path, action, may_remove_rank_logs=given is None)
     info("Argv: " + hide_secrets(" ".join(sys.argv)))
 
 
@@ -215,6 +222,11 @@ def auto_set_dir(action: str | None = None, name: str | None = None) -> None:
 def get_logger_dir() -> str | None:
     """Return the directory of `set_logger_dir` or `auto_set_dir`, or None if none was set."""
     return _directory.path
+
+
+def get_log_file() -> str | None:
+    """Return the absolute path of the file to which this process logs, or None if there is none."""
+    return _directory.file
 
 
 def lock_dir(wait: float = 60.0) -> None:
@@ -265,20 +277,57 @@ def __getattr__(name: str) -> Any:
 
 
 _ADVICE = (
-    "Pass action='k' (keep), 'd' (delete), 'b' (back up) or 'n' (use a new name) to set_logger_dir or auto_set_dir, "
-    "or choose another directory."
+    "Pass action='k' (keep), 'b' (back up), 'n' (use a new name) or 'd' (delete the files of trainings) to set_logger_dir or "
+    "auto_set_dir, or choose another directory."
 )
 
 
-def _ask_for_action(path: str) -> str:
-    """Ask until the user answers. Without a terminal, raise an error instead of waiting."""
+def _open_as_chief(path: str, action: str | None, may_remove_rank_logs: bool) -> None:
+    """Make room in the directory, and open the log file."""
+    occupied = is_occupied(path)
+    if occupied:
+        action = (action or _choose_action(path)).strip().lower()
+        if action not in ("k", "d", "b", "n"):
+            raise OSError(f"set_logger_dir: the directory '{path}' contains files. {_ADVICE}")
+        if action in ("d", "b"):
+            holder = TrainingLock.holder(path)
+            if holder is not None:
+                raise OSError(f"set_logger_dir: the directory '{path}' cannot be deleted or moved: {holder}")
+            check_replaceable(path, action)
+    _directory.close()
+    kept: list[str] = []
+    if occupied and action == "d":
+        kept = remove_training(path, may_remove_rank_logs)
+    elif occupied:
+        path = _make_room(path, str(action))
+    _directory.open(path)
+    if kept:
+        info(f"The training in '{path}' was deleted. Kept, because no training wrote it: {list_names(kept)}.")
+
+
+def _follow_chief(path: str, action: str | None, given: GivenRank) -> None:
+    """Use the directory without changing anything there besides the log of this rank."""
+    _directory.close()
+    action = (action or "").strip().lower()
+    name = f"log-rank{given.rank}.log" if action in ("k", "d") else None
+    _directory.open(path, name, "w" if action == "d" else "a")
+    info(
+        f"Rank {given.rank} (by {given.source}) logs to {f'{path}/{name}' if name else 'no file'}. Only rank 0 changes "
+        f"'{path}'. If these processes train separately, set TENSORPACK_RANKS_SIZE=1."
+    )
+
+
+def _choose_action(path: str) -> str:
+    """Ask until the user answers. Without a terminal, choose a new directory."""
     if sys.stdin is None or not sys.stdin.isatty():
-        raise OSError(
-            f"set_logger_dir: the directory '{path}' contains files, and there is no terminal to ask. {_ADVICE}"
+        warning(
+            f"The directory '{path}' contains files, and there is no terminal to ask, so this training uses a new directory. "
+            "To continue a training, pass action='k'."
         )
-    warning(f"The log directory {path} exists. Use 'd' to delete it.")
+        return "n"
+    warning(f"The log directory {path} exists. Use 'n' to train beside it, or 'b' to rename it.")
     warning(
-        "If you're resuming from a previous run, you can choose to keep it. "
+        "If you're resuming from a previous run, you can choose to keep it. 'd' deletes the files of the previous run. "
         "Press any other key to exit: (k)eep / (d)elete / (b)ackup / (n)ew / (q)uit"
     )
     answer = ""
@@ -288,10 +337,8 @@ def _ask_for_action(path: str) -> str:
 
 
 def _make_room(path: str, action: str) -> str:
-    """Apply the action to an existing directory, and return the directory to use."""
-    if action == "d":
-        shutil.rmtree(path)
-    elif action == "b":
+    """Rename an existing directory, or choose a new name, and return the directory to use."""
+    if action == "b":
         backup = _with_timestamp(path)
         shutil.move(path, backup)
         info(f"Directory '{path}' backed up to '{backup}'")

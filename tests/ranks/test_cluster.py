@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from tensorpack_lite.ranks.cluster import Cluster, free_ports, given_rank
+from tensorpack_lite.ranks.cluster import Cluster, free_ports
 
 
 @pytest.fixture
@@ -81,22 +81,3 @@ def test_free_ports():
     assert 5 == len(set(ports))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", ports[0]))
-
-
-@pytest.mark.parametrize(
-    ("environment", "rank"),
-    [
-        ({}, None),
-        ({"HOROVOD_RANK": "2"}, 2),
-        ({"TF_CONFIG": '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}'}, 1),
-        ({"TF_CONFIG": '{"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": 0}}'}, None),
-        ({"TF_CONFIG": "{"}, None),
-    ],
-)
-def test_given_rank(monkeypatch, environment, rank):
-    """The rank is read from HOROVOD_RANK or TF_CONFIG; it is None if neither is set, or TF_CONFIG is not valid."""
-    for name in ("HOROVOD_RANK", "TF_CONFIG"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    assert rank == given_rank()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from unittest import mock
 
@@ -210,13 +211,6 @@ class TestSetLoggerDir:
         runs = [line.split("] ")[1] for line in log_file(path).splitlines() if "] run " in line]
         assert ["run 0", "run 1", "run 2"] == runs
 
-    def test_delete(self, tmp_path):
-        """'d' deletes the files."""
-        path = fill(tmp_path / "a")
-        logger.set_logger_dir(path, action="d")
-
-        assert ["log.log"] == os.listdir(path)
-
     def test_delete_the_directory_in_use(self, tmp_path):
         """'d' on the directory in use starts a new log file."""
         path = str(tmp_path / "a")
@@ -295,12 +289,16 @@ class TestSetLoggerDir:
         assert first.stream is None or first.stream.closed
         assert 1 == num_open_files()
 
-    def test_without_a_terminal_it_raises(self, tmp_path, monkeypatch):
-        """Without a terminal, an OSError with advice is raised."""
+    def test_without_a_terminal_it_uses_another_name(self, tmp_path, monkeypatch, log_lines):
+        """Without an action and a terminal, the training goes to a new directory, and a warning says how to continue one."""
         monkeypatch.setattr("builtins.input", mock.Mock(side_effect=AssertionError("asked")))
+        path = fill(tmp_path / "a")
+        logger.set_logger_dir(path)
 
-        with pytest.raises(OSError, match="no terminal to ask. Pass action="):
-            logger.set_logger_dir(fill(tmp_path / "a"))
+        assert ["old.txt"] == os.listdir(path)
+        assert re.fullmatch(re.escape(path) + r"\d{4}-\d{6}", logger.get_logger_dir())
+        assert [f"Use a new log directory {logger.get_logger_dir()}"] == log_lines[1:2]
+        assert "To continue a training, pass action='k'" in log_lines[0]
 
     def test_on_a_terminal_it_asks(self, tmp_path, monkeypatch, capsys):
         """On a terminal, it asks until the user answers, and follows the answer."""

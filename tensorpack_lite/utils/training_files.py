@@ -1,0 +1,215 @@
+"""
+The files that a training writes to the logger's directory, and their removal.
+
+Here are all names that the library uses in that directory. A name that other programs also use, such as `report.html`,
+counts only if the file begins like ours. Whatever is not listed belongs to the user and stays, and so do symbolic links.
+`tests/utils/test_training_files.py` compares this list with what trainings write.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from contextlib import suppress
+from typing import Iterator, NamedTuple, Pattern, Sequence
+
+__all__ = ["check_replaceable", "is_occupied", "is_training", "kept_names", "list_names", "remove_training"]
+
+_HEAD_BYTES = 1 << 16
+_STAMP = r"\d{4}-\d{6}"
+_PART = r"(?:data-\d+-of-\d+|index|meta|state)"  # the files of a checkpoint, after its name and a dot
+_BACKUP = rf"(?:\.{_STAMP}|\.before-resume|\.tmp)?"
+
+
+class _Kind(NamedTuple):
+    """A kind of file: the pattern of its name, and that of its first bytes."""
+
+    name: Pattern[str]
+    head: Pattern[bytes]
+
+
+def _kind(name: str, head: bytes = b"") -> _Kind:
+    return _Kind(re.compile(name), re.compile(head, re.DOTALL))
+
+
+# A directory with one of these files is that of a training.
+_MARKS = (
+    _kind(rf"log\.log{_BACKUP}", rb"(?:\x1b\[\d+m)*\[\d{4} \d\d:\d\d:\d\d @|\Z"),
+    _kind(rf"manifest\.json{_BACKUP}", rb'\{\s*"format": \d'),
+    _kind(r"checkpoint", rb"model_checkpoint_path: "),
+    _kind(rf"model-\d+\.{_PART}"),
+    _kind(r"training\.lock", rb'\{"host": |\Z'),
+)
+_RANK_LOG = _kind(r"log-rank\d+\.log")
+_FILES = (
+    *_MARKS,
+    _kind(r"\.checkpoint\.tmp"),
+    _kind(rf"graph-{_STAMP}\.meta(?:\.tmp[0-9a-f]+)?"),
+    _kind(r"events\.out\.tfevents\..+"),
+    _kind(rf"stats\.json{_BACKUP}", rb'\[(?:\{[^{}]*"global_step"|\])'),
+    _kind(rf"stats\.csv{_BACKUP}", rb"epoch_num,global_step"),
+    _kind(r"notes\.jsonl", rb'\{"kind": '),
+    _kind(r"report\.html(?:\.tmp)?", rb"<!DOCTYPE html>.* - training report</title>"),
+    _kind(rf"hang-{_STAMP}\.txt"),
+    _kind(r"DumpTensor-\d+\.npz"),
+    _kind(r"runmetadata-\d+\.pb"),
+    _kind(r"chrome-trace-\d+\.json"),
+)
+_RECORD = _kind(
+    r"\.?(.+)\.json(?:\.tmp)?", rb'\{"stat": '
+)  # of MinSaver, MaxSaver and TopKSaver, beside their copies
+_STEP_FILES = (
+    _kind(r"batch\.npz"),
+    _kind(r"step\.json"),
+    _kind(r"report\.txt"),
+    _kind(r"checkpoint"),
+    _kind(rf"model-\d+\.{_PART}"),
+)
+_SUBDIRECTORIES = {  # the pattern of the name: the files
+    r"nan-\d+": _STEP_FILES,
+    r"spike-\d+": _STEP_FILES,
+    r"samples": (_kind(r"(?:first-batch|worst)\.npz(?:\.tmp)?"),),
+}
+_UNFINISHED = ".saving"  # the subdirectory of checkpoints that are being written
+# Other ranks and the launcher may have opened them before the chief starts.
+_BESIDE = re.compile(r"(?:log-)?rank-?\d+\.log")
+
+
+def is_occupied(directory: str) -> bool:
+    """Return whether there are files in a directory, other than hidden ones and the logs of other ranks."""
+    if not os.path.isdir(directory):
+        return False
+    return any(not name.startswith(".") and not _BESIDE.fullmatch(name) for name in os.listdir(directory))
+
+
+def is_training(directory: str) -> bool:
+    """Return whether a training has written to a directory, by its log, manifest or checkpoints."""
+    return any(_is_one_of(_MARKS, entry) for entry in _entries(directory))
+
+
+def check_replaceable(directory: str, action: str) -> None:
+    """
+    Check that a directory may be deleted or renamed.
+
+    Args:
+        directory: an existing directory.
+        action: "d" or "b".
+
+    Raises:
+        OSError: it is, or contains, the current directory or the home directory; or the action is "d" and no training has
+            written there.
+    """
+    verb = "deleted" if action == "d" else "renamed"
+    for name, protected in (("current", _current_directory()), ("home", os.path.expanduser("~"))):
+        for number, parent in enumerate(_with_parents(protected)):
+            if os.path.samefile(parent, directory):
+                raise OSError(
+                    f"set_logger_dir: '{directory}' {'contains' if number else 'is'} the {name} directory, so it is not {verb} "
+                    f"(action '{action}'). Choose a directory that only this training uses, such as 'train_log/mnist'."
+                )
+    if action == "d" and not is_training(directory):
+        raise OSError(
+            f"set_logger_dir: '{directory}' has no log, manifest or checkpoint of a training, so its files are not deleted "
+            f"(action 'd'): {list_names(kept_names(directory))}. Choose another directory, or delete the files yourself."
+        )
+
+
+def remove_training(directory: str, may_remove_rank_logs: bool = True) -> list[str]:
+    """
+    Delete the files that trainings have written to a directory. All others stay, and the directory, too.
+
+    Args:
+        directory: that of a training.
+        may_remove_rank_logs: whether the logs of other ranks are deleted. They may have been opened for the next training.
+
+    Returns:
+        The names of what stays, sorted; directories end with a slash.
+
+    Raises:
+        OSError: a file cannot be deleted.
+    """
+    records = [match.group(1) for match in map(_match_record, _entries(directory)) if match]
+    copies = [
+        _kind(rf"{re.escape(name)}(?:-\d+)?\.{_PART}|\.?{re.escape(name)}\.json(?:\.tmp)?")
+        for name in records
+    ]
+    kinds = (*_FILES, *copies, *((_RANK_LOG,) if may_remove_rank_logs else ()))
+    _remove_files(directory, kinds)
+    for entry in _entries(directory):
+        if not entry.is_dir(follow_symlinks=False):
+            continue
+        if entry.name == _UNFINISHED:
+            shutil.rmtree(entry.path)
+        for pattern, files in _SUBDIRECTORIES.items():
+            if re.fullmatch(pattern, entry.name):
+                _remove_files(entry.path, (*files, *_listed_files(entry.path)))
+                with suppress(OSError):  # it is not empty
+                    os.rmdir(entry.path)
+    return kept_names(directory)
+
+
+def kept_names(directory: str) -> list[str]:
+    """Return the names in a directory, sorted, except for logs of ranks; directories end with a slash."""
+    entries = (entry for entry in _entries(directory) if not _BESIDE.fullmatch(entry.name))
+    return sorted(entry.name + ("/" if entry.is_dir() else "") for entry in entries)
+
+
+def list_names(names: Sequence[str], most: int = 10) -> str:
+    """Return names as text for a message; at most `most` of them."""
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest
+
+
+def _entries(directory: str) -> list[os.DirEntry[str]]:
+    with os.scandir(directory) as entries:
+        return list(entries)
+
+
+def _with_parents(path: str) -> Iterator[str]:
+    """Yield a directory and its parents, up to the root. Without a directory, yield nothing."""
+    path = os.path.realpath(path) if os.path.isdir(path) else ""
+    while path:
+        yield path
+        path = os.path.dirname(path) if path != os.path.dirname(path) else ""
+
+
+def _current_directory() -> str:
+    with suppress(FileNotFoundError):  # it has been removed
+        return os.getcwd()
+    return ""
+
+
+def _remove_files(directory: str, kinds: Sequence[_Kind]) -> None:
+    for entry in _entries(directory):
+        if _is_one_of(kinds, entry):
+            with suppress(FileNotFoundError):
+                os.remove(entry.path)
+
+
+def _listed_files(directory: str) -> list[_Kind]:
+    """Return the files that `report.txt` in a directory lists, such as pictures of the samples."""
+    with suppress(OSError), open(
+        os.path.join(directory, "report.txt"), encoding="utf-8", errors="replace"
+    ) as file:
+        names = re.search(r"^Files: (.+)$", file.read(_HEAD_BYTES), re.MULTILINE)
+        return [_kind(re.escape(name)) for name in names.group(1).split(", ")] if names else []
+    return []
+
+
+def _is_one_of(kinds: Sequence[_Kind], entry: os.DirEntry[str]) -> bool:
+    if not entry.is_file(follow_symlinks=False):
+        return False
+    return any(kind.name.fullmatch(entry.name) and _begins_with(kind.head, entry.path) for kind in kinds)
+
+
+def _begins_with(head: Pattern[bytes], path: str) -> bool:
+    if not head.pattern:
+        return True
+    with suppress(OSError), open(path, "rb") as file:
+        return head.match(file.read(_HEAD_BYTES)) is not None
+    return False  # a file that cannot be read stays
+
+
+def _match_record(entry: os.DirEntry[str]) -> re.Match[str] | None:
+    return _RECORD.name.fullmatch(entry.name) if _is_one_of((_RECORD,), entry) else None

@@ -1,0 +1,79 @@
+"""utils/own_rank.py: the rank of a process, from environment variables."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensorpack_lite.utils.own_rank import GivenRank, find_given_rank, given_rank
+
+TF_CONFIG = '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}'
+WITH_CHIEF = '{"cluster": {"chief": ["a:1"], "worker": ["b:1"]}, "task": {"type": "worker", "index": 0}}'
+HOROVOD = {"HOROVOD_RANK": "2", "HOROVOD_SIZE": "3"}
+OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4"}
+SLURM = {"SLURM_PROCID": "1", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2", "SLURM_NTASKS": "2"}
+BATCH_SCRIPT = {"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_JOB_ID": "7"}
+TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1234"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, None),
+        ({"TF_CONFIG": TF_CONFIG}, GivenRank(1, 2, "TF_CONFIG")),
+        ({"TF_CONFIG": WITH_CHIEF}, GivenRank(1, 2, "TF_CONFIG")),
+        (HOROVOD, GivenRank(2, 3, "HOROVOD_RANK")),
+        ({"HOROVOD_RANK": "2"}, GivenRank(2, None, "HOROVOD_RANK")),
+        (OPEN_MPI, GivenRank(3, 4, "OMPI_COMM_WORLD_RANK")),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2"}, GivenRank(1, 2, "PMI_RANK")),
+        (SLURM, GivenRank(1, 2, "SLURM_PROCID")),
+        (TORCHRUN, GivenRank(1, 2, "RANK")),
+        ({"TENSORPACK_RANK": "5", "TENSORPACK_RANKS_SIZE": "6"}, GivenRank(5, 6, "TENSORPACK_RANK")),
+    ],
+)
+def test_sources(environment, expected):
+    """The rank and the number of processes are read from the variables of each launcher."""
+    assert expected == find_given_rank(environment)
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        BATCH_SCRIPT,
+        {**SLURM, "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"},
+        {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"},
+        {"TF_CONFIG": '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}}'},
+        {**OPEN_MPI, "TENSORPACK_RANKS_SIZE": "1"},
+        {"RANK": "1"},
+    ],
+    ids=["batch script", "srun -n1", "mpirun -np 1", "one worker", "turned off", "another program's RANK"],
+)
+def test_a_process_that_is_alone(environment):
+    """A process has no rank if it was started alone, or if the user says that the processes train separately."""
+    assert find_given_rank(environment) is None
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"TF_CONFIG": "{"},
+        {"TF_CONFIG": "[]"},
+        {"TF_CONFIG": '{"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": 0}}'},
+        {"HOROVOD_RANK": "first"},
+        {"OMPI_COMM_WORLD_RANK": ""},
+    ],
+)
+def test_variables_that_are_not_valid(environment):
+    """Variables that cannot be read count as not set."""
+    assert find_given_rank(environment) is None
+
+
+def test_mpirun_inside_slurm():
+    """The launcher that started the process last wins: SLURM's variables are then those of MPI's daemons."""
+    assert GivenRank(3, 4, "OMPI_COMM_WORLD_RANK") == find_given_rank({**SLURM, **OPEN_MPI})
+
+
+def test_the_rank_of_this_process(monkeypatch):
+    """`given_rank` reads the environment of this process."""
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    monkeypatch.setenv("HOROVOD_RANK", "2")
+    assert 2 == given_rank()
