@@ -134,7 +134,7 @@ class Trainer(HasOldInterface, LoopTrainer):
         if self._is_set_up:
             raise RuntimeError(f"Trainer.register_callback: {cb} comes too late, after setup_callbacks.")
         if cb.chief_only and not self.is_chief and not self._takes_part(cb):
-            logger.warning(f"Callback {cb} is chief-only and is left out of this process.")
+            logger.debug(f"Callback {cb} is chief-only and is left out of this process.")
             return False
         self._callbacks.append(cb)
         return True
@@ -202,7 +202,7 @@ class Trainer(HasOldInterface, LoopTrainer):
             if self.is_chief:
                 session_init._run_init(self.sess)
             elif not isinstance(session_init, JustCurrentSession):
-                logger.warning("session_init is ignored in a process that is not the chief.")
+                logger.debug("session_init is ignored in a process that is not the chief.")
         except BaseException:  # close the session after any error
             (self.hooked_sess or self.sess).close()
             raise

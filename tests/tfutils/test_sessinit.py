@@ -148,6 +148,14 @@ class TestSaverRestore:
         load(SaverRestore(path), sess)
         assert 1.0 == sess.run(a)
 
+    def test_the_step_of_a_checkpoint(self, write, sess, capsys):
+        """A graph without `global_step`, such as that of a predictor, is not a reason for a warning."""
+        path = write(a=1.0, global_step=5.0)
+        make(a=0.0)
+        load(SaverRestore(path), sess)
+        load(DictRestore({"a": 1.0, "global_step": 5}), sess)
+        assert "not found in the graph" not in capsys.readouterr().out
+
     def test_reports_unmatched_variables(self, write, sess, capsys):
         """One warning for each side lists the unmatched variables, except those that matter only for training."""
         path = write(a=1.0, old=1.0, a__Momentum=0.0)

@@ -255,12 +255,12 @@ class TestCallbacksOfTrainer:
 
 class TestSession:
     def test_not_chief_ignores_session_init(self, trainer, run):
-        """A process that is not the chief ignores `session_init`, with a warning."""
+        """A process that is not the chief ignores `session_init`. Only the debug log says so."""
         import numpy as np
 
         trainer.is_chief = False
         keep = KeepsX().set_chief_only(False)
-        with mock.patch.object(logger, "warning") as log:
+        with mock.patch.object(logger, "debug") as log:
             run(trainer, keep, session_init=DictRestore({"x": np.float32(100)}), steps_per_epoch=0)
         assert 0.0 == keep.x
         assert any("session_init is ignored" in str(call) for call in log.call_args_list)

@@ -79,11 +79,12 @@ class TestMisuse:
         assert trainer.register_callback(Callback()) is True
 
     def test_not_chief(self, trainer):
-        """A process that is not the chief leaves out chief-only callbacks, with a warning."""
+        """A process that is not the chief leaves out chief-only callbacks. Only the debug log says so."""
         trainer.is_chief = False
-        with mock.patch.object(logger, "warning") as log:
+        with mock.patch.object(logger, "debug") as log, mock.patch.object(logger, "warning") as warning:
             assert trainer.register_callback(Callback()) is False
         assert "Callback is chief-only" in log.call_args[0][0]
+        warning.assert_not_called()
         assert trainer.register_callback(Callback().set_chief_only(False)) is True
 
     def test_monitor_among_callbacks(self, trainer, run):
