@@ -6,7 +6,8 @@ The differences between TensorFlow 1.15 and the newest TensorFlow.
 **Next:** utils, and every package that uses TensorFlow.
 
 Only this package imports TensorFlow. The rest of the library, and scripts that run on TensorFlow 1 and 2, write
-`from tensorpack_lite.compat import tfv1 as tf`. Importing this package changes nothing in TensorFlow.
+`from tensorpack_lite.compat import tfv1 as tf`. Importing this package changes nothing in TensorFlow, besides turning off
+its C++ log (`tf_log.py`).
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import re
 from typing import Any
 
 from ._alone import tensorflow_alone
+from .tf_log import silence_python_log, silent_cpp_log
 
-with tensorflow_alone():
+with tensorflow_alone(), silent_cpp_log():
     import tensorflow as _tensorflow
 
 __all__ = ["TF_VERSION", "TensorSpec", "ensure_graph_mode", "is_tfv2", "tensorflow", "tfv1"]
@@ -62,7 +64,7 @@ def ensure_graph_mode() -> None:
     Every entry point that builds a graph calls this function. On TF 2, it disables eager execution for the process. If
     `tf.set_random_seed` or `tf.random.set_seed` set a seed before, the default graph gets this seed. On TF 1.15, and
     inside a `tf.Graph`, this function does nothing. In a process of `tensorpack-lite run`, TensorFlow gets the whole
-    behavior of TensorFlow 1.
+    behavior of TensorFlow 1. TensorFlow's Python logger shows only errors then, unless its level was set.
 
     Raises:
         RuntimeError: eager execution can no longer be disabled.
@@ -71,6 +73,7 @@ def ensure_graph_mode() -> None:
         from .tf1_behavior import prepare_tf1
 
         prepare_tf1()
+    silence_python_log()
     if not tfv1.executing_eagerly():
         return
     from .private import eager_seed
