@@ -43,7 +43,9 @@ _LAST_LINES = 30
 _BECAUSE_OF_ANOTHER = "RankError: "
 _PREEMPTED = 143  # exit code of a rank that has saved and ended after a signal
 _FAILED = re.compile(r"Training failed at global_step=(\d+): (.*)")
-_SAVED = re.compile(r"Model saved to .*model-(\d+)")
+_PROGRESS = re.compile(
+    r"(?:Model saved to .*model-|\] Epoch \d+ of .*, global_step )(\d+)"
+)  # the latter in a quiet log
 
 # Used unless the user has set them.
 _HOROVOD_DEFAULTS = {
@@ -349,7 +351,7 @@ class _Process:
         with self._output_lock:
             if to is sys.stderr:
                 self.last_lines.append(line)
-            failed, saved = _FAILED.search(line), _SAVED.search(line)
+            failed, saved = _FAILED.search(line), _PROGRESS.search(line)
             if failed is not None:
                 self.failed = int(failed.group(1)), failed.group(2)
             if saved is not None:

@@ -85,7 +85,6 @@ class ProgressBar(Callback):
             total=loop.steps_per_epoch,
             initial=loop.starting_step,
             desc=f"Epoch {self.epoch_num}",
-            leave=True,
             miniters=1,
         )
         self._due_at = 0.0 if self._watch is not None else time.time() + self._interval

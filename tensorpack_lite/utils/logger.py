@@ -16,7 +16,6 @@ import re
 import shutil
 import sys
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Any, Iterable, Iterator, TextIO
 
 from termcolor import colored
@@ -25,7 +24,7 @@ from .old_names import find_old_name
 from .own_rank import GivenRank, find_given_rank
 from .redaction import hide_secrets
 from .rehearsal import find_rehearsal
-from .training_files import check_replaceable, is_occupied, list_names, remove_training
+from .training_files import check_replaceable, is_occupied, list_names, remove_training, with_timestamp
 from .training_lock import TrainingLock
 
 __all__ = [
@@ -38,18 +37,21 @@ __all__ = [
     "get_log_file",
     "get_logger_dir",
     "info",
+    "is_quiet",
     "lock_dir",
     "reset",
     "setLevel",
     "set_logger_dir",
+    "set_quiet",
     "unlock_dir",
     "unlock_dir_on_error",
     "warn",
     "warning",
 ]
 
+FOR_QUIET = {"is_for_quiet": True}  # `info(text, extra=FOR_QUIET)` is also shown when the log is quiet
+_VARIABLE = "TENSORPACK_LITE_LOG"
 _DATE_FORMAT = "%m%d %H:%M:%S"
-_TIMESTAMP_FORMAT = "%m%d-%H%M%S"
 _TAGS = {  # of the levels: text, color, attributes
     "DEBUG": ("DBG", "yellow", ["blink"]),
     "WARNING": ("WRN", "red", ["blink"]),
@@ -82,11 +84,25 @@ class _Formatter(logging.Formatter):
 
 
 class _StdoutHandler(logging.StreamHandler):
-    """Handler that writes to the current `sys.stdout`, so that redirection and capture work."""
+    """
+    Handler that writes to the current `sys.stdout`, so that redirection and capture work.
+
+    Attributes:
+        is_quiet: whether it leaves out what is neither a warning nor marked by `extra=FOR_QUIET`; None leaves that to the
+            environment variable `TENSORPACK_LITE_LOG`.
+    """
+
+    is_quiet: bool | None = None
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)  # StreamHandler.__init__ would store the stream
         self._plain, self._colorful = _Formatter(), _Formatter(has_colors=True)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a line is shown."""
+        is_quiet = os.environ.get(_VARIABLE) == "quiet" if self.is_quiet is None else self.is_quiet
+        is_shown = not is_quiet or record.levelno >= logging.WARNING or hasattr(record, "is_for_quiet")
+        return is_shown and bool(super().filter(record))
 
     @property
     def stream(self) -> TextIO:  # type: ignore[override]
@@ -147,6 +163,7 @@ class _LogDirectory:
 
 
 _logger = _make_logger()
+_stdout: Any = _logger.handlers[0]
 _directory = _LogDirectory()
 
 # These are the bound methods themselves. With wrapper functions, each line would show the wrapper's file and line.
@@ -159,6 +176,37 @@ exception = _logger.exception
 debug = _logger.debug
 setLevel = _logger.setLevel  # noqa: N816 (logging's name)
 addFilter = _logger.addFilter  # noqa: N816
+
+
+def set_quiet(quiet: bool = True) -> None:
+    """
+    Show only warnings, errors and one line for each epoch of a training. Progress bars on a terminal stay.
+
+    The line has the number of the epoch, its steps, its time, and the scalars that were reported in it. `log.log` still
+    has all lines. The environment variable `TENSORPACK_LITE_LOG=quiet` does the same without a change of the script.
+
+    Args:
+        quiet: False shows all lines again, whatever the environment variable is.
+
+    Example:
+        >>> logger.set_quiet()  # doctest: +SKIP
+    """
+    _stdout.is_quiet = bool(quiet)
+
+
+def is_quiet() -> bool:
+    """
+    Return whether `set_quiet` or `TENSORPACK_LITE_LOG=quiet` was used.
+
+    Raises:
+        ValueError: the variable has another value.
+    """
+    value = os.environ.get(_VARIABLE, "")
+    if value not in ("", "quiet"):
+        raise ValueError(
+            f"logger: {_VARIABLE} has an unknown value (expected 'quiet' or nothing, got {value!r})."
+        )
+    return value == "quiet" if _stdout.is_quiet is None else _stdout.is_quiet
 
 
 def set_logger_dir(dirname: str, action: str | None = None) -> None:
@@ -266,8 +314,9 @@ def unlock_dir_on_error() -> Iterator[None]:
 
 
 def reset() -> None:
-    """Close the log file and forget the directory."""
+    """Close the log file, forget the directory, and undo `set_quiet`."""
     _directory.close()
+    _stdout.is_quiet = None
 
 
 def __getattr__(name: str) -> Any:
@@ -339,19 +388,10 @@ def _choose_action(path: str) -> str:
 def _make_room(path: str, action: str) -> str:
     """Rename an existing directory, or choose a new name, and return the directory to use."""
     if action == "b":
-        backup = _with_timestamp(path)
+        backup = with_timestamp(path)
         shutil.move(path, backup)
         info(f"Directory '{path}' backed up to '{backup}'")
     elif action == "n":
-        path = _with_timestamp(path)
+        path = with_timestamp(path)
         info(f"Use a new log directory {path}")
     return path
-
-
-def _with_timestamp(stem: str) -> str:
-    """Append the time to a path, and a number if the result exists."""
-    stamped = stem + datetime.now().strftime(_TIMESTAMP_FORMAT)
-    candidate, number = stamped, 1
-    while os.path.exists(candidate):
-        candidate, number = f"{stamped}-{number}", number + 1
-    return candidate

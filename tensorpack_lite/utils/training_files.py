@@ -12,9 +12,18 @@ import os
 import re
 import shutil
 from contextlib import suppress
+from datetime import datetime
 from typing import Iterator, NamedTuple, Pattern, Sequence
 
-__all__ = ["check_replaceable", "is_occupied", "is_training", "kept_names", "list_names", "remove_training"]
+__all__ = [
+    "check_replaceable",
+    "is_occupied",
+    "is_training",
+    "kept_names",
+    "list_names",
+    "remove_training",
+    "with_timestamp",
+]
 
 _HEAD_BYTES = 1 << 16
 _STAMP = r"\d{4}-\d{6}"
@@ -178,6 +187,15 @@ def _current_directory() -> str:
     with suppress(FileNotFoundError):  # it has been removed
         return os.getcwd()
     return ""
+
+
+def with_timestamp(stem: str) -> str:
+    """Append the time to a path, as in `log1126-223036`, and a number if the result exists."""
+    stamped = stem + datetime.now().strftime("%m%d-%H%M%S")
+    candidate, number = stamped, 1
+    while os.path.exists(candidate):
+        candidate, number = f"{stamped}-{number}", number + 1
+    return candidate
 
 
 def _remove_files(directory: str, kinds: Sequence[_Kind]) -> None:

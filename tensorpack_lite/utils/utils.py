@@ -92,13 +92,14 @@ def get_tqdm_kwargs(**kwargs: Any) -> dict[str, Any]:
     Return the library's arguments for a tqdm progress bar, overridden by the given ones.
 
     `mininterval`, the seconds between two refreshes, is `$TENSORPACK_PROGRESS_REFRESH` if set. Otherwise it is 0.5 on
-    a terminal or in a notebook, 60 in a SLURM job on several nodes or under Open MPI, and 30 elsewhere.
+    a terminal or in a notebook, 60 in a SLURM job on several nodes or under Open MPI, and 30 elsewhere. A bar is removed
+    when it is complete if the log is quiet (see `logger.set_quiet`).
 
     Args:
         **kwargs: arguments of `tqdm.tqdm`. `file` (default stderr) decides whether the bar is on a terminal.
 
     Raises:
-        ValueError: `TENSORPACK_PROGRESS_REFRESH` is not a number.
+        ValueError: `TENSORPACK_PROGRESS_REFRESH` is not a number, or `TENSORPACK_LITE_LOG` is unknown.
     """
     defaults = {
         "smoothing": 0.5,
@@ -106,6 +107,7 @@ def get_tqdm_kwargs(**kwargs: Any) -> dict[str, Any]:
         "ascii": True,
         "bar_format": _BAR_FORMAT,
         "mininterval": _refresh_seconds(kwargs.get("file") or sys.stderr),
+        "leave": not logger.is_quiet(),
     }
     return {**defaults, **kwargs}
 

@@ -321,6 +321,59 @@ class TestSetLoggerDir:
             logger.set_logger_dir(fill(tmp_path / "a"))
 
 
+class TestQuiet:
+    def lines(self, capsys):
+        """Log at all levels and return the lines."""
+        logger.info("information")
+        logger.info("marked", extra=logger.FOR_QUIET)
+        logger.warning("warning")
+        logger.error("error")
+        return [line.split("] ")[1] for line in capsys.readouterr().out.splitlines()]
+
+    SHOWN = ["marked", "WRN warning", "ERR error"]
+
+    def test_a_function(self, capsys):
+        """`set_quiet` hides information, except for lines that are marked; `set_quiet(False)` shows it again."""
+        logger.set_quiet()
+        assert logger.is_quiet()
+        assert self.SHOWN == self.lines(capsys)
+        logger.set_quiet(False)
+        assert not logger.is_quiet()
+        assert ["information", *self.SHOWN] == self.lines(capsys)
+
+    def test_a_variable(self, capsys, monkeypatch):
+        """TENSORPACK_LITE_LOG=quiet does the same; the function wins."""
+        monkeypatch.setenv("TENSORPACK_LITE_LOG", "quiet")
+        assert logger.is_quiet()
+        assert self.SHOWN == self.lines(capsys)
+        logger.set_quiet(False)
+        assert not logger.is_quiet()
+        assert "information" in self.lines(capsys)
+
+    def test_an_unknown_value(self, capsys, monkeypatch):
+        """Another value of the variable is an error for a training, and the log is not quiet."""
+        monkeypatch.setenv("TENSORPACK_LITE_LOG", "loud")
+        assert "information" in self.lines(capsys)
+        with pytest.raises(ValueError, match="TENSORPACK_LITE_LOG has an unknown value .*got 'loud'"):
+            logger.is_quiet()
+
+    def test_the_file_has_all_lines(self, tmp_path):
+        """The log file has all lines."""
+        logger.set_quiet()
+        logger.set_logger_dir(str(tmp_path / "a"))
+        logger.info("information")
+        assert "] Argv: " in log_file(tmp_path / "a")
+        assert "] information" in log_file(tmp_path / "a")
+
+    def test_bars_are_removed(self):
+        """Progress bars of a quiet log disappear when they are complete."""
+        from tensorpack_lite.utils.utils import get_tqdm_kwargs
+
+        assert get_tqdm_kwargs()["leave"]
+        logger.set_quiet()
+        assert not get_tqdm_kwargs()["leave"]
+
+
 class TestReset:
     def test_closes_and_forgets(self, tmp_path):
         """After `reset`, there is no directory and nothing is written to its file."""

@@ -18,6 +18,7 @@ from ...tfutils.summary import create_image_summary, create_scalar_summary
 from ...utils import logger
 from ...utils.checks import check_type
 from .base import MonitorBase
+from .epoch_line import EpochLine
 from .json_file import JSONWriter
 from .rows import counter_in
 
@@ -39,7 +40,9 @@ class Monitors(Callback, LoopMonitors):
     For scalars that are NaN or infinite, a warning is logged at the end of the epoch, once per name. To end
     training at the first such loss instead, add `TerminateOnNaN`.
 
-    Runs at: trigger_epoch, after_train.
+    If the log is quiet (`logger.set_quiet`), the chief logs one line for each epoch.
+
+    Runs at: before_epoch, trigger_epoch, after_train.
 
     Args:
         monitors: the monitors, in the order in which they are called.
@@ -62,6 +65,7 @@ class Monitors(Callback, LoopMonitors):
         self._history: dict[str, list[tuple[int, float]]] = {}
         self._not_finite: dict[str, str] = {}  # name -> its first such value and step
         self._num_warned = 0
+        self._line = EpochLine(self)
 
     def put_scalar(self, name: str, val: float | np.generic | np.ndarray) -> None:
         """
@@ -188,10 +192,17 @@ class Monitors(Callback, LoopMonitors):
         rows = JSONWriter.load_existing_json(os.path.dirname(paths[0])) if paths else None
         return [row for row in rows or [] if counter_in(row, "global_step") is not None]
 
+    def _before_epoch(self) -> None:
+        self._line.begin(self.trainer)
+
     def _after_train(self) -> None:
-        self._trigger_epoch()
+        self._warn_of_not_finite()
 
     def _trigger_epoch(self) -> None:
+        self._line.log(self.trainer)
+        self._warn_of_not_finite()
+
+    def _warn_of_not_finite(self) -> None:
         """Log the scalars that were not finite for the first time since the last warning."""
         new = list(self._not_finite.items())[self._num_warned :]
         self._num_warned += len(new)
