@@ -148,12 +148,13 @@ class TestSaverRestore:
         load(SaverRestore(path), sess)
         assert 1.0 == sess.run(a)
 
-    def test_the_step_of_a_checkpoint(self, write, sess, capsys):
+    @pytest.mark.parametrize("kind", ["checkpoint", "dictionary"])
+    def test_the_step_of_a_training(self, write, sess, capsys, kind):
         """A graph without `global_step`, such as that of a predictor, is not a reason for a warning."""
-        path = write(a=1.0, global_step=5.0)
+        values = {"a": 1.0, "global_step": 5.0}
+        init = SaverRestore(write(**values)) if kind == "checkpoint" else DictRestore(values)
         make(a=0.0)
-        load(SaverRestore(path), sess)
-        load(DictRestore({"a": 1.0, "global_step": 5}), sess)
+        load(init, sess)
         assert "not found in the graph" not in capsys.readouterr().out
 
     def test_reports_unmatched_variables(self, write, sess, capsys):
