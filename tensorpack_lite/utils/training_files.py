@@ -18,8 +18,6 @@ from typing import Iterator, NamedTuple, Pattern, Sequence
 __all__ = [
     "check_replaceable",
     "is_occupied",
-    "is_training",
-    "kept_names",
     "list_names",
     "remove_training",
     "with_timestamp",
@@ -92,7 +90,7 @@ def is_occupied(directory: str) -> bool:
     return any(not name.startswith(".") and not _BESIDE.fullmatch(name) for name in os.listdir(directory))
 
 
-def is_training(directory: str) -> bool:
+def _is_training(directory: str) -> bool:
     """Return whether a training has written to a directory, by its log, manifest or checkpoints."""
     return any(_is_one_of(_MARKS, entry) for entry in _entries(directory))
 
@@ -117,10 +115,10 @@ def check_replaceable(directory: str, action: str) -> None:
                     f"set_logger_dir: '{directory}' {'contains' if number else 'is'} the {name} directory, so it is not {verb} "
                     f"(action '{action}'). Choose a directory that only this training uses, such as 'train_log/mnist'."
                 )
-    if action == "d" and not is_training(directory):
+    if action == "d" and not _is_training(directory):
         raise OSError(
             f"set_logger_dir: '{directory}' has no log, manifest or checkpoint of a training, so its files are not deleted "
-            f"(action 'd'): {list_names(kept_names(directory))}. Choose another directory, or delete the files yourself."
+            f"(action 'd'): {list_names(_kept_names(directory))}. Choose another directory, or delete the files yourself."
         )
 
 
@@ -155,10 +153,10 @@ def remove_training(directory: str, may_remove_rank_logs: bool = True) -> list[s
                 _remove_files(entry.path, (*files, *_listed_files(entry.path)))
                 with suppress(OSError):  # it is not empty
                     os.rmdir(entry.path)
-    return kept_names(directory)
+    return _kept_names(directory)
 
 
-def kept_names(directory: str) -> list[str]:
+def _kept_names(directory: str) -> list[str]:
     """Return the names in a directory, sorted, except for logs of ranks; directories end with a slash."""
     entries = (entry for entry in _entries(directory) if not _BESIDE.fullmatch(entry.name))
     return sorted(entry.name + ("/" if entry.is_dir() else "") for entry in entries)
