@@ -391,3 +391,13 @@ def test_directories_are_compared_without_tensorflow(base, start_python):
         "assert 'tensorflow' not in sys.modules"
     )
     assert 0 == start_python("-c", code, base).wait(60)
+
+
+def test_a_description_that_has_stopped(base, tmp_path):
+    """A value that one manifest does not describe, because a limit was reached, is not a difference."""
+    other = tmp_path / "other"
+    shutil.copytree(base, other)
+    manifest = json.loads((other / "manifest.json").read_text())
+    manifest["data"][0]["arguments"]["ds"] = "..."
+    (other / "manifest.json").write_text(json.dumps(manifest))
+    assert 0 == main(["diff", base, str(other)])
