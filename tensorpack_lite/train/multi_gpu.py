@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Sequence
 
 from ..callbacks.graph import RunOp
+from ..compat import tensorflow
 from ..compat import tfv1 as tf
 from ..graph_builder.asynchronous import AsyncMultiGPUBuilder
 from ..graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder
@@ -46,6 +47,7 @@ class _MultiGPUTrainer(SingleCostTrainer):
     def __init__(self, gpus: int | Sequence[int]) -> None:
         super().__init__()
         self.devices = _gpu_list(type(self).__name__, gpus)
+        _warn_of_missing_gpus(type(self).__name__, self.devices)
         self._source: InputSource | None = None
         self._get_opt_fn: OptFn | None = None
 
@@ -289,6 +291,16 @@ def _gpu_list(trainer: str, gpus: object) -> list[int]:
     if not gpus or len(set(gpus)) < len(gpus):
         raise ValueError(f"{trainer}: expected distinct numbers of GPUs, at least one, got {list(gpus)}.")
     return list(gpus)
+
+
+def _warn_of_missing_gpus(trainer: str, gpus: Sequence[int]) -> None:
+    existing = get_num_gpu() or len(tensorflow.config.experimental.list_physical_devices("GPU"))
+    if len(gpus) > 1 and max(gpus) >= existing:
+        found = f"{existing} GPU{'s' if existing > 1 else ''}" if existing else "no GPU"
+        logger.warning(
+            f"{trainer}: {len(gpus)} towers, on GPUs {', '.join(map(str, gpus))}, but this process sees {found}. Towers of missing GPUs "
+            "share the devices that exist, so more of them are not faster. If there are more GPUs, look at CUDA_VISIBLE_DEVICES."
+        )
 
 
 def _steps_per_update(optimizer: tf.train.Optimizer) -> int:
