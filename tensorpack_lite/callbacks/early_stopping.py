@@ -28,13 +28,14 @@ class EarlyStopping(Callback):
         mode: "min" if smaller is better, "max" if larger is better.
         patience: number of values without an improvement, >= 1.
         min_delta: the least improvement that counts, in units of the statistic, >= 0.
-        strict: raise a KeyError, which ends training, if the statistic has not been reported when this
-            callback is triggered.
+        strict: raise a KeyError, which ends training, at the end of the first epoch in which this callback is triggered, if
+            the statistic has not been reported, e.g. because it is misspelt. A callback that may report it later, such as one
+            inside a PeriodicTrigger, delays the error. False logs a warning at each trigger.
 
     Raises:
         TypeError: `monitor_stat` is not a string.
         ValueError: an argument is out of range.
-        KeyError: at a trigger, see `strict`.
+        KeyError: at the end of an epoch, see `strict`.
 
     Attributes:
         best: `(step, value)` of the last improvement, or None.
@@ -57,7 +58,7 @@ class EarlyStopping(Callback):
         patience: int = 3,
         min_delta: float = 0.0,
         *,
-        strict: bool = False,
+        strict: bool = True,
     ) -> None:
         self.monitor_stat = monitor_stat
         self.mode = check_choice("EarlyStopping: mode", mode, ("min", "max"))

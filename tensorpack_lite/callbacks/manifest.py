@@ -19,7 +19,7 @@ from ..tfutils.graph_description import describe_graph
 from ..utils import logger
 from ..utils.errors import DamagedFileError
 from ..utils.manifest.code import describe_code
-from ..utils.manifest.describe import describe, describe_files
+from ..utils.manifest.describe import Describer, describe, describe_files
 from ..utils.manifest.environment import describe_machine, describe_packages, describe_variables
 from ..utils.manifest.file import FILENAME, FORMAT, read_manifest, write_manifest
 from ..utils.random_streams import get_rng_seed
@@ -69,9 +69,10 @@ class ManifestWriter(Callback):
         if directory is None:
             return
         self._path = os.path.join(directory, FILENAME)
+        describe = Describer().describe  # with a time limit for all parts together
         parts = {
-            "settings": self._describe_settings,
-            "initial values": lambda: self.trainer.settings.get("session_init"),
+            "settings": lambda: describe(self._settings()),
+            "initial values": lambda: describe(self.trainer.settings.get("session_init")),
             "data": lambda: [describe(source) for source in self._sources()],
             "schedules": lambda: [describe(cb) for cb in self._callbacks() if _is_schedule(cb)],
             "callbacks": lambda: [describe(cb) for cb in self._callbacks() if not _is_schedule(cb)],
@@ -140,7 +141,7 @@ class ManifestWriter(Callback):
     def _sources(self) -> list[InputSource]:
         return [reset.source for reset in self.trainer.find_callbacks(ResetInput)]
 
-    def _describe_settings(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, Any]:
         trainer = self.trainer
         name = trainer.__class__.__name__  # not that of `type`: the trainer is a weak reference
         given = {key: value for key, value in trainer.settings.items() if key != "session_init"}

@@ -229,12 +229,14 @@ class MinSaver(Callback):
         reverse: keep the largest value instead, as `max-<statistic>`.
         filename: name of the copy; None means the name above, with "-" for each "/" in the statistic's name.
         checkpoint_dir: the directory of the `ModelSaver`. None means the logger's directory.
-        strict: raise a KeyError, which ends training, if the statistic has not been reported when this callback is triggered.
+        strict: raise a KeyError, which ends training, at the end of the first epoch in which this callback is triggered, if the
+            statistic has not been reported, e.g. because it is misspelt. A callback that may report it later, such as one inside
+            a PeriodicTrigger, delays the error. False logs a warning at each trigger.
 
     Raises:
         TypeError: `monitor_stat` is not a string.
         ValueError: `filename` is a path.
-        KeyError: at a trigger, see `strict`.
+        KeyError: at the end of an epoch, see `strict`.
         RuntimeError: in `setup_graph`: there is no directory; at a trigger: it holds no checkpoint.
         OSError: the copy cannot be written; the previous copy stays intact.
 
@@ -246,7 +248,8 @@ class MinSaver(Callback):
     Example:
         >>> MinSaver("validation_error")
 
-    Difference from tensorpack: tensorpack 0.11 forgets the best value when training resumes.
+    Difference from tensorpack: tensorpack 0.11 forgets the best value when training resumes, and ignores a statistic that
+    was never reported.
     """
 
     def __init__(
@@ -256,7 +259,7 @@ class MinSaver(Callback):
         filename: str | None = None,
         checkpoint_dir: str | None = None,
         *,
-        strict: bool = False,
+        strict: bool = True,
     ) -> None:
         if filename is not None and os.path.basename(filename) != filename:
             raise ValueError(
@@ -378,6 +381,6 @@ class MaxSaver(MinSaver):
         filename: str | None = None,
         checkpoint_dir: str | None = None,
         *,
-        strict: bool = False,
+        strict: bool = True,
     ) -> None:
         super().__init__(monitor_stat, True, filename, checkpoint_dir, strict=strict)

@@ -11,6 +11,7 @@ from ..dataflow.bottleneck import Load
 from ..dataflow.meter import Meter
 from ..dataflow.pipeline_load import HERE, Part, Snapshot, Stage, parts_between, take_snapshot
 from ..dataflow.stage_rows import format_rows, make_rows
+from ..input_source.base import ProxyInputSource
 from ..input_source.feed import FeedInput
 from ..input_source.reset import ResetInput
 from ..input_source.staging import StagingInput
@@ -18,6 +19,7 @@ from ..loop.call_times import CallTimes
 from ..loop.callback import Callback
 from ..loop.session import HookedSession, RunTimes
 from ..utils import logger
+from ..utils.concurrency import call_within
 from ..utils.cores import CpuTimes, cpu_times, usable_cores
 from ..utils.memory import available_memory
 from ..utils.notes import write_note
@@ -244,7 +246,7 @@ class _Window:
     def __init__(self, source: Any) -> None:
         self._source = source
         inner = source
-        while hasattr(inner, "_input"):
+        while isinstance(inner, ProxyInputSource):
             inner = inner._input
         self._is_fed = isinstance(inner, FeedInput)
         self.steps = Steps(is_overlapping=isinstance(source, StagingInput))
@@ -296,10 +298,7 @@ class _Window:
 
     def _size(self) -> int:
         """Return the number of datapoints in a pass; 0 if unknown."""
-        try:
-            return int(self._source.size())
-        except NotImplementedError:
-            return 0
+        return int(call_within(1.0, self._source.size) or 0)
 
     def _take(self) -> Any:
         """Read the meters: (snapshot of the pipeline, reading of the enqueuing thread or None)."""

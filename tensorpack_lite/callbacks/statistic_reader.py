@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..loop.callback import Callback
 from ..utils import logger
 from ..utils.checks import check_type
+from ..utils.old_names import accepts_old_names
 
 __all__ = ["StatisticReader"]
 
@@ -16,7 +19,9 @@ class StatisticReader:
     Args:
         callback: the callback; its `trainer.monitors` are read, and it is named in messages.
         name: the name of the statistic.
-        strict: raise a KeyError instead of a warning if the statistic has never been reported.
+        strict: raise a KeyError instead of a warning if the statistic has still not been reported at the end of the epoch,
+            and no callback may report it later; see `Monitors.expect`. Old scripts that `tensorpack-lite run` starts, and
+            processes that are not the chief, get the warning.
 
     Attributes:
         last_step: the step of the value that `read_new` returned last; -1 if there is none. The callback
@@ -26,28 +31,26 @@ class StatisticReader:
     def __init__(self, callback: Callback, name: str, strict: bool) -> None:
         self._callback = callback
         self._name = check_type(f"{type(callback).__name__}: the name of the statistic", name, str)
-        self._strict = strict
+        self._strict = strict and not accepts_old_names()
         self.last_step = -1
 
     def read(self) -> tuple[int, float] | None:
         """
-        Return the newest `(global_step, value)`, or None with a warning.
-
-        Raises:
-            KeyError: `strict` is set, and the statistic has never been reported.
+        Return the newest `(global_step, value)`, or None, with a warning or, if `strict` is set, an error at the end of
+        the epoch.
         """
-        monitors = self._callback.trainer.monitors
+        monitors: Any = self._callback.trainer.monitors  # the class is above this module
         history = monitors.get_history(self._name)
         if history:
             return history[-1]
-        message = f"{self._callback}: statistic {monitors.describe_missing(self._name)}"
-        if self._strict:
-            raise KeyError(message)
-        logger.warning(message)
+        if self._strict and self._callback.trainer.is_chief:
+            monitors.expect(self._name, self._callback)
+        else:
+            logger.warning(f"{self._callback}: statistic {monitors.describe_missing(self._name)}")
         return None
 
     def read_new(self) -> tuple[int, float] | None:
-        """Like `read`, but return None, with a warning, if the newest value was returned before."""
+        """Like `read`, but return None, with a warning, also if the newest value was returned before."""
         newest = self.read()
         if newest is None:
             return None

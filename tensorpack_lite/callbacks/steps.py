@@ -19,6 +19,8 @@ from .graph import ProcessTensors
 
 __all__ = ["MaintainStepCounter", "ProgressBar", "SessionRunTimeout", "TensorPrinter"]
 
+_PRACTICALLY_WITHOUT_END = 99999  # epochs; the default of TrainConfig
+
 
 class ProgressBar(Callback):
     """
@@ -151,6 +153,8 @@ class MaintainStepCounter(Callback):
 
     Variables: `global_step`, int64, scalar, not trained, in GLOBAL_VARIABLES.
 
+    Before training, it logs if an epoch has no steps, or if there are so many epochs that `max_epoch` was probably not given.
+
     Note: the trainer calls `finish_graph` after all callbacks have set up their part of the graph. The
     increment does not wait for reads that are created later, that are inside `tf.cond` or `tf.while_loop`, or
     that have control inputs.
@@ -178,6 +182,19 @@ class MaintainStepCounter(Callback):
         self._loop = self.trainer.loop
         if self.global_step != 0:
             logger.info("Start training with global_step=%d.", self.global_step)
+        if self.trainer.is_chief:
+            self._warn_of_length(self._loop.steps_per_epoch, self._loop.max_epoch)
+
+    def _warn_of_length(self, steps_per_epoch: int, max_epoch: int) -> None:
+        if steps_per_epoch == 0:
+            logger.warning(
+                "steps_per_epoch is 0: an epoch has no steps, so nothing is trained. Only callbacks are called."
+            )
+        if max_epoch >= _PRACTICALLY_WITHOUT_END:
+            logger.info(
+                f"Training ends after epoch {max_epoch}. Pass max_epoch=... to end it earlier, or add EarlyStopping(...). Ctrl-C ends "
+                "it, too."
+            )
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         return self._args

@@ -52,7 +52,7 @@ class TopKSaver(MinSaver):
         filename: str | None = None,
         checkpoint_dir: str | None = None,
         *,
-        strict: bool = False,
+        strict: bool = True,
     ) -> None:
         check_at_least("TopKSaver: k", k, 1)
         check_choice("TopKSaver: mode", mode, ("min", "max"))

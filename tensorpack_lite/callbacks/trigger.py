@@ -27,6 +27,9 @@ class PeriodicTrigger(ProxyCallback):
         TypeError: `triggerable` is not a callback.
         ValueError: both periods are None, or one is not positive.
 
+    Attributes:
+        was_triggered: whether the callback was triggered since the process started.
+
     Runs at: the same times as the inner callback; trigger as the arguments say.
 
     Example:
@@ -49,23 +52,28 @@ class PeriodicTrigger(ProxyCallback):
         self._every_k_epochs = every_k_epochs
         self._do_before_train = before_train
         self._triggered_at_step = -1
+        self.was_triggered = False
 
     def _before_train(self) -> None:
         self.cb.before_train()
         if self._do_before_train and not (self.trainer.exact and self.trainer.loop.is_resumed):
-            self.cb.trigger()
+            self._trigger_inner()
 
     def _trigger_step(self) -> None:
         self.cb.trigger_step()
         if self._every_k_steps is not None and self.global_step % self._every_k_steps == 0:
             self._triggered_at_step = self.global_step
-            self.cb.trigger()
+            self._trigger_inner()
 
     def _trigger_epoch(self) -> None:
         if self._every_k_epochs is None or self.epoch_num % self._every_k_epochs != 0:
             return
         if self._triggered_at_step != self.global_step:
-            self.cb.trigger()
+            self._trigger_inner()
+
+    def _trigger_inner(self) -> None:
+        self.was_triggered = True
+        self.cb.trigger()
 
     def state_dict(self) -> dict[str, Any] | None:
         """Return the step of the last trigger, and the inner callback's state."""
@@ -95,6 +103,9 @@ class EnableCallbackIf(ProxyCallback):
     Raises:
         TypeError: `callback` is not a callback, or `pred` is not callable.
 
+    Attributes:
+        was_triggered: whether the callback's `trigger_epoch` was called since the process started.
+
     Runs at: the same times as the inner callback, if the condition holds.
 
     Example:
@@ -105,6 +116,7 @@ class EnableCallbackIf(ProxyCallback):
         super().__init__(callback)
         self._pred = check_callable(f"{type(self).__name__}: pred", pred)
         self._enabled_in_run = False
+        self.was_triggered = False
 
     def _before_epoch(self) -> None:
         if self._pred(self):
@@ -128,6 +140,7 @@ class EnableCallbackIf(ProxyCallback):
 
     def _trigger_epoch(self) -> None:
         if self._pred(self):
+            self.was_triggered = True
             super()._trigger_epoch()
 
     def __str__(self) -> str:

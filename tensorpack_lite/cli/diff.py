@@ -11,7 +11,8 @@ from typing import Any
 from ..utils.errors import parsing
 from ..utils.json_rows import read_json_rows
 from ..utils.manifest.file import FILENAME, read_manifest
-from .run_diff import Run, Section, compare, verdict
+from .run_diff import Run, Section, compare
+from .run_verdict import verdict
 from .variables import read_variables
 
 __all__ = ["compare_runs", "read_run", "run"]
@@ -78,7 +79,7 @@ def read_run(path: str) -> Run:
     content = read_manifest(manifest)
     return Run(
         path,
-        _without_directory(content, str(content.get("directory"))),
+        {**_without_directory(content, str(content.get("directory"))), "directory": content.get("directory")},
         read_json_rows(stats) if os.path.isfile(stats) else None,
     )
 

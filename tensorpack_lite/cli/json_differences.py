@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Iterator
 
+from ..utils.manifest.values import STOPPED
+
 __all__ = ["describe_pair", "differences"]
 
 _MISSING = object()
@@ -28,7 +30,7 @@ def differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
     elif _has_objects(one) and isinstance(other, list) and len(one) == len(other):
         for number, pair in enumerate(zip(one, other)):
             yield from differences(*pair, f"{path}[{number}]")
-    elif one != other:
+    elif one != other and STOPPED not in (one, other):  # a description that has stopped says nothing
         yield describe_pair(path, one, other)
 
 

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import difflib
-import os
 import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterator
 
+from .code_diff import compare_code
 from .json_differences import describe_pair, differences
 
-__all__ = ["Run", "Section", "compare", "verdict"]
+__all__ = ["Run", "Section", "compare"]
 
-_MAX_CAUSES = 3
 # counters, and scalars that depend on the machine and the time
 _NOT_COMPARED = re.compile(
     r"^(epoch_num|global_step)$|queue_size$|^Throughput|Memory ?\(|^GPUUtil|(^|[_/ ])(time|seconds|secs)$"
 )
-_SAME_FIRST = ("code", "variables", "graph", "data")
-# a difference in these explains other results; the most specific ones come first
-_CAUSES = (
-    "data", "variables", "graph", "trainer", "optimizer and schedules", "callbacks", "seeds", "packages", "code",
-    "exit and length",
-)  # fmt: skip
-_PLURALS = ("optimizer and schedules", "callbacks", "seeds", "packages", "variables", "exit and length")
+_UPDATE = re.compile("(Resource)?(Sparse)?Apply(Keras)?")
+_SLOT = re.compile(r"(^|/)beta[12]_power")
 
 
 @dataclass
@@ -54,6 +47,8 @@ class Section:
         note: a remark for the line of an equal section.
         unknown: "A" or "B" if only the other training has this part; "" if it was compared.
         part_at: in the section of statistics: the step from which on the curves differ.
+        cause: what the first line says about this section; "" for the first difference.
+        is_consequence: whether the differences follow from those of another section, so the first line leaves them out.
     """
 
     title: str
@@ -61,6 +56,8 @@ class Section:
     note: str = ""
     unknown: str = ""
     part_at: int | None = None
+    cause: str = ""
+    is_consequence: bool = False
 
     @property
     def state(self) -> str:
@@ -77,7 +74,7 @@ def compare(a: Run, b: Run) -> list[Section]:
         _compare_data(a, b),
         _compare_graphs(a, b),
         _compare_parts("trainer", a, b, _settings),
-        _compare_parts("optimizer and schedules", a, b, _optimization),
+        _compare_optimization(a, b),
         _compare_parts("callbacks", a, b, lambda m: _by_name(m.get("callbacks"))),
         _compare_code(a, b),
         _compare_parts("packages", a, b, _installed),
@@ -85,44 +82,6 @@ def compare(a: Run, b: Run) -> list[Section]:
         _compare_parts("seeds", a, b, lambda m: m.get("seeds")),
     ]
     return [section for section in sections if section is not None]
-
-
-def verdict(sections: list[Section], a: Run, b: Run) -> str:
-    """Return one sentence: what is equal, from which step on the curves differ, and what explains it."""
-    by_title = {section.title: section for section in sections if not section.unknown}
-    differing = [by_title[title] for title in _CAUSES if title in by_title and by_title[title].differences]
-    causes = [
-        f"{one.title} {'differ' if one.title in _PLURALS else 'differs'} ({one.differences[0]})"
-        for one in differing
-    ]
-    curves = by_title.get("statistics")
-    if curves is not None and all(one.title != "optimizer and schedules" for one in differing):
-        names = _hyper_parameters(a) | _hyper_parameters(b)
-        causes[:0] = [line for line in curves.differences if line.partition(" ")[0] in names][:1]
-    same = [f"same {name}" for name in _SAME_FIRST if name in by_title and not by_title[name].differences]
-    if curves is None:
-        words = ["no curves to compare", ": "]
-    elif not curves.differences:
-        words = ["the curves are equal", ", but "]
-        if not causes and "machine" in by_title and by_title["machine"].differences:
-            causes = [f"the machine differs ({by_title['machine'].differences[0]})"]
-    else:
-        at = "" if curves.part_at is None else f" part at step {curves.part_at}"
-        words = [f"the curves{at or ' differ'}", ": "]
-        unseeded = any(None in (run.manifest.get("seeds") or {}).values() for run in (a, b))
-        causes = causes or ["no seed was fixed" if unseeded else "the manifests do not show why"]
-    if len(causes) > _MAX_CAUSES:
-        causes[_MAX_CAUSES:] = [f"and {len(causes) - _MAX_CAUSES} more"]
-    sentence = "; ".join([", ".join(same), words[0]] if same else words[:1])
-    sentence += words[1] + "; ".join(causes) if causes else ""
-    return sentence[0].upper() + sentence[1:] + "."
-
-
-def _hyper_parameters(run: Run) -> set[str]:
-    """Return the names of the hyper-parameters that callbacks set."""
-    params = [one.get("arguments", {}).get("param") or {} for one in run.manifest.get("schedules") or ()]
-    arguments = [param.get("arguments", {}) for param in params]
-    return {str(one.get("readable_name") or one.get("name") or one.get("attrname")) for one in arguments}
 
 
 # Sections ------------------------------------------------------------------------------------------------------------
@@ -203,6 +162,8 @@ def _compare_graphs(a: Run, b: Run) -> Section | None:
         return Section("variables", list(differences(_all_variables(one), _all_variables(other))))
     variables = differences(one.get("variables") or {}, other.get("variables") or {})
     section = Section("graph", [f"variable {line}" for line in variables])
+    if _optimizers(a) != _optimizers(b):
+        section.is_consequence = _without_slots(one) == _without_slots(other)
     if one["fingerprint"] != other["fingerprint"]:
         types = Counter(other.get("operations") or {})
         types.subtract(one.get("operations") or {})
@@ -211,6 +172,31 @@ def _compare_graphs(a: Run, b: Run) -> Section | None:
             f"operations: {', '.join(changed) or 'the same types, other names or inputs'}"
         )
     return section
+
+
+def _without_slots(graph: dict[str, Any]) -> dict[str, Any]:
+    """Return the variables that an optimizer has not created."""
+    variables = graph.get("variables") or {}
+    trained = [f"{name}/" for name, kind in variables.items() if kind[2]]
+    return {
+        name: kind
+        for name, kind in variables.items()
+        if kind[2] or not (_SLOT.search(name) or name.startswith(tuple(trained)))
+    }
+
+
+def _compare_optimization(a: Run, b: Run) -> Section | None:
+    section = _compare_parts("optimizer and schedules", a, b, _optimization)
+    names = [", ".join(_optimizers(run)) or "none" for run in (a, b)]
+    if section is not None and not section.unknown and names[0] != names[1]:
+        section.cause = f"the optimizer differs ({names[0]} in A, {names[1]} in B)"
+    return section
+
+
+def _optimizers(run: Run) -> list[str]:
+    """Return the names of the optimizers, from their operations."""
+    operations = (run.manifest.get("graph") or {}).get("optimizer") or {}
+    return sorted({_UPDATE.sub("", name) for name in operations})
 
 
 def _all_variables(graph: dict[str, Any]) -> dict[str, Any]:
@@ -223,34 +209,10 @@ def _compare_code(a: Run, b: Run) -> Section | None:
     section = _compare_parts("code", a, b, lambda m: m.get("code"))
     if section is None or section.unknown:
         return section
-    one, other = a.manifest.get("code") or {}, b.manifest.get("code") or {}
-    section.differences = list(differences(one.get("arguments"), other.get("arguments"), "arguments"))
-    # a patch repeats what the copies show, so it is compared only if they are equal
-    patches = [{"patch": (code.get("git") or {}).get("patch") or ""} for code in (one, other)]
-    diffs = list(_diffs_of_files(_sources(one), _sources(other))) or list(_diffs_of_files(*patches))
-    for name, lines in diffs:
-        added, removed = (sum(line.startswith(sign) for line in lines[2:]) for sign in "+-")
-        section.differences += [f"{name}: {added} lines added, {removed} removed", *lines]
-    commits = [(code.get("git") or {}).get("commit") for code in (one, other)]
-    if commits[0] != commits[1] and None not in commits:
-        section.differences.append(describe_pair("commit", *commits))
+    codes = [run.manifest.get("code") or {} for run in (a, b)]
+    directories = (str(a.manifest.get("directory") or ""), str(b.manifest.get("directory") or ""))
+    section.differences, section.cause, section.note = compare_code(codes[0], codes[1], directories)
     return section
-
-
-def _sources(code: dict[str, Any]) -> dict[str, str]:
-    """Return the copies of the files, and the digests of those without a copy. The script may have any name."""
-    script = os.path.basename(code.get("script") or "")
-    files = {**code.get("files", {}), **code.get("omitted", {})}
-    return {"script" if name == script else name: text for name, text in files.items()}
-
-
-def _diffs_of_files(one: dict[str, str], other: dict[str, str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the name and the lines of the unified diff of each file that differs."""
-    for name in sorted(set(one) | set(other)):
-        before, after = ((files.get(name) or "").splitlines() for files in (one, other))
-        lines = list(difflib.unified_diff(before, after, f"A/{name}", f"B/{name}", lineterm=""))
-        if lines:
-            yield name, lines
 
 
 # Parts ---------------------------------------------------------------------------------------------------------------

@@ -14,13 +14,16 @@ timed there. Processes that a worker starts are not seen from above.
 
 from __future__ import annotations
 
+import functools
 import threading
+import types
 from contextlib import contextmanager
 from time import perf_counter_ns, thread_time_ns
 from typing import Any, Callable, Iterator, NamedTuple
 
 import numpy as np
 
+from ..utils.inspection import instance_attributes, static_attribute
 from .part import COST_NS, Part
 from .records import (
     COUNT,
@@ -53,6 +56,8 @@ __all__ = [
     "stage_name",
     "this_worker",
 ]
+
+_NAMED = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, np.ufunc)
 
 
 class WorkerProcess(NamedTuple):
@@ -241,9 +246,11 @@ class Meter:
 
 def stage_name(stage: object) -> str:
     """Return the class of a stage and its function, e.g. "MapData(resize)"."""
-    function = getattr(stage, "map_func", None) or getattr(stage, "func", None)
-    function = getattr(function, "func", function)  # the function of a functools.partial
-    name = getattr(function, "__name__", "") if callable(function) else ""
+    function = static_attribute(stage, "map_func", static_attribute(stage, "func"))
+    while type(function) is functools.partial:
+        function = function.func
+    has_name = type(function) in _NAMED or issubclass(type(function), type)
+    name = function.__name__ if has_name else instance_attributes(function).get("__name__")
     return type(stage).__name__ + (f"({name})" if name else "")
 
 

@@ -221,7 +221,7 @@ def _sample(array: np.ndarray) -> tuple[Any, ...]:
     """Return the dtype, the shape and copied elements of an array: some of a large one, all of a small one."""
     shape = array.shape
     if array.size > _NUM_SAMPLED:
-        array = array.reshape(-1)[:: array.size // _NUM_SAMPLED | 1]
+        array = array.flat[:: array.size // _NUM_SAMPLED | 1]
     return array.dtype, shape, array.tolist() if array.dtype.hasobject else array.tobytes()
 
 

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Iterator
 
 from ..compat import tfv1 as tf
+from ..utils.checks import check_count
 
 __all__ = ["QUIET_ENDS", "Outcome", "StopTraining", "TrainLoop"]
 
@@ -72,14 +73,11 @@ class TrainLoop:
             max_epoch: the last epoch, >= 0.
 
         Raises:
-            ValueError: `steps_per_epoch` or `max_epoch` is negative.
+            ValueError: a number is negative or not whole.
         """
-        steps_per_epoch, starting_epoch, max_epoch = int(steps_per_epoch), int(starting_epoch), int(max_epoch)
-        if steps_per_epoch < 0 or max_epoch < 0:
-            raise ValueError(
-                f"Trainer: expected steps_per_epoch and max_epoch >= 0, got {steps_per_epoch} and {max_epoch}."
-            )
-        self._ranges = (steps_per_epoch, starting_epoch, max_epoch)
+        steps_per_epoch = check_count("Trainer: steps_per_epoch", steps_per_epoch)
+        starting_epoch = check_count("Trainer: starting_epoch", starting_epoch)
+        self._ranges = (steps_per_epoch, starting_epoch, check_count("Trainer: max_epoch", max_epoch))
         self.epoch_num = starting_epoch - 1
 
     def resume_at(self, epoch_num: int, num_steps: int, has_calls_left: bool = False) -> None:

@@ -39,7 +39,7 @@ class LoopTrainer:
             Each of its runs calls `before_run` and `after_run` of the callbacks.
         monitors: receives scalars and images, from `setup_callbacks` on. It can be read after training.
         exact: how a resumed training continues; see AutoResumeTrainConfig.
-        settings: descriptions of the objects that this training is made of, for its manifest; JSON values by name.
+        settings: the objects that this training is made of and that the trainer does not use itself, by name; for its manifest.
         num_operations: the number of operations in the graph before callbacks add to it.
         lint: whether common mistakes in the graph, the callbacks and the data are logged ("warn"), end training before its
             first step ("error"), or are not looked for ("off"); "deep" is "warn" with 200 steps on one batch, after which

@@ -31,7 +31,6 @@ from ..utils import logger
 from ..utils.argtools import call_only_once
 from ..utils.checks import check_type
 from ..utils.errors import type_error
-from ..utils.manifest.describe import describe
 from ..utils.old_names import HasOldInterface
 from ..utils.random_streams import advance_rng_seed
 from ..utils.utils import humanize_time_delta
@@ -271,7 +270,7 @@ class Trainer(HasOldInterface, LoopTrainer):
                 `after_train` was called.
             OSError: that checkpoint could not be written; earlier ones are intact.
         """
-        self.settings.update(session_creator=describe(session_creator), session_init=describe(session_init))
+        self.settings.update(session_creator=session_creator, session_init=session_init)
         exact = find_exact()
         self.exact = self.exact if exact is None else exact.mode
         if self.exact:

@@ -19,7 +19,7 @@ from ..tfutils.checkpoint_store import CheckpointStore
 from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import SaverRestore, SessionInit, SmartInit
 from ..utils import logger
-from ..utils.checks import check_at_least, check_choice, check_type
+from ..utils.checks import check_choice, check_count, check_type
 from ..utils.old_names import HasOldInterface, old_arguments
 from ..utils.own_rank import given_rank
 from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
@@ -48,8 +48,9 @@ class TrainConfig(HasOldInterface):
         session_config: a `tf.ConfigProto`; cannot be combined with `session_creator`.
         session_init: initial values of variables: a SessionInit, or any argument of `SmartInit`.
         starting_epoch: the number of the first epoch.
-        steps_per_epoch: the number of steps in an epoch; None means the length of the data.
-        max_epoch: the number of the last epoch.
+        steps_per_epoch: the number of steps in an epoch; None means the length of the data. With 0, only callbacks are called,
+            and the log has a warning.
+        max_epoch: the number of the last epoch. The default is practically without end, and the log says so.
         lint: whether common mistakes in the graph, the callbacks and the data are logged ("warn"), end training before its
             first step ("error"), or are not looked for ("off"); "deep" is "warn" with 200 steps on one batch, after which
             variables are put back. See docs/lint.md. The trainer gets it as an attribute.
@@ -59,8 +60,8 @@ class TrainConfig(HasOldInterface):
 
     Raises:
         TypeError: an argument of the wrong type.
-        ValueError: two arguments exclude each other; `steps_per_epoch` is None and the data has no length; a number is
-            negative; or `lint`, `lint_ignore` or `on_hang` has an unknown value.
+        ValueError: two arguments exclude each other; `steps_per_epoch` is None and the data has no length or is empty; a
+            number is negative or not whole; or `lint`, `lint_ignore` or `on_hang` has an unknown value.
     """
 
     exact: bool | str = False
@@ -112,10 +113,10 @@ class TrainConfig(HasOldInterface):
         self.session_creator = session_creator or NewSessionCreator(config=session_config)
         self.session_config = session_config
         self.session_init = session_init if isinstance(session_init, SessionInit) else SmartInit(session_init)
-        self.starting_epoch = _count("starting_epoch", starting_epoch)
+        self.starting_epoch = check_count("TrainConfig: starting_epoch", starting_epoch)
         steps = self._default_steps() if steps_per_epoch is None else steps_per_epoch
-        self.steps_per_epoch = _count("steps_per_epoch", steps)
-        self.max_epoch = _count("max_epoch", max_epoch)
+        self.steps_per_epoch = check_count("TrainConfig: steps_per_epoch", steps)
+        self.max_epoch = check_count("TrainConfig: max_epoch", max_epoch)
         self.lint, self.lint_ignore = check_lint("TrainConfig", lint, lint_ignore)
         self.on_hang = check_choice("TrainConfig: on_hang", on_hang, ["report", "abort"])
 
@@ -126,12 +127,18 @@ class TrainConfig(HasOldInterface):
                 "TrainConfig: steps_per_epoch is not set and there is no data to count. Pass dataflow=... or data=..."
             )
         try:
-            return len(self.dataflow) if self.dataflow is not None else self.data.size()  # type: ignore[union-attr]
+            length = len(self.dataflow) if self.dataflow is not None else self.data.size()  # type: ignore[union-attr]
         except NotImplementedError as error:
             raise ValueError(
                 f"TrainConfig: steps_per_epoch is not set and {type(source).__name__} has no length. Pass "
                 "TrainConfig(steps_per_epoch=...)."
             ) from error
+        if length == 0:
+            raise ValueError(
+                f"TrainConfig: steps_per_epoch is not set and {type(source).__name__} has the length 0. Check the paths of the data, "
+                "and that a batch is not larger than the data."
+            )
+        return length
 
 
 class AutoResumeTrainConfig(TrainConfig):
@@ -222,15 +229,6 @@ class AutoResumeTrainConfig(TrainConfig):
 def _check(name: str, value: object, kind: type, advice: str = "") -> None:
     if value is not None:
         check_type(f"TrainConfig: {name}", value, kind, advice=advice)
-
-
-def _count(name: str, value: object) -> int:
-    """Return a number of steps or epochs as an integer >= 0. Scripts may pass any number, or a string with one."""
-    try:
-        number: int = int(value)  # type: ignore[call-overload]
-    except (TypeError, ValueError, OverflowError) as error:
-        raise TypeError(f"TrainConfig: {name}: expected an integer, got {value!r}.") from error
-    return check_at_least(f"TrainConfig: {name}", number, 0)
 
 
 def _not_both(name: str, value: object, other_name: str, other: object) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Sequence
 from ..callbacks.inference_runner import InferenceRunnerBase
 from ..dataflow.records import ENDED, STATE_WORDS, WAITS_FOR_ROOM
 from ..dataflow.wait_graph import find_chain
-from ..input_source.base import InputSource
+from ..input_source.base import InputSource, ProxyInputSource
 from ..input_source.queueing import QueueInput
 from ..input_source.reset import ResetInput
 from ..loop.group import innermost
@@ -94,7 +94,7 @@ def _find_source(trainer: Any, stack: Sequence[Line]) -> InputSource | None:
 
 def _reading_thread(source: Any) -> threading.Thread | None:
     """Return the thread that reads the DataFlow of an input; None if it is the thread that runs the session."""
-    while hasattr(source, "_input"):
+    while isinstance(source, ProxyInputSource):
         source = source._input
     return source.thread.reader if isinstance(source, QueueInput) else None
 

@@ -13,7 +13,6 @@ from ..input_source.queueing import QueueInput
 from ..input_source.staging import StagingInput
 from ..utils import logger
 from ..utils.errors import type_error
-from ..utils.manifest.describe import describe
 from .base import Trainer
 from .config import TrainConfig
 from .exactness import begin_exact_resume
@@ -60,7 +59,7 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
 
     model: Any = config.model
     trainer.on_hang = config.on_hang
-    trainer.settings["model"] = describe(model)
+    trainer.settings["model"] = model
     trainer.lint, trainer.lint_ignore = config.lint, config.lint_ignore
     input_source = apply_default_prefetch(source, trainer)
     with logger.unlock_dir_on_error():  # AutoResumeTrainConfig may have locked it

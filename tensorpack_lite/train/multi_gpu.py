@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Sequence
 
 from ..callbacks.graph import RunOp
+from ..compat import tensorflow
 from ..compat import tfv1 as tf
 from ..graph_builder.asynchronous import AsyncMultiGPUBuilder
 from ..graph_builder.parameter_server import SyncMultiGPUParameterServerBuilder
@@ -18,8 +19,10 @@ from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import SessionInit
 from ..tfutils.tower.handle import TowerTensorHandles
 from ..utils import logger
+from ..utils.concurrency import call_within
 from ..utils.errors import type_error
 from ..utils.gpu import get_num_gpu
+from ..utils.inspection import static_attribute
 from .config import TrainConfig
 from .tower import CostFn, OptFn, SingleCostTrainer
 
@@ -44,6 +47,7 @@ class _MultiGPUTrainer(SingleCostTrainer):
     def __init__(self, gpus: int | Sequence[int]) -> None:
         super().__init__()
         self.devices = _gpu_list(type(self).__name__, gpus)
+        _warn_of_missing_gpus(type(self).__name__, self.devices)
         self._source: InputSource | None = None
         self._get_opt_fn: OptFn | None = None
 
@@ -92,10 +96,7 @@ class _MultiGPUTrainer(SingleCostTrainer):
         if accumulated > 1:
             text += f", and each update takes {accumulated} steps"
         text += f"; {num_towers * steps_per_epoch} datapoints per epoch"
-        try:
-            size = None if self._source is None else self._source.size()
-        except NotImplementedError:
-            size = None
+        size = None if self._source is None else call_within(1.0, self._source.size)
         text += "; the size of the data is unknown" if size is None else f"; the data has {size}"
         logger.info(text + ".")
 
@@ -292,6 +293,16 @@ def _gpu_list(trainer: str, gpus: object) -> list[int]:
     return list(gpus)
 
 
+def _warn_of_missing_gpus(trainer: str, gpus: Sequence[int]) -> None:
+    existing = get_num_gpu() or len(tensorflow.config.experimental.list_physical_devices("GPU"))
+    if len(gpus) > 1 and max(gpus) >= existing:
+        found = f"{existing} GPU{'s' if existing > 1 else ''}" if existing else "no GPU"
+        logger.warning(
+            f"{trainer}: {len(gpus)} towers, on GPUs {', '.join(map(str, gpus))}, but this process sees {found}. Towers of missing GPUs "
+            "share the devices that exist, so more of them are not faster. If there are more GPUs, look at CUDA_VISIBLE_DEVICES."
+        )
+
+
 def _steps_per_update(optimizer: tf.train.Optimizer) -> int:
     """Return the number of steps for which an optimizer accumulates gradients."""
     while isinstance(optimizer, ProxyOptimizer):
@@ -314,11 +325,16 @@ def _batch_size(towers: TowerTensorHandles, source: InputSource | None) -> int |
     return size or _batch_size_of_data(source)
 
 
-def _batch_size_of_data(source: object) -> int | None:
+def _batch_size_of_data(source: object, inside: tuple[int, ...] = ()) -> int | None:
     """Return the outermost `batch_size` of an input and the DataFlows inside it; joined DataFlows must agree."""
-    size = getattr(source, "batch_size", None)
+    size = static_attribute(source, "batch_size")
     if isinstance(size, int):
         return size
-    behind = [getattr(source, "_input", None), getattr(source, "ds", None), *getattr(source, "df_lists", ())]
-    sizes = {_batch_size_of_data(part) for part in behind if part is not None}
+    several = static_attribute(source, "df_lists")
+    behind = [static_attribute(source, name) for name in ("_input", "ds")]
+    behind += several if isinstance(several, (list, tuple)) else []
+    inside = (*inside, id(source))  # a user's stage may refer to one that reads from it
+    sizes = {
+        _batch_size_of_data(part, inside) for part in behind if part is not None and id(part) not in inside
+    }
     return sizes.pop() if len(sizes) == 1 else None

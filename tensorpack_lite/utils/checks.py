@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from typing import Any, Callable, Collection, Iterable, Mapping, TypeVar
 
+from . import logger
+from .old_names import accepts_old_names
+
 __all__ = [
     "check_at_least",
     "check_between",
     "check_callable",
     "check_choice",
+    "check_count",
     "check_fraction",
     "check_pickled",
     "check_positive",
@@ -42,6 +46,38 @@ def check_at_least(name: str, value: T, minimum: float) -> T:
         ValueError: EarlyStopping: patience is too small (expected at least 1, got 0).
     """
     return _check_number(name, value, lambda x: x >= minimum, "too small", f"at least {minimum}")
+
+
+def check_count(name: str, value: object, minimum: int = 0) -> int:
+    """
+    Return a number of steps or epochs as an integer.
+
+    Args:
+        name: the class or function and its argument.
+        value: any whole number, also a float such as 22.0, or a string with an integer.
+        minimum: the smallest valid number.
+
+    Raises:
+        ValueError: `value` is not whole, or too small. Under `tensorpack-lite run`, a number that is not whole is rounded down
+            with a warning, because old scripts divide integers with `/`.
+        TypeError: `value` is not a number.
+
+    Example:
+        >>> check_count("TrainConfig: steps_per_epoch", 22.45)
+        Traceback (most recent call last):
+        ValueError: TrainConfig: steps_per_epoch is not whole (expected an integer, got 22.45). Divide with //, or round it.
+    """
+    try:
+        number: int = int(value)  # type: ignore[call-overload]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(f"{name}: expected an integer, got {value!r}.") from error
+    if not isinstance(value, str) and number != value:
+        if not accepts_old_names():
+            raise ValueError(
+                f"{name} is not whole (expected an integer, got {value}). Divide with //, or round it."
+            )
+        logger.warning(f"{name} is {value}, which is rounded down to {number}.")
+    return check_at_least(name, number, minimum)
 
 
 def check_positive(name: str, value: T) -> T:

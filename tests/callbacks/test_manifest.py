@@ -73,7 +73,7 @@ def test_content(log_dir, monkeypatch):
     assert {} == found["left out"]
     assert ("SimpleTrainer", 1) == (found["settings"]["trainer"], found["settings"]["ranks"])
     assert found["settings"]["model"]["type"].endswith("Mean")
-    assert "log_device_placement: true" in json.dumps(found["settings"]["session_creator"])
+    assert '"log_device_placement": true' in json.dumps(found["settings"]["session_creator"])
     (source,) = found["data"]
     assert ("FeedInput", 10) == (source["type"], source["arguments"]["ds"]["length"])
     assert ["float32", [], True] == found["graph"]["variables"]["w"]

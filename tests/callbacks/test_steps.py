@@ -13,6 +13,7 @@ from fakes.trainers import CountingTrainer, ScalingTrainer, run
 from tensorpack_lite.callbacks.steps import MaintainStepCounter, ProgressBar, SessionRunTimeout, TensorPrinter
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.state import StopTraining
 from tensorpack_lite.tfutils.common import get_global_step_value, get_global_step_var
 from tensorpack_lite.tfutils.sessinit import DictRestore
 
@@ -288,3 +289,26 @@ class TestSessionRunTimeout:
             match=r"SessionRunTimeout: timeout_in_ms is not positive \(expected more than 0, got 0\)",
         ):
             SessionRunTimeout(0)
+
+
+@pytest.mark.parametrize(("epochs", "num_lines"), [(99999, 1), (9999999, 1), (500, 0)])
+def test_a_training_without_an_end(log_lines, epochs, num_lines):
+    """A training whose max_epoch was not given says so before its first step, and names what ends it."""
+
+    class Stop(Callback):
+        def _before_epoch(self):
+            raise StopTraining
+
+    run(CountingTrainer(), [Stop()], epochs=epochs)
+    lines = [
+        line for line in log_lines if line.startswith(f"Training ends after epoch {epochs}. Pass max_epoch=")
+    ]
+    assert num_lines == len(lines)
+
+
+def test_epochs_without_steps(log_lines):
+    """Epochs without steps are possible, and logged."""
+    run(CountingTrainer(), steps=0)
+    assert 1 == len(
+        [line for line in log_lines if "steps_per_epoch is 0" in line and "nothing is trained" in line]
+    )

@@ -133,7 +133,8 @@ class TestOneDifference:
     def test_seed(self, base, diff, tmp_path):
         """Another seed explains other curves; the data is the same in another order."""
         code, first, lines = diff(base, train(tmp_path / "log", seed=2, callbacks=[ModelSaver()]))
-        assert (1, f"{SAME}part at step 4: seeds differ (fix_rng_seed 1 in A, 2 in B).") == (code, first)
+        same = "Same code, same graph, same data in another order; the curves "
+        assert (1, f"{same}part at step 4: seeds differ (fix_rng_seed 1 in A, 2 in B).") == (code, first)
         assert any(
             "the datapoints differ from number 1 on" in line for line in lines if line.startswith("data ")
         )
@@ -218,7 +219,7 @@ class TestEdited:
         shutil.copytree(first, second)
         change(second, lambda manifest: manifest["code"]["files"].update({"model.py": "a = 1\nb = 3\n"}))
         _, line, lines = diff(first, second)
-        assert line.endswith("the curves are equal, but code differs (model.py: 1 lines added, 1 removed).")
+        assert line.endswith("the curves are equal, but code differs (model.py: b = 2 in A, b = 3 in B).")
         assert ["    -b = 2", "    +b = 3"] == lines[lines.index("    -b = 2") :][:2]
 
     def test_a_script_of_another_name(self, base, edited, diff):
@@ -391,3 +392,104 @@ def test_directories_are_compared_without_tensorflow(base, start_python):
         "assert 'tensorflow' not in sys.modules"
     )
     assert 0 == start_python("-c", code, base).wait(60)
+
+
+def test_a_description_that_has_stopped(base, tmp_path):
+    """A value that one manifest does not describe, because a limit was reached, is not a difference."""
+    other = tmp_path / "other"
+    shutil.copytree(base, other)
+    manifest = json.loads((other / "manifest.json").read_text())
+    manifest["data"][0]["arguments"]["ds"] = "..."
+    (other / "manifest.json").write_text(json.dumps(manifest))
+    assert 0 == main(["diff", base, str(other)])
+
+
+def with_code(*directories, sources, arguments=((), ())):
+    """Set the code, its arguments and the log directories of two manifests."""
+    for directory, source, given, name in zip(
+        directories, sources, arguments, ("train_log/one", "train_log/two")
+    ):
+        code = {"files": {"train.py": source}, "arguments": list(given)}
+        change(directory, lambda manifest, c=code: manifest["code"].update(script="/x/train.py", **c))
+        change(directory, lambda manifest, name=name: manifest.update(directory=name))
+    return directories
+
+
+class TestTheCause:
+    """The first line names the cause that a person would name."""
+
+    @pytest.fixture
+    def two(self, tmp_path, base):
+        """Two directories of the same training."""
+        directories = [str(tmp_path / name) for name in "ab"]
+        for directory in directories:
+            shutil.copytree(base, directory)
+        return directories
+
+    @pytest.mark.parametrize(
+        ("sources", "arguments"),
+        [
+            (
+                ("logger.set_logger_dir('train_log/one')\n", "logger.set_logger_dir('train_log/two')\n"),
+                ((), ()),
+            ),
+            (('LOG_DIR = "one"', 'LOG_DIR = "two"'), ((), ())),
+            (("a", "a"), (["--logdir", "./train_log/one"], ["--logdir", "./train_log/two"])),
+            (("a", "a"), (["--log-dir=one"], ["--log-dir=two"])),
+        ],
+    )
+    def test_the_log_directory(self, two, diff, sources, arguments):
+        """The name of the log directory is not a difference of the code."""
+        code, first, lines = diff(*with_code(*two, sources=sources, arguments=arguments))
+        assert (0, f"{SAME}are equal.") == (code, first)
+        assert 1 == len([line for line in lines if line.endswith("same (except for the log directory)")])
+
+    @pytest.mark.parametrize(
+        "sources", [("KIND = 'one'", "KIND = 'two'"), ("f('log/one')", "f('log/three')")]
+    )
+    def test_another_string(self, two, diff, sources):
+        """A string that may be something else is a difference of the code."""
+        assert 1 == diff(*with_code(*two, sources=sources))[0]
+
+    def test_no_seed_and_other_batches(self, two, diff):
+        """Two trainings that differ in the log directory, and that have no seed, differ because of that."""
+        with_code(*two, sources=("set_logger_dir('one')", "set_logger_dir('two')"))
+        for number, directory in enumerate(two):
+            change(directory, lambda manifest: manifest["seeds"].update(fix_rng_seed=None, graph=None))
+            change(directory, lambda manifest, n=number: manifest["first datapoints"][0].insert(0, [str(n)]))
+            change(directory, lambda rows, n=number: rows[0].update(cost=float(n)), "stats.json")
+        cause = "no seed was fixed, and the datapoints differ from number 1 on"
+        same = "Same code, same graph, same data in another order; the curves "
+        assert f"{same}part at step 4: {cause}." == diff(*two)[1]
+
+    def test_no_seed_and_other_code(self, two, diff):
+        """Without a seed, a change of the code is named, too."""
+        with_code(*two, sources=("rate = 1\nother = 1", "rate = 2\nother = 1"))
+        for number, directory in enumerate(two):
+            change(directory, lambda manifest: manifest["seeds"].update(fix_rng_seed=None))
+            change(directory, lambda rows, n=number: rows[0].update(cost=float(n)), "stats.json")
+        causes = "no seed was fixed; code differs (script: rate = 1 in A, rate = 2 in B)"
+        assert f"Same graph, same data; the curves part at step 4: {causes}." == diff(*two)[1]
+
+
+class Optimized(Layers):
+    """`Layers` with another optimizer, as if its code had been changed."""
+
+    make = tf.train.AdamOptimizer
+
+    def optimizer(self):
+        rate = tf.get_variable("learning_rate", initializer=0.01, trainable=False)
+        return type(self).make(rate)
+
+
+def test_another_optimizer(diff, tmp_path, monkeypatch):
+    """Another optimizer is named first, then the line of code, and not the variables that the optimizer creates."""
+    one = train(tmp_path / "a", model=Optimized())
+    monkeypatch.setattr(Optimized, "make", lambda rate: tf.train.MomentumOptimizer(rate, 0.9))
+    two = train(tmp_path / "b", model=Optimized())
+    for directory, line in ((one, "opt = Adam(1e-3)"), (two, "opt = Momentum(1e-3, 0.9)")):
+        code = {"script": "/x/train.py", "files": {"train.py": line}}
+        change(directory, lambda manifest, code=code: manifest["code"].update(code))
+    optimizer = "the optimizer differs (Adam in A, Momentum in B)"
+    code = "code differs (script: opt = Adam(1e-3) in A, opt = Momentum(1e-3, 0.9) in B)"
+    assert f"Same data; the curves part at step 4: {optimizer}; {code}." == diff(one, two)[1]

@@ -302,7 +302,8 @@ def write_manifest_json(directory):
 
 
 def read_manifest_json(path):
-    from tensorpack_lite.cli.run_diff import Run, compare, verdict
+    from tensorpack_lite.cli.run_diff import Run, compare
+    from tensorpack_lite.cli.run_verdict import verdict
     from tensorpack_lite.utils.manifest.file import read_manifest
 
     runs = [Run(path, read_manifest(path)) for _ in range(2)]

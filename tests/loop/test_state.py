@@ -27,10 +27,18 @@ def test_config(loop):
     assert (10, 3, 5, 2) == (loop.steps_per_epoch, loop.starting_epoch, loop.max_epoch, loop.epoch_num)
 
 
-@pytest.mark.parametrize(("steps", "max_epoch"), [(-1, 1), (1, -1)])
-def test_negative(loop, steps, max_epoch):
-    """Negative ranges raise ValueError."""
-    with pytest.raises(ValueError, match="expected steps_per_epoch and max_epoch >= 0"):
+@pytest.mark.parametrize(
+    ("steps", "max_epoch", "match"),
+    [
+        (-1, 1, "Trainer: steps_per_epoch is too small .expected at least 0, got -1"),
+        (1, -1, "Trainer: max_epoch is too small .expected at least 0, got -1"),
+        (22.45, 1, "Trainer: steps_per_epoch is not whole .expected an integer, got 22.45.. Divide with //"),
+        (1, 0.5, "Trainer: max_epoch is not whole"),
+    ],
+)
+def test_wrong_ranges(loop, steps, max_epoch, match):
+    """Ranges that are negative or not whole raise ValueError."""
+    with pytest.raises(ValueError, match=match):
         loop.config(steps, 1, max_epoch)
 
 

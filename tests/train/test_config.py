@@ -10,7 +10,7 @@ from fakes.models import Mean, threes
 
 from tensorpack_lite.callbacks.saver import ModelSaver
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.dataflow.raw import DataFromGenerator
+from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.tfutils.sesscreate import NewSessionCreator
 from tensorpack_lite.tfutils.sessinit import DictRestore, JustCurrentSession, SaverRestore
@@ -161,3 +161,17 @@ class TestAutoResume:
         with open(os.path.join(log_dir, "stats.json")) as f:
             assert [1, 2] == [entry["epoch_num"] for entry in json.load(f)]
         assert 2 == len([name for name in os.listdir(log_dir) if name.startswith("stats.json")])
+
+
+@pytest.mark.parametrize("name", ["steps_per_epoch", "starting_epoch", "max_epoch"])
+def test_a_number_that_is_not_whole(name):
+    """A number of steps or epochs that is not whole raises ValueError with the cure."""
+    match = f"TrainConfig: {name} is not whole .expected an integer, got 22.45.. Divide with //"
+    with pytest.raises(ValueError, match=match):
+        TrainConfig(**{"steps_per_epoch": 1, name: 22.45})
+
+
+def test_data_without_a_datapoint():
+    """Empty data is an error if steps_per_epoch depends on it, and names what to look at."""
+    with pytest.raises(ValueError, match="DataFromList has the length 0. Check the paths of the data"):
+        TrainConfig(dataflow=DataFromList([]))

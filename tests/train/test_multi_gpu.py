@@ -28,6 +28,7 @@ from tensorpack_lite.train import (
     SyncMultiGPUTrainerReplicated,
     TrainConfig,
     launch_train_with_config,
+    multi_gpu,
 )
 from tensorpack_lite.train.interface import apply_default_prefetch
 from tensorpack_lite.train.multi_gpu import _choose_mode
@@ -541,3 +542,23 @@ class TestAsync:
         names = [op.name for op in tf.get_default_graph().get_operations()]
         assert any(name.startswith("ScaleGradient/") for name in names)
         assert operation("train_op")
+
+
+@pytest.mark.parametrize(
+    ("existing", "gpus", "said"),
+    [
+        (0, 4, ["4 towers, on GPUs 0, 1, 2, 3, but this process sees no GPU."]),
+        (1, [0, 2], ["2 towers, on GPUs 0, 2, but this process sees 1 GPU."]),
+        (4, 4, []),
+        (0, 1, []),
+    ],
+)
+def test_missing_gpus(monkeypatch, log_lines, existing, gpus, said):
+    """More towers than GPUs are a remark, which says what this means."""
+    monkeypatch.setattr(multi_gpu, "get_num_gpu", lambda: existing)
+    SyncMultiGPUTrainerParameterServer(gpus)
+    assert said == [
+        line.partition(": ")[2].partition(" Towers of")[0]
+        for line in log_lines
+        if "this process sees" in line
+    ]

@@ -7,11 +7,13 @@ import re
 import numpy as np
 import pytest
 
+from tensorpack_lite.utils import checks
 from tensorpack_lite.utils.checks import (
     check_at_least,
     check_between,
     check_callable,
     check_choice,
+    check_count,
     check_fraction,
     check_positive,
     check_type,
@@ -115,3 +117,32 @@ class TestType:
             TypeError, match=r"^f: func has the wrong type \(expected a function, got NoneType\)\.$"
         ):
             check_callable("f: func", None)
+
+
+@pytest.mark.parametrize("value", [22, 22.0, np.int64(22), np.float32(22), "22"])
+def test_count(value):
+    """Whole numbers of any type, and strings with an integer, are numbers of steps."""
+    assert (22, int) == (check_count("f: n", value), type(check_count("f: n", value)))
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "match"),
+    [
+        (22.45, ValueError, "f: n is not whole .expected an integer, got 22.45."),
+        (0, ValueError, "f: n is too small .expected at least 1, got 0."),
+        (float("nan"), TypeError, "f: n: expected an integer, got nan"),
+        ("many", TypeError, "f: n: expected an integer, got 'many'"),
+        (None, TypeError, "f: n: expected an integer, got None"),
+    ],
+)
+def test_wrong_count(value, error, match):
+    """Other values raise an error."""
+    with pytest.raises(error, match=match):
+        check_count("f: n", value, 1)
+
+
+def test_count_in_an_old_script(monkeypatch, log_lines):
+    """In a script that `tensorpack-lite run` starts, a number is rounded down, as in Python 2 and in tensorpack."""
+    monkeypatch.setattr(checks, "accepts_old_names", lambda: True)
+    assert 390 == check_count("f: n", 390.625)
+    assert ["f: n is 390.625, which is rounded down to 390."] == log_lines

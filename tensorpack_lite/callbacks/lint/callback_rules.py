@@ -16,7 +16,7 @@ from ..param.hyperparam import GraphVarParam
 from ..param.setter import HyperParamSetter
 from ..saver import MinSaver, ModelSaver
 from .graph_view import remark_on
-from .training import Training, find_dataflow, find_length
+from .training import Training, find_dataflow
 
 __all__ = ["length_of_epoch", "order_of_savers", "parameter_without_effect"]
 
@@ -121,7 +121,7 @@ def length_of_epoch(training: Training) -> Iterator[Remark]:
         flow = find_dataflow(source)
         if flow is None:
             continue
-        size = find_length(source)
+        size = training.length_of(source)
         if 1 < num_towers < steps == size:
             text = (
                 f"steps_per_epoch is {steps}, the number of datapoints, but each step takes {num_towers} of them, one for each tower: "
@@ -131,13 +131,14 @@ def length_of_epoch(training: Training) -> Iterator[Remark]:
             yield Remark("G15", type(flow).__name__, text, advice)
         for stage in walk(flow):
             if isinstance(stage, BatchData) and stage.batch_size > 1 and steps != size:
-                yield from _steps_are_samples(steps, num_towers, stage)
+                yield from _steps_are_samples(training, stage)
             if isinstance(stage, LocallyShuffleData):
-                yield from _large_buffer(stage)
+                yield from _large_buffer(training, stage)
 
 
-def _steps_are_samples(steps: int, num_towers: int, stage: BatchData) -> Iterator[Remark]:
-    if steps != find_length(stage.ds) or steps < stage.batch_size:
+def _steps_are_samples(training: Training, stage: BatchData) -> Iterator[Remark]:
+    steps, num_towers = training.steps_per_epoch, len(training.towers)
+    if steps != training.length_of(stage.ds) or steps < stage.batch_size:
         return
     right = max(1, steps // (stage.batch_size * num_towers))
     text = f"steps_per_epoch is {steps}, the number of samples, but each step takes a batch of {stage.batch_size}."
@@ -145,8 +146,8 @@ def _steps_are_samples(steps: int, num_towers: int, stage: BatchData) -> Iterato
     yield Remark("G15", type(stage).__name__, text, advice)
 
 
-def _large_buffer(stage: LocallyShuffleData) -> Iterator[Remark]:
-    length = find_length(stage.ds)
+def _large_buffer(training: Training, stage: LocallyShuffleData) -> Iterator[Remark]:
+    length = training.length_of(stage.ds)
     if length is not None and stage.buffer_size >= 2 * length:
         passes = f"{stage.buffer_size / length:.1f} passes of {length} datapoints"
         text = f"its buffer of {stage.buffer_size} is filled with {passes} before the first step."

@@ -20,7 +20,7 @@ from ...input_source.base import InputSource
 from ...utils.remarks import Remark
 from .graph_view import trace_back
 from .losses import find_cross_entropies
-from .training import Training, find_dataflow, find_length
+from .training import Training, find_dataflow
 
 __all__ = ["examine_first", "watch_data"]
 
@@ -49,7 +49,9 @@ def watch_data(
     seen: dict[str, set[Hashable]] = {}
     for source in training.sources:
         if source.converter is not None:
-            length = find_length(source) or 0  # 0 also if there is no fixed set, e.g. if a simulator makes it
+            length = (
+                training.length_of(source) or 0
+            )  # 0 also if there is no fixed set, e.g. if a simulator makes it
             source.converter.watch = _TrainingWatch(
                 dict(classes), examined, ignore, report_wanted, length, seen
             )

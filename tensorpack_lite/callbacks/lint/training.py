@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import time
+from collections import deque
 from typing import Any, Iterable, Iterator
 
 from ...compat import tfv1 as tf
@@ -13,11 +16,16 @@ from ...loop.group import Callbacks, innermost
 from ...loop.trainer import LoopTrainer
 from ...tfutils.sessinit import SessionInit
 from ...tfutils.tower.handle import TowerTensorHandle
+from ...utils.concurrency import call_within
+from ...utils.inspection import static_attribute
 from ..batch_capture import training_towers
 from ..inference_runner import InferenceRunnerBase
 from .graph_view import GraphView
 
-__all__ = ["Training", "elements_in", "find_dataflow", "find_length"]
+__all__ = ["Training", "elements_in", "find_dataflow"]
+
+_MAX_SECONDS = 1.0  # for the lengths of users' classes
+_MAX_VALUES = 20000
 
 
 class Training:
@@ -62,23 +70,51 @@ class Training:
         self.runners = [cb for cb in self.callbacks if isinstance(cb, InferenceRunnerBase)]
         resets = [cb for cb in self.callbacks if isinstance(cb, ResetInput)]
         self.sources = [reset.source for reset in resets]
+        self._lengths: dict[int, int | None] = {}
+        self._seconds_left = _MAX_SECONDS
 
     def find(self, kind: type) -> list[Any]:
         """Return the callbacks of a class."""
         return [cb for cb in self.callbacks if isinstance(cb, kind)]
 
+    def length_of(self, data: Any) -> int | None:
+        """
+        Return the length of a DataFlow or input.
+
+        Returns:
+            None if it has none, or if the methods of users' classes raise an error or take more than a second together.
+        """
+        if id(data) not in self._lengths:
+            start = time.perf_counter()
+            self._lengths[id(data)] = call_within(
+                self._seconds_left, lambda: int(data.size() if isinstance(data, InputSource) else len(data))
+            )
+            self._seconds_left -= time.perf_counter() - start
+        return self._lengths[id(data)]
+
 
 def elements_in(attributes: dict[str, Any]) -> list[Any]:
-    """Return the operations and tensors among the attributes of an object, also inside lists, tuples and dicts."""
-    return [element for value in attributes.values() for element in _leaves(value)]
+    """
+    Return the operations and tensors among the attributes of an object, also inside lists, tuples and dicts.
 
-
-def find_length(data: Any) -> int | None:
-    """Return the length of a DataFlow or input; None if it has none."""
-    try:
-        return int(data.size() if isinstance(data, InputSource) else len(data))
-    except NotImplementedError:
-        return None
+    Users' classes may keep anything, so only the first 20,000 values are looked at.
+    """
+    found: list[Any] = []
+    waiting, seen = deque([attributes]), {id(attributes)}
+    for _ in range(_MAX_VALUES):
+        if not waiting:
+            break
+        value: Any = waiting.popleft()
+        kind = type(value)  # not `__class__`, which may be a property
+        if issubclass(kind, (tf.Operation, tf.Tensor)):
+            found.append(value)
+        elif issubclass(kind, (dict, list, tuple)):
+            base = next(one for one in (dict, list, tuple) if issubclass(kind, one))
+            parts = dict.values(value) if base is dict else base.__iter__(value)
+            inner = list(itertools.islice(parts, _MAX_VALUES))
+            waiting.extend(part for part in inner if id(part) not in seen)
+            seen.update(map(id, inner))
+    return found
 
 
 def find_dataflow(source: InputSource) -> DataFlow | None:
@@ -86,19 +122,8 @@ def find_dataflow(source: InputSource) -> DataFlow | None:
     inner: Any = source
     while isinstance(inner, ProxyInputSource):
         inner = inner._input
-    flow = getattr(inner, "ds", None)
+    flow = static_attribute(inner, "ds")
     return flow if isinstance(flow, DataFlow) else None
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, (tf.Operation, tf.Tensor)):
-        yield value
-    elif isinstance(value, dict):
-        for part in value.values():
-            yield from _leaves(part)
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            yield from _leaves(part)
 
 
 def _flatten(callbacks: Iterable[Callback]) -> Iterator[Callback]:

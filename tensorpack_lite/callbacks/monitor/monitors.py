@@ -17,6 +17,7 @@ from ...loop.trainer import LoopMonitors
 from ...tfutils.summary import create_image_summary, create_scalar_summary
 from ...utils import logger
 from ...utils.checks import check_type
+from ..expected import find_late_reporter
 from .base import MonitorBase
 from .epoch_line import EpochLine
 from .json_file import JSONWriter
@@ -66,6 +67,7 @@ class Monitors(Callback, LoopMonitors):
         self._not_finite: dict[str, str] = {}  # name -> its first such value and step
         self._num_warned = 0
         self._line = EpochLine(self)
+        self._expected: dict[str, Callback] = {}
 
     def put_scalar(self, name: str, val: float | np.generic | np.ndarray) -> None:
         """
@@ -161,6 +163,20 @@ class Monitors(Callback, LoopMonitors):
         hint = f"Did you mean {names}?" if names else "Nothing has been reported yet."
         return f"'{name}' has not been reported. {hint}"
 
+    def expect(self, name: str, reader: Callback) -> None:
+        """
+        Note that a callback reads a scalar that has never been reported.
+
+        At the end of the epoch, when all callbacks have been called, that is a KeyError if the scalar is still missing. It is
+        a warning if a callback may report it later: a wrapper such as PeriodicTrigger was not due yet; or the training has
+        callbacks of the user, and no reported name is nearly the same.
+
+        Args:
+            name: the name of the scalar.
+            reader: the callback, for the message.
+        """
+        self._expected[name] = reader
+
     def get_history(self, name: str) -> list[tuple[int, float]]:
         """
         Return all values of a scalar.
@@ -201,6 +217,17 @@ class Monitors(Callback, LoopMonitors):
     def _trigger_epoch(self) -> None:
         self._line.log(self.trainer)
         self._warn_of_not_finite()
+        expected, self._expected = self._expected, {}
+        for name, reader in expected.items():
+            if not self._history.get(name):
+                self._complain_of_missing(name, reader)
+
+    def _complain_of_missing(self, name: str, reader: Callback) -> None:
+        message = f"{reader}: statistic {self.describe_missing(name)}"
+        late = find_late_reporter(self.trainer.find_callbacks(Callback), name, self._history)
+        if late is None:
+            raise KeyError(f"{message} Correct the name, or pass strict=False to wait for it.")
+        logger.warning(f"{message} {late} may report it later.")
 
     def _warn_of_not_finite(self) -> None:
         """Log the scalars that were not finite for the first time since the last warning."""

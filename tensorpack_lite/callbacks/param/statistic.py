@@ -29,13 +29,14 @@ class StatMonitorParamSetter(HyperParamSetter):
         threshold: the least improvement within the window, in units of the statistic.
         last_k: size of the window, >= 1.
         reverse: whether the statistic should increase.
-        strict: raise a KeyError, which ends training, if the statistic has not been reported when this
-            callback is triggered.
+        strict: raise a KeyError, which ends training, at the end of the first epoch in which this callback is triggered, if
+            the statistic has not been reported, e.g. because it is misspelt. A callback that may report it later, such as one
+            inside a PeriodicTrigger, delays the error. False logs a warning at each trigger.
 
     Raises:
         TypeError: `stat_name` is not a string.
         ValueError: `last_k` is not positive.
-        KeyError: at a trigger, see `strict`.
+        KeyError: at the end of an epoch, see `strict`.
 
     Runs at: trigger, never before training. A trigger without a new value of the statistic only logs a warning. A
     checkpoint keeps the window.
@@ -55,7 +56,7 @@ class StatMonitorParamSetter(HyperParamSetter):
         last_k: int,
         reverse: bool = False,
         *,
-        strict: bool = False,
+        strict: bool = True,
     ) -> None:
         super().__init__(param)
         self.stat_name = stat_name

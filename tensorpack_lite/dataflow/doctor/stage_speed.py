@@ -12,6 +12,7 @@ import time
 from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional
 
 from ...utils.cores import cpu_times, usable_cores
+from ...utils.inspection import static_attribute
 from ...utils.memory import available_memory
 from ..base import DataFlow, Datapoint, length_or_none
 from ..batch import BatchData
@@ -101,9 +102,14 @@ def walk(flow: DataFlow) -> Iterator[DataFlow]:
     Yields:
         Stages, each before the stages that it reads from. The stages inside a runner are left out.
     """
-    yield flow
-    for child in _children(flow):
-        yield from walk(child)
+    seen: set[int] = set()
+    waiting = [flow]
+    while waiting:
+        stage = waiting.pop()
+        if id(stage) not in seen:  # a user's stage may refer to one that reads from it
+            seen.add(id(stage))
+            yield stage
+            waiting += reversed(_children(stage))
 
 
 def num_workers(stage: DataFlow) -> int:
@@ -175,8 +181,8 @@ def _children(stage: DataFlow) -> list[DataFlow]:
     """Return the stages that a stage reads from, except those inside a runner."""
     if isinstance(stage, (*_PROCESS_RUNNERS, MultiThreadRunner)):
         return []
-    source = getattr(stage, "ds", None)
+    source = static_attribute(stage, "ds")
     if isinstance(source, DataFlow):
         return [source]
-    several = getattr(stage, "df_lists", None)
+    several = static_attribute(stage, "df_lists")
     return list(several) if isinstance(several, (list, tuple)) else []

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import subprocess
 import sys
 from types import ModuleType
 from typing import Any
+
+from ..inspection import is_installed
 
 __all__ = ["describe_code"]
 
 _MAX_BYTES = 2 << 20  # of all copies together
 _MAX_PATCH_CHARS = 1 << 20
 _GIT_SECONDS = 10.0
-_LIBRARY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_STANDARD_LIBRARY = os.path.dirname(os.__file__)
-_INSTALLED = re.compile(
-    f"[\\\\/](site|dist)-packages[\\\\/]|^{re.escape(_LIBRARY)}|^{re.escape(_STANDARD_LIBRARY)}"
-)
 
 
 def describe_code() -> dict[str, Any]:
@@ -58,7 +54,7 @@ def _modules_below(directory: str) -> list[str]:
     for module in [one for one in list(sys.modules.values()) if isinstance(one, ModuleType)]:
         # looking up the attribute itself would import a module that is loaded on first use
         path = object.__getattribute__(module, "__dict__").get("__file__")
-        if isinstance(path, str) and path.endswith(".py") and not _INSTALLED.search(path):
+        if isinstance(path, str) and path.endswith(".py") and not is_installed(path):
             path = os.path.realpath(path)
             if path.startswith(directory + os.sep) and os.path.isfile(path):
                 paths.add(path)

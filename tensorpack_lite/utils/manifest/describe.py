@@ -1,59 +1,85 @@
-"""Description of objects by JSON values, so that the settings of two trainings can be compared."""
+"""
+Description of objects by JSON values, so that the settings of two trainings can be compared.
+
+Descriptions look at users' objects before the first step, so they are bounded in number, depth, size and time, and call nothing
+of these objects: no property, `__len__`, `__getattr__` or `__repr__`.
+"""
 
 from __future__ import annotations
 
 import functools
-import hashlib
-import inspect
+import itertools
 import json
-import math
 import os
 import re
+import time
 import types
-import zlib
+from argparse import Namespace
+from collections import deque
 from datetime import date
 from enum import Enum
 from pathlib import PurePath
-from typing import Any, Iterator
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from ..fs import recursive_walk
+from ..inspection import (
+    class_attribute,
+    class_name,
+    instance_attributes,
+    module_of,
+    mro,
+    origin,
+    parameter_names,
+    root_of,
+)
+from .values import (
+    PLAIN,
+    STOPPED,
+    describe_array,
+    describe_bytes,
+    describe_key,
+    describe_scalar,
+    digest,
+    is_short,
+)
 
-__all__ = ["checksum", "describe", "describe_files"]
+__all__ = ["Describer", "describe", "describe_files"]
 
-_LIBRARY = __name__.split(".")[0]
-_MAX_VALUES = 2000
+_MAX_SECONDS = 0.05  # processor time; it is over only if the other limits have failed
+_MAX_VALUES = 4000
 _MAX_DEPTH = 16
 _MAX_ITEMS = 32  # a longer list or dict is described by its length and a digest
-_NUM_DIGESTED = {True: 10000, False: 256}  # of its items, by whether the first one is a plain value
+_NUM_DIGESTED = {True: 10000, False: 64}  # items, at equal distances, by whether they are short plain values
+_NUM_ITERATED = 2000  # items of a container without an index, the first ones
 _MAX_CHARS = 2000
-_NUM_SAMPLED = 4096
 _MAX_FILES = 10000
-_TEXTUAL = (Enum, PurePath, date, np.dtype, range, slice, type(re.compile("")))
-_FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
-_PLAIN = (type(None), bool, int, float, str)
+_MAX_SEEN = 1000  # attributes of a pipeline whose length is described
+_TEXTUAL = (PurePath, date, np.dtype, range, type(re.compile("")))
+_RECORDS = (Namespace, types.SimpleNamespace)
+_SEQUENCES = (list, tuple)
+_NOT_ENTERED = (".Graph", ".BaseSession")  # of TensorFlow, and what users derive from them
+_TENSORFLOW = ("tensorflow", "tensorflow_core")
+_PROTOBUF = ("google.protobuf.", "google._upb.")
+_LEFT_OUT = ("graph", "trainer")  # attributes that callbacks have besides their arguments
 
 
 def describe(value: object) -> Any:
     """
-    Describe a value by JSON values. Equal settings have equal descriptions in every process.
+    Describe a value by JSON values, in at most 50 ms of processor time. Equal settings have equal descriptions in every process.
 
     An object is described by its class, its length, and the attributes that have the names of its constructor's
     arguments; if some of these are missing, by all of its public attributes. A function is described by its name, a
     digest of its code, and the variables that it captures; an array by its dtype, shape and a checksum.
 
+    Modules, classes, arrays in files, and objects of other libraries are described by their names only. Where a limit is
+    reached, the description ends with "...".
+
     Args:
-        value: anything. Classes of TensorFlow are described by their name only.
+        value: anything. Nothing of a user's class is called.
     """
-    return _Describer().of(value, 0)
-
-
-def checksum(array: np.ndarray) -> str:
-    """Return the dtype, the shape, and the CRC-32 of all elements or, of a large array, of about 4096 of them."""
-    flat = array.reshape(-1)[:: max(1, array.size // _NUM_SAMPLED) | 1]
-    content = repr(flat.tolist()).encode() if array.dtype.hasobject else flat.tobytes()
-    return f"{array.dtype} {array.shape} {zlib.crc32(content):08x}"
+    return Describer().describe(value)
 
 
 def describe_files(description: object) -> dict[str, dict[str, Any]]:
@@ -69,101 +95,172 @@ def describe_files(description: object) -> dict[str, dict[str, Any]]:
     return {path: _count_files(path) for path in sorted(set(_strings(description))) if _is_path(path)}
 
 
-class _Describer:
-    """Description of one value. All values inside it are counted, so that a large structure has a short description."""
+class Describer:
+    """
+    Description of several values within a common time limit. Each value has its own limits of number, depth and size.
 
-    def __init__(self) -> None:
-        self._left = _MAX_VALUES
+    Args:
+        seconds: the processor time for all calls together. On a busy machine it lasts longer than on an idle one.
+        clock: returns the time in seconds.
+    """
+
+    def __init__(self, seconds: float = _MAX_SECONDS, clock: Callable[[], float] = time.thread_time) -> None:
+        self._seconds_left, self._clock = seconds, clock
+        self._deadline = 0.0
+        self._left = _MAX_VALUES  # all values inside the present one are counted
         self._open: list[int] = []  # objects that contain the present one
 
-    def of(self, value: object, depth: int) -> Any:
+    def describe(self, value: object) -> Any:
+        """Describe a value; see the function of the same name."""
+        self._left, self._open = _MAX_VALUES, []
+        self._deadline = self._clock() + self._seconds_left
+        try:
+            return self._of(value, 0)
+        finally:
+            self._seconds_left = self._deadline - self._clock()
+
+    def _is_over(self) -> bool:
+        return self._clock() > self._deadline
+
+    def _of(self, value: Any, depth: int) -> Any:
         self._left -= 1
-        if isinstance(value, float):
-            return float(value) if math.isfinite(value) else str(value)
-        if isinstance(value, str):
-            return value[:_MAX_CHARS]
-        if value is None or (isinstance(value, (bool, int)) and not isinstance(value, Enum)):
-            return value
-        if isinstance(value, np.generic):
-            item = value.item()
-            return str(item) if isinstance(item, np.generic) else self.of(item, depth)
-        if isinstance(value, type):
-            return {"class": _name_of(value)}
-        if self._left < 0 or depth > _MAX_DEPTH or id(value) in self._open:
-            return {"type": _name_of(type(value))}
+        kind = type(value)  # not `__class__`, which may be a property
+        if issubclass(kind, (*PLAIN, Enum, np.generic)):
+            return describe_scalar(value, kind)
+        if issubclass(kind, type):
+            return {"class": class_name(value)}
+        if id(value) in self._open:
+            return {"type": class_name(kind)}
+        if self._left < 0 or depth > _MAX_DEPTH or self._is_over():
+            return STOPPED
         self._open.append(id(value))
         try:
-            return self._structure(value, depth + 1)
-        except Exception as error:  # noqa: BLE001 (a property or `__len__` of a user's class may raise anything)
-            return {"type": _name_of(type(value)), "error": f"{type(error).__name__}: {error}"}
+            return self._structure(value, kind, depth + 1)
+        except Exception as error:  # noqa: BLE001 (e.g. another thread changes a dict; a description must not end training)
+            return {"type": class_name(kind), "error": f"{type(error).__name__}: {error}"[:_MAX_CHARS]}
         finally:
             self._open.pop()
 
-    def _structure(self, value: Any, depth: int) -> Any:
-        if isinstance(value, np.ndarray):
-            return {"array": checksum(value)}
-        if isinstance(value, bytes):
-            return {"length": len(value), "digest": _digest(value.hex())}
-        if isinstance(value, _TEXTUAL):
-            return str(value)[:_MAX_CHARS]
-        if isinstance(value, (list, tuple, set, frozenset, dict)):
-            return self._container(value, depth)
-        if isinstance(value, (*_FUNCTIONS, functools.partial)):
-            return self._function(value, depth)
-        return self._object(value, depth)
+    def _structure(self, value: Any, kind: type, depth: int) -> Any:
+        if issubclass(kind, np.ndarray):
+            return describe_array(value)
+        if issubclass(kind, (bytes, bytearray)):
+            return describe_bytes(value)
+        if issubclass(kind, types.ModuleType):
+            return {"module": str(instance_attributes(value).get("__name__"))}
+        if issubclass(kind, slice):
+            return {"slice": [self._of(part, depth) for part in (value.start, value.stop, value.step)]}
+        if issubclass(kind, dict):
+            return self._mapping(value, depth)
+        if issubclass(kind, (*_SEQUENCES, set, frozenset, deque)):
+            return self._items(value, kind, depth)
+        if issubclass(kind, functools.partial) or kind in (
+            types.FunctionType,
+            types.MethodType,
+            types.BuiltinFunctionType,
+        ):
+            return self._function(value, kind, depth)
+        return self._object(value, kind, depth)
 
-    def _container(self, value: Any, depth: int) -> Any:
-        if isinstance(value, dict) and len(value) <= _MAX_ITEMS:
-            return {str(key): self.of(item, depth) for key, item in value.items()}
-        items = value if isinstance(value, (list, tuple)) else sorted(value, key=repr)
-        if len(items) <= _MAX_ITEMS:
-            return [self.of(item, depth) for item in items]
-        step = max(1, len(items) // _NUM_DIGESTED[isinstance(items[0], _PLAIN)])
-        sampled = [[one, value[one]] if isinstance(value, dict) else one for one in items[::step]]
-        content = [_Describer().of(item, depth) for item in sampled]
-        return {"length": len(items), "digest": _digest(json.dumps(content))}
+    # Containers: the methods of the built-in classes, because a subclass may have others -----------------------------
+    def _mapping(self, value: Any, depth: int) -> Any:
+        items = list(itertools.islice(dict.items(value), _NUM_ITERATED))
+        if len(items) > _MAX_ITEMS:
+            if all(is_short(key) for key, _ in items):
+                items.sort(key=lambda item: repr(item[0]))
+            return self._digest_of(dict.__len__(value), items, depth)
+        named = {describe_key(key, number): item for number, (key, item) in enumerate(items)}
+        return {name: self._of(item, depth) for name, item in named.items()}
 
-    def _function(self, value: Any, depth: int) -> dict[str, Any]:
-        if isinstance(value, functools.partial):
-            given = {"args": value.args, **value.keywords}
-            return {"partial": self.of(value.func, depth), "arguments": self.of(given, depth)}
-        described: dict[str, Any] = {"function": _name_of(value)}
-        function = getattr(value, "__func__", value)
-        code = getattr(function, "__code__", None)
-        if code is not None:
-            described["code"] = _digest(_code_text(code))
+    def _items(self, value: Any, kind: type, depth: int) -> Any:
+        base: Any = next(one for one in (*_SEQUENCES, set, frozenset, deque) if issubclass(kind, one))
+        length = base.__len__(value)
+        if base in _SEQUENCES:
+            items = base.__getitem__(value, slice(None, None, max(1, -(-length // _NUM_DIGESTED[True]))))
+        else:
+            items = list(itertools.islice(base.__iter__(value), _NUM_ITERATED))
+        if length <= _MAX_ITEMS:
+            described = [self._of(item, depth) for item in items]
+            return sorted(described, key=json.dumps) if base in (set, frozenset) else described
+        if base in (set, frozenset):  # without an order, unless all items have one
+            if length > len(items) or not all(map(is_short, items)):
+                return {"length": length, "digest": STOPPED}
+            items.sort(key=repr)
+        return self._digest_of(length, items, depth)
+
+    def _digest_of(self, length: int, items: Sequence[Any], depth: int) -> dict[str, Any]:
+        if all(map(is_short, items)):
+            return {"length": length, "digest": digest(repr(list(items)))}
+        step = max(1, -(-len(items) // _NUM_DIGESTED[False]))
+        content = json.dumps([self._of(item, depth) for item in items[::step]])
+        return {"length": length, "digest": STOPPED if self._is_over() else digest(content)}
+
+    # Functions and objects -------------------------------------------------------------------------------------------
+    def _function(self, value: Any, kind: type, depth: int) -> dict[str, Any]:
+        if issubclass(kind, functools.partial):
+            parts = (vars(functools.partial)[name].__get__(value) for name in ("func", "args", "keywords"))
+            func, args, keywords = parts
+            arguments = self._of({"args": args, **keywords}, depth)
+            return {"partial": self._of(func, depth), "arguments": arguments}
+        function = value.__func__ if kind is types.MethodType else value
+        described: dict[str, Any] = {"function": _function_name(function)}
+        if type(function) is types.FunctionType and origin(function.__module__) != "other":
+            code = function.__code__
+            described["code"] = digest(_code_text(code))
             cells = zip(code.co_freevars, function.__closure__ or ())
-            described["captured"] = {name: self.of(cell.cell_contents, depth) for name, cell in cells}
-        if isinstance(value, types.MethodType):
-            described["of"] = self.of(value.__self__, depth)
+            described["captured"] = {name: self._of(_content_of(cell), depth) for name, cell in cells}
+        if kind is types.MethodType:
+            described["of"] = self._of(value.__self__, depth)
         return described
 
-    def _object(self, value: Any, depth: int) -> dict[str, Any]:
-        kind = type(value)
-        described: dict[str, Any] = {"type": _name_of(kind)}
-        if hasattr(kind, "SerializeToString"):  # a message of protobuf
-            return {**described, "value": str(value)[:_MAX_CHARS]}
-        if kind.__module__.split(".")[0] == "tensorflow":
+    def _object(self, value: Any, kind: type, depth: int) -> Any:
+        described: dict[str, Any] = {"type": class_name(kind)}
+        bases = mro(kind)
+        if any(module_of(base).startswith(_PROTOBUF) for base in bases):
+            return self._message(value, kind, depth)
+        by_whom = origin(module_of(kind))
+        if by_whom == "other" and issubclass(kind, _TEXTUAL):
+            return str(value)[:_MAX_CHARS]
+        if by_whom == "other" and root_of(kind) in _TENSORFLOW:
             name = getattr(value, "name", None)
-            return {**described, "name": name} if isinstance(name, str) else described
-        arguments = {name: self.of(item, depth) for name, item in _arguments(value).items()}
+            return {**described, "name": name} if type(name) is str else described
+        if not issubclass(kind, _RECORDS) and not _is_entered(bases):
+            return described
+        arguments = {name: self._of(item, depth) for name, item in _arguments(value, kind).items()}
         if arguments:
             described["arguments"] = arguments
-        if hasattr(kind, "__len__"):
+        if class_attribute(kind, "__len__") is not None and _length_is_ours(value):
             try:
                 described["length"] = len(value)
             except NotImplementedError:  # a DataFlow of unknown length
                 described["length"] = None
         return described
 
+    def _message(self, value: Any, kind: type, depth: int) -> Any:
+        """Describe a message of protobuf, or a container in it."""
+        if class_attribute(kind, "ListFields") is not None:
+            fields = {field.name: self._of(item, depth) for field, item in value.ListFields()}
+            return {"type": class_name(kind), "arguments": fields}
+        items = list(itertools.islice(value, _MAX_ITEMS + 1))  # the keys of a map
+        if class_attribute(kind, "keys") is not None:
+            described: Any = {str(key): self._of(value[key], depth) for key in sorted(items[:_MAX_ITEMS])}
+            return {**described, STOPPED: STOPPED} if len(items) > _MAX_ITEMS else described
+        described = [self._of(item, depth) for item in items[:_MAX_ITEMS]]
+        return [*described, STOPPED] if len(items) > _MAX_ITEMS else described
 
-def _arguments(value: object) -> dict[str, Any]:
+
+# Functions and classes -----------------------------------------------------------------------------------------------
+def _is_entered(bases: Iterable[type]) -> bool:
+    """Return whether an object with these classes is described by its attributes: it is the library's or the user's."""
+    if any(root_of(base) in _TENSORFLOW and class_name(base).endswith(_NOT_ENTERED) for base in bases):
+        return False
+    return any(origin(module_of(base)) != "other" for base in bases)
+
+
+def _arguments(value: object, kind: type) -> dict[str, Any]:
     """Return the attributes of an object that hold arguments of its constructor, or all that are public."""
-    attributes = getattr(value, "__dict__", {})
-    try:
-        parameters = list(inspect.signature(type(value).__init__).parameters)[1:]  # type: ignore[misc]
-    except (TypeError, ValueError):  # a class without a signature
-        parameters = []
+    attributes = instance_attributes(value)
+    parameters = parameter_names(kind)
     found = {}
     for name in parameters:
         exact = [one for one in (name, f"_{name}") if one in attributes]
@@ -173,15 +270,45 @@ def _arguments(value: object) -> dict[str, Any]:
             found[name] = attributes[stored]
     if len(found) < len(parameters) or not parameters:
         public = {name: item for name, item in attributes.items() if not name.startswith("_")}
-        found.update({name: public[name] for name in public if name not in ("graph", "trainer")})
+        found.update({name: public[name] for name in public if name not in _LEFT_OUT})
     return found
 
 
-def _name_of(thing: Any) -> str:
-    """Return the name of a class or function, with its module unless it belongs to this library."""
-    name = getattr(thing, "__qualname__", type(thing).__name__)
-    module = getattr(thing, "__module__", None) or "builtins"
-    return name if module.split(".")[0] in (_LIBRARY, "builtins") else f"{module}.{name}"
+def _length_is_ours(value: object) -> bool:
+    """Return whether `len` of an object calls only methods of this library and built-in ones, as far as its attributes show."""
+    waiting, seen = [value], {id(value)}
+    while waiting and len(seen) <= _MAX_SEEN:
+        one = waiting.pop()
+        kind = type(one)
+        method = class_attribute(kind, "__len__")
+        if kind in _SEQUENCES:
+            inner = list(one) if len(one) <= _MAX_ITEMS else []  # type: ignore[call-overload, arg-type]
+        elif type(method) is not types.FunctionType:
+            inner = []
+        elif origin(method.__module__) == "library":
+            inner = list(instance_attributes(one).values())
+        else:
+            return False
+        waiting += [part for part in inner if id(part) not in seen]
+        seen.update(map(id, inner))
+    return not waiting
+
+
+def _function_name(function: Any) -> str:
+    """Return the name of a function, with its module unless it is built-in or of this library."""
+    name, module = (
+        getattr(function, "__qualname__", type(function).__name__),
+        getattr(function, "__module__", None),
+    )
+    is_ours = origin(module or "builtins") == "library" or module in (None, "builtins")
+    return name if is_ours else f"{module}.{name}"
+
+
+def _content_of(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # a variable that has no value yet
+        return STOPPED
 
 
 def _code_text(code: types.CodeType) -> str:
@@ -189,14 +316,10 @@ def _code_text(code: types.CodeType) -> str:
     constants = [
         _code_text(one)
         if isinstance(one, types.CodeType)
-        else repr(sorted(map(repr, one)) if isinstance(one, frozenset) else one)
+        else repr(sorted(map(repr, one)) if isinstance(one, frozenset) else one)[:_MAX_CHARS]
         for one in code.co_consts
     ]
     return repr((code.co_code.hex(), code.co_names, code.co_varnames, constants))
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", errors="replace")).hexdigest()[:16]
 
 
 def _strings(description: object) -> Iterator[str]:

@@ -75,7 +75,7 @@ def test_no_new_value_right_after_a_change():
 
 
 def test_nobody_reports(log_lines):
-    """A statistic that was not reported logs a warning."""
+    """A statistic that a callback may report later is a warning."""
     assert [] == epochs_of_change([None, None])
     assert any("statistic 'error' has not been reported" in line for line in log_lines)
 

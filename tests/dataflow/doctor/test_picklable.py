@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from tensorpack_lite.dataflow.batch import BatchData
+from tensorpack_lite.dataflow.doctor import picklable as module
 from tensorpack_lite.dataflow.doctor.picklable import find_unpicklable
 from tensorpack_lite.dataflow.mapping import MapData
 from tensorpack_lite.dataflow.mix import JoinData
@@ -22,3 +23,28 @@ def test_attributes_of_users():
     flow = DataFromList([[1]])
     flow.lock = threading.Lock()
     assert "DataFromList.lock" == find_unpicklable(flow)
+
+
+def test_stages_that_refer_to_each_other():
+    """A stage that refers to the stage around it is looked at once."""
+    inner = MapData(DataFromList([[1]]), lambda dp: dp)
+    inner.parent = BatchData(inner, 1)
+    assert "MapData(<lambda>).func" == find_unpicklable(inner.parent)
+
+
+def test_what_takes_long(monkeypatch):
+    """The search ends in time if pickling an attribute blocks."""
+    monkeypatch.setattr(module, "_MAX_SECONDS", 0.01)
+    may_end = threading.Event()
+
+    class Blocking:
+        def __reduce__(self):
+            may_end.wait()
+            raise TypeError
+
+    flow = DataFromList([[1]])
+    flow.users = Blocking()
+    try:
+        assert "DataFromList" == find_unpicklable(flow)
+    finally:
+        may_end.set()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import time
 
+import numpy as np
 import pytest
 from fakes.patience import patiently
 
@@ -141,3 +143,28 @@ class TestNames:
         flow = BatchData(MultiThreadRunner(lambda: MapData(source(), wait_1ms), 5, 2), 2)
         assert ["BatchData", "MultiThreadRunner"] == [type(stage).__name__ for stage in walk(flow)]
         assert [0, 2] == [num_workers(stage) for stage in walk(flow)]
+
+
+def test_stages_that_refer_to_each_other():
+    """Each stage of a pipeline is visited once, also if an inner stage has the outer one as its attribute `ds`."""
+    inner = DataFromList([[1]])
+    outer = MapData(inner, list)
+    inner.ds = outer
+    assert [outer, inner] == list(walk(outer))
+
+
+def test_names_of_stages_with_unusual_functions():
+    """The name of a stage calls nothing of its function. A function without a name, such as an object, is left out."""
+
+    class Endless:
+        def __getattr__(self, name):
+            raise RuntimeError("called")
+
+        def __call__(self, datapoint):
+            return datapoint
+
+    names = ["MapData", "MapData(<lambda>)", "MapData(absolute)", "MapData(list)", "MapData(double)"]
+    double = functools.lru_cache()(functools.wraps(functools.partial(print))(lambda: 0))
+    double.__name__ = "double"
+    functions = [Endless(), functools.partial(lambda dp: dp), np.abs, list, double]
+    assert names == [stage_name(MapData(DataFromList([[1]]), function)) for function in functions]

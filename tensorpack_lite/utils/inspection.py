@@ -1,0 +1,132 @@
+"""
+Inspection of users' objects without running their code.
+
+`getattr`, `isinstance`, `len` and `repr` may call methods of a user's class, which may compute, block or raise. These functions
+read only what Python itself keeps: the `__dict__` of an instance, the MRO of a class, and the code of a function.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import os
+import re
+import sys
+import types
+from typing import Any
+
+__all__ = [
+    "class_attribute",
+    "class_name",
+    "instance_attributes",
+    "is_installed",
+    "module_of",
+    "mro",
+    "origin",
+    "parameter_names",
+    "root_of",
+    "static_attribute",
+]
+
+_LIBRARY = __name__.split(".")[0]
+_FOLDERS = [os.path.dirname(os.path.dirname(os.path.abspath(__file__))), os.path.dirname(os.__file__)]
+_INSTALLED = re.compile(
+    "|".join([r"[\\/](site|dist)-packages[\\/]", *(rf"^{re.escape(one)}[\\/]" for one in _FOLDERS)])
+)
+_MAX_ATTRIBUTES = 256
+_MAX_WRAPPERS = 16
+_SLOTS = (types.GetSetDescriptorType, types.MemberDescriptorType)  # descriptors of the interpreter
+_TYPE = vars(type)
+_MODULE_DICT = vars(types.ModuleType)["__dict__"]
+
+
+def is_installed(path: str) -> bool:
+    """Return whether a file belongs to an installed package, to this library or to the standard library."""
+    return _INSTALLED.search(path) is not None
+
+
+def origin(module: object) -> str:
+    """
+    Return who has written a module.
+
+    Args:
+        module: its name, from the `__module__` of a class or function.
+
+    Returns:
+        "library" for this library, "other" for built-in modules and installed packages, "user" for all others.
+    """
+    if not isinstance(module, str) or module == "__main__":
+        return "user"
+    root = module.split(".")[0]
+    if root == _LIBRARY:
+        return "library"
+    found = sys.modules.get(module, sys.modules.get(root))
+    if not issubclass(type(found), types.ModuleType):
+        return "user"
+    path = _MODULE_DICT.__get__(found).get("__file__")
+    is_other = root in sys.builtin_module_names if path is None else type(path) is str and is_installed(path)
+    return "other" if is_other else "user"
+
+
+def module_of(kind: type) -> str:
+    """Return the name of the module of a class; "" if it is not text."""
+    module = _TYPE["__module__"].__get__(kind)
+    return module if type(module) is str else ""
+
+
+def root_of(kind: type) -> str:
+    """Return the name of the package of a class."""
+    return module_of(kind).split(".")[0]
+
+
+def class_name(kind: type) -> str:
+    """Return the qualified name of a class, with its module unless it is built-in or of this library."""
+    name = str(_TYPE["__qualname__"].__get__(kind))
+    return name if root_of(kind) in ("", _LIBRARY, "builtins") else f"{module_of(kind)}.{name}"
+
+
+def mro(kind: type) -> tuple[type, ...]:
+    """Return the classes from which a class derives, itself included."""
+    found: tuple[type, ...] = _TYPE["__mro__"].__get__(kind)
+    return found
+
+
+def class_attribute(kind: type, name: str) -> Any:
+    """Return an attribute of a class or its bases without binding it; None if there is none."""
+    for base in mro(kind):
+        attributes = _TYPE["__dict__"].__get__(base)
+        if name in attributes:
+            return attributes[name]
+    return None
+
+
+def instance_attributes(value: object) -> dict[str, Any]:
+    """Return a copy of the `__dict__` of an object, at most 256 attributes; {} if it has none."""
+    descriptor = class_attribute(type(value), "__dict__")
+    if not issubclass(type(descriptor), _SLOTS):
+        return {}
+    found = descriptor.__get__(value)
+    items = itertools.islice(dict.items(found), _MAX_ATTRIBUTES) if issubclass(type(found), dict) else ()
+    return {name: item for name, item in items if type(name) is str}
+
+
+def static_attribute(value: object, name: str, default: Any = None) -> Any:
+    """Return an attribute of an object, or the function, property or value in its class, without calling anything."""
+    return inspect.getattr_static(value, name, default)
+
+
+def parameter_names(kind: type) -> list[str]:
+    """Return the names of the parameters of a class's constructor, without `self`; [] if they are not known."""
+    function = class_attribute(kind, "__init__")
+    for _ in range(_MAX_WRAPPERS):
+        inner = instance_attributes(function).get("__wrapped__")
+        if type(inner) is not types.FunctionType:
+            break
+        function = inner
+    if type(function) is not types.FunctionType:
+        return []
+    code = function.__code__
+    num = code.co_argcount + code.co_kwonlyargcount
+    for flag in (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS):
+        num += bool(code.co_flags & flag)
+    return list(code.co_varnames[1:num])

@@ -1,0 +1,143 @@
+"""Callbacks that read a statistic which nothing reports."""
+
+from __future__ import annotations
+
+import pytest
+from fakes.models import Mean, threes
+from fakes.recording import PutValues
+from fakes.trainers import CountingTrainer, run
+
+from tensorpack_lite.callbacks import statistic_reader
+from tensorpack_lite.callbacks.early_stopping import EarlyStopping
+from tensorpack_lite.callbacks.expected import find_late_reporter
+from tensorpack_lite.callbacks.inference import ScalarStats
+from tensorpack_lite.callbacks.inference_runner import InferenceRunner
+from tensorpack_lite.callbacks.misc import EstimatedTimeLeft
+from tensorpack_lite.callbacks.monitor.command import SendMonitorData
+from tensorpack_lite.callbacks.param.hyperparam import ObjAttrParam
+from tensorpack_lite.callbacks.param.statistic import StatMonitorParamSetter
+from tensorpack_lite.callbacks.saver import MaxSaver, MinSaver, ModelSaver
+from tensorpack_lite.callbacks.top_k import TopKSaver
+from tensorpack_lite.callbacks.trigger import EnableCallbackIf, PeriodicCallback, PeriodicTrigger
+from tensorpack_lite.loop.callback import Callback, CallbackFactory
+from tensorpack_lite.loop.group import Callbacks
+from tensorpack_lite.train.config import TrainConfig
+from tensorpack_lite.train.interface import launch_train_with_config
+from tensorpack_lite.train.simple import SimpleTrainer
+
+MISSPELT = "validation_eror"
+READERS = {
+    "EarlyStopping": EarlyStopping,
+    "MinSaver": MinSaver,
+    "MaxSaver": MaxSaver,
+    "TopKSaver": TopKSaver,
+    "StatMonitorParamSetter": lambda name, **kwargs: StatMonitorParamSetter(
+        ObjAttrParam(EarlyStopping("a"), "patience"), name, lambda value: value, 0, 1, **kwargs
+    ),
+    "SendMonitorData": lambda name, **kwargs: SendMonitorData("true {" + name + "}", [name], **kwargs),
+}
+
+
+def train(reader, epochs=3):
+    """Train with a callback that reports `validation_error`, and a callback or monitor that reads; return the epochs."""
+    trainer, reported = CountingTrainer(), PutValues("validation_error", [1.0] * epochs)
+    is_monitor = isinstance(reader, SendMonitorData)
+    callbacks, monitors = ([reported], [reader]) if is_monitor else ([reported, reader], [])
+    try:
+        run(trainer, callbacks, monitors, epochs=epochs)
+    finally:
+        train.epochs = trainer.epoch_num
+    return trainer.epoch_num
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_misspelt_statistic(log_dir, name):
+    """A misspelt statistic ends training after the first epoch, and the error names the nearest one."""
+    match = f"{name}.*: statistic '{MISSPELT}' has not been reported. Did you mean 'validation_error'.*strict=False"
+    with pytest.raises(KeyError, match=match):
+        train(READERS[name](MISSPELT))
+    assert 1 == train.epochs
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_not_strict(log_dir, log_lines, name):
+    """With strict=False, there is a warning in each epoch."""
+    assert 3 == train(READERS[name](MISSPELT, strict=False))
+    assert 3 == len([line for line in log_lines if f"'{MISSPELT}' has not been reported" in line])
+
+
+def test_nothing_is_reported():
+    """A training of library callbacks only, which reports nothing, ends after the first epoch, too."""
+    with pytest.raises(
+        KeyError, match="EarlyStopping: statistic 'error' has not been reported. Nothing has been"
+    ):
+        run(CountingTrainer(), [EarlyStopping("error")])
+
+
+def test_a_statistic_that_comes_later_in_the_epoch(log_lines):
+    """A callback may read a statistic that is reported behind it, as the default callbacks do: it gets the previous value."""
+    run(CountingTrainer(), [EarlyStopping("error"), PutValues("error", [2, 1])])
+    assert [] == [line for line in log_lines if "has not been reported" in line]
+
+
+def validate(every):
+    """Train `Mean` for three epochs, and validate in some of them; return the callback that reads the result."""
+    runner = InferenceRunner(threes(1), [ScalarStats("cost")])
+    stop = EarlyStopping("validation_cost", patience=9)
+    callbacks = [every(runner), PeriodicTrigger(ModelSaver(), every_k_epochs=9), stop]
+    config = TrainConfig(
+        model=Mean(),
+        dataflow=threes(),
+        callbacks=callbacks,
+        steps_per_epoch=1,
+        max_epoch=3,
+        extra_callbacks=[],
+    )
+    launch_train_with_config(config, SimpleTrainer())
+    return stop
+
+
+@pytest.mark.parametrize("wrapper", [PeriodicTrigger, PeriodicCallback])
+def test_validation_in_every_second_epoch(log_dir, log_lines, wrapper):
+    """A statistic that a periodic callback reports in the second epoch is a warning in the first one."""
+    assert validate(lambda runner: wrapper(runner, every_k_epochs=2)).best is not None
+    (line,) = [line for line in log_lines if "has not been reported" in line]
+    assert f"{wrapper.__name__}-InferenceRunner may report it later." in line
+
+
+def test_a_callback_of_the_user(log_lines):
+    """A callback of the user may report a statistic in a later epoch, unless its name looks misspelt."""
+    stop = EarlyStopping("accuracy")
+    run(CountingTrainer(), [PutValues("accuracy", [None, 1.0]), PutValues("cost", [1.0, 1.0]), stop])
+    assert (4, 1.0) == stop.best
+    assert 1 == len([line for line in log_lines if "PutValues may report it later." in line])
+
+
+def test_who_may_report_later():
+    """Wrappers that were not due, and callbacks of the user, may report later; savers report nothing."""
+
+    class Users(Callback):
+        pass
+
+    saver = PeriodicTrigger(ModelSaver(checkpoint_dir="none"), every_k_epochs=2)
+    other = EnableCallbackIf(EstimatedTimeLeft(), lambda self: False)
+    users, factory = Users(), CallbackFactory(trigger=print)
+    assert None is find_late_reporter([saver, EstimatedTimeLeft()], "error", [])
+    assert other is find_late_reporter([saver, Callbacks([other])], "eror", ["error"])
+    assert [users, factory] == [find_late_reporter([one], "error", ["cost"]) for one in (users, factory)]
+    assert [None, None] == [find_late_reporter([one], "eror", ["error"]) for one in (users, factory)]
+
+
+def test_an_old_script(monkeypatch, log_lines):
+    """In a script that `tensorpack-lite run` starts, it is a warning, as in tensorpack."""
+    monkeypatch.setattr(statistic_reader, "accepts_old_names", lambda: True)
+    assert 3 == train(EarlyStopping(MISSPELT))
+    assert 3 == len([line for line in log_lines if "has not been reported" in line])
+
+
+def test_a_rank_that_is_not_the_chief(log_lines):
+    """Only the chief has all statistics, so the others log a warning."""
+    trainer = CountingTrainer()
+    trainer.is_chief = False
+    run(trainer, [EarlyStopping("error").set_chief_only(False)])
+    assert 2 == len([line for line in log_lines if "has not been reported" in line])
