@@ -96,7 +96,7 @@ def main(argv=None) -> None:
     formatter = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
     parser.add_argument("--recompute", action="store_true", help="compute the activations of blocks twice")
-    parser.add_argument("--blocks", type=int, default=30)
+    parser.add_argument("--blocks", type=int, default=12)
     parser.add_argument("--max-epoch", type=int, default=5)
     parser.add_argument("--steps-per-epoch", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
