@@ -10,6 +10,7 @@ import numpy as np
 
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
+from ..tfutils.collection import get_collection_to_run
 from ..tfutils.dependency import operations_needed
 from ..utils import logger
 from ..utils.checks import check_type
@@ -128,7 +129,7 @@ class RunUpdateOps(RunOp):
             self._args = None
 
     def _group_updates(self) -> tf.Operation:
-        updates = tf.get_collection(self._collection)
+        updates = get_collection_to_run(self._collection, "RunUpdateOps")
         if not updates:
             return tf.no_op(name="empty_update_ops")
         operations = f"{len(updates)} operations of collection '{self._collection}'"

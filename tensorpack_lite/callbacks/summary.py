@@ -10,6 +10,7 @@ import numpy as np
 from ..compat import tfv1 as tf
 from ..compat.private import add_control_inputs
 from ..loop.callback import Callback
+from ..tfutils.collection import get_collection_to_run
 from ..tfutils.common import get_op_tensor_name
 from ..tfutils.dependency import dependency_of_fetches
 from ..utils.checks import check_at_least
@@ -53,7 +54,7 @@ class MovingAverageSummary(Callback):
         self._args: tf.train.SessionRunArgs | None = None
 
     def _setup_graph(self) -> None:
-        updates = tf.get_collection(self._collection)
+        updates = get_collection_to_run(self._collection, "MovingAverageSummary")
         group = tf.group(*updates, name="maintain_moving_average_summary")
         if not updates:
             return
@@ -108,7 +109,7 @@ class MergeAllSummariesRunWithOp(Callback):
         self._loop: Any = None
 
     def _setup_graph(self) -> None:
-        merged = tf.summary.merge_all(self._key)
+        merged = _merge_all(self._key)
         self._args = None if merged is None else tf.train.SessionRunArgs(merged)
 
     def _before_train(self) -> None:
@@ -147,7 +148,7 @@ class MergeAllSummariesRunAlone(Callback):
         self._evaluated_at_step = -1
 
     def _setup_graph(self) -> None:
-        self._merged = tf.summary.merge_all(self._key)
+        self._merged = _merge_all(self._key)
         staging = tf.get_collection(STAGING_OPS_KEY)
         # Without the puts, the areas would be empty afterwards and the next step would block forever.
         areas = zip(staging[::2], staging[1::2])
@@ -229,3 +230,8 @@ class SimpleMovingAverage(Callback):
         if self.global_step % self._window_size == 0 and self._values:
             for label, mean in zip(self._labels, np.mean(self._values, axis=0)):
                 self.trainer.monitors.put_scalar(label, mean)
+
+
+def _merge_all(key: str) -> tf.Tensor | None:
+    summaries = get_collection_to_run(key, "MergeAllSummaries")
+    return tf.summary.merge(summaries) if summaries else None

@@ -132,7 +132,8 @@ class DataParallelBuilder(GraphBuilder):
             raise ValueError(
                 f"The towers have gradients of different variables: tower 0 has {len(names[0])}, tower {index} has "
                 f"{len(of_tower)} ({', '.join(different) or 'in another order'}). Build the same model in each tower, with "
-                "trainable variables that the tower function creates with tf.get_variable."
+                "trainable variables that the tower function creates with tf.get_variable. If they belong to Keras layers, use "
+                "tensorpack_lite.contrib.keras.setup_keras_trainer."
             )
 
     @staticmethod
@@ -145,7 +146,8 @@ class DataParallelBuilder(GraphBuilder):
         text += "They are neither shared nor synchronized between towers. "
         if saved:
             text += f"{'All' if saved == names else ', '.join(saved)} are saved in checkpoints under these names. "
-        return text + "Create them with tf.get_variable(name, ...)."
+        text += "Create them with tf.get_variable(name, ...). "
+        return text + "If they belong to Keras layers, use tensorpack_lite.contrib.keras.setup_keras_trainer."
 
 
 class SharedVariablesBuilder(DataParallelBuilder):
@@ -192,7 +194,8 @@ class SharedVariablesBuilder(DataParallelBuilder):
             ValueError: the towers have gradients of different variables.
         """
         self._check_grad_list(grad_list)
-        raw = [var for var in tf.global_variables() if _TOWER_PREFIX.match(var.op.name)]
+        of_towers = [var for var in tf.global_variables() if _TOWER_PREFIX.match(var.op.name)]
+        raw = [var for var in of_towers if not _is_used_by_other_towers(var)]
         if raw:
             logger.warning(self._describe_raw_variables(raw))
         with shared_zeros():
@@ -247,6 +250,13 @@ def _zeros(shape: Sequence[int], dtype: tf.DType = tf.float32, partition_info: o
 @graph_memoized
 def _zeros_once(shape: tuple[int, ...], dtype: tf.DType) -> tf.Tensor:
     return tf.zeros(shape, dtype)
+
+
+def _is_used_by_other_towers(variable: tf.Variable) -> bool:
+    """Return whether towers share a variable that one of them created, such as those of one Keras model."""
+    tensor = variable.op.outputs[0]
+    towers = {_TOWER_PREFIX.match(op.name) for op in [variable.op, *tensor.consumers()]}
+    return len({match.group() for match in towers if match is not None}) > 1
 
 
 def _reuse_variables() -> ContextManager[tf.VariableScope]:

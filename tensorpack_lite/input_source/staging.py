@@ -148,4 +148,9 @@ class _StagingCallback(Callback):
 
 def _value(tensor: tf.Tensor) -> tf.Tensor:
     """Return the tensor, or a copy of a reference, which a staging area does not accept."""
+    if not isinstance(tensor, tf.Tensor):
+        raise TypeError(
+            f"StagingInput: an input has the wrong type (expected a tensor, got {type(tensor).__name__}). Pass its parts as "
+            "separate inputs, or use a trainer that does not stage its input, such as SimpleTrainer."
+        )
     return tf.identity(tensor) if tensor.dtype != tensor.dtype.base_dtype else tensor

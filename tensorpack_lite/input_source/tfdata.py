@@ -29,7 +29,7 @@ class TFDatasetInput(FeedfreeInput):
     """
     InputSource that takes the datapoints from a tf.data pipeline.
 
-    Each tower takes a different element of one iterator. `reset_state` restarts the data. When the data ends,
+    A component may be a `tf.SparseTensor`, which the model gets as such. Each tower takes a different element of one iterator. `reset_state` restarts the data. When the data ends,
     training ends, so repeat it for training. The size is that of the DataFlow. The size of a Dataset is
     unknown, so inference runs until the Dataset ends.
 
@@ -163,7 +163,8 @@ class TFDatasetInput(FeedfreeInput):
             self._ticket, element = element
         tensors = self._in_order(element)
         for tensor, spec in zip(tensors, self._signature):
-            tensor.set_shape(spec.shape)
+            if isinstance(tensor, tf.Tensor):  # a SparseTensor of TensorFlow 1.15 has the dataset's shape
+                tensor.set_shape(spec.shape)
         return tensors
 
     def _reset_state(self) -> None:

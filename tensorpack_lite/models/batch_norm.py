@@ -21,6 +21,8 @@ from functools import partial
 from typing import Callable
 
 from ..compat import tfv1 as tf
+from ..compat.private import inside_loop_or_xla, inside_xla
+from ..tfutils.collection import inside_branch
 from ..tfutils.reads import shared_read
 from ..tfutils.tower.context import get_current_tower_context
 from ..tfutils.tower.joint import mean_over_ranks, mean_over_towers
@@ -34,6 +36,7 @@ from .checks import (
     require_known_channels,
     require_rank,
     require_tower_context,
+    warn_if_called_twice,
 )
 from .normalization import (
     NormWeights,
@@ -103,7 +106,8 @@ def BatchNorm(
             divide N. The averages follow the first group, as with "internal".
         data_format: as in Conv2D.
         ema_update: when the averages are updated. "collection" or "default": with the training step, through
-            UPDATE_OPS; "internal": whenever the output is computed; "skip": never.
+            UPDATE_OPS; "internal": whenever the output is computed; "skip": never. Inside a loop, and
+            with TensorFlow 2 inside `tf.cond`, "default" and "collection" mean "internal".
         sync_statistics: over which batches the moments are computed in training. None: the batch of this tower; "nccl":
             those of all towers of this process, on any devices; "horovod" or "collective": those of all
             processes, by the engine of the trainer.
@@ -167,10 +171,8 @@ def BatchNorm(
             _update_average(weights.mean, mean, momentum),
             _update_average(weights.variance, variance, momentum),
         ]
-        if ema_update == "internal" or virtual_batch_size is not None or mean_over_all is not None:
-            outputs = _compute_after(updates, outputs)
-        else:
-            tf.get_collection_ref(tf.GraphKeys.UPDATE_OPS).extend(updates)  # for the callback RunUpdateOps
+        is_internal = ema_update == "internal" or virtual_batch_size is not None or mean_over_all is not None
+        outputs = _add_updates(updates, outputs, is_internal)
     return _finish(outputs, weights)
 
 
@@ -252,7 +254,7 @@ def BatchRenorm(
             with tf.control_dependencies([_update_average(stddev, batch_stddev, momentum)]):
                 new_variance = tf.nn.relu(tf.square(stddev.read_value()) - epsilon)
                 updates.append(tf.assign(variance, new_variance).op)
-            tf.get_collection_ref(tf.GraphKeys.UPDATE_OPS).extend(updates)  # for the callback RunUpdateOps
+        outputs = _add_updates(updates, outputs, is_internal=False)
     return _finish(outputs, weights)
 
 
@@ -324,7 +326,7 @@ def _create_averages(
 ) -> list[tf.Variable]:
     """Create averages by name, and add those of the first training tower to MODEL_VARIABLES, each once."""
     averages = [
-        tf.get_variable(name, [channels], dtype, initializer, trainable=False)
+        tf.get_variable(name, [channels], dtype=dtype, initializer=initializer, trainable=False)
         for name, initializer in initializers.items()
     ]
     context = get_current_tower_context()
@@ -339,7 +341,10 @@ def _create_averages(
 def _updates_averages() -> bool:
     """Return whether this tower updates the averages: the first training tower does, and towers that are not for training."""
     context = get_current_tower_context()
-    return context is None or context.is_main_training_tower or not context.is_training
+    updates = context is None or context.is_main_training_tower or not context.is_training
+    if updates:
+        warn_if_called_twice("BatchNorm", "it updates its averages twice in each step")
+    return updates
 
 
 def _update_average(average: tf.Variable, value: tf.Tensor, momentum: float | tf.Tensor) -> tf.Operation:
@@ -361,6 +366,15 @@ def _update_average(average: tf.Variable, value: tf.Tensor, momentum: float | tf
         return tf.raw_ops.ResourceApplyGradientDescent(
             var=handle, alpha=share, delta=difference, name="update"
         )
+
+
+def _add_updates(updates: list[tf.Operation], outputs: tf.Tensor, is_internal: bool) -> tf.Tensor:
+    """Let the updates run with the outputs, or with the step, if they can run outside of the code around them."""
+    is_in_loop = inside_loop_or_xla(updates[0]) and not inside_xla(tf.get_default_graph())
+    if is_internal or is_in_loop or inside_branch():
+        return _compute_after(updates, outputs)
+    tf.get_collection_ref(tf.GraphKeys.UPDATE_OPS).extend(updates)  # for the callback RunUpdateOps
+    return outputs
 
 
 def _compute_after(updates: list[tf.Operation], outputs: tf.Tensor) -> tf.Tensor:

@@ -6,7 +6,9 @@ from numbers import Real
 from typing import Any, Sequence
 
 from ..compat import tfv1 as tf
+from ..compat.private import tape_is_recording
 from ..tfutils.tower.context import BaseTowerContext, get_current_tower_context
+from ..utils.argtools import log_once
 from ..utils.checks import check_type
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "require_pair",
     "require_rank",
     "require_tower_context",
+    "warn_if_called_twice",
 ]
 
 _LAYOUTS = {("channels_last", 2): "[N, C]", ("channels_first", 2): "[N, C]",
@@ -154,6 +157,16 @@ def require_tower_context(who: str, advice: str = "") -> BaseTowerContext:
             f"`with TowerContext('', is_training=...):`. {advice}".rstrip()
         )
     return context
+
+
+def warn_if_called_twice(layer: str, effect: str) -> None:
+    """Log once, under a gradient tape, what happens to a layer whose function `tf.recompute_grad` calls a second time."""
+    if tape_is_recording():
+        log_once(
+            f"{layer}: a gradient tape is recording. If it belongs to tf.recompute_grad, which calls the layer twice, "
+            f"{effect}. Use tensorpack_lite.recompute_grad.",
+            func="warning",
+        )
 
 
 def find_training(layer: str, training: bool | None) -> bool:

@@ -68,7 +68,7 @@ def PReLU(x: tf.Tensor, init: float = 0.001, name: str | None = None) -> tf.Tens
     Source: He, Zhang, Ren, Sun 2015, "Delving deep into rectifiers".
     """
     x = tf.convert_to_tensor(x)
-    alpha = tf.get_variable("alpha", [], x.dtype.base_dtype, tf.constant_initializer(init))
+    alpha = tf.get_variable("alpha", [], dtype=x.dtype.base_dtype, initializer=tf.constant_initializer(init))
     slope = shared_read(alpha)
     outputs = tf.multiply((1 + slope) * x + (1 - slope) * tf.abs(x), 0.5, name="output")
     outputs.variables = VariableHolder(alpha=alpha)

@@ -63,9 +63,11 @@ def affine_parameters(
     """
     gamma = beta = None
     if scale:
-        gamma = tf.get_variable("gamma", [channels], dtype, gamma_initializer or tf.ones_initializer())
+        initializer = gamma_initializer or tf.ones_initializer()
+        gamma = tf.get_variable("gamma", [channels], dtype=dtype, initializer=initializer)
     if center:
-        beta = tf.get_variable("beta", [channels], dtype, beta_initializer or tf.zeros_initializer())
+        initializer = beta_initializer or tf.zeros_initializer()
+        beta = tf.get_variable("beta", [channels], dtype=dtype, initializer=initializer)
     return gamma, beta
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Callable
 
 from ..compat import tfv1 as tf
+from ..tfutils.collection import inside_branch, leave_branch_advice
 from ..tfutils.reads import shared_read
 from ..utils.argtools import get_data_format
 from .arguments import get_activation
@@ -49,6 +50,11 @@ def bias_and_activate(
         outputs = tf.nn.bias_add(outputs, shared_read(bias), data_format=tensorflow_format)
     outputs = get_activation(activation)(outputs)
     if activity_regularizer is not None:
+        if inside_branch():
+            raise RuntimeError(
+                f"activity_regularizer: '{tf.get_variable_scope().name}' is inside a condition or a loop, so its cost cannot be "
+                f"added to the cost of the model. {leave_branch_advice()}"
+            )
         with tf.name_scope("ActivityRegularizer"):  # per datapoint, as in TensorFlow's layers
             cost = activity_regularizer(outputs) / tf.cast(tf.shape(outputs)[0], outputs.dtype)
         tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, cost)

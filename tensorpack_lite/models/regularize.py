@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Callable, Sequence
+from typing import Any, Callable, Sequence
 
 from ..compat import tfv1 as tf
+from ..compat.private import inside_loop_or_xla
 from ..tfutils.random import dropout
 from ..tfutils.reads import shared_read
 from ..utils import logger
 from ..utils.argtools import graph_memoized, log_once
 from ..utils.checks import check_fraction
-from .checks import find_training, layer_title, require_tower_context
+from .checks import find_training, layer_title, require_tower_context, warn_if_called_twice
 from .registry import layer_register
 
 __all__ = [
@@ -118,8 +119,7 @@ def regularize_cost_from_collection(name: str = "regularize_cost") -> tf.Tensor:
     _log_once_in_graph(
         f"regularize_cost_from_collection: found {len(costs)} losses in REGULARIZATION_LOSSES."
     )
-    # TensorFlow 2 collects objects that compute the cost again at each use. Their names lead to the existing tensors.
-    tensors = [cost.graph.get_tensor_by_name(cost.name) for cost in costs]
+    tensors = [_find_tensor(cost) for cost in costs]
     return tf.add_n([_as_cost(tensor, tensor.op.name) for tensor in tensors], name=name)
 
 
@@ -171,6 +171,7 @@ def Dropout(
         )
     if not find_training("Dropout", training if is_training is None else is_training):
         return x
+    warn_if_called_twice("Dropout", "the second mask differs from the first, and the gradients are wrong")
     if isinstance(rate, tf.Tensor):
         rate = tf.cast(rate, x.dtype.base_dtype)
     return dropout(x, rate=rate, noise_shape=noise_shape, seed=seed, name=name, counter=counter)
@@ -233,6 +234,21 @@ def _collected_in_tower(who: str, key: str) -> list[tf.Tensor] | None:
     if not context.is_training:
         return None
     return context.get_collection_in_tower(key) if context.has_own_variables else tf.get_collection(key)
+
+
+def _find_tensor(cost: Any) -> tf.Tensor:
+    """
+    Return the tensor of a member of REGULARIZATION_LOSSES.
+
+    TensorFlow 2 collects objects that compute the cost again at each use. Their names lead to the existing tensors, unless
+    these are inside a condition or a loop, and cannot be used outside.
+    """
+    graph = tf.get_default_graph()
+    if cost.graph is graph:
+        tensor = graph.get_tensor_by_name(cost.name)
+        if not inside_loop_or_xla(tensor.op):
+            return tensor
+    return tf.convert_to_tensor(cost)
 
 
 def _as_cost(value: object, var_name: str) -> tf.Tensor:

@@ -122,8 +122,13 @@ def create_kernel(
     regularizer: Callable[[tf.Tensor], tf.Tensor] | None,
 ) -> tf.Variable:
     """Return the variable `W` of a layer, of the dtype of its inputs; an initializer of None means the default."""
-    dtype = inputs.dtype.base_dtype
-    return tf.get_variable("W", shape, dtype, initializer or default_kernel_initializer(), regularizer)
+    return tf.get_variable(
+        "W",
+        shape,
+        dtype=inputs.dtype.base_dtype,
+        initializer=initializer or default_kernel_initializer(),
+        regularizer=regularizer,
+    )
 
 
 def default_kernel_initializer() -> Callable[..., tf.Tensor]:

@@ -23,6 +23,7 @@ from .common import (
     get_tf_version_tuple,
 )
 from .environment import collect_env_info
+from .recompute import recompute_grad
 from .sessinit import (
     ChainInit,
     DictRestore,
@@ -57,6 +58,7 @@ __all__ = [
     "get_tf_version_tuple",
     "gradproc",
     "optimizer",
+    "recompute_grad",
     "sesscreate",
     "sessinit",
     "summary",

@@ -9,7 +9,15 @@ from ..compat import tfv1 as tf
 from ..utils import logger
 from ..utils.naming import USED_TICKETS_KEY
 
-__all__ = ["CollectionGuard", "backup_collection", "freeze_collection", "restore_collection"]
+__all__ = [
+    "CollectionGuard",
+    "backup_collection",
+    "freeze_collection",
+    "get_collection_to_run",
+    "inside_branch",
+    "leave_branch_advice",
+    "restore_collection",
+]
 
 _NOT_LOGGED = (
     tf.GraphKeys.TRAINABLE_VARIABLES,
@@ -43,6 +51,48 @@ def backup_collection(keys: Iterable[str] | None = None) -> dict[str, list[Any]]
     graph = tf.get_default_graph()
     keys = graph.get_all_collection_keys() if keys is None else keys
     return {key: graph.get_collection(key) for key in keys}
+
+
+def inside_branch() -> bool:
+    """
+    Return whether new operations belong to a branch of a condition, the body of a loop, or another function of TensorFlow 2.
+
+    They do not exist outside, so they must not become members of a collection.
+    """
+    graph = tf.get_default_graph()
+    with tf.init_scope():
+        return graph is not tf.get_default_graph()
+
+
+def leave_branch_advice() -> str:
+    """Return a sentence on how to use something outside of the condition or loop in which it is created."""
+    return (
+        "TensorFlow 2 builds the branches of tf.cond and tf.case and the bodies of tf.while_loop and tf.map_fn as separate "
+        "functions. Return the tensor from there and use it outside, or call tf.disable_control_flow_v2() before the graph "
+        "is built."
+    )
+
+
+def get_collection_to_run(key: str, who: str) -> list[Any]:
+    """
+    Return the members of a collection of the default graph, which are going to be run.
+
+    Args:
+        key: the name of the collection.
+        who: the caller, for the error.
+
+    Raises:
+        RuntimeError: a member was created inside a condition or loop of TensorFlow 2, and cannot be run outside.
+    """
+    graph = tf.get_default_graph()
+    members = tf.get_collection(key)
+    for member in members:
+        if getattr(member, "graph", graph) is not graph:
+            raise RuntimeError(
+                f"{who}: '{member.name}' in the collection '{key}' was created inside a condition or a loop, so it cannot run "
+                f"outside. {leave_branch_advice()}"
+            )
+    return members
 
 
 def restore_collection(backup: dict[str, list[object]]) -> None:

@@ -16,6 +16,7 @@ from ..utils.errors import type_error
 from ..utils.naming import MOVING_AVERAGES_KEY, MOVING_SUMMARY_OPS_KEY
 from ..utils.old_names import accepts_old_names, old_name_finder, old_star_names
 from ..utils.png import encode_png
+from .collection import inside_branch, leave_branch_advice
 from .common import root_variable_scope
 from .reads import read_before_update
 from .scope_utils import cached_name_scope
@@ -86,6 +87,7 @@ def add_moving_summary(
     if tf.get_variable_scope().reuse is True:
         logger.warning("add_moving_summary: skipped, because variables are reused here.")
         return []
+    _refuse_branch("add_moving_summary", scalars)
     averages = []
     for scalar in scalars:
         name = _TOWER_PREFIX.sub("", scalar.op.name)
@@ -139,6 +141,7 @@ def add_tensor_summary(
         check_choice("add_tensor_summary: a type", kind, _TYPES)
     if main_tower_only and _outside_main_tower():
         return
+    _refuse_branch("add_tensor_summary", [x])
     name = x.op.name if name is None else name
     for kind in dict.fromkeys(types):
         if kind == "histogram":
@@ -263,6 +266,14 @@ def has_scalar_summary(x: tf.Tensor) -> bool:
 def _outside_main_tower() -> bool:
     context = get_current_tower_context()
     return context is not None and not context.is_main_training_tower
+
+
+def _refuse_branch(who: str, tensors: Sequence[tf.Tensor]) -> None:
+    if tensors and inside_branch():
+        raise RuntimeError(
+            f"{who}: '{tensors[0].op.name}' is summarized inside a condition or a loop, where no callback can run the summary. "
+            f"{leave_branch_advice()}"
+        )
 
 
 def _check_scalar(x: tf.Tensor) -> None:

@@ -59,7 +59,12 @@ class Shutdown:
 
     def _log(self, error: BaseException | None, outcome: Outcome) -> None:
         what = f"{type(error).__name__}: {error}"
-        if outcome is Outcome.STOPPED:
+        if isinstance(error, tf.errors.OutOfRangeError):  # whose text is a list of operations
+            logger.info(
+                f"Training was stopped by OutOfRangeError: the data ended at global_step={self._loop.global_step}. To train "
+                "longer, repeat it: dataset.repeat(), or RepeatedData(dataflow, -1)."
+            )
+        elif outcome is Outcome.STOPPED:
             logger.info(f"Training was stopped by {what}")
         elif isinstance(error, KeyboardInterrupt):
             logger.info("Ctrl-C: leaving the main loop.")

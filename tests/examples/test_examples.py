@@ -32,6 +32,7 @@ SHORT = {
     "mnist_convnet.py": TWO_STEPS,
     "mnist_plain_tf.py": TWO_STEPS,
     "ptb_lstm.py": TWO_STEPS,
+    "recompute.py": ["--recompute", "--blocks", "3", *TWO_STEPS],
     "resnet_cifar.py": ["--gpus", "2", *TWO_STEPS],
     "trainv1_digits.py": TWO_STEPS,
 }

@@ -187,6 +187,16 @@ def test_errors_of_the_data(size):
             run.next()
 
 
+def test_a_sparse_tensor():
+    """A SparseTensor raises TypeError, which says what to do."""
+    source = StagingInput(TensorInput(lambda: [tf.SparseTensor([[0]], [1.0], [2])]))
+    source.setup(SIGNATURE)
+    with pytest.raises(
+        TypeError, match=r"expected a tensor, got SparseTensor\)\. Pass its parts as separate inputs"
+    ):
+        source.get_input_tensors()
+
+
 def test_placeholders_are_not_staged():
     """The placeholders of a remapped input are fed to the run that uses them."""
     signature = [TensorSpec([], tf.float32, "fed"), *SIGNATURE]

@@ -62,6 +62,19 @@ class TestDataset:
         with driven(TwoTowers(numbers(6)), [PAIR[0]]) as run:
             assert list(range(6)) == sorted(int(n) for _ in range(3) for n in run.next())
 
+    def test_a_sparse_tensor(self):
+        """A SparseTensor arrives as one, with the dtype and shape that the signature states for the dense tensor."""
+        rows = tf.sparse.from_dense if hasattr(tf.sparse, "from_dense") else tf.contrib.layers.dense_to_sparse
+        dataset = tf.data.Dataset.from_tensor_slices([[0, 5, 0], [7, 0, 8]]).batch(1).map(rows)
+        source = TFDatasetInput(dataset)
+        source.setup([TensorSpec([None, 3], tf.int32, "x")])
+        (sparse,) = source.get_input_tensors()
+        assert isinstance(sparse, tf.SparseTensor)
+        with tf.Session() as session, session.as_default():
+            source.reset_state()
+            dense = tf.sparse.to_dense(sparse)
+            assert [[[0, 5, 0]], [[7, 0, 8]]] == [session.run(dense).tolist() for _ in range(2)]
+
     def test_the_end(self):
         """The end of the data is OutOfRangeError, and reset_state restarts the data."""
         source = TFDatasetInput(numbers(2))

@@ -42,6 +42,17 @@ class TestEnds:
         assert ["a", "b", "c"] == [name for name, m, *_ in log if m == "after_train"]
         assert trainer.hooked_sess.should_stop()
 
+    def test_the_end_of_the_data(self, trainer, run, log_lines):
+        """The log says in one line, without TensorFlow's list of operations, that the data ended, and how to repeat it."""
+        end = tf.errors.OutOfRangeError(
+            None, None, "Graph execution error:\n\nDetected at node\nEnd of sequence"
+        )
+        run(trainer, RecordingCallback("a", "before_run", end))
+        assert [
+            "Training was stopped by OutOfRangeError: the data ended at global_step=0. To train longer, repeat it: "
+            "dataset.repeat(), or RepeatedData(dataflow, -1)."
+        ] == [line for line in log_lines if "stopped" in line]
+
     @pytest.mark.parametrize("moment", DURING)
     @pytest.mark.parametrize("error", ERRORS, ids=lambda e: type(e).__name__)
     def test_error(self, trainer, run, moment, error):

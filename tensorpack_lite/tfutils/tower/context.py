@@ -9,6 +9,7 @@ from typing import Any
 
 from ...compat import ensure_graph_mode
 from ...compat import tfv1 as tf
+from ...compat.old_methods import give_old_methods
 from ...utils.naming import MOVING_SUMMARY_OPS_KEY
 from ..collection import CollectionGuard
 from .tower_ranks import TowerRanks
@@ -112,7 +113,8 @@ class BaseTowerContext:
             raise RuntimeError(f"{self}: entered a second time. Create a new TowerContext for each call.")
         with ExitStack() as scopes:
             scope = self.vs_name or tf.get_variable_scope()
-            scopes.enter_context(tf.variable_scope(scope, use_resource=True, auxiliary_name_scope=False))
+            options = {"use_resource": True, "custom_getter": give_old_methods}
+            scopes.enter_context(tf.variable_scope(scope, auxiliary_name_scope=False, **options))
             if self.name:
                 scopes.enter_context(tf.name_scope(self.name + "/"))
             opened = tf.get_default_graph().get_name_scope() or ""  # None at the root on TF 1.15
@@ -144,7 +146,8 @@ class BaseTowerContext:
             names = ", ".join(var.op.name for var in new)
             raise RuntimeError(
                 f"{self}: must reuse the variables of the training tower, but created trainable variables: {names}. Create "
-                "them with tf.get_variable, under names that do not depend on name scopes or is_training."
+                "them with tf.get_variable, under names that do not depend on name scopes or is_training. If they belong to "
+                "Keras layers, use tensorpack_lite.contrib.keras.setup_keras_trainer."
             )
 
     def __str__(self) -> str:

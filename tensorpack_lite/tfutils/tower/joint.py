@@ -9,11 +9,12 @@ added its value, the mean is created and the consumers of the placeholders are r
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Callable, Iterator
+from typing import Any, Iterator
 
 from ...compat import private
 from ...compat import tfv1 as tf
-from ...utils.argtools import graph_memoized, memoized
+from ...utils.argtools import graph_memoized
+from ..gradient_override import with_gradient
 from .context import TrainTowerContext, get_current_tower_context
 from .tower_ranks import TowerRanks
 
@@ -135,11 +136,11 @@ class _JointMean:
         if self.is_complete:
             self._connect()
 
-        def gradient(of_mean: tf.Tensor) -> tf.Tensor:
+        def gradient(of_mean: tf.Tensor) -> list[tf.Tensor]:
             joint = self.gradients.next_of(index, f"A gradient of {self.name}")
-            return joint.add(index, tf.convert_to_tensor(of_mean))
+            return [joint.add(index, tf.convert_to_tensor(of_mean))]
 
-        return _with_gradient(mean, value, gradient)
+        return with_gradient([mean], [value], gradient)[0]
 
     def _connect(self) -> None:
         values = [self.values[index] for index in range(self.total)]
@@ -185,36 +186,10 @@ def _joint_means(total: int) -> _JointMeans:
 
 
 def _rank_mean(value: tf.Tensor, ranks: TowerRanks) -> tf.Tensor:
-    mean = ranks.mean(value)
-    return _with_gradient(mean, value, lambda of_mean: _rank_mean(tf.convert_to_tensor(of_mean), ranks))
+    def gradient(of_mean: tf.Tensor) -> list[tf.Tensor]:
+        return [_rank_mean(tf.convert_to_tensor(of_mean), ranks)]
 
-
-def _with_gradient(
-    result: tf.Tensor, value: tf.Tensor, gradient: Callable[[tf.Tensor], tf.Tensor]
-) -> tf.Tensor:
-    """
-    Return `result` with a custom gradient, which flows to `value`.
-
-    `tf.custom_gradient` is not used, because it keeps the graph alive forever and searches all variables in each call.
-    """
-    with tf.get_default_graph().gradient_override_map({"IdentityN": _gradient_type()}):
-        result, _ = tf.identity_n([result, value])
-    _gradients()[result.op.name] = gradient
-    return result
-
-
-@graph_memoized
-def _gradients() -> dict[str, Callable[[tf.Tensor], tf.Tensor]]:
-    """Return the gradient functions of the current graph's means, by the name of the operation."""
-    return {}
-
-
-@memoized
-def _gradient_type() -> str:
-    """Register `_gradients` with TensorFlow, once, and return the registered name."""
-    name = "tensorpack_lite.tfutils.tower.joint"
-    tf.RegisterGradient(name)(lambda op, of_result, of_value: (None, _gradients()[op.name](of_result)))
-    return name
+    return with_gradient([ranks.mean(value)], [value], gradient)[0]
 
 
 def _require_training_tower(who: str) -> TrainTowerContext:
