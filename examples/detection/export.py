@@ -37,9 +37,9 @@ def run_saved_model(path: str, image: np.ndarray, output_names: list) -> list:
     """Return the outputs of a SavedModel, as TensorFlow Serving would."""
     with tf.Graph().as_default(), tf.Session() as session:
         model = tf.saved_model.loader.load(session, ["serve"], path)
-        signature = model.signature_def["prediction_pipeline"]
-        outputs = [signature.outputs[f"{name}:0"].name for name in output_names]
-        return session.run(outputs, {signature.inputs["image:0"].name: image})
+        signature = model.signature_def["serving_default"]
+        outputs = [signature.outputs[name.replace("/", "_")].name for name in output_names]
+        return session.run(outputs, {signature.inputs["image"].name: image})
 
 
 def main(argv=None) -> None:

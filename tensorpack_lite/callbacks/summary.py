@@ -12,9 +12,8 @@ from ..compat.private import add_control_inputs
 from ..loop.callback import Callback
 from ..tfutils.collection import get_collection_to_run
 from ..tfutils.common import get_op_tensor_name
-from ..tfutils.dependency import dependency_of_fetches
 from ..utils.checks import check_at_least
-from ..utils.naming import MOVING_SUMMARY_OPS_KEY, STAGING_OPS_KEY
+from ..utils.naming import MOVING_SUMMARY_OPS_KEY
 
 __all__ = [
     "MergeAllSummaries",
@@ -77,7 +76,8 @@ def MergeAllSummaries(period: int = 0, run_alone: bool = False, key: str | None 
     Args:
         period: also evaluate every `period` steps within an epoch; 0 means only at the end of each epoch.
         run_alone: evaluate the summaries in a separate run instead of along with the last step of the epoch. Use it if
-            a summary must not influence the step. A summary that needs input data then takes an extra datapoint.
+            a summary must not influence the step. A summary that needs input data then takes an extra datapoint,
+            except with StagingInput.
         key: the collection of summaries; None means `SUMMARIES`.
 
     Returns:
@@ -131,7 +131,7 @@ class MergeAllSummariesRunAlone(Callback):
     """
     Callback that evaluates all summaries in a separate run, at each trigger and after every `period`-th step.
 
-    The run refills the staging areas from which its summaries take datapoints.
+    With StagingInput, the run sees the datapoints of the next step, and does not take them.
 
     Args:
         period: as in `MergeAllSummaries`.
@@ -144,15 +144,10 @@ class MergeAllSummariesRunAlone(Callback):
         self._period = period
         self._key = key
         self._merged: tf.Tensor | None = None
-        self._puts: list[tf.Operation] = []
         self._evaluated_at_step = -1
 
     def _setup_graph(self) -> None:
         self._merged = _merge_all(self._key)
-        staging = tf.get_collection(STAGING_OPS_KEY)
-        # Without the puts, the areas would be empty afterwards and the next step would block forever.
-        areas = zip(staging[::2], staging[1::2])
-        self._puts = [put for get, put in areas if dependency_of_fetches(self._merged, get)]
 
     def _trigger_step(self) -> None:
         if self._period > 0 and (self.local_step + 1) % self._period == 0:
@@ -173,7 +168,7 @@ class MergeAllSummariesRunAlone(Callback):
 
     def _evaluate(self) -> None:
         if self._merged is not None:
-            self.trainer.monitors.put_summary(self.trainer.sess.run([self._merged, *self._puts])[0])
+            self.trainer.monitors.put_summary(self.trainer.sess.run(self._merged))
 
 
 class SimpleMovingAverage(Callback):

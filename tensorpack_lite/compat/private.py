@@ -47,6 +47,7 @@ __all__ = [
     "debug_hook_class",
     "eager_seed",
     "explain_error",
+    "inside_branch",
     "inside_control_flow",
     "inside_function",
     "inside_loop_or_xla",
@@ -101,6 +102,7 @@ def make_callable(
     targets: Sequence[tf.Operation] = (),
     feeds: Sequence[tf.Tensor] = (),
     run_options: tf.RunOptions | None = None,
+    is_checked: bool = False,
 ) -> Callable[..., list[np.ndarray]]:
     """
     Prepare a step of a session as a function, which is TensorFlow's fastest way to repeat a step.
@@ -114,18 +116,21 @@ def make_callable(
         targets: operations that run without a value.
         feeds: tensors fed at each call, in this order.
         run_options: a `RunOptions` for every call, or None.
+        is_checked: use `Session.run`, which checks that each fetch has a value. Otherwise a fetch without a value is an
+            empty array.
 
     Returns:
         A function `f(*arrays, run_metadata=None)` that returns a list with one value per fetch. `arrays` must be
         ndarrays with exactly the dtypes of `feeds`.
     """
-    if run_options is not None and run_options.debug_options.debug_tensor_watch_opts:
+    is_watched = run_options is not None and run_options.debug_options.debug_tensor_watch_opts
+    if is_watched or is_checked:  # tfdbg watches the step, which TensorFlow's callables do not support
 
         def call(*arrays: np.ndarray, run_metadata: tf.RunMetadata | None = None) -> list[np.ndarray]:
             values = session.run([*fetches, *targets], dict(zip(feeds, arrays)), run_options, run_metadata)
             return values[: len(fetches)]
 
-        return call  # tfdbg watches the step, which TensorFlow's callables do not support
+        return call
     options = config_pb2.CallableOptions()
     options.fetch.extend(tensor.name for tensor in fetches)
     options.target.extend(op.name for op in targets)
@@ -209,6 +214,15 @@ def inside_control_flow(op: tf.Operation) -> bool:
     Why private: TensorFlow has no public function for it. Tried on 1.15, 2.15, 2.21.
     """
     return op._get_control_flow_context() is not None
+
+
+def inside_branch(op: tf.Operation) -> bool:
+    """
+    Return whether an operation runs only if a branch of TensorFlow 1 is taken, in which it is.
+
+    Why private: TensorFlow has no public function for it. Tried on 1.15, 2.15, 2.21.
+    """
+    return any(context.IsCondContext() for context in _contexts(op))
 
 
 def inside_loop_or_xla(op: tf.Operation) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..compat import TensorSpec
 from ..compat import tfv1 as tf
 from ..tfutils.tower.context import get_current_tower_context
+from ..tfutils.tower.mistakes import explain_mistakes
 from ..utils.argtools import memoized_method
 from ..utils.errors import type_error
 from ..utils.old_names import HasOldInterface, old_name_finder, old_star_names
@@ -131,7 +132,8 @@ class ModelDesc(ModelDescBase):
         Raises:
             TypeError: `optimizer()` did not return a `tf.train.Optimizer` of TensorFlow 1.
         """
-        optimizer = self.optimizer()
+        with explain_mistakes(f"{type(self).__name__}.optimizer"):
+            optimizer = self.optimizer()
         if not isinstance(optimizer, tf.train.Optimizer):
             raise _wrong_return(self, "optimizer", "a tf.train.Optimizer of tfv1, not of Keras", optimizer)
         return optimizer

@@ -6,11 +6,12 @@ from typing import Any, Sequence
 
 from ..compat import tensorflow
 from ..compat import tfv1 as tf
+from ..dataflow.recording import State
 from ..loop.callback import Callback
+from ..tfutils.common import get_global_step_value
 from ..tfutils.dependency import dependency_of_fetches
 from ..utils.checks import check_at_least
 from ..utils.errors import type_error
-from ..utils.naming import STAGING_OPS_KEY
 from .base import FeedfreeInput, InputSource, ProxyInputSource
 
 __all__ = ["StagingInput"]
@@ -21,8 +22,11 @@ class StagingInput(ProxyInputSource, FeedfreeInput):
     InputSource that keeps datapoints of another input ready on the device of each tower.
 
     Each step takes the oldest datapoint of every tower, and stages one more at the same time. A run that does
-    not need the input takes no datapoint. The staging areas are filled before the first run that needs them.
+    not need the input takes no datapoint. The staging areas are filled before the first step that needs them.
     The placeholders of a remapped input are not staged.
+
+    A run of the raw session, such as `trainer.sess.run(cost)` in a callback, sees the datapoints of the next step, and does not
+    take them. Before the first step there are none, so such a run would wait without end.
 
     Args:
         input: an input whose data comes from the graph, e.g. a QueueInput.
@@ -37,8 +41,7 @@ class StagingInput(ProxyInputSource, FeedfreeInput):
         >>> StagingInput(QueueInput(df))
 
     Note: the last `nr_stage` datapoints of each tower remain unused. The fetches of the trainer and the
-    callbacks determine whether a run needs the input. Do not evaluate a staged tensor in the raw session. A
-    trainer can have only one StagingInput.
+    callbacks determine whether a run needs the input. A trainer can have only one StagingInput.
     """
 
     def __init__(self, input: InputSource, nr_stage: int = 1, device: str | None = None) -> None:
@@ -55,7 +58,14 @@ class StagingInput(ProxyInputSource, FeedfreeInput):
         self._device = device
         self._puts: list[Any] = []
         self._gets: list[Any] = []
+        self._removals: list[Any] = []
         self._last_taken: list[Any] = []
+        self._filled = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the staging areas are empty, because no run of the hooked session has needed them yet."""
+        return not self._filled
 
     def _get_input_tensors(self) -> Sequence[tf.Tensor]:
         # This order makes it deterministic which tower gets which datapoint.
@@ -80,15 +90,22 @@ class StagingInput(ProxyInputSource, FeedfreeInput):
         # The additional place means that no operation has to wait in a thread that another operation needs.
         options = {"capacity": self.nr_stage + 1, "shared_name": area}
         put = tensorflow.raw_ops.Stage(values=tensors, name="StagingArea_put", **options)
+        # The tensors of the model do not remove the datapoint. Otherwise a run of the raw session, which stages no other
+        # one, would leave the area empty, and the next step would wait forever.
         with put.graph.colocate_with(put):
-            staged = tensorflow.raw_ops.Unstage(dtypes=dtypes, name="StagingArea_get", **options)
+            staged = tensorflow.raw_ops.StagePeek(index=0, dtypes=dtypes, name="StagingArea_get", **options)
+            with tf.control_dependencies([staged[0].op]):
+                removed = tensorflow.raw_ops.Unstage(dtypes=dtypes, name="StagingArea_remove", **options)
         for inner, outer in zip(tensors, staged):
             outer.set_shape(inner.shape)
         self._puts.append(put)
         self._gets.append(staged[0].op)
-        for op in (staged[0].op, put):
-            tf.add_to_collection(STAGING_OPS_KEY, op)
+        self._removals.append(removed[0].op)
         return list(staged)
+
+    def get_state(self, failed_step: int | None = None) -> State:
+        """Return the position after the last step. The datapoints of the next step, which raw runs may have seen, do not count."""
+        return super().get_state(get_global_step_value() if failed_step is None else failed_step)
 
     def _get_callbacks(self) -> list[Callback]:
         inner = super()._get_callbacks()
@@ -96,20 +113,19 @@ class StagingInput(ProxyInputSource, FeedfreeInput):
 
 
 class _StagingCallback(Callback):
-    """Callback that fills the staging areas once, then stages the next datapoints in each run that takes some."""
+    """Callback that fills the staging areas once, then replaces the oldest datapoints in each run that needs them."""
 
     def __init__(self, source: StagingInput, inner_callbacks: Sequence[Callback]) -> None:
         self._source = source
         self._inner_callbacks = inner_callbacks
         self._args: Any = None
-        self._filled = False
         self._last_fetches: Any = None
         self._last_answer = False
 
     def _setup_graph(self) -> None:
         with tf.name_scope("StagingInput/"):
             self._stage_all = tf.group(*self._source._puts)
-        unstage_all = tf.group(*self._source._gets, name="unstage_all")
+        unstage_all = tf.group(*self._source._removals, name="unstage_all")
         self._args = tf.train.SessionRunArgs([self._stage_all, unstage_all])
 
     def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
@@ -123,7 +139,7 @@ class _StagingCallback(Callback):
         return self._arguments(ctx) if needed else None
 
     def _arguments(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
-        if not self._filled:
+        if self._source.is_empty:
             self._fill(ctx.session)
         return self._args
 
@@ -134,7 +150,7 @@ class _StagingCallback(Callback):
         return self._last_answer
 
     def _fill(self, session: tf.Session) -> None:
-        self._filled = True
+        self._source._filled = True
         try:
             for _ in range(self._source.nr_stage):
                 session.run(self._stage_all)

@@ -16,6 +16,7 @@ from ..compat import tfv1 as tf
 from ..compat.value_names import refuse_feed, value_of
 from ..tfutils.common import find_name
 from ..tfutils.feed import FeedConverter
+from ..tfutils.fetches import prepare_run
 
 __all__ = ["NOTHING", "Step", "StepCache"]
 
@@ -115,7 +116,9 @@ class Step:
         self.fetches: list[tf.Tensor | tf.Operation] = [*computed, *leaves.operations]
         self._call = None
         if computed or leaves.operations:
-            self._call = private.make_callable(session, computed, leaves.operations, feeds, options)
+            self._call = prepare_run(
+                "HookedSession.run", session, computed, leaves.operations, feeds, options
+            )
 
     def run(
         self, feed_dict: Mapping | None, requests: list[Request], run_metadata: tf.RunMetadata | None

@@ -13,6 +13,7 @@ from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..tfutils.argscope import get_arg_scope
 from ..tfutils.model_utils import get_shape_str
+from ..tfutils.tower.mistakes import explain_name_clash
 from ..utils import logger
 from .variables import is_variable
 
@@ -71,7 +72,12 @@ def layer_register(
             arguments.update(kwargs)
             with nullcontext() if name is None else tf.variable_scope(name):
                 build = functools.partial(func, inputs, *rest, **arguments)
-                return _shape_log.build(tf.get_variable_scope().name, inputs, build) if log_shape else build()
+                with explain_name_clash(func.__name__, name or tf.get_variable_scope().name):
+                    return (
+                        _shape_log.build(tf.get_variable_scope().name, inputs, build)
+                        if log_shape
+                        else build()
+                    )
 
         layer.use_scope = use_scope  # type: ignore[attr-defined]
         layer.symbolic_function = func  # type: ignore[attr-defined]

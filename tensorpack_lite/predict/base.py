@@ -9,10 +9,10 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from ..compat import private
 from ..compat import tfv1 as tf
 from ..tfutils.common import get_tensors_by_names
 from ..tfutils.feed import FeedConverter
+from ..tfutils.fetches import prepare_run
 from ..utils.checks import check_type
 from ..utils.old_names import accepts_old_names
 from .config import PredictConfig
@@ -202,7 +202,7 @@ class _Step:
         positions = [position_of_feed.get(tensor.name) for tensor in fetches]
         self._fed = [(index, position) for index, position in enumerate(positions) if position is not None]
         computed = [tensor for tensor in fetches if tensor.name not in position_of_feed]
-        self._call = private.make_callable(session, computed, (), feeds) if computed else None
+        self._call = prepare_run("Predictor", session, computed, (), feeds) if computed else None
 
     def run(self, dp: Sequence[object]) -> list[np.ndarray]:
         if len(dp) != len(self._conversions):

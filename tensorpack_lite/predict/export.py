@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import contextmanager
 from typing import Any, Iterator, Sequence
 
@@ -11,16 +12,22 @@ from ..compat import tfv1 as tf
 from ..utils import logger
 from ..utils.checks import check_type
 from ..utils.errors import type_error
+from ..utils.old_names import accepts_old_names
 from .config import PredictConfig
+from .export_check import Expected, check_outputs, evaluate
 
 __all__ = ["ModelExporter"]
+
+_DEFAULT_SIGNATURE, _OLD_SIGNATURE = "serving_default", "prediction_pipeline"
 
 
 class ModelExporter:
     """
     Exporter of a model to files that TensorFlow serves without this library.
 
-    Each export builds the model in inference mode, in a tower without a name, and loads its variables.
+    Each export builds the model in inference mode, in a tower without a name, and loads its variables. It is written to a
+    temporary path, imported again, and compared with the model on an input of its shape, in which unknown dimensions are 1. If
+    the model does not run on such an input, the log says so.
 
     Args:
         config: a `PredictConfig`. Its `session_init` must load every variable. `input_names` and
@@ -30,6 +37,7 @@ class ModelExporter:
         TypeError: `config` is not a PredictConfig.
         KeyError: in an export: a name is not in the graph. The message lists the nearest names.
         ValueError: in an export: `session_init` does not load all variables.
+        RuntimeError: in an export: TensorFlow cannot import it, or it computes something else. Nothing is written.
 
     Example:
         >>> exporter = ModelExporter(PredictConfig(
@@ -68,33 +76,40 @@ class ModelExporter:
             results = [tensor.op.name for tensor in outputs]
             graph_def = sess.graph.as_graph_def()
             graph_def = tf.graph_util.convert_variables_to_constants(sess, graph_def, results)
+            expected = evaluate("ModelExporter.export_compact", sess, inputs, outputs)
         if optimize:
             nodes = {node.name for node in graph_def.node}
             dtypes = {one.op.name: one.dtype.as_datatype_enum for one in inputs if one.op.name in nodes}
             graph_def = private.optimize_for_inference(
                 graph_def, list(dtypes), results, list(dtypes.values()), toco_compatible
             )
-        with tf.gfile.GFile(filename, "wb") as file:
-            file.write(graph_def.SerializeToString(deterministic=True))
+        content = graph_def.SerializeToString(deterministic=True)
+        _check_compact(content, [tensor.name for tensor in outputs], expected, optimize)
+        unfinished = f"{os.fspath(filename)}.tmp{os.getpid()}"
+        with tf.gfile.GFile(unfinished, "wb") as file:
+            file.write(content)
+        tf.gfile.Rename(unfinished, filename, overwrite=True)
         logger.info("Frozen graph of %d nodes written to %s.", len(graph_def.node), filename)
 
     def export_serving(
         self,
         filename: str,
         tags: Sequence[str] | None = None,
-        signature_name: str = "prediction_pipeline",
+        signature_name: str | None = None,
         overwrite: bool = False,
     ) -> None:
         """
         Write a SavedModel for TensorFlow Serving and `tf.saved_model.load`.
 
-        The inputs and outputs of its signature are named as tensors of the graph: `"image:0"`. The directory
-        appears when it is complete; it is written to `<filename>.tmp` first.
+        The inputs and outputs of its signature are named as tensors of the graph, without the `:0`: `"image"` for `image:0`. Other
+        characters than letters, digits and underscores become underscores. The directory appears when it is complete; it is
+        written to `<filename>.tmp` first.
 
         Args:
             filename: path of the directory.
             tags: tags of the graph. Default: that of serving, `"serve"`.
-            signature_name: name of the signature.
+            signature_name: name of the signature. Default: two equal signatures, `"serving_default"`, which TensorFlow's tools
+                look for, and `"prediction_pipeline"`, which scripts written for tensorpack look for.
             overwrite: replace the SavedModel at `filename`, if there is one.
 
         Raises:
@@ -102,8 +117,11 @@ class ModelExporter:
             TypeError: `tags` is a string.
 
         Example:
-            >>> predict = tensorflow.saved_model.load("serving/1").signatures["prediction_pipeline"]     # TF 2
-            >>> predict(**{"image:0": tensorflow.constant(image)})["probability:0"]
+            >>> predict = tensorflow.saved_model.load("serving/1").signatures["serving_default"]         # TF 2
+            >>> predict(image=tensorflow.constant(image))["probability"]
+
+        Difference from tensorpack: tensorpack writes only the signature `prediction_pipeline`, in which the names have the
+        `:0`. Scripts of `tensorpack-lite run` get these names in that signature.
         """
         tags = [tf.saved_model.tag_constants.SERVING] if tags is None else tags
         if isinstance(tags, str):
@@ -116,22 +134,26 @@ class ModelExporter:
         if tf.gfile.Exists(unfinished):  # of an export that was killed
             tf.gfile.DeleteRecursively(unfinished)
         with self._model() as (sess, inputs, outputs):
-            signature = tf.saved_model.signature_def_utils.build_signature_def(
-                inputs=_tensor_infos(inputs),
-                outputs=_tensor_infos(outputs),
-                method_name=tf.saved_model.signature_constants.PREDICT_METHOD_NAME,
-            )
+            names = [_DEFAULT_SIGNATURE, _OLD_SIGNATURE] if signature_name is None else [signature_name]
             has_tables = bool(tf.get_collection(tf.GraphKeys.TABLE_INITIALIZERS))
             builder = tf.saved_model.builder.SavedModelBuilder(unfinished)
             builder.add_meta_graph_and_variables(
                 sess,
                 list(tags),
-                signature_def_map={signature_name: signature},
+                signature_def_map={name: _make_signature(name, inputs, outputs) for name in names},
                 main_op=tf.tables_initializer() if has_tables else None,
                 clear_devices=True,
                 strip_default_attrs=True,  # so that an older TensorFlow can read it
             )
             builder.save()
+            expected = evaluate(
+                "ModelExporter.export_serving", sess, inputs, outputs
+            )  # this may assign variables
+        try:
+            _check_serving(unfinished, list(tags), [tensor.name for tensor in outputs], expected)
+        except RuntimeError:
+            tf.gfile.DeleteRecursively(unfinished)
+            raise
         if tf.gfile.Exists(filename):
             tf.gfile.DeleteRecursively(filename)
         tf.gfile.Rename(unfinished, filename)
@@ -156,6 +178,39 @@ class ModelExporter:
                 yield sess, inputs, outputs
 
 
+def _check_compact(content: bytes, outputs: list[str], expected: Expected, is_optimized: bool) -> None:
+    """Raise RuntimeError if TensorFlow cannot import a frozen graph, or if it does not compute what is expected."""
+    who = "ModelExporter.export_compact"
+    advice = "Use export_serving, which keeps the variables"
+    advice += ", or pass optimize=False." if is_optimized else "."
+    graph_def = tf.GraphDef.FromString(content)
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        try:
+            tf.import_graph_def(graph_def, name="")
+        except ValueError as error:
+            raise RuntimeError(
+                f"{who}: TensorFlow cannot import the frozen graph: {error}. The model may assign a variable in a branch of "
+                f"tf.cond, which a graph without variables cannot do. {advice}"
+            ) from error
+        nodes = {operation.name for operation in graph.get_operations()}
+        feeds = {name: value for name, value in expected.feeds.items() if name.split(":")[0] in nodes}
+        check_outputs(who, session, {name: name for name in outputs}, feeds, expected, advice)
+
+
+def _check_serving(path: str, tags: list[str], outputs: list[str], expected: Expected) -> None:
+    """Raise RuntimeError if TensorFlow cannot load a SavedModel, or if it does not compute what is expected."""
+    who, advice = (
+        "ModelExporter.export_serving",
+        "Report this error: the cause is in TensorFlow or in this library.",
+    )
+    with tf.Graph().as_default(), tf.Session(config=tf.ConfigProto(allow_soft_placement=True)) as session:
+        try:
+            tf.saved_model.loader.load(session, tags, path)
+        except (tf.errors.OpError, ValueError) as error:
+            raise RuntimeError(f"{who}: TensorFlow cannot load the SavedModel: {error}. {advice}") from error
+        check_outputs(who, session, {name: name for name in outputs}, expected.feeds, expected, advice)
+
+
 def _check_destination(path: str, overwrite: bool) -> None:
     """Raise FileExistsError if a SavedModel may not be written to `path`."""
     if not tf.gfile.Exists(path):
@@ -178,5 +233,20 @@ def _next_version(path: str) -> str:
     return os.path.join(parent, str(newest + 1))
 
 
-def _tensor_infos(tensors: Sequence[tf.Tensor]) -> dict[str, Any]:
-    return {tensor.name: tf.saved_model.utils.build_tensor_info(tensor) for tensor in tensors}
+def _make_signature(name: str, inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]) -> Any:
+    with_index = name == _OLD_SIGNATURE and accepts_old_names()
+    infos = [
+        {
+            (tensor.name if with_index else _key(tensor)): tf.saved_model.utils.build_tensor_info(tensor)
+            for tensor in tensors
+        }
+        for tensors in (inputs, outputs)
+    ]
+    return tf.saved_model.signature_def_utils.build_signature_def(
+        *infos, method_name=tf.saved_model.signature_constants.PREDICT_METHOD_NAME
+    )
+
+
+def _key(tensor: tf.Tensor) -> str:
+    """Return the name of a tensor in a signature: "scope_x" for "scope/x:0", "split_1" for "split:1"."""
+    return re.sub(r"\W", "_", re.sub(":0$", "", tensor.name))

@@ -17,6 +17,7 @@ __all__ = [
 ]
 
 _UPDATE = re.compile(r"Assign|Apply|Scatter|PartitionedCall|While|^If|^StatelessIf|Case")
+_STAGED = re.compile(r"Unstage|StagePeek")
 _TAKES_DATA = re.compile(r"QueueDequeue|IteratorGetNext")
 
 
@@ -103,7 +104,7 @@ def updates_wait_for_data(train_op: tf.Operation | tf.Tensor) -> bool:
     """
     needed = operations_needed([train_op])
     sources = [one for one in needed if _TAKES_DATA.search(one.type)]
-    if not sources or any("Unstage" in one.type for one in needed):
+    if not sources or any(_STAGED.search(one.type) for one in needed):
         return False
     after = [_names_after(source) for source in sources]
     counters = {variable.op.name for variable in tf.local_variables()} | {"global_step"}

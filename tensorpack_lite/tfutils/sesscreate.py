@@ -16,7 +16,7 @@ from .dependency import operations_needed
 
 __all__ = ["NewSessionCreator", "ReuseSessionCreator", "SessionCreatorAdapter"]
 
-_BLOCKING = re.compile("Dequeue|Enqueue|Unstage|ZMQPull")
+_BLOCKING = re.compile("Dequeue|Enqueue|Unstage|StagePeek|ZMQPull")
 
 # TensorFlow reads these variables when it first opens a GPU. Variables that are already set are not changed.
 _GPU_ENVIRONMENT = {

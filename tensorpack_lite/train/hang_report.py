@@ -12,6 +12,7 @@ from ..dataflow.wait_graph import find_chain
 from ..input_source.base import InputSource, ProxyInputSource
 from ..input_source.queueing import QueueInput
 from ..input_source.reset import ResetInput
+from ..input_source.staging import StagingInput
 from ..loop.group import innermost
 from ..utils.frames import frames_of_threads
 from ..utils.memory import describe_shortage
@@ -22,6 +23,9 @@ __all__ = ["Report", "kind_of_place", "make_report", "stack_of"]
 
 _FOR_ROOM, _ENDED = STATE_WORDS[WAITS_FOR_ROOM], STATE_WORDS[ENDED]
 _SESSION, _FEED = os.path.join("python", "client", "session.py"), os.path.join("input_source", "feed.py")
+_BEFORE_THE_FIRST = (
+    "StagingInput puts it there in the first step; evaluate tensors of the model only after that."
+)
 _PY_FUNC = "script_ops.py"
 _MAX_THREADS = 4
 
@@ -113,6 +117,8 @@ def _describe_main(trainer: Any, stack: Sequence[Line], source: InputSource | No
         place = f": the main thread is at {describe_place(stack)}" if stack else ""
         trouble = describe_trouble(os.getpid())  # of the main thread
         return f"{what} does not end{place}{f'; it {trouble}' if trouble else ''}."
+    if isinstance(source, StagingInput) and source.is_empty:
+        return f"{what} is inside session.run, which waits for a datapoint on the device. {_BEFORE_THE_FIRST}"
     if not source.meters():
         return f"{what} is inside session.run. {type(source).__name__} does not tell whether data is missing."
     who, state = source.meters()[0].name.partition(":")[0], source.meters()[0].read().state

@@ -5,7 +5,6 @@ __all__ = [
     "MOVING_AVERAGES_KEY",
     "MOVING_SUMMARY_OPS_KEY",
     "READ_BEFORE_UPDATE_KEY",
-    "STAGING_OPS_KEY",
     "USED_TICKETS_KEY",
 ]
 
@@ -20,9 +19,6 @@ MOVING_SUMMARY_OPS_KEY = "MOVING_SUMMARY_OPS"
 
 READ_BEFORE_UPDATE_KEY = "READ_BEFORE_UPDATE"
 """The collection of reads of variables that return the value from before the step's update."""
-
-STAGING_OPS_KEY = "STAGING_OPS"
-"""The collection of the operations of staging areas: for each area, `get` and `put`."""
 
 USED_TICKETS_KEY = "USED_TICKETS"
 """The collection of the local variables that count used datapoints. A resumed training counts anew."""

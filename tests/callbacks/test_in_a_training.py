@@ -170,7 +170,7 @@ def test_a_second_training_in_one_process(log_dir):
 
 @pytest.mark.parametrize("period", [0, 2])
 def test_summaries_alone_with_staging(period):
-    """Summaries in a separate run take a staged datapoint and stage another one, so no step blocks."""
+    """Summaries in a separate run see the staged datapoint of the next step and do not take it, so no step blocks."""
 
     class Model(ModelDesc):
         def inputs(self):

@@ -120,6 +120,17 @@ class TestTraining:
             assert expected == run.take(9)
         assert SIZE - 2 == len({number for step in first for number in step})
 
+    def test_raw_runs_use_nothing(self):
+        """What a run of the raw session sees of the next step's datapoints comes again."""
+        with running(INPUTS["staging"], SIGNATURE, num_towers=2) as run:
+            run.take(3)
+            run.hooked.session.run(run.towers)
+            state = run.state()
+            expected = run.take(4)
+        assert 6 == state["used"]
+        with running(INPUTS["staging"], SIGNATURE, state, num_towers=2) as run:
+            assert expected == run.take(4)
+
     def test_a_failed_run_uses_nothing(self):
         """The datapoints of a run that failed are used again; those of the runs before it are not."""
         for kind in ("queue", "staging"):
@@ -131,7 +142,7 @@ class TestTraining:
                         failing = tf.debugging.Assert(tf.less(0, 0), ["failed"])
                     run.hooked.run(failing)
                 assert 6 == run.state(failed_step=3)["used"]
-                assert 8 == run.state()["used"]
+                assert (8 if kind == "queue" else 6) == run.state()["used"]
 
     def test_a_failed_run_of_fed_data(self):
         """A fed datapoint counts as used only if its run succeeds."""

@@ -81,6 +81,15 @@ class TestAnyNumberOfStages:
             towers.hooked.run(towers.tensors[1])
             assert [4, 5, 6] == towers.next()
 
+    def test_raw_runs_take_nothing(self, nr_stage):
+        """Runs of the raw session see the datapoint of the next step, however many there are, and the next step does not wait."""
+        with Towers(2, nr_stage=nr_stage) as towers:
+            assert [1, 2] == towers.next()
+            for _ in range(nr_stage + 2):
+                assert 3 == int(towers.session.run(towers.tensors[0])[0])
+            assert [[3, 4], [5, 6]] == [towers.next(), towers.next()]
+            assert 2 * (3 + nr_stage) == towers.num_taken()
+
     def test_a_callback_needs_the_input(self, nr_stage):
         """A run in which only a callback's fetches need the input stages new datapoints, too, and the order is kept."""
         with Towers(2, nr_stage=nr_stage) as towers:
@@ -130,10 +139,10 @@ def test_one_thread_is_enough():
         with tf.Session(config=config) as session:
             session.run(tf.global_variables_initializer())
             towers.hooked = HookedSession(session, [])
-            put, get = towers.source._puts, towers.source._gets
+            put, remove = towers.source._puts, towers.source._removals
             session.run(put)
             for _ in range(3):
-                session.run([*put, *get])
+                session.run([*put, *remove])
 
 
 def test_dependencies_by_name():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from fakes.small_convnet import SmallConvNet, images
 
-from tensorpack_lite.compat import TensorSpec
+from tensorpack_lite.compat import TensorSpec, private
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.predict.base import OfflinePredictor
 from tensorpack_lite.predict.config import PredictConfig
@@ -43,8 +43,8 @@ tf = tf.compat.v1
 with tf.Graph().as_default(), tf.Session() as sess:
     meta = tf.saved_model.loader.load(sess, ["serve"], sys.argv[1])
     signature = meta.signature_def["prediction_pipeline"]
-    assert list(signature.inputs) == ["image:0"] and list(signature.outputs) == ["prob:0"]
-    np.save(sys.argv[3], sess.run(signature.outputs["prob:0"].name, {"image:0": np.load(sys.argv[2])}))
+    assert list(signature.inputs) == ["image"] and list(signature.outputs) == ["prob"]
+    np.save(sys.argv[3], sess.run(signature.outputs["prob"].name, {"image:0": np.load(sys.argv[2])}))
 assert not any("tensorpack" in name for name in sys.modules)
 """
 
@@ -52,8 +52,8 @@ SERVE_EAGER = """
 import sys
 import numpy as np
 import tensorflow as tf
-predict = tf.saved_model.load(sys.argv[1]).signatures["prediction_pipeline"]
-np.save(sys.argv[3], predict(**{"image:0": tf.constant(np.load(sys.argv[2]))})["prob:0"].numpy())
+predict = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
+np.save(sys.argv[3], predict(image=tf.constant(np.load(sys.argv[2])))["prob"].numpy())
 assert not any("tensorpack" in name for name in sys.modules)
 """
 
@@ -225,6 +225,25 @@ class TestServing:
             assert "tensorflow/serving/predict" == meta.signature_def["f"].method_name
             assert [7.0] == sess.run("y:0", {"x:0": [2.0]}).tolist()
 
+    def test_default_signatures(self, tmp_path):
+        """By default there are two equal signatures, whose names of tensors are valid names of arguments."""
+        scale(outputs=["y", "w", "looked_up"], inputs=["x", "label"]).export_serving(str(tmp_path / "m"))
+        with tf.Graph().as_default(), tf.Session() as sess:
+            meta = tf.saved_model.loader.load(sess, ["serve"], str(tmp_path / "m"))
+        old, default = meta.signature_def["prediction_pipeline"], meta.signature_def["serving_default"]
+        assert old == default
+        assert ["label", "x"] == sorted(default.inputs)
+        assert ["looked_up", "w_Read_ReadVariableOp", "y"] == sorted(default.outputs)
+
+    def test_old_scripts(self, tmp_path, monkeypatch):
+        """In scripts of `tensorpack-lite run`, prediction_pipeline has tensorpack's names, with the index."""
+        monkeypatch.setenv("TENSORPACK_LITE_RUN", "1")
+        scale().export_serving(str(tmp_path / "m"))
+        with tf.Graph().as_default(), tf.Session() as sess:
+            meta = tf.saved_model.loader.load(sess, ["serve"], str(tmp_path / "m"))
+        assert ["x:0"] == list(meta.signature_def["prediction_pipeline"].inputs)
+        assert ["y"] == list(meta.signature_def["serving_default"].outputs)
+
     def test_tables(self, tmp_path):
         """Lookup tables are initialized when the model is loaded."""
         scale(outputs=["looked_up"], inputs=["label"]).export_serving(str(tmp_path / "m"))
@@ -282,6 +301,103 @@ class TestServing:
         """A string as tags raises TypeError with advice."""
         with pytest.raises(TypeError, match=r"tags: expected a list of strings, got str. Write \['serve'\]"):
             scale().export_serving(str(tmp_path / "m"), tags="serve")
+
+
+class Changed(Scale):
+    """A model whose output is given by a function."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def build_graph(self, x, label):
+        tf.identity(self.function(x), name="y")
+
+
+def changed(function):
+    """Return an exporter of the model whose output a function makes from x, a vector."""
+    config = PredictConfig(
+        model=Changed(function), session_init=DictRestore({"w": 3.0}), input_names=["x"], output_names=["y"]
+    )
+    return ModelExporter(config)
+
+
+def assign_in_a_branch(x):
+    """Update a variable if all of x is positive."""
+    w = tf.get_variable("w", [], trainable=False)
+
+    def update():
+        with tf.control_dependencies([w.assign_add(1.0)]):
+            return x * 2.0
+
+    return tf.cond(tf.reduce_all(x >= 0), update, lambda: x * w)
+
+
+@pytest.fixture
+def control_flow_v1():
+    """Branches belong to the graph itself, as in TensorFlow 1."""
+    was_v2 = tf.control_flow_v2_enabled()
+    tf.disable_control_flow_v2()
+    yield
+    if was_v2:
+        tf.enable_control_flow_v2()
+
+
+class TestIsChecked:
+    """An export counts only if TensorFlow reads it, and it computes the same."""
+
+    def test_a_graph_that_cannot_be_imported(self, tmp_path, control_flow_v1):
+        """A frozen graph that TensorFlow cannot import raises an error, and an existing file stays."""
+        (tmp_path / "m.pb").write_text("old")
+        with pytest.raises(
+            RuntimeError,
+            match="cannot import the frozen graph: .* variable in a branch of tf.cond.*Use export_serving",
+        ):
+            changed(assign_in_a_branch).export_compact(str(tmp_path / "m.pb"))
+        assert ["old"] == [path.read_text() for path in tmp_path.iterdir()]
+        changed(assign_in_a_branch).export_serving(str(tmp_path / "m"))
+
+    def test_other_values(self, tmp_path, monkeypatch):
+        """A frozen graph that computes something else raises an error with both values, and no file is left."""
+
+        def scaled(graph_def, *args):
+            for node in graph_def.node:
+                if node.name == "w":
+                    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(4.0))
+            return graph_def
+
+        monkeypatch.setattr(private, "optimize_for_inference", scaled)
+        with pytest.raises(
+            RuntimeError,
+            match=r"the output 'y:0' .* differs .*expected float32 \[1\], .*, got .*optimize=False",
+        ):
+            scale().export_compact(str(tmp_path / "m.pb"))
+        assert [] == list(tmp_path.iterdir())
+
+    @pytest.mark.parametrize("kind", ["compact", "serving"])
+    def test_an_input_that_does_not_fit(self, tmp_path, log_lines, kind):
+        """A model that does not run on the input of the check is exported, and the log says so."""
+        exporter = changed(lambda x: tf.reshape(x, [-1, 2]))
+        getattr(exporter, f"export_{kind}")(str(tmp_path / "m"))
+        (line,) = [line for line in log_lines if "not compared" in line]
+        assert "because the model does not run on x:0 [1]: " in line
+        assert ["m"] == [path.name for path in tmp_path.iterdir()]
+
+    def test_random_outputs(self, tmp_path, log_lines):
+        """A model whose outputs are random is exported, and the log says that it was not compared."""
+        changed(lambda x: x + tf.random_uniform([])).export_compact(str(tmp_path / "m.pb"))
+        assert 1 == len([line for line in log_lines if "the outputs of the model are random" in line])
+
+    def test_variables_are_saved_before_the_check(self, tmp_path):
+        """The check, which runs the model, does not change the variables in a SavedModel."""
+
+        def count(x):
+            w = tf.get_variable("w", [], trainable=False)
+            return x * w.assign_add(1.0)
+
+        changed(count).export_serving(str(tmp_path / "m"))
+        with tf.Graph().as_default(), tf.Session() as sess:
+            tf.saved_model.loader.load(sess, ["serve"], str(tmp_path / "m"))
+            assert [8.0] == sess.run("y:0", {"x:0": [2.0]}).tolist()
 
 
 class TestMistakes:

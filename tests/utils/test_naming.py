@@ -13,5 +13,5 @@ def test_names_are_upstreams():
 
 def test_names_are_different():
     """All names differ."""
-    keys = [naming.READ_BEFORE_UPDATE_KEY, naming.MOVING_SUMMARY_OPS_KEY, naming.STAGING_OPS_KEY]
+    keys = [naming.READ_BEFORE_UPDATE_KEY, naming.MOVING_SUMMARY_OPS_KEY]
     assert len(keys) == len(set(keys))

@@ -13,7 +13,7 @@ from ...utils.remarks import Remark, list_names
 __all__ = ["ASSIGNS", "GraphView", "operation", "place_of", "remark_on", "trace_back"]
 
 ASSIGNS = re.compile(r"^(Ref|Resource)?(Sparse)?(Assign|Apply|Scatter)")
-_SOURCES = re.compile("Iterator|Dequeue|Placeholder|PyFunc|Random|Unstage|ReadFile|Multinomial")
+_SOURCES = re.compile("Iterator|Dequeue|Placeholder|PyFunc|Random|Unstage|StagePeek|ReadFile|Multinomial")
 _PASSES_ON = ("Identity", "IdentityN", "Cast", "Reshape", "Squeeze", "ExpandDims", "EnsureShape")
 _OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _STANDARD_LIBRARY = sysconfig.get_paths()["stdlib"]

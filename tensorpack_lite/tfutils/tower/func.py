@@ -12,6 +12,7 @@ from ...compat.value_names import explain_handles
 from ...utils.checks import check_callable
 from .context import BaseTowerContext, get_current_tower_context
 from .handle import TowerTensorHandle, TowerTensorHandles
+from .mistakes import explain_mistakes
 
 __all__ = ["TowerFunc"]
 
@@ -84,7 +85,8 @@ class TowerFunc:
                 "TowerFunc: called outside of a TowerContext. Call it under `with TowerContext('', is_training=...):`."
             )
         self._refuse_second_inference_tower(context)
-        with _explain_existing_variable(context), explain_handles("The tower function"):
+        who = "The tower function"
+        with _explain_existing_variable(context), explain_mistakes(who), explain_handles(who):
             outputs = self._tower_fn(*inputs)
         self._handles.append(TowerTensorHandle(context, inputs, outputs, self.input_signature))
         return outputs

@@ -1,0 +1,132 @@
+"""Errors about frequent mistakes in a tower function name the cure."""
+
+from __future__ import annotations
+
+import pytest
+import tensorflow as tensorflow_2
+
+from tensorpack_lite.compat import TF_VERSION
+from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.graph_builder.model_desc import ModelDesc
+from tensorpack_lite.models import FullyConnected
+from tensorpack_lite.tfutils.tower.context import TowerContext
+from tensorpack_lite.tfutils.tower.func import TowerFunc
+
+only_tf2 = pytest.mark.skipif(
+    TF_VERSION < (2, 0), reason="in TensorFlow 1, `tensorflow` has the functions of tfv1"
+)
+
+
+def build(function):
+    """Build a tower whose model is a function of a float32 tensor of shape [3, 3]."""
+    x = tf.placeholder(tf.float32, [3, 3], "x")
+    with TowerContext("", is_training=True):
+        return TowerFunc(function, [tf.TensorSpec([3, 3], tf.float32, "x")])(x)
+
+
+class TestTensorsAsValues:
+    @pytest.mark.parametrize(
+        "function",
+        [lambda x: 1 if tf.reduce_sum(x) > 0 else 2, lambda x: not x, lambda x: (x > 0) and x],
+        ids=["if", "not", "and"],
+    )
+    def test_a_condition(self, function):
+        """A tensor as a condition raises TypeError, which names tf.cond and tf.where instead of eager execution."""
+        with pytest.raises(TypeError, match=r"The tower function: .* `if`.*tf.cond\(.*tf.where\(") as error:
+            build(function)
+        assert "Eager" not in str(error.value)
+        assert error.value.__suppress_context__
+        assert any(one.name == "<lambda>" for one in error.traceback)
+
+    def test_iteration(self):
+        """A loop over a tensor raises TypeError, which names tf.unstack and tf.map_fn."""
+        with pytest.raises(TypeError, match=r"iterates over a tensor.*tf.unstack.*tf.map_fn"):
+            build(list)
+
+
+@only_tf2
+class TestImportOfTensorFlow2:
+    @pytest.mark.parametrize(
+        "function",
+        [
+            lambda x: tensorflow_2.nn.in_top_k(x, tf.zeros([3], tf.int32), 1),
+            lambda x: tensorflow_2.layers.dense(x, 3),
+            lambda x: tensorflow_2.get_variable("w", [3]),
+            lambda x: tensorflow_2.reduce_mean(x, keep_dims=True),
+        ],
+        ids=["in_top_k", "layers", "get_variable", "keep_dims"],
+    )
+    def test_cure(self, function):
+        """A function or argument of TensorFlow 1 that `import tensorflow as tf` lacks: the error has the line to write."""
+        with pytest.raises((TypeError, AttributeError), match="`from tensorpack_lite import tfv1 as tf`"):
+            build(function)
+
+    def test_in_the_optimizer(self):
+        """The same holds for the method optimizer of a model."""
+
+        class Model(ModelDesc):
+            def optimizer(self):
+                return tensorflow_2.train.MomentumOptimizer(0.1, 0.9)
+
+        with pytest.raises(
+            AttributeError, match=r"Model.optimizer: .*`from tensorpack_lite import tfv1 as tf`"
+        ):
+            Model().get_optimizer()
+
+    def test_layers_of_keras_3(self):
+        """A layer that Keras 3 no longer has: the error names the library's layer."""
+        if TF_VERSION < (2, 16):
+            pytest.skip("TensorFlow before 2.16 has tf.compat.v1.layers")
+        with pytest.raises(AttributeError, match=r"use FullyConnected\(name, x, ...\) of tensorpack_lite"):
+            build(lambda x: tf.layers.dense(x, 3))
+
+
+def test_other_errors():
+    """An error for another reason is raised unchanged."""
+    mine = AttributeError("module 'tensorflow' has no attribute 'nothing'")
+
+    def fail(x):
+        raise mine
+
+    with pytest.raises(AttributeError) as error:
+        build(fail)
+    assert error.value is mine
+
+
+class TestNameClash:
+    def test_two_layers(self):
+        """Two layers with one name raise an error with the name, both lines and a new name, but not TensorFlow's advice."""
+
+        def model(x):
+            first = FullyConnected("fc", x, 3)
+            return FullyConnected("fc", first, 3)
+
+        with pytest.raises(ValueError, match=r"FullyConnected: there are two layers named 'fc'") as error:
+            build(model)
+        text = str(error.value)
+        assert "model: first = FullyConnected" in text
+        assert "and again at test_mistakes.py" in text
+        assert "for example 'fc_2'" in text
+        assert "Did you mean" not in text
+
+    def test_a_loop(self):
+        """If the same line builds both, the error says that it runs more than once."""
+
+        def model(x):
+            for _ in range(2):
+                x = FullyConnected("fc", x, 3)
+            return x
+
+        with pytest.raises(ValueError, match=r"that line runs more than once. .* for example f'fc{i}'"):
+            build(model)
+
+    def test_an_earlier_model(self):
+        """A variable of an earlier model in the graph keeps the error that advises a new graph."""
+        x = tf.placeholder(tf.float32, [3, 3])
+        function = TowerFunc(lambda x: FullyConnected("fc", x, 3), [tf.TensorSpec([3, 3], tf.float32, "x")])
+        with TowerContext("", is_training=True):
+            function(x)
+        with pytest.raises(ValueError, match="from a model that was built in it before"), TowerContext(
+            "", is_training=True
+        ):
+            function(x)
