@@ -9,7 +9,7 @@ Expect: see the table in examples/README.md.
     python examples/mnist_convnet.py --data mnist        MNIST, from $TENSORPACK_DATASET or --mnist-dir
     python examples/mnist_convnet.py --resume            continue the last run in train_log/
 
-train_log/mnist_convnet/ then contains log.log, stats.json, an event file for TensorBoard, and checkpoints.
+train_log/mnist_convnet/ then contains report.html, log.log, stats.json, an event file for TensorBoard, and checkpoints.
 """
 
 from __future__ import annotations
@@ -144,6 +144,8 @@ def main(argv=None) -> None:
     tf.set_random_seed(args.seed)
     fix_rng_seed(args.seed)
     launch_train_with_config(get_config(args), SimpleTrainer())
+    report = os.path.join(logger.get_logger_dir(), "report.html")
+    print(f"Open {report} in a browser. It shows curves, samples and settings.")
 
 
 if __name__ == "__main__":
