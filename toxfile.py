@@ -14,13 +14,13 @@ __all__ = ["tox_on_install"]
 
 @impl
 def tox_on_install(tox_env, arguments, section: str, of_type: str) -> None:
-    """Called before each installation of packages; `of_type` is "deps" for the `deps` of `tox.ini`, which come first."""
-    if of_type != "deps":
+    """Called before each installation of packages. That of the `deps` of `tox.ini` comes first, and takes longest."""
+    if (section, of_type) != ("PythonRun", "deps"):  # the others are short, or build the wheel
         return
     name, description = tox_env.conf["env_name"], tox_env.conf["description"]
     if description:
         print(f"{name}: {description}")
     print(
-        f"{name}: installing packages, which prints nothing and takes 1 to 3 minutes the first time ...",
+        f"{name}: installing packages, which prints nothing and takes 1 to 3 minutes on an idle machine ...",
         flush=True,
     )

@@ -144,8 +144,6 @@ def main(argv=None) -> None:
     tf.set_random_seed(args.seed)
     fix_rng_seed(args.seed)
     launch_train_with_config(get_config(args), SimpleTrainer())
-    report = os.path.join(logger.get_logger_dir(), "report.html")
-    print(f"Open {report} in a browser. It shows curves, samples and settings.")
 
 
 if __name__ == "__main__":
