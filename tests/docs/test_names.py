@@ -21,8 +21,6 @@ ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "tensorpack_lite").rglob("*.py"))
 # tables of names that do not exist, with tests of their own
 OLD = ("tensorpack_lite/tf1/contrib/_replacements.py", "tensorpack_lite/utils/old_names_table.py")
-    ROOT / "tensorpack_lite" / name for name in ("tf1/contrib/_replacements.py", "utils/old_names_table.py")
-]
 PAGES = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "examples/README.md")]
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
 CAMEL_CASE = re.compile(
