@@ -96,7 +96,14 @@ setup(
     packages=[*find_packages(include=["tensorpack_lite", "tensorpack_lite.*"]), "tensorpack_lite.examples"],
     package_dir={"tensorpack_lite.examples": "examples"},
     package_data={
-        "tensorpack_lite": ["__init__.pyi", "compat/stubs/*.pyi", "py.typed", "report/*.css", "report/*.js"],
+        "tensorpack_lite": [
+            "__init__.pyi",
+            "compat/stubs/*.pyi",
+            "models/__init__.pyi",
+            "py.typed",
+            "report/*.css",
+            "report/*.js",
+        ],
         "tensorpack_lite.examples": ["*.md", "*/*.md", "*/*.png", "*/*.py"],
     },
     zip_safe=False,
