@@ -49,6 +49,7 @@ EXTRAS = {
     "wandb": ["pillow", "wandb"],  # wandb sends images with pillow
     "mlflow": ["mlflow-skinny"],  # the client; `mlflow` itself works as well
     "plot": ["matplotlib"],
+    "tensorboard": ["tensorboard"],  # TensorFlow 2.21 does not install it any more
     "gpu": ["nvidia-ml-py>=12"],  # names, memory and utilization of NVIDIA GPUs
     "keras": [
         'tf_keras; python_version >= "3.9"'
