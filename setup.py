@@ -58,6 +58,13 @@ EXTRAS = {
         'tf_keras; python_version >= "3.9"',
         'tf_slim; python_version >= "3.9"',
     ],  # tf.layers, tf.nn.rnn_cell and tf.contrib for old scripts; TensorFlow 1.15 has its own
+    "docs": [
+        "furo==2025.*",
+        "myst-parser==4.*",
+        "sphinx==8.*",
+        "sphinx-copybutton==0.5.*",
+        "sphinx-design==0.*",
+    ],  # for `tensorpack-lite docs` on Python 3.11 and later
     "dev": [
         "coverage[toml]",
         'crc32c<=2.7.1; python_version < "3.8"',  # the last one with wheels for Python 3.7
