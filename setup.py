@@ -49,6 +49,7 @@ EXTRAS = {
     "wandb": ["pillow", "wandb"],  # wandb sends images with pillow
     "mlflow": ["mlflow-skinny"],  # the client; `mlflow` itself works as well
     "plot": ["matplotlib"],
+    "tensorboard": ["tensorboard"],  # TensorFlow 2.21 does not install it any more
     "gpu": ["nvidia-ml-py>=12"],  # names, memory and utilization of NVIDIA GPUs
     "keras": [
         'tf_keras; python_version >= "3.9"'
@@ -57,6 +58,13 @@ EXTRAS = {
         'tf_keras; python_version >= "3.9"',
         'tf_slim; python_version >= "3.9"',
     ],  # tf.layers, tf.nn.rnn_cell and tf.contrib for old scripts; TensorFlow 1.15 has its own
+    "docs": [
+        "furo==2025.*",
+        "myst-parser==4.*",
+        "sphinx==8.*",
+        "sphinx-copybutton==0.5.*",
+        "sphinx-design==0.*",
+    ],  # for `tensorpack-lite docs` on Python 3.11 and later
     "dev": [
         "coverage[toml]",
         'crc32c<=2.7.1; python_version < "3.8"',  # the last one with wheels for Python 3.7
@@ -96,7 +104,14 @@ setup(
     packages=[*find_packages(include=["tensorpack_lite", "tensorpack_lite.*"]), "tensorpack_lite.examples"],
     package_dir={"tensorpack_lite.examples": "examples"},
     package_data={
-        "tensorpack_lite": ["__init__.pyi", "compat/stubs/*.pyi", "py.typed", "report/*.css", "report/*.js"],
+        "tensorpack_lite": [
+            "__init__.pyi",
+            "compat/stubs/*.pyi",
+            "models/__init__.pyi",
+            "py.typed",
+            "report/*.css",
+            "report/*.js",
+        ],
         "tensorpack_lite.examples": ["*.md", "*/*.md", "*/*.png", "*/*.py"],
     },
     zip_safe=False,

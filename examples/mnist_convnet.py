@@ -9,7 +9,7 @@ Expect: see the table in examples/README.md.
     python examples/mnist_convnet.py --data mnist        MNIST, from $TENSORPACK_DATASET or --mnist-dir
     python examples/mnist_convnet.py --resume            continue the last run in train_log/
 
-train_log/mnist_convnet/ then contains log.log, stats.json, an event file for TensorBoard, and checkpoints.
+train_log/mnist_convnet/ then contains report.html, log.log, stats.json, an event file for TensorBoard, and checkpoints.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ _TENSORFLOW_NAMES = {
     "ModelDescBase", "ModelSaver", "MonitorBase", "Monitors", "MovingAverageSummary",
     "MultiProcessDatasetPredictor", "MultiThreadAsyncPredictor", "MultiTowerOfflinePredictor",
     "NoOpTrainer", "ObjAttrParam", "OfflinePredictor", "OnlinePredictor", "PReLU", "PeakMemoryTracker",
-    "PeriodicCallback", "PeriodicTrigger", "PlaceholderInput", "PredictConfig", "PredictorBase",
+    "PeriodicCallback", "PeriodicRunHooks", "PeriodicTrigger", "PlaceholderInput", "PredictConfig", "PredictorBase",
     "Preempted", "ProcessTensors", "ProgressBar", "ProxyCallback", "QueueInput", "QueueInputTrainer",
     "ReportWriter", "RunOp", "RunUpdateOps", "SaverRestore", "SaverRestoreRelaxed", "ScalarPrinter", "ScalarStats",
     "ScalarTable", "ScheduledHyperParamSetter", "SendMonitorData", "SendStat", "SessionInit",

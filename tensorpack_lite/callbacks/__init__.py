@@ -68,7 +68,7 @@ from .spike import LossSpike
 from .steps import ProgressBar, SessionRunTimeout, TensorPrinter
 from .summary import MergeAllSummaries, MovingAverageSummary, SimpleMovingAverage
 from .top_k import TopKSaver
-from .trigger import EnableCallbackIf, PeriodicCallback, PeriodicTrigger
+from .trigger import EnableCallbackIf, PeriodicCallback, PeriodicRunHooks, PeriodicTrigger
 from .worst_samples import WorstSamples
 
 __all__ = [
@@ -119,6 +119,7 @@ __all__ = [
     "ObjAttrParam",
     "PeakMemoryTracker",
     "PeriodicCallback",
+    "PeriodicRunHooks",
     "PeriodicTrigger",
     "ProcessTensors",
     "ProgressBar",

@@ -21,7 +21,7 @@ class ReportWriter(Callback):
     Callback that writes `report.html` to the logger's directory after training, whether it finished, failed or was
     interrupted: one file with curves, images, notes, settings and the end of the log. See docs/report.md.
 
-    Training waits at most 1 s for it. An error, or that it takes longer, is logged. After the first step, samples of the
+    Its path is logged. Training waits at most 1 s for it. An error, or that it takes longer, is logged. After the first step, samples of the
     first batch are written to `samples/first-batch.npz`, so that the report of a training that is killed, which
     `tensorpack-lite report` writes, has them too. Without a logger directory, nothing is written.
 
@@ -73,6 +73,8 @@ class ReportWriter(Callback):
     @staticmethod
     def _write_report(directory: str) -> None:
         try:
-            write_report([directory], os.path.join(directory, FILENAME), has_ended=True)
+            path = os.path.join(directory, FILENAME)
+            write_report([directory], path, has_ended=True)
+            logger.info(f"The report of this training is {path}.")
         except Exception as error:  # noqa: BLE001 (a report that fails must not end training)
             logger.error(f"ReportWriter: cannot write {FILENAME}: {type(error).__name__}: {error}")

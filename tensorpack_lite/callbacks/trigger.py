@@ -8,7 +8,7 @@ from ..compat import tfv1 as tf
 from ..loop.callback import Callback, ProxyCallback
 from ..utils.checks import check_at_least, check_callable
 
-__all__ = ["EnableCallbackIf", "PeriodicCallback", "PeriodicTrigger"]
+__all__ = ["EnableCallbackIf", "PeriodicCallback", "PeriodicRunHooks", "PeriodicTrigger"]
 
 
 class PeriodicTrigger(ProxyCallback):
@@ -185,6 +185,44 @@ class PeriodicCallback(EnableCallbackIf):
         trainer = self.trainer
         is_last = self.local_step == trainer.steps_per_epoch - 1 and self.epoch_num == trainer.max_epoch
         return is_last or self.epoch_num % self._every_k_epochs == 0
+
+
+class PeriodicRunHooks(ProxyCallback):
+    """
+    Wrapper that calls a callback's `before_run` and `after_run` only for every k-th step.
+
+    They are called in a run that begins when `global_step` is a multiple of k: the first, the (k+1)-th step and so on.
+    All other methods of the callback are called as usual. The other steps do not compute what the callback fetches.
+
+    Args:
+        callback: the callback.
+        every_k_steps: the period k, in steps.
+
+    Raises:
+        TypeError: `callback` is not a callback, or `every_k_steps` is not an integer.
+        ValueError: `every_k_steps` is not positive.
+
+    Runs at: the same times as the inner callback; before_run and after_run as `every_k_steps` says.
+
+    Example:
+        >>> PeriodicRunHooks(ProcessTensors(["cost"], print), every_k_steps=100)
+    """
+
+    def __init__(self, callback: Callback, every_k_steps: int) -> None:
+        super().__init__(callback)
+        self._every_k_steps = check_at_least("PeriodicRunHooks: every_k_steps", every_k_steps, 1)
+        self._enabled_in_run = False
+
+    def _before_run(self, ctx: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
+        self._enabled_in_run = self.global_step % self._every_k_steps == 0
+        return self.cb.before_run(ctx) if self._enabled_in_run else None
+
+    def _after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
+        if self._enabled_in_run:
+            self.cb.after_run(ctx, run_values)
+
+    def __str__(self) -> str:
+        return f"PeriodicRunHooks-{self.cb}"
 
 
 def _check_periods(

@@ -185,7 +185,7 @@ def _add_pipeline_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
 
 
 def _add_script_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Add the commands that run scripts, and `env`."""
+    """Add the commands that run scripts, `docs` and `env`."""
     command = add(
         "lint",
         "Run a script until its training starts, and print the mistakes that lint finds in it (exit code 1). No log "
@@ -211,5 +211,12 @@ def _add_script_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
         default="auto",
         help="whether NCHW works on the CPU, by transposing; auto (the default): if no GPU is visible",
     )
+
+    command = add(
+        "docs",
+        "Build the documentation of a clone, with the API reference, and open it in a browser.",
+        "Needs Sphinx: pip install '.[tf,docs]'",
+    )
+    command.add_argument("--no-browser", action="store_true", help="only build, and print the path")
 
     add("env", "Describe this machine, its package versions and what its TensorFlow supports.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import TYPE_CHECKING
 
@@ -40,7 +39,7 @@ def read_variables(path: str, match: str = "") -> dict[str, np.ndarray]:
     else:
         from ..tfutils.varmanip import load_checkpoint_vars
 
-        variables = load_checkpoint_vars(_checkpoint_in(path))
+        variables = load_checkpoint_vars(path)
     return {name: variables[name] for name in sorted(variables) if pattern.search(name)}
 
 
@@ -63,8 +62,4 @@ def read_state_of(path: str) -> StateFile | None:
     from ..tfutils.checkpoint_state import STATE_SUFFIX, read_state_file
     from ..tfutils.varmanip import get_checkpoint_path
 
-    return read_state_file(get_checkpoint_path(_checkpoint_in(path)) + STATE_SUFFIX)
-
-
-def _checkpoint_in(path: str) -> str:
-    return os.path.join(path, "checkpoint") if os.path.isdir(path) else path
+    return read_state_file(get_checkpoint_path(path) + STATE_SUFFIX)

@@ -59,7 +59,8 @@ def layer_register(
         )
 
     def decorate(func: Callable[..., T]) -> Callable[..., T]:
-        parameters = inspect.signature(func).parameters.values()
+        signature = inspect.signature(func)
+        parameters = signature.parameters.values()
         positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
         @functools.wraps(func)
@@ -79,6 +80,10 @@ def layer_register(
                         else build()
                     )
 
+        if use_scope is True:  # what editors show
+            title = "scope" if "name" in signature.parameters else "name"
+            first = inspect.Parameter(title, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation="str")
+            layer.__signature__ = signature.replace(parameters=[first, *parameters])  # type: ignore[attr-defined]
         layer.use_scope = use_scope  # type: ignore[attr-defined]
         layer.symbolic_function = func  # type: ignore[attr-defined]
         layer.__argscope_enabled__ = True  # type: ignore[attr-defined]

@@ -133,7 +133,7 @@ class SaverRestore(SessionInit):
     `SessionUpdate.relaxed_value_for_var`.
 
     Args:
-        model_path: a checkpoint, one of its files, or the file `checkpoint` of a directory, which means the latest one.
+        model_path: a checkpoint, one of its files, or a directory, which means its latest checkpoint.
         prefix: a variable `prefix/x` of the graph is named `x` in the checkpoint. Other names do not change.
         ignore: names, as in the checkpoint, of variables that are not restored.
 
@@ -308,8 +308,8 @@ def SmartInit(obj: object, *, ignore_mismatch: bool = False) -> SessionInit:  # 
     Function: returns the SessionInit for a path, a dictionary, or a list of them.
 
     Args:
-        obj: the path of a checkpoint, of its directory's file `checkpoint`, or of an `.npz` or `.npy` file,
-            where `~` means the home directory; a dictionary `{name: array}`; a SessionInit, which is
+        obj: the path of a checkpoint, of a directory, which means its latest checkpoint, or of an `.npz` or `.npy`
+            file, where `~` means the home directory; a dictionary `{name: array}`; a SessionInit, which is
             returned; None or an empty object, which loads nothing; or a list of these, loaded in this order.
         ignore_mismatch: convert values with another shape or dtype if possible, and skip them otherwise.
 

@@ -233,8 +233,8 @@ def get_checkpoint_path(path: str) -> str:
     Return the checkpoint that a path refers to.
 
     Args:
-        path: a checkpoint (`dir/model-100`), one of its files (`.index`, `.data-00000-of-00001`, `.meta`), or the file
-            `dir/checkpoint`, which means the latest checkpoint of the directory.
+        path: a checkpoint (`dir/model-100`), one of its files (`.index`, `.data-00000-of-00001`, `.meta`), or a directory
+            or its file `checkpoint`, which mean the latest checkpoint of the directory.
 
     Returns:
         The path of the checkpoint without suffix, as for `tf.train.Saver`.
@@ -251,9 +251,7 @@ def get_checkpoint_path(path: str) -> str:
     if name != path:
         logger.info(f"Using the checkpoint {name} for the path {path}.")
     if tf.gfile.IsDirectory(name) and not tf.gfile.Exists(name + ".index"):
-        raise FileNotFoundError(
-            f"{name} is a directory, not a checkpoint. For its latest checkpoint, use {name}/checkpoint."
-        )
+        return _latest_checkpoint(os.path.join(name, "checkpoint"))
     if not (tf.gfile.Exists(name) or tf.gfile.Exists(name + ".index")):
         if path.endswith(".meta") and tf.gfile.Exists(path):
             raise FileNotFoundError(

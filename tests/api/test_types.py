@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import inspect
 import json
 import os
 import re
@@ -141,6 +142,35 @@ def test_the_stub_has_the_names_of_run_time():
     """`__init__.pyi` exports exactly the names of `__all__`, and `__version__`."""
     pytest.importorskip("tensorflow")
     assert {*tensorpack_lite.__all__, "__version__"} == stub_names()
+
+
+def test_the_stub_of_the_layers_is_up_to_date():
+    """`models/__init__.pyi` has the arguments of the layers; tests/api/layer_stubs.py writes it."""
+    pytest.importorskip("tensorflow")
+    spec = importlib.util.spec_from_file_location(
+        "layer_stubs", str(Path(__file__).with_name("layer_stubs.py"))
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.stubs() == (LIBRARY / "models" / "__init__.pyi").read_text(encoding="utf-8")
+
+
+def test_the_signature_of_a_layer_begins_with_the_name():
+    """`help(Conv2D)` and `inspect.signature` show the name, then the inputs, as a script passes them."""
+    pytest.importorskip("tensorflow")
+    from tensorpack_lite.models import Conv2D, PReLU
+
+    assert ["name", "inputs", "filters", "kernel_size"] == list(inspect.signature(Conv2D).parameters)[:4]
+    assert ["scope", "x"] == list(inspect.signature(PReLU).parameters)[:2]
+
+
+def test_jedi_shows_the_name_of_a_layer_first():
+    """After `Conv2D(`, an editor with jedi shows the name of the layer as the first argument."""
+    jedi = pytest.importorskip("jedi")
+    project = jedi.Project(str(LIBRARY.parent), added_sys_path=[str(LIBRARY.parent)])
+    here = {"project": project, "environment": jedi.InterpreterEnvironment()}
+    (signature,) = jedi.Script("from tensorpack_lite import *\nConv2D(", **here).get_signatures()
+    assert ["name", "inputs", "filters"] == [parameter.name for parameter in signature.params][:3]
 
 
 def test_jedi_completes_names_with_signatures():

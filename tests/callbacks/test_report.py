@@ -65,13 +65,13 @@ def logged(monkeypatch, level):
 
 class TestReportWriter:
     def test_finished(self, log_dir, monkeypatch):
-        """A training with the default callbacks leaves a complete report, and says nothing of it in the log."""
+        """A training with the default callbacks leaves a complete report, and its log ends with the path of the report."""
         infos = logged(monkeypatch, "info")
         train()
         source = source_of(log_dir)
         assert "finished after epoch 2 (6 steps)" in source
         assert "is missing" not in source
-        assert not [text for text in infos if "report" in str(text).lower()]
+        assert f"The report of this training is {os.path.join(log_dir, 'report.html')}." == infos[-1]
 
     def test_failed(self, log_dir):
         """The report of a training that fails has its error."""

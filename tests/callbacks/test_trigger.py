@@ -1,4 +1,4 @@
-"""PeriodicTrigger, EnableCallbackIf and PeriodicCallback: when the inner callback runs."""
+"""PeriodicTrigger, EnableCallbackIf, PeriodicCallback and PeriodicRunHooks: when the inner callback runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import pytest
 from fakes.recording import RecordingCallback
 from fakes.trainers import CountingTrainer, run
 
-from tensorpack_lite.callbacks.trigger import EnableCallbackIf, PeriodicCallback, PeriodicTrigger
+from tensorpack_lite.callbacks.trigger import (
+    EnableCallbackIf,
+    PeriodicCallback,
+    PeriodicRunHooks,
+    PeriodicTrigger,
+)
 from tensorpack_lite.loop.callback import Callback
 
 
@@ -139,3 +144,33 @@ class TestPeriodicCallback:
         """A PeriodicCallback without a period raises ValueError."""
         with pytest.raises(ValueError, match="PeriodicCallback: would never run"):
             PeriodicCallback(Callback())
+
+
+class TestPeriodicRunHooks:
+    def test_every_k_th_run_has_the_hooks(self):
+        """With every_k_steps=3, before_run and after_run are called in the first, fourth and seventh step."""
+        inner = RecordingCallback(names=["cost:0"])
+        run(CountingTrainer(), [PeriodicRunHooks(inner, every_k_steps=3)], steps=4, epochs=2)
+
+        assert [(1, 0), (1, 3), (2, 6)] == inner.times("before_run")
+        assert inner.calls.count("before_run") == inner.calls.count("after_run")
+        assert [[0.0], [30.0], [60.0]] == inner.results
+
+    def test_other_moments_pass(self):
+        """All other methods are called as often as without the wrapper."""
+        inner, plain = RecordingCallback(), RecordingCallback()
+        run(CountingTrainer(), [plain, PeriodicRunHooks(inner, every_k_steps=100)], steps=4, epochs=2)
+
+        hooks = ("before_run", "after_run")
+        assert [m for m in plain.calls if m not in hooks] == [m for m in inner.calls if m not in hooks]
+        assert 1 == inner.calls.count("before_run")
+
+    def test_the_period_is_positive(self):
+        """A period of 0 raises ValueError in the constructor."""
+        with pytest.raises(ValueError, match="PeriodicRunHooks: every_k_steps is too small"):
+            PeriodicRunHooks(Callback(), 0)
+
+    def test_it_wraps_callbacks_only(self):
+        """An object that is not a callback raises TypeError."""
+        with pytest.raises(TypeError, match="PeriodicRunHooks: expected a Callback, got int"):
+            PeriodicRunHooks(3, 2)

@@ -149,6 +149,7 @@ ROWS = [
     Row("MovingAverageSummary", lambda d: cb.MovingAverageSummary(), True),
     Row("PeakMemoryTracker", lambda d: cb.PeakMemoryTracker(), False),
     Row("PeriodicCallback", lambda d: cb.PeriodicCallback(cb.Callback(), every_k_steps=2), True),
+    Row("PeriodicRunHooks", lambda d: cb.PeriodicRunHooks(cb.Callback(), every_k_steps=2), True),
     Row("PeriodicTrigger", lambda d: cb.PeriodicTrigger(cb.Callback(), every_k_steps=2), True),
     Row("ProcessTensors", lambda d: cb.ProcessTensors(["cost"], lambda cost: None), True),
     Row("ProgressBar", lambda d: cb.ProgressBar(["cost"]), False),

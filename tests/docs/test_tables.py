@@ -185,3 +185,13 @@ def test_every_extra_is_in_the_page_on_installing():
     names = [ast.literal_eval(key) for key in extras]
     assert len(names) > 5
     assert [] == [name for name in names if f"`{name}`" not in page]
+
+
+def test_pages_say_how_to_install_tensorboard():
+    """TensorFlow 2.21 does not install TensorBoard, so each page that advertises it says how to install it."""
+    silent = []
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        text = page.read_text(encoding="utf-8")
+        if "TensorBoard" in text and not re.search(r"pip install [^`]*tensorboard|`tensorboard`", text):
+            silent.append(page.name)
+    assert ["save_resume.md"] == silent  # it says only how TensorBoard shows two event files

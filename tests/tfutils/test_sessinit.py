@@ -332,6 +332,18 @@ class TestSmartInit:
         assert type(SmartInit(path, ignore_mismatch=True)) is SaverRestoreRelaxed
         assert path == SmartInit(path + ".index").path
 
+    @pytest.mark.parametrize("suffix", ["", "/", "/checkpoint"])
+    def test_directory(self, write, suffix):
+        """A directory means its latest checkpoint, with and without a slash, as its file `checkpoint` does."""
+        path = write(a=1.0)
+        assert path == SmartInit(os.path.dirname(path) + suffix).path
+
+    def test_directory_without_a_checkpoint(self, tmp_path):
+        """A directory in which no training has saved raises FileNotFoundError, which names the missing file."""
+        (tmp_path / "log.log").write_text("")
+        with pytest.raises(FileNotFoundError, match="There is no file .*/checkpoint, which names the latest"):
+            SmartInit(str(tmp_path))
+
     @pytest.mark.parametrize("name", ["m.npz", "m.npy"])
     def test_parameter_files(self, tmp_path, sess, name):
         """Both kinds of NumPy files can be loaded."""

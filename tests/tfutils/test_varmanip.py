@@ -209,12 +209,14 @@ class TestGetCheckpointPath:
             get_checkpoint_path(os.path.join(os.path.dirname(checkpoint), "checkpoint"))
 
     def test_directory(self, checkpoint):
-        """The path of a directory raises a FileNotFoundError that recommends its `checkpoint` file."""
-        with pytest.raises(
-            FileNotFoundError,
-            match="is a directory, not a checkpoint. For its latest checkpoint, use .*/checkpoint",
-        ):
-            get_checkpoint_path(os.path.dirname(checkpoint))
+        """The path of a directory means its latest checkpoint."""
+        assert checkpoint == get_checkpoint_path(os.path.dirname(checkpoint))
+        assert checkpoint == get_checkpoint_path(os.path.dirname(checkpoint) + "/")
+
+    def test_empty_directory(self, tmp_path):
+        """A directory without checkpoints raises a FileNotFoundError that names the missing file."""
+        with pytest.raises(FileNotFoundError, match="There is no file .*/checkpoint, which names"):
+            get_checkpoint_path(str(tmp_path))
 
 
 def test_get_all_checkpoints(tmp_path):

@@ -61,7 +61,7 @@ class MonitorBase(Callback):
         Receive a `tf.Summary`.
 
         Args:
-            summary: the protocol buffer; the names of its scalars are shortened as for `process_scalar`.
+            summary: the protocol buffer; its names are without `tower<k>/`, and those of scalars without `-summary`.
         """
 
     def process_event(self, evt: tf.Event) -> None:

@@ -25,7 +25,7 @@ from .rows import counter_in
 
 __all__ = ["Monitors"]
 
-_TOWER_PREFIX = re.compile("tower[0-9]+/")
+_TOWER_PREFIX = re.compile("(?<![^/])tower[0-9]+/")
 _SUMMARY_SUFFIX = re.compile("-summary$")
 
 
@@ -105,8 +105,8 @@ class Monitors(Callback, LoopMonitors):
         """
         Report a summary as TensorFlow evaluates it.
 
-        `tower<k>/` and a trailing `-summary` are removed from the names of scalars; names of histograms and images stay
-        as they are.
+        `tower<k>/` is removed from all names, so that they are the same with each trainer, and a trailing `-summary` from
+        those of scalars.
 
         Args:
             summary: a `tf.Summary`, or its bytes.
@@ -118,8 +118,9 @@ class Monitors(Callback, LoopMonitors):
             summary = tf.Summary.FromString(summary)
         check_type("Monitors.put_summary: summary", summary, tf.Summary, "a tf.Summary or its bytes")
         for value in summary.value:
+            value.tag = _TOWER_PREFIX.sub("", value.tag)
             if value.WhichOneof("value") == "simple_value":
-                value.tag = _SUMMARY_SUFFIX.sub("", _TOWER_PREFIX.sub("", value.tag))
+                value.tag = _SUMMARY_SUFFIX.sub("", value.tag)
                 self._tell_scalar(value.tag, value.simple_value)
         self._tell_summary(summary)
 

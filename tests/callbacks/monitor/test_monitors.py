@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fakes.models import Mean, threes
 from fakes.recording import RecordingCallback, RecordingMonitor
 from fakes.trainers import CountingTrainer, run
 
 from tensorpack_lite.callbacks.monitor.base import MonitorBase, NoOpMonitor
 from tensorpack_lite.callbacks.monitor.monitors import Monitors
+from tensorpack_lite.callbacks.summary import MergeAllSummaries
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.loop.callback import Callback, CallbackFactory
 from tensorpack_lite.loop.state import StopTraining
+from tensorpack_lite.tfutils.summary import add_activation_summary
+from tensorpack_lite.train.multi_gpu import SyncMultiGPUTrainerReplicated
+from tensorpack_lite.train.simple import SimpleTrainer
 
 
 @pytest.fixture
@@ -33,6 +39,34 @@ def monitors(monitor):
 def scalars(*pairs):
     """A summary of scalars."""
     return tf.Summary(value=[tf.Summary.Value(tag=tag, simple_value=value) for tag, value in pairs])
+
+
+class Summaries(Mean):
+    """`Mean` with one summary of each kind."""
+
+    def build_graph(self, x):
+        act = tf.identity(tf.reshape(x, [1, -1]), name="act")
+        add_activation_summary(act)
+        tf.summary.histogram("h", x)
+        tf.summary.image("im", tf.reshape(x, [1, 2, -1, 1]), max_outputs=1)
+        tf.summary.scalar("s", x[0])
+        return super().build_graph(x)
+
+
+def names_of(trainer):
+    """Train `Summaries`, and return the names of everything that its summaries contain."""
+    monitor = RecordingMonitor()
+    with tf.Graph().as_default():
+        trainer.setup_graph(
+            Summaries().get_input_signature(),
+            QueueInput(threes()),
+            Summaries().build_graph,
+            Summaries().get_optimizer,
+        )
+        trainer.train_with_defaults(
+            monitors=[monitor], extra_callbacks=[MergeAllSummaries()], steps_per_epoch=2, max_epoch=1
+        )
+    return {value.tag for summary in monitor.summaries for value in summary.value}
 
 
 class TestPutScalar:
@@ -68,6 +102,7 @@ class TestPutSummary:
             ("cost-summary", "cost"),
             ("cost-summary-x", "cost-summary-x"),
             ("lr", "lr"),
+            ("eiffeltower0/lr", "eiffeltower0/lr"),
         ],
     )
     def test_names_of_scalars_are_shortened(self, monitors, monitor, tag, name):
@@ -77,13 +112,28 @@ class TestPutSummary:
         assert [(name, 1.0)] == monitor.scalars
         assert [name] == [value.tag for value in monitor.summaries[0].value]
 
-    def test_other_kinds_keep_their_names(self, monitors, monitor):
-        """A histogram keeps its name and is not reported as a scalar."""
+    def test_other_kinds_lose_the_tower(self, monitors, monitor):
+        """A histogram's name loses `tower<k>/` but no suffix, and it is not reported as a scalar."""
         value = tf.Summary.Value(tag="tower0/w-summary", histo=tf.HistogramProto(min=1))
         monitors.put_summary(tf.Summary(value=[value]))
 
         assert [] == monitor.scalars
-        assert "tower0/w-summary" == monitor.summaries[0].value[0].tag
+        assert "w-summary" == monitor.summaries[0].value[0].tag
+
+    def test_names_are_the_same_with_each_trainer(self):
+        """Scalars, histograms, images and activation summaries have the same names with one tower and with several."""
+        names = [
+            names_of(trainer) for trainer in (SimpleTrainer(), SyncMultiGPUTrainerReplicated(2, mode="cpu"))
+        ]
+
+        assert names[0] == names[1]
+        assert {
+            "h",
+            "im/image",
+            "s",
+            "activation-summary/act-rms",
+            "activation-summary/act-histogram",
+        } <= names[0]
 
     def test_bytes(self, monitors, monitor):
         """The bytes of a summary operation are accepted."""

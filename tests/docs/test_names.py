@@ -1,0 +1,262 @@
+"""Names in pages, docstrings and messages exist: classes, modules, and commands with their options."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import builtins
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("tensorflow")
+
+from tensorpack_lite.cli.arguments import make_parser
+from tensorpack_lite.compat import tfv1
+from tensorpack_lite.utils.old_names_table import KEPT_NAMES, OLD_NAMES
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = sorted((ROOT / "tensorpack_lite").rglob("*.py"))
+# tables of names that do not exist, with tests of their own
+OLD = ("tensorpack_lite/tf1/contrib/_replacements.py", "tensorpack_lite/utils/old_names_table.py")
+PAGES = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "examples/README.md")]
+PAGES += sorted((ROOT / "docs").rglob("*.md"))
+CAMEL_CASE = re.compile(
+    r"(?<![\w.<$/-])((?:[a-z_]\w*\.)*)([A-Z][A-Za-z0-9]*[a-z0-9][A-Z]\w*|[A-Z]{2,}[a-z]{2}\w*)\b(?![\w-])"
+)
+DOTTED = re.compile(r"\btensorpack_lite((?:\.[A-Za-z_]\w*)+)")
+COMMAND = re.compile(r"(?:tensorpack-lite|python -m tensorpack_lite)(?= )((?: +[^\s`\"']+)*)")
+# Words, names of other programs, names of statistics, and names that stand for any
+WORDS = {
+    *(
+        "CPython",
+        "CMakeLists",
+        "DeVries",
+        "GiB",
+        "ImageNet",
+        "IPython",
+        "LeCun",
+        "MathWorks",
+        "MegDet",
+        "NaN",
+        "NumPy",
+    ),
+    *(
+        "OpenCV",
+        "PyArrow",
+        "PyTorch",
+        "ReLU",
+        "ResNet",
+        "SavedModel",
+        "SciPy",
+        "SigCgt",
+        "SVMLight",
+        "TensorBoard",
+    ),
+    *(
+        "TensorFlow",
+        "TensorRT",
+        "TFLite",
+        "TFRecord",
+        "WordNet",
+        "GraceTime",
+        "KillWait",
+        "BytePS",
+        "MLflow",
+        "TFProf",
+    ),
+    *(
+        "InferenceTower",
+        "InferenceTower2",
+        "AdaMax",
+        "AdamW",
+        "RMSProp",
+        "BlobProto",
+        "MEMCPYDtoH",
+        "MEMCPYHtoD",
+    ),
+    *("SomeTrainer", "MyTrainer", "HostFreeMemory", "PeakMemory", "GPUUtil", "AccumGrad", "EmbedSequence"),
+    "BatchGradientVerification",
+}
+# Names in other libraries, or in TensorFlow versions that do not have them any more
+ELSEWHERE = {
+    *(
+        "BasicLSTMCell",
+        "DropoutWrapper",
+        "MultiRNNCell",
+        "CSVLogger",
+        "ReduceLROnPlateau",
+        "ExistingExperiment",
+    ),
+    *("DataType", "DebugTensorDatum", "CheckpointState", "GraphNodeProto", "HParamDef", "InputLayer"),
+    *(
+        "LocalCLIDebugWrapperSession",
+        "MixedPrecisionLossScaleOptimizer",
+        "MultiGraphNodeProto",
+        "ParseFromString",
+    ),
+    *("DistributedOptimizer", "GroupKFold", "HorovodInternalError", "StagingArea", "OrderedDict"),
+}
+
+
+class Library:
+    """All names that the library, TensorFlow and Python define."""
+
+    def __init__(self) -> None:
+        rows = (ROOT / "tests" / "api" / "public_api.txt").read_text(encoding="utf-8").splitlines()
+        self.public = {row[2:].split(":")[0].rsplit(".", 1)[1] for row in rows}
+        self.old = {name.rsplit(".", 1)[-1] for name in [*OLD_NAMES, *KEPT_NAMES]}
+        self.defined = {name for file in FILES for name in names_in(file.read_text(encoding="utf-8"))}
+        scripts = [file for name in ("tests", "examples") for file in (ROOT / name).rglob("*.py")]
+        classes = [
+            re.findall(r"^class (\w+)", file.read_text(encoding="utf-8"), re.MULTILINE) for file in scripts
+        ]
+        self.other = set(dir(builtins)).union(*classes)
+        for module in (tfv1, tfv1.train, tfv1.raw_ops, tfv1.nn, tfv1.errors, tfv1.data, tfv1.image):
+            self.other |= set(dir(module))
+
+    def has(self, name: str, extra: set) -> bool:
+        """Return whether a name exists; a plural counts as its singular."""
+        known = (self.other, self.old, WORDS, ELSEWHERE, extra)
+        return any(one in names for one in (name, name.rstrip("s")) for names in known)
+
+
+def names_in(source: str) -> set:
+    """Return all names that a source defines, imports or reads as attributes."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+            found.add(node.name)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.alias):
+            found |= set(node.name.split("."))
+    return found
+
+
+def texts_in(file: Path) -> list:
+    """Return (line, text) of each docstring and message of a file; a message has a space. `{}` stands for a value."""
+    found = []
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.JoinedStr):
+            parts = [getattr(part, "value", None) for part in node.values]
+            parts = [getattr(part, "value", getattr(part, "s", part)) for part in parts]
+            found.append((node.lineno, "".join(part if isinstance(part, str) else "{}" for part in parts)))
+        else:
+            text = getattr(node, "value", getattr(node, "s", None))
+            if isinstance(text, str):
+                found.append((node.lineno, text))
+    return [(line, text) for line, text in found if " " in text.strip()]
+
+
+@pytest.fixture(scope="module")
+def library() -> Library:
+    """All names that exist."""
+    return Library()
+
+
+@pytest.fixture(scope="module")
+def texts() -> list:
+    """(place, text) of all pages, docstrings and messages."""
+    found = [(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8")) for page in PAGES]
+    return found + [
+        (f"{file.relative_to(ROOT)}:{line}", text) for file in FILES for line, text in texts_in(file)
+    ]
+
+
+def test_classes_in_pages_are_public(library):
+    """Each CamelCase name in the inline code of a page is public, or the page defines it in a block of code."""
+    missing = []
+    for page in PAGES:
+        blocks = re.split(r"^(```.*?^```)", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+        own = set(re.findall(r"\w+", "".join(blocks[1::2])))
+        for code in re.findall(r"`([^`\n]+)`", "".join(blocks[::2])):
+            for prefix, name in CAMEL_CASE.findall(code):
+                if not library.has(name, library.public | own | library.defined):
+                    missing.append(f"{page.relative_to(ROOT)}: {prefix}{name}")
+    assert [] == missing
+
+
+def test_classes_in_docstrings_and_messages_exist(library, texts):
+    """Each CamelCase name in a docstring or a message of the library is defined somewhere in the library."""
+    missing = []
+    for place, text in texts:
+        if not place.startswith("tensorpack_lite/") or place.startswith(OLD):
+            continue
+        own = set(re.findall(r"\bclass (\w+)", text))  # a class of an example
+        for prefix, name in CAMEL_CASE.findall(text):
+            if not library.has(name, library.defined | own):
+                missing.append(f"{place}: {prefix}{name}")
+    assert [] == missing
+
+
+def resolves(dotted: str) -> bool:
+    """Return whether `tensorpack_lite.x.y` can be imported: a module, and then attributes."""
+    parts = dotted.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        except ImportError:  # an optional package is not installed
+            return True
+        for name in parts[length:]:
+            if not hasattr(found, name):
+                return False
+            found = getattr(found, name)
+        return True
+    return False
+
+
+def test_dotted_paths_can_be_imported(texts):
+    """Each `tensorpack_lite.x.y` in a page, docstring or message can be imported."""
+    named = {}
+    for place, text in texts:
+        for path in DOTTED.findall(text):
+            named.setdefault(f"tensorpack_lite{path}", place)
+    missing = [f"{place}: {path}" for path, place in sorted(named.items()) if not resolves(path)]
+    # the first one stands for any module; the examples are a package only in the wheel
+    assert [] == [
+        one for one in missing if not one.endswith(("tensorpack_lite.x.y", "tensorpack_lite.examples"))
+    ]
+
+
+def parsers() -> dict:
+    """Return the parser of each command."""
+    actions = [action for action in make_parser()._actions if isinstance(action, argparse._SubParsersAction)]
+    return dict(actions[0].choices)
+
+
+def problem(words: list, commands: dict) -> str:
+    """Return what is wrong with the words after `tensorpack-lite`, or ""."""
+    name = words[0].rstrip(".,:;)") if words else ""
+    if not re.match(r"[a-z][a-z-]+$", name):
+        return ""  # a placeholder, an option, or the end of a sentence
+    if name not in commands:
+        return f"there is no command {name}"
+    known = {option for action in commands[name]._actions for option in action.option_strings}
+    for word in words[1:]:
+        if word in ("--", "-m") or word.endswith(".py") or "|" in word:
+            break  # what follows is for the script or for another program
+        option = word.rstrip(".,:;)").split("=")[0]
+        if option.startswith("-") and len(option) > 1 and option not in known:
+            return f"{name} has no option {option}"
+    return ""
+
+
+def test_commands_and_options_exist(texts):
+    """Each `tensorpack-lite COMMAND --option` in a page, docstring or message exists."""
+    commands = parsers()
+    problems = []
+    for place, text in texts:
+        for rest in COMMAND.findall(text):
+            found = problem(rest.split(), commands)
+            if found:
+                problems.append(f"{place}: {found}")
+    # the page shows what a misspelled command prints
+    misspelled = "docs/first_five_minutes.md: there is no command ls-chekpoint"
+    assert [] == [one for one in problems if one != misspelled]
