@@ -133,7 +133,14 @@ class _TensorpackFinder:
 
 
 class _TensorpackLoader:
-    """Loader of one module. The import system sets `__spec__` of every module that it loads; this loader restores it."""
+    """
+    Loader of one module of tensorpack_lite under a name of tensorpack.
+
+    The import system sets `__spec__` of every module that it loads; this loader restores it. The import system also
+    makes each module that it loads an attribute of its package, which would replace `tfutils.argscope`, a function, by
+    the module of the same name. So this loader registers the loaded modules of a package under their old names:
+    an import of a registered module sets nothing.
+    """
 
     def __init__(self, current: ModuleSpec) -> None:
         self._current: Any = current
@@ -146,6 +153,9 @@ class _TensorpackLoader:
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self._current
+        for name, loaded in list(sys.modules.items()):
+            if name.startswith(f"{module.__name__}."):
+                sys.modules.setdefault("tensorpack" + name[len("tensorpack_lite") :], loaded)
 
     def get_code(self, name: str) -> CodeType:
         """Return the code that `-m tensorpack.x` runs."""
