@@ -29,7 +29,7 @@ def split_program(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         options.append(program.pop(0))
         if options[-1] == "--":
             return options[:-1], program
-        if options[-1] == "--cpu-layout" and program:
+        if options[-1] in ("--cpu-layout", "--tf1-packages") and program:
             options.append(program.pop(0))
     return options, program
 
@@ -199,7 +199,10 @@ def _add_script_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
         "Run a script written for TensorFlow 1 and tensorpack, unmodified, on the installed TensorFlow.",
         "Example: tensorpack-lite run train.py --gpu 0",
     )
-    command.usage = "%(prog)s [--check] [--cpu-layout {auto,on,off}] (script.py | -m module) [argument ...]"
+    command.usage = (
+        "%(prog)s [--check] [--cpu-layout {auto,on,off}] [--pretend-gpu[=N]] [--tf1-packages NAME[,NAME]] "
+        "(script.py | -m module) [argument ...]"
+    )
     command.add_argument(
         "--check",
         action="store_true",
@@ -210,6 +213,21 @@ def _add_script_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
         choices=("auto", "on", "off"),
         default="auto",
         help="whether NCHW works on the CPU, by transposing; auto (the default): if no GPU is visible",
+    )
+    command.add_argument(
+        "--pretend-gpu",
+        metavar="N",
+        type=int,
+        nargs="?",
+        const=1,
+        default=0,
+        help="let the script count N GPUs (1 if N is left out; write --pretend-gpu=2), and compute on the CPU",
+    )
+    command.add_argument(
+        "--tf1-packages",
+        metavar="NAME",
+        default="",
+        help="installed packages, separated by commas, that get TensorFlow 1 as the script does",
     )
 
     command = add(

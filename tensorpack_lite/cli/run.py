@@ -48,9 +48,19 @@ def run(args: argparse.Namespace) -> int:
         program = ["-m", "tensorpack_lite.tf1.check", *program]
         os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", TF_ENABLE_ONEDNN_OPTS="0")
     else:
-        sys.stderr.write(f"tensorpack-lite run: {_describe(transposes)}\n")
+        sys.stderr.write(f"tensorpack-lite run: {_describe(transposes, args)}\n")
         sys.stderr.flush()
+    if args.pretend_gpu < 0:
+        raise ValueError(f"--pretend-gpu is negative (expected a number of GPUs, got {args.pretend_gpu}).")
+    for package in filter(None, args.tf1_packages.split(",")):
+        if find_spec(package) is None:
+            raise ValueError(f"--tf1-packages: the package {package} is not installed.")
     environment = _environment(transposes)
+    environment.update(
+        TENSORPACK_LITE_HAS_GPU="1" if has_gpu else "",
+        TENSORPACK_LITE_PRETEND_GPU=str(args.pretend_gpu or ""),
+        TENSORPACK_LITE_TF1_PACKAGES=args.tf1_packages,
+    )
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     os.execve(sys.executable, [sys.executable, *flags, *program], environment)
 
@@ -66,7 +76,7 @@ def _environment(transposes: bool) -> dict[str, str]:
     return environment
 
 
-def _describe(transposes: bool) -> str:
+def _describe(transposes: bool, args: argparse.Namespace) -> str:
     """Describe in one line what the script gets."""
     tensorflow = _version("tensorflow")
     parts = [f"TensorFlow {tensorflow}", f"tensorpack is tensorpack_lite {__version__}"]
@@ -75,6 +85,10 @@ def _describe(transposes: bool) -> str:
         parts.append(f"TensorFlow 1 names from {', '.join(['compat.v1', *packages])}")
     if transposes:
         parts.append("NCHW on the CPU by transposing")
+    if args.pretend_gpu:
+        parts.append(f"it seems to have {args.pretend_gpu} GPU{'s' if args.pretend_gpu > 1 else ''}")
+    if args.tf1_packages:
+        parts.append(f"TensorFlow 1 also for {args.tf1_packages}")
     if PathFinder.find_spec("tensorpack") is not None:
         parts.append("the installed tensorpack is not used")
     return "; ".join(parts) + "."

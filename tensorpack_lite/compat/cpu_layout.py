@@ -1,5 +1,6 @@
 """
-Channels-first images (NCHW, NCDHW) on a CPU, where TensorFlow's kernels take only channels-last images (NHWC, NDHWC).
+Channels-first images (NCHW, NCDHW) and grouped convolutions on a CPU, where TensorFlow's kernels take only channels-last
+images (NHWC, NDHWC) and one group.
 
 `install` replaces the functions that create convolutions, poolings and the like. For channels-first images, a replaced
 function transposes its inputs, creates the channels-last operation and transposes the output back. `tf.nn`,
@@ -76,7 +77,8 @@ def install() -> None:
     Let operations on channels-first images run on a CPU, for the whole process.
 
     Operations that are created later are affected, on all devices: placed on a GPU, they compute the same
-    values. A second call does nothing. Channels-last operations are created as before.
+    values. A second call does nothing. Channels-last operations are created as before, except for grouped
+    convolutions: these become one convolution for each group, because no kernel for CPUs has groups and gradients.
 
     The operation `conv1` becomes a scope `conv1/` with the transpositions and the channels-last operation,
     and an identity `conv1`. So the tensor `conv1:0` keeps its name, value and static shape. The moments that
@@ -117,9 +119,12 @@ class _TakesChannelsFirst:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         data_format = args[self._position] if len(args) > self._position else kwargs.get("data_format")
-        if data_format is None or tf.compat.as_text(data_format) not in _CHANNELS_LAST:
-            return self.original(*args, **kwargs)
         arguments = dict(self._signature.bind(*args, **kwargs).arguments)
+        if data_format is None or tf.compat.as_text(data_format) not in _CHANNELS_LAST:
+            if _num_groups(self._op_type, arguments) == 1:
+                return self.original(*args, **kwargs)
+            with tf.name_scope(arguments.pop("name", None), self._op_type) as scope:
+                return self._create(arguments, scope)
         if self._op_type == "BiasAdd":
             # "NCHW" may also mean [N, C, L] or [N, C, D, H, W], which TensorFlow can do on a CPU.
             arguments["value"] = tf.convert_to_tensor(arguments["value"])
@@ -145,13 +150,38 @@ class _TakesChannelsFirst:
         arguments["data_format"] = _CHANNELS_LAST[data_format]
         if "BackpropFilter" in self._op_type:  # a filter has one layout
             return self.original(**arguments, name=scope)
-        result = self.original(**arguments, name=self._op_type)
+        result = self._create(arguments, self._op_type)
         is_batch_norm = self._op_type == "FusedBatchNormV3"  # which also returns moments
         images = result.y if is_batch_norm else result
         # TensorFlow 2's graph optimizer ignores the value that is fed for a transposition, but not that for
         # an identity.
         images = tf.identity(tf.transpose(images, to_first, name="channels_first"), name=scope)
         return result._replace(y=images) if is_batch_norm else images
+
+    def _create(self, arguments: dict[str, Any], name: str) -> Any:
+        """Create the channels-last operation; for a grouped convolution, which no CPU kernel has, one for each group."""
+        groups = _num_groups(self._op_type, arguments)
+        if groups == 1:
+            return self.original(**arguments, name=name)
+        images = tf.split(arguments["input"], groups, 3)
+        kernels = tf.split(arguments["filter"], groups, 3)
+        outputs = [
+            self.original(**{**arguments, "input": image, "filter": kernel}, name="group")
+            for image, kernel in zip(images, kernels)
+        ]
+        return tf.concat(outputs, 3, name=name)
+
+
+def _num_groups(op_type: str, arguments: dict[str, Any]) -> int:
+    """Return the number of groups of a 2-D convolution of channels-last images; 1 for other operations."""
+    if op_type != "Conv2D":
+        return 1
+    # without tf.convert_to_tensor, which would create operations
+    images, kernel = [tf.TensorShape(getattr(arguments[name], "shape", None)) for name in ("input", "filter")]
+    if images.ndims != 4 or kernel.ndims != 4:
+        return 1
+    channels, per_group = tf.compat.dimension_value(images[3]), tf.compat.dimension_value(kernel[2])
+    return channels // per_group if channels and per_group and channels % per_group == 0 else 1
 
 
 def _reorder(values: Sequence[int], axes: list[int]) -> Sequence[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 
-from . import cpu_layout, value_names
+from . import cpu_layout, pretended_gpu, tf1_names, tf1_tensors, value_names
 from .private import behave_like_tf1
 
 __all__ = ["prepare_tf1"]
@@ -16,5 +16,9 @@ def prepare_tf1() -> None:
     """Make TensorFlow behave like TensorFlow 1. The first call in a process does all the work."""
     behave_like_tf1()
     value_names.install()
+    tf1_tensors.install()
+    tf1_names.install()
+    if os.environ.get("TENSORPACK_LITE_PRETEND_GPU"):
+        pretended_gpu.install(int(os.environ["TENSORPACK_LITE_PRETEND_GPU"]))
     if os.environ.get("TENSORPACK_LITE_CPU_LAYOUT") == "on":
         cpu_layout.install()

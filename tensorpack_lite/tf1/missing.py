@@ -7,8 +7,9 @@ from functools import lru_cache
 from typing import Any, Callable, Iterable, Mapping
 
 from ..compat import tensorflow
+from ..compat.tf1_tensors import symbolic_tensor_class
 
-__all__ = ["MISSING", "describe_missing"]
+__all__ = ["MISSING", "REPLACEMENTS", "describe_missing"]
 
 
 def _experimental_list_devices() -> list[str]:
@@ -16,12 +17,23 @@ def _experimental_list_devices() -> list[str]:
     return [device.name for device in tensorflow.config.list_logical_devices()]
 
 
-# {"train.X": provider}: the dotted name below `tf`, and a function without arguments that returns the object.
-# `tf.train`, `tf.losses`, `tf.metrics` and `tf.image` lack no name. `tf.layers` and `tf.nn.rnn_cell` come
-# from tf_keras.
+# {"train.X": provider}: the dotted name below `tf`, and a function without arguments that returns the object. These take
+# precedence over the names of TensorFlow. `tf.train`, `tf.losses`, `tf.metrics` and `tf.image` lack no name. `tf.layers`
+# and `tf.nn.rnn_cell` come from tf_keras.
 MISSING: Mapping[str, Callable[[], Any]] = {
+    "Tensor": symbolic_tensor_class,  # scripts compare `type(x) is tf.Tensor`
     "config.experimental_list_devices": lambda: _experimental_list_devices,
 }
+
+# {dotted name below `tf`: a sentence} for names without a replacement. Those of `tf.contrib` are in `contrib/`.
+REPLACEMENTS: Mapping[str, str] = {
+    "estimator": "TensorFlow 2.16 removed it. Use tensorpack's trainers, or run the script on TensorFlow 2.15 or older.",
+    "learn": "Use tensorpack's trainers, and tensorpack.dataflow.dataset for data sets such as MNIST.",
+    "models": "It was an example of TensorFlow 0.x. Use tf.nn.rnn_cell, tf.nn.static_rnn and tf.contrib.legacy_seq2seq.",
+    "nn.seq2seq": "Use tf.contrib.legacy_seq2seq.",
+}
+
+_SIMILARITY = 0.8  # of names that are offered: below it, "mul" resembles "matmul"
 
 
 @lru_cache(maxsize=None)  # a script may ask again and again, by hasattr()
@@ -36,7 +48,7 @@ def describe_missing(name: str, known: Callable[[], Iterable[str]], replacement:
     """
     if not replacement:
         public = [one for one in known() if not one.startswith("_")]
-        similar = difflib.get_close_matches(name.rpartition(".")[2], public, 3)
+        similar = difflib.get_close_matches(name.rpartition(".")[2], public, 3, _SIMILARITY)
         replacement = f"Similar names: {', '.join(similar)}." if similar else ""
     advice = replacement or "Run the script on TensorFlow 1.15, or replace the name."
     return f"{name} does not exist in TensorFlow {tensorflow.__version__}. {advice}"

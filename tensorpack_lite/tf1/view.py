@@ -8,15 +8,19 @@ behavior and the names that `compat.v1` has lost: `tf.contrib`, and those in `mi
 from __future__ import annotations
 
 import importlib
+import operator
 import sys
+from contextlib import suppress
 from functools import lru_cache
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 from ..compat import TF_VERSION, tensorflow, tfv1
 from ..compat.tf1_behavior import prepare_tf1
-from .missing import MISSING, describe_missing
+from ..utils.unsupported import Unsupported, UnsupportedModule
+from .missing import MISSING, REPLACEMENTS, describe_missing
+from .renamed import RENAMED, find_renamed
 
 __all__ = ["TF1View", "import_module", "view"]
 
@@ -63,12 +67,16 @@ class TF1View(ModuleType):
             return importlib.import_module(".contrib", __package__)
         if _lacks_keras(path):
             raise AttributeError(_NEEDS_KERAS.format(path))
+        if path in MISSING:
+            return MISSING[path]()
         for module in self._modules:
             if hasattr(module, name):
                 return getattr(module, name)
-        if path in MISSING:
-            return MISSING[path]()
-        raise AttributeError(describe_missing(f"tf.{path}", self.__dir__))
+        if path in RENAMED:
+            return find_renamed(path)
+        with suppress(AttributeError, ImportError):  # a name of TensorFlow 2 only, such as tf.random.set_seed
+            return operator.attrgetter(path)(tensorflow)
+        raise AttributeError(describe_missing(f"tf.{path}", self.__dir__, REPLACEMENTS.get(path, "")))
 
 
 def _is_public(path: str, module: ModuleType) -> bool:
@@ -85,8 +93,19 @@ _NEEDS_KERAS = 'tf.{} needs tf_keras, which is not installed. Run: pip install "
 
 @lru_cache(maxsize=None)
 def view() -> Any:
-    """Return the module that a script gets from `import tensorflow`."""
-    return tensorflow if _IS_TF1 else TF1View("tensorflow", [tfv1, tensorflow])
+    """
+    Return the module that a script gets from `import tensorflow`.
+
+    On TensorFlow 1.15 this is TensorFlow itself, to which the names of TensorFlow 0.x are added.
+    """
+    if not _IS_TF1:
+        return TF1View("tensorflow", [tfv1, tensorflow])
+    for path in RENAMED:
+        package, _, name = path.rpartition(".")
+        module = operator.attrgetter(package)(tensorflow) if package else tensorflow
+        if not hasattr(module, name):
+            setattr(module, name, find_renamed(path))
+    return tensorflow
 
 
 def import_module(name: str, fromlist: Sequence[str] | None) -> Any:
@@ -105,35 +124,83 @@ def import_module(name: str, fromlist: Sequence[str] | None) -> Any:
     """
     prepare_tf1()
     module = _find_module(name)
-    for item in fromlist or ():
-        if item != "*":
-            _require(module, name, item)
+    stand_ins = {item: _require(module, name, item) for item in fromlist or () if item != "*"}
+    if any(stand_ins.values()):
+        return _FromImport(module, stand_ins)
     return module if fromlist else view()
 
 
+class _FromImport:
+    """The object from which the statement `from module import ...` takes its names, if there are stand-ins among them."""
+
+    def __init__(self, module: Any, stand_ins: Mapping[str, Any]) -> None:
+        for name, stand_in in stand_ins.items():
+            setattr(self, name, stand_in or getattr(module, name))
+
+
 def _find_module(name: str) -> Any:
+    """Return a module, or a stand-in for one that is known to be missing."""
     parts = name.split(".")
+    if parts[1:2] == ["examples"]:
+        return importlib.import_module(".mnist_tutorial", __package__).find_module(name)
     if _IS_TF1:
+        view()
         return _load(name)
-    if parts[1:2] == ["contrib"] and len(parts) > 2:
-        return view().contrib.find_module(".".join(parts[2:]))
+    try:
+        if parts[1:2] == ["contrib"] and len(parts) > 2:
+            return view().contrib.find_module(".".join(parts[2:]))
+        return _find_public_module(name)
+    except ImportError:
+        path = ".".join(parts[1:])
+        sentence = _sentence(path)
+        if not sentence:
+            raise
+    # `import tensorflow.x as y` finds the stand-in under the name of the module that lacks it
+    owner = f"{view().contrib.__name__}." if parts[1] == "contrib" else "tensorflow."
+    key = owner + path.partition("contrib.")[2] if parts[1] == "contrib" else owner + path
+    message = describe_missing(f"tf.{path}", list, sentence)
+    return sys.modules.setdefault(key, UnsupportedModule(name, message))
+
+
+def _sentence(path: str) -> str:
+    """Return the sentence about a name below `tf` or about a module that contained it, or "" if none is known."""
+    parts = path.split(".")
+    keys = [".".join(parts[: i + 1]) for i in reversed(range(len(parts)))]
+    contrib = dict(view().contrib.REPLACEMENTS) if parts[0] == "contrib" else {}
+    return next(
+        (text for text in (REPLACEMENTS.get(key) or contrib.get(f"tf.{key}") for key in keys) if text), ""
+    )
+
+
+def _find_public_module(name: str) -> Any:
     module = view()
-    for part in parts[1:]:
+    for part in name.split(".")[1:]:
         module = getattr(module, part, None)
         if not isinstance(module, ModuleType):  # a module that is not public, such as tensorflow.python
             return _load(name)
     return module
 
 
-def _require(module: Any, name: str, item: str) -> None:
-    """Raise an ImportError if a module has no such name and no such submodule."""
+def _require(module: Any, name: str, item: str) -> Unsupported | None:
+    """
+    Check that a module has a name or a submodule.
+
+    Returns:
+        None, or a stand-in for a name that is known to be missing.
+
+    Raises:
+        ImportError: there is no such name.
+    """
     try:
         getattr(module, item)
     except AttributeError as error:
         try:
             _load(f"{name}.{item}")
         except ModuleNotFoundError:
-            raise ImportError(str(error), name=name) from None
+            if _IS_TF1 or not _sentence(f"{name}.{item}".partition(".")[2]):
+                raise ImportError(str(error), name=name) from None
+            return Unsupported(str(error))
+    return None
 
 
 def _load(name: str) -> ModuleType:

@@ -46,6 +46,8 @@ def old_class(cls: type, arguments: Iterable[object]) -> type:
     if issubclass(cls, ModelDescBase):
         if issubclass(cls, model.AnyGeneration):
             return cls
+        if issubclass(model.ModelDesc, cls):  # the script creates a model of the library's class itself
+            return _with_bases((model.AnyGeneration, model.ModelDesc), named_after=1)
         return _with_bases((model.AnyGeneration, cls, model.ModelDesc), named_after=1)
     if issubclass(cls, today_config.TrainConfig):
         return _combined(cls, _CONFIGS, config.TrainConfig)

@@ -8,7 +8,7 @@ from ..compat import TensorSpec, ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..tfutils.placeholder import build_or_reuse_placeholder
 
-__all__ = ["InputDesc"]
+__all__ = ["InputDesc", "InputSpec"]
 
 
 class InputDesc(NamedTuple):
@@ -56,3 +56,29 @@ class InputDesc(NamedTuple):
             placeholder: a placeholder; its shape may be unknown, but not its rank.
         """
         return InputDesc(placeholder.dtype, tuple(placeholder.shape.as_list()), placeholder.op.name)
+
+
+class InputSpec(TensorSpec):
+    """
+    A `tf.TensorSpec` that also has the attributes and methods of an InputDesc, which `get_inputs_desc` returned.
+
+    Attributes:
+        type: the dtype.
+    """
+
+    @property
+    def type(self) -> tf.DType:
+        """The `tf.DType`."""
+        return self.dtype
+
+    def build_placeholder(self) -> tf.Tensor:
+        """Create a placeholder, like `InputDesc.build_placeholder`."""
+        return self.to_desc().build_placeholder()
+
+    def build_placeholder_reuse(self) -> tf.Tensor:
+        """Return the placeholder of this name, like `InputDesc.build_placeholder_reuse`."""
+        return self.to_desc().build_placeholder_reuse()
+
+    def to_desc(self) -> InputDesc:
+        """Return the InputDesc of this input."""
+        return InputDesc(self.dtype, tuple(self.shape.as_list()), self.name)

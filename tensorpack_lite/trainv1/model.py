@@ -12,7 +12,7 @@ from ..tfutils.gradproc import GradientProcessor
 from ..tfutils.optimizer import apply_grad_processors
 from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..tfutils.tower.context import get_current_tower_context
-from .inputs import InputDesc
+from .inputs import InputDesc, InputSpec
 
 __all__ = ["ModelDesc"]
 
@@ -107,9 +107,9 @@ class ModelDesc(model_desc.ModelDesc):
         return apply_grad_processors(optimizer, processors) if processors else optimizer
 
     # Methods that trainers of scripts call ---------------------------------------------------------------------------
-    def get_inputs_desc(self) -> list[tf.TensorSpec]:
-        """Return the input signature, like `get_input_signature`."""
-        return self.get_input_signature()
+    def get_inputs_desc(self) -> list[InputSpec]:
+        """Return the input signature, like `get_input_signature`. Its elements also have the methods of InputDesc."""
+        return [InputSpec(spec.shape, spec.dtype, spec.name) for spec in self.get_input_signature()]
 
     def get_reused_placehdrs(self) -> list[tf.Tensor]:
         """Return the placeholders of the inputs in the default graph. Create those that do not exist."""

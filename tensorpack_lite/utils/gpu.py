@@ -41,9 +41,14 @@ def get_num_gpu() -> int:
     If `CUDA_VISIBLE_DEVICES` is set, its entries count. Otherwise NVML is asked if `nvidia-ml-py` is installed, and the
     program nvidia-smi if it is not. A machine without GPUs has 0, without a warning.
 
+    In a script that `tensorpack-lite run --pretend-gpu` started, it is the number that was passed there.
+
     Raises:
         ValueError: `CUDA_VISIBLE_DEVICES` names more GPUs than the machine has.
     """
+    pretended = os.environ.get("TENSORPACK_LITE_PRETEND_GPU")
+    if pretended:
+        return int(pretended)
     visible = os.environ.get(_VISIBLE)
     if visible is None:
         return count_gpus() or 0

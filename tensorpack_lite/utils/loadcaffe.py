@@ -19,7 +19,8 @@ Caffe's order, channels first, and must be reordered; Caffe's images are BGR.
 
 from __future__ import annotations
 
-from typing import NoReturn
+from .old_names import refuse
+from .unsupported import Unsupported
 
 __all__: list[str] = []
 
@@ -31,9 +32,8 @@ _INSTEAD = {
 }
 
 
-def __getattr__(name: str) -> NoReturn:
+def __getattr__(name: str) -> Unsupported:
     if name in _INSTEAD:
-        raise ImportError(
-            f"{name} is not in tensorpack_lite: Caffe has had no release since 2017. {_INSTEAD[name]}"
-        )
+        message = f"{name} is not in tensorpack_lite: Caffe has had no release since 2017. {_INSTEAD[name]}"
+        return refuse(__name__, name, message)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

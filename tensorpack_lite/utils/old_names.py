@@ -21,6 +21,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Callable, Mapping, TypeVar
 
 from .old_names_table import OLD_MODULES, OLD_NAMES, Old
+from .unsupported import Unsupported, unsupported_spec
 
 __all__ = [
     "HasOldInterface",
@@ -30,6 +31,7 @@ __all__ = [
     "old_arguments",
     "old_name_finder",
     "old_star_names",
+    "refuse",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -52,8 +54,10 @@ def find_old_name(module: str, name: str) -> Any:
 
     Raises:
         AttributeError: tensorpack never had this name.
-        ImportError: it was an old name, and old names are not accepted or nothing provides it. The message names the
-            replacement. (An AttributeError would lose its message in `from module import name`.)
+        ImportError: it was an old name, and old names are not accepted. The message names the replacement. (An
+            AttributeError would lose its message in `from module import name`.)
+
+    Note: if old names are accepted and nothing provides this one, the result is a stand-in, whose use raises an error.
     """
     place = ".".join([*module.split(".")[1:], name])
     old = OLD_MODULES.get(place) or OLD_NAMES.get(place)
@@ -63,7 +67,23 @@ def find_old_name(module: str, name: str) -> Any:
         )
     if old.target and accepts_old_names():
         return _load(old.target)
-    raise ImportError(_sentence(f"{module}.{name}", old), name=module)
+    return refuse(module, name, _sentence(f"{module}.{name}", old))
+
+
+def refuse(module: str, name: str, message: str) -> Unsupported:
+    """
+    Return a stand-in for a name that nothing provides, if old names are accepted. Using it raises an error.
+
+    Args:
+        module, name: the full name of the module, and the name in it.
+        message: what is wrong, and what to do.
+
+    Raises:
+        ImportError: old names are not accepted.
+    """
+    if accepts_old_names():
+        return Unsupported(message)
+    raise ImportError(message, name=module)
 
 
 def find_current(name: str) -> ModuleSpec | None:
@@ -75,15 +95,15 @@ def find_current(name: str) -> ModuleSpec | None:
         name: the full name in tensorpack, e.g. "tensorpack.utils.sessinit".
 
     Returns:
-        The spec of the module, or None if there is no such module.
-
-    Raises:
-        ModuleNotFoundError: tensorpack had the module, but nothing provides it. The message names an alternative.
+        The spec of the module; that of an `UnsupportedModule` called `name` if tensorpack had the module, but nothing
+        provides it; or None if there was no such module.
     """
     place = name.partition(".")[2]
     old = OLD_MODULES.get(place, Old("", place))
-    if place in OLD_MODULES and not old.target:
-        raise ModuleNotFoundError(_sentence(name, old), name=name)
+    removed = OLD_MODULES.get(place.partition(".")[0], old) if "." in place else old
+    for one in (old, removed):
+        if one.advice and not one.target:
+            return unsupported_spec(name, _sentence(name, one))
     return find_spec(".".join(filter(None, [_PACKAGE, old.target])))
 
 
@@ -93,11 +113,15 @@ def old_name_finder(module: str) -> Callable[[str], Any]:
 
 
 def old_star_names(module: str) -> list[str]:
-    """Return the old names that `from module import *` binds: none, unless old names are accepted."""
+    """
+    Return the old names that `from module import *` binds: none, unless old names are accepted. Those that nothing
+    provides are among them, because a stand-in says more than a NameError.
+    """
     if not accepts_old_names():
         return []
-    places = [place.rpartition(".") for place, old in OLD_NAMES.items() if old.target]
-    return [name for package, _, name in places if package == module.partition(".")[2]]
+    places = [place.rpartition(".") for place in OLD_NAMES]
+    package = module.partition(".")[2]
+    return [name for one, _, name in places if one == package and not name.startswith("_")]
 
 
 def old_arguments(**names: str) -> Callable[[F], F]:

@@ -127,7 +127,13 @@ _ROWS: dict[tuple[str, ...], dict[str, Old]] = {
         ),
         "SoftMax": Old("Use tf.nn.softmax(logits).", "trainv1.layers:SoftMax"),
     },
-    ("",): {"StagingInputWrapper": Old("Use StagingInput.", "input_source.staging:StagingInput")},
+    ("",): {
+        "StagingInputWrapper": Old("Use StagingInput.", "input_source.staging:StagingInput"),
+        "change_gpu": Old("Import it from tensorpack_lite.utils.gpu.", "utils.gpu:change_gpu"),
+        "dftools": Old("Import tensorpack_lite.dataflow.dftools.", "dataflow.dftools"),
+        "get_nr_gpu": Old("Use get_num_gpu from tensorpack_lite.utils.gpu.", "utils.gpu:get_nr_gpu"),
+        "symbolic_functions": Old("Import tensorpack_lite.tfutils.symbolic_functions.", _FUNCTIONS),
+    },
     ("", "dataflow"): {
         "LMDBDataPoint": Old("Use LMDBSerializer.load(path).", "dataflow.dftools:LMDBDataPoint"),
         "ThreadedMapData": Old("Use MultiThreadMapData.", "dataflow.map_thread:MultiThreadMapData"),
@@ -161,7 +167,10 @@ _ROWS: dict[tuple[str, ...], dict[str, Old]] = {
         "get_dataset_path": Old("Import it from tensorpack_lite.utils.fs.", "utils.fs:get_dataset_path")
     },
     ("utils.fs",): {"set_dataset_path": Old("Set the environment variable TENSORPACK_DATASET.")},
-    ("utils.logger",): {"set_log_root": Old(f"{_FORK} Use logger.set_logger_dir(path).")},
+    ("utils.logger",): {
+        "_getlogger": Old("Use logging.getLogger('tensorpack_lite').", "utils.logger:_make_logger"),
+        "set_log_root": Old(f"{_FORK} Use logger.set_logger_dir(path)."),
+    },
 }
 
 # Names: old dotted name -> what became of it

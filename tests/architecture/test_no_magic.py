@@ -110,6 +110,28 @@ ALLOWED = {
         "variable.initialized_value",
     ): "variables of a tower have the methods of TensorFlow 1",
     (
+        "compat/tf1_tensors.py",
+        "patch",
+        "tf",
+    ): "`tensorpack-lite run` gives TensorFlow's objects the behavior of TensorFlow 1",
+    ("compat/tf1_tensors.py", "setattr", "setattr"): "likewise",
+    (
+        "compat/tf1_names.py",
+        "setattr",
+        "setattr",
+    ): "`tensorpack-lite run` adds the private names of TensorFlow 1 that scripts import",
+    (
+        "compat/pretended_gpu.py",
+        "foreign attribute",
+        "_device_lib.list_local_devices",
+    ): "`tensorpack-lite run --pretend-gpu` lists GPUs that do not exist; this is its purpose",
+    ("compat/pretended_gpu.py", "foreign attribute", "_session.BaseSession.__init__"): "likewise",
+    (
+        "tf1/mnist_tutorial.py",
+        "patch",
+        "tensorflow",
+    ): "TensorFlow 1 had the package `examples`; set when a script imports it",
+    (
         "tf1/view.py",
         "setattr",
         "setattr",

@@ -6,6 +6,7 @@ These tests set the environment variable that `run` sets.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 
 import numpy as np
@@ -18,8 +19,9 @@ from old_names.scripts import python
 import tensorpack_lite
 from tensorpack_lite import trainv1
 from tensorpack_lite.callbacks import ModelSaver
+from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow import DataFromList, MultiProcessRunner, MultiProcessRunnerZMQ
-from tensorpack_lite.predict import PredictorBase
+from tensorpack_lite.predict import OnlinePredictor, PredictorBase
 from tensorpack_lite.train import TrainConfig
 from tensorpack_lite.utils import old_names
 from tensorpack_lite.utils.old_names_table import KEPT_NAMES, OLD_MODULES, OLD_NAMES
@@ -77,8 +79,19 @@ class TestTable:
         assert len(modules) > 5
         assert None not in modules.values()
         assert "tensorpack_lite.tfutils.sessinit" == modules["utils.sessinit"].name
-        with pytest.raises(ModuleNotFoundError, match=r"tensorpack\.RL\.envbase: .*gymnasium"):
-            old_names.find_current("tensorpack.RL.envbase")
+
+    @pytest.mark.parametrize("name", ["RL.envbase", "RL.unheard_of", "utils.rect"])
+    def test_modules_without_target(self, name):
+        """A module that nothing provides, and a module in it, can be imported. Using its contents is an error."""
+        spec = old_names.find_current(f"tensorpack.{name}")
+        module = importlib.util.module_from_spec(spec)
+        assert f"tensorpack.{name}" == module.__name__
+        with pytest.raises(NotImplementedError, match=rf"tensorpack\.{name}: .*(gymnasium|array)"):
+            module.anything()
+        with pytest.raises(AttributeError, match=name):
+            getattr(module.anything, "inner")  # noqa: B009
+        with pytest.raises(AttributeError, match="no attribute '__all__'"):
+            getattr(module, "__all__")  # noqa: B009
 
 
 def parent_exists(name: str) -> bool:
@@ -97,9 +110,11 @@ class TestNames:
         assert "InputDesc" not in tensorpack_lite.__all__
 
     def test_star_imports_bind_accepted_old_names(self, accepted):
-        """`__all__` has the old names that work if they are accepted."""
-        assert {"InputDesc", "StatPrinter"} <= set(tensorpack_lite.__all__)
-        assert "QueueInputTrainerBase" not in tensorpack_lite.__all__
+        """`__all__` has the old names if they are accepted. Using one that nothing provides is an error."""
+        assert {"InputDesc", "StatPrinter", "change_gpu"} <= set(tensorpack_lite.__all__)
+        assert "QueueInputTrainerBase" in tensorpack_lite.__all__
+        with pytest.raises(NotImplementedError, match="QueueInputTrainerBase: Derive from SingleCostTrainer"):
+            tensorpack_lite.QueueInputTrainerBase(1)
         assert tensorpack_lite.InputDesc is trainv1.InputDesc
 
     def test_an_unknown_name(self, accepted):
@@ -116,11 +131,33 @@ class EchoPredictor(PredictorBase):
 
 
 class TestPredictors:
-    def test_a_list_of_components(self, accepted):
-        """A predictor takes one list of components, as before 0.8; an array is one component."""
-        assert [1, 2] == EchoPredictor()([1, 2]) == EchoPredictor()(1, 2)
-        assert [[1, 2]] == EchoPredictor()([[1, 2]])
-        assert 1 == len(EchoPredictor()(np.zeros([2, 3])))
+    @pytest.mark.parametrize(
+        ("shape", "value", "expected"),
+        [
+            ([None, 2], [np.ones(2)], (1, 2)),  # a batch of one
+            ([None, 2], [np.ones(2), np.ones(2)], (2, 2)),  # a batch of two
+            ([None, 2], [[1.0, 2.0]], (1, 2)),
+            (None, [np.ones(2)], (1, 2)),  # the shape is unknown
+            ([2], [np.ones(2)], (2,)),  # before 0.8: [x] cannot be the value
+            ([None, 2], [np.ones([3, 2])], (3, 2)),
+        ],
+    )
+    def test_a_list_for_one_input(self, sess, accepted, shape, value, expected):
+        """A list is the value of the only input, as since 0.8. It is a datapoint only if it cannot be the value."""
+        x = tf.placeholder(tf.float32, shape)
+        (found,) = OnlinePredictor([x], [x * 2.0], sess=sess)(value)
+        assert expected == found.shape
+
+    def test_a_list_for_two_inputs(self, sess, accepted):
+        """A list is the datapoint of a predictor with two inputs, as before 0.8."""
+        x, y = tf.placeholder(tf.float32, []), tf.placeholder(tf.float32, [])
+        predictor = OnlinePredictor([x, y], [x + y], sess=sess)
+        assert [3.0] == predictor([1, 2]) == predictor(1, 2)
+
+    def test_a_predictor_without_known_inputs(self, accepted):
+        """A script's own predictor gets a list as one component."""
+        assert [[1, 2]] == EchoPredictor()([1, 2])
+        assert [1, 2] == EchoPredictor()(1, 2)
 
     def test_a_list_is_one_component(self):
         """Without `tensorpack-lite run`, a list is one component."""

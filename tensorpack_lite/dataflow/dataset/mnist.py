@@ -74,7 +74,7 @@ class Mnist(LabelledImages):
         names = _FILES[train_or_test]
         origins = [Origin(name, self._MIRRORS, dict(self._MD5)[name]) for name in names]
         images_path, labels_path = [find_file(self, origin, directory, needed=names) for origin in origins]
-        images, labels = _read_idx(images_path, _MAGIC_IMAGES), _read_idx(labels_path, _MAGIC_LABELS)
+        images, labels = read_idx(images_path, True), read_idx(labels_path, False)
         super().__init__(images, labels, white=255, shuffle=shuffle)
 
 
@@ -124,11 +124,21 @@ class FashionMnist(Mnist):
         ]  # fmt: skip
 
 
-def _read_idx(path: str, magic: int) -> np.ndarray:
-    """Read an idx file: a magic number, the number and sizes of the entries (big-endian), then one byte per value."""
+def read_idx(path: str, is_images: bool) -> np.ndarray:
+    """
+    Read an idx file: a magic number, the number and sizes of the entries (big-endian), then one byte per value.
+
+    Args:
+        path: a file that is compressed with gzip.
+        is_images: whether it has images [N, H, W], or labels [N].
+
+    Raises:
+        ValueError: the file is damaged, or of the other kind.
+    """
+    magic = _MAGIC_IMAGES if is_images else _MAGIC_LABELS
     with parsing(path, "an idx file", "Delete it, and it will be downloaded again."), gzip.open(path) as file:
         content = BoundedReader(file, path).read()
-        rank = 3 if magic == _MAGIC_IMAGES else 1
+        rank = 3 if is_images else 1
         header_size = 4 * (1 + rank)
         if len(content) < header_size:
             raise ValueError(f"it is cut off after {len(content)} bytes, before the end of its header")

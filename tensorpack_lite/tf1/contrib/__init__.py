@@ -15,15 +15,19 @@ from __future__ import annotations
 from types import ModuleType
 
 from . import _lookup
+from ._replacements import REPLACEMENTS
 
-__all__ = ["find_module"]
+__all__ = ["REPLACEMENTS", "find_module"]
 
 # The modules of this package. `cudnn_rnn` and the like, which have no contents, are in `_lookup.REPLACEMENTS`.
 MODULES = (
+    "compiler",
     "data",
+    "deprecated",
     "framework",
     "image",
     "layers",
+    "legacy_seq2seq",
     "losses",
     "memory_stats",
     "metrics",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import importlib
 import importlib.util
+import linecache
 import opcode
 import os
 import site
@@ -92,10 +93,21 @@ def _is_library(frame: FrameType | None) -> bool:
 def is_library_file(file: str) -> bool:
     """Return whether a file belongs to Python, an installed package or tensorpack_lite."""
     paths = {os.path.abspath(file), os.path.realpath(file)}
+    if any(f"{path}{os.sep}".startswith(own + os.sep) for path in paths for own in _tf1_packages()):
+        return False
     folders = {part for path in paths for part in path.split(os.sep)}
     if not folders.isdisjoint({"site-packages", "dist-packages"}):
         return True
     return any(path.startswith(folder + os.sep) for path in paths for folder in _library_folders())
+
+
+@lru_cache(maxsize=None)
+def _tf1_packages() -> list[str]:
+    """Return the folders and files of the installed packages that get TensorFlow 1: the option --tf1-packages."""
+    names = os.environ.get("TENSORPACK_LITE_TF1_PACKAGES", "").split(",")
+    specs = [importlib.util.find_spec(name) for name in names if name]
+    found = [path for spec in specs if spec for path in spec.submodule_search_locations or [str(spec.origin)]]
+    return sorted({path for one in found for path in (os.path.abspath(one), os.path.realpath(one))})
 
 
 @lru_cache(maxsize=None)
@@ -125,15 +137,22 @@ class _TensorpackFinder:
         from tensorpack_lite.utils.old_names import find_current
 
         current = find_current(name)
-        if current is None:
-            return None
+        if current is None or current.name == name:  # the latter is a stand-in
+            return current
         is_package = current.submodule_search_locations is not None
         loader: Any = _TensorpackLoader(current)
         return ModuleSpec(name, loader, origin=current.origin, is_package=is_package)
 
 
 class _TensorpackLoader:
-    """Loader of one module. The import system sets `__spec__` of every module that it loads; this loader restores it."""
+    """
+    Loader of one module of tensorpack_lite under a name of tensorpack.
+
+    The import system sets `__spec__` of every module that it loads; this loader restores it. The import system also
+    makes each module that it loads an attribute of its package, which would replace `tfutils.argscope`, a function, by
+    the module of the same name. So this loader registers the loaded modules of a package under their old names:
+    an import of a registered module sets nothing.
+    """
 
     def __init__(self, current: ModuleSpec) -> None:
         self._current: Any = current
@@ -146,6 +165,9 @@ class _TensorpackLoader:
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self._current
+        for name, loaded in list(sys.modules.items()):
+            if name.startswith(f"{module.__name__}."):
+                sys.modules.setdefault("tensorpack" + name[len("tensorpack_lite") :], loaded)
 
     def get_code(self, name: str) -> CodeType:
         """Return the code that `-m tensorpack.x` runs."""
@@ -164,6 +186,22 @@ def _print_error(kind: type[BaseException], error: BaseException, place: Traceba
             one.__traceback__ = _without_ours(one.__traceback__)
             chain += [one.__cause__, one.__context__]
     _plain_excepthook(kind, error, error.__traceback__)
+    lacks_gpu = os.environ.get("TENSORPACK_LITE_HAS_GPU") == "" and not os.environ.get(
+        "TENSORPACK_LITE_PRETEND_GPU"
+    )
+    if lacks_gpu and isinstance(error, Exception) and "gpu" in f"{_last_line(error)} {error}".lower():
+        sys.stderr.write(
+            "tensorpack-lite run: this machine has no visible GPU. If the script requires one, let it compute on the CPU: "
+            "tensorpack-lite run --pretend-gpu train.py\n"
+        )
+
+
+def _last_line(error: BaseException) -> str:
+    """Return the line of source that raised an error."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return "" if place is None else linecache.getline(place.tb_frame.f_code.co_filename, place.tb_lineno)
 
 
 def _without_ours(place: TracebackType | None) -> TracebackType | None:
