@@ -21,13 +21,14 @@ def import_keras(name: str, fromlist: Sequence[str] | None) -> Any:
     Carry out a script's import of `keras` or one of its modules, as `builtins.__import__` does.
 
     Returns:
-        The module of Keras 2, which is the script's `tf.keras`; None if the installed Keras is version 2.
+        The module of Keras 2, which is the script's `tf.keras`; None if the script gets the installed `keras`.
 
     Raises:
         ImportError: the module does not exist in Keras 2.
     """
-    has_keras_2 = TF_VERSION < (2, 16) and find_spec("keras") is not None
-    if has_keras_2 or (TF_VERSION >= (2, 16) and find_spec("tf_keras") is None):
+    is_missing = TF_VERSION >= (2, 16) and find_spec("tf_keras") is None
+    has_its_own = TF_VERSION < (2, 0) and find_spec("keras") is not None
+    if is_missing or has_its_own:
         return None
     prepare_tf1()
     package = view().keras
@@ -39,7 +40,7 @@ def import_keras(name: str, fromlist: Sequence[str] | None) -> Any:
         _load(base, parts)
     for item in fromlist or ():
         if item != "*" and not hasattr(module, item):
-            _load(base, [*parts, item])
+            vars(module)[item] = _load(base, [*parts, item])
     return module
 
 

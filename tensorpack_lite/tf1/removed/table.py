@@ -53,7 +53,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
             load_dynamic load_module load_package load_source lock_held release_lock""",
         ),
     },
-    "inspect": _same(".python_names", "ArgSpec getargspec"),
+    "inspect": _same(".python_names", "getargspec"),
     "locale": _table("format=.python_names.locale_format"),
     "os": _table("errno=errno"),
     "pipes": _same("shlex", "quote"),
