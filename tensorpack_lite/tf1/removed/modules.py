@@ -152,7 +152,8 @@ class LostModules:
         if address is None:
             address = PYTHON_2_MODULES.get(name)
             if address is None or not is_own_file(caller()):
-                return _explain(name)
+                _explain(name)
+                return None
         if _is_guarded():
             return None
         try:

@@ -12,7 +12,7 @@ from .said import caller, place_of, say
 __all__ = ["complete"]  # and the names of table.py
 
 NINF, PZERO, NZERO = -np.inf, 0.0, -0.0
-sctypes = {
+sctypes: dict[str, list[Any]] = {
     "int": [np.int8, np.int16, np.int32, np.int64],
     "uint": [np.uint8, np.uint16, np.uint32, np.uint64],
     "float": [np.float16, np.float32, np.float64, np.longdouble],

@@ -174,7 +174,7 @@ def _find_argument(node: ast.Call) -> Use | None:
     """Return the argument of a call that its function may have lost."""
     name = getattr(node.func, "attr", getattr(node.func, "id", ""))
     for keyword in node.keywords:
-        if keyword.arg in ARGUMENTS and name in ARGUMENTS[keyword.arg]:
+        if keyword.arg and name in ARGUMENTS.get(keyword.arg, {}):
             is_copy = keyword.arg == "copy"
             if not is_copy or getattr(keyword.value, "value", None) is False:
                 return Use(node.lineno, "argument", f"{name}({keyword.arg}=)")

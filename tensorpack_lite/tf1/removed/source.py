@@ -100,7 +100,8 @@ class Script:
 
     def find_spec(self, fullname: str, target: Any = None) -> ModuleSpec | None:
         """Find the module `__main__`."""
-        return ModuleSpec("__main__", self, origin=self.path) if fullname == "__main__" else None
+        loader: Any = self
+        return ModuleSpec("__main__", loader, origin=self.path) if fullname == "__main__" else None
 
     def create_module(self, spec: ModuleSpec) -> None:
         """Let Python create the module."""
