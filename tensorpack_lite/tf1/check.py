@@ -1,6 +1,6 @@
 """
-The report of `tensorpack-lite run --check`: the names of TensorFlow and tensorpack that a script uses and
-that are missing.
+The report of `tensorpack-lite run --check`: the names that a script uses and that are missing, and what libraries
+other than TensorFlow have removed and `run` gives back.
 
 The source of the script, and of the modules that it imports from its own folders, is read without running it.
 """
@@ -14,10 +14,13 @@ import sys
 import zipfile
 from contextlib import suppress
 from importlib.machinery import PathFinder
+from importlib.util import decode_source
 from types import ModuleType
 from typing import Iterator, NamedTuple
 
 from ..compat.tf1_behavior import prepare_tf1
+from .removed.python2 import NEEDS_FISSIX, translate
+from .removed.report import LIBRARIES, find_changes, find_provided
 from .startup.sitecustomize import is_library_file
 from .view import view
 
@@ -33,43 +36,76 @@ class Missing(NamedTuple):
     Attributes:
         file, line: where the script uses it.
         name: its full name, e.g. "tensorflow.contrib.foo".
-        reason: the message of the error that the script would get.
+        reason: the message of the error that the script would get, or what `run` does about the name.
+        is_provided: `run` gives the name back, so that the script gets no error.
     """
 
     file: str
     line: int
     name: str
     reason: str
+    is_provided: bool = False
 
 
 def find_missing(file: str) -> list[Missing]:
     """
-    Return the missing names that a script and its own modules use, sorted by file and line.
+    Return the missing and the removed names that a script and its own modules use, sorted by file and line.
 
     Args:
         file: the path of the script. Its own modules are searched in `sys.path`.
 
     Raises:
-        SyntaxError: the script is not valid for this version of Python. (Such a module of the script is in the result.)
+        SyntaxError: the script is valid neither in this version of Python nor in Python 2. (Such a module of the script is
+            in the result.)
     """
     found: set[Missing] = set()
     script = os.path.relpath(file)
     queue, seen = [script], {script}
     while queue:
         path = queue.pop()
+        with open(path, "rb") as file_object:
+            source = file_object.read()
         try:
-            with open(path, "rb") as source:
-                tree = ast.parse(source.read(), path)
+            tree = ast.parse(source, path)
         except SyntaxError as error:
-            if path == script:
-                raise
-            found.add(Missing(path, error.lineno or 0, "SyntaxError", error.msg))
-            continue
+            translated, reason = _translate(source, path, path == script)
+            line = error.lineno or 0
+            if translated is None:
+                if path == script and not reason:
+                    raise
+                found.add(Missing(path, line, "SyntaxError", reason or error.msg))
+                continue
+            found.add(Missing(path, line, "Python 2", reason, is_provided=True))
+            tree = translated
         found.update(_missing_names(tree, path))
         modules = {module for name in _imported_modules(tree) for module in _own_files(name, path)} - seen
         seen |= modules
         queue += sorted(modules)
+        found.update(_removed_names(tree, source, path))  # it changes the tree
     return sorted(found)
+
+
+def _translate(source: bytes, path: str, is_script: bool) -> tuple[ast.Module | None, str]:
+    """Return the syntax tree of a file in Python 2, or None, and what `run` does about it."""
+    try:
+        text = translate(decode_source(source), path, is_script)
+        tree = ast.parse(text, path) if text else None
+    except ImportError:
+        return None, NEEDS_FISSIX
+    except (SyntaxError, UnicodeError):
+        return None, ""
+    return tree, "the file is in the syntax of Python 2. Under run, its translation runs." if tree else ""
+
+
+def _removed_names(tree: ast.Module, source: bytes, file: str) -> Iterator[Missing]:
+    """Yield what was removed from other libraries and from Python, and `run` gives back."""
+    names = [(name, line) for name, line in _used_names(tree) if name]
+    for name, line in names:
+        sentence = find_provided(name)
+        if sentence:
+            yield Missing(file, line, name, sentence, is_provided=True)
+    for line, name, sentence in find_changes(tree, source, names):
+        yield Missing(file, line, name, sentence, is_provided=True)
 
 
 def _imported_modules(tree: ast.Module) -> Iterator[tuple[str, int]]:
@@ -109,19 +145,25 @@ _GUARDS = {"AttributeError", "Exception", "ImportError", "ModuleNotFoundError"}
 def _unguarded(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the nodes of a tree without those inside `try`, if the script handles missing names there."""
     yield node
-    guarded: list[ast.stmt] = []
+    guarded: list[ast.AST] = []
     if isinstance(node, ast.Try):
         kinds = [part for one in node.handlers for part in ast.walk(one.type or one)]
         caught = {part.id for part in kinds if isinstance(part, ast.Name)}
         is_bare = any(one.type is None for one in node.handlers)
-        guarded = node.body if is_bare or caught & _GUARDS else []
+        # the script knows that the names of the body, or those of the handlers, are missing
+        guarded = [*node.body, *node.handlers] if is_bare or caught & _GUARDS else []
     for child in ast.iter_child_nodes(node):
         if child not in guarded:
             yield from _unguarded(child)
 
 
 def _tested(node: ast.AST) -> str:
-    """Return "a.b" for `hasattr(a, "b")` and `getattr(a, "b", default)`, and "" for other nodes."""
+    """Return "a.b" for `hasattr(a, "b")`, `getattr(a, "b", default)` and `"b" in dir(a)`, and "" for other nodes."""
+    if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In):
+        listing = node.comparators[0]
+        if isinstance(listing, ast.Call) and _dotted(listing.func) == "dir" and listing.args:
+            with suppress(ValueError):
+                return f"{_dotted(listing.args[0])}.{ast.literal_eval(node.left)}"
     if isinstance(node, ast.Call) and _dotted(node.func) in ("hasattr", "getattr") and len(node.args) > 1:
         with suppress(ValueError):  # the script computes the name
             return f"{_dotted(node.args[0])}.{ast.literal_eval(node.args[1])}"
@@ -141,30 +183,49 @@ def _rebound(node: ast.AST) -> list[str]:
 
 
 def _missing_names(tree: ast.Module, file: str) -> Iterator[Missing]:
-    used: list[tuple[str, int]] = []
-    aliases: dict[str, str] = {}
     nodes = list(_unguarded(tree))
+    aliases = _find_aliases(nodes)
+    tested = {_full_name(_tested(node), aliases) for node in nodes}
+    for name, line in _used_names(tree):
+        root = name.split(".")[0]
+        if root in _ROOTS or (root in LIBRARIES and not find_provided(name)):
+            yield from (one for one in _look_up(name, file, line) if one.name not in tested)
+
+
+def _used_names(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Yield the full name and the line of each name of a module that a file imports or uses."""
+    nodes = list(_unguarded(tree))
+    aliases = _find_aliases(nodes)
+    rebound = {name for node in nodes for name in _rebound(node)}
     for node in nodes:
         if isinstance(node, ast.Import):
-            used += [(alias.name, node.lineno) for alias in node.names]
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module, node.lineno
+            yield from (
+                (f"{node.module}.{alias.name}", node.lineno) for alias in node.names if alias.name != "*"
+            )
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            root = _dotted(node).split(".")[0]
+            if root not in rebound and root in aliases:
+                yield _full_name(_dotted(node), aliases), node.lineno
+
+
+def _find_aliases(nodes: list[ast.AST]) -> dict[str, str]:
+    """Return the full names of the modules and values that a file gives names to, e.g. {"tf": "tensorflow"}."""
+    aliases: dict[str, str] = {}
+    for node in nodes:
+        if isinstance(node, ast.Import):
             for alias in node.names:
                 root = alias.name.split(".")[0]
                 aliases.update({alias.asname: alias.name} if alias.asname else {root: root})
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names = {alias: f"{node.module}.{alias.name}" for alias in node.names if alias.name != "*"}
-            used += [(name, node.lineno) for name in (node.module, *names.values())]
-            aliases.update({alias.asname or alias.name: name for alias, name in names.items()})
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-            used.append((_dotted(node), node.lineno))
+            names = {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+            aliases.update({name: full for name, full in names.items() if name != "*"})
     for node in nodes:  # such as `slim = tf.contrib.slim`
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and _dotted(node.value):
             aliases.setdefault(node.targets[0].id, _full_name(_dotted(node.value), aliases))
-    rebound = {name for node in nodes for name in _rebound(node)}
-    tested = {_full_name(_tested(node), aliases) for node in nodes}
-    for name, line in used:
-        full_name = _full_name(name, aliases)
-        if name.split(".")[0] not in rebound and full_name.split(".")[0] in _ROOTS:
-            yield from (one for one in _look_up(full_name, file, line) if one.name not in tested)
+    return aliases
 
 
 def _dotted(node: ast.AST) -> str:
@@ -184,12 +245,15 @@ def _full_name(name: str, aliases: dict[str, str]) -> str:
 def _look_up(name: str, file: str, line: int) -> Iterator[Missing]:
     """Look a name up as the script would. Attributes of classes, functions and values are not looked up."""
     root, *parts = name.split(".")
-    module = view() if root == "tensorflow" else importlib.import_module(root)
+    try:
+        module = view() if root == "tensorflow" else importlib.import_module(root)
+    except ImportError:  # a library that is not installed
+        return
     for i, part in enumerate(parts):
         path = ".".join([root, *parts[: i + 1]])
         try:
             value = getattr(module, part)
-        except AttributeError as error:
+        except (AttributeError, ImportError, NotImplementedError) as error:
             try:
                 value = importlib.import_module(path)
             except ImportError as import_error:
@@ -213,9 +277,15 @@ def _main(arguments: list[str]) -> int:
         return 2
     for one in missing:
         sys.stdout.write(f"{one.file}:{one.line}: {one.name}: {one.reason}\n")
-    names = len({one.name for one in missing})
-    sys.stdout.write(f"{script}: {names} missing {'name' if names == 1 else 'names'}\n")
-    return 1 if missing else 0
+    names = len({one.name for one in missing if not one.is_provided})
+    provided = len({one.name for one in missing if one.is_provided})
+    end = f", {provided} removed {_plural(provided)} that run provides" if provided else ""
+    sys.stdout.write(f"{script}: {names} missing {_plural(names)}{end}\n")
+    return 1 if names else 0
+
+
+def _plural(number: int) -> str:
+    return "name" if number == 1 else "names"
 
 
 def _find_script(arguments: list[str]) -> str:

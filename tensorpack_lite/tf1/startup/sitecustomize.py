@@ -13,6 +13,7 @@ import importlib.util
 import linecache
 import opcode
 import os
+import runpy
 import site
 import sys
 import sysconfig
@@ -28,7 +29,7 @@ _LIBRARY = os.path.dirname(os.path.dirname(_FOLDER))  # .../tensorpack_lite
 
 # Imports of tensorflow ---------------------------------------------------------------------------------------------------
 _plain_import = builtins.__import__
-_ROOTS = ("tensorflow", "tf_slim")
+_ROOTS = ("tensorflow", "tf_slim", "keras")
 
 
 class _Importer:
@@ -73,6 +74,9 @@ def _import(
         module = _plain_import(name, globals, locals, fromlist, level)
         complete_tf_slim()
         return module
+    if root == "keras":
+        keras = importlib.import_module(f"{_REMOVED}.keras_names").import_keras(name, fromlist)
+        return keras or _plain_import(name, globals, locals, fromlist, level)
     from tensorpack_lite.tf1.view import import_module
 
     return import_module(name, fromlist)
@@ -186,6 +190,9 @@ def _print_error(kind: type[BaseException], error: BaseException, place: Traceba
             one.__traceback__ = _without_ours(one.__traceback__)
             chain += [one.__cause__, one.__context__]
     _plain_excepthook(kind, error, error.__traceback__)
+    hint = importlib.import_module(f"{_REMOVED}.hints").find_hint(error)
+    if hint:
+        sys.stderr.write(f"tensorpack-lite run: {hint}\n")
     lacks_gpu = os.environ.get("TENSORPACK_LITE_HAS_GPU") == "" and not os.environ.get(
         "TENSORPACK_LITE_PRETEND_GPU"
     )
@@ -205,7 +212,9 @@ def _last_line(error: BaseException) -> str:
 
 
 def _without_ours(place: TracebackType | None) -> TracebackType | None:
-    ours = (os.path.dirname(_FOLDER) + os.sep, os.path.join(_LIBRARY, "utils", "old_names.py"))
+    ours: tuple[str, ...] = (os.path.dirname(_FOLDER) + os.sep, os.path.join(_LIBRARY, "utils", "old_names.py"))
+    if _is_changed_script():  # Python starts it by runpy
+        ours += ("<frozen runpy>", runpy.__file__)
     frames = []
     while place is not None:
         if not place.tb_frame.f_code.co_filename.startswith(ours):
@@ -216,7 +225,30 @@ def _without_ours(place: TracebackType | None) -> TracebackType | None:
     return place
 
 
+def _is_changed_script() -> bool:
+    loader = getattr(sys.modules["__main__"], "__loader__", None)
+    return type(loader).__module__ == f"{_REMOVED}.source"
+
+
 _plain_excepthook = sys.excepthook
+
+# Removed names -----------------------------------------------------------------------------------------------------------
+_REMOVED = "tensorpack_lite.tf1.removed"
+
+
+def _give_removed_names() -> None:
+    """
+    Give modules, and the files of the script, what libraries have removed.
+
+    The package is imported without `tensorpack_lite`, which would import NumPy in every process.
+    """
+    sys.modules["tensorpack_lite.tf1.startup.sitecustomize"] = sys.modules[__name__]
+    folder = os.path.join(os.path.dirname(_FOLDER), "removed")
+    spec: Any = importlib.util.spec_from_file_location(_REMOVED, os.path.join(folder, "__init__.py"))
+    sys.modules[_REMOVED] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[_REMOVED])
+    for name in ("modules", "source"):
+        importlib.import_module(f"{_REMOVED}.{name}").install()
 
 
 # Start -------------------------------------------------------------------------------------------------------------------
@@ -228,6 +260,7 @@ def _start() -> None:
         builtins.__import__ = _Importer()  # type: ignore[assignment]
         sys.meta_path.insert(0, _TensorpackFinder)  # type: ignore[arg-type]
         sys.excepthook = _print_error
+        _give_removed_names()
     sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != _FOLDER]
     this = sys.modules.pop("sitecustomize", None)
     try:

@@ -1,0 +1,209 @@
+"""Functions that the code of a script calls where the script uses something that was removed; see `rewrite.py`."""
+
+from __future__ import annotations
+
+import collections.abc
+import functools
+import inspect
+import numbers
+import sys
+from typing import Any, Callable, Mapping
+
+from .addresses import resolve
+from .said import caller, place_of, say
+
+__all__ = ["ARGUMENTS", "ATTRIBUTES", "attribute", "call", "divide", "listed"]
+
+
+def _said(name: str, text: str) -> None:
+    say(name, text, place_of(caller()))
+
+
+# Methods -----------------------------------------------------------------------------------------------------------------
+def _newbyteorder(array: Any) -> Callable[..., Any]:
+    return lambda new_order="S": array.view(array.dtype.newbyteorder(new_order))
+
+
+def _itemset(array: Any) -> Callable[..., None]:
+    def itemset(*args: Any) -> None:
+        index = args[0] if len(args) == 2 else args[:-1]
+        if isinstance(index, int):
+            array.flat[index] = args[-1]
+        else:
+            array[index] = args[-1]
+
+    return itemset
+
+
+def _ptp(array: Any) -> Callable[..., Any]:
+    return lambda *args, **kwargs: resolve("numpy.ptp")(array, *args, **kwargs)
+
+
+# {name: (type, what has the meaning of this attribute, what the log says)}
+ATTRIBUTES: Mapping[str, tuple[str, Callable[[Any], Any], str]] = {
+    "iteritems": ("", lambda x: lambda: iter(x.items()), "iter(x.items())"),
+    "iterkeys": ("", lambda x: lambda: iter(x.keys()), "iter(x.keys())"),
+    "itervalues": ("", lambda x: lambda: iter(x.values()), "iter(x.values())"),
+    "viewitems": ("", lambda x: x.items, "x.items()"),
+    "viewkeys": ("", lambda x: x.keys, "x.keys()"),
+    "viewvalues": ("", lambda x: x.values, "x.values()"),
+    "has_key": ("", lambda x: x.__contains__, "key in x"),
+    "next": ("", lambda x: x.__next__, "next(x)"),
+    "func_code": ("", lambda x: x.__code__, "x.__code__"),
+    "func_defaults": ("", lambda x: x.__defaults__, "x.__defaults__"),
+    "func_name": ("", lambda x: x.__name__, "x.__name__"),
+    "im_func": ("", lambda x: x.__func__, "x.__func__"),
+    "im_self": ("", lambda x: x.__self__, "x.__self__"),
+    "message": ("builtins.BaseException", str, "str(error)"),
+    "decode": ("builtins.str", lambda x: lambda *args, **kwargs: x, "the text itself"),
+    "getchildren": ("xml.etree.ElementTree.Element", lambda x: lambda: list(x), "list(x)"),
+    "getiterator": ("xml.etree.ElementTree.Element", lambda x: x.iter, "x.iter()"),
+    "tostring": ("", lambda x: x.tobytes, "x.tobytes()"),
+    "fromstring": ("array.array", lambda x: x.frombytes, "x.frombytes()"),
+    "newbyteorder": ("numpy.ndarray", _newbyteorder, "x.view(x.dtype.newbyteorder())"),
+    "itemset": ("numpy.ndarray", _itemset, "x[...] = value"),
+    "ptp": ("numpy.ndarray", _ptp, "numpy.ptp(x)"),
+}
+
+
+def attribute(value: Any, name: str) -> Any:
+    """
+    Return an attribute of a value, or what an attribute that was removed from its class meant.
+
+    Raises:
+        AttributeError: the value has no such attribute, and never had.
+    """
+    try:
+        return getattr(value, name)
+    except AttributeError:
+        kind, meaning, text = ATTRIBUTES[name]
+        if kind and not isinstance(value, resolve(kind)):
+            raise
+        try:
+            found = meaning(value)
+        except AttributeError:
+            pass
+        else:
+            _said(f".{name}", f".{name}, which {type(value).__name__} does not have any more, is {text}.")
+            return found
+        raise
+
+
+# Views and numbers ---------------------------------------------------------------------------------------------------------
+_VIEWS = (collections.abc.KeysView, collections.abc.ValuesView, collections.abc.ItemsView, filter, map, zip)
+
+
+def listed(values: Any) -> Any:
+    """Return a list for what was a list in Python 2, such as `d.keys()`; other values as they are."""
+    if not isinstance(values, _VIEWS):
+        return values
+    _said("listed", f"{type(values).__name__} is a list, as in Python 2, where an item of it is taken.")
+    return list(values)
+
+
+def divide(a: Any, b: Any) -> Any:
+    """Return `a / b` as in Python 2: integers are rounded down."""
+    if isinstance(a, numbers.Integral) and isinstance(b, numbers.Integral):
+        return a // b
+    kinds = [getattr(getattr(one, "dtype", None), "kind", "") for one in (a, b)]
+    whole = [kind in "iu" if kind else isinstance(one, numbers.Integral) for kind, one in zip(kinds, (a, b))]
+    if any(kinds) and all(whole):  # arrays
+        return a // b
+    for one, name, other in ((a, "__div__", b), (b, "__rdiv__", a)):
+        method = getattr(type(one), name, None)  # such as TensorFlow's tensors
+        if method is not None:
+            return method(one, other)
+    return a / b
+
+
+# Arguments -----------------------------------------------------------------------------------------------------------------
+# {argument: {names of functions: the argument's name today; "" if it means nothing}}
+ARGUMENTS: Mapping[str, Mapping[str, str]] = {
+    "newshape": {"reshape": "shape"},
+    "encoding": {"load": "", "loads": ""},
+    "normed": {"hist": "density", "histogram": "density", "histogram2d": "density", "histogramdd": "density"},
+    "warn": {"use": ""},
+    "multichannel": dict.fromkeys(
+        [
+            "denoise_bilateral",
+            "denoise_tv_chambolle",
+            "denoise_wavelet",
+            "gaussian",
+            "pyramid_gaussian",
+            "rescale",
+        ],
+        "channel_axis",
+    ),
+    "copy": {"array": "copy"},
+    "cmp": {"sort": "key", "sorted": "key"},
+}
+
+
+def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function with arguments that it may have lost since."""
+    name = getattr(function, "__name__", "")
+    module = getattr(function, "__module__", None) or ""
+    if name == "open" and module in ("_io", "io"):
+        return _open(function, args, kwargs)
+    if name == "File" and module.startswith("h5py."):
+        return _open_h5py(function, args, kwargs)
+    for argument in sorted(set(kwargs) & set(ARGUMENTS)):
+        new = ARGUMENTS[argument].get(name)
+        if new is not None and _lost(function, argument, kwargs[argument]):
+            text = (
+                f"which was removed, is {new}"
+                if new and new != argument
+                else "which was removed, has no effect"
+            )
+            _said(f"{name}({argument})", f"the argument {argument} of {name}, {text}.")
+            value = kwargs.pop(argument)
+            if new:
+                kwargs[new] = _VALUES.get(argument, lambda value: value)(value)
+    return function(*args, **kwargs)
+
+
+_VALUES: Mapping[str, Callable[[Any], Any]] = {
+    "cmp": functools.cmp_to_key,
+    "copy": lambda value: None,  # copy if it is necessary
+    "multichannel": lambda value: -1 if value else None,
+}
+
+
+def _lost(function: Callable[..., Any], argument: str, value: Any) -> bool:
+    """Return whether a function does not know an argument, or gives it another meaning."""
+    if argument == "copy":
+        numpy = sys.modules.get("numpy")
+        return numpy is not None and function is numpy.array and numpy.__version__ >= "2" and value is False
+    if argument == "cmp":
+        return True
+    try:
+        parameters = inspect.signature(function).parameters
+    except ValueError:  # a function in C
+        return False
+    if argument == "encoding":  # json.loads takes it for its decoder; that of pickle has a meaning
+        return (getattr(function, "__module__", None) or "").startswith("json")
+    return argument not in parameters and not (argument == "normed" and "density" not in parameters)
+
+
+def _open(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    mode = args[1] if len(args) > 1 else kwargs.get("mode", "r")
+    if sys.version_info >= (3, 11) and isinstance(mode, str) and "U" in mode:
+        _said("open(U)", f'the mode "{mode}" of open, which was removed, is "{_without_u(mode)}".')
+        args, kwargs = args[:1] + args[2:], {**kwargs, "mode": _without_u(mode)}
+        if len(args) > 1:  # buffering and so on
+            args = (args[0], kwargs.pop("mode"), *args[1:])
+    return function(*args, **kwargs)
+
+
+def _without_u(mode: str) -> str:
+    rest = mode.replace("U", "")
+    return rest if set(rest) & set("rwax") else f"r{rest}"
+
+
+def _open_h5py(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    h5py = sys.modules["h5py"]
+    if len(args) != 1 or "mode" in kwargs or h5py.__version__.startswith("2."):
+        return function(*args, **kwargs)
+    text = "h5py.File without a mode, whose meaning has changed, opens the file for reading and writing."
+    _said("h5py.File", text)
+    return resolve(".h5py_names.open_file")(function, *args, **kwargs)

@@ -1,0 +1,56 @@
+"""Give classes of Python's standard library the methods and arguments that Python 3 has removed since 3.0."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from .said import caller, place_of, say
+
+__all__ = ["complete_random", "complete_threading"]
+
+
+def complete_random(module: ModuleType) -> None:
+    """Let `random.sample` take a set, and `random.shuffle` a function."""
+    if sys.version_info < (3, 11):
+        return
+    plain_sample, plain_shuffle = module.Random.sample, module.Random.shuffle
+
+    def sample(self: Any, population: Any, k: int, **kwargs: Any) -> list[Any]:
+        if isinstance(population, (set, frozenset)):
+            say(
+                "random.sample",
+                "random.sample of a set, which was removed, takes its tuple.",
+                place_of(caller()),
+            )
+            population = tuple(population)
+        return plain_sample(self, population, k, **kwargs)
+
+    def shuffle(self: Any, x: Any, *rest: Any, **kwargs: Any) -> None:
+        function = rest[0] if rest else kwargs.get("random")
+        if function is None:
+            plain_shuffle(self, x)
+            return
+        say("random.shuffle", "random.shuffle(x, random), which was removed, works.", place_of(caller()))
+        for i in reversed(range(1, len(x))):
+            j = int(function() * (i + 1))
+            x[i], x[j] = x[j], x[i]
+
+    module_names, kind = vars(module), module.Random
+    kind.sample, kind.shuffle = sample, shuffle
+    module_names["sample"], module_names["shuffle"] = module._inst.sample, module._inst.shuffle
+
+
+def complete_threading(module: ModuleType) -> None:
+    """Give threads the method `isAlive`."""
+    if hasattr(module.Thread, "isAlive"):
+        return
+
+    def is_alive(self: Any) -> bool:
+        text = "threading.Thread.isAlive, which was removed, is is_alive."
+        say("threading.Thread.isAlive", text, place_of(caller()))
+        return self.is_alive()
+
+    thread: Any = module.Thread
+    thread.isAlive = is_alive

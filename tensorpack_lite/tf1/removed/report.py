@@ -1,0 +1,139 @@
+"""The part of `tensorpack-lite run --check` about libraries other than TensorFlow and tensorpack."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+import warnings
+from importlib.machinery import PathFinder
+from types import ModuleType
+from typing import Iterable, Iterator
+
+from .addresses import describe
+from .rewrite import Use, rewrite
+from .table import BUILTINS, MODULES, NAMES, PYTHON_2_MODULES, PYTHON_2_NAMES
+
+__all__ = ["LIBRARIES", "find_changes", "find_provided"]
+
+# Libraries whose modules are searched for names that do not exist
+LIBRARIES = ("PIL", "matplotlib", "numpy", "scipy", "skimage", "sklearn")
+# Attributes that other classes have, too, so that reading a file does not tell whether they are missing
+_UNCERTAIN = {"decode", "fromstring", "getchildren", "getiterator", "message", "ptp"}
+
+
+def find_provided(name: str) -> str:
+    """
+    Return what `tensorpack-lite run` does about a name that the installed libraries and Python do not have.
+
+    Args:
+        name: a dotted name, e.g. "numpy.float" or "sklearn.externals.joblib".
+
+    Returns:
+        A sentence; "" if the name exists, or nothing provides it.
+    """
+    parts = name.split(".")
+    for length in range(1, len(parts) + 1):
+        path = ".".join(parts[:length])
+        address = MODULES.get(path, PYTHON_2_MODULES.get(path))
+        if address is not None and not _exists(path):
+            return f"the module {path} was removed. Under run, it is {describe(address)}."
+    for length in range(1, len(parts)):
+        path, attribute = ".".join(parts[:length]), parts[length]
+        address = NAMES.get(path, {}).get(attribute) or PYTHON_2_NAMES.get(path, {}).get(attribute)
+        if address and _lacks(path, attribute):
+            return f"{path}.{attribute} was removed. Under run, it is {describe(address)}."
+    return ""
+
+
+def _exists(name: str) -> bool:
+    """Return whether Python finds a module without the help of `run`."""
+    parent, _, _ = name.rpartition(".")
+    if name in sys.builtin_module_names:
+        return True
+    try:
+        folders = list(importlib.import_module(parent).__path__) if parent else None
+        return PathFinder.find_spec(name, folders) is not None
+    except (AttributeError, ImportError):
+        return False
+
+
+def _lacks(path: str, attribute: str) -> bool:
+    """Return whether an installed module has no such attribute by itself."""
+    if not _exists(path):
+        return False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module: ModuleType = importlib.import_module(path)
+    except ImportError:
+        return False
+    return attribute not in vars(module)
+
+
+def find_changes(
+    tree: ast.Module, source: bytes, names: Iterable[tuple[str, int]]
+) -> Iterator[tuple[int, str, str]]:
+    """
+    Yield (line, name, sentence) for what `run` changes in a file in memory.
+
+    Args:
+        tree: the syntax tree of the file, which is changed.
+        source: its text.
+        names: the dotted names that the file uses, and their lines.
+    """
+    for node in ast.walk(tree):
+        if _loads_yaml(node) and _yaml_needs_loader():
+            sentence = "a call without a Loader is an error. Under run, the Loader is yaml.FullLoader."
+            yield getattr(node, "lineno", 0), "yaml.load", sentence
+    for name, line in names:
+        if name == "scipy.interpolate.interp2d" and not _has_interp2d():
+            yield line, name, "it was removed. Under run, it is provided by tensorpack_lite."
+    defined = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    for use in rewrite(tree):
+        sentence = _describe(use, defined, source)
+        if sentence:
+            yield use.line, use.name if use.kind != "attribute" else f".{use.name}", sentence
+
+
+def _describe(use: Use, defined: set[str], source: bytes) -> str:
+    if use.kind == "builtin":
+        return f"Python 3 does not have it. Under run, it is {describe(BUILTINS[use.name])}."
+    if use.kind == "attribute" and use.name not in _UNCERTAIN | defined:
+        return "it was removed from several classes. Under run, it works in the files of the script."
+    is_newer = {
+        "array(copy=)": _numpy_is_2(),
+        "reshape(newshape=)": _numpy_is_2(),
+        "File(path)": b"h5py" in source,
+    }
+    if use.kind == "argument" and is_newer.get(use.name, True) and "encoding" not in use.name:
+        return (
+            "the argument was removed or has another meaning. Under run, it works in the files of the script."
+        )
+    if use.kind == "mode" and is_newer.get(use.name, sys.version_info >= (3, 11)):
+        return "the mode was removed or has another meaning. Under run, it works in the files of the script."
+    if use.kind == "item":
+        return "it is not a list in Python 3. Under run, an item of it can be taken."
+    return ""
+
+
+def _loads_yaml(node: ast.AST) -> bool:
+    """Return whether a node is a call of `yaml.load` without a Loader."""
+    function = getattr(node, "func", None)
+    if not isinstance(node, ast.Call) or not isinstance(function, ast.Attribute):
+        return False
+    is_load = function.attr in ("load", "load_all") and getattr(function.value, "id", "") == "yaml"
+    return is_load and len(node.args) == 1 and not node.keywords
+
+
+def _numpy_is_2() -> bool:
+    return int(importlib.import_module("numpy").__version__.split(".")[0]) >= 2
+
+
+def _yaml_needs_loader() -> bool:
+    return _exists("yaml") and int(importlib.import_module("yaml").__version__.split(".")[0]) >= 6
+
+
+def _has_interp2d() -> bool:
+    version = importlib.import_module("scipy").__version__.split(".")
+    return (int(version[0]), int(version[1])) < (1, 14)

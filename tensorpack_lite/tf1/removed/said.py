@@ -1,0 +1,60 @@
+"""The lines in the log that name what a script uses and its libraries have removed."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+import zlib
+from types import FrameType
+
+__all__ = ["caller", "place_of", "say", "short_path"]
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+# Forked processes share this memory, so that a name is logged once for all of them.
+_SAID = mmap.mmap(-1, 1 << 16)
+
+
+def say(name: str, text: str, place: str) -> None:
+    """
+    Log a line about a name, once.
+
+    Args:
+        name: identifies the line.
+        text: the sentence.
+        place: "file:line", where the name is used.
+    """
+    index = zlib.crc32(name.encode("utf-8")) % len(_SAID)
+    if _SAID[index]:
+        return
+    _SAID[index] = 1
+    start = f"{place}: " if place else ""
+    sys.stderr.write(f"tensorpack-lite run: {start}{text}\n")
+    sys.stderr.flush()
+
+
+def caller() -> FrameType | None:
+    """Return the innermost frame outside this package and the import system."""
+    frame = sys._getframe().f_back
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith((_FOLDER, "<frozen importlib")) and not file.endswith("sitecustomize.py"):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def place_of(frame: FrameType | None) -> str:
+    """Return "file:line" for a frame, with a path relative to the current directory if the file is below it."""
+    if frame is None:
+        return ""
+    return f"{short_path(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def short_path(file: str) -> str:
+    """Return a path relative to the current directory if the file is below it, and the path itself otherwise."""
+    try:
+        folder = os.getcwd() + os.sep
+    except OSError:  # the directory has been deleted
+        return file
+    return file[len(folder) :] if file.startswith(folder) else file

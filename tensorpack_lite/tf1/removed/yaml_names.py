@@ -1,0 +1,34 @@
+"""`yaml.load` without a Loader, as before PyYAML 6."""
+
+from __future__ import annotations
+
+import inspect
+from types import ModuleType
+from typing import Any, Callable
+
+from .said import caller, place_of, say
+
+__all__ = ["complete"]
+
+
+def complete(module: ModuleType) -> None:
+    """
+    Let `load` and `load_all` be called without a Loader, which is then FullLoader, as in PyYAML 5.
+
+    FullLoader creates no objects of Python other than those that YAML describes.
+    """
+    for name in ("load", "load_all"):
+        plain = vars(module)[name]
+        if inspect.signature(plain).parameters["Loader"].default is inspect.Parameter.empty:
+            vars(module)[name] = _with_loader(name, plain, module)
+
+
+def _with_loader(name: str, plain: Callable[..., Any], module: ModuleType) -> Callable[..., Any]:
+    def load(stream: Any, Loader: Any = None) -> Any:
+        if Loader is None:
+            text = f"yaml.{name} without a Loader, which was removed, uses yaml.FullLoader."
+            say(f"yaml.{name}", text, place_of(caller()))
+        return plain(stream, Loader or module.FullLoader)
+
+    load.__name__, load.__doc__ = name, plain.__doc__
+    return load
