@@ -161,7 +161,7 @@ ROWS = [
     Row("ScalarStats", lambda d: _inference(cb.ScalarStats(["cost"])), True, ScalingTrainer),
     Row("ScalarTable", lambda d: cb.ScalarTable(), False),
     Row("ScheduledHyperParamSetter", lambda d: cb.ScheduledHyperParamSetter(_rate(), [(0, 0.5)]), False),
-    Row("SendMonitorData", lambda d: cb.SendMonitorData("true {stat}", ["stat"]), False),
+    Row("SendMonitorData", lambda d: cb.SendMonitorData("true {stat}", ["stat"], strict=False), False),
     Row("SendStat", lambda d: cb.SendStat("true {stat}", ["stat"]), True, before=_report),
     Row("SessionRunTimeout", lambda d: cb.SessionRunTimeout(60000), True),
     Row("ShardedInferenceRunner", lambda d: _sharded_inference(), False, ScalingTrainer),
