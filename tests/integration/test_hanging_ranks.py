@@ -75,7 +75,7 @@ def test_watch_with_ranks(tmp_path):
     """The chief's report of a hang contains what the other rank says; on_hang="abort" ends the job with code 143."""
     code, log, out = hang(tmp_path, "map", "60", "3", "abort")
     assert 143 == code, out
-    both = log + (tmp_path / "1" / "log.log").read_text()
+    both = log + (tmp_path / "1" / "log-rank1.log").read_text()
     assert re.search(r"Nothing has moved for \d+ s\. Step", both)
     assert re.search(WORKER, both)
 
