@@ -206,7 +206,7 @@ def test_towers_with_joint_statistics(sess):
 
 
 def test_no_tensor():
-    """A block without tensors among its arguments is an error that says what to do."""
+    """A block without tensors among its arguments raises ValueError, with advice."""
     with pytest.raises(
         ValueError, match=r"recompute_grad: 'block' has no tensor .* Pass the inputs of the block"
     ):
