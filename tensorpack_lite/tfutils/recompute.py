@@ -3,7 +3,7 @@ Recomputation of activations during backpropagation, to save memory.
 
 Training keeps the activations of all layers until their gradients are computed. A recomputed block keeps only
 its inputs, and computes its activations a second time when its gradients are computed. The second computation is
-a copy of the block's operations, not a second call of the function. So everything with an effect or a state of its own
+a copy of the block's operations, not a second call of the function. So everything that has effects or state
 happens once: variables, reads, random numbers, updates of BatchNorm, members of collections.
 """
 

@@ -131,7 +131,7 @@ def test_kernel_regularizer(sess, control_flow, build):
     ],
 )
 def test_what_cannot_leave(build, what, layer):
-    """What would only exist inside is an error that says what to do."""
+    """A summary or cost that would exist only inside raises RuntimeError, with advice."""
     with TowerContext("", is_training=True), pytest.raises(RuntimeError, match=f"{what}.*{ADVICE}"):
         build(layer, tf.constant(X))
 
@@ -147,7 +147,7 @@ def test_what_cannot_leave(build, what, layer):
     ],
 )
 def test_a_members_of_a_collection(key, callback):
-    """A callback that runs a collection names a member that was created inside, and says what to do."""
+    """A callback that runs a collection names a member that was created inside, with advice."""
 
     def branch():
         inside = tf.constant("text", name="mine")

@@ -1,4 +1,4 @@
-"""What holds for every layer: tapes see its variables, it can be recomputed, and `tf.get_variable` may be replaced."""
+"""Properties of every layer: tapes see its variables, it can be recomputed, and `tf.get_variable` may be replaced."""
 
 from __future__ import annotations
 
