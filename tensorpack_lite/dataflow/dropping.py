@@ -42,11 +42,13 @@ class DropWatch:
         self._repeated = _endless_part(ds)
         self._begun = self._num_passes()
         self._num_dropped = 0
+        self._has_kept = False
         self.kept = False
 
     def drop(self) -> None:
         """Count a dropped datapoint."""
         if self.kept:
+            self._has_kept = True
             self.kept, self._num_dropped, self._begun = False, 0, self._num_passes()
         self._num_dropped += 1
         if self._num_dropped == _WARN_DROPPED:
@@ -63,6 +65,10 @@ class DropWatch:
     def error(self) -> RuntimeError:
         """Return the error; the caller raises it."""
         return _error(self._who, self._func, self._num_dropped)
+
+    def describe(self) -> str:
+        """Return the message of the error if every datapoint so far was dropped, otherwise ""."""
+        return "" if self.kept or self._has_kept or not self._num_dropped else str(self.error())
 
     def _num_passes(self) -> int:
         return 0 if self._repeated is None else self._repeated.num_passes
@@ -138,5 +144,5 @@ def _endless_part(ds: object) -> RepeatedData | None:
 def _error(who: str, func: Callable[..., Any], num_dropped: int) -> RuntimeError:
     return RuntimeError(
         f"{who}: {function_name(func)} returned None for a whole pass of the data ({num_dropped} datapoints in a row). "
-        f"None drops a datapoint, so this stage would wait forever. Return the datapoint; is a return statement missing?"
+        f"None drops a datapoint, so nothing is left. Return the datapoint; is a return statement missing?"
     )

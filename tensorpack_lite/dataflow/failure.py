@@ -7,12 +7,15 @@ Out: the exception that the consumer raises.
 
 from __future__ import annotations
 
+import os
+import traceback
 from typing import Any, Callable
 
 from ..utils.errors import rebuild_error
+from ..utils.stacks import Line
 from .base import DataFlowTerminated
 
-__all__ = ["error_text", "function_name", "stage_error"]
+__all__ = ["describe_failure", "error_text", "function_name", "stage_error"]
 
 
 def stage_error(error: BaseException, where: str) -> BaseException:
@@ -52,6 +55,21 @@ def error_text(error: BaseException) -> str:
 def function_name(func: Callable[..., Any]) -> str:
     """Return the name of a function, or of the class of a callable object, for messages."""
     return str(getattr(func, "__name__", type(func).__name__))
+
+
+def describe_failure(func: Callable[..., Any], error: BaseException) -> str:
+    """
+    Return a phrase about an error that a function raised: "resize failed at train.py:12".
+
+    Args:
+        func: the function.
+        error: the error that was caught. The line is the innermost one of the user's code.
+    """
+    stack = traceback.extract_tb(error.__traceback__)
+    lines = [Line(one.filename, one.lineno or 0, one.name) for one in stack]
+    users = [line for line in lines if line.is_of_user]
+    place = f" at {os.path.basename(users[-1].path)}:{users[-1].number}" if users else ""
+    return f"{function_name(func)} failed{place}"
 
 
 def _rebuild(error: BaseException, where: str) -> BaseException | None:

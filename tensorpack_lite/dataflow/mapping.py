@@ -13,8 +13,10 @@ from functools import partial
 from typing import Any, Callable, Hashable, Iterator, Sequence
 
 from ..utils.checks import check_callable, check_pickled, check_type
+from ..utils.errors import rebuild_error
 from .base import DataFlow, Datapoint, ProxyDataFlow
 from .dropping import DropWatch
+from .failure import describe_failure
 
 __all__ = ["MapData", "MapDataComponent", "SelectComponent"]
 
@@ -42,6 +44,10 @@ class MapData(ProxyDataFlow):
         >>> MapData(df, lambda dp: dp if dp[1] < 5 else None)         # only the labels 0 to 4
     """
 
+    dropped_all = (
+        ""  # after a pass in which the function returned None for every datapoint: a sentence that says so
+    )
+
     def __init__(self, ds: DataFlow, func: Callable[[Any], Any]) -> None:
         super().__init__(ds)
         self.func = check_callable(f"{type(self).__name__}: func", func)
@@ -52,8 +58,15 @@ class MapData(ProxyDataFlow):
 
     def _iterate_from(self, start: int) -> Iterator[Datapoint]:
         apply, watch = self._apply, DropWatch(type(self).__name__, self.func, self.ds)
+        self.dropped_all = ""
         for datapoint in self.ds:
-            mapped = apply(datapoint)
+            try:
+                mapped = apply(datapoint)
+            except Exception as error:
+                named = rebuild_error(error, f"{type(self).__name__}: {describe_failure(self.func, error)}")
+                if named is error:
+                    raise
+                raise named from error
             if mapped is not None:
                 watch.kept = True
                 yield mapped
@@ -61,6 +74,8 @@ class MapData(ProxyDataFlow):
             watch.drop()
             if watch.saw_whole_pass():
                 raise watch.error()
+        if not start:
+            self.dropped_all = watch.describe()
 
     def _apply(self, datapoint: Datapoint) -> Datapoint | None:
         return self.func(copy(datapoint))  # a copy, because the source may keep the original

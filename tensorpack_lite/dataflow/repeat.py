@@ -14,7 +14,7 @@ from ..utils.old_names import old_arguments
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, InfiniteLengthError, ProxyDataFlow
 from .recording import Recording, State
 
-__all__ = ["FixedSizeData", "RepeatedData", "RepeatedDataPoint", "run_without_end"]
+__all__ = ["FixedSizeData", "RepeatedData", "RepeatedDataPoint", "run_without_end", "why_empty"]
 
 _END = object()
 _NOTHING: Iterator[Datapoint] = iter(())
@@ -174,8 +174,26 @@ def run_without_end(ds: DataFlow) -> Iterator[list[Datapoint]]:
 def _first_of(one_pass: Iterator[Datapoint], repeater: ProxyDataFlow) -> Datapoint:
     datapoint = next(one_pass, _END)
     if datapoint is _END:
+        reason = why_empty(repeater.ds) or (
+            "Check that the data is not empty; if it is a running generator, pass a generator function instead."
+        )
         raise RuntimeError(
             f"{type(repeater).__name__}: {type(repeater.ds).__name__} yielded no datapoint in a whole pass, so it cannot be "
-            f"repeated. Check that the data is not empty; if it is a running generator, pass a generator function instead."
+            f"repeated. {reason}"
         )
     return datapoint
+
+
+def why_empty(ds: object) -> str:
+    """
+    Return a sentence about the stage that dropped every datapoint of its last pass; "" if there is none.
+
+    Args:
+        ds: the last stage of a pipeline.
+    """
+    while ds is not None:
+        reason: str = getattr(ds, "dropped_all", "")
+        if reason:
+            return reason
+        ds = getattr(ds, "ds", None)
+    return ""

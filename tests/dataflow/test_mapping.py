@@ -12,7 +12,7 @@ from tensorpack_lite.dataflow.batch import BatchData
 from tensorpack_lite.dataflow.map_thread import MultiThreadMapData
 from tensorpack_lite.dataflow.mapping import MapData, MapDataComponent, SelectComponent
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
-from tensorpack_lite.dataflow.repeat import RepeatedData
+from tensorpack_lite.dataflow.repeat import FixedSizeData, RepeatedData
 from tensorpack_lite.dataflow.shuffle import LocallyShuffleData
 
 
@@ -51,7 +51,7 @@ class TestMapData:
         assert array is datapoint[0]
 
     def test_an_error_of_the_function_reaches_the_user(self):
-        """An exception of the function passes unchanged."""
+        """An exception of the function keeps its type and its text."""
 
         def fail(dp):
             raise KeyError("the user's")
@@ -144,12 +144,63 @@ class TestDroppingEverything:
         """Dropping everything is allowed if the data ends."""
         assert [] == list(MapData(flow_of([[1]] * 5000), lambda dp: None))
 
+    @pytest.mark.parametrize("repeat", [lambda ds: RepeatedData(ds, -1), lambda ds: FixedSizeData(ds, 3)])
+    def test_nothing_is_left_to_repeat(self, repeat):
+        """A stage that repeats a pass in which everything was dropped names the function, through the stages between."""
+
+        def forgets_to_return(dp):
+            pass
+
+        flow = repeat(BatchData(MapData(flow_of([[1], [2]]), forgets_to_return), 2))
+        flow.reset_state()
+        with pytest.raises(
+            RuntimeError,
+            match=r"BatchData yielded no datapoint .* MapData: forgets_to_return returned None .*\(2 datapoints.*return statement",
+        ):
+            next(iter(flow))
+
+    def test_short_of_a_batch(self):
+        """If some datapoints were kept, the function is not blamed for a pass without a batch."""
+        flow = RepeatedData(
+            BatchData(MapData(flow_of([[1], [2]]), lambda dp: dp if dp[0] == 1 else None), 2), -1
+        )
+        flow.reset_state()
+        with pytest.raises(RuntimeError, match="Check that the data is not empty"):
+            next(iter(flow))
+
     def test_a_source_without_passes_is_warned_about(self, log_lines):
         """A generator that never ends has no passes, so after 10,000 dropped datapoints a warning is logged."""
         calls = itertools.count()
         flow = MapData(DataFromGenerator(itertools.count), lambda k: k if next(calls) > 20_000 else None)
         next(iter(flow))
         assert 1 == sum("has returned None for 10000 datapoints in a row" in line for line in log_lines)
+
+
+class TestFailures:
+    @pytest.mark.parametrize("build", [MapData, MapDataComponent])
+    def test_the_function_is_named(self, build):
+        """An error of the function has the same type, and names the stage, the function and its line."""
+
+        def looks_up(value):
+            return {}["cat"]
+
+        flow = BatchData(build(flow_of([[1], [2]]), looks_up), 2)
+        with pytest.raises(
+            KeyError, match=rf"{build.__name__}: looks_up failed at test_mapping.py:\d+: cat"
+        ) as error:
+            list(flow)
+        assert ("cat",) == error.value.__cause__.args
+
+    def test_errors_with_other_arguments(self):
+        """An error that cannot be made again with another message is raised as it is."""
+        mine = OSError(2, "gone")
+
+        def fails(dp):
+            raise mine
+
+        with pytest.raises(OSError, match="gone") as error:
+            list(MapData(flow_of([[1]]), fails))
+        assert error.value is mine
 
 
 class TestSelectComponent:

@@ -22,7 +22,7 @@ from ...utils.random_streams import enter_worker_stream, fix_rng_seed, make_work
 from ...utils.remarks import Remark
 from ..base import DataFlow, Datapoint, length_or_none
 from ..meter import stage_name
-from ..repeat import RepeatedData
+from ..repeat import RepeatedData, why_empty
 from ..runner_thread import MultiThreadRunner
 from .datapoint_form import Forms, digest
 from .memory_growth import measure_growth
@@ -166,7 +166,8 @@ class _Doctor:
         for datapoint in flow:
             took = time.perf_counter() - begin
             return OK, f"the first datapoint, a {type(datapoint).__name__}, came after {took:.2g} s."
-        return BROKEN, "a pass yielded no datapoint. Is the data where the pipeline looks for it?"
+        reason = why_empty(flow) or "Is the data where the pipeline looks for it?"
+        return BROKEN, f"a pass yielded no datapoint. {reason}"
 
     def length(self) -> tuple[str, str]:
         """`len` is the number of datapoints of a pass, and several passes are possible."""
