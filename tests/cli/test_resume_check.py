@@ -169,6 +169,7 @@ class TestDifferences:
 
 
 class TestFindings:
+    @pytest.mark.slow
     def test_level_none(self, check):
         """A stage without a position is named; with --strict, the exit code is 1."""
         code, out = check("running_generator", "--strict", "--cuts", "0", "--size", "1")

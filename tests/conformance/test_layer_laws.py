@@ -195,8 +195,12 @@ def test_the_dtype_follows_the_input(row, dtype):
 
 @pytest.mark.parametrize(
     ("row", "training"),
-    [(row, True) for row in ROWS if row.smooth]
-    + [(row, False) for row in ROWS if row.updates or not row.smooth],
+    [
+        pytest.param(row, training, marks=[pytest.mark.slow] if "stacked" in str(row) else [])
+        for row in ROWS
+        for training in (True, False)
+        if (row.smooth if training else row.updates or not row.smooth)
+    ],
     ids=lambda value: str(value) if isinstance(value, type(ROWS[0])) else ["inference", "training"][value],
 )
 def test_the_gradient_is_that_of_finite_differences(row, training):

@@ -261,6 +261,7 @@ def check_random_pipelines(seeds):
     return num_left_out
 
 
+@pytest.mark.slow
 def test_random_pipelines():
     """Random pipelines, cut at random places and restored, continue with what followed."""
     assert check_random_pipelines(range(60)) < 20

@@ -284,6 +284,7 @@ class TestRunners:
         assert [f"[{k // 3}]" for k in range(12)] == events[:12]
         assert END == events[12] or "[4]" == events[12]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", KINDS)
     def test_again_and_again(self, kind):
         """A runner may be cut and restored many times."""
@@ -351,6 +352,7 @@ class TestTogether:
         """A pipeline of runners, maps, shuffles and batches is cut and restored with both start methods."""
         check_cuts(make_pipeline, 14, [0, 6, 7])
 
+    @pytest.mark.slow
     def test_new_process(self, tmp_path):
         """A state that was written to a file continues in a new process."""
         events, states = run(restored(make_pipeline, None), 20)

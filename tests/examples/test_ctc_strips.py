@@ -43,6 +43,7 @@ class TestStrips:
             assert (ink > 0.5).all()
             assert ink.max() <= 1
 
+    @pytest.mark.slow
     def test_writers_are_apart(self, strips, monkeypatch):
         """Training strips use the images before 1300, held-out strips those from 1437 on."""
         images = np.zeros([1797, 8, 8])

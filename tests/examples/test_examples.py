@@ -261,6 +261,7 @@ class TestSmallImages:
             np.pad(pooled, [(0, 0)] * 3 + [(2, 2)], mode="constant"), values, rtol=1e-5
         )
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("depth", "millions"), [(18, 11.69), (50, 25.56)])
     def test_size_of_resnets(self, load_example, depth, millions):
         """ResNet-18 and ResNet-50 have the published number of weights."""

@@ -123,6 +123,7 @@ class TestPix2Pix:
         with tf.Session() as session:
             np.testing.assert_allclose(25, session.run(pix2pix.gradient_energy(image, "energy")), rtol=1e-6)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("plain", [False, True])
     def test_losses(self, pix2pix, batch, plain):
         """The generator minimizes 100 times the mean absolute difference, plus the adversary's loss unless `plain`."""
@@ -171,6 +172,7 @@ class TestCycleGAN:
             assert (0, 1) == session.run(cyclegan.squared_losses(ones, zeros))
             assert (1, 0) == session.run(cyclegan.squared_losses(zeros, ones))
 
+    @pytest.mark.slow
     def test_cycle(self, cyclegan, batch):
         """The cost has ten times the distances between the images and those that both generators return."""
         (_, loss), session = build_losses(cyclegan.Model(), batch)
@@ -185,6 +187,7 @@ class TestCycleGAN:
             [np.abs(a - fake_a).mean(), np.abs(a + b).mean()], [l1, inverted], rtol=1e-4
         )
 
+    @pytest.mark.slow
     def test_two_generators(self, cyclegan, batch):
         """There are two generators and two discriminators; the same weights are used in both directions of a cycle."""
         model = cyclegan.Model()

@@ -189,6 +189,7 @@ def same(expected, actual):
 class TestBlocks:
     """One block of each network equals a computation in NumPy."""
 
+    @pytest.mark.slow
     def test_vgg16(self, networks):
         """The first group of VGG-16 has two convolutions with ReLU and halves the size."""
         x, _ = build(networks.vgg16, None, 32, 32, 3, classes=2)
@@ -197,6 +198,7 @@ class TestBlocks:
         expected = layer.conv("conv1_2", layer.conv("conv1_1", images, then=layer.relu), then=layer.relu)
         same(layer.pool(expected, 2, 2), actual)
 
+    @pytest.mark.slow
     def test_alexnet(self, networks):
         """The second stage of AlexNet has two groups, normalizes over 5 neighboring channels, and pools 3x3 windows."""
         x, _ = build(networks.alexnet, None, 64, 64, 3, classes=2)
@@ -207,6 +209,7 @@ class TestBlocks:
         y = y / (2 + 1e-4 * sum(squares[..., k : k + 256] for k in range(5))) ** 0.75
         same(layer.pool(y, 3, 2), actual)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["3a", "3c", "5b"])
     def test_inception_bn(self, networks, name):
         """A module has four branches; with stride 2 it has three, and the pooled input is the last of them."""

@@ -120,6 +120,7 @@ class TestMixedPrecision:
                 opt = example.Model(11, dtype=dtype).optimizer()
                 assert expected == isinstance(opt._opt, example.DynamicLossScaleOptimizer)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
     def test_updates_reduce_the_cost(self, example, dtype):
         """Ten updates on one batch reduce the cost. TensorFlow 1.15 has too few operations for bfloat16 on CPUs."""

@@ -62,6 +62,7 @@ def on_cpu(num_towers):
     return SyncMultiGPUTrainerParameterServer(num_towers, ps_device="cpu")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [on_cpu, replicated, AsyncMultiGPUTrainer])
 def test_linear(kind):
     """Each tower adds the same operations, except constants and groups, which depend on the devices."""

@@ -318,6 +318,7 @@ class TestSections:
 
 
 class TestSize:
+    @pytest.mark.slow
     def test_many_curves(self, tmp_path):
         """The curves of 300 scalars fit into the page."""
         random = np.random.RandomState(1)

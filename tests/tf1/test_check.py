@@ -65,6 +65,7 @@ class TestCheck:
             result = run("--check", *arguments, cwd=tmp_path)
             assert "__main__.py:2: tensorflow.nothing" in result.stdout, result.stderr
 
+    @pytest.mark.slow
     def test_no_false_reports(self, write, tmp_path):
         """Other values with the name of a module, and names that the script tests itself, are not reported."""
         write(
@@ -100,6 +101,7 @@ class TestCheck:
         assert first.startswith("optional.py:1: SyntaxError: ")
         assert last.endswith("train.py: 1 missing name")
 
+    @pytest.mark.slow
     def test_nothing_missing(self, write, tmp_path):
         """The exit code is 0 if no name is missing; a module is named by `-m`."""
         write("train.py", "import tensorflow as tf\ntf.train.Saver\ntf.nn.static_rnn\n")

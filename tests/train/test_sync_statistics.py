@@ -61,7 +61,7 @@ def joint():
 class TestTowers:
     @pytest.mark.parametrize(
         ("kind", "total"),
-        [("ps", 2), ("replicated", 3), pytest.param("ps-gpu", 3, marks=pytest.mark.slow),
+        [pytest.param("ps", 2, marks=pytest.mark.slow), ("replicated", 3), pytest.param("ps-gpu", 3, marks=pytest.mark.slow),
          pytest.param("replicated", 2, marks=pytest.mark.slow)],
     )  # fmt: skip
     def test_equal_one(self, joint, kind, total):
