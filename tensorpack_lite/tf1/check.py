@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Iterator, NamedTuple
 
 from ..compat.tf1_behavior import prepare_tf1
+from ..utils.unsupported import Unsupported, UnsupportedModule
 from .removed.python2 import NEEDS_FISSIX, translate
 from .removed.report import LIBRARIES, find_changes, find_provided
 from .startup.sitecustomize import is_library_file
@@ -260,6 +261,9 @@ def _look_up(name: str, file: str, line: int) -> Iterator[Missing]:
                 plain = str(import_error).startswith("No module named")
                 yield Missing(file, line, path, str(error if plain else import_error))
                 return
+        if isinstance(value, (Unsupported, UnsupportedModule)):
+            yield Missing(file, line, path, value.message)
+            return
         if not isinstance(value, ModuleType):
             return
         module = value

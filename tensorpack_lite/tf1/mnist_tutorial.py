@@ -90,7 +90,7 @@ class DataSet:
         self._random = np.random.RandomState(seed)
         self._fake_label: Any = ([1] + [0] * 9 if one_hot else 0) if fake_data else None
         if reshape:
-            images = images.reshape(len(images), -1)
+            images = images.reshape(len(images), int(np.prod(images.shape[1:])))  # there may be no images
         is_float = tf.as_dtype(dtype) == tf.float32
         self.images = images.astype(np.float32) * np.float32(1 / 255) if is_float else images
         self.labels = labels

@@ -420,3 +420,28 @@ class TestInstall:
             input=x, ksize=[1, 1, 2, 2], strides=[1, 1, 2, 2], padding="VALID", data_format="NCHW"
         )
         assert [[[[5, 7], [13, 15]]]] == sess.run(y).tolist()
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_grouped_convolution(installed, sess, first):
+    """A grouped convolution, in both layouts, has the values and gradients of one convolution for each group."""
+    random = np.random.RandomState(0)
+    images, kernel = random.rand(2, 6, 6, 4).astype("float32"), random.rand(3, 3, 2, 6).astype("float32")
+    x, w = tf.constant(images), tf.constant(kernel)
+    groups = zip(tf.split(x, 2, 3), tf.split(w, 2, 3))
+    expected = tf.concat([tf.nn.conv2d(*group, [1, 2, 1, 1], "SAME") for group in groups], 3)
+    if first:
+        y = tf.nn.conv2d(
+            tf.transpose(x, [0, 3, 1, 2]), w, [1, 1, 2, 1], "SAME", data_format="NCHW", name="named"
+        )
+        assert [2, 6, 3, 6] == y.shape.as_list()
+        y = tf.transpose(y, [0, 2, 3, 1])
+    else:
+        y = tf.nn.conv2d(x, w, [1, 2, 1, 1], "SAME", name="named")
+    assert "named" in [op.name for op in tf.get_default_graph().get_operations()]
+    results = [tf.nn.relu(one) for one in (expected, y)]
+    gradients = [tf.gradients(one**2, [x, w]) for one in results]
+    (a, b), (da, db) = sess.run([results, gradients])
+    np.testing.assert_allclose(a, b, atol=1e-5)
+    for one, other in zip(da, db):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)

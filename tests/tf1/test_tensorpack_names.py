@@ -58,3 +58,30 @@ def test_all_modules(write, tmp_path):
     assert 200 < len(found)
     assert "function" == found["tfutils.argscope"]
     assert json.loads(expected.stdout) == found
+
+
+@pytest.mark.slow
+def test_check_lists_unsupported_names(write, tmp_path):
+    """`--check` lists names and modules that can be imported but not used, with their sentences."""
+    write(
+        "train.py",
+        """
+        import tensorflow as tf
+        from tensorpack.utils.loadcaffe import get_caffe_pb
+        from tensorpack.RL.envbase import RLEnvironment
+        from tensorflow.contrib.training import FeedingQueueRunner
+        tf.mul, tf.neg, tf.pack, tf.train.SummaryWriter
+        """,
+    )
+    result = run("--check", "train.py", cwd=tmp_path)
+    lines = [line.split(": ", 2) for line in result.stdout.splitlines()[:-1]]
+    names = ["tensorpack.utils.loadcaffe.get_caffe_pb", "tensorpack.RL"]
+    expected = [["train.py:3", names[0]], ["train.py:4", names[1]]]
+    if (
+        not result.stdout.startswith("train.py:5") and "FeedingQueueRunner" in result.stdout
+    ):  # not on TensorFlow 1.15
+        expected.append(["train.py:5", "tensorflow.contrib.training.FeedingQueueRunner"])
+    assert expected == [line[:2] for line in lines], result.stderr
+    assert "caffe.proto" in lines[0][2]
+    assert "gymnasium" in lines[1][2]
+    assert result.returncode == 1

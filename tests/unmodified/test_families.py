@@ -1,0 +1,51 @@
+"""
+Scripts with what stopped other people's projects run with `tensorpack-lite run`, the same file on each TensorFlow.
+
+`families/` has one script for each kind: names of TensorFlow 0.x, the MNIST tutorials, `conv2d_transpose` with a fixed
+batch, grouped convolutions, and old names of `from tensorpack import *`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("tensorflow")
+
+from unmodified import corpus
+
+pytestmark = pytest.mark.slow
+
+FOLDER = corpus.FOLDER / "families"
+
+# script: the largest error that is a success
+ERRORS = {
+    "dcgan_2016": 0.065,
+    "grouped_2017": 0.10,
+    "mnist_tutorial_2016": 0.05,
+    "names_2016": 0.01,
+    "star_names_2017": 0.0,
+}
+
+
+def test_all_scripts_are_tested():
+    """Each script of the folder has an error."""
+    assert sorted(ERRORS) == sorted(file.stem for file in FOLDER.glob("*.py"))
+
+
+@pytest.mark.parametrize("script", sorted(ERRORS))
+def test_training(script, tmp_path):
+    """A script runs to its end on a machine without a GPU, and reaches its error."""
+    result = subprocess.run(
+        [sys.executable, "-m", "tensorpack_lite", "run", "--cpu-layout", "on", str(FOLDER / f"{script}.py")],
+        cwd=str(tmp_path),
+        env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", PYTHONPATH=corpus.PACKAGES, CUDA_VISIBLE_DEVICES=""),
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert result.returncode == 0, f"{result.stdout}\n{result.stderr}"
+    assert corpus.last_number(result.stdout) <= ERRORS[script]
