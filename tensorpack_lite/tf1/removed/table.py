@@ -131,6 +131,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "pyarrow": _same(".pyarrow_names", "deserialize serialize"),
     "sklearn.datasets": _table("samples_generator=sklearn.datasets"),
     "sklearn.externals": _table("joblib=joblib six=six"),
+    "sklearn.utils.linear_assignment_": _same(".sklearn_names", "linear_assignment"),
     "sklearn.preprocessing": _table("Imputer=.sklearn_names.Imputer"),
 }
 
@@ -161,7 +162,7 @@ MODULES: Mapping[str, str] = {
     "sklearn.externals.joblib": "joblib",
     "sklearn.externals.six": "six",
     "sklearn.grid_search": "sklearn.model_selection",
-    "sklearn.utils.linear_assignment_": ".sklearn_names",
+    "sklearn.utils.linear_assignment_": "",
     "xml.etree.cElementTree": "xml.etree.ElementTree",
 }
 
