@@ -72,12 +72,12 @@ NAMES: Mapping[str, Mapping[str, str]] = {
             sometrue=numpy.any row_stack=numpy.vstack trapz=numpy.trapezoid round_=numpy.round mat=numpy.asmatrix
             rank=numpy.ndim typeDict=numpy.sctypeDict DataSource=numpy.lib.npyio.DataSource
             byte_bounds=numpy.lib.array_utils.byte_bounds safe_eval=ast.literal_eval issubclass_=builtins.issubclass
-            loads=pickle.loads deprecate=.numpy_names.deprecate"""
+            loads=pickle.loads deprecate=.numpy_names.deprecate sctypes=.numpy_names.SCTYPES"""
         ),
         **_same(
             ".numpy_names",
             """NINF PZERO NZERO alen asfarray asscalar cast disp find_common_type in1d issctype issubsctype
-            maximum_sctype msort nbytes obj2sctype recfromcsv recfromtxt sctype2char sctypes set_string_function""",
+            maximum_sctype msort nbytes obj2sctype recfromcsv recfromtxt sctype2char set_string_function""",
         ),
         **_same(
             "numpy.exceptions",

@@ -174,7 +174,10 @@ def _print_error(kind: type[BaseException], error: BaseException, place: Traceba
 
 
 def _without_ours(place: TracebackType | None) -> TracebackType | None:
-    ours: tuple[str, ...] = (os.path.dirname(_FOLDER) + os.sep, os.path.join(_LIBRARY, "utils", "old_names.py"))
+    ours: tuple[str, ...] = (
+        os.path.dirname(_FOLDER) + os.sep,
+        os.path.join(_LIBRARY, "utils", "old_names.py"),
+    )
     if _is_changed_script():  # Python starts it by runpy
         ours += ("<frozen runpy>", runpy.__file__)
     frames = []

@@ -65,7 +65,7 @@ def test_skimage_and_sklearn(output):
         print(linear_assignment(np.array([[2.0, 1.0], [1.0, 2.0]])).tolist())
         """
     )
-    assert lines == ["1.0 0.0 6.6", "[[1, 1], [1, 1]] joblib train_test_split", "[[0, 1], [1, 0]]"]
+    assert lines == ["1.0 0.0 6.0", "[[1, 1], [1, 1]] joblib train_test_split", "[[0, 1], [1, 0]]"]
 
 
 def test_h5py(output):
@@ -111,7 +111,10 @@ def test_yaml(output, write):
 def test_librosa(output, write):
     """Functions with keyword-only arguments take them by position, in the order of the signature."""
     write("site-packages/librosa/__init__.py", "from . import filters\n")
-    write("site-packages/librosa/filters.py", "def mel(*, sr, n_fft, n_mels=128):\n    return sr, n_fft, n_mels\n")
+    write(
+        "site-packages/librosa/filters.py",
+        "def mel(*, sr, n_fft, n_mels=128):\n    return sr, n_fft, n_mels\n",
+    )
     lines, log = output(
         """
         import sys
@@ -121,7 +124,9 @@ def test_librosa(output, write):
         """
     )
     assert lines == ["(16000, 512, 128) (16000, 512, 40) (1, 2, 128)"]
-    assert log == ["train.py:5: positional arguments of librosa.filters.mel, which were removed, are sr, n_fft."]
+    assert log == [
+        "train.py:5: positional arguments of librosa.filters.mel, which were removed, are sr, n_fft."
+    ]
 
 
 def test_pyarrow(output, write):

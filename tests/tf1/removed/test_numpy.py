@@ -22,7 +22,10 @@ class TestNames:
             print(np.zeros(2, np.int).dtype == np.zeros(2, int).dtype, np.bool(1), np.sctypes["float"][1].__name__)
             """
         )
-        assert lines == ["True True True True True"] * 2 + ["True True True inf inf -inf", "True True float32"]
+        assert lines == ["True True True True True"] * 2 + [
+            "True True True inf inf -inf",
+            "True True float32",
+        ]
         if _NUMPY >= (2, 0):
             assert log[:2] == [
                 "train.py:4: numpy.float, which was removed, is float.",
@@ -59,13 +62,18 @@ class TestNames:
 
     def test_installed_package(self, output, write):
         """An installed package gets the names, too; the log names its file."""
-        write("site-packages/old_library.py", "import numpy as np\nfrom numpy import float\nNAN, KIND = np.NaN, float\n")
+        write(
+            "site-packages/old_library.py",
+            "import numpy as np\nfrom numpy import float\nNAN, KIND = np.NaN, float\n",
+        )
         lines, log = output(
             "import sys\nsys.path.append('site-packages')\nimport old_library\nprint(old_library.NAN, old_library.KIND)\n"
         )
         assert lines == ["nan <class 'float'>"]
         if _NUMPY >= (2, 0):
-            assert "site-packages/old_library.py:2: numpy.float, which was removed, is float." in " ".join(log)
+            assert "site-packages/old_library.py:2: numpy.float, which was removed, is float." in " ".join(
+                log
+            )
 
     def test_plain_import_changes_nothing(self, tmp_path):
         """Without the command, NumPy stays as it is."""

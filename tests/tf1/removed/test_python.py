@@ -69,7 +69,9 @@ class TestPython2:
 
     def test_spawn(self, write, tmp_path):
         """A process that multiprocessing spawns, which imports the script again, gets the translation, too."""
-        text = _PYTHON_2.replace("Process, Queue", "get_context").replace("queue = Queue()", "context = get_context('spawn')\n    queue = context.Queue()")
+        text = _PYTHON_2.replace("Process, Queue", "get_context").replace(
+            "queue = Queue()", "context = get_context('spawn')\n    queue = context.Queue()"
+        )
         write("train.py", text.replace("Process(target", "context.Process(target"))
         write("helper.py", "def half(x):\n    return x / 2\n")
         result = run_quickly("train.py", cwd=tmp_path)
