@@ -57,6 +57,9 @@ EXTRAS = {
     "tf1": [
         'tf_keras; python_version >= "3.9"',
         'tf_slim; python_version >= "3.9"',
+        # what Python has removed and old scripts use: distutils, and the translator of Python 2
+        'setuptools; python_version >= "3.12"',
+        'fissix; python_version >= "3.13"',
     ],  # tf.layers, tf.nn.rnn_cell and tf.contrib for old scripts; TensorFlow 1.15 has its own
     "docs": [
         "furo==2025.*",

@@ -49,8 +49,8 @@ REQUIRED = {
     "zmq",
 }
 OPTIONAL = {
-    "IPython", "comet_ml", "crc32c", "cv2", "h5py", "horovod", "lmdb", "matplotlib", "mlflow", "pyarrow", "pynvml", "scipy",
-    "sklearn", "tf_keras", "tf_slim", "wandb",
+    "IPython", "PIL", "comet_ml", "crc32c", "cv2", "h5py", "horovod", "lmdb", "matplotlib", "mlflow", "pyarrow", "pynvml", "scipy",
+    "skimage", "sklearn", "tf_keras", "tf_slim", "wandb",
 }  # fmt: skip
 
 # Imports inside functions that are allowed besides those of optional packages, with the reason.
@@ -93,6 +93,10 @@ INSIDE_A_FUNCTION = {
         "compat/__init__.py",
         "tensorpack_lite.compat.private",
     ): "an old version is rejected before private names are imported",
+    (
+        "tf1/removed/own_files.py",
+        "tensorpack_lite.tf1.startup.sitecustomize",
+    ): "it is being imported when this package is",
     (
         "tf1/startup/sitecustomize.py",
         "tensorpack_lite.tf1.contrib._slim",

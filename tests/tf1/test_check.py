@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 
+import numpy as np
 import pytest
 
 pytest.importorskip("tensorflow")
@@ -95,11 +96,82 @@ class TestCheck:
                 tf.mine = 1
             """,
         )
-        write("optional.py", "print 'Python 2'")
+        write("optional.py", "print(if")
         result = run("--check", str(tmp_path / "train.py"), cwd=tmp_path)
         first, last = result.stdout.splitlines()
         assert first.startswith("optional.py:1: SyntaxError: ")
         assert last.endswith("train.py: 1 missing name")
+
+    @pytest.mark.slow
+    def test_names_of_the_script(self, write, tmp_path):
+        """A module of the script with the name of one of tensorpack, and names that it tests by other means, are not reported."""
+        write(
+            "train.py",
+            """
+            import tensorflow as tf
+            from tensorpack.dataflow import dataset
+            from dataset import Mine
+            if "nothing_listed" in dir(tf):
+                tf.nothing_listed
+            try:
+                tf.concat
+            except AttributeError:
+                tf.nothing_else
+            dataset.Mnist
+            """,
+        )
+        write("dataset.py", "Mine = 1\n")
+        result = run("--check", "train.py", cwd=tmp_path)
+        assert (result.stdout, result.returncode) == ("train.py: 0 missing names\n", 0), result.stderr
+
+    @pytest.mark.slow
+    def test_removed_names(self, write, tmp_path):
+        """Names that other libraries have removed, and Python 2, are listed with what `run` does; they do not count as missing."""
+        write(
+            "train.py",
+            """
+            import numpy as np
+            import cPickle, yaml
+            import model
+            from sklearn.externals import joblib
+            a = np.asscalar(np.zeros(1))
+            np.product, np.dot
+            {}.iteritems(), xrange(2), open("a", "rU")
+            """,
+        )
+        write("model.py", "print np.float\n")
+        result = run("--check", "train.py", cwd=tmp_path)
+        lines = [line.split(": ")[:2] for line in result.stdout.splitlines()]
+        for line in (
+            ["model.py:1", "Python 2"],
+            ["train.py:3", "cPickle"],
+            ["train.py:8", ".iteritems"],
+            ["train.py:8", "xrange"],
+        ):
+            assert line in lines
+        assert (
+            "train.py:3: cPickle: the module cPickle was removed. Under run, it is pickle." in result.stdout
+        )
+        assert (["train.py:6", "numpy.asscalar"] in lines) == (not hasattr(np, "asscalar"))
+        assert "np.dot" not in result.stdout
+        assert lines[-1][1].startswith("0 missing names, ")
+        assert result.returncode == 0, result.stderr
+
+    @pytest.mark.slow
+    def test_names_that_nothing_provides(self, write, tmp_path):
+        """A name that NumPy never had, and one of tensorpack whose import raises an error, are missing."""
+        write(
+            "train.py",
+            "import numpy as np\nfrom tensorpack.utils.loadcaffe import get_caffe_pb\nnp.nonsense\n",
+        )
+        result = run("--check", "train.py", cwd=tmp_path)
+        lines = [line.split(": ")[:2] for line in result.stdout.splitlines()]
+        assert lines == [
+            ["train.py:2", "tensorpack.utils.loadcaffe.get_caffe_pb"],
+            ["train.py:3", "numpy.nonsense"],
+            ["train.py", "2 missing names"],
+        ]
+        assert result.returncode == 1
 
     @pytest.mark.slow
     def test_nothing_missing(self, write, tmp_path):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from .said import caller, place_of, say
 
 __all__ = ["complete", "get_cmap", "hold", "ishold", "register_cmap"]
@@ -48,8 +50,6 @@ def complete(module: ModuleType) -> None:
 
     def tostring_rgb(self: Any) -> bytes:
         """Return the pixels of the figure as bytes, in three channels."""
-        import numpy as np
-
         text = "matplotlib's FigureCanvasAgg.tostring_rgb, which was removed, is made of buffer_rgba."
         say("FigureCanvasAgg.tostring_rgb", text, place_of(caller()))
         return np.asarray(self.buffer_rgba())[:, :, :3].tobytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import ModuleType
 from typing import Any, Callable, Sequence
 
@@ -12,7 +13,7 @@ from .said import caller, place_of, say
 __all__ = ["complete"]  # and the names of table.py
 
 NINF, PZERO, NZERO = -np.inf, 0.0, -0.0
-sctypes: dict[str, list[Any]] = {
+SCTYPES: dict[str, list[Any]] = {
     "int": [np.int8, np.int16, np.int32, np.int64],
     "uint": [np.uint8, np.uint16, np.uint32, np.uint64],
     "float": [np.float16, np.float32, np.float64, np.longdouble],
@@ -66,7 +67,9 @@ def msort(a: Any) -> np.ndarray:
 
 def disp(mesg: Any, device: Any = None, linefeed: bool = True) -> None:
     """Write a message to stdout, or to a file."""
-    print(mesg, file=device, end="\n" if linefeed else "", flush=True)
+    stream = device or sys.stdout
+    stream.write(f"{mesg}\n" if linefeed else f"{mesg}")
+    stream.flush()
 
 
 def deprecate(*args: Any, **kwargs: Any) -> Any:
@@ -128,7 +131,7 @@ def maximum_sctype(t: Any) -> Any:
     kind = obj2sctype(t)
     families = {"i": "int", "u": "uint", "f": "float", "c": "complex"}
     family = families.get(np.dtype(kind).kind) if kind is not None else None
-    return sctypes[family][-1] if family else kind
+    return SCTYPES[family][-1] if family else kind
 
 
 def find_common_type(array_types: Sequence[Any], scalar_types: Sequence[Any]) -> Any:

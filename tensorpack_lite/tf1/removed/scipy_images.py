@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 __all__ = ["bytescale", "fromimage", "imread", "imresize", "imrotate", "imsave", "toimage"]
 
@@ -48,6 +47,8 @@ def toimage(
     Args:
         mode: "F" and "I" keep the values, as float32 and int32; "1" and "P" are black and white, and a palette.
     """
+    from PIL import Image
+
     data = np.asarray(arr)
     if np.iscomplexobj(data):
         raise ValueError("toimage: expected real values, got complex ones. Pass their absolute values.")
@@ -69,6 +70,8 @@ def toimage(
 
 
 def _gray(data: np.ndarray, high: int, low: int, cmin: Any, cmax: Any, pal: Any, mode: str | None) -> Any:
+    from PIL import Image
+
     size = (data.shape[1], data.shape[0])
     if mode == "F":
         return Image.frombytes("F", size, data.astype(np.float32).tobytes())
@@ -104,6 +107,8 @@ def fromimage(im: Any, flatten: bool = False, mode: str | None = None) -> np.nda
 
 def imread(name: Any, flatten: bool = False, mode: str | None = None) -> np.ndarray:
     """Return the pixels of an image file, as `fromimage` does."""
+    from PIL import Image
+
     with Image.open(name) as image:
         return fromimage(image, flatten, mode)
 

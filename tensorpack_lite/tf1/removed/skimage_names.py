@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 __all__ = ["compare_mse", "compare_nrmse", "compare_psnr", "compare_ssim", "montage2d", "threshold_adaptive"]
 
 
@@ -46,7 +48,6 @@ def compare_ssim(
     **kwargs: Any,
 ) -> Any:
     """Return the mean structural similarity of two images; `multichannel` if the last axis has the channels."""
-    import numpy as np
     from skimage.metrics import structural_similarity
 
     data_range = _first(data_range, dynamic_range)

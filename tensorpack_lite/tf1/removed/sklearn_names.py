@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 __all__ = ["Imputer", "linear_assignment"]
 
 
 def linear_assignment(X: Any) -> Any:
     """Return the pairs (row, column) of the assignment with the smallest cost, `(n, 2)`, sorted by row."""
-    import numpy as np
     from scipy.optimize import linear_sum_assignment
 
     return np.stack(linear_sum_assignment(X), axis=1)
@@ -24,7 +25,6 @@ def Imputer(
     Raises:
         ValueError: `axis` is 1. Today's class only has columns.
     """
-    import numpy as np
     from sklearn.impute import SimpleImputer
 
     if axis != 0:

@@ -108,7 +108,7 @@ class Script:
 
     def exec_module(self, module: Any) -> None:
         """Run the script."""
-        exec(self.get_code("__main__"), vars(module))
+        exec(self.get_code("__main__"), vars(module))  # as each loader does
 
     def get_code(self, fullname: str) -> CodeType:
         """Return the code. `sys.path` gets the folder of the script in the place of the script."""

@@ -72,12 +72,12 @@ NAMES: Mapping[str, Mapping[str, str]] = {
             sometrue=numpy.any row_stack=numpy.vstack trapz=numpy.trapezoid round_=numpy.round mat=numpy.asmatrix
             rank=numpy.ndim typeDict=numpy.sctypeDict DataSource=numpy.lib.npyio.DataSource
             byte_bounds=numpy.lib.array_utils.byte_bounds safe_eval=ast.literal_eval issubclass_=builtins.issubclass
-            loads=pickle.loads deprecate=.numpy_names.deprecate"""
+            loads=pickle.loads deprecate=.numpy_names.deprecate sctypes=.numpy_names.SCTYPES"""
         ),
         **_same(
             ".numpy_names",
             """NINF PZERO NZERO alen asfarray asscalar cast disp find_common_type in1d issctype issubsctype
-            maximum_sctype msort nbytes obj2sctype recfromcsv recfromtxt sctype2char sctypes set_string_function""",
+            maximum_sctype msort nbytes obj2sctype recfromcsv recfromtxt sctype2char set_string_function""",
         ),
         **_same(
             "numpy.exceptions",
@@ -131,6 +131,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "pyarrow": _same(".pyarrow_names", "deserialize serialize"),
     "sklearn.datasets": _table("samples_generator=sklearn.datasets"),
     "sklearn.externals": _table("joblib=joblib six=six"),
+    "sklearn.utils.linear_assignment_": _same(".sklearn_names", "linear_assignment"),
     "sklearn.preprocessing": _table("Imputer=.sklearn_names.Imputer"),
 }
 
@@ -161,7 +162,7 @@ MODULES: Mapping[str, str] = {
     "sklearn.externals.joblib": "joblib",
     "sklearn.externals.six": "six",
     "sklearn.grid_search": "sklearn.model_selection",
-    "sklearn.utils.linear_assignment_": ".sklearn_names",
+    "sklearn.utils.linear_assignment_": "",
     "xml.etree.cElementTree": "xml.etree.ElementTree",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from types import ModuleType
 from typing import Any, Callable
@@ -30,5 +31,4 @@ def _with_loader(name: str, plain: Callable[..., Any], module: ModuleType) -> Ca
             say(f"yaml.{name}", text, place_of(caller()))
         return plain(stream, Loader or module.FullLoader)
 
-    load.__name__, load.__doc__ = name, plain.__doc__
-    return load
+    return functools.wraps(plain)(load)
