@@ -1,6 +1,6 @@
 """
-Channels-first images (NCHW, NCDHW) and grouped convolutions on a CPU, where TensorFlow's kernels take only channels-last
-images (NHWC, NDHWC) and one group.
+Channels-first images (NCHW, NCDHW), grouped and dilated convolutions on a CPU, where TensorFlow's kernels take only
+channels-last images (NHWC, NDHWC) and one group, and have no gradient with dilations.
 
 `install` replaces the functions that create convolutions, poolings and the like. For channels-first images, a replaced
 function transposes its inputs, creates the channels-last operation and transposes the output back. `tf.nn`,
@@ -10,7 +10,8 @@ composition.
 Without `install`, on a CPU (x86-64, November 2026): TensorFlow 1.15 refuses the operations of the table below, except
 `FusedBatchNormV3` in inference and 3-D poolings of some dtypes. TensorFlow 2.15 and 2.21 run those that
 oneDNN has: all of float32 except `DepthToSpace`, `SpaceToDepth` and gradients with explicit paddings. They
-refuse float64, and float16 except in `FusedBatchNormV3`. `BiasAdd` runs everywhere. It is in the table
+refuse float64, and float16 except in `FusedBatchNormV3`. On CPUs for which TensorFlow does not use oneDNN (AMD EPYC), they
+refuse the same as TensorFlow 1.15. `BiasAdd` runs everywhere. It is in the table
 because transpositions between a convolution and its bias are then removed.
 
 Cost: TensorFlow's graph optimizer removes transpositions that follow each other directly. A small ResNet of 64 channels
@@ -77,8 +78,9 @@ def install() -> None:
     Let operations on channels-first images run on a CPU, for the whole process.
 
     Operations that are created later are affected, on all devices: placed on a GPU, they compute the same
-    values. A second call does nothing. Channels-last operations are created as before, except for grouped
-    convolutions: these become one convolution for each group, because no kernel for CPUs has groups and gradients.
+    values. A second call does nothing. Channels-last operations are created as before, except for two kinds, because no
+    kernel for CPUs has their gradients: a grouped convolution becomes one convolution for each group, and a dilated one
+    a convolution of every n-th pixel, as in `tf.nn.atrous_conv2d`.
 
     The operation `conv1` becomes a scope `conv1/` with the transpositions and the channels-last operation,
     and an identity `conv1`. So the tensor `conv1:0` keeps its name, value and static shape. The moments that
@@ -121,7 +123,10 @@ class _TakesChannelsFirst:
         data_format = args[self._position] if len(args) > self._position else kwargs.get("data_format")
         arguments = dict(self._signature.bind(*args, **kwargs).arguments)
         if data_format is None or tf.compat.as_text(data_format) not in _CHANNELS_LAST:
-            if _num_groups(self._op_type, arguments) == 1:
+            if (
+                _num_groups(self._op_type, arguments) == 1
+                and _dilation_rate(self._op_type, arguments) is None
+            ):
                 return self.original(*args, **kwargs)
             with tf.name_scope(arguments.pop("name", None), self._op_type) as scope:
                 return self._create(arguments, scope)
@@ -159,8 +164,10 @@ class _TakesChannelsFirst:
         return result._replace(y=images) if is_batch_norm else images
 
     def _create(self, arguments: dict[str, Any], name: str) -> Any:
-        """Create the channels-last operation; for a grouped convolution, which no CPU kernel has, one for each group."""
-        groups = _num_groups(self._op_type, arguments)
+        """Create the channels-last operation; for a grouped or dilated convolution, the operations that replace it."""
+        groups, rate = _num_groups(self._op_type, arguments), _dilation_rate(self._op_type, arguments)
+        if rate is not None:
+            return self._create_dilated(arguments, rate, name)
         if groups == 1:
             return self.original(**arguments, name=name)
         images = tf.split(arguments["input"], groups, 3)
@@ -170,6 +177,25 @@ class _TakesChannelsFirst:
             for image, kernel in zip(images, kernels)
         ]
         return tf.concat(outputs, 3, name=name)
+
+    def _create_dilated(self, arguments: dict[str, Any], rate: list[int], name: str) -> Any:
+        arguments = {**arguments, "dilations": [1, 1, 1, 1]}
+
+        def convolve(images: tf.Tensor, num_spatial_dims: int, padding: str) -> Any:
+            return self._create({**arguments, "input": images, "padding": padding}, "dilated")
+
+        padding = tf.compat.as_text(arguments["padding"])
+        shape = tf.convert_to_tensor(arguments["filter"]).shape
+        images = tf.nn.with_space_to_batch(arguments["input"], rate, padding, convolve, shape, [1, 2])
+        return tf.identity(images, name=name)
+
+
+def _dilation_rate(op_type: str, arguments: dict[str, Any]) -> list[int] | None:
+    """Return the rates of a dilated 2-D convolution of channels-last images that can be replaced; None for other operations."""
+    rate = list(arguments.get("dilations") or ())[1:3]
+    if op_type != "Conv2D" or max(rate, default=1) == 1 or list(arguments["strides"])[1:3] != [1, 1]:
+        return None
+    return rate if tf.compat.as_text(arguments["padding"]) in ("SAME", "VALID") else None
 
 
 def _num_groups(op_type: str, arguments: dict[str, Any]) -> int:
