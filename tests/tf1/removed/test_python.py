@@ -117,7 +117,7 @@ def _startup():
 class TestPython3Syntax:
     def test_methods_and_names(self, output):
         """Methods, built-in names and modules of Python 2 work in a file that Python 3 can read."""
-        lines, _ = output(
+        lines, log = output(
             """
             from __future__ import print_function
             import Queue
@@ -136,7 +136,7 @@ class TestPython3Syntax:
 
     def test_replacements_of_the_script_stay(self, output):
         """A script that replaces what is missing itself keeps its replacement, and nothing is logged."""
-        lines, _ = output(
+        lines, log = output(
             """
             try:
                 from StringIO import StringIO
