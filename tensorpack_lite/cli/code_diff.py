@@ -42,7 +42,7 @@ def compare_code(
         changed = list(_diffs_of_files(patches[0], patches[1], directories))
     cause = ""
     for name, lines in changed:
-        removed, added = ([line[1:].strip() for line in lines[2:] if line.startswith(sign)] for sign in "-+")
+        removed, added = _changed_lines(lines[2:], directories)
         found += [f"{name}: {len(added)} lines added, {len(removed)} removed", *lines]
         if len(changed) == len(added) == len(removed) == 1 and len(found) == 1 + len(lines):
             cause = f"code differs ({describe_pair(f'{name}:', removed[0], added[0])})"
@@ -71,6 +71,14 @@ def _diffs_of_files(
         lines = list(difflib.unified_diff(before, after, f"A/{name}", f"B/{name}", lineterm=""))
         if lines:
             yield name, lines
+
+
+def _changed_lines(lines: list[str], directories: tuple[str, str]) -> list[list[str]]:
+    """Return the removed and the added lines of a unified diff, without those that differ only in the log directory."""
+    changed = [[line[1:].strip() for line in lines if line.startswith(sign)] for sign in "-+"]
+    neutral = [_neutral(some, directory) for some, directory in zip(changed, directories)]
+    common = set(neutral[0]) & set(neutral[1])
+    return [[line for line, text in zip(*pair) if text not in common] for pair in zip(changed, neutral)]
 
 
 def _neutral(lines: list[str], directory: str) -> list[str]:

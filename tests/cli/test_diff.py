@@ -484,11 +484,12 @@ class Optimized(Layers):
 
 def test_another_optimizer(diff, tmp_path, monkeypatch):
     """Another optimizer is named first, then the line of code, and not the variables that the optimizer creates."""
-    one = train(tmp_path / "a", model=Optimized())
+    one = train(tmp_path / "a", model=Optimized(), callbacks=[ModelSaver()])
     monkeypatch.setattr(Optimized, "make", lambda rate: tf.train.MomentumOptimizer(rate, 0.9))
-    two = train(tmp_path / "b", model=Optimized())
+    two = train(tmp_path / "b", model=Optimized(), callbacks=[ModelSaver()])
     for directory, line in ((one, "opt = Adam(1e-3)"), (two, "opt = Momentum(1e-3, 0.9)")):
-        code = {"script": "/x/train.py", "files": {"train.py": line}}
+        lines = f"set_logger_dir('{directory}')\nx = 1\n{line}"
+        code = {"script": "/x/train.py", "files": {"train.py": lines}}
         change(directory, lambda manifest, code=code: manifest["code"].update(code))
     optimizer = "the optimizer differs (Adam in A, Momentum in B)"
     code = "code differs (script: opt = Adam(1e-3) in A, opt = Momentum(1e-3, 0.9) in B)"

@@ -62,7 +62,7 @@ _SEQUENCES = (list, tuple)
 _NOT_ENTERED = (".Graph", ".BaseSession")  # of TensorFlow, and what users derive from them
 _TENSORFLOW = ("tensorflow", "tensorflow_core")
 _PROTOBUF = ("google.protobuf.", "google._upb.")
-_LEFT_OUT = ("graph", "trainer")  # attributes that callbacks have besides their arguments
+_LEFT_OUT = ("graph", "trainer", "variables")  # attributes that callbacks have besides their arguments
 
 
 def describe(value: object) -> Any:
