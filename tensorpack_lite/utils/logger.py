@@ -351,7 +351,7 @@ def _open_as_chief(path: str, action: str | None, may_remove_rank_logs: bool) ->
         path = _make_room(path, str(action))
     _directory.open(path)
     if kept:
-        info(f"The training in '{path}' was deleted. Kept, because no training wrote it: {list_names(kept)}.")
+        info(f"Deleted the training in '{path}'. Other files stay: {list_names(kept)}.")
 
 
 def _follow_chief(path: str, action: str | None, given: GivenRank) -> None:

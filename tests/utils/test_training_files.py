@@ -119,9 +119,9 @@ class TestDelete:
         """One log line names what stays; at most ten names."""
         write(directory, {"thesis.tex": "", "sub/photos.txt": ""})
         logger.set_logger_dir(str(directory), "d")
-        assert [
-            f"The training in '{directory}' was deleted. Kept, because no training wrote it: sub/, thesis.tex."
-        ] == [line for line in log_lines if "Kept" in line]
+        assert [f"Deleted the training in '{directory}'. Other files stay: sub/, thesis.tex."] == [
+            line for line in log_lines if "Deleted" in line
+        ]
 
         write(directory, {f"{number}.txt": "" for number in range(10, 30)})
         logger.set_logger_dir(str(directory), "d")
