@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tabulate import tabulate
 
 from ..compat import tfv1 as tf
@@ -9,15 +11,19 @@ from ..utils import logger
 
 __all__ = ["describe_trainable_vars", "get_shape_str"]
 
+_TOWER_PREFIX = re.compile(r"^tower[0-9]+/")
+
 
 def describe_trainable_vars() -> None:
     """
     Log a table of the trainable variables of the default graph, and their total size.
 
-    Copies in other towers, whose names start with "tower", are left out. The table has a column for devices if they
+    Copies in other towers, with the name of another variable after "tower<i>/", are left out. The table has a column for devices if they
     differ, and one for dtypes if not all are float32.
     """
-    variables = [var for var in tf.trainable_variables() if not var.op.name.startswith("tower")]
+    names = {var.op.name for var in tf.trainable_variables()}
+    copies = {name for name in names if _TOWER_PREFIX.match(name) and _TOWER_PREFIX.sub("", name) in names}
+    variables = [var for var in tf.trainable_variables() if var.op.name not in copies]
     if not variables:
         logger.warning("No trainable variables in the graph!")
         return

@@ -31,6 +31,12 @@ class TestDescribe:
         assert "Number of trainable variables: 1\n" in text
         assert "tower1" not in text
 
+    def test_shows_what_towers_share(self, capsys):
+        """A variable that one tower created for all, such as that of a Keras model, is listed."""
+        tf.get_variable("tower0/dense/kernel", shape=[2])
+        describe_trainable_vars()
+        assert "tower0/dense/kernel" in capsys.readouterr().out
+
     def test_shows_dtype_and_device_where_they_differ(self, capsys):
         """The columns for dtype and device appear only if they are needed."""
         tf.get_variable("a", shape=[2])
