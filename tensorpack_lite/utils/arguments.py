@@ -27,18 +27,21 @@ def explain_argument(func: Callable[..., Any], given: Mapping[str, Any], left_ou
         TypeError: the function has no argument of a given name. Other errors are not changed.
 
     Example:
-        >>> with explain_argument(sorted, {"revers": True}):
-        ...     sorted([], revers=True)
+        >>> def save(path, max_to_keep=10): ...
+        >>> with explain_argument(save, {"max_to_keeep": 3}):
+        ...     save("model", max_to_keeep=3)
         Traceback (most recent call last):
-        TypeError: sorted: there is no argument 'revers'. Did you mean 'reverse'?
+        TypeError: save: there is no argument 'max_to_keeep'. Did you mean 'max_to_keep'?
     """
     try:
         yield
     except TypeError as error:
         found = _UNKNOWN.search(str(error))
+        if found is None or found.group(1) not in given:
+            raise
         parameters = inspect.signature(func).parameters
         takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
-        if found is None or takes_any or found.group(1) not in given or found.group(1) in parameters:
+        if takes_any or found.group(1) in parameters:
             raise
         names = list(parameters)[left_out:]
         who = func.__qualname__.rpartition("<locals>.")[2].replace(".__init__", "")
