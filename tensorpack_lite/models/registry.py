@@ -15,6 +15,7 @@ from ..tfutils.argscope import get_arg_scope
 from ..tfutils.model_utils import get_shape_str
 from ..tfutils.tower.mistakes import explain_name_clash
 from ..utils import logger
+from ..utils.arguments import explain_argument
 from .variables import is_variable
 
 __all__ = ["disable_layer_logging", "get_registered_layer", "layer_register", "register_alias"]
@@ -44,7 +45,7 @@ def layer_register(
     Raises:
         ValueError: the function is named `tf`, which LinearWrap reserves, or `log_shape` is True although the
             name is optional.
-        TypeError: (when the layer is called) the name or the inputs are missing.
+        TypeError: (when the layer is called) the name or the inputs are missing, or there is no argument of a given name.
         ValueError: (when the layer is called) the inputs are not a tensor, or a list or tuple of tensors.
 
     Example:
@@ -73,12 +74,9 @@ def layer_register(
             arguments.update(kwargs)
             with nullcontext() if name is None else tf.variable_scope(name):
                 build = functools.partial(func, inputs, *rest, **arguments)
-                with explain_name_clash(func.__name__, name or tf.get_variable_scope().name):
-                    return (
-                        _shape_log.build(tf.get_variable_scope().name, inputs, build)
-                        if log_shape
-                        else build()
-                    )
+                scope = tf.get_variable_scope().name
+                with explain_name_clash(func.__name__, name or scope), explain_argument(func, arguments, 1):
+                    return _shape_log.build(scope, inputs, build) if log_shape else build()
 
         if use_scope is True:  # what editors show
             title = "scope" if "name" in signature.parameters else "name"

@@ -20,6 +20,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Callable, Mapping, TypeVar
 
+from .arguments import explain_argument
 from .old_names_table import OLD_MODULES, OLD_NAMES, Old
 from .unsupported import Unsupported, unsupported_spec
 
@@ -126,14 +127,14 @@ def old_star_names(module: str) -> list[str]:
 
 def old_arguments(**names: str) -> Callable[[F], F]:
     """
-    Decorator for a function or a constructor: accept old names of arguments.
+    Decorator for a function or a constructor: accept old names of arguments, and suggest the right name for a misspelt one.
 
     Args:
         names: old name -> new name, or a sentence of advice for an argument without a successor.
 
     Raises:
         TypeError: (when called) an old name was passed, and old names are not accepted, the argument has no successor,
-            or it was passed under both names.
+            or it was passed under both names; there is no argument of a given name.
 
     Example:
         >>> @old_arguments(nr_proc="num_proc")
@@ -142,12 +143,14 @@ def old_arguments(**names: str) -> Callable[[F], F]:
 
     def decorate(func: Callable[..., Any]) -> Any:
         who = func.__qualname__.replace(".__init__", "")
+        left_out = 1 if func.__name__ == "__init__" else 0  # self
 
         @functools.wraps(func)
         def wrapper(*args: object, **kwargs: object) -> Any:
-            if names.keys().isdisjoint(kwargs):
+            if not names.keys().isdisjoint(kwargs):
+                kwargs = _rename(who, kwargs, names)
+            with explain_argument(func, kwargs, left_out):
                 return func(*args, **kwargs)
-            return func(*args, **_rename(who, kwargs, names))
 
         return wrapper
 

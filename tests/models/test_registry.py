@@ -55,6 +55,14 @@ class TestCall:
         with pytest.raises(TypeError, match=r"Scale: the name is missing .*got .*Tensor"):
             scale_layer()(pixels())
 
+    def test_a_misspelt_argument(self):
+        """A misspelt argument raises a TypeError with the name that was probably meant, also if it is from argscope."""
+        layer = scale_layer()
+        with pytest.raises(TypeError, match="^Scale: there is no argument 'facter'. Did you mean 'factor'.$"):
+            layer("s0", pixels(), facter=3.0)
+        with argscope(layer, shfit=1.0), pytest.raises(TypeError, match="Did you mean 'shift'"):
+            layer("s1", pixels())
+
     def test_no_arguments_at_all(self):
         """A call without arguments raises a TypeError."""
         with pytest.raises(TypeError, match="Scale: the name is missing .*got nothing"):
