@@ -167,7 +167,7 @@ class TestPython3Syntax:
                 import urllib2
             """,
         )
-        lines, log = output(
+        lines, _ = output(
             """
             import sys
             sys.path.append("site-packages")
