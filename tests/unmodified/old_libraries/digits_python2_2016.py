@@ -23,12 +23,18 @@ class Model(ModelDesc):
 
     def _build_graph(self, inputs):
         image, label = inputs
-        logits = FullyConnected('fc', image, out_dim=2, nl=tf.identity)
+        logits = FullyConnected('fc', image, out_dim=2, nl=tf.identity,
+                                W_init=tf.constant_initializer(0.1))
         cost = tf.nn.sparse_softmax_cross_entropy_with_logits(logits=logits, labels=label)
         self.cost = tf.reduce_mean(cost, name='cost')
 
     def _get_optimizer(self):
         return tf.train.AdamOptimizer(0.05)
+
+
+class Report(Callback):
+    def _after_train(self):
+        print 'sum of weights: %.4f' % np.abs(self.trainer.sess.run('fc/W:0')).sum()
 
 
 if __name__ == '__main__':
@@ -43,8 +49,5 @@ if __name__ == '__main__':
     config = TrainConfig(
         model=Model(),
         dataflow=BatchData(DataFromList(rows, shuffle=False), BATCH),
-        callbacks=[], steps_per_epoch=steps, max_epoch=5)
-    trainer = SimpleTrainer(config)
-    trainer.train()
-    print 'cost: %.4f' % trainer.sess.run(trainer.graph.get_tensor_by_name('cost:0'),
-                                          {'image:0': data['image'], 'label:0': data['label']})
+        callbacks=[Report()], steps_per_epoch=steps, max_epoch=5)
+    SimpleTrainer(config).train()
