@@ -23,6 +23,7 @@ from tensorpack_lite.compat import tfv1 as tf
 
 FOLDER = Path(__file__).resolve().parent
 SCRIPTS = FOLDER / "scripts"
+OLD_LIBRARIES = FOLDER / "old_libraries"
 CHECKPOINTS = FOLDER / "checkpoints"
 REFERENCE = FOLDER / "reference.json"
 PACKAGES = str(Path(tensorpack_lite.__file__).parents[1])
@@ -45,10 +46,10 @@ class Result(NamedTuple):
     variables: dict[str, list[int]]
 
 
-def run_script(name: str, *arguments: str, cwd: str | Path) -> str:
-    """Run a script of the corpus in a folder, and return what it prints to stdout."""
+def run_script(name: str, *arguments: str, cwd: str | Path, folder: Path = SCRIPTS) -> str:
+    """Run a script of the corpus, which is in `folder`, in another folder. Return what it prints to stdout."""
     result = subprocess.run(
-        [sys.executable, "-m", "tensorpack_lite", "run", str(SCRIPTS / f"{name}.py"), *arguments],
+        [sys.executable, "-m", "tensorpack_lite", "run", str(folder / f"{name}.py"), *arguments],
         cwd=str(cwd),
         env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3", PYTHONPATH=PACKAGES),
         capture_output=True,

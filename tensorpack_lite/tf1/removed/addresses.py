@@ -25,7 +25,9 @@ def resolve(address: str) -> Any:
         warnings.simplefilter("ignore")  # such as "scipy.misc is deprecated"
         if not module or name in MODULES or name in PYTHON_2_MODULES:
             return _load(name)
-        return getattr(_load(module), attribute)
+        container = _load(module)
+        # a module that is not imported yet is not an attribute of its package
+        return getattr(container, attribute) if hasattr(container, attribute) else _load(name)
 
 
 def _load(name: str) -> Any:

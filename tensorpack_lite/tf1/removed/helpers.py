@@ -150,11 +150,9 @@ def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     for argument in sorted(set(kwargs) & set(ARGUMENTS)):
         new = ARGUMENTS[argument].get(name)
         if new is not None and _lost(function, argument, kwargs[argument]):
-            text = (
-                f"which was removed, is {new}"
-                if new and new != argument
-                else "which was removed, has no effect"
-            )
+            text = f"which was removed, is {new}" if new else "which was removed, has no effect"
+            if new == argument:
+                text = "whose meaning has changed, keeps its old one"
             _said(f"{name}({argument})", f"the argument {argument} of {name}, {text}.")
             value = kwargs.pop(argument)
             if new:

@@ -9,29 +9,7 @@ from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from .said import caller
 
-__all__ = [
-    "NoneType",
-    "StringIO",
-    "StringTypes",
-    "apply",
-    "atof",
-    "atoi",
-    "buffer",
-    "cmp",
-    "execfile",
-    "find",
-    "join",
-    "joinfields",
-    "lower",
-    "lstrip",
-    "maketrans",
-    "replace",
-    "rstrip",
-    "setdefaultencoding",
-    "split",
-    "strip",
-    "upper",
-]
+__all__ = ["StringIO", "apply", "cmp", "execfile", "join", "setdefaultencoding"]  # and aliases of types
 
 NoneType = type(None)
 StringTypes = (str,)
