@@ -230,7 +230,7 @@ class _Step:
         return outputs
 
 
-def _shape_of(values: object) -> tuple[int, ...]:
+def _shape_of(values: Any) -> tuple[int, ...]:
     """Return the shape of an array or of nested lists, which follows the first entry of each list."""
     if isinstance(values, (list, tuple)):
         return (len(values), *(_shape_of(values[0]) if values else ()))

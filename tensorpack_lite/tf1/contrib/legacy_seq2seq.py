@@ -10,8 +10,6 @@ from ._lookup import contrib_names
 
 __getattr__, __dir__ = contrib_names(__name__, same=("ops", "seq2seq"))
 
-Outputs = "tuple[list[tf.Tensor], Any]"
-
 
 def rnn_decoder(
     decoder_inputs: Sequence[tf.Tensor],
@@ -19,7 +17,7 @@ def rnn_decoder(
     cell: Any,
     loop_function: Callable[[tf.Tensor, int], tf.Tensor] | None = None,
     scope: Any = None,
-) -> Outputs:
+) -> tuple[list[tf.Tensor], Any]:
     """
     Run a cell over a list of inputs [N, C].
 
@@ -33,7 +31,8 @@ def rnn_decoder(
     Returns:
         The list of outputs [N, D], and the last state.
     """
-    state, outputs = initial_state, []
+    state = initial_state
+    outputs: list[tf.Tensor] = []
     with tf.variable_scope(scope or "rnn_decoder") as used:
         for i, value in enumerate(decoder_inputs):
             if i > 0:
@@ -52,7 +51,7 @@ def basic_rnn_seq2seq(
     cell: Any,
     dtype: tf.DType = tf.float32,
     scope: Any = None,
-) -> Outputs:
+) -> tuple[list[tf.Tensor], Any]:
     """Encode a list of inputs with a copy of a cell, and decode from its last state. See `rnn_decoder`."""
     with tf.variable_scope(scope or "basic_rnn_seq2seq"):
         _, state = tf.nn.static_rnn(copy.deepcopy(cell), encoder_inputs, dtype=dtype)
@@ -66,7 +65,7 @@ def tied_rnn_seq2seq(
     loop_function: Callable[[tf.Tensor, int], tf.Tensor] | None = None,
     dtype: tf.DType = tf.float32,
     scope: Any = None,
-) -> Outputs:
+) -> tuple[list[tf.Tensor], Any]:
     """Encode and decode with the same cell and the same variables. See `rnn_decoder`."""
     with tf.variable_scope("combined_tied_rnn_seq2seq"):
         shared = scope or "tied_rnn_seq2seq"
