@@ -64,3 +64,13 @@ def test_other_installations_say_nothing(plugin, capsys):
     plugin.tox_on_install(environment(env_name="demo", description="train"), [], "RunToxEnv", "package")
 
     assert "" == capsys.readouterr().out
+
+
+def test_the_readme_says_how_long_it_takes_and_what_to_open():
+    """README says how long both commands take, and that the demo and the script end with the path of the report."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    demo, rest = text.split("tox -e demo", 1)[1].split("tox -e test", 1)
+    assert re.search(r"takes 1 to 3 minutes .* about one minute", demo)
+    assert re.search(r"takes about \d minutes", demo)
+    assert "`report.html`" in demo
+    assert "report.html`: open it" in rest

@@ -315,7 +315,7 @@ class TestErrors:
         source = QueueInput(Numbers(3, KeyError("planted")))
         with driven(source, SIGNATURE) as run:
             take(run, 2)
-            source.thread.join(5)
+            source.thread.join(30)
         assert ["Training ended before it reached an error of the data"] == [
             text.split(":")[0] for text in log_lines
         ]
@@ -369,7 +369,7 @@ class TestEnd:
             take(run, 1)
         assert source.thread.is_alive()
         go.set()
-        source.thread.join(5)
+        source.thread.join(30)
 
     def test_ctrl_c(self):
         """KeyboardInterrupt ends training and the thread."""

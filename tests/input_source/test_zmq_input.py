@@ -81,7 +81,7 @@ def test_the_end_of_training_does_not_wait_for_data(address, send):
     source = ZMQInput(address, 50)
     start = time.monotonic()
     train(source)
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 60
     assert not source.thread.is_alive()
     assert source.ds.context is None
 

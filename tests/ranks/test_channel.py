@@ -149,7 +149,7 @@ class TestFailures:
         first, second = connect(2, time_limit=1.2)
         first.state.update(kind="step", step=4, where="in step 5")
         second.state.update(kind="busy", step=4, where="in callback Slow, _trigger")
-        told = first.wait_for_failure(6)
+        told = first.wait_for_failure(30)
         assert (
             "Rank 1 has kept others waiting for 1.2 s, last seen after step 4, in callback Slow, _trigger."
             in told
@@ -203,6 +203,7 @@ class TestFailures:
         told = first.wait_for_failure(10)
         assert "Rank 1 has left, and rank 0 waits for it, last seen after step 4, in step 5." == told
 
+    @pytest.mark.slow
     def test_a_chief_with_much_to_do(self, connect):
         """The chief may take longer than the limit in a callback that only it has."""
         first, second = connect(2, time_limit=0.5)
@@ -215,7 +216,7 @@ class TestFailures:
         first, second = connect(2, time_limit=1.2)
         for channel in (first, second):
             channel.state.update(kind="step", step=4, where="in step 5")
-        assert "No rank has finished step 5 within 1.2 s" in first.wait_for_failure(6)
+        assert "No rank has finished step 5 within 1.2 s" in first.wait_for_failure(30)
 
     def test_a_main_thread_that_hangs(self, connect):
         """`on_hang` is called only on a rank whose main thread does not notice the failure."""
@@ -296,7 +297,7 @@ class TestPlaces:
 
 def wait_until(condition):
     """Wait until a condition holds."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline, threading.enumerate()
         time.sleep(0.01)
@@ -333,11 +334,11 @@ class TestSlowHub:
         begun = time.monotonic()
         with pytest.raises(RankError, match="Rank 0, the chief, has been silent for 1 s"):
             second.gather("values", "v" * 20_000_000)
-        assert time.monotonic() - begun < 2.0
+        assert time.monotonic() - begun < 10
         with pytest.raises(OSError, match="(?i)pipe"):
             second._socket.sendall(b"more")
         reading.release()
-        assert "Rank 1 died without reporting an error" in first.wait_for_failure(3)
+        assert "Rank 1 died without reporting an error" in first.wait_for_failure(30)
 
 
 class TestRankThatDoesNotRead:
@@ -372,7 +373,7 @@ class TestRankThatDoesNotRead:
             begun = time.monotonic()
             for values in together([first, third], lambda c: c.all_gather("values", long)):
                 assert [long] * 3 == values
-            assert time.monotonic() - begun < 5.0
+            assert time.monotonic() - begun < 20
             assert sum(map(len, first._hub._ranks[1].unsent)) > len(long)
             first.fail("the end of the test")
             first._hub._ranks[1].connection.shutdown(socket.SHUT_RDWR)

@@ -43,7 +43,7 @@ class TestRestricting:
     def test_earlier_connections(self, server):
         """Earlier connections are closed, whether the server has accepted them or not."""
         port = server.getsockname()[1]
-        accepted, waiting = [socket.create_connection(("127.0.0.1", port), timeout=5) for _ in range(2)]
+        accepted, waiting = [socket.create_connection(("127.0.0.1", port), timeout=30) for _ in range(2)]
         with accepted, waiting, server.accept()[0] as other_end:
             restrict_to_loopback(port)
             assert b"" == accepted.recv(1) == waiting.recv(1) == other_end.recv(1)

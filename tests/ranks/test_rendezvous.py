@@ -21,7 +21,7 @@ def server():
 
 def ask(server, method, path, body=None, headers=None):
     """Send one request, and return status and body."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
     connection.request(method, path, body, headers or {})
     response = connection.getresponse()
     answer = response.status, response.read()

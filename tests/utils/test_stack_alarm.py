@@ -79,12 +79,14 @@ def test_lock_is_held(tmp_path, watched):
     assert not catches_signal(os.getpid(), SIGNAL)
 
 
+@pytest.mark.slow
 def test_lock_is_free(watched):
     """Nothing is written while a thread sleeps, and while others compute."""
     assert (False, "") == watched(lambda: time.sleep(1))
     assert (False, "") == watched(lambda: [sum(range(1000)) for _ in range(50000)])
 
 
+@pytest.mark.slow
 def test_stopped(watched):
     """Nothing is written when the process was stopped."""
     pid = os.getpid()

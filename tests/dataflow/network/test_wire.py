@@ -249,14 +249,14 @@ MALFORMED = {
 class TestStrangers:
     @pytest.mark.parametrize("name", sorted(MALFORMED))
     def test_malformed(self, name):
-        """Malformed bytes raise WireError and nothing else, within seconds and with little memory."""
+        """Malformed bytes raise WireError and nothing else, within seconds of CPU time and with little memory."""
         frames = MALFORMED[name]
         tracemalloc.start()
         try:
-            began = time.perf_counter()
+            began = time.process_time()
             with pytest.raises(WireError):
                 decode(frames)
-            assert time.perf_counter() - began < 5
+            assert time.process_time() - began < 5
             assert tracemalloc.get_traced_memory()[1] < 150 << 20
         finally:
             tracemalloc.stop()

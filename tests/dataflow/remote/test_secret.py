@@ -77,12 +77,13 @@ class TestOtherSecrets:
                 list(RemoteDataZMQ(address, start_timeout=1.0, secret=ours))
             sender.close(0)
 
+    @pytest.mark.slow
     def test_the_receiver_warns(self, ipc, log_lines):
         """The receiver logs one warning when a sender with another secret connects."""
         with zmq.Context() as context:
             sender = open_socket(context, zmq.PUSH, ipc, 5, False, "test", derive_keys(OTHER, "test"))
             with pytest.raises(RuntimeError, match="Meanwhile: .* has no secret or another one"):
-                list(RemoteDataZMQ(ipc, start_timeout=1, secret=SECRET))
+                list(RemoteDataZMQ(ipc, start_timeout=5, secret=SECRET))
             sender.close(0)
         (line,) = log_lines
         assert "refused a connection: the other end" in line
