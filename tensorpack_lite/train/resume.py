@@ -12,8 +12,11 @@ import hashlib
 import os
 from typing import Any
 
+from ..callbacks.monitor.base import MonitorBase
 from ..callbacks.monitor.json_file import JSONWriter
+from ..callbacks.monitor.monitors import Monitors
 from ..compat import tfv1 as tf
+from ..loop.callback import Callback
 from ..loop.group import Callbacks
 from ..loop.place import Place
 from ..loop.state import TrainLoop
@@ -188,9 +191,10 @@ def find_place(loop: TrainLoop, callbacks: Callbacks, state: dict[str, Any] | No
             f"steps_per_epoch was {saved.steps_per_epoch} and is {loop.steps_per_epoch}. Training continues after the same number "
             f"of steps, which is step {place.num_steps} of epoch {place.epoch_num}."
         )
-        _complain_of_skipped(saved, "")
+        _complain_of_skipped(saved, callbacks, "")
     elif _num_called(place, callbacks) is None:
-        _complain_of_skipped(place, "The callbacks differ from those of the training that is resumed. ")
+        differ = "The callbacks differ from those of the training that is resumed. "
+        _complain_of_skipped(place, callbacks, differ)
         place = place.with_phase_finished()
     return place
 
@@ -199,13 +203,32 @@ def _num_called(place: Place, callbacks: Callbacks) -> int | None:
     return place.num_called_of([str(cb) for cb in callbacks.cbs], callbacks.names_without_calls)
 
 
-def _complain_of_skipped(place: Place, reason: str) -> None:
-    skipped = place.callbacks[place.num_called :]
+def _complain_of_skipped(place: Place, callbacks: Callbacks, reason: str) -> None:
+    finished = {str(cb) for cb in callbacks.cbs if isinstance(cb, (MonitorBase, Monitors))}
+    skipped = [name for name in place.callbacks[place.num_called :] if name not in finished]
     if skipped:
         _complain(
             f"{reason}Calls that were due when the checkpoint was saved ({place.phase} at step {place.num_steps} of epoch "
             f"{place.epoch_num}) are skipped: {', '.join(skipped)}."
         )
+
+
+def _finish_monitor(cb: Callback, loop: TrainLoop, saved: Place, place: Place) -> None:
+    """Let a monitor write the values that waited in a checkpoint, if the calls that were due there are skipped."""
+    is_whole = saved.num_called == len(saved.callbacks)
+    has_other_epochs = saved.steps_per_epoch != place.steps_per_epoch
+    is_skipped = not is_whole and place.num_called == len(place.callbacks)
+    waits_for_epoch = has_other_epochs and not (is_whole and saved.phase == "trigger_epoch")
+    if not isinstance(cb, MonitorBase) or not (is_skipped or waits_for_epoch):
+        return
+    epoch, loop.epoch_num = loop.epoch_num, saved.epoch_num
+    if has_other_epochs:
+        cb.trigger()
+    elif saved.phase == "trigger_epoch":
+        cb.trigger_epoch()
+    else:
+        cb.trigger_step()
+    loop.epoch_num = epoch
 
 
 def _complain(sentence: str) -> None:
@@ -230,10 +253,16 @@ def continue_from(
     """
     if place is None:
         return
+    state = state or {}
     called = _num_called(place, callbacks)
+    # only the chief's state has a place
+    saved = Place.from_dict(state["place"], "SessionInit.checkpoint_state") if "place" in state else place
     loop.resume_at(place.epoch_num, place.num_steps, place.num_called < len(place.callbacks))
     callbacks.resume_at(
-        place.phase, len(callbacks.cbs) if called is None else called, (state or {}).get("callbacks", {})
+        place.phase,
+        len(callbacks.cbs) if called is None else called,
+        state.get("callbacks", {}),
+        lambda cb: _finish_monitor(cb, loop, saved, place),
     )
     logger.info(
         f"Resuming after step {place.num_steps} of {loop.steps_per_epoch} of epoch {place.epoch_num} "
