@@ -40,7 +40,7 @@ from .exactness import say_what_is_exact
 from .preempted import PreemptedTraining
 from .rank_states import split_state
 from .rehearsed import rehearse
-from .resume import continue_from, find_place, place_of, take_state
+from .resume import continue_from, end_epoch, find_place, place_of, take_state
 from .shutdown import Shutdown
 from .watch import Watch
 
@@ -249,6 +249,7 @@ class Trainer(HasOldInterface, LoopTrainer):
                 if not 0 < loop.starting_step == loop.steps_per_epoch:  # else resumed only for its callbacks
                     logger.info(f"Epoch {epoch} (global_step {loop.global_step}) finished, time: {spent}.")
                 callbacks.trigger_epoch()
+                end_epoch(callbacks)
             logger.info("Training has finished.")
 
     # All phases ------------------------------------------------------------------------------------------------------

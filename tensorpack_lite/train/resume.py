@@ -1,8 +1,8 @@
 """
 Saving and resuming the place of a training.
 
-The `.state` file of a checkpoint holds the place of the training and the states of its callbacks.
-`find_checkpoint` reads it, `SessionInit.checkpoint_state` carries it to the trainer, and `continue_from`
+The `.state` file of a checkpoint holds the place of the training and the states of its callbacks, and the
+`.end` file those at the end of that epoch. `find_checkpoint` reads them, `SessionInit.checkpoint_state` carries it to the trainer, and `continue_from`
 moves the loop and the callbacks there.
 """
 
@@ -12,26 +12,32 @@ import hashlib
 import os
 from typing import Any
 
+import numpy as np
+
 from ..callbacks.monitor.base import MonitorBase
 from ..callbacks.monitor.json_file import JSONWriter
 from ..callbacks.monitor.monitors import Monitors
+from ..callbacks.saver import ModelSaver
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
-from ..loop.group import Callbacks
+from ..loop.group import Callbacks, innermost
 from ..loop.place import Place
 from ..loop.state import TrainLoop
 from ..tfutils.checkpoint_reader import CheckpointReader, read_checkpoint_state
-from ..tfutils.checkpoint_state import STATE_SUFFIX, read_state
+from ..tfutils.checkpoint_state import STATE_SUFFIX, read_end, read_state
 from ..tfutils.exact import find_exact
 from ..tfutils.sessinit import SaverRestore, SessionInit
+from ..tfutils.varmanip import SessionUpdate
 from ..utils import logger
 from ..utils.errors import DamagedFileError
 
 __all__ = [
     "advance_graph_seed",
     "continue_from",
+    "end_epoch",
     "find_checkpoint",
     "find_place",
+    "find_savers",
     "place_of",
     "take_state",
 ]
@@ -40,7 +46,7 @@ __all__ = [
 # From a directory to a SessionInit -----------------------------------------------------------------------------------
 def find_checkpoint(directory: str) -> SaverRestore | None:
     """
-    Find the latest checkpoint in a directory, and the state of the training that saved it.
+    Find the latest checkpoint in a directory, and the state of the training that saved it, at the end of that epoch if it has ended.
 
     A checkpoint without a `.state` file gets the place that `stats.json` lists for its `global_step`, if there is one.
 
@@ -56,8 +62,10 @@ def find_checkpoint(directory: str) -> SaverRestore | None:
     """
     if not os.path.isfile(os.path.join(directory, "checkpoint")):
         return None
-    restore = SaverRestore(_latest(directory))
-    state = read_state(restore.path + STATE_SUFFIX)
+    path = _latest(directory)
+    end = read_end(path)
+    restore = SaverRestore(path) if end is None else _RestoreEnd(path, end.variables)
+    state = read_state(restore.path + STATE_SUFFIX) if end is None else end.state
     if state is None:
         place = _guess_place(directory, restore.path)
         state = None if place is None else {"place": place._asdict(), "callbacks": {}}
@@ -65,6 +73,29 @@ def find_checkpoint(directory: str) -> SaverRestore | None:
         Place.from_dict(state.get("place"), f"'{restore.path}{STATE_SUFFIX}'")
     restore.checkpoint_state = state
     return restore
+
+
+class _RestoreEnd(SaverRestore):
+    """
+    Initializer that restores a checkpoint, and variables that callbacks have changed after it was saved.
+
+    Args:
+        path: the checkpoint.
+        changed: the values by name.
+    """
+
+    def __init__(self, path: str, changed: dict[str, np.ndarray]) -> None:
+        super().__init__(path)
+        self._changed = changed
+
+    def _run_init(self, sess: tf.Session) -> None:
+        super()._run_init(sess)
+        found = [
+            one
+            for one in sess.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
+            if one.op.name in self._changed
+        ]
+        SessionUpdate(sess, found).update({one.name: self._changed[one.op.name] for one in found})
 
 
 def _latest(directory: str) -> str:
@@ -160,6 +191,17 @@ def take_state(loop: TrainLoop, callbacks: Callbacks, resumed_state: dict[str, A
     return {"place": place._asdict(), "callbacks": callbacks.state_dict()}
 
 
+def find_savers(callbacks: Callbacks) -> list[ModelSaver]:
+    """Return the ModelSavers of a training, also those inside proxies."""
+    return [saver for saver in map(innermost, callbacks.cbs) if isinstance(saver, ModelSaver)]
+
+
+def end_epoch(callbacks: Callbacks) -> None:
+    """Record the end of an epoch, all of whose callbacks have been called, beside the checkpoints that were saved in it."""
+    for saver in find_savers(callbacks):
+        saver.epoch_end.end()
+
+
 def find_place(loop: TrainLoop, callbacks: Callbacks, state: dict[str, Any] | None) -> Place | None:
     """
     Return the place at which a training continues.
@@ -196,6 +238,8 @@ def find_place(loop: TrainLoop, callbacks: Callbacks, state: dict[str, Any] | No
         differ = "The callbacks differ from those of the training that is resumed. "
         _complain_of_skipped(place, callbacks, differ)
         place = place.with_phase_finished()
+    if place.phase == "trigger_epoch" and place.num_called == len(place.callbacks):
+        return place.with_phase_finished()  # the epoch has ended
     return place
 
 

@@ -303,7 +303,7 @@ class TestRows:
             "stats.json cannot be read as the stats.json of a training" in line and moved[0] in line
             for line in log_lines
         )
-        assert any("has only 0 of the 3 rows" in line for line in log_lines)
+        assert any("has only 0 of the 4 rows" in line for line in log_lines)
 
 
 class TestEarlierVersions:
