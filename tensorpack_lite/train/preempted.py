@@ -1,4 +1,4 @@
-"""Saving a training that SIGTERM or SIGUSR1 ends."""
+"""Saving a training that SIGTERM, SIGUSR1 or Ctrl-C ends."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class PreemptedTraining:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         preemption = self._preemption
-        if preemption is None or preemption.number is None:
+        if preemption is None or preemption.number is None or preemption.is_given_up:
             return
         if isinstance(error, Preempted):
             self._callbacks.undo_call()
