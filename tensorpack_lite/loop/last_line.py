@@ -6,9 +6,9 @@ import sys
 from types import TracebackType
 from typing import Any
 
-__all__ = ["LastLine"]
+from .preemption import Interrupted
 
-_CODE = "exit_code"  # an attribute of a KeyboardInterrupt that has ended a training
+__all__ = ["LastLine"]
 
 
 class LastLine:
@@ -28,8 +28,8 @@ class LastLine:
     ) -> None:
         if not isinstance(error, KeyboardInterrupt):
             return
-        if not hasattr(error, _CODE):
-            setattr(error, _CODE, None)
+        if not isinstance(error, Interrupted):
+            error.exit_code = None  # type: ignore[attr-defined]  # read by the hook
         if not isinstance(sys.excepthook, _Hook):
             sys.excepthook = _Hook(sys.excepthook)
 
@@ -43,11 +43,10 @@ class _Hook:
     def __call__(
         self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
-        if not (isinstance(error, KeyboardInterrupt) and hasattr(error, _CODE)):
+        if not (isinstance(error, KeyboardInterrupt) and hasattr(error, "exit_code")):
             self._previous(kind, error, traceback)
             return
         sys.stdout.flush()
         sys.stderr.write(f"KeyboardInterrupt: {str(error) or 'Ctrl-C ended the training.'}\n")
-        code = getattr(error, _CODE)
-        if code is not None:
-            raise SystemExit(code)
+        if error.exit_code is not None:
+            raise SystemExit(error.exit_code)
