@@ -152,7 +152,9 @@ class ManifestWriter(Callback):
         outcome = "unknown" if loop.outcome is None else loop.outcome.value
         error = None if loop.error is None else f"{type(loop.error).__name__}: {loop.error}"
         return {
-            "outcome": "preempted" if isinstance(loop.error, Preempted) else outcome,
+            "outcome": "preempted"
+            if isinstance(loop.error, Preempted) and loop.error.code == 143
+            else outcome,
             "error": error if loop.outcome is not Outcome.FINISHED else None,
             "epoch": loop.epoch_num,
             "global_step": loop.global_step,

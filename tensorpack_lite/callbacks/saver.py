@@ -22,6 +22,7 @@ from ..utils.memory import available_memory
 from ..utils.old_names import old_arguments
 from ..utils.packed_state import pack_state
 from .directories import find_checkpoint_dir, need_checkpoint_dir
+from .epoch_end import EpochEnd
 from .statistic_reader import StatisticReader
 
 __all__ = ["MaxSaver", "MinSaver", "ModelSaver"]
@@ -29,7 +30,7 @@ __all__ = ["MaxSaver", "MinSaver", "ModelSaver"]
 T = TypeVar("T")
 
 # TensorFlow writes a meta graph to a file with such a name, then renames it.
-_TEMPORARY = r"\.checkpoint\.tmp|graph-\d{4}-\d{6}\.meta\.tmp[0-9a-f]{32}"
+_TEMPORARY = r"\.checkpoint\.tmp|\.model-\d+\.end\.tmp|graph-\d{4}-\d{6}\.meta\.tmp[0-9a-f]{32}"
 
 
 class ModelSaver(Callback):
@@ -43,7 +44,8 @@ class ModelSaver(Callback):
     their states to the chief.
 
     The file `model-<global_step>.state` holds the place in the training (epoch, step, and which callbacks have been called,
-    including this one) and the callbacks' `state_dict()`. `AutoResumeTrainConfig` continues from there.
+    including this one) and the callbacks' `state_dict()`. `AutoResumeTrainConfig` continues from there. When all callbacks of the
+    epoch have been called, `model-<global_step>.end` gets the same, and training continues with the next epoch.
 
     Args:
         max_to_keep: number of checkpoints to keep; older ones are removed. None or 0 keeps all.
@@ -69,6 +71,7 @@ class ModelSaver(Callback):
         checkpoint_dir: the directory, or None.
         saver: the `tf.train.Saver`, available from `setup_graph` on; also in the collection `SAVERS`.
         variables: the variables to save, from `setup_graph` on; empty on ranks that do not write.
+        epoch_end: what the trainer calls at the end of an epoch.
 
     Runs at: setup_graph, before_train, trigger, after_train.
 
@@ -101,6 +104,7 @@ class ModelSaver(Callback):
         self._skips = busy == "skip"
         self._fsync = fsync
         self._has_warned = False
+        self.epoch_end = EpochEnd(self)
         self.variables: list[tf.Variable] = []
 
     def _setup_graph(self) -> None:
@@ -117,10 +121,12 @@ class ModelSaver(Callback):
         # The store removes old checkpoints, so the Saver must keep all.
         self.saver = tf.train.Saver(self.variables, max_to_keep=None, save_relative_paths=True)
         tf.add_to_collection(tf.GraphKeys.SAVERS, self.saver)
+        self.epoch_end.setup(self._store, self._background, self.variables)
         if self._asynchronous:
             self._writer = VariableWriter(self.saver)
 
     def _before_train(self) -> None:
+        self.epoch_end.resume()
         if not self._is_writer:
             return
         self._background.wait()
@@ -137,12 +143,14 @@ class ModelSaver(Callback):
             logger.info(f"ModelSaver: saving while training continues needs {megabytes:.0f} MB.")
 
     def _trigger(self) -> None:
+        self.epoch_end.begin()
         if not self._is_writer:
             self.trainer.state_dict()  # sends the state to the chief
             return
         name = f"model-{self.global_step}"
         if self._skips and self._background.is_running:
             logger.info("ModelSaver: %s is skipped, because the previous one is still being written.", name)
+            self.epoch_end.skip()
             if self.trainer.size > 1:
                 self.trainer.state_dict()  # the other ranks send their states
             return

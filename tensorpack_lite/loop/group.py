@@ -62,6 +62,7 @@ class Callbacks(Callback):
         self._trigger_steps: _Triggers = []
         self._resumed: tuple[str, int] | None = None
         self._states: dict[str, Any] = {}
+        self._after_load: Callable[[Callback], None] | None = None
 
     def append(self, cb: Callback) -> None:
         """Add a callback at the end. Call it before `setup_graph`."""
@@ -80,7 +81,13 @@ class Callbacks(Callback):
         methods = [*_IN_LOOP, *(f"_{method}" for method in _IN_LOOP)]
         return [str(cb) for cb in self.cbs if not any(is_overridden(cb, method) for method in methods)]
 
-    def resume_at(self, phase: str, num_called: int, states: dict[str, Any]) -> None:
+    def resume_at(
+        self,
+        phase: str,
+        num_called: int,
+        states: dict[str, Any],
+        after_load: Callable[[Callback], None] | None = None,
+    ) -> None:
         """
         Continue a training that was saved inside a phase. Call it before `before_train`.
 
@@ -91,9 +98,10 @@ class Callbacks(Callback):
             phase: see the attribute.
             num_called: the number of callbacks of this list that the phase had reached.
             states: the result of `state_dict`.
+            after_load: called with each callback whose state was restored.
         """
         self._resumed = (phase, num_called)
-        self._states = dict(states)
+        self._states, self._after_load = dict(states), after_load
 
     def state_dict(self) -> dict[str, Any]:
         """Return the states of the callbacks that have one, by name; equal names are numbered."""
@@ -111,6 +119,8 @@ class Callbacks(Callback):
             cb.before_train()
             if name in self._states:
                 cb.load_state_dict(self._states.pop(name))
+                if self._after_load is not None:
+                    self._after_load(cb)
         if self._states:
             logger.info(
                 f"The checkpoint has states of callbacks that this training does not have: {', '.join(self._states)}."

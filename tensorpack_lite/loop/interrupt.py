@@ -67,7 +67,7 @@ class InterruptWatch:
     def __enter__(self) -> None:
         if not is_main_thread():
             return
-        numbers = [signal.SIGINT, *(self._preemption.SIGNALS if self._preemption is not None else ())]
+        numbers = {signal.SIGINT, *(self._preemption.signals if self._preemption is not None else ())}
         handlers = {number: signal.getsignal(number) for number in numbers}
         self._handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
         if not self._handlers:
@@ -123,6 +123,8 @@ class InterruptWatch:
             if self._preemption is not None and self._preemption.notice(numbers) and self._waking is None:
                 self._waking = threading.Thread(target=self._wake_until_left, name="wake", daemon=True)
                 self._waking.start()
+            if self._preemption is not None and self._preemption.is_first_ctrl_c(numbers):
+                continue
             if signal.SIGINT not in numbers or not actions or not self._main_thread_stays():
                 continue
             actions.pop()()

@@ -1,4 +1,4 @@
-"""Handling of SIGTERM and SIGUSR1, with which a scheduler announces that it will end the process."""
+"""Handling of SIGTERM and SIGUSR1, with which a scheduler announces that it will end the process, and of Ctrl-C."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from typing import Any, Callable
 from ..utils import logger
 from ..utils.concurrency import is_main_thread
 
-__all__ = ["Preempted", "Preemption", "hides_preempted"]
+__all__ = ["Interrupted", "Preempted", "Preemption", "hides_preempted"]
 
 _CODE = 143  # that of a process which SIGTERM has ended
+_CTRL_C_CODE = 130
 
 
 class Preempted(SystemExit):
@@ -34,22 +35,38 @@ class Preempted(SystemExit):
         self.code = _CODE
 
 
+class Interrupted(KeyboardInterrupt):
+    """
+    KeyboardInterrupt of a training with `trainer.exact`, which has saved a checkpoint after Ctrl-C.
+
+    Attributes:
+        exit_code: 130, with which a script ends that does not catch it.
+    """
+
+    exit_code = _CTRL_C_CODE
+
+
 class Preemption:
     """
-    Context manager that handles SIGTERM and SIGUSR1 in the main thread.
+    Context manager that handles SIGTERM, SIGUSR1 and Ctrl-C in the main thread.
 
     A signal sets `number`, and `check` then raises Preempted. Before the first step there is nothing to save,
     so the handler itself raises Preempted. A second SIGTERM ends the process at once, as it does by default.
     The handlers also call those that were installed before. If training has ended for another reason, a
     signal during its end raises Preempted at exit.
 
+    If the training has a checkpoint to save, the first Ctrl-C is such a signal, too, but Interrupted leaves this context instead
+    of Preempted, and there is no time limit. The second one raises KeyboardInterrupt at once. A handler of the user stays.
+
     Outside the main thread, the context manager installs nothing; `request` still works.
 
     Args:
         has_stepped: returns whether there is something to save.
         within: seconds after which the process ends, wherever the main thread is.
+        saves: returns whether the training can save a checkpoint after Ctrl-C; None leaves Ctrl-C to Python.
 
     Attributes:
+        signals: those that it handles.
         number: the signal that ends training; None if there is none. Any thread may read it.
         received: the first signal that was received; None if there was none.
         wakes: whether a run that waits for data may be made to fail.
@@ -58,7 +75,15 @@ class Preemption:
     SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
     wakes = True
 
-    def __init__(self, has_stepped: Callable[[], bool], within: float) -> None:
+    def __init__(
+        self,
+        has_stepped: Callable[[], bool],
+        within: float,
+        saves: Callable[[], bool] | None = None,
+    ) -> None:
+        self.signals: tuple[int, ...] = self.SIGNALS
+        self._saves = saves
+        self._num_ctrl_c = [0, 0]  # those that the handler and `notice` have seen
         self.number: int | None = None
         self.received: int | None = None
         self._has_stepped = has_stepped
@@ -74,7 +99,9 @@ class Preemption:
         if not is_main_thread():
             return
         os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(self)))
-        for number in self.SIGNALS:
+        if self._saves is not None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            self.signals = (*self.SIGNALS, signal.SIGINT)
+        for number in self.signals:
             self._previous[number] = signal.signal(number, self._handle)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: Any) -> None:
@@ -83,7 +110,11 @@ class Preemption:
         self._requested.set()
         self._thread.join()
         if error is None or hides_preempted(error):
-            self.check()
+            error = None if self.number is None else self.error()
+            if isinstance(error, Preempted) and error.code != _CTRL_C_CODE:
+                raise error
+        if isinstance(error, Preempted) and error.code == _CTRL_C_CODE:
+            raise Interrupted(str(error)) from None
 
     def restore_handlers(self) -> None:
         """Install the handlers of before."""
@@ -116,7 +147,21 @@ class Preemption:
 
     def error(self) -> Preempted:
         """Return the Preempted that `check` raises."""
-        return Preempted(f"Training was ended by {_name(self.received)}.")
+        error = Preempted(f"Training was ended by {_name(self.received)}.")
+        error.code = _CTRL_C_CODE if self.received == signal.SIGINT else _CODE
+        return error
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether a second Ctrl-C ends training without a checkpoint. Any thread may read it."""
+        return max(self._num_ctrl_c) > 1
+
+    def is_first_ctrl_c(self, numbers: bytes) -> bool:
+        """Return whether Ctrl-C is among signals, and ends training as SIGTERM does."""
+        return signal.SIGINT in numbers and self._handles_ctrl_c() and not self.is_given_up
+
+    def _handles_ctrl_c(self) -> bool:
+        return signal.SIGINT in self.signals and self._saves is not None and self._saves()
 
     def notice(self, numbers: bytes) -> bool:
         """
@@ -128,7 +173,9 @@ class Preemption:
         Returns:
             Whether one of them ends training.
         """
-        found = [number for number in numbers if number in self.SIGNALS]
+        numbers = numbers if self._handles_ctrl_c() else bytes(set(numbers) - {signal.SIGINT})
+        found = [number for number in numbers if number in self.signals]
+        self._num_ctrl_c[1] += found.count(signal.SIGINT)
         for number in found:
             self.request(number)
         self._num_seen += found.count(signal.SIGTERM)
@@ -138,11 +185,14 @@ class Preemption:
         return bool(found)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        previous = self._previous[number]
         if number == signal.SIGTERM:
             signal.signal(number, signal.SIG_DFL)
-        self.request(number)
-        previous = self._previous[number]
-        if callable(previous):
+        is_ctrl_c = number == signal.SIGINT and self._handles_ctrl_c()
+        self._num_ctrl_c[0] += is_ctrl_c
+        if number != signal.SIGINT or (is_ctrl_c and not self.is_given_up):
+            self.request(number)
+        if callable(previous) and not (is_ctrl_c and not self.is_given_up):
             previous(number, frame)
         if not self._has_stepped():
             raise self.error()
@@ -151,6 +201,11 @@ class Preemption:
         """Log the signal, which a handler must not do, and end the process when the time is over."""
         self._requested.wait()
         if self._left.is_set():
+            return
+        if self.received == signal.SIGINT:
+            logger.warning(
+                "Ctrl-C: training saves a checkpoint and ends after the current step or callback. Press Ctrl-C again to end it at once."
+            )
             return
         logger.warning(
             f"Received {_name(self.received)}: training ends after the current step or callback, within {self._within:g} s."
@@ -162,6 +217,8 @@ class Preemption:
 
 
 def _name(number: int | None) -> str:
+    if number == signal.SIGINT:
+        return "Ctrl-C"
     return "another process" if number is None else signal.Signals(number).name
 
 

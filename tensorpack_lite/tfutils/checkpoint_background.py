@@ -134,6 +134,29 @@ class BackgroundSave:
         self._thread = threading.Thread(target=self._run, args=(save,), name="ModelSaver", daemon=True)
         self._thread.start()
 
+    def follow(self, write: Callable[[], object]) -> None:
+        """
+        Call a function after the save in progress, in a thread, if the save succeeds. Without one, call it at once.
+
+        Raises:
+            BaseException: without a save in progress, the error of the function; otherwise `wait` raises it.
+        """
+        previous = self._thread
+        if previous is None or not previous.is_alive():
+            if self._error is None:
+                write()
+            return
+
+        def join_and_write() -> None:
+            previous.join()
+            if self._error is None:
+                write()
+
+        self._thread = threading.Thread(
+            target=self._run, args=(join_and_write,), name="ModelSaver", daemon=True
+        )
+        self._thread.start()
+
     def wait(self, timeout: float | None = None) -> bool:
         """
         Wait until the save is finished.

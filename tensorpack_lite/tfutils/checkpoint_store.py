@@ -2,7 +2,7 @@
 A directory of checkpoints, each of which is complete or absent at any time.
 
 A checkpoint `model-10` consists of `model-10.data-?????-of-?????`, `model-10.state` if a trainer saved it,
-and `model-10.index`. Readers ignore a checkpoint without an index. New files are therefore written to a
+and `model-10.index`; at the end of its epoch, `model-10.end` is added. Readers ignore a checkpoint without an index. New files are therefore written to a
 hidden subdirectory, read back, synced to the disk, and moved into place with the index last. When a
 checkpoint is removed or replaced, its index is removed first. Then the file `checkpoint`, TensorFlow's list
 of checkpoints, is replaced atomically.
@@ -26,7 +26,7 @@ from ..compat import tfv1 as tf
 from ..utils import logger
 from ..utils.errors import parsing
 from .checkpoint_reader import STATE_FILE, read_checkpoint_state, reason_of
-from .checkpoint_state import STATE_SUFFIX, read_state
+from .checkpoint_state import END_SUFFIX, STATE_SUFFIX, read_state
 
 __all__ = ["CheckpointStore"]
 
@@ -141,7 +141,8 @@ class CheckpointStore:
         self._clear_aside()
         files = _gfile.listdir(self.directory) if _gfile.isdir(self.directory) else []
         for file in files:
-            part = re.fullmatch(f"({checkpoints})({_DATA_SUFFIX.pattern}|{re.escape(STATE_SUFFIX)})", file)
+            suffixes = "|".join([_DATA_SUFFIX.pattern, *map(re.escape, (STATE_SUFFIX, END_SUFFIX))])
+            part = re.fullmatch(f"({checkpoints})({suffixes})", file)
             is_lone_part = part is not None and f"{part.group(1)}.index" not in files
             if is_lone_part or re.fullmatch(temporary, file):
                 with self._disk_errors(file):
@@ -226,9 +227,14 @@ class CheckpointStore:
         Raises:
             OSError: the file could not be written. The old one is not changed.
         """
+        self.write_bytes(file, text.encode())
+
+    def write_bytes(self, file: str, content: bytes) -> None:
+        """Replace a small file, as `write_text` does."""
         temporary = self.path(f".{file}.tmp")
         with self._disk_errors(file):
-            _write_text(temporary, text)
+            with _gfile.GFile(temporary, "wb") as stream:
+                stream.write(content)
             self._sync(temporary)
             _gfile.rename(temporary, self.path(file), overwrite=True)
             self._sync_directory(self.directory)
@@ -338,7 +344,8 @@ def _files_of(directory: str, name: str) -> list[str]:
     """List the files of a checkpoint, which may be incomplete, the index last."""
     entries = _gfile.listdir(directory) if _gfile.isdir(directory) else []
     data = [e for e in entries if e.startswith(name) and _DATA_SUFFIX.fullmatch(e[len(name) :])]
-    return [*sorted(data), *(e for e in (f"{name}{STATE_SUFFIX}", f"{name}.index") if e in entries)]
+    others = [f"{name}{suffix}" for suffix in (END_SUFFIX, STATE_SUFFIX, ".index")]
+    return [*sorted(data), *(other for other in others if other in entries)]
 
 
 def _write_text(path: str, text: str) -> None:

@@ -16,6 +16,7 @@ from ..compat import tfv1 as tf
 from ..loop.callback import Call, Callback
 from ..loop.group import Callbacks
 from ..loop.interrupt import InterruptWatch
+from ..loop.last_line import LastLine
 from ..loop.place import Place
 from ..loop.preemption import Preemption
 from ..loop.session import HookedSession
@@ -39,7 +40,7 @@ from .exactness import say_what_is_exact
 from .preempted import PreemptedTraining
 from .rank_states import split_state
 from .rehearsed import rehearse
-from .resume import continue_from, find_place, place_of, take_state
+from .resume import continue_from, end_epoch, find_place, find_savers, place_of, take_state
 from .shutdown import Shutdown
 from .watch import Watch
 
@@ -248,6 +249,7 @@ class Trainer(HasOldInterface, LoopTrainer):
                 if not 0 < loop.starting_step == loop.steps_per_epoch:  # else resumed only for its callbacks
                     logger.info(f"Epoch {epoch} (global_step {loop.global_step}) finished, time: {spent}.")
                 callbacks.trigger_epoch()
+                end_epoch(callbacks)
             logger.info("Training has finished.")
 
     # All phases ------------------------------------------------------------------------------------------------------
@@ -268,6 +270,7 @@ class Trainer(HasOldInterface, LoopTrainer):
             RuntimeError: with `lint = "error"`, lint has found a mistake.
             Preempted: with `exact`, after SIGTERM or SIGUSR1. A checkpoint was saved if at least one step was done, and
                 `after_train` was called.
+            KeyboardInterrupt: after Ctrl-C. With `exact` and a `ModelSaver`, a checkpoint was saved, unless Ctrl-C came twice.
             OSError: that checkpoint could not be written; earlier ones are intact.
         """
         self.settings.update(session_creator=session_creator, session_init=session_init)
@@ -276,7 +279,7 @@ class Trainer(HasOldInterface, LoopTrainer):
         if self.exact:
             self._preemption = self._make_preemption()
             self._callbacks.check = self._preemption.check
-        with self._preemption or nullcontext():
+        with LastLine(), self._preemption or nullcontext():
             with logger.unlock_dir_on_error():
                 advance_rng_seed(0 if exact is not None else self._step_to_resume_at(session_init))
                 self.setup_callbacks(callbacks, monitors)
@@ -287,7 +290,9 @@ class Trainer(HasOldInterface, LoopTrainer):
 
     def _make_preemption(self) -> Preemption:
         loop = self.loop
-        return Preemption(lambda: loop.has_stepped, self.end_within)
+        return Preemption(
+            lambda: loop.has_stepped, self.end_within, lambda: bool(find_savers(self._callbacks))
+        )
 
     def train_with_defaults(
         self,

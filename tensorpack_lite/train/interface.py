@@ -11,6 +11,7 @@ from ..input_source.base import InputSource
 from ..input_source.feed import FeedInput
 from ..input_source.queueing import QueueInput
 from ..input_source.staging import StagingInput
+from ..loop.last_line import LastLine
 from ..utils import logger
 from ..utils.errors import type_error
 from .base import Trainer
@@ -62,7 +63,7 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
     trainer.settings["model"] = model
     trainer.lint, trainer.lint_ignore = config.lint, config.lint_ignore
     input_source = apply_default_prefetch(source, trainer)
-    with logger.unlock_dir_on_error():  # AutoResumeTrainConfig may have locked it
+    with LastLine(), logger.unlock_dir_on_error():  # AutoResumeTrainConfig may have locked it
         if config.exact:
             begin_exact_resume(config.session_init, config.exact, trainer)
         else:

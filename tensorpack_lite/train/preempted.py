@@ -1,19 +1,19 @@
-"""Saving a training that SIGTERM or SIGUSR1 ends."""
+"""Saving a training that SIGTERM, SIGUSR1 or Ctrl-C ends."""
 
 from __future__ import annotations
 
 from types import TracebackType
 
 from ..callbacks.directories import find_checkpoint_dir
-from ..callbacks.saver import ModelSaver
 from ..compat import tfv1 as tf
-from ..loop.group import Callbacks, innermost
+from ..loop.group import Callbacks
 from ..loop.preemption import Preempted, Preemption, hides_preempted
 from ..loop.state import TrainLoop
 from ..tfutils.common import get_global_step_var
 from ..tfutils.dependency import updates_wait_for_data
 from ..tfutils.exact import find_exact
 from ..utils import logger
+from .resume import find_savers
 
 __all__ = ["PreemptedTraining"]
 
@@ -63,7 +63,7 @@ class PreemptedTraining:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         preemption = self._preemption
-        if preemption is None or preemption.number is None:
+        if preemption is None or preemption.number is None or preemption.is_given_up:
             return
         if isinstance(error, Preempted):
             self._callbacks.undo_call()
@@ -88,7 +88,7 @@ class PreemptedTraining:
         if not self._loop.has_stepped:
             logger.info("No step was done, so there is nothing to save.")
             return
-        savers = [saver for saver in map(innermost, self._callbacks.cbs) if isinstance(saver, ModelSaver)]
+        savers = find_savers(self._callbacks)
         if not savers:
             logger.warning("There is no ModelSaver among the callbacks, so nothing can be saved.")
             return

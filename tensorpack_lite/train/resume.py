@@ -1,8 +1,8 @@
 """
 Saving and resuming the place of a training.
 
-The `.state` file of a checkpoint holds the place of the training and the states of its callbacks.
-`find_checkpoint` reads it, `SessionInit.checkpoint_state` carries it to the trainer, and `continue_from`
+The `.state` file of a checkpoint holds the place of the training and the states of its callbacks, and the
+`.end` file those at the end of that epoch. `find_checkpoint` reads them, `SessionInit.checkpoint_state` carries it to the trainer, and `continue_from`
 moves the loop and the callbacks there.
 """
 
@@ -12,23 +12,32 @@ import hashlib
 import os
 from typing import Any
 
+import numpy as np
+
+from ..callbacks.monitor.base import MonitorBase
 from ..callbacks.monitor.json_file import JSONWriter
+from ..callbacks.monitor.monitors import Monitors
+from ..callbacks.saver import ModelSaver
 from ..compat import tfv1 as tf
-from ..loop.group import Callbacks
+from ..loop.callback import Callback
+from ..loop.group import Callbacks, innermost
 from ..loop.place import Place
 from ..loop.state import TrainLoop
 from ..tfutils.checkpoint_reader import CheckpointReader, read_checkpoint_state
-from ..tfutils.checkpoint_state import STATE_SUFFIX, read_state
+from ..tfutils.checkpoint_state import STATE_SUFFIX, read_end, read_state
 from ..tfutils.exact import find_exact
 from ..tfutils.sessinit import SaverRestore, SessionInit
+from ..tfutils.varmanip import SessionUpdate
 from ..utils import logger
 from ..utils.errors import DamagedFileError
 
 __all__ = [
     "advance_graph_seed",
     "continue_from",
+    "end_epoch",
     "find_checkpoint",
     "find_place",
+    "find_savers",
     "place_of",
     "take_state",
 ]
@@ -37,7 +46,7 @@ __all__ = [
 # From a directory to a SessionInit -----------------------------------------------------------------------------------
 def find_checkpoint(directory: str) -> SaverRestore | None:
     """
-    Find the latest checkpoint in a directory, and the state of the training that saved it.
+    Find the latest checkpoint in a directory, and the state of the training that saved it, at the end of that epoch if it has ended.
 
     A checkpoint without a `.state` file gets the place that `stats.json` lists for its `global_step`, if there is one.
 
@@ -53,8 +62,10 @@ def find_checkpoint(directory: str) -> SaverRestore | None:
     """
     if not os.path.isfile(os.path.join(directory, "checkpoint")):
         return None
-    restore = SaverRestore(_latest(directory))
-    state = read_state(restore.path + STATE_SUFFIX)
+    path = _latest(directory)
+    end = read_end(path)
+    restore = SaverRestore(path) if end is None else _RestoreEnd(path, end.variables)
+    state = read_state(restore.path + STATE_SUFFIX) if end is None else end.state
     if state is None:
         place = _guess_place(directory, restore.path)
         state = None if place is None else {"place": place._asdict(), "callbacks": {}}
@@ -62,6 +73,29 @@ def find_checkpoint(directory: str) -> SaverRestore | None:
         Place.from_dict(state.get("place"), f"'{restore.path}{STATE_SUFFIX}'")
     restore.checkpoint_state = state
     return restore
+
+
+class _RestoreEnd(SaverRestore):
+    """
+    Initializer that restores a checkpoint, and variables that callbacks have changed after it was saved.
+
+    Args:
+        path: the checkpoint.
+        changed: the values by name.
+    """
+
+    def __init__(self, path: str, changed: dict[str, np.ndarray]) -> None:
+        super().__init__(path)
+        self._changed = changed
+
+    def _run_init(self, sess: tf.Session) -> None:
+        super()._run_init(sess)
+        found = [
+            one
+            for one in sess.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
+            if one.op.name in self._changed
+        ]
+        SessionUpdate(sess, found).update({one.name: self._changed[one.op.name] for one in found})
 
 
 def _latest(directory: str) -> str:
@@ -157,6 +191,17 @@ def take_state(loop: TrainLoop, callbacks: Callbacks, resumed_state: dict[str, A
     return {"place": place._asdict(), "callbacks": callbacks.state_dict()}
 
 
+def find_savers(callbacks: Callbacks) -> list[ModelSaver]:
+    """Return the ModelSavers of a training, also those inside proxies."""
+    return [saver for saver in map(innermost, callbacks.cbs) if isinstance(saver, ModelSaver)]
+
+
+def end_epoch(callbacks: Callbacks) -> None:
+    """Record the end of an epoch, all of whose callbacks have been called, beside the checkpoints that were saved in it."""
+    for saver in find_savers(callbacks):
+        saver.epoch_end.end()
+
+
 def find_place(loop: TrainLoop, callbacks: Callbacks, state: dict[str, Any] | None) -> Place | None:
     """
     Return the place at which a training continues.
@@ -188,10 +233,13 @@ def find_place(loop: TrainLoop, callbacks: Callbacks, state: dict[str, Any] | No
             f"steps_per_epoch was {saved.steps_per_epoch} and is {loop.steps_per_epoch}. Training continues after the same number "
             f"of steps, which is step {place.num_steps} of epoch {place.epoch_num}."
         )
-        _complain_of_skipped(saved, "")
+        _complain_of_skipped(saved, callbacks, "")
     elif _num_called(place, callbacks) is None:
-        _complain_of_skipped(place, "The callbacks differ from those of the training that is resumed. ")
+        differ = "The callbacks differ from those of the training that is resumed. "
+        _complain_of_skipped(place, callbacks, differ)
         place = place.with_phase_finished()
+    if place.phase == "trigger_epoch" and place.num_called == len(place.callbacks):
+        return place.with_phase_finished()  # the epoch has ended
     return place
 
 
@@ -199,13 +247,32 @@ def _num_called(place: Place, callbacks: Callbacks) -> int | None:
     return place.num_called_of([str(cb) for cb in callbacks.cbs], callbacks.names_without_calls)
 
 
-def _complain_of_skipped(place: Place, reason: str) -> None:
-    skipped = place.callbacks[place.num_called :]
+def _complain_of_skipped(place: Place, callbacks: Callbacks, reason: str) -> None:
+    finished = {str(cb) for cb in callbacks.cbs if isinstance(cb, (MonitorBase, Monitors))}
+    skipped = [name for name in place.callbacks[place.num_called :] if name not in finished]
     if skipped:
         _complain(
             f"{reason}Calls that were due when the checkpoint was saved ({place.phase} at step {place.num_steps} of epoch "
             f"{place.epoch_num}) are skipped: {', '.join(skipped)}."
         )
+
+
+def _finish_monitor(cb: Callback, loop: TrainLoop, saved: Place, place: Place) -> None:
+    """Let a monitor write the values that waited in a checkpoint, if the calls that were due there are skipped."""
+    is_whole = saved.num_called == len(saved.callbacks)
+    has_other_epochs = saved.steps_per_epoch != place.steps_per_epoch
+    is_skipped = not is_whole and place.num_called == len(place.callbacks)
+    waits_for_epoch = has_other_epochs and not (is_whole and saved.phase == "trigger_epoch")
+    if not isinstance(cb, MonitorBase) or not (is_skipped or waits_for_epoch):
+        return
+    epoch, loop.epoch_num = loop.epoch_num, saved.epoch_num
+    if has_other_epochs:
+        cb.trigger()
+    elif saved.phase == "trigger_epoch":
+        cb.trigger_epoch()
+    else:
+        cb.trigger_step()
+    loop.epoch_num = epoch
 
 
 def _complain(sentence: str) -> None:
@@ -230,10 +297,16 @@ def continue_from(
     """
     if place is None:
         return
+    state = state or {}
     called = _num_called(place, callbacks)
+    # only the chief's state has a place
+    saved = Place.from_dict(state["place"], "SessionInit.checkpoint_state") if "place" in state else place
     loop.resume_at(place.epoch_num, place.num_steps, place.num_called < len(place.callbacks))
     callbacks.resume_at(
-        place.phase, len(callbacks.cbs) if called is None else called, (state or {}).get("callbacks", {})
+        place.phase,
+        len(callbacks.cbs) if called is None else called,
+        state.get("callbacks", {}),
+        lambda cb: _finish_monitor(cb, loop, saved, place),
     )
     logger.info(
         f"Resuming after step {place.num_steps} of {loop.steps_per_epoch} of epoch {place.epoch_num} "

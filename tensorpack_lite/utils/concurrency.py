@@ -33,6 +33,7 @@ __all__ = [
     "ShareSessionThread",
     "StoppableThread",
     "call_within",
+    "delay_sigint",
     "enable_death_signal",
     "ensure_proc_terminate",
     "is_main_thread",
@@ -260,6 +261,29 @@ def mask_sigint() -> Iterator[bool]:
     finally:
         # None: the handler was not installed from Python, and cannot be put back from there
         signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+
+
+@contextmanager
+def delay_sigint() -> Iterator[None]:
+    """
+    Call Python's handler of Ctrl-C (SIGINT) only after the context, so that it interrupts nothing inside and no Ctrl-C is lost.
+
+    Processes started inside begin with SIGINT and SIGTERM blocked, also outside of the main thread.
+    """
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    handler = signal.getsignal(signal.SIGINT) if is_main_thread() else None
+    received: list[Any] = []
+    if callable(handler):
+        signal.signal(signal.SIGINT, lambda _, frame: received.append(frame))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if callable(handler):
+            signal.signal(signal.SIGINT, handler)
+            if received:
+                handler(signal.SIGINT, received[0])
 
 
 def start_proc_mask_signal(proc: Startable | Sequence[Startable]) -> None:

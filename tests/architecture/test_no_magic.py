@@ -54,6 +54,11 @@ ALLOWED = {
         "excepthook",
         "sys.excepthook",
     ): "an error outside the trainer must reach the other ranks before this process ends",
+    (
+        "loop/last_line.py",
+        "excepthook",
+        "sys.excepthook",
+    ): "after Ctrl-C, a script ends with one line, and callers still get the KeyboardInterrupt",
     ("loop/interrupt.py", "frame", "sys._getframe"): "Python's handlers of SIGINT take a frame",
     ("utils/develop.py", "frame", "inspect.currentframe"): "a deprecation warning names the line that calls",
     (

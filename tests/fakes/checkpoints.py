@@ -16,8 +16,8 @@ __all__ = ["disk_full_after", "files_of", "names", "train", "value_in"]
 
 
 def names(directory):
-    """Return the names of the visible files, without the meta graphs."""
-    return sorted(f for f in os.listdir(directory) if not f.endswith(".meta") and f != "log.log")
+    """Return the names of the visible files, without the meta graphs and the files that are added at the end of an epoch."""
+    return sorted(f for f in os.listdir(directory) if not f.endswith((".meta", ".end")) and f != "log.log")
 
 
 def files_of(name):

@@ -29,8 +29,8 @@ class TFEventWriter(MonitorBase):
 
     Runs at: before_train (a background thread writes the graph), trigger (flush), after_train (close).
 
-    Note: the file is created at the first write. A training that resumes from a checkpoint begins with an
-    event that makes TensorBoard ignore what was written after the checkpoint.
+    Note: the file is created at the first write. Each checkpoint waits until the events so far are on the disk. A training that
+    resumes from a checkpoint begins with an event that makes TensorBoard ignore what was written after the checkpoint.
     """
 
     def __init__(
@@ -48,12 +48,14 @@ class TFEventWriter(MonitorBase):
         self._flush_secs = flush_secs
         self._split_files = split_files
         self._num_files = 0
+        self._has_begun = False
         self._writer: Any = None
         self._graph_thread: threading.Thread | None = None
 
     def process_summary(self, summary: tf.Summary) -> None:
         """Write a summary at the current step."""
-        if self.enabled:
+        # Like RowMonitor, without what a resumed training reports before it begins.
+        if self.enabled and (self._has_begun or not self.trainer.loop.is_resumed):
             self._get_writer().add_summary(summary, self.global_step)
 
     def process_event(self, evt: tf.Event) -> None:
@@ -61,7 +63,14 @@ class TFEventWriter(MonitorBase):
         if self.enabled:
             self._get_writer().add_event(evt)
 
+    def state_dict(self) -> dict[str, Any] | None:
+        """Write the events so far to the disk, because a training that resumes does not report them again. Return None."""
+        if self._writer is not None:
+            self._writer.flush()
+        return None
+
     def _before_train(self) -> None:
+        self._has_begun = True
         if not self.enabled:
             return
         if self.trainer.loop.is_resumed:

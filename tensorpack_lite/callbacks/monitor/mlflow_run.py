@@ -103,6 +103,8 @@ class MLflowMonitor(RowMonitor):
             logger.info(f"{self}: {CONTINUED.format(self.run_id)}")
 
     def _write_row(self, row: dict[str, float]) -> None:
+        if self.run_id is None:  # the checkpoint has scalars, but no run
+            self._start_run()
         now = int(time.time() * 1000)
         metrics = [
             self._mlflow.entities.Metric(_NOT_ALLOWED.sub("_", name), float(value), now, self.global_step)

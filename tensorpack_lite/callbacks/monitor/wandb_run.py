@@ -95,6 +95,8 @@ class WandbMonitor(RowMonitor):
             logger.info(f"{self}: {CONTINUED.format(run_id)}")
 
     def _write_row(self, row: dict[str, float]) -> None:
+        if self.run is None:  # the checkpoint has scalars, but no run
+            self._start_run()
         self.run.log({**row, "epoch_num": self.epoch_num}, step=self.global_step)
 
     def _after_train(self) -> None:

@@ -9,15 +9,16 @@ import multiprocessing
 import os
 import pickle
 import selectors
-import signal
+import sys
+import threading
 import time
 import weakref
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from multiprocessing import connection
 from multiprocessing.process import BaseProcess
 from typing import Any, Callable, Iterator, NoReturn, Sequence, TypeVar
 
-from ...utils.concurrency import is_main_thread, start_proc_mask_signal
+from ...utils.concurrency import delay_sigint, is_main_thread
 from ...utils.random_streams import make_worker_streams
 from ..meter import Meter, WorkerProcess, current_meter
 from ..records import Page
@@ -25,6 +26,11 @@ from .channel import ChannelClosed, Reader
 from .errors import died
 from .stack_file import StackFile
 from .worker import FOLLOWED_EXIT_CODE, Task, WorkerSetup, run_worker
+
+if sys.version_info >= (3, 8):
+    from multiprocessing import resource_tracker
+else:
+    from multiprocessing import semaphore_tracker as resource_tracker
 
 __all__ = ["WorkerGroup"]
 
@@ -64,7 +70,8 @@ class WorkerGroup:
         # Registered here, it runs before multiprocessing waits for its children at exit. A finalizer might
         # run after that.
         self._end.atexit = False
-        atexit.register(self._end)
+        self._exits = threading.Event()
+        atexit.register(_end_at_exit, self._exits, self._end)
         # A worker watches its parent. With forkserver, the server is the parent, so its pid is unknown here.
         is_parent = multiprocessing.get_start_method() != "forkserver"
         parent_pid = os.getpid() if is_parent else 0
@@ -87,14 +94,23 @@ class WorkerGroup:
             WorkerDied: a worker ended without sending an error; all workers are stopped.
             RuntimeError: the workers were stopped before.
         """
-        self._require_alive()
-        self._meter.begin_wait()
         try:
-            ready = self._wait()
-        finally:
-            self._meter.end_wait()
-        for key, _ in ready:
-            yield key.data, self._read(key.data)
+            self._require_alive()
+            self._meter.begin_wait()
+            try:
+                ready = self._wait()
+            finally:
+                self._meter.end_wait()
+            for key, _ in ready:
+                yield key.data, self._read(key.data)
+        except Exception:
+            self._leave_at_exit()
+            raise
+
+    def _leave_at_exit(self) -> None:
+        """If Python is exiting, end this thread, which iterates on, without a message."""
+        if self._exits.is_set() and not is_main_thread():
+            sys.exit()
 
     def _wait(self) -> list[tuple[selectors.SelectorKey, int]]:
         while True:
@@ -119,6 +135,13 @@ class WorkerGroup:
         Raises:
             BaseException: as `receive`, but only for this worker.
         """
+        try:
+            return self._receive_from(index)
+        except Exception:
+            self._leave_at_exit()
+            raise
+
+    def _receive_from(self, index: int) -> list[Any]:
         self._require_alive()
         self._meter.begin_wait()
         try:
@@ -151,9 +174,12 @@ class WorkerGroup:
         here, there = multiprocessing.Pipe()
         name = f"{setup.who}-{setup.number}"
         process = multiprocessing.Process(target=run_worker, args=(setup, there, task), name=name)
+        if multiprocessing.get_start_method() != "fork":
+            resource_tracker.ensure_running()  # starting it unblocks signals
+        self._processes.append(process)  # before it runs, so that it is ended in any case
         try:
-            with _sigterm_blocked():
-                start_proc_mask_signal(process)
+            with delay_sigint():
+                process.start()
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             here.close()
             self.stop()
@@ -166,7 +192,6 @@ class WorkerGroup:
                 unused.close()
             if setup.page is not None:
                 setup.page.close_handle()
-        self._processes.append(process)
         self._meter.processes.append(WorkerProcess(setup.number, process, setup.page, setup.stacks))
         self._readers.append(Reader(here))
         self._selector.register(here, selectors.EVENT_READ, setup.number)
@@ -215,17 +240,24 @@ class WorkerGroup:
 def _end_all(
     owner: int, processes: list[BaseProcess], readers: list[Reader], selector: selectors.BaseSelector
 ) -> None:
-    selector.close()
-    for reader in readers:
-        reader.close()
-    if os.getpid() != owner:
-        return  # in a fork of the owner, the workers are not children of this process
-    deadline = time.monotonic() + _EXIT_SECONDS
-    for process in processes:
-        process.join(max(0.0, deadline - time.monotonic()))
-    for process in processes:
-        process.kill()
-        process.join()
+    with delay_sigint():
+        selector.close()
+        for reader in readers:
+            reader.close()
+        if os.getpid() != owner:
+            return  # in a fork of the owner, the workers are not children of this process
+        started = [process for process in processes if process.pid is not None]
+        deadline = time.monotonic() + _EXIT_SECONDS
+        for process in started:
+            process.join(max(0.0, deadline - time.monotonic()))
+        for process in started:
+            process.kill()
+            process.join()
+
+
+def _end_at_exit(exits: threading.Event, end: Callable[[], object]) -> None:
+    exits.set()
+    end()
 
 
 def _new_or_none(kind: Callable[[], _T]) -> _T | None:
@@ -234,13 +266,3 @@ def _new_or_none(kind: Callable[[], _T]) -> _T | None:
         return kind()
     except OSError:
         return None
-
-
-@contextmanager
-def _sigterm_blocked() -> Iterator[None]:
-    """Block SIGTERM in this thread. Processes started inside begin with it blocked, and unblock it when they ignore it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -230,7 +230,7 @@ def _follow_parent(setup: WorkerSetup) -> None:
     signal.signal(signal.SIGTERM, _ignore)
     signal.siginterrupt(signal.SIGTERM, False)
     # blocked by the process that started the worker
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT, signal.SIGTERM])
     if setup.dies_with_thread:
         enable_death_signal(_warn=False)
     parent, in_work = setup.parent_pid or os.getppid(), InWork(setup.page, setup.stacks)
