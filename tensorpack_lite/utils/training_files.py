@@ -25,7 +25,7 @@ __all__ = [
 
 _HEAD_BYTES = 1 << 16
 _STAMP = r"\d{4}-\d{6}"
-_PART = r"(?:data-\d+-of-\d+|index|meta|state)"  # the files of a checkpoint, after its name and a dot
+_PART = r"(?:data-\d+-of-\d+|index|meta|state|end)"  # the files of a checkpoint, after its name and a dot
 _BACKUP = rf"(?:\.{_STAMP}|\.before-resume|\.tmp)?"
 
 
