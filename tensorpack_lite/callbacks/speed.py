@@ -19,8 +19,8 @@ from ..loop.call_times import CallTimes
 from ..loop.callback import Callback
 from ..loop.session import HookedSession, RunTimes
 from ..utils import logger
-from ..utils.concurrency import call_within
 from ..utils.cores import CpuTimes, cpu_times, usable_cores
+from ..utils.inspection import call_within
 from ..utils.memory import available_memory
 from ..utils.notes import write_note
 from .speed_verdict import CALLBACKS, VARIES, Facts, Verdict, describe_slowest, judge, summarize

@@ -19,10 +19,9 @@ from ..tfutils.sesscreate import NewSessionCreator
 from ..tfutils.sessinit import SessionInit
 from ..tfutils.tower.handle import TowerTensorHandles
 from ..utils import logger
-from ..utils.concurrency import call_within
 from ..utils.errors import type_error
 from ..utils.gpu import get_num_gpu
-from ..utils.inspection import static_attribute
+from ..utils.inspection import call_within, static_attribute
 from .config import TrainConfig
 from .tower import CostFn, OptFn, SingleCostTrainer
 

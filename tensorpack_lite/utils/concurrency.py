@@ -18,7 +18,7 @@ import threading
 import weakref
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
-from typing import Any, Callable, Iterator, Sequence, TypeVar, Union
+from typing import Any, Callable, Iterator, Sequence, Union
 
 from . import logger
 from .argtools import log_once
@@ -32,7 +32,6 @@ __all__ = [
     "OrderedResultGatherProc",
     "ShareSessionThread",
     "StoppableThread",
-    "call_within",
     "delay_sigint",
     "enable_death_signal",
     "ensure_proc_terminate",
@@ -42,7 +41,6 @@ __all__ = [
     "subproc_call",
 ]
 
-_T = TypeVar("_T")
 Startable = Union[threading.Thread, BaseProcess]
 
 _POLL_SECONDS = 0.2
@@ -212,31 +210,6 @@ class ShareSessionThread(threading.Thread):
             return
         with self._sess.graph.as_default(), self._sess.as_default():
             yield self._sess
-
-
-def call_within(seconds: float, function: Callable[[], _T]) -> _T | None:
-    """
-    Call a function of the user that may compute for long, block or raise, and wait for its result at most a while.
-
-    Args:
-        seconds: how long to wait. A function that takes longer continues in a daemon thread.
-        function: a function without arguments.
-
-    Returns:
-        Its result; None if it takes longer or raises an Exception.
-    """
-    results: list[_T] = []
-
-    def call() -> None:
-        try:
-            results.append(function())
-        except Exception:  # noqa: BLE001 (users' code may raise anything; the caller does without the result)
-            results.clear()
-
-    thread = threading.Thread(target=call, name="call_within", daemon=True)
-    thread.start()
-    thread.join(max(0.0, seconds))
-    return next(iter(results), None)
 
 
 def is_main_thread() -> bool:

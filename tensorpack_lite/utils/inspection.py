@@ -2,7 +2,8 @@
 Inspection of users' objects without running their code.
 
 `getattr`, `isinstance`, `len` and `repr` may call methods of a user's class, which may compute, block or raise. These functions
-read only what Python itself keeps: the `__dict__` of an instance, the MRO of a class, and the code of a function.
+read only what Python itself keeps: the `__dict__` of an instance, the MRO of a class, and the code of a function. Where a method of
+a user's class must be called, `call_within` limits the time.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import itertools
 import os
 import re
 import sys
+import threading
 import types
-from typing import Any
+from typing import Any, Callable, TypeVar
 
 __all__ = [
+    "call_within",
     "class_attribute",
     "class_name",
     "instance_attributes",
@@ -27,6 +30,8 @@ __all__ = [
     "root_of",
     "static_attribute",
 ]
+
+_T = TypeVar("_T")
 
 _LIBRARY = __name__.split(".")[0]
 _FOLDERS = [os.path.dirname(os.path.dirname(os.path.abspath(__file__))), os.path.dirname(os.__file__)]
@@ -130,3 +135,28 @@ def parameter_names(kind: type) -> list[str]:
     for flag in (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS):
         num += bool(code.co_flags & flag)
     return list(code.co_varnames[1:num])
+
+
+def call_within(seconds: float, function: Callable[[], _T]) -> _T | None:
+    """
+    Call a function of the user that may compute for long, block or raise, and wait for its result at most a while.
+
+    Args:
+        seconds: how long to wait. A function that takes longer continues in a daemon thread.
+        function: a function without arguments.
+
+    Returns:
+        Its result; None if it takes longer or raises an Exception.
+    """
+    results: list[_T] = []
+
+    def call() -> None:
+        try:
+            results.append(function())
+        except Exception:  # noqa: BLE001 (users' code may raise anything; the caller does without the result)
+            results.clear()
+
+    thread = threading.Thread(target=call, name="call_within", daemon=True)
+    thread.start()
+    thread.join(max(0.0, seconds))
+    return next(iter(results), None)

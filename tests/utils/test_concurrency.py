@@ -17,7 +17,6 @@ from tensorpack_lite.utils.concurrency import (
     LoopThread,
     ShareSessionThread,
     StoppableThread,
-    call_within,
     ensure_proc_terminate,
     is_main_thread,
     mask_sigint,
@@ -466,21 +465,3 @@ class TestSubprocCall:
         with pytest.raises(KeyboardInterrupt):
             subproc_call("anything")
         kill.assert_called_once_with(4242, signal.SIGKILL)
-
-
-class TestCallWithin:
-    def test_result(self):
-        """The result of the function is returned."""
-        assert 3 == call_within(60, lambda: 3)
-
-    def test_error(self):
-        """A function that raises an error has no result."""
-        assert None is call_within(60, lambda: 1 / 0)
-
-    def test_a_function_that_blocks(self):
-        """A function that blocks has no result. It continues in a daemon thread."""
-        may_end = threading.Event()
-        try:
-            assert None is call_within(0, may_end.wait)
-        finally:
-            may_end.set()

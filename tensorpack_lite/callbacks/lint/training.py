@@ -16,8 +16,7 @@ from ...loop.group import Callbacks, innermost
 from ...loop.trainer import LoopTrainer
 from ...tfutils.sessinit import SessionInit
 from ...tfutils.tower.handle import TowerTensorHandle
-from ...utils.concurrency import call_within
-from ...utils.inspection import static_attribute
+from ...utils.inspection import call_within, static_attribute
 from ..batch_capture import training_towers
 from ..inference_runner import InferenceRunnerBase
 from .graph_view import GraphView

@@ -11,8 +11,7 @@ import pickle
 import time
 from typing import Iterator
 
-from ...utils.concurrency import call_within
-from ...utils.inspection import instance_attributes
+from ...utils.inspection import call_within, instance_attributes
 from ..base import DataFlow
 from ..meter import stage_name
 
