@@ -1,13 +1,20 @@
-"""Sentences for errors that end a script, where a library gives the same code another meaning than it had."""
+"""Sentences for errors that end a script: a library gives the same code another meaning than it had, or a GPU is missing."""
 
 from __future__ import annotations
 
+import linecache
+import os
 import re
 from typing import Iterator
 
 __all__ = ["HINTS", "find_hint"]
 
 _NUMPY_1 = 'With TensorFlow 2.15 or older, the script runs as it is with: pip install "numpy<{}"'
+
+_NO_GPU = (
+    "this machine has no visible GPU. If the script requires one, let it compute on the CPU: "
+    "tensorpack-lite run --pretend-gpu train.py"
+)
 
 # (type of the error, what its message contains, sentence)
 HINTS = [
@@ -57,6 +64,8 @@ HINTS = [
 
 def find_hint(error: BaseException | None) -> str:
     """Return the sentence for an error or one of its causes, and "" if there is none."""
+    if isinstance(error, Exception) and _lacks_gpu() and "gpu" in f"{_last_line(error)} {error}".lower():
+        return _NO_GPU
     for one in _chain(error):
         kinds = {kind.__name__ for kind in type(one).__mro__}
         for names, pattern, sentence in HINTS:
@@ -71,3 +80,16 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         seen.add(id(error))
         yield error
         error = error.__cause__ or error.__context__
+
+
+def _lacks_gpu() -> bool:
+    pretended = os.environ.get("TENSORPACK_LITE_PRETEND_GPU")
+    return os.environ.get("TENSORPACK_LITE_HAS_GPU") == "" and not pretended
+
+
+def _last_line(error: BaseException) -> str:
+    """Return the line of source that raised an error."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return "" if place is None else linecache.getline(place.tb_frame.f_code.co_filename, place.tb_lineno)

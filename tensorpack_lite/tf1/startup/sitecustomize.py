@@ -10,7 +10,6 @@ from __future__ import annotations
 import builtins
 import importlib
 import importlib.util
-import linecache
 import opcode
 import os
 import runpy
@@ -193,22 +192,6 @@ def _print_error(kind: type[BaseException], error: BaseException, place: Traceba
     hint = importlib.import_module(f"{_REMOVED}.hints").find_hint(error)
     if hint:
         sys.stderr.write(f"tensorpack-lite run: {hint}\n")
-    lacks_gpu = os.environ.get("TENSORPACK_LITE_HAS_GPU") == "" and not os.environ.get(
-        "TENSORPACK_LITE_PRETEND_GPU"
-    )
-    if lacks_gpu and isinstance(error, Exception) and "gpu" in f"{_last_line(error)} {error}".lower():
-        sys.stderr.write(
-            "tensorpack-lite run: this machine has no visible GPU. If the script requires one, let it compute on the CPU: "
-            "tensorpack-lite run --pretend-gpu train.py\n"
-        )
-
-
-def _last_line(error: BaseException) -> str:
-    """Return the line of source that raised an error."""
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    return "" if place is None else linecache.getline(place.tb_frame.f_code.co_filename, place.tb_lineno)
 
 
 def _without_ours(place: TracebackType | None) -> TracebackType | None:
