@@ -62,7 +62,7 @@ class MapData(ProxyDataFlow):
         for datapoint in self.ds:
             try:
                 mapped = apply(datapoint)
-            except Exception as error:
+            except Exception as error:  # raised again, with the name of the function
                 named = rebuild_error(error, f"{type(self).__name__}: {describe_failure(self.func, error)}")
                 if named is error:
                     raise

@@ -67,6 +67,10 @@ class StagingInput(ProxyInputSource, FeedfreeInput):
         """Whether the staging areas are empty, because no run of the hooked session has needed them yet."""
         return not self._filled
 
+    def begin_filling(self) -> None:
+        """Count the staging areas as filled: from now on, a run waits for data, and not for the first step."""
+        self._filled = True
+
     def _get_input_tensors(self) -> Sequence[tf.Tensor]:
         # This order makes it deterministic which tower gets which datapoint.
         with tf.control_dependencies(self._last_taken):
@@ -150,7 +154,7 @@ class _StagingCallback(Callback):
         return self._last_answer
 
     def _fill(self, session: tf.Session) -> None:
-        self._source._filled = True
+        self._source.begin_filling()
         try:
             for _ in range(self._source.nr_stage):
                 session.run(self._stage_all)

@@ -19,7 +19,7 @@ Feeds = Dict[str, np.ndarray]
 
 class Expected(NamedTuple):
     """
-    What a model computes for one input.
+    The outputs of a model for one input.
 
     Attributes:
         feeds: the input, by the names of tensors.
