@@ -78,13 +78,13 @@ def layer_register(
                 with explain_name_clash(func.__name__, name or scope), explain_argument(func, arguments, 1):
                     return _shape_log.build(scope, inputs, build) if log_shape else build()
 
+        layer.use_scope = use_scope  # type: ignore[attr-defined]
+        layer.symbolic_function = func  # type: ignore[attr-defined]
+        layer.__argscope_enabled__ = True  # type: ignore[attr-defined]
         if use_scope is True:  # what editors show
             title = "scope" if "name" in signature.parameters else "name"
             first = inspect.Parameter(title, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation="str")
             layer.__signature__ = signature.replace(parameters=[first, *parameters])  # type: ignore[attr-defined]
-        layer.use_scope = use_scope  # type: ignore[attr-defined]
-        layer.symbolic_function = func  # type: ignore[attr-defined]
-        layer.__argscope_enabled__ = True  # type: ignore[attr-defined]
         register_alias(func.__name__, layer)
         return layer
 

@@ -30,6 +30,11 @@ ALLOWED = {
         "input._is_inner",
     ): "an input inside another one leaves its position to that one",
     (
+        "models/registry.py",
+        "foreign attribute",
+        "layer.__signature__",
+    ): "the decorator adds an argument, the name; `help` and editors show this signature of its own function",
+    (
         "tfutils/argscope.py",
         "setattr",
         "setattr",
