@@ -103,7 +103,7 @@ class WorkerGroup:
                 self._meter.end_wait()
             for key, _ in ready:
                 yield key.data, self._read(key.data)
-        except Exception:
+        except Exception:  # at exit, any error may follow from the closed channels
             self._leave_at_exit()
             raise
 
@@ -137,7 +137,7 @@ class WorkerGroup:
         """
         try:
             return self._receive_from(index)
-        except Exception:
+        except Exception:  # at exit, any error may follow from the closed channels
             self._leave_at_exit()
             raise
 
