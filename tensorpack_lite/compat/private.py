@@ -21,17 +21,11 @@ from tensorflow.python.eager import context as _context
 from tensorflow.python.framework import config as _config
 from tensorflow.python.framework import function as _function
 from tensorflow.python.ops import control_flow_util_v2 as _control_flow
-from tensorflow.python.ops import resource_variable_ops as _resources
 from tensorflow.python.tools import optimize_for_inference_lib as _optimize_for_inference_lib
 from tensorflow.python.util import deprecation as _deprecation
 from tensorflow.python.util import module_wrapper as _module_wrapper
 
 from . import tfv1 as tf
-
-try:
-    from tensorflow.python.eager import record as _tape
-except ImportError:  # pragma: no cover (TF 1.15)
-    from tensorflow.python.eager import tape as _tape
 
 try:  # the value that Session.run returns for tf.IndexedSlices; TensorFlow does not export it. Tried on 1.15, 2.15, 2.21.
     from tensorflow.python.framework.indexed_slices import IndexedSlicesValue
@@ -57,8 +51,6 @@ __all__ = [
     "op_definition",
     "op_determinism_enabled",
     "optimize_for_inference",
-    "read_made_with",
-    "tape_is_recording",
     "unfinalize",
     "update_input",
     "v2_behavior_enabled",
@@ -294,21 +286,6 @@ def op_determinism_enabled() -> bool:
     return hasattr(_config, "is_op_determinism_enabled") and bool(_config.is_op_determinism_enabled())
 
 
-def read_made_with(variable: tf.Variable) -> tf.Tensor:
-    """
-    Return the read that was created with a resource variable, or its copy on the caching device.
-
-    Gradient tapes and `tf.custom_gradient` see it like a new read.
-
-    Why private: public functions create a new read, or do not return the copy, and only TensorFlow's own reads are
-    recorded on tapes. Tried on 1.15, 2.15, 2.21.
-    """
-    value = variable._graph_element if variable._cached_value is None else variable._cached_value
-    _resources.variable_accessed(variable)
-    _tape.record_operation("ReadVariableOp", [value], [variable.handle], lambda gradient: [gradient])
-    return value
-
-
 def optimize_for_inference(
     graph_def: tf.GraphDef,
     input_nodes: Sequence[str],
@@ -336,15 +313,6 @@ def optimize_for_inference(
     # TensorFlow's tool drops the functions of a graph, which contain the bodies of TensorFlow 2's loops and conditions.
     optimized.library.CopyFrom(graph_def.library)
     return optimized
-
-
-def tape_is_recording() -> bool:
-    """
-    Return whether a `tf.GradientTape` records new operations.
-
-    Why private: TensorFlow has no public function for it. Tried on 1.15, 2.15, 2.21.
-    """
-    return bool(_tape.could_possibly_record())
 
 
 def unfinalize(graph: tf.Graph) -> None:

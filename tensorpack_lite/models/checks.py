@@ -6,7 +6,7 @@ from numbers import Real
 from typing import Any, Sequence
 
 from ..compat import tfv1 as tf
-from ..compat.private import tape_is_recording
+from ..compat.tapes import tape_is_recording
 from ..tfutils.tower.context import BaseTowerContext, get_current_tower_context
 from ..utils.argtools import log_once
 from ..utils.checks import check_type

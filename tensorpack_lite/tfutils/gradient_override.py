@@ -1,4 +1,4 @@
-"""Custom gradients of existing tensors."""
+"""Gradients of existing tensors that replace those of their operations."""
 
 from __future__ import annotations
 

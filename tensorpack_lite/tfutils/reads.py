@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 
 from ..compat import tfv1 as tf
-from ..compat.private import add_control_inputs, inside_control_flow, nothing_surrounds, read_made_with
+from ..compat.private import add_control_inputs, inside_control_flow, nothing_surrounds
+from ..compat.tapes import read_made_with
 from ..utils.naming import READ_BEFORE_UPDATE_KEY
 
 __all__ = ["let_updates_wait", "plain_reads", "read_before_update", "shared_read"]

@@ -134,11 +134,6 @@ ALLOWED = {
     ): "`tensorpack-lite run` makes names of variables mean values; importing the library does not",
     ("compat/value_names.py", "setattr", "setattr"): "likewise",
     (
-        "compat/old_methods.py",
-        "foreign attribute",
-        "variable.initialized_value",
-    ): "variables of a tower have the methods of TensorFlow 1",
-    (
         "compat/tf1_tensors.py",
         "patch",
         "tf",
@@ -174,10 +169,8 @@ ALLOWED = {
     (
         "models/registry.py",
         "foreign attribute",
-        "layer.use_scope",
+        "layer.__argscope_enabled__",
     ): "layers carry the marks that tensorpack's carry",
-    ("models/registry.py", "foreign attribute", "layer.__argscope_enabled__"): "as `use_scope`",
-    ("models/registry.py", "foreign attribute", "layer.symbolic_function"): "as `use_scope`",
     (
         "utils/old_names.py",
         "__new__",

@@ -28,7 +28,8 @@ def python_files(root) -> list:
     files = [root / "setup.py"]
     for folder in FOLDERS:
         files += sorted((root / folder).rglob("*.py"))
-    return files
+    # a script that is translated before it runs
+    return [file for file in files if "python2" not in file.name or file.parent.name != "old_libraries"]
 
 
 def test_every_file_parses_as_python_37(root):

@@ -1,4 +1,4 @@
-"""Find the lines of a file for which it has a replacement, such as an import in a `try`."""
+"""Lines of a file for which it has a replacement, such as an import in a `try`."""
 
 from __future__ import annotations
 

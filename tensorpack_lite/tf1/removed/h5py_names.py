@@ -1,4 +1,4 @@
-"""What h5py 3 has removed, with the meaning that it had."""
+"""Names and arguments that h5py 3 has removed, with the meaning that they had."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-Give modules the names that they have lost.
+Names that modules have lost, and their return.
 
 A module of `table.py` gets a `__getattr__` when it has been imported. So a name costs nothing until it is used, and names
 that the installed version has are not changed. Modules that do not exist any more are found after all others.

@@ -1,4 +1,4 @@
-"""Tell the files of the script from installed packages."""
+"""Files of the script, as opposed to those of installed packages."""
 
 from __future__ import annotations
 

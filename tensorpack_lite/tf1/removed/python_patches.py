@@ -1,4 +1,4 @@
-"""Give classes of Python's standard library the methods and arguments that Python 3 has removed since 3.0."""
+"""Methods and arguments of Python's standard library that Python 3 has removed since 3.0."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-Change the syntax tree of a script where it uses methods, arguments and built-in names that were removed.
+Changes of a script's syntax tree where it uses methods, arguments and built-in names that were removed.
 
 Such an expression becomes a call of `helpers.py`, which does what the expression says if that works, and what it meant
 otherwise. Statements keep their line numbers.

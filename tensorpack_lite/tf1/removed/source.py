@@ -1,5 +1,5 @@
 """
-Read the source files of the script.
+Source files of the script, changed before they run where they need it.
 
 A file that uses removed syntax, methods, arguments or built-in names is changed in memory before it runs. All other files
 are left to Python. No file is written: the changed code is not cached either.
