@@ -20,7 +20,14 @@ from tensorpack_lite.utils.old_names_table import KEPT_NAMES, OLD_NAMES
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "tensorpack_lite").rglob("*.py"))
 # tables of names that do not exist, with tests of their own
-OLD = ("tensorpack_lite/tf1/contrib/_replacements.py", "tensorpack_lite/utils/old_names_table.py")
+OLD = (
+    "tensorpack_lite/tf1/contrib/_replacements.py",
+    "tensorpack_lite/tf1/removed/",
+    "tensorpack_lite/tf1/renamed.py",
+    "tensorpack_lite/tf1/missing.py",
+    "tensorpack_lite/utils/old_names_table.py",
+    "tensorpack_lite/utils/unsupported.py",
+)
 PAGES = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "examples/README.md")]
 PAGES += sorted((ROOT / "docs").rglob("*.md"))
 CAMEL_CASE = re.compile(
