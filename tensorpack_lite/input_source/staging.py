@@ -6,9 +6,7 @@ from typing import Any, Sequence
 
 from ..compat import tensorflow
 from ..compat import tfv1 as tf
-from ..dataflow.recording import State
 from ..loop.callback import Callback
-from ..tfutils.common import get_global_step_value
 from ..tfutils.dependency import dependency_of_fetches
 from ..utils.checks import check_at_least
 from ..utils.errors import type_error
@@ -59,6 +57,7 @@ class StagingInput(ProxyInputSource, FeedfreeInput):
         self._puts: list[Any] = []
         self._gets: list[Any] = []
         self._removals: list[Any] = []
+        self._removed_ticket: Any = None  # of the last tower
         self._last_taken: list[Any] = []
         self._filled = False
 
@@ -70,6 +69,20 @@ class StagingInput(ProxyInputSource, FeedfreeInput):
     def begin_filling(self) -> None:
         """Count the staging areas as filled: from now on, a run waits for data, and not for the first step."""
         self._filled = True
+
+    def get_input_tensors(self) -> Sequence[tf.Tensor]:
+        """
+        Create the input tensors of one tower; see `InputSource`.
+
+        With exact resume, a datapoint counts as used when a run removes it. Raw runs, which only see it, do not count.
+        """
+        if self._is_inner:
+            return super().get_input_tensors()
+        tensors = self._get_input_tensors()
+        if self._ticket is not None:
+            with self.cached_name_scope():
+                self._removals[-1] = self._used.store(self._removed_ticket)
+        return tensors
 
     def _get_input_tensors(self) -> Sequence[tf.Tensor]:
         # This order makes it deterministic which tower gets which datapoint.
@@ -105,11 +118,8 @@ class StagingInput(ProxyInputSource, FeedfreeInput):
         self._puts.append(put)
         self._gets.append(staged[0].op)
         self._removals.append(removed[0].op)
+        self._removed_ticket = removed[-1]
         return list(staged)
-
-    def get_state(self, failed_step: int | None = None) -> State:
-        """Return the position after the last step. The datapoints of the next step, which raw runs may have seen, do not count."""
-        return super().get_state(get_global_step_value() if failed_step is None else failed_step)
 
     def _get_callbacks(self) -> list[Callback]:
         inner = super()._get_callbacks()

@@ -36,6 +36,11 @@ class UsedTickets:
         Returns:
             The tensors to use instead. Placeholders stay.
         """
+        with tf.device("/cpu:0"), tf.control_dependencies([self.store(ticket)]):
+            return [t if t.op.type == "Placeholder" else tf.identity(t) for t in tensors]
+
+    def store(self, ticket: tf.Tensor) -> tf.Operation:
+        """Return an operation that remembers the ticket of a tower's datapoint. Call it once for each tower."""
         with tf.device("/cpu:0"):
             if self._row is None:
                 # One read for all towers. A read in the control dependencies of a later tower may come after the
@@ -51,9 +56,7 @@ class UsedTickets:
                 use_resource=True,
             )
             self._rows.append(rows)
-            store = tf.raw_ops.ResourceScatterUpdate(resource=rows.handle, indices=self._row, updates=ticket)
-            with tf.control_dependencies([store]):
-                return [t if t.op.type == "Placeholder" else tf.identity(t) for t in tensors]
+            return tf.raw_ops.ResourceScatterUpdate(resource=rows.handle, indices=self._row, updates=ticket)
 
     def last(self, failed_step: int | None) -> int | None:
         """

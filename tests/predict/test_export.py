@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from fakes.small_convnet import SmallConvNet, images
 
-from tensorpack_lite.compat import TensorSpec, private
+from tensorpack_lite.compat import TensorSpec, private, tf1_behavior
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.predict.base import OfflinePredictor
 from tensorpack_lite.predict.config import PredictConfig
@@ -238,6 +238,7 @@ class TestServing:
     def test_old_scripts(self, tmp_path, monkeypatch):
         """In scripts of `tensorpack-lite run`, prediction_pipeline has tensorpack's names, with the index."""
         monkeypatch.setenv("TENSORPACK_LITE_RUN", "1")
+        monkeypatch.setattr(tf1_behavior, "prepare_tf1", lambda: None)  # the process keeps its TensorFlow
         scale().export_serving(str(tmp_path / "m"))
         with tf.Graph().as_default(), tf.Session() as sess:
             meta = tf.saved_model.loader.load(sess, ["serve"], str(tmp_path / "m"))
