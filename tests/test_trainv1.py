@@ -279,7 +279,7 @@ class TestModelDesc:
             TensorSpec([None, 3], tf.int32, "a"),
             TensorSpec([2], tf.float32, "b"),
             TensorSpec([], tf.string, "c"),
-        ] == Model().get_inputs_desc()
+        ] == [TensorSpec(one.shape, one.dtype, one.name) for one in Model().get_inputs_desc()]
 
     def test_build_graph_takes_tensors_or_a_list(self):
         """`build_graph` takes tensors or, as in old scripts, one list of them."""

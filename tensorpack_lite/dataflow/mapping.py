@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Callable, Hashable, Iterator, Sequence
 
 from ..utils.checks import check_callable, check_pickled, check_type
-from ..utils.errors import rebuild_error
+from ..utils.errors import DamagedFileError, rebuild_error
 from .base import DataFlow, Datapoint, ProxyDataFlow
 from .dropping import DropWatch
 from .failure import describe_failure
@@ -62,7 +62,9 @@ class MapData(ProxyDataFlow):
         for datapoint in self.ds:
             try:
                 mapped = apply(datapoint)
-            except Exception as error:  # raised again, with the name of the function
+            except DamagedFileError:  # names the file
+                raise
+            except Exception as error:
                 named = rebuild_error(error, f"{type(self).__name__}: {describe_failure(self.func, error)}")
                 if named is error:
                     raise

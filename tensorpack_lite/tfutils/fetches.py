@@ -8,6 +8,7 @@ import numpy as np
 
 from ..compat import private
 from ..compat import tfv1 as tf
+from .gate import is_gate
 
 __all__ = ["find_conditional", "prepare_run"]
 
@@ -73,7 +74,8 @@ def find_conditional(tensors: Iterable[tf.Tensor]) -> list[tf.Operation]:
 
     Returns:
         The nearest operations that run only if a branch of TensorFlow 1 is taken, and on which the tensors depend other than
-        through the result of `tf.cond`. TensorFlow 2's branches are functions, so their tensors cannot be used outside.
+        through the result of `tf.cond`. TensorFlow 2's branches are functions, so their tensors cannot be used outside. The
+        switch of `let_updates_pass_if` is left out: TerminateOnNaN ends a training in which it does not let updates pass.
     """
     found = []
     waiting = [tensor.op for tensor in tensors]
@@ -81,7 +83,7 @@ def find_conditional(tensors: Iterable[tf.Tensor]) -> list[tf.Operation]:
     while waiting:
         op = waiting.pop()
         if private.inside_branch(op) or op.type in ("Switch", "RefSwitch"):
-            found.append(op)
+            found += [] if is_gate(op) else [op]
         elif op.type not in ("Merge", "RefMerge", "Exit", "RefExit"):  # the results of branches and loops
             for parent in [*(tensor.op for tensor in op.inputs), *op.control_inputs]:
                 if parent.name not in seen:

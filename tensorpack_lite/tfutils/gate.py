@@ -7,9 +7,10 @@ from typing import Sequence
 
 from ..compat import tfv1 as tf
 from ..compat.private import add_control_inputs, inside_control_flow, inside_loop_or_xla
+from ..utils.argtools import graph_memoized
 from .dependency import operations_needed
 
-__all__ = ["applied_gradients", "let_updates_pass_if", "squared_norms"]
+__all__ = ["applied_gradients", "is_gate", "let_updates_pass_if", "squared_norms"]
 
 _OF_OPTIMIZER = re.compile(r"(Resource)?(Sparse)?Apply")
 _UPDATE = re.compile(r"Assign|Apply|Scatter")
@@ -71,7 +72,7 @@ def let_updates_pass_if(
     Returns:
         The updates that wait.
 
-    Note: a tensor that depends on such an update cannot be fetched in these runs.
+    Note: the value of a tensor that depends on such an update is an empty array in these runs.
     """
     before = {op.name for op in operations_needed([condition])}
     updates = [
@@ -80,10 +81,24 @@ def let_updates_pass_if(
         if _UPDATE.search(op.type) and op.name not in before and not inside_loop_or_xla(op)
     ]
     with tf.name_scope("updates_pass"), tf.control_dependencies(None), tf.device("/cpu:0"):
-        passes = tf.identity(tf.raw_ops.Switch(data=condition, pred=condition)[1])
+        switch = tf.raw_ops.Switch(data=condition, pred=condition)[1]
+        passes = tf.identity(switch)
+    _gates().add(switch.op.name)
     for update in updates:
         add_control_inputs(update, [passes.op])
     return updates
+
+
+def is_gate(op: tf.Operation) -> bool:
+    """Return whether an operation is the switch for which updates wait. Whoever created it handles runs without them."""
+    with op.graph.as_default():
+        return op.name in _gates()
+
+
+@graph_memoized
+def _gates() -> set[str]:
+    """Return the names of the switches of `let_updates_pass_if` in the current graph."""
+    return set()
 
 
 def _at_least_float32(tensor: tf.Tensor) -> tf.Tensor:

@@ -49,6 +49,6 @@ def explain_argument(func: Callable[..., Any], given: Mapping[str, Any], left_ou
 
 
 def _describe(name: str, names: list[str]) -> str:
-    nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.75)
     cure = f"Did you mean '{nearest[0]}'?" if nearest else f"Its arguments are: {', '.join(names)}."
     return f"there is no argument '{name}'. {cure}"

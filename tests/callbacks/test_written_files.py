@@ -73,6 +73,7 @@ def test_files_of_callbacks(log_dir):
         return [*best, DumpTensors(["w"]), GraphProfiler(dump_metadata=True, dump_tracing=True)]
 
     train([1.0, 2.0, 3.0, 4.0], callbacks())
+    os.remove(os.path.join(log_dir, "model-4.end"))  # as if the training had been killed after it saved
     train([1.0, 2.0, 3.0, 4.0], callbacks(), AutoResumeTrainConfig, epochs=3)
     train([1.0, 2.0, 3.0, 4.0], [])
     written = os.listdir(log_dir)
@@ -80,6 +81,7 @@ def test_files_of_callbacks(log_dir):
         "best.index",
         "max-cost.json",
         "DumpTensor-4.npz",
+        "model-2.end",
         "stats.json.before-resume",
         "report.html",
     ):

@@ -186,7 +186,7 @@ class TestFindings:
         """An exception in the pipeline is reported."""
         code, out = check("fails")
         assert 1 == code
-        assert "pipeline BROKEN it raised IndexError: list index out of range" in out
+        assert "pipeline BROKEN it raised IndexError: MapData: <lambda> failed at" in out
 
     def test_errors(self, check, capsys):
         """A wrong target or number gives exit code 2 and a sentence."""

@@ -126,8 +126,8 @@ class TestErrors:
             MaxPooling("p", pixels(), 2, data_format="CHWN")
 
     def test_an_unknown_argument(self):
-        """An unknown argument raises Python's TypeError."""
-        with pytest.raises(TypeError, match="unexpected keyword argument 'strde'"):
+        """An unknown argument raises a TypeError with the name that was probably meant."""
+        with pytest.raises(TypeError, match="there is no argument 'strde'. Did you mean 'strides'"):
             Conv2D("c", pixels(), 3, 3, strde=2)
 
 

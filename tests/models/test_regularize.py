@@ -304,7 +304,7 @@ class TestDropout:
                 ValueError,
                 "is_training and training are the same argument",
             ),
-            ((), {"colour": 1}, TypeError, "unexpected keyword argument 'colour'"),
+            ((), {"colour": 1}, TypeError, "there is no argument 'colour'"),
         ],
     )
     def test_errors(self, args, kwargs, error, message):

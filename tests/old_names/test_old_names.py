@@ -190,5 +190,5 @@ class TestArguments:
 
     def test_other_errors_stay(self):
         """An unknown argument is Python's own error."""
-        with pytest.raises(TypeError, match="unexpected keyword argument 'nr_cats'"):
+        with pytest.raises(TypeError, match="there is no argument 'nr_cats'"):
             MultiProcessRunnerZMQ(DataFromList([[1]]), nr_cats=2)
