@@ -64,7 +64,7 @@ HINTS = [
 
 def find_hint(error: BaseException | None) -> str:
     """Return the sentence for an error or one of its causes, and "" if there is none."""
-    if isinstance(error, Exception) and _lacks_gpu() and "gpu" in f"{_last_line(error)} {error}".lower():
+    if error is not None and _lacks_gpu() and "gpu" in f"{_last_line(error)} {error}".lower():
         return _NO_GPU
     for one in _chain(error):
         kinds = {kind.__name__ for kind in type(one).__mro__}
