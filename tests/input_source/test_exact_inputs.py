@@ -121,7 +121,7 @@ class TestTraining:
         assert SIZE - 2 == len({number for step in first for number in step})
 
     def test_raw_runs_use_nothing(self):
-        """What a run of the raw session sees of the next step's datapoints comes again."""
+        """Datapoints of the next step that a run of the raw session has seen come again."""
         with running(INPUTS["staging"], SIGNATURE, num_towers=2) as run:
             run.take(3)
             run.hooked.session.run(run.towers)

@@ -211,7 +211,7 @@ class TestEventFiles:
         return found
 
     def test_events_before_the_checkpoint(self, log_dir):
-        """What was reported before a checkpoint is on the disk with it, because a resumed training does not report it again."""
+        """Events that were reported before a checkpoint are on the disk with it, because a resumed training does not report them again."""
         at_the_kill = []
 
         class Look(Callback):

@@ -1,4 +1,4 @@
-"""What a training looks at before its first step, if users' objects are large, recursive or mocks, or block."""
+"""Users' objects that are large, recursive or mocks, or that block, before the first step of a training."""
 
 from __future__ import annotations
 

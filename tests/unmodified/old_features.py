@@ -1,5 +1,5 @@
 """
-What scripts of TensorFlow 0.x and 1.x do that TensorFlow 2 refuses, one function each, in the words of those scripts.
+Uses of TensorFlow 0.x and 1.x that TensorFlow 2 refuses, one function each, in the words of old scripts.
 
 As a program, it calls each function and prints a JSON object: {function: "" or the error}. `test_old_features.py` runs it
 with `tensorpack-lite run`.

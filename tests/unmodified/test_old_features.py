@@ -1,4 +1,4 @@
-"""What scripts of TensorFlow 0.x and 1.x do that TensorFlow 2 refuses works with `tensorpack-lite run`."""
+"""Uses of TensorFlow 0.x and 1.x that TensorFlow 2 refuses work with `tensorpack-lite run`."""
 
 from __future__ import annotations
 

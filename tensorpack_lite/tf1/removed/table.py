@@ -36,7 +36,7 @@ _ABSTRACT = """Awaitable ByteString Callable Container Coroutine Generator Hasha
 _WINDOWS = """barthann bartlett blackman blackmanharris bohman boxcar chebwin cosine exponential flattop gaussian
     general_gaussian hamming hann kaiser nuttall parzen triang tukey"""
 
-# What is removed for everyone. Installed packages that are as old as the script use these names, too.
+# Names for everyone. Installed packages that are as old as the script use these names, too.
 NAMES: Mapping[str, Mapping[str, str]] = {
     # Python
     "base64": _table("encodestring=base64.encodebytes decodestring=base64.decodebytes"),

@@ -130,7 +130,7 @@ def test_librosa(output, write):
 
 
 def test_pyarrow(output, write):
-    """What `pyarrow.serialize` returns can be read again; other bytes are an error that names the old pyarrow."""
+    """The bytes that `pyarrow.serialize` returns can be read again; other bytes are an error that names the old pyarrow."""
     write("site-packages/pyarrow.py", "def py_buffer(data):\n    return memoryview(data)\n")
     lines, _ = output(
         """

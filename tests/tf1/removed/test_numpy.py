@@ -121,7 +121,7 @@ class TestArguments:
 
     @pytest.mark.skipif(_NUMPY < (2, 4), reason="older NumPy converts such arrays")
     def test_errors_name_numpy_1(self, write, tmp_path):
-        """What NumPy 2 means differently is an error that names the older NumPy."""
+        """Code to which NumPy 2 gives another meaning ends with an error that names the older NumPy."""
         write("train.py", "import numpy as np\nfloat(np.array([1.0]))\n")
         assert 'pip install "numpy<2"' in run_quickly("train.py", cwd=tmp_path).stderr.splitlines()[-1]
 

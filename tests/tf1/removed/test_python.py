@@ -182,7 +182,7 @@ class TestPython3Syntax:
         assert lines == ["[False, False, False] %20", "urllib2"]
 
     def test_python_3(self, output):
-        """What Python 3 has removed since works, for everyone."""
+        """Names that Python 3 has removed since 3.0 work in all files."""
         lines, _ = output(
             """
             import collections, inspect, fractions, time, base64, random, threading, itertools
