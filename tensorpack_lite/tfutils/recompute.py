@@ -55,6 +55,7 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(f)
     def recomputed(*args: Any, **kwargs: Any) -> Any:
         ensure_graph_mode()
+        args, kwargs = _replace_tensors([args, kwargs], _bring_here)
         tensors = _find_tensors([args, kwargs])
         if not tensors:
             name = getattr(f, "__name__", type(f).__name__)
@@ -92,7 +93,8 @@ class _Block:
 
     def wrap(self, results: list[tf.Tensor]) -> list[tf.Tensor]:
         """Return the results of the block as tensors whose gradients recompute the block."""
-        wrapped = [result for result in results if result.name in self._changing]
+        is_wrapped = [result.name in self._changing and result.name not in self._inputs for result in results]
+        wrapped = [result for result, is_made in zip(results, is_wrapped) if is_made]
         ops = self._ancestors(wrapped)
         if not ops:
             logger.warning(
@@ -118,7 +120,7 @@ class _Block:
             )
 
         outputs = iter(with_gradient(wrapped, sources, gradient))
-        return [next(outputs) if result.name in self._changing else result for result in results]
+        return [next(outputs) if is_made else result for result, is_made in zip(results, is_wrapped)]
 
     def _ancestors(self, results: Sequence[tf.Tensor]) -> list[tf.Operation]:
         """Return the operations that the results need, in order."""
@@ -169,6 +171,12 @@ def _copy(op: tf.Operation, inputs: list[tf.Tensor]) -> tf.Operation:
 
 def _has_gradient(tensor: tf.Tensor) -> bool:
     return tensor.dtype.is_floating or tensor.dtype.is_complex or tensor.dtype == tf.variant
+
+
+def _bring_here(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
+    """Return tensors of the current graph. Those of an outer graph, around a branch or loop, get an identity here."""
+    graph = tf.get_default_graph()
+    return [tensor if tensor.graph is graph else tf.identity(tensor) for tensor in tensors]
 
 
 def _find_tensors(structure: Any) -> list[tf.Tensor]:

@@ -237,3 +237,23 @@ def test_tensorflows_function(warnings, monkeypatch, layer):
         tf.gradients(tensorflow.recompute_grad(layer)(x), x)
     assert all("tensorpack_lite.recompute_grad" in message for message in found)
     assert len(found) == (1 if TF_VERSION >= (2, 0) else 2)
+
+
+def test_an_argument_that_is_returned(sess):
+    """An argument that the block returns as it is keeps its gradient."""
+    x, y = data(3), data(3)
+    first, second = recompute_grad(lambda x, y: (x, tf.nn.relu(y) * 2))(x, y)
+    expected = tf.gradients(5 * x + tf.nn.relu(y) * 2, [x, y])
+    actual = tf.gradients(5 * first + second, [x, y])
+    for one, other in zip(*sess.run([expected, actual])):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_arguments_from_outside_of_a_branch(sess, warnings):
+    """In a branch, the block may get tensors that were created outside of it."""
+    x = data(3)
+    output = tf.cond(tf.constant(True), lambda: recompute_grad(tf.exp)(x), lambda: x)
+    (gradient,) = tf.gradients(output, [x])
+    np.testing.assert_allclose(*sess.run([tf.exp(x), gradient]), rtol=1e-6)
+    if tf.control_flow_v2_enabled():
+        assert [] == warnings

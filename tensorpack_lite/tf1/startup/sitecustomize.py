@@ -189,7 +189,9 @@ def _print_error(kind: type[BaseException], error: BaseException, place: Traceba
             one.__traceback__ = _without_ours(one.__traceback__)
             chain += [one.__cause__, one.__context__]
     _plain_excepthook(kind, error, error.__traceback__)
-    if not isinstance(error, Exception):  # an import would make Python forget that Ctrl-C has ended the script
+    if not isinstance(
+        error, Exception
+    ):  # an import would make Python forget that Ctrl-C has ended the script
         return
     hint = importlib.import_module(f"{_REMOVED}.hints").find_hint(error)
     if hint:
