@@ -85,10 +85,10 @@ class ModelExporter:
             )
         content = graph_def.SerializeToString(deterministic=True)
         _check_compact(content, [tensor.name for tensor in outputs], expected, optimize)
-        unfinished = f"{os.fspath(filename)}.tmp{os.getpid()}"
-        with tf.gfile.GFile(unfinished, "wb") as file:
-            file.write(content)
-        tf.gfile.Rename(unfinished, filename, overwrite=True)
+        with _unfinished(os.fspath(filename)) as unfinished:
+            with tf.gfile.GFile(unfinished, "wb") as file:
+                file.write(content)
+            tf.gfile.Rename(unfinished, filename, overwrite=True)
         logger.info("Frozen graph of %d nodes written to %s.", len(graph_def.node), filename)
 
     def export_serving(
@@ -102,8 +102,8 @@ class ModelExporter:
         Write a SavedModel for TensorFlow Serving and `tf.saved_model.load`.
 
         The inputs and outputs of its signature are named as tensors of the graph, without the `:0`: `"image"` for `image:0`. Other
-        characters than letters, digits and underscores become underscores. The directory appears when it is complete; it is
-        written to `<filename>.tmp` first.
+        characters than letters, digits and underscores become underscores. The directory appears when it is complete. It is written to `<filename>.tmp<pid>` first, and an old
+        one is moved to `<filename>.old<pid>` until the new one is in its place; an export that is killed may leave these.
 
         Args:
             filename: path of the directory.
@@ -130,34 +130,31 @@ class ModelExporter:
             )
         filename = os.fspath(filename).rstrip("/")
         _check_destination(filename, overwrite)
-        unfinished = f"{filename}.tmp"
-        if tf.gfile.Exists(unfinished):  # of an export that was killed
-            tf.gfile.DeleteRecursively(unfinished)
+        with _unfinished(filename) as unfinished:
+            expected, names = self._write(unfinished, list(tags), signature_name)
+            _check_serving(unfinished, list(tags), names, expected)
+            _check_destination(filename, overwrite)  # again: another process may have written it
+            _replace(filename, unfinished)
+        logger.info("SavedModel written to %s.", filename)
+
+    def _write(self, path: str, tags: list[str], signature_name: str | None) -> tuple[Expected, list[str]]:
+        """Write a SavedModel. Return what it has to compute, and the names of its outputs."""
         with self._model() as (sess, inputs, outputs):
             names = [_DEFAULT_SIGNATURE, _OLD_SIGNATURE] if signature_name is None else [signature_name]
             has_tables = bool(tf.get_collection(tf.GraphKeys.TABLE_INITIALIZERS))
-            builder = tf.saved_model.builder.SavedModelBuilder(unfinished)
+            builder = tf.saved_model.builder.SavedModelBuilder(path)
             builder.add_meta_graph_and_variables(
                 sess,
-                list(tags),
+                tags,
                 signature_def_map={name: _make_signature(name, inputs, outputs) for name in names},
                 main_op=tf.tables_initializer() if has_tables else None,
                 clear_devices=True,
                 strip_default_attrs=True,  # so that an older TensorFlow can read it
             )
             builder.save()
-            expected = evaluate(
-                "ModelExporter.export_serving", sess, inputs, outputs
-            )  # this may assign variables
-        try:
-            _check_serving(unfinished, list(tags), [tensor.name for tensor in outputs], expected)
-        except RuntimeError:
-            tf.gfile.DeleteRecursively(unfinished)
-            raise
-        if tf.gfile.Exists(filename):
-            tf.gfile.DeleteRecursively(filename)
-        tf.gfile.Rename(unfinished, filename)
-        logger.info("SavedModel written to %s.", filename)
+            # This may assign variables.
+            expected = evaluate("ModelExporter.export_serving", sess, inputs, outputs)
+            return expected, [tensor.name for tensor in outputs]
 
     @contextmanager
     def _model(self) -> Iterator[tuple[tf.Session, list[tf.Tensor], list[tf.Tensor]]]:
@@ -167,7 +164,7 @@ class ModelExporter:
             inputs, outputs = config._build_model()
             config.session_init._setup_graph()
             uninitialized = tf.report_uninitialized_variables(tf.global_variables())
-            with tf.Session(config=tf.ConfigProto(allow_soft_placement=True)) as sess:
+            with _new_session() as sess:
                 config.session_init._run_init(sess)
                 names = ", ".join(sorted(name.decode() for name in sess.run(uninitialized)))
                 if names:
@@ -176,6 +173,46 @@ class ModelExporter:
                         "session_init that loads all variables, e.g. SmartInit('train_log/checkpoint')."
                     )
                 yield sess, inputs, outputs
+
+
+def _new_session() -> tf.Session:
+    """Return a session that also runs a model for GPUs on a machine without a GPU."""
+    return tf.Session(config=tf.ConfigProto(allow_soft_placement=True))
+
+
+@contextmanager
+def _unfinished(path: str) -> Iterator[str]:
+    """Yield a free path beside `path`. What is at it at the end is removed."""
+    unfinished = _free_path(f"{path}.tmp{os.getpid()}")
+    try:
+        yield unfinished
+    finally:
+        if tf.gfile.IsDirectory(unfinished):
+            tf.gfile.DeleteRecursively(unfinished)
+        elif tf.gfile.Exists(unfinished):
+            tf.gfile.Remove(unfinished)
+
+
+def _replace(path: str, new: str) -> None:
+    """Move a directory to `path`, where another may be. One of the two is complete at every moment."""
+    if not tf.gfile.Exists(path):
+        tf.gfile.Rename(new, path)
+        return
+    old = _free_path(f"{path}.old{os.getpid()}")
+    tf.gfile.Rename(path, old)
+    try:
+        tf.gfile.Rename(new, path)
+    except BaseException:
+        tf.gfile.Rename(old, path)
+        raise
+    tf.gfile.DeleteRecursively(old)
+
+
+def _free_path(path: str) -> str:
+    """Return `path`, with underscores behind it if it exists."""
+    while tf.gfile.Exists(path):
+        path += "_"
+    return path
 
 
 def _check_compact(content: bytes, outputs: list[str], expected: Expected, is_optimized: bool) -> None:
@@ -203,7 +240,7 @@ def _check_serving(path: str, tags: list[str], outputs: list[str], expected: Exp
         "ModelExporter.export_serving",
         "Report this error: the cause is in TensorFlow or in this library.",
     )
-    with tf.Graph().as_default(), tf.Session(config=tf.ConfigProto(allow_soft_placement=True)) as session:
+    with tf.Graph().as_default(), _new_session() as session:
         try:
             tf.saved_model.loader.load(session, tags, path)
         except (tf.errors.OpError, ValueError) as error:
