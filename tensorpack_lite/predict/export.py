@@ -102,7 +102,8 @@ class ModelExporter:
         Write a SavedModel for TensorFlow Serving and `tf.saved_model.load`.
 
         The inputs and outputs of its signature are named as tensors of the graph, without the `:0`: `"image"` for `image:0`. Other
-        characters than letters, digits and underscores become underscores. The directory appears when it is complete. It is written to `<filename>.tmp<pid>` first, and an old
+        characters than letters, digits and underscores become underscores; tensors whose names would then be equal keep their
+        names in the graph. The directory appears when it is complete. It is written to `<filename>.tmp<pid>` first, and an old
         one is moved to `<filename>.old<pid>` until the new one is in its place; an export that is killed may leave these.
 
         Args:
@@ -121,7 +122,7 @@ class ModelExporter:
             >>> predict(image=tensorflow.constant(image))["probability"]
 
         Difference from tensorpack: tensorpack writes only the signature `prediction_pipeline`, in which the names have the
-        `:0`. Scripts of `tensorpack-lite run` get these names in that signature.
+        `:0`. Scripts of `tensorpack-lite run` get these names in that signature, and in one that `signature_name` names.
         """
         tags = [tf.saved_model.tag_constants.SERVING] if tags is None else tags
         if isinstance(tags, str):
@@ -271,17 +272,24 @@ def _next_version(path: str) -> str:
 
 
 def _make_signature(name: str, inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]) -> Any:
-    with_index = name == _OLD_SIGNATURE and accepts_old_names()
+    with_index = accepts_old_names() and name != _DEFAULT_SIGNATURE
     infos = [
-        {
-            (tensor.name if with_index else _key(tensor)): tf.saved_model.utils.build_tensor_info(tensor)
-            for tensor in tensors
-        }
+        {key: tf.saved_model.utils.build_tensor_info(tensor) for key, tensor in _name(tensors, with_index)}
         for tensors in (inputs, outputs)
     ]
     return tf.saved_model.signature_def_utils.build_signature_def(
         *infos, method_name=tf.saved_model.signature_constants.PREDICT_METHOD_NAME
     )
+
+
+def _name(tensors: Sequence[tf.Tensor], with_index: bool) -> list[tuple[str, tf.Tensor]]:
+    """Return tensors with their names in a signature. Those whose names would be equal keep their names in the graph."""
+    by_name = {tensor.name: tensor for tensor in tensors}
+    keys = [_key(tensor) for tensor in by_name.values()]
+    return [
+        (name if with_index or keys.count(key) > 1 else key, tensor)
+        for key, (name, tensor) in zip(keys, by_name.items())
+    ]
 
 
 def _key(tensor: tf.Tensor) -> str:

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from fakes.exported import Scale, scale
+from fakes.exported import Scale, changed, scale
 from fakes.small_convnet import SmallConvNet, images
 
 from tensorpack_lite.compat import tf1_behavior
@@ -101,6 +101,13 @@ def serve(code, model, tmp_path):
     )  # fmt: skip
     assert 0 == done.returncode, done.stdout.decode()
     return np.load(outputs)
+
+
+def signature(path, name):
+    """Return the names of inputs and of outputs in a signature of a SavedModel."""
+    with tf.Graph().as_default(), tf.Session() as sess:
+        found = tf.saved_model.loader.load(sess, ["serve"], str(path)).signature_def[name]
+    return sorted(found.inputs), sorted(found.outputs)
 
 
 class TestServedElsewhere:
@@ -219,6 +226,37 @@ class TestServing:
             meta = tf.saved_model.loader.load(sess, ["serve"], str(tmp_path / "m"))
         assert ["x:0"] == list(meta.signature_def["prediction_pipeline"].inputs)
         assert ["y"] == list(meta.signature_def["serving_default"].outputs)
+
+    def test_old_scripts_with_their_own_signature(self, tmp_path, monkeypatch):
+        """In scripts of `tensorpack-lite run`, a signature that they name has the names with the index."""
+        monkeypatch.setenv("TENSORPACK_LITE_RUN", "1")
+        monkeypatch.setattr(tf1_behavior, "prepare_tf1", lambda: None)  # the process keeps its TensorFlow
+        scale().export_serving(str(tmp_path / "m"), signature_name="f")
+        assert (["x:0"], ["y:0"]) == signature(tmp_path / "m", "f")
+
+    def test_names_that_collide(self, tmp_path):
+        """Tensors whose names in the signature would be equal keep their names in the graph."""
+
+        def function(x):
+            first, second = tf.split(tf.reshape(x, [1, 1]) * tf.ones([1, 4]), 2, axis=1)
+            tf.identity(first, "split_1")
+            return second
+
+        names = ["split:1", "split_1:0", "y"]
+        changed(function, outputs=names, inputs=names).export_serving(str(tmp_path / "m"))
+        expected = ["split:1", "split_1:0", "y"]
+        assert (expected, expected) == signature(tmp_path / "m", "serving_default")
+
+    def test_names_of_scopes_that_collide(self, tmp_path):
+        """A slash and an underscore collide only in a signature."""
+
+        def function(x):
+            with tf.name_scope("a/"):
+                tf.identity(x, "b")
+            tf.identity(x * 2, "a_b")
+
+        changed(function, outputs=["a/b", "a_b", "a_b"]).export_serving(str(tmp_path / "m"))
+        assert (["x"], ["a/b:0", "a_b:0"]) == signature(tmp_path / "m", "serving_default")
 
     def test_tables(self, tmp_path):
         """Lookup tables are initialized when the model is loaded."""
