@@ -14,7 +14,7 @@ from ..utils.checks import check_type
 from ..utils.errors import type_error
 from ..utils.old_names import accepts_old_names
 from .config import PredictConfig
-from .export_check import Expected, check_outputs, evaluate
+from .export_check import Expected, check_outputs, evaluate, warn_not_compared
 
 __all__ = ["ModelExporter"]
 
@@ -27,7 +27,8 @@ class ModelExporter:
 
     Each export builds the model in inference mode, in a tower without a name, and loads its variables. It is written to a
     temporary path, imported again, and compared with the model on an input of its shape, in which unknown dimensions are 1. If
-    the model does not run on such an input, the log says so.
+    the model does not run on such an input, the log says so, as it does for random outputs, for a model
+    that needs more than a minute, and for a frozen graph with tables.
 
     Args:
         config: a `PredictConfig`. Its `session_init` must load every variable. `input_names` and
@@ -85,10 +86,10 @@ class ModelExporter:
             )
         content = graph_def.SerializeToString(deterministic=True)
         _check_compact(content, [tensor.name for tensor in outputs], expected, optimize)
-        unfinished = f"{os.fspath(filename)}.tmp{os.getpid()}"
-        with tf.gfile.GFile(unfinished, "wb") as file:
-            file.write(content)
-        tf.gfile.Rename(unfinished, filename, overwrite=True)
+        with _unfinished(os.fspath(filename)) as unfinished:
+            with tf.gfile.GFile(unfinished, "wb") as file:
+                file.write(content)
+            tf.gfile.Rename(unfinished, filename, overwrite=True)
         logger.info("Frozen graph of %d nodes written to %s.", len(graph_def.node), filename)
 
     def export_serving(
@@ -102,8 +103,9 @@ class ModelExporter:
         Write a SavedModel for TensorFlow Serving and `tf.saved_model.load`.
 
         The inputs and outputs of its signature are named as tensors of the graph, without the `:0`: `"image"` for `image:0`. Other
-        characters than letters, digits and underscores become underscores. The directory appears when it is complete; it is
-        written to `<filename>.tmp` first.
+        characters than letters, digits and underscores become underscores; tensors whose names would then be equal keep their
+        names in the graph. The directory appears when it is complete. It is written to `<filename>.tmp<pid>` first, and an old
+        one is moved to `<filename>.old<pid>` until the new one is in its place; an export that is killed may leave these.
 
         Args:
             filename: path of the directory.
@@ -121,7 +123,7 @@ class ModelExporter:
             >>> predict(image=tensorflow.constant(image))["probability"]
 
         Difference from tensorpack: tensorpack writes only the signature `prediction_pipeline`, in which the names have the
-        `:0`. Scripts of `tensorpack-lite run` get these names in that signature.
+        `:0`. Scripts of `tensorpack-lite run` get these names in that signature, and in one that `signature_name` names.
         """
         tags = [tf.saved_model.tag_constants.SERVING] if tags is None else tags
         if isinstance(tags, str):
@@ -130,34 +132,31 @@ class ModelExporter:
             )
         filename = os.fspath(filename).rstrip("/")
         _check_destination(filename, overwrite)
-        unfinished = f"{filename}.tmp"
-        if tf.gfile.Exists(unfinished):  # of an export that was killed
-            tf.gfile.DeleteRecursively(unfinished)
+        with _unfinished(filename) as unfinished:
+            expected, names = self._write(unfinished, list(tags), signature_name)
+            _check_serving(unfinished, list(tags), names, expected)
+            _check_destination(filename, overwrite)  # again: another process may have written it
+            _replace(filename, unfinished)
+        logger.info("SavedModel written to %s.", filename)
+
+    def _write(self, path: str, tags: list[str], signature_name: str | None) -> tuple[Expected, list[str]]:
+        """Write a SavedModel. Return what it has to compute, and the names of its outputs."""
         with self._model() as (sess, inputs, outputs):
             names = [_DEFAULT_SIGNATURE, _OLD_SIGNATURE] if signature_name is None else [signature_name]
             has_tables = bool(tf.get_collection(tf.GraphKeys.TABLE_INITIALIZERS))
-            builder = tf.saved_model.builder.SavedModelBuilder(unfinished)
+            builder = tf.saved_model.builder.SavedModelBuilder(path)
             builder.add_meta_graph_and_variables(
                 sess,
-                list(tags),
+                tags,
                 signature_def_map={name: _make_signature(name, inputs, outputs) for name in names},
                 main_op=tf.tables_initializer() if has_tables else None,
                 clear_devices=True,
                 strip_default_attrs=True,  # so that an older TensorFlow can read it
             )
             builder.save()
-            expected = evaluate(
-                "ModelExporter.export_serving", sess, inputs, outputs
-            )  # this may assign variables
-        try:
-            _check_serving(unfinished, list(tags), [tensor.name for tensor in outputs], expected)
-        except RuntimeError:
-            tf.gfile.DeleteRecursively(unfinished)
-            raise
-        if tf.gfile.Exists(filename):
-            tf.gfile.DeleteRecursively(filename)
-        tf.gfile.Rename(unfinished, filename)
-        logger.info("SavedModel written to %s.", filename)
+            # This may assign variables.
+            expected = evaluate("ModelExporter.export_serving", sess, inputs, outputs)
+            return expected, [tensor.name for tensor in outputs]
 
     @contextmanager
     def _model(self) -> Iterator[tuple[tf.Session, list[tf.Tensor], list[tf.Tensor]]]:
@@ -167,7 +166,7 @@ class ModelExporter:
             inputs, outputs = config._build_model()
             config.session_init._setup_graph()
             uninitialized = tf.report_uninitialized_variables(tf.global_variables())
-            with tf.Session(config=tf.ConfigProto(allow_soft_placement=True)) as sess:
+            with _new_session() as sess:
                 config.session_init._run_init(sess)
                 names = ", ".join(sorted(name.decode() for name in sess.run(uninitialized)))
                 if names:
@@ -178,23 +177,71 @@ class ModelExporter:
                 yield sess, inputs, outputs
 
 
+def _new_session() -> tf.Session:
+    """Return a session that also runs a model for GPUs on a machine without a GPU."""
+    return tf.Session(config=tf.ConfigProto(allow_soft_placement=True))
+
+
+@contextmanager
+def _unfinished(path: str) -> Iterator[str]:
+    """Yield a free path beside `path`. What is at it at the end is removed."""
+    unfinished = _free_path(f"{path}.tmp{os.getpid()}")
+    try:
+        yield unfinished
+    finally:
+        if tf.gfile.IsDirectory(unfinished):
+            tf.gfile.DeleteRecursively(unfinished)
+        elif tf.gfile.Exists(unfinished):
+            tf.gfile.Remove(unfinished)
+
+
+def _replace(path: str, new: str) -> None:
+    """Move a directory to `path`, where another may be. One of the two is complete at every moment."""
+    if not tf.gfile.Exists(path):
+        tf.gfile.Rename(new, path)
+        return
+    old = _free_path(f"{path}.old{os.getpid()}")
+    tf.gfile.Rename(path, old)
+    try:
+        tf.gfile.Rename(new, path)
+    except BaseException:
+        tf.gfile.Rename(old, path)
+        raise
+    tf.gfile.DeleteRecursively(old)
+
+
+def _free_path(path: str) -> str:
+    """Return `path`, with underscores behind it if it exists."""
+    while tf.gfile.Exists(path):
+        path += "_"
+    return path
+
+
 def _check_compact(content: bytes, outputs: list[str], expected: Expected, is_optimized: bool) -> None:
     """Raise RuntimeError if TensorFlow cannot import a frozen graph, or if it does not compute what is expected."""
     who = "ModelExporter.export_compact"
     advice = "Use export_serving, which keeps the variables"
     advice += ", or pass optimize=False." if is_optimized else "."
     graph_def = tf.GraphDef.FromString(content)
-    with tf.Graph().as_default() as graph, tf.Session() as session:
+    with tf.Graph().as_default() as graph, _new_session() as session:
         try:
             tf.import_graph_def(graph_def, name="")
         except ValueError as error:
+            hint = ""
+            if re.search(r"expected (resource|\w+_ref)", str(error)):
+                hint = " The model may assign a variable in a branch of tf.cond, which a graph without variables cannot do."
             raise RuntimeError(
-                f"{who}: TensorFlow cannot import the frozen graph: {error}. The model may assign a variable in a branch of "
-                f"tf.cond, which a graph without variables cannot do. {advice}"
+                f"{who}: TensorFlow cannot import the frozen graph: {error}.{hint} {advice}"
             ) from error
         nodes = {operation.name for operation in graph.get_operations()}
         feeds = {name: value for name, value in expected.feeds.items() if name.split(":")[0] in nodes}
-        check_outputs(who, session, {name: name for name in outputs}, feeds, expected, advice)
+        try:
+            check_outputs(who, session, outputs, feeds, expected, advice)
+        except RuntimeError as error:
+            cause = error.__cause__
+            if not (isinstance(cause, tf.errors.FailedPreconditionError) and "able not init" in str(cause)):
+                raise
+            warn_not_compared(who, "frozen graphs have no table initializer.")
 
 
 def _check_serving(path: str, tags: list[str], outputs: list[str], expected: Expected) -> None:
@@ -203,12 +250,12 @@ def _check_serving(path: str, tags: list[str], outputs: list[str], expected: Exp
         "ModelExporter.export_serving",
         "Report this error: the cause is in TensorFlow or in this library.",
     )
-    with tf.Graph().as_default(), tf.Session(config=tf.ConfigProto(allow_soft_placement=True)) as session:
+    with tf.Graph().as_default(), _new_session() as session:
         try:
             tf.saved_model.loader.load(session, tags, path)
         except (tf.errors.OpError, ValueError) as error:
             raise RuntimeError(f"{who}: TensorFlow cannot load the SavedModel: {error}. {advice}") from error
-        check_outputs(who, session, {name: name for name in outputs}, expected.feeds, expected, advice)
+        check_outputs(who, session, outputs, expected.feeds, expected, advice)
 
 
 def _check_destination(path: str, overwrite: bool) -> None:
@@ -234,17 +281,24 @@ def _next_version(path: str) -> str:
 
 
 def _make_signature(name: str, inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]) -> Any:
-    with_index = name == _OLD_SIGNATURE and accepts_old_names()
+    with_index = accepts_old_names() and name != _DEFAULT_SIGNATURE
     infos = [
-        {
-            (tensor.name if with_index else _key(tensor)): tf.saved_model.utils.build_tensor_info(tensor)
-            for tensor in tensors
-        }
+        {key: tf.saved_model.utils.build_tensor_info(tensor) for key, tensor in _name(tensors, with_index)}
         for tensors in (inputs, outputs)
     ]
     return tf.saved_model.signature_def_utils.build_signature_def(
         *infos, method_name=tf.saved_model.signature_constants.PREDICT_METHOD_NAME
     )
+
+
+def _name(tensors: Sequence[tf.Tensor], with_index: bool) -> list[tuple[str, tf.Tensor]]:
+    """Return tensors with their names in a signature. Those whose names would be equal keep their names in the graph."""
+    by_name = {tensor.name: tensor for tensor in tensors}
+    keys = [_key(tensor) for tensor in by_name.values()]
+    return [
+        (name if with_index or keys.count(key) > 1 else key, tensor)
+        for key, (name, tensor) in zip(keys, by_name.items())
+    ]
 
 
 def _key(tensor: tf.Tensor) -> str:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Dict, Mapping, NamedTuple, Sequence
+import re
+from typing import Dict, NamedTuple, Sequence
 
 import numpy as np
 
 from ..compat import tfv1 as tf
 from ..utils import logger
 
-__all__ = ["Expected", "check_outputs", "evaluate"]
+__all__ = ["Expected", "check_outputs", "evaluate", "warn_not_compared"]
 
 # Folding batch normalization, and other algorithms for constant weights, change results by about 1e-4.
 _TOLERANCE = 1e-2
+# Such changes move a few pixels or labels to the next integer.
+_SHARE_OF_INTEGERS = 0.01
+_TIMEOUT_MS = 60000
+_RANDOM = re.compile(
+    "(?!Stateless).*(Random|Multinomial|TruncatedNormal|StandardNormal|StatefulUniform|CandidateSampler|SampleDistorted)"
+)
 
 Feeds = Dict[str, np.ndarray]
 
@@ -44,34 +51,32 @@ def evaluate(
     feeds = {tensor.name: _make_input(tensor) for tensor in inputs}
     nearly = {name: value * 0.9999 if value.dtype.kind == "f" else value for name, value in feeds.items()}
     try:
-        first, second = (session.run(list(outputs), one) for one in (feeds, nearly))
-    except (tf.errors.OpError, ValueError) as error:
+        with session.graph.as_default():
+            session.run(tf.tables_initializer(), options=_run_options())
+        names = [tensor.name for tensor in outputs]
+        first, second = (session.run(names, one, options=_run_options()) for one in (feeds, nearly))
+    except (tf.errors.OpError, TypeError, ValueError) as error:
         shapes = ", ".join(f"{name} {list(value.shape)}" for name, value in feeds.items())
-        reason = str(error).strip().splitlines()[0]
-        logger.warning(
-            f"{who}: the exported model is not compared with the original on an input, because the model does not run on {shapes}: "
-            f"{reason}"
-        )
+        warn_not_compared(who, f"the model does not run on {shapes}: {_get_reason(error)}")
         return Expected(feeds, None)
-    if _find_different(first, second) is not None:
-        logger.warning(
-            f"{who}: the exported model is not compared with the original on an input, because the outputs of the model are random, or "
-            "depend on rounding."
-        )
+    if _find_different(names, first, second) is not None:
+        warn_not_compared(who, "the outputs of the model are random, or depend on rounding.")
         return Expected(feeds, None)
     return Expected(feeds, first)
 
 
 def check_outputs(
-    who: str, session: tf.Session, fetches: Mapping[str, str], feeds: Feeds, expected: Expected, advice: str
+    who: str, session: tf.Session, outputs: Sequence[str], feeds: Feeds, expected: Expected, advice: str
 ) -> None:
     """
     Run an exported model.
 
+    Outputs that need random operations may differ, and the model may be slow: then the log says that it was not compared.
+
     Args:
         who: the function that exports, for messages.
         session: a session with the exported model.
-        fetches: the names of its outputs in `session`, by their names in the model.
+        outputs: the names of its outputs, in the order of `expected`.
         feeds: the input, by the names of tensors in `session`.
         expected: what `evaluate` returned.
         advice: a sentence for the error.
@@ -82,17 +87,55 @@ def check_outputs(
     if expected.outputs is None:
         return
     try:
-        found = session.run(list(fetches.values()), feeds)
-    except (tf.errors.OpError, ValueError) as error:
+        found = session.run(list(outputs), feeds, options=_run_options())
+    except tf.errors.DeadlineExceededError:
+        warn_not_compared(who, f"the exported model does not finish within {_TIMEOUT_MS / 1000:g} s.")
+        return
+    except (tf.errors.OpError, TypeError, ValueError) as error:
         raise RuntimeError(
-            f"{who}: the exported model does not run on an input on which the model runs. {advice}"
+            f"{who}: the exported model does not run on an input on which the model runs: {_get_reason(error)}. {advice}"
         ) from error
-    different = _find_different(expected.outputs, found)
-    if different is not None:
-        raise RuntimeError(
-            f"{who}: the output '{list(fetches)[different]}' of the exported model differs from that of the model (expected "
-            f"{_describe(expected.outputs[different])}, got {_describe(found[different])}). {advice}"
-        )
+    difference = _find_different(outputs, expected.outputs, found)
+    if difference is None:
+        return
+    if _needs_random(session.graph.as_graph_def(), outputs):
+        warn_not_compared(who, "the outputs of the model need random operations.")
+        return
+    raise RuntimeError(f"{who}: {difference}. {advice}")
+
+
+def warn_not_compared(who: str, reason: str) -> None:
+    """Log why an exported model is not compared with the original. `reason` follows "because"."""
+    logger.warning(
+        f"{who}: the exported model is not compared with the original on an input, because {reason}"
+    )
+
+
+def _run_options() -> tf.RunOptions:
+    return tf.RunOptions(timeout_in_ms=_TIMEOUT_MS)
+
+
+def _get_reason(error: Exception) -> str:
+    """Return the line of a message that has the cause. TensorFlow 2 writes the traceback of the operation before it."""
+    headline = r"^Graph execution error:\s+(Detected at node.*?\nNode: [^\n]*\n)?"
+    return re.sub(headline, "", str(error).strip(), flags=re.DOTALL).split("\n")[0].rstrip(".")
+
+
+def _needs_random(graph_def: tf.GraphDef, outputs: Sequence[str]) -> bool:
+    """Return whether outputs need operations that draw random numbers, also in functions, e.g. branches and loops."""
+    graph_def = tf.graph_util.extract_sub_graph(graph_def, [name.split(":")[0] for name in outputs])
+    functions = {function.signature.name: function.node_def for function in graph_def.library.function}
+    nodes = list(graph_def.node)
+    while nodes:
+        node = nodes.pop()
+        if _RANDOM.match(node.op):
+            return True
+        values = node.attr.values()
+        called = {node.op, *(value.func.name for value in values)}
+        called.update(function.name for value in values for function in value.list.func)
+        for name in called & set(functions):
+            nodes.extend(functions.pop(name))
+    return False
 
 
 def _make_input(tensor: tf.Tensor) -> np.ndarray:
@@ -109,26 +152,37 @@ def _make_input(tensor: tf.Tensor) -> np.ndarray:
     return np.zeros(shape, dtype)
 
 
-def _find_different(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> int | None:
-    """Return the index of the first array that differs by more than rounding."""
-    pairs = [(np.asarray(one), np.asarray(other)) for one, other in zip(expected, found)]
-    return next((index for index, (one, other) in enumerate(pairs) if not _are_close(one, other)), None)
+def _find_different(
+    names: Sequence[str], expected: Sequence[np.ndarray], found: Sequence[np.ndarray]
+) -> str | None:
+    """Return a description of the first output that differs by more than rounding."""
+    for name, one, other in zip(names, expected, found):
+        difference = _compare(np.asarray(one), np.asarray(other))
+        if difference:
+            return f"the output '{name}' of the exported model differs from that of the model {difference}"
+    return None
 
 
-def _are_close(one: np.ndarray, other: np.ndarray) -> bool:
+def _compare(one: np.ndarray, other: np.ndarray) -> str | None:
+    """Return the difference between two arrays; None if it is only rounding."""
     if one.shape != other.shape or one.dtype != other.dtype:
-        return False
+        return f"(expected {one.dtype.name} {list(one.shape)}, got {other.dtype.name} {list(other.shape)})"
+    differs = _differs(one, other)
+    count = int(np.count_nonzero(differs))
+    allowed = 0 if one.dtype.kind in "fcV" else int(_SHARE_OF_INTEGERS * one.size)
+    if count <= allowed:
+        return None
+    at = tuple(int(index[0]) for index in np.nonzero(differs)) if one.ndim else ()
+    return f"in {count} of {one.size} elements (at {list(at)}: expected {one[at]}, got {other[at]})"
+
+
+def _differs(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return for each element whether it differs by more than rounding. Integers must be equal."""
     if one.dtype.kind == "V":  # bfloat16
         one, other = one.astype("float32"), other.astype("float32")
     if one.dtype.kind not in "fc":
-        return bool(np.array_equal(one, other))
+        return np.asarray(one != other)
     finite = np.abs(one[np.isfinite(one)])
     scale = float(finite.max()) if finite.size else 0.0
-    return bool(np.allclose(one, other, rtol=_TOLERANCE, atol=_TOLERANCE * min(scale, 1.0), equal_nan=True))
-
-
-def _describe(value: np.ndarray) -> str:
-    """Return dtype, shape and the first element."""
-    value = np.asarray(value)
-    first = f", beginning with {value.reshape(-1)[0]!r}" if value.size else ""
-    return f"{value.dtype.name} {list(value.shape)}{first}"
+    atol = _TOLERANCE * min(scale, 1.0)
+    return ~np.isclose(one, other, rtol=_TOLERANCE, atol=atol, equal_nan=True)

@@ -8,9 +8,10 @@ import sys
 
 import numpy as np
 import pytest
+from fakes.exported import Scale, changed, scale
 from fakes.small_convnet import SmallConvNet, images
 
-from tensorpack_lite.compat import TensorSpec, private, tf1_behavior
+from tensorpack_lite.compat import tf1_behavior
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.predict.base import OfflinePredictor
 from tensorpack_lite.predict.config import PredictConfig
@@ -58,20 +59,6 @@ assert not any("tensorpack" in name for name in sys.modules)
 """
 
 
-class Scale(SmallConvNet):
-    """A model with one variable and a table, whose outputs are easy to predict."""
-
-    def inputs(self):
-        return [TensorSpec([None], tf.float32, "x"), TensorSpec([None], tf.int64, "label")]
-
-    def build_graph(self, x, label):
-        w = tf.get_variable("w", [], initializer=tf.constant_initializer(1.0))
-        keys = tf.range(3, dtype=tf.int64)
-        initializer = tf.lookup.KeyValueTensorInitializer(keys, keys * 10)
-        tf.identity(tf.lookup.StaticHashTable(initializer, -1).lookup(label), name="looked_up")
-        tf.add(w * x, 1.0, name="y")
-
-
 @pytest.fixture(scope="module")
 def convnet():
     """The configuration of a trained convnet, and the outputs of its predictor."""
@@ -85,18 +72,6 @@ def convnet():
     (expected,) = predictor(PICTURES)
     predictor.sess.close()
     return config, expected
-
-
-def scale(session_init=None, outputs=("y",), inputs=("x",)):
-    """Return an exporter of the small model."""
-    return ModelExporter(
-        PredictConfig(
-            model=Scale(),
-            session_init=DictRestore({"w": 3.0}) if session_init is None else session_init,
-            input_names=list(inputs),
-            output_names=list(outputs),
-        )
-    )
 
 
 def read(path):
@@ -126,6 +101,13 @@ def serve(code, model, tmp_path):
     )  # fmt: skip
     assert 0 == done.returncode, done.stdout.decode()
     return np.load(outputs)
+
+
+def signature(path, name):
+    """Return the names of inputs and of outputs in a signature of a SavedModel."""
+    with tf.Graph().as_default(), tf.Session() as sess:
+        found = tf.saved_model.loader.load(sess, ["serve"], str(path)).signature_def[name]
+    return sorted(found.inputs), sorted(found.outputs)
 
 
 class TestServedElsewhere:
@@ -245,6 +227,37 @@ class TestServing:
         assert ["x:0"] == list(meta.signature_def["prediction_pipeline"].inputs)
         assert ["y"] == list(meta.signature_def["serving_default"].outputs)
 
+    def test_old_scripts_with_their_own_signature(self, tmp_path, monkeypatch):
+        """In scripts of `tensorpack-lite run`, a signature that they name has the names with the index."""
+        monkeypatch.setenv("TENSORPACK_LITE_RUN", "1")
+        monkeypatch.setattr(tf1_behavior, "prepare_tf1", lambda: None)  # the process keeps its TensorFlow
+        scale().export_serving(str(tmp_path / "m"), signature_name="f")
+        assert (["x:0"], ["y:0"]) == signature(tmp_path / "m", "f")
+
+    def test_names_that_collide(self, tmp_path):
+        """Tensors whose names in the signature would be equal keep their names in the graph."""
+
+        def function(x):
+            first, second = tf.split(tf.reshape(x, [1, 1]) * tf.ones([1, 4]), 2, axis=1)
+            tf.identity(first, "split_1")
+            return second
+
+        names = ["split:1", "split_1:0", "y"]
+        changed(function, outputs=names, inputs=names).export_serving(str(tmp_path / "m"))
+        expected = ["split:1", "split_1:0", "y"]
+        assert (expected, expected) == signature(tmp_path / "m", "serving_default")
+
+    def test_names_of_scopes_that_collide(self, tmp_path):
+        """A slash and an underscore collide only in a signature."""
+
+        def function(x):
+            with tf.name_scope("a/"):
+                tf.identity(x, "b")
+            tf.identity(x * 2, "a_b")
+
+        changed(function, outputs=["a/b", "a_b", "a_b"]).export_serving(str(tmp_path / "m"))
+        assert (["x"], ["a/b:0", "a_b:0"]) == signature(tmp_path / "m", "serving_default")
+
     def test_tables(self, tmp_path):
         """Lookup tables are initialized when the model is loaded."""
         scale(outputs=["looked_up"], inputs=["label"]).export_serving(str(tmp_path / "m"))
@@ -253,152 +266,10 @@ class TestServing:
             (output,) = meta.signature_def["prediction_pipeline"].outputs.values()
             assert [20, -1] == sess.run(output.name, {"label:0": [2, 7]}).tolist()
 
-    def test_existing_directory(self, tmp_path):
-        """A directory that is not a SavedModel is never overwritten."""
-        (tmp_path / "m").mkdir()
-        (tmp_path / "m" / "notes").write_text("mine")
-        message = rf"export_serving: {tmp_path}/m exists and is not a SavedModel. Export to {tmp_path}/m/1\.$"
-        for overwrite in (False, True):
-            with pytest.raises(FileExistsError, match=message):
-                scale().export_serving(str(tmp_path / "m"), overwrite=overwrite)
-        assert "mine" == (tmp_path / "m" / "notes").read_text()
-
-    def test_existing_file(self, tmp_path):
-        """A file is never overwritten."""
-        (tmp_path / "m").write_text("mine")
-        with pytest.raises(FileExistsError, match=rf"is not a SavedModel. Export to {tmp_path}/1\.$"):
-            scale().export_serving(str(tmp_path / "m"), overwrite=True)
-
-    @pytest.mark.parametrize(("name", "advice"), [("2", "7"), ("m", "m/1")])
-    def test_existing_saved_model(self, tmp_path, name, advice):
-        """The error names the next free version: one more than the largest number."""
-        for other in ("1", "6", "notes"):
-            (tmp_path / other).mkdir()
-        scale().export_serving(str(tmp_path / name))
-        message = rf"/{name} exists. Export to {tmp_path}/{advice}, or pass overwrite=True"
-        with pytest.raises(FileExistsError, match=message):
-            scale().export_serving(f"{tmp_path}/{name}/")
-
-    def test_overwrite(self, tmp_path):
-        """overwrite=True replaces a SavedModel, or creates one; files of a killed export are removed."""
-        (tmp_path / "m.tmp").mkdir()
-        (tmp_path / "m.tmp" / "saved_model.pb").write_text("unfinished")
-        for w in (3.0, 4.0):
-            scale(DictRestore({"w": w})).export_serving(str(tmp_path / "m"), overwrite=True)
-        with tf.Graph().as_default(), tf.Session() as sess:
-            tf.saved_model.loader.load(sess, ["serve"], str(tmp_path / "m"))
-            assert [9.0] == sess.run("y:0", {"x:0": [2.0]}).tolist()
-        assert ["m"] == [path.name for path in tmp_path.iterdir()]
-
-    def test_failed_overwrite(self, tmp_path):
-        """An export that fails does not change the old SavedModel."""
-        scale().export_serving(str(tmp_path / "m"))
-        before = (tmp_path / "m" / "saved_model.pb").read_bytes()
-        with pytest.raises(KeyError, match="nearest names"):
-            scale(outputs=["prediction"]).export_serving(str(tmp_path / "m"), overwrite=True)
-        assert before == (tmp_path / "m" / "saved_model.pb").read_bytes()
-
     def test_tags_as_one_string(self, tmp_path):
         """A string as tags raises TypeError with advice."""
         with pytest.raises(TypeError, match=r"tags: expected a list of strings, got str. Write \['serve'\]"):
             scale().export_serving(str(tmp_path / "m"), tags="serve")
-
-
-class Changed(Scale):
-    """A model whose output is given by a function."""
-
-    def __init__(self, function):
-        self.function = function
-
-    def build_graph(self, x, label):
-        tf.identity(self.function(x), name="y")
-
-
-def changed(function):
-    """Return an exporter of the model whose output a function makes from x, a vector."""
-    config = PredictConfig(
-        model=Changed(function), session_init=DictRestore({"w": 3.0}), input_names=["x"], output_names=["y"]
-    )
-    return ModelExporter(config)
-
-
-def assign_in_a_branch(x):
-    """Update a variable if all of x is positive."""
-    w = tf.get_variable("w", [], trainable=False)
-
-    def update():
-        with tf.control_dependencies([w.assign_add(1.0)]):
-            return x * 2.0
-
-    return tf.cond(tf.reduce_all(x >= 0), update, lambda: x * w)
-
-
-@pytest.fixture
-def control_flow_v1():
-    """Branches belong to the graph itself, as in TensorFlow 1."""
-    was_v2 = tf.control_flow_v2_enabled()
-    tf.disable_control_flow_v2()
-    yield
-    if was_v2:
-        tf.enable_control_flow_v2()
-
-
-class TestIsChecked:
-    """An export counts only if TensorFlow reads it, and it computes the same."""
-
-    def test_a_graph_that_cannot_be_imported(self, tmp_path, control_flow_v1):
-        """A frozen graph that TensorFlow cannot import raises an error, and an existing file stays."""
-        (tmp_path / "m.pb").write_text("old")
-        with pytest.raises(
-            RuntimeError,
-            match="cannot import the frozen graph: .* variable in a branch of tf.cond.*Use export_serving",
-        ):
-            changed(assign_in_a_branch).export_compact(str(tmp_path / "m.pb"))
-        assert ["old"] == [path.read_text() for path in tmp_path.iterdir()]
-        changed(assign_in_a_branch).export_serving(str(tmp_path / "m"))
-
-    def test_other_values(self, tmp_path, monkeypatch):
-        """A frozen graph that computes something else raises an error with both values, and no file is left."""
-
-        def scaled(graph_def, *args):
-            for node in graph_def.node:
-                if node.name == "w":
-                    node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(4.0))
-            return graph_def
-
-        monkeypatch.setattr(private, "optimize_for_inference", scaled)
-        with pytest.raises(
-            RuntimeError,
-            match=r"the output 'y:0' .* differs .*expected float32 \[1\], .*, got .*optimize=False",
-        ):
-            scale().export_compact(str(tmp_path / "m.pb"))
-        assert [] == list(tmp_path.iterdir())
-
-    @pytest.mark.parametrize("kind", ["compact", "serving"])
-    def test_an_input_that_does_not_fit(self, tmp_path, log_lines, kind):
-        """A model that does not run on the input of the check is exported, and the log says so."""
-        exporter = changed(lambda x: tf.reshape(x, [-1, 2]))
-        getattr(exporter, f"export_{kind}")(str(tmp_path / "m"))
-        (line,) = [line for line in log_lines if "not compared" in line]
-        assert "because the model does not run on x:0 [1]: " in line
-        assert ["m"] == [path.name for path in tmp_path.iterdir()]
-
-    def test_random_outputs(self, tmp_path, log_lines):
-        """A model whose outputs are random is exported, and the log says that it was not compared."""
-        changed(lambda x: x + tf.random_uniform([])).export_compact(str(tmp_path / "m.pb"))
-        assert 1 == len([line for line in log_lines if "the outputs of the model are random" in line])
-
-    def test_variables_are_saved_before_the_check(self, tmp_path):
-        """The check, which runs the model, does not change the variables in a SavedModel."""
-
-        def count(x):
-            w = tf.get_variable("w", [], trainable=False)
-            return x * w.assign_add(1.0)
-
-        changed(count).export_serving(str(tmp_path / "m"))
-        with tf.Graph().as_default(), tf.Session() as sess:
-            tf.saved_model.loader.load(sess, ["serve"], str(tmp_path / "m"))
-            assert [8.0] == sess.run("y:0", {"x:0": [2.0]}).tolist()
 
 
 class TestMistakes:
