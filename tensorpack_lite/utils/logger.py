@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import shutil
 import sys
 from contextlib import contextmanager
-from typing import Any, Iterable, Iterator, TextIO
+from typing import Any, Iterator
 
-from termcolor import colored
-
+from .log_lines import QUIET_VARIABLE, LineFormatter, StdoutHandler
 from .old_names import find_old_name
 from .own_rank import GivenRank, find_given_rank
 from .redaction import hide_secrets
@@ -50,75 +48,24 @@ __all__ = [
 ]
 
 FOR_QUIET = {"is_for_quiet": True}  # `info(text, extra=FOR_QUIET)` is also shown when the log is quiet
-_VARIABLE = "TENSORPACK_LITE_LOG"
-_DATE_FORMAT = "%m%d %H:%M:%S"
-_TAGS = {  # of the levels: text, color, attributes
-    "DEBUG": ("DBG", "yellow", ["blink"]),
-    "WARNING": ("WRN", "red", ["blink"]),
-    "ERROR": ("ERR", "red", ["blink", "underline"]),
-    "CRITICAL": ("ERR", "red", ["blink", "underline"]),
-}
-_ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-
-
-class _Formatter(logging.Formatter):
-    """Formatter of lines like `[0131 23:59:59 @file.py:12] WRN message`. Without colors, it removes those in a message."""
-
-    def __init__(self, has_colors: bool = False) -> None:
-        # names asctime, so that the base class fills it in
-        super().__init__("%(asctime)s", datefmt=_DATE_FORMAT)
-        self._has_colors = has_colors
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the base class's name)
-        words = [self._paint(f"[{record.asctime} @{record.filename}:{record.lineno}]", "green")]
-        if record.levelname in _TAGS:
-            words.append(self._paint(*_TAGS[record.levelname]))
-        return " ".join([*words, record.message])
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = super().format(record)
-        return line if self._has_colors else _ESCAPE_SEQUENCE.sub("", line)
-
-    def _paint(self, text: str, color: str, attributes: Iterable[str] = ()) -> str:
-        return colored(text, color, attrs=attributes) if self._has_colors else text
-
-
-class _StdoutHandler(logging.StreamHandler):
-    """
-    Handler that writes to the current `sys.stdout`, so that redirection and capture work.
-
-    Attributes:
-        is_quiet: whether it leaves out what is neither a warning nor marked by `extra=FOR_QUIET`; None leaves that to the
-            environment variable `TENSORPACK_LITE_LOG`.
-    """
-
-    is_quiet: bool | None = None
-
-    def __init__(self) -> None:
-        logging.Handler.__init__(self)  # StreamHandler.__init__ would store the stream
-        self._plain, self._colorful = _Formatter(), _Formatter(has_colors=True)
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a line is shown."""
-        is_quiet = os.environ.get(_VARIABLE) == "quiet" if self.is_quiet is None else self.is_quiet
-        is_shown = not is_quiet or record.levelno >= logging.WARNING or hasattr(record, "is_for_quiet")
-        return is_shown and bool(super().filter(record))
-
-    @property
-    def stream(self) -> TextIO:  # type: ignore[override]
-        return sys.stdout
-
-    def format(self, record: logging.LogRecord) -> str:
-        return (self._colorful if self.stream.isatty() else self._plain).format(record)
 
 
 def _make_logger() -> logging.Logger:
     logger = logging.getLogger("tensorpack_lite")
     logger.propagate = False
     logger.setLevel(logging.INFO)
-    if not logger.handlers:  # the module may be executed twice, by importlib.reload
-        logger.addHandler(_StdoutHandler())
     return logger
+
+
+def _find_stdout_handler() -> StdoutHandler:
+    """Return the handler of an earlier execution (importlib.reload), or a new one, used unless the program has its own."""
+    for handler in _logger.handlers:
+        if isinstance(handler, StdoutHandler):
+            return handler
+    handler = StdoutHandler()
+    if not _logger.handlers:
+        _logger.addHandler(handler)
+    return handler
 
 
 class _LogDirectory:
@@ -134,7 +81,7 @@ class _LogDirectory:
         if name is not None:
             os.makedirs(path, exist_ok=True)
             self._handler = logging.FileHandler(os.path.join(path, name), mode=mode, encoding="utf-8")
-            self._handler.setFormatter(_Formatter())
+            self._handler.setFormatter(LineFormatter())
             _logger.addHandler(self._handler)
         self.path, self._lock = path, TrainingLock(path, warning)
 
@@ -163,7 +110,7 @@ class _LogDirectory:
 
 
 _logger = _make_logger()
-_stdout: Any = _logger.handlers[0]
+_stdout = _find_stdout_handler()
 _directory = _LogDirectory()
 
 # These are the bound methods themselves. With wrapper functions, each line would show the wrapper's file and line.
@@ -201,10 +148,10 @@ def is_quiet() -> bool:
     Raises:
         ValueError: the variable has another value.
     """
-    value = os.environ.get(_VARIABLE, "")
+    value = os.environ.get(QUIET_VARIABLE, "")
     if value not in ("", "quiet"):
         raise ValueError(
-            f"logger: {_VARIABLE} has an unknown value (expected 'quiet' or nothing, got {value!r})."
+            f"logger: {QUIET_VARIABLE} has an unknown value (expected 'quiet' or nothing, got {value!r})."
         )
     return value == "quiet" if _stdout.is_quiet is None else _stdout.is_quiet
 

@@ -357,6 +357,22 @@ class TestQuiet:
         with pytest.raises(ValueError, match="TENSORPACK_LITE_LOG has an unknown value .*got 'loud'"):
             logger.is_quiet()
 
+    def test_a_handler_of_the_program(self, run_script):
+        """If the program has given the logger a handler, lines go only there, and `set_quiet` still quiets progress bars."""
+        code = """
+        import logging
+        logging.getLogger("tensorpack_lite").addHandler(logging.NullHandler())
+        from tensorpack_lite.utils import logger
+        logger.info("information")
+        print(logger.is_quiet())
+        logger.set_quiet()
+        print(logger.is_quiet())
+        logger.reset()
+        print(logger.is_quiet())
+        """
+        result = run_script(code)
+        assert "False\nTrue\nFalse\n" == result.stdout, result.stderr
+
     def test_the_file_has_all_lines(self, tmp_path):
         """The log file has all lines."""
         logger.set_quiet()
