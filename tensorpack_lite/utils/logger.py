@@ -75,15 +75,16 @@ class _LogDirectory:
         self.path: str | None = None
         self._handler: logging.FileHandler | None = None
         self._lock: TrainingLock | None = None
+        self._follows: GivenRank | None = None
 
-    def open(self, path: str, name: str | None = "log.log", mode: str = "a") -> None:
+    def open(self, path: str, name: str | None = "log.log", follows: GivenRank | None = None) -> None:
         """Create the directory and open its log file. Without a name, only remember the directory."""
         if name is not None:
             os.makedirs(path, exist_ok=True)
-            self._handler = logging.FileHandler(os.path.join(path, name), mode=mode, encoding="utf-8")
+            self._handler = logging.FileHandler(os.path.join(path, name), encoding="utf-8")
             self._handler.setFormatter(LineFormatter())
             _logger.addHandler(self._handler)
-        self.path, self._lock = path, TrainingLock(path, warning)
+        self.path, self._lock, self._follows = path, TrainingLock(path, warning), follows
 
     def close(self) -> None:
         """Close the log file, release the lock and forget the directory."""
@@ -91,7 +92,7 @@ class _LogDirectory:
         if self._handler is not None:
             _logger.removeHandler(self._handler)
             self._handler.close()
-        self.path, self._handler, self._lock = None, None, None
+        self.path, self._handler, self._lock, self._follows = None, None, None, None
 
     @property
     def file(self) -> str | None:
@@ -99,7 +100,14 @@ class _LogDirectory:
         return None if self._handler is None else self._handler.baseFilename
 
     def lock(self, wait: float) -> None:
-        """Take the directory's lock, unless this process holds it."""
+        """Take the directory's lock, unless this process holds it or only rank 0 may."""
+        if self._follows is not None:
+            raise RuntimeError(
+                f"logger.lock_dir: this process is rank {self._follows.rank} (by {self._follows.source}), so it has left "
+                f"'{self.path}' to rank 0. But its trainer is that of a chief, so this process trains alone. If the ranks train "
+                "together, use a trainer for several ranks, such as HorovodTrainer or CollectiveTrainer. If the processes train separately, set "
+                "TENSORPACK_RANKS_SIZE=1, and give each of them a directory of its own."
+            )
         if self._lock is not None and not self._lock.is_held:
             self._lock.acquire(wait)
 
@@ -176,7 +184,8 @@ def set_logger_dir(dirname: str, action: str | None = None) -> None:
         >>> logger.set_logger_dir("train_log/mnist")  # doctest: +SKIP
 
     Note: if several processes were started together (see `own_rank.find_given_rank`), only rank 0 does this. Rank 1 writes
-        its log to `log-rank1.log` in the same directory if the action is "k" or "d", and otherwise to no file.
+        its log to the end of `log-rank1.log` in the same directory if the action is "k" or "d", and otherwise to no file.
+        With "b", "n" or None, rank 1 does not learn which directory rank 0 uses, so its `get_logger_dir()` is always `dirname`.
 
     Difference from tensorpack: "d" deletes only files of trainings. Without a terminal, None does not raise an error.
     """
@@ -238,6 +247,8 @@ def lock_dir(wait: float = 60.0) -> None:
 
     Raises:
         OSError: another process still trains in the directory after `wait` seconds. The message names the process.
+        RuntimeError: this process is rank 1 or higher (see `own_rank.find_given_rank`), and only rank 0 may train there. A
+            trainer for several ranks does not call this function there, so the process trains alone.
 
     Example:
         >>> logger.lock_dir(wait=600)  # doctest: +SKIP
@@ -306,7 +317,7 @@ def _follow_chief(path: str, action: str | None, given: GivenRank) -> None:
     _directory.close()
     action = (action or "").strip().lower()
     name = f"log-rank{given.rank}.log" if action in ("k", "d") else None
-    _directory.open(path, name, "w" if action == "d" else "a")
+    _directory.open(path, name, given)
     info(
         f"Rank {given.rank} (by {given.source}) logs to {f'{path}/{name}' if name else 'no file'}. Only rank 0 changes "
         f"'{path}'. If these processes train separately, set TENSORPACK_RANKS_SIZE=1."

@@ -168,7 +168,7 @@ class TestDelete:
         assert link.is_symlink()
 
     def test_logs_of_ranks(self, directory, monkeypatch):
-        """A chief keeps the logs of the other ranks, which they have opened before it or will empty."""
+        """A chief keeps the logs of the other ranks, which they may have opened before it."""
         monkeypatch.setenv("HOROVOD_RANK", "0")
         logger.set_logger_dir(str(directory), "d")
         assert ["log-rank1.log", "log.log"] == sorted(os.listdir(str(directory)))
