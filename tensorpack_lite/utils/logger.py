@@ -22,7 +22,14 @@ from .old_names import find_old_name
 from .own_rank import GivenRank, find_given_rank
 from .redaction import hide_secrets
 from .rehearsal import find_rehearsal
-from .training_files import check_replaceable, is_occupied, list_names, remove_training, with_timestamp
+from .training_files import (
+    check_replaceable,
+    is_occupied,
+    list_names,
+    make_beside,
+    remove_training,
+    with_timestamp,
+)
 from .training_lock import TrainingLock
 
 __all__ = [
@@ -344,12 +351,12 @@ def _choose_action(path: str) -> str:
 
 
 def _make_room(path: str, action: str) -> str:
-    """Rename an existing directory, or choose a new name, and return the directory to use."""
+    """Rename an existing directory, or create one with a new name, and return the directory to use."""
     if action == "b":
         backup = with_timestamp(path)
         shutil.move(path, backup)
         info(f"Directory '{path}' backed up to '{backup}'")
     elif action == "n":
-        path = with_timestamp(path)
+        path = make_beside(path)
         info(f"Use a new log directory {path}")
     return path

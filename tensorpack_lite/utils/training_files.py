@@ -18,6 +18,7 @@ __all__ = [
     "check_replaceable",
     "is_occupied",
     "list_names",
+    "make_beside",
     "remove_training",
     "with_timestamp",
 ]
@@ -203,6 +204,15 @@ def with_timestamp(stem: str) -> str:
     while os.path.exists(candidate):
         candidate, number = f"{stamped}-{number}", number + 1
     return candidate
+
+
+def make_beside(path: str) -> str:
+    """Create a directory named `with_timestamp(path)`, never one that another process has created, and return it."""
+    while True:
+        candidate = with_timestamp(path)
+        with suppress(FileExistsError):
+            os.makedirs(candidate)
+            return candidate
 
 
 def _remove_files(directory: str, kinds: Sequence[_Kind]) -> None:

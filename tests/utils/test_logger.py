@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pathlib
 import re
 import sys
 from unittest import mock
@@ -248,6 +249,22 @@ class TestSetLoggerDir:
         assert ["old.txt"] == os.listdir(path)
         assert logger.get_logger_dir() != path
         assert logger.get_logger_dir().startswith(path)
+
+    def test_new_at_the_same_time(self, tmp_path, monkeypatch):
+        """If another process creates the new directory at the same moment, 'n' uses the next name."""
+        path = fill(tmp_path / "a")
+        make, others = os.makedirs, []
+
+        def make_later(name, *args, **kwargs):
+            if not others:
+                others.append(fill(pathlib.Path(name)))
+            make(name, *args, **kwargs)
+
+        monkeypatch.setattr(os, "makedirs", make_later)
+        logger.set_logger_dir(path, action="n")
+
+        assert ["old.txt"] == os.listdir(others[0])
+        assert ["log.log"] == os.listdir(logger.get_logger_dir())
 
     @pytest.mark.parametrize("action", ["q", "x", "delete"])
     def test_anything_else_raises(self, tmp_path, action):
