@@ -12,19 +12,24 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import shutil
 import sys
 from contextlib import contextmanager
-from typing import Any, Iterable, Iterator, TextIO
+from typing import Any, Iterator
 
-from termcolor import colored
-
+from .log_lines import QUIET_VARIABLE, LineFormatter, StdoutHandler
 from .old_names import find_old_name
 from .own_rank import GivenRank, find_given_rank
 from .redaction import hide_secrets
 from .rehearsal import find_rehearsal
-from .training_files import check_replaceable, is_occupied, list_names, remove_training, with_timestamp
+from .training_files import (
+    check_replaceable,
+    is_occupied,
+    list_names,
+    make_beside,
+    remove_training,
+    with_timestamp,
+)
 from .training_lock import TrainingLock
 
 __all__ = [
@@ -50,75 +55,24 @@ __all__ = [
 ]
 
 FOR_QUIET = {"is_for_quiet": True}  # `info(text, extra=FOR_QUIET)` is also shown when the log is quiet
-_VARIABLE = "TENSORPACK_LITE_LOG"
-_DATE_FORMAT = "%m%d %H:%M:%S"
-_TAGS = {  # of the levels: text, color, attributes
-    "DEBUG": ("DBG", "yellow", ["blink"]),
-    "WARNING": ("WRN", "red", ["blink"]),
-    "ERROR": ("ERR", "red", ["blink", "underline"]),
-    "CRITICAL": ("ERR", "red", ["blink", "underline"]),
-}
-_ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-
-
-class _Formatter(logging.Formatter):
-    """Formatter of lines like `[0131 23:59:59 @file.py:12] WRN message`. Without colors, it removes those in a message."""
-
-    def __init__(self, has_colors: bool = False) -> None:
-        # names asctime, so that the base class fills it in
-        super().__init__("%(asctime)s", datefmt=_DATE_FORMAT)
-        self._has_colors = has_colors
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the base class's name)
-        words = [self._paint(f"[{record.asctime} @{record.filename}:{record.lineno}]", "green")]
-        if record.levelname in _TAGS:
-            words.append(self._paint(*_TAGS[record.levelname]))
-        return " ".join([*words, record.message])
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = super().format(record)
-        return line if self._has_colors else _ESCAPE_SEQUENCE.sub("", line)
-
-    def _paint(self, text: str, color: str, attributes: Iterable[str] = ()) -> str:
-        return colored(text, color, attrs=attributes) if self._has_colors else text
-
-
-class _StdoutHandler(logging.StreamHandler):
-    """
-    Handler that writes to the current `sys.stdout`, so that redirection and capture work.
-
-    Attributes:
-        is_quiet: whether it leaves out what is neither a warning nor marked by `extra=FOR_QUIET`; None leaves that to the
-            environment variable `TENSORPACK_LITE_LOG`.
-    """
-
-    is_quiet: bool | None = None
-
-    def __init__(self) -> None:
-        logging.Handler.__init__(self)  # StreamHandler.__init__ would store the stream
-        self._plain, self._colorful = _Formatter(), _Formatter(has_colors=True)
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a line is shown."""
-        is_quiet = os.environ.get(_VARIABLE) == "quiet" if self.is_quiet is None else self.is_quiet
-        is_shown = not is_quiet or record.levelno >= logging.WARNING or hasattr(record, "is_for_quiet")
-        return is_shown and bool(super().filter(record))
-
-    @property
-    def stream(self) -> TextIO:  # type: ignore[override]
-        return sys.stdout
-
-    def format(self, record: logging.LogRecord) -> str:
-        return (self._colorful if self.stream.isatty() else self._plain).format(record)
 
 
 def _make_logger() -> logging.Logger:
     logger = logging.getLogger("tensorpack_lite")
     logger.propagate = False
     logger.setLevel(logging.INFO)
-    if not logger.handlers:  # the module may be executed twice, by importlib.reload
-        logger.addHandler(_StdoutHandler())
     return logger
+
+
+def _find_stdout_handler() -> StdoutHandler:
+    """Return the handler of an earlier execution (importlib.reload), or a new one, used unless the program has its own."""
+    for handler in _logger.handlers:
+        if isinstance(handler, StdoutHandler):
+            return handler
+    handler = StdoutHandler()
+    if not _logger.handlers:
+        _logger.addHandler(handler)
+    return handler
 
 
 class _LogDirectory:
@@ -128,15 +82,16 @@ class _LogDirectory:
         self.path: str | None = None
         self._handler: logging.FileHandler | None = None
         self._lock: TrainingLock | None = None
+        self._follows: GivenRank | None = None
 
-    def open(self, path: str, name: str | None = "log.log", mode: str = "a") -> None:
+    def open(self, path: str, name: str | None = "log.log", follows: GivenRank | None = None) -> None:
         """Create the directory and open its log file. Without a name, only remember the directory."""
         if name is not None:
             os.makedirs(path, exist_ok=True)
-            self._handler = logging.FileHandler(os.path.join(path, name), mode=mode, encoding="utf-8")
-            self._handler.setFormatter(_Formatter())
+            self._handler = logging.FileHandler(os.path.join(path, name), encoding="utf-8")
+            self._handler.setFormatter(LineFormatter())
             _logger.addHandler(self._handler)
-        self.path, self._lock = path, TrainingLock(path, warning)
+        self.path, self._lock, self._follows = path, TrainingLock(path, warning), follows
 
     def close(self) -> None:
         """Close the log file, release the lock and forget the directory."""
@@ -144,7 +99,7 @@ class _LogDirectory:
         if self._handler is not None:
             _logger.removeHandler(self._handler)
             self._handler.close()
-        self.path, self._handler, self._lock = None, None, None
+        self.path, self._handler, self._lock, self._follows = None, None, None, None
 
     @property
     def file(self) -> str | None:
@@ -152,7 +107,14 @@ class _LogDirectory:
         return None if self._handler is None else self._handler.baseFilename
 
     def lock(self, wait: float) -> None:
-        """Take the directory's lock, unless this process holds it."""
+        """Take the directory's lock, unless this process holds it or only rank 0 may."""
+        if self._follows is not None:
+            raise RuntimeError(
+                f"logger.lock_dir: this process is rank {self._follows.rank} (by {self._follows.source}), so it has left "
+                f"'{self.path}' to rank 0. But its trainer is that of a chief, so this process trains alone. If the ranks train "
+                "together, use a trainer for several ranks, such as HorovodTrainer or CollectiveTrainer. If the processes train separately, set "
+                "TENSORPACK_RANKS_SIZE=1, and give each of them a directory of its own."
+            )
         if self._lock is not None and not self._lock.is_held:
             self._lock.acquire(wait)
 
@@ -163,7 +125,7 @@ class _LogDirectory:
 
 
 _logger = _make_logger()
-_stdout: Any = _logger.handlers[0]
+_stdout = _find_stdout_handler()
 _directory = _LogDirectory()
 
 # These are the bound methods themselves. With wrapper functions, each line would show the wrapper's file and line.
@@ -201,10 +163,10 @@ def is_quiet() -> bool:
     Raises:
         ValueError: the variable has another value.
     """
-    value = os.environ.get(_VARIABLE, "")
+    value = os.environ.get(QUIET_VARIABLE, "")
     if value not in ("", "quiet"):
         raise ValueError(
-            f"logger: {_VARIABLE} has an unknown value (expected 'quiet' or nothing, got {value!r})."
+            f"logger: {QUIET_VARIABLE} has an unknown value (expected 'quiet' or nothing, got {value!r})."
         )
     return value == "quiet" if _stdout.is_quiet is None else _stdout.is_quiet
 
@@ -229,7 +191,8 @@ def set_logger_dir(dirname: str, action: str | None = None) -> None:
         >>> logger.set_logger_dir("train_log/mnist")  # doctest: +SKIP
 
     Note: if several processes were started together (see `own_rank.find_given_rank`), only rank 0 does this. Rank 1 writes
-        its log to `log-rank1.log` in the same directory if the action is "k" or "d", and otherwise to no file.
+        its log to the end of `log-rank1.log` in the same directory if the action is "k" or "d", and otherwise to no file.
+        With "b", "n" or None, rank 1 does not learn which directory rank 0 uses, so its `get_logger_dir()` is always `dirname`.
 
     Difference from tensorpack: "d" deletes only files of trainings. Without a terminal, None does not raise an error.
     """
@@ -291,6 +254,8 @@ def lock_dir(wait: float = 60.0) -> None:
 
     Raises:
         OSError: another process still trains in the directory after `wait` seconds. The message names the process.
+        RuntimeError: this process is rank 1 or higher (see `own_rank.find_given_rank`), and only rank 0 may train there. A
+            trainer for several ranks does not call this function there, so the process trains alone.
 
     Example:
         >>> logger.lock_dir(wait=600)  # doctest: +SKIP
@@ -359,7 +324,7 @@ def _follow_chief(path: str, action: str | None, given: GivenRank) -> None:
     _directory.close()
     action = (action or "").strip().lower()
     name = f"log-rank{given.rank}.log" if action in ("k", "d") else None
-    _directory.open(path, name, "w" if action == "d" else "a")
+    _directory.open(path, name, given)
     info(
         f"Rank {given.rank} (by {given.source}) logs to {f'{path}/{name}' if name else 'no file'}. Only rank 0 changes "
         f"'{path}'. If these processes train separately, set TENSORPACK_RANKS_SIZE=1."
@@ -386,12 +351,12 @@ def _choose_action(path: str) -> str:
 
 
 def _make_room(path: str, action: str) -> str:
-    """Rename an existing directory, or choose a new name, and return the directory to use."""
+    """Rename an existing directory, or create one with a new name, and return the directory to use."""
     if action == "b":
         backup = with_timestamp(path)
         shutil.move(path, backup)
         info(f"Directory '{path}' backed up to '{backup}'")
     elif action == "n":
-        path = with_timestamp(path)
+        path = make_beside(path)
         info(f"Use a new log directory {path}")
     return path

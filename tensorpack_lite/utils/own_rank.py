@@ -37,6 +37,7 @@ class _Source(NamedTuple):
     needed: str = ""
 
 
+_JOBS = ("chief", "master", "worker")  # of TF_CONFIG, in the order of ranks; other jobs follow
 # The first one that is present counts: a launcher that runs inside another one comes first.
 _SOURCES = (
     _Source("RANK", "WORLD_SIZE", "MASTER_ADDR"),  # torchrun
@@ -58,7 +59,8 @@ def find_given_rank(environment: Mapping[str, str] | None = None) -> GivenRank |
 
     Returns:
         The rank from `TENSORPACK_RANK`, or else from `TF_CONFIG` (set by `tensorpack_lite.launch`), `torchrun`, Horovod,
-        Open MPI, MPICH or `srun`, in this order. None if none of them is set, if the process was started alone, or if
+        Open MPI, MPICH or `srun`, in this order. In `TF_CONFIG`, rank 0 is the first task of the jobs `chief`, `master`, `worker` and
+        others, in this order; a task that the cluster does not list, such as an evaluator, has a rank after all others. None if none of them is set, if the process was started alone, or if
         `TENSORPACK_RANKS_SIZE` is 1, which says that processes that were started together train separately.
     """
     variables = os.environ if environment is None else environment
@@ -89,12 +91,16 @@ def _read_tf_config(text: str) -> GivenRank | None:
     """Find the task among the cluster's. A text that is not valid is an error only for a trainer that uses it."""
     try:
         config = json.loads(text)
-        jobs, task = config["cluster"], config.get("task", {})
-        tasks = [(job, index) for job in ("chief", "worker") for index in range(len(jobs.get(job, ())))]
-        rank = tasks.index((str(task.get("type", "worker")), int(task.get("index", 0))))
+        jobs, given = config["cluster"], config.get("task", {})
+        others = sorted(set(jobs) - {*_JOBS})
+        tasks = [(job, index) for job in (*_JOBS, *others) for index in range(len(jobs.get(job, ())))]
+        task = (str(given.get("type", "worker")), int(given.get("index", 0)))
     except (ValueError, TypeError, AttributeError, KeyError):
         return None
-    return None if len(tasks) == 1 else GivenRank(rank, len(tasks), "TF_CONFIG")
+    if task in tasks:
+        return None if len(tasks) == 1 else GivenRank(tasks.index(task), len(tasks), "TF_CONFIG")
+    # An evaluator is usually not listed. It must not be taken for the chief.
+    return GivenRank(len(tasks) + max(task[1], 0), None, "TF_CONFIG") if tasks and "type" in given else None
 
 
 def _integer(variables: Mapping[str, str], name: str) -> int | None:

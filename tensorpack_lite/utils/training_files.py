@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from contextlib import suppress
 from datetime import datetime
 from typing import Iterator, NamedTuple, Pattern, Sequence
@@ -19,6 +18,7 @@ __all__ = [
     "check_replaceable",
     "is_occupied",
     "list_names",
+    "make_beside",
     "remove_training",
     "with_timestamp",
 ]
@@ -40,45 +40,58 @@ def _kind(name: str, head: bytes = b"") -> _Kind:
     return _Kind(re.compile(name), re.compile(head, re.DOTALL))
 
 
-# A directory with one of these files is that of a training.
+_CHECKPOINT = _kind("checkpoint", rb'model_checkpoint_path: "(?:[^"\n]*/)?model-\d+"')
+# A directory with one of these files, or with `checkpoint`, is that of a training.
 _MARKS = (
     _kind(rf"log\.log{_BACKUP}", rb"(?:\x1b\[\d+m)*\[\d{4} \d\d:\d\d:\d\d @|\Z"),
     _kind(rf"manifest\.json{_BACKUP}", rb'\{\s*"format": \d'),
-    _kind(r"checkpoint", rb"model_checkpoint_path: "),
     _kind(rf"model-\d+\.{_PART}"),
     _kind(r"training\.lock", rb'\{"host": |\Z'),
 )
 _RANK_LOG = _kind(r"log-rank\d+\.log")
 _FILES = (
-    *_MARKS,
     _kind(r"\.checkpoint\.tmp"),
     _kind(rf"graph-{_STAMP}\.meta(?:\.tmp[0-9a-f]+)?"),
-    _kind(r"events\.out\.tfevents\..+"),
     _kind(rf"stats\.json{_BACKUP}", rb'\[(?:\{[^{}]*"global_step"|\])'),
     _kind(rf"stats\.csv{_BACKUP}", rb"epoch_num,global_step"),
     _kind(r"notes\.jsonl", rb'\{"kind": '),
     _kind(r"report\.html(?:\.tmp)?", rb"<!DOCTYPE html>.* - training report</title>"),
-    _kind(rf"hang-{_STAMP}\.txt"),
     _kind(r"DumpTensor-\d+\.npz"),
     _kind(r"runmetadata-\d+\.pb"),
+)
+# Other programs write files with these names and contents, too, so they count only beside one of _MARKS.
+_COMMON = (
+    _kind(r"events\.out\.tfevents\..+"),
+    _kind(rf"hang-{_STAMP}\.txt"),
     _kind(r"chrome-trace-\d+\.json"),
 )
-_RECORD = _kind(
-    r"\.?(.+)\.json(?:\.tmp)?", rb'\{"stat": '
-)  # of MinSaver, MaxSaver and TopKSaver, beside their copies
+_TEXT, _NUMBER = rb'"(?:[^"\\]|\\.)*"', rb"-?(?:Infinity|\d[\d.e+-]*)"
+_AT_STEP = rb'"step": \d+, "value": ' + _NUMBER + rb"\}"
+_ONE = rb'\{"stat": ' + _TEXT + rb", " + _AT_STEP + rb"\Z"
+_SEVERAL = (
+    rb'\{"stat": '
+    + _TEXT
+    + rb', "kept": \[(?:\{'
+    + _AT_STEP
+    + rb'(?:, )?)*\](?:, "unlisted": \[[\d, ]*\])?\}\Z'
+)
+_RECORD_NAME = r"\.(.+)\.json\.tmp|(.+)\.json"
+# The records of MinSaver, MaxSaver and TopKSaver: what follows the record's name in the names of the copies beside it.
+_RECORDS = {_kind(_RECORD_NAME, _ONE): "", _kind(_RECORD_NAME, _SEVERAL): r"-\d+"}
 _STEP_FILES = (
     _kind(r"batch\.npz"),
     _kind(r"step\.json"),
     _kind(r"report\.txt"),
-    _kind(r"checkpoint"),
+    _CHECKPOINT,
     _kind(rf"model-\d+\.{_PART}"),
 )
 _SUBDIRECTORIES = {  # the pattern of the name: the files
     r"nan-\d+": _STEP_FILES,
     r"spike-\d+": _STEP_FILES,
     r"samples": (_kind(r"(?:first-batch|worst)\.npz(?:\.tmp)?"),),
+    # checkpoints that are being written, also those of savers without a record yet
+    r"\.saving": (_kind(rf".+\.{_PART}(?:\.tempstate\d+)?"), _kind(r"moving(?:\.tmp)?"), *_RECORDS),
 }
-_UNFINISHED = ".saving"  # the subdirectory of checkpoints that are being written
 # Other ranks and the launcher may have opened them before the chief starts.
 _BESIDE = re.compile(r"(?:log-)?rank-?\d+\.log")
 
@@ -92,7 +105,7 @@ def is_occupied(directory: str) -> bool:
 
 def _is_training(directory: str) -> bool:
     """Return whether a training has written to a directory, by its log, manifest or checkpoints."""
-    return any(_is_one_of(_MARKS, entry) for entry in _entries(directory))
+    return any(_is_one_of((*_MARKS, _CHECKPOINT), entry) for entry in _entries(directory))
 
 
 def check_replaceable(directory: str, action: str) -> None:
@@ -126,6 +139,8 @@ def remove_training(directory: str, may_remove_rank_logs: bool = True) -> list[s
     """
     Delete the files that trainings have written to a directory. All others stay, and the directory, too.
 
+    The files that show that a training was there are deleted last, so an interrupted call can be repeated.
+
     Args:
         directory: that of a training.
         may_remove_rank_logs: whether the logs of other ranks are deleted. They may have been opened for the next training.
@@ -136,23 +151,18 @@ def remove_training(directory: str, may_remove_rank_logs: bool = True) -> list[s
     Raises:
         OSError: a file cannot be deleted.
     """
-    records = [match.group(1) for match in map(_match_record, _entries(directory)) if match]
-    copies = [
-        _kind(rf"{re.escape(name)}(?:-\d+)?\.{_PART}|\.?{re.escape(name)}\.json(?:\.tmp)?")
-        for name in records
-    ]
-    kinds = (*_FILES, *copies, *((_RANK_LOG,) if may_remove_rank_logs else ()))
-    _remove_files(directory, kinds)
-    for entry in _entries(directory):
-        if not entry.is_dir(follow_symlinks=False):
-            continue
-        if entry.name == _UNFINISHED:
-            shutil.rmtree(entry.path)
+    entries = _entries(directory)
+    common = _COMMON if any(_is_one_of(_MARKS, entry) for entry in entries) else ()
+    _remove_files(directory, [*_copies(entries), *common])
+    _remove_files(directory, [*_FILES, *_RECORDS, *((_RANK_LOG,) if may_remove_rank_logs else ())])
+    for entry in entries:
         for pattern, files in _SUBDIRECTORIES.items():
-            if re.fullmatch(pattern, entry.name):
-                _remove_files(entry.path, (*files, *_listed_files(entry.path)))
+            if re.fullmatch(pattern, entry.name) and entry.is_dir(follow_symlinks=False):
+                _remove_files(entry.path, _listed_files(entry.path) if files is _STEP_FILES else ())
+                _remove_files(entry.path, files)
                 with suppress(OSError):  # it is not empty
                     os.rmdir(entry.path)
+    _remove_files(directory, (*_MARKS, _CHECKPOINT))
     return _kept_names(directory)
 
 
@@ -196,6 +206,15 @@ def with_timestamp(stem: str) -> str:
     return candidate
 
 
+def make_beside(path: str) -> str:
+    """Create a directory named `with_timestamp(path)`, never one that another process has created, and return it."""
+    while True:
+        candidate = with_timestamp(path)
+        with suppress(FileExistsError):
+            os.makedirs(candidate)
+            return candidate
+
+
 def _remove_files(directory: str, kinds: Sequence[_Kind]) -> None:
     for entry in _entries(directory):
         if _is_one_of(kinds, entry):
@@ -227,5 +246,11 @@ def _begins_with(head: Pattern[bytes], path: str) -> bool:
     return False  # a file that cannot be read stays
 
 
-def _match_record(entry: os.DirEntry[str]) -> re.Match[str] | None:
-    return _RECORD.name.fullmatch(entry.name) if _is_one_of((_RECORD,), entry) else None
+def _copies(entries: Sequence[os.DirEntry[str]]) -> Iterator[_Kind]:
+    """Yield the kinds of files that belong to the records in a directory."""
+    for entry in entries:
+        for record, suffix in _RECORDS.items():
+            if _is_one_of((record,), entry):
+                match = re.fullmatch(_RECORD_NAME, entry.name)
+                name = re.escape(match.group(1) or match.group(2)) if match else ""
+                yield _kind(rf"{name}{suffix}\.{_PART}|\.{name}\.json\.tmp")

@@ -16,6 +16,7 @@ from tensorpack_lite.tfutils.sessinit import DictRestore
 from tensorpack_lite.train.config import AutoResumeTrainConfig, TrainConfig
 from tensorpack_lite.train.interface import launch_train_with_config
 from tensorpack_lite.train.simple import SimpleTrainer
+from tensorpack_lite.utils import logger
 
 
 @pytest.fixture
@@ -110,6 +111,48 @@ def test_another_rank(is_locked, monkeypatch):
     note = CallbackFactory(trigger=lambda _: seen.append(is_locked())).set_chief_only(False)
     run(trainer, [note], epochs=1)
     assert [False] == seen
+
+
+@pytest.mark.parametrize("action", ["k", "b", "d"])
+@pytest.mark.parametrize("config", [TrainConfig, AutoResumeTrainConfig])
+def test_a_rank_that_trains_alone(tmp_path, monkeypatch, action, config):
+    """A trainer for one process in rank 1 of several raises an error before it writes into the directory that rank 0 changes."""
+    directory = tmp_path / "log"
+    directory.mkdir()
+    (directory / "log.log").write_text("[1126 22:30:36 @logger.py:191] Argv: old.py\n")
+    monkeypatch.setenv("SLURM_PROCID", "1")
+    monkeypatch.setenv("SLURM_STEP_ID", "0")
+    logger.set_logger_dir(str(directory), action)
+    arguments = config(dataflow=threes(), model=Mean(), max_epoch=1, steps_per_epoch=1)
+    with pytest.raises(
+        RuntimeError,
+        match=r"rank 1 \(by SLURM_PROCID\).* trains alone\..*HorovodTrainer.* TENSORPACK_RANKS_SIZE=1, .* of its own",
+    ):
+        launch_train_with_config(arguments, SimpleTrainer())
+    logs = {"log.log"} if action == "b" else {"log.log", "log-rank1.log"}
+    assert logs == set(os.listdir(str(directory)))
+
+
+def test_ranks_that_train_separately(tmp_path, monkeypatch):
+    """With TENSORPACK_RANKS_SIZE=1, such a process trains in its own directory."""
+    monkeypatch.setenv("SLURM_PROCID", "1")
+    monkeypatch.setenv("SLURM_STEP_ID", "0")
+    monkeypatch.setenv("TENSORPACK_RANKS_SIZE", "1")
+    logger.set_logger_dir(str(tmp_path / "1"), "b")
+    launch_train_with_config(
+        TrainConfig(dataflow=threes(), model=Mean(), max_epoch=1, steps_per_epoch=1), SimpleTrainer()
+    )
+    assert (tmp_path / "1" / "manifest.json").exists()
+
+
+def test_a_rank_of_several(tmp_path, monkeypatch):
+    """A trainer that is not the chief trains without the lock in a directory that rank 0 owns."""
+    monkeypatch.setenv("HOROVOD_RANK", "1")
+    logger.set_logger_dir(str(tmp_path / "log"), "b")
+    trainer = CountingTrainer()
+    trainer.is_chief = False
+    run(trainer, [], epochs=1)
+    assert not (tmp_path / "log").exists()
 
 
 def test_a_config_without_resuming(is_locked):

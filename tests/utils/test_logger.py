@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pathlib
 import re
 import sys
 from unittest import mock
@@ -249,6 +250,22 @@ class TestSetLoggerDir:
         assert logger.get_logger_dir() != path
         assert logger.get_logger_dir().startswith(path)
 
+    def test_new_at_the_same_time(self, tmp_path, monkeypatch):
+        """If another process creates the new directory at the same moment, 'n' uses the next name."""
+        path = fill(tmp_path / "a")
+        make, others = os.makedirs, []
+
+        def make_later(name, *args, **kwargs):
+            if not others:
+                others.append(fill(pathlib.Path(name)))
+            make(name, *args, **kwargs)
+
+        monkeypatch.setattr(os, "makedirs", make_later)
+        logger.set_logger_dir(path, action="n")
+
+        assert ["old.txt"] == os.listdir(others[0])
+        assert ["log.log"] == os.listdir(logger.get_logger_dir())
+
     @pytest.mark.parametrize("action", ["q", "x", "delete"])
     def test_anything_else_raises(self, tmp_path, action):
         """'q' and unknown answers raise an OSError, and the directory is not changed."""
@@ -356,6 +373,22 @@ class TestQuiet:
         assert "information" in self.lines(capsys)
         with pytest.raises(ValueError, match="TENSORPACK_LITE_LOG has an unknown value .*got 'loud'"):
             logger.is_quiet()
+
+    def test_a_handler_of_the_program(self, run_script):
+        """If the program has given the logger a handler, lines go only there, and `set_quiet` still quiets progress bars."""
+        code = """
+        import logging
+        logging.getLogger("tensorpack_lite").addHandler(logging.NullHandler())
+        from tensorpack_lite.utils import logger
+        logger.info("information")
+        print(logger.is_quiet())
+        logger.set_quiet()
+        print(logger.is_quiet())
+        logger.reset()
+        print(logger.is_quiet())
+        """
+        result = run_script(code)
+        assert "False\nTrue\nFalse\n" == result.stdout, result.stderr
 
     def test_the_file_has_all_lines(self, tmp_path):
         """The log file has all lines."""

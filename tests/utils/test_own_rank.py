@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tensorpack_lite.utils.own_rank import GivenRank, find_given_rank, given_rank
@@ -33,6 +35,33 @@ TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_
 def test_sources(environment, expected):
     """The rank and the number of processes are read from the variables of each launcher."""
     assert expected == find_given_rank(environment)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "tasks"),
+    [
+        ({"chief": 1, "worker": 2, "ps": 1}, ["chief 0", "worker 0", "worker 1", "ps 0", "evaluator 0"]),
+        ({"master": 1, "ps": 2, "worker": 1}, ["master 0", "worker 0", "ps 0", "ps 1"]),
+        ({"worker": 2, "ps": 1, "evaluator": 1}, ["worker 0", "worker 1", "evaluator 0", "ps 0"]),
+        ({"worker": 1, "evaluator": 1}, ["worker 0", "evaluator 0"]),
+    ],
+)
+def test_one_chief(jobs, tasks):
+    """In TF_CONFIG with any jobs, exactly one task has rank 0; an evaluator may be missing in the cluster."""
+    cluster = {job: [f"{job}{number}:1" for number in range(size)] for job, size in jobs.items()}
+    ranks = []
+    for task in tasks:
+        job, index = task.split()
+        config = {"cluster": cluster, "task": {"type": job, "index": int(index)}}
+        ranks.append(find_given_rank({"TF_CONFIG": json.dumps(config)}).rank)
+    assert list(range(len(tasks))) == ranks
+
+
+def test_an_evaluator_of_one_process():
+    """An evaluator beside a cluster of one task is not the chief, and that task has no rank."""
+    config = '{"cluster": {"chief": ["a:1"]}, "task": {"type": "%s", "index": 0}}'
+    assert GivenRank(1, None, "TF_CONFIG") == find_given_rank({"TF_CONFIG": config % "evaluator"})
+    assert find_given_rank({"TF_CONFIG": config % "chief"}) is None
 
 
 @pytest.mark.parametrize(

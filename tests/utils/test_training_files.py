@@ -148,6 +148,75 @@ class TestDelete:
         del found["log.log"]
         assert other == found
 
+    def test_records_of_others(self, directory):
+        """A JSON file counts as a record of a saver only with all of its keys; otherwise the files with its name stay as well."""
+        other = {
+            "acc.json": '{"stat": [0.5]}',
+            "acc.index": "",
+            "iou.json": '{"stat": "iou", "step": 2, "value": 1.0, "seed": 3}',
+            "iou.index": "",
+            "top.json": '{"stat": "iou", "kept": true}',
+            "top-2.index": "",
+            "best.index": "",
+            "min-cost-2.index": "",
+        }
+        write(directory, other)
+        logger.set_logger_dir(str(directory), "d")
+        found = files_in(directory)
+        del found["log.log"]
+        assert other == found
+
+    def test_records(self, tmp_path):
+        """All records that savers write are recognized, also one that was being written."""
+        step = '{"step": 2, "value": -1.5e-05}'
+        records = {
+            "log.log": LOG_LINE,
+            "best-\u00e9.json": '{"stat": "a\\"b", "step": 2, "value": Infinity}',
+            "best-\u00e9.index": "",
+            "top.json": f'{{"stat": "cost", "kept": [{step}, {step}], "unlisted": [3, 4]}}',
+            "top-3.index": "",
+            ".new.json.tmp": f'{{"stat": "cost", "kept": [{step}], "unlisted": []}}',
+        }
+        write(tmp_path / "log", records)
+        logger.set_logger_dir(str(tmp_path / "log"), "d")
+        assert ["log.log"] == os.listdir(str(tmp_path / "log"))
+
+    def test_unfinished_checkpoints(self, directory):
+        """Of the directory with unfinished checkpoints, only these are deleted."""
+        ours = ("model-4.data-00000-of-00001.tempstate123", "moving", "new.index", "new.state")
+        write(directory, {f".saving/{name}": "" for name in ours})
+        write(directory, {".saving/mine.txt": "precious"})
+        logger.set_logger_dir(str(directory), "d")
+        assert ["mine.txt"] == os.listdir(str(directory / ".saving"))
+
+    @pytest.mark.parametrize("path", ["model-2", "/data/train_log/model-2"])
+    def test_common_files_beside_a_checkpoint_list(self, tmp_path, path):
+        """Event files, traces and stacks of a hang stay if the only sign of a training is the list of checkpoints."""
+        other = dict.fromkeys(("events.out.tfevents.1.vm", "chrome-trace-2.json", "hang-1126-223036.txt"), "")
+        write(tmp_path / "log", {**other, "checkpoint": f'model_checkpoint_path: "{path}"\n'})
+        logger.set_logger_dir(str(tmp_path / "log"), "d")
+        assert sorted(["log.log", *other]) == sorted(os.listdir(str(tmp_path / "log")))
+
+    def test_an_interrupted_deletion(self, tmp_path, monkeypatch):
+        """After an interrupted deletion, the next one deletes the rest."""
+        remove = os.remove
+        for number in range(len(WRITTEN)):
+            path = str(tmp_path / str(number))
+            write(path, WRITTEN)
+            left = iter(range(number))
+
+            def remove_some(file, left=left):
+                if next(left, None) is None:
+                    raise KeyboardInterrupt
+                remove(file)
+
+            monkeypatch.setattr(os, "remove", remove_some)
+            with pytest.raises(KeyboardInterrupt):
+                logger.set_logger_dir(path, "d")
+            monkeypatch.setattr(os, "remove", remove)
+            logger.set_logger_dir(path, "d")
+            assert ["log.log"] == os.listdir(path), f"after {number} files"
+
     def test_links(self, directory, tmp_path):
         """Symbolic links stay, and so does what they point to."""
         write(tmp_path, {"elsewhere/worst.npz": "precious", "model-9.index": "precious"})
@@ -168,7 +237,7 @@ class TestDelete:
         assert link.is_symlink()
 
     def test_logs_of_ranks(self, directory, monkeypatch):
-        """A chief keeps the logs of the other ranks, which they have opened before it or will empty."""
+        """A chief keeps the logs of the other ranks, which they may have opened before it."""
         monkeypatch.setenv("HOROVOD_RANK", "0")
         logger.set_logger_dir(str(directory), "d")
         assert ["log-rank1.log", "log.log"] == sorted(os.listdir(str(directory)))
@@ -224,6 +293,7 @@ class TestRefuse:
             ("log.log", "service started\n"),
             ("manifest.json", '{"name": "web app"}'),
             ("checkpoint", "weights"),
+            ("checkpoint", 'model_checkpoint_path: "model.ckpt-100"\n'),
         ],
     )
     def test_files_of_other_programs(self, tmp_path, name, text):

@@ -1,0 +1,78 @@
+"""The lines of the log: their format, and the handler that shows them on stdout."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+from typing import Iterable, TextIO
+
+from termcolor import colored
+
+__all__ = ["QUIET_VARIABLE", "LineFormatter", "StdoutHandler"]
+
+QUIET_VARIABLE = "TENSORPACK_LITE_LOG"
+_DATE_FORMAT = "%m%d %H:%M:%S"
+_TAGS = {  # of the levels: text, color, attributes
+    "DEBUG": ("DBG", "yellow", ["blink"]),
+    "WARNING": ("WRN", "red", ["blink"]),
+    "ERROR": ("ERR", "red", ["blink", "underline"]),
+    "CRITICAL": ("ERR", "red", ["blink", "underline"]),
+}
+_ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+
+class LineFormatter(logging.Formatter):
+    """Formatter of lines like `[0131 23:59:59 @file.py:12] WRN message`. Without colors, it removes those in a message."""
+
+    def __init__(self, has_colors: bool = False) -> None:
+        # names asctime, so that the base class fills it in
+        super().__init__("%(asctime)s", datefmt=_DATE_FORMAT)
+        self._has_colors = has_colors
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the base class's name)
+        """Return the line of a record, without a traceback."""
+        words = [self._paint(f"[{record.asctime} @{record.filename}:{record.lineno}]", "green")]
+        if record.levelname in _TAGS:
+            words.append(self._paint(*_TAGS[record.levelname]))
+        return " ".join([*words, record.message])
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the text of a record."""
+        line = super().format(record)
+        return line if self._has_colors else _ESCAPE_SEQUENCE.sub("", line)
+
+    def _paint(self, text: str, color: str, attributes: Iterable[str] = ()) -> str:
+        return colored(text, color, attrs=attributes) if self._has_colors else text
+
+
+class StdoutHandler(logging.StreamHandler):
+    """
+    Handler that writes to the current `sys.stdout`, so that redirection and capture work.
+
+    Attributes:
+        is_quiet: whether it leaves out what is neither a warning nor marked by `extra=FOR_QUIET`; None leaves that to the
+            environment variable `TENSORPACK_LITE_LOG`.
+    """
+
+    is_quiet: bool | None = None
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)  # StreamHandler.__init__ would store the stream
+        self._plain, self._colorful = LineFormatter(), LineFormatter(has_colors=True)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a line is shown."""
+        is_quiet = os.environ.get(QUIET_VARIABLE) == "quiet" if self.is_quiet is None else self.is_quiet
+        is_shown = not is_quiet or record.levelno >= logging.WARNING or hasattr(record, "is_for_quiet")
+        return is_shown and bool(super().filter(record))
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]
+        """The current `sys.stdout`."""
+        return sys.stdout
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the text of a record, with colors on a terminal."""
+        return (self._colorful if self.stream.isatty() else self._plain).format(record)
