@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Sequence
 
 import numpy as np
 
+from ..compat import tensorflow
 from ..compat import tfv1 as tf
 from ..loop.callback import Callback
 from ..tfutils.checkpoint_background import BackgroundSave
 from ..tfutils.checkpoint_state import END_SUFFIX, EndState, pack_end
 from ..tfutils.checkpoint_store import CheckpointStore
+from ..tfutils.sessinit import SaverRestore
 from ..utils import logger
+from ..utils.fs import normpath
+from ..utils.packed_state import StateTooLargeError
 
 __all__ = ["EpochEnd"]
 
@@ -47,10 +52,12 @@ class EpochEnd:
         Args:
             store: the directory of the checkpoints.
             background: the saves in that directory.
-            variables: the variables in a checkpoint.
+            variables: the variables in a checkpoint. If other objects are saved too, no file is written.
         """
+        if not all(isinstance(one, tensorflow.Variable) for one in variables):
+            return
         self._store, self._background = store, background
-        self._variables = {variable.op.name: variable for variable in variables}
+        self._variables = {one.op.name: one for one in variables if one.shape.num_elements() != 0}
         with tf.name_scope("checksums"):
             self._checksums = {name: _checksum(variable) for name, variable in self._variables.items()}
 
@@ -65,8 +72,10 @@ class EpochEnd:
         if not self._saver.trainer.loop.is_resumed:
             return
         self.begin()
-        if self._store is not None and self._store.latest() != self._name:
-            self.skip()
+        restored = self._saver.trainer.settings.get("session_init")
+        path = normpath(restored.path) if isinstance(restored, SaverRestore) else None
+        if self._store is not None and path != normpath(self._store.path(str(self._name))):
+            self.skip()  # another saver's, whose variables may differ
 
     def skip(self) -> None:
         """Forget the checkpoint, because it is not saved."""
@@ -87,18 +96,31 @@ class EpochEnd:
             return
         checksums = self._run(self._checksums)
         changed = [one for one, saved in self._saved.items() if not np.array_equal(saved, checksums[one])]
-        if not _fit([self._variables[one] for one in changed]):
-            what = f"Callbacks have changed {', '.join(changed)} after {name} was saved."
-            logger.info(f"{what} A training that resumes there calls them again.")
+        variables = self._fetch(changed)
+        if variables is None:
+            _log(f"Callbacks have changed {', '.join(changed)} after {name} was saved.")
             return
-        variables = {one: np.asarray(self._run(self._variables[one])) for one in changed}
+        end = copy.deepcopy(EndState(state, variables))  # the callbacks go on before a thread writes it
 
         def write() -> None:
-            content = pack_end(EndState(state, variables), store.path(name))
+            try:
+                content = pack_end(end, store.path(name))
+            except StateTooLargeError:
+                _log(f"The state at the end of the epoch of {name} is too large for a file.")
+                return
             if content is not None:
                 store.write_bytes(f"{name}{END_SUFFIX}", content)
 
         self._background.follow(write)
+
+    def _fetch(self, names: Sequence[str]) -> dict[str, np.ndarray] | None:
+        """Return the values of variables, or None if they are no numbers or do not fit into the file."""
+        variables = {name: self._variables[name] for name in names}
+        num_bytes = sum(_static_bytes(one) for one in variables.values())
+        if num_bytes > _MAX_BYTES or not all(_is_number(one.dtype.base_dtype) for one in variables.values()):
+            return None
+        values = {name: np.asarray(self._run(one)) for name, one in variables.items()}
+        return values if sum(value.nbytes for value in values.values()) <= _MAX_BYTES else None
 
     @staticmethod
     def _run(fetches: Any) -> Any:
@@ -107,17 +129,24 @@ class EpochEnd:
 
 def _checksum(variable: tf.Variable) -> tf.Tensor:
     """Return a tensor with the checksum of all elements of a variable, uint8 [1, 8]."""
+    device = tf.DeviceSpec.from_string(variable.device)
+    cpu = device.replace(device_type="CPU", device_index=0)  # Fingerprint runs nowhere else
     with tf.device(variable.device):
-        return tf.raw_ops.Fingerprint(
-            data=tf.reshape(variable, tf.stack([1, tf.size(variable)])), method="farmhash64"
-        )
+        value = tf.identity(variable)
+    with tf.device(cpu.to_string()):
+        flat = tf.reshape(value, tf.stack([1, tf.size(value)]))
+        return tf.raw_ops.Fingerprint(data=flat, method="farmhash64")
 
 
-def _fit(variables: Sequence[tf.Variable]) -> bool:
-    """Return whether the values of variables are numbers that fit into a state file."""
-    dtypes = [variable.dtype.base_dtype for variable in variables]
-    sizes = [(one.shape.num_elements() or 0) * dtype.size for one, dtype in zip(variables, dtypes)]
-    are_numbers = all(
-        (dtype.is_floating or dtype.is_integer or dtype.is_bool) and dtype != tf.bfloat16 for dtype in dtypes
-    )
-    return are_numbers and sum(sizes) <= _MAX_BYTES
+def _static_bytes(variable: tf.Variable) -> int:
+    """Return the size of a variable, 0 if its shape is unknown."""
+    return int((variable.shape.num_elements() or 0) * variable.dtype.base_dtype.size)
+
+
+def _is_number(dtype: tf.DType) -> bool:
+    """Return whether a state file can hold values of a type."""
+    return bool((dtype.is_floating or dtype.is_integer or dtype.is_bool) and dtype != tf.bfloat16)
+
+
+def _log(reason: str) -> None:
+    logger.info(f"{reason} A training that resumes there calls the callbacks behind the saver again.")

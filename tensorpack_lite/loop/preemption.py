@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 import weakref
 from functools import partial
 from types import FrameType
@@ -17,6 +18,8 @@ __all__ = ["Interrupted", "Preempted", "Preemption", "hides_preempted"]
 
 _CODE = 143  # that of a process which SIGTERM has ended
 _CTRL_C_CODE = 130
+_ONE_PRESS_SECONDS = 0.2  # wrappers forward SIGINT to a process that the terminal has sent it already
+_POLL_SECONDS = 1.0
 
 
 class Preempted(SystemExit):
@@ -56,7 +59,8 @@ class Preemption:
     signal during its end raises Preempted at exit.
 
     If the training has a checkpoint to save, the first Ctrl-C is such a signal, too, but Interrupted leaves this context instead
-    of Preempted, and there is no time limit. The second one raises KeyboardInterrupt at once. A handler of the user stays.
+    of Preempted, and there is no time limit. The second one raises KeyboardInterrupt at once; signals
+    within 0.2 seconds are one Ctrl-C. A SIGTERM after Ctrl-C sets the time limit. A handler of the user stays.
 
     Outside the main thread, the context manager installs nothing; `request` still works.
 
@@ -84,6 +88,8 @@ class Preemption:
         self.signals: tuple[int, ...] = self.SIGNALS
         self._saves = saves
         self._num_ctrl_c = [0, 0]  # those that the handler and `notice` have seen
+        self._last_ctrl_c = [-1.0, -1.0]  # and when
+        self._limiting: int | None = None  # the signal that sets the time limit
         self.number: int | None = None
         self.received: int | None = None
         self._has_stepped = has_stepped
@@ -114,7 +120,7 @@ class Preemption:
             if isinstance(error, Preempted) and error.code != _CTRL_C_CODE:
                 raise error
         if isinstance(error, Preempted) and error.code == _CTRL_C_CODE:
-            raise Interrupted(str(error)) from None
+            raise KeyboardInterrupt if self.is_given_up else Interrupted(str(error)) from None
 
     def restore_handlers(self) -> None:
         """Install the handlers of before."""
@@ -134,6 +140,8 @@ class Preemption:
         Args:
             number: the signal.
         """
+        if number != signal.SIGINT:
+            self._limiting = number
         # Only once, also because a handler that interrupts another one must not wait for the event's lock.
         if self.number is None:
             self.received = self.received or number
@@ -173,9 +181,10 @@ class Preemption:
         Returns:
             Whether one of them ends training.
         """
-        numbers = numbers if self._handles_ctrl_c() else bytes(set(numbers) - {signal.SIGINT})
+        numbers = numbers if self._handles_ctrl_c() else bytes(n for n in numbers if n != signal.SIGINT)
         found = [number for number in numbers if number in self.signals]
-        self._num_ctrl_c[1] += found.count(signal.SIGINT)
+        if signal.SIGINT in found:
+            self._count_ctrl_c(1)
         for number in found:
             self.request(number)
         self._num_seen += found.count(signal.SIGTERM)
@@ -189,13 +198,20 @@ class Preemption:
         if number == signal.SIGTERM:
             signal.signal(number, signal.SIG_DFL)
         is_ctrl_c = number == signal.SIGINT and self._handles_ctrl_c()
-        self._num_ctrl_c[0] += is_ctrl_c
+        if is_ctrl_c:
+            self._count_ctrl_c(0)
         if number != signal.SIGINT or (is_ctrl_c and not self.is_given_up):
             self.request(number)
         if callable(previous) and not (is_ctrl_c and not self.is_given_up):
             previous(number, frame)
         if not self._has_stepped():
             raise self.error()
+
+    def _count_ctrl_c(self, index: int) -> None:
+        now, before = time.monotonic(), self._last_ctrl_c[index]
+        if self._num_ctrl_c[index] == 0 or now - before > _ONE_PRESS_SECONDS:
+            self._num_ctrl_c[index] += 1
+            self._last_ctrl_c[index] = now
 
     def _limit_time(self) -> None:
         """Log the signal, which a handler must not do, and end the process when the time is over."""
@@ -206,9 +222,11 @@ class Preemption:
             logger.warning(
                 "Ctrl-C: training saves a checkpoint and ends after the current step or callback. Press Ctrl-C again to end it at once."
             )
-            return
+            while self._limiting is None:
+                if self._left.wait(_POLL_SECONDS):
+                    return
         logger.warning(
-            f"Received {_name(self.received)}: training ends after the current step or callback, within {self._within:g} s."
+            f"Received {_name(self._limiting or self.received)}: training ends after the current step or callback, within {self._within:g} s."
         )
         if not self._left.wait(self._within):
             # not with the logger, whose lock the main thread may hold

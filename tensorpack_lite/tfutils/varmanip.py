@@ -38,7 +38,7 @@ if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
     __getattr__ = old_name_finder(__name__)
     __all__ += old_star_names(__name__)
 
-_DATA_SUFFIX = re.compile(r"\.(index|meta|state|data-\d{5}-of-\d{5})$")
+_DATA_SUFFIX = re.compile(r"\.(index|meta|state|end|data-\d{5}-of-\d{5})$")
 
 _TRAINING_NAME = re.compile(
     r"/(Adam|Adam_1|Momentum|Adadelta|Adadelta_1|RMSProp|RMSProp_1|Adagrad|AccumGrad)$"

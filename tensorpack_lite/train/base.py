@@ -270,7 +270,7 @@ class Trainer(HasOldInterface, LoopTrainer):
             RuntimeError: with `lint = "error"`, lint has found a mistake.
             Preempted: with `exact`, after SIGTERM or SIGUSR1. A checkpoint was saved if at least one step was done, and
                 `after_train` was called.
-            KeyboardInterrupt: after Ctrl-C. With `exact` and a `ModelSaver`, a checkpoint was saved, unless Ctrl-C came twice.
+            KeyboardInterrupt: after Ctrl-C. With `exact`, a `ModelSaver` and one rank, a checkpoint was saved, unless Ctrl-C came twice.
             OSError: that checkpoint could not be written; earlier ones are intact.
         """
         self.settings.update(session_creator=session_creator, session_init=session_init)
@@ -291,7 +291,9 @@ class Trainer(HasOldInterface, LoopTrainer):
     def _make_preemption(self) -> Preemption:
         loop = self.loop
         return Preemption(
-            lambda: loop.has_stepped, self.end_within, lambda: bool(find_savers(self._callbacks))
+            lambda: loop.has_stepped,
+            self.end_within,
+            lambda: loop.outcome is None and bool(find_savers(self._callbacks)),
         )
 
     def train_with_defaults(

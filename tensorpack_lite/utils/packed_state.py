@@ -22,7 +22,7 @@ from .._version import __version__
 from .errors import DamagedFileError, parsing
 from .npz import read_npy_header
 
-__all__ = ["MAX_STATE_BYTES", "StateFile", "pack_state", "unpack_state"]
+__all__ = ["MAX_STATE_BYTES", "StateFile", "StateTooLargeError", "pack_state", "unpack_state"]
 
 MAX_STATE_BYTES = 64 << 20
 _FORMAT = 2
@@ -50,6 +50,10 @@ class StateFile(NamedTuple):
     state: Dict[str, Any]
 
 
+class StateTooLargeError(ValueError):
+    """Error of `pack_state`: the state is larger than 64 MB."""
+
+
 def pack_state(state: dict[str, object], name: str) -> bytes:
     """
     Convert a state to the content of a state file. Later changes of the state do not change the result.
@@ -60,7 +64,8 @@ def pack_state(state: dict[str, object], name: str) -> bytes:
 
     Raises:
         TypeError: the state holds another type, or an array of Python objects.
-        ValueError: the state is larger than 64 MB, or a dict has the key "$array".
+        StateTooLargeError: the state is larger than 64 MB.
+        ValueError: a dict has the key "$array".
     """
     arrays: List[bytes] = []
     record = {"format": _FORMAT, "version": __version__, "state": _pack(state, arrays, name)}
@@ -73,7 +78,7 @@ def pack_state(state: dict[str, object], name: str) -> bytes:
         ) from error
     num_bytes = len(text) + sum(map(len, arrays))
     if num_bytes > MAX_STATE_BYTES:
-        raise ValueError(
+        raise StateTooLargeError(
             f"write_state: the state for '{name}' has {num_bytes} bytes (expected at most {MAX_STATE_BYTES}). "
             "Return less from state_dict()."
         )

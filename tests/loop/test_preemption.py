@@ -9,8 +9,12 @@ import threading
 import time
 
 import pytest
+from fakes.trainers import CountingTrainer, run
 
-from tensorpack_lite.loop.preemption import Preempted, Preemption
+from tensorpack_lite.callbacks.saver import ModelSaver
+from tensorpack_lite.loop import preemption as module
+from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.loop.preemption import Interrupted, Preempted, Preemption
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 
@@ -120,3 +124,85 @@ def test_outside_the_main_thread():
     thread.start()
     thread.join()
     assert 1 == len(raised)
+
+
+def test_both_of_two_sigterms_count():
+    """Two SIGTERMs that arrive together end the process, also in a training that leaves Ctrl-C to Python."""
+
+    def get_two():
+        Preemption(lambda: True, 20).notice(bytes([signal.SIGTERM, signal.SIGTERM]))
+
+    assert 143 == os.WEXITSTATUS(in_fork(get_two))
+
+
+def test_the_first_of_several_signals_counts():
+    """Signals that arrive together count in their order."""
+    preemption = Preemption(lambda: True, 20)
+    preemption.notice(bytes([signal.SIGTERM, signal.SIGUSR1]))
+    assert signal.SIGTERM == preemption.received
+
+
+class TestCtrlC:
+    @pytest.fixture(autouse=True)
+    def _python_handler(self):
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        yield
+        signal.signal(signal.SIGINT, before)
+
+    @pytest.fixture
+    def now(self, monkeypatch):
+        """A list with the time, which tests change."""
+        now = [100.0]
+        monkeypatch.setattr(module, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now[0])}))
+        return now
+
+    @pytest.mark.parametrize("seen_together", [True, False])
+    def test_one_press_may_send_two(self, now, seen_together):
+        """Two SIGINTs at almost the same time are one Ctrl-C, however many calls of handlers they cause."""
+        preemption = Preemption(lambda: True, 20, lambda: True)
+        with pytest.raises(Interrupted), preemption:
+            for numbers in [[signal.SIGINT] * 2] if seen_together else [[signal.SIGINT]] * 2:
+                send(signal.SIGINT)
+                preemption.notice(bytes(numbers))
+                now[0] += 0.1
+            assert not preemption.is_given_up
+            preemption.check()
+
+    def test_given_up(self, now):
+        """After a second Ctrl-C, of which only the other thread knows, a plain KeyboardInterrupt leaves the context."""
+        preemption = Preemption(lambda: True, 20, lambda: True)
+        with pytest.raises(KeyboardInterrupt) as caught, preemption:
+            send(signal.SIGINT)
+            for _ in range(2):
+                preemption.notice(bytes([signal.SIGINT]))
+                now[0] += 1.0
+            preemption.check()
+        assert KeyboardInterrupt is caught.type
+
+    def test_sigterm_after_it(self, monkeypatch):
+        """A SIGTERM after Ctrl-C sets the time limit."""
+        monkeypatch.setattr(module, "_POLL_SECONDS", 0.01)
+
+        def get_both():
+            with Preemption(lambda: True, 0, lambda: True):
+                send(signal.SIGINT)
+                send(signal.SIGTERM)
+                time.sleep(20)
+
+        assert 143 == os.WEXITSTATUS(in_fork(get_both))
+
+    def test_after_the_last_epoch(self, log_dir):
+        """Once training has ended, Ctrl-C raises KeyboardInterrupt at once, because nothing is left to save."""
+        raised = []
+
+        class Press(Callback):
+            def _after_train(self):
+                try:
+                    send(signal.SIGINT)
+                except KeyboardInterrupt:
+                    raised.append(True)
+
+        trainer = CountingTrainer()
+        trainer.exact = True
+        run(trainer, [ModelSaver(), Press()])
+        assert [True] == raised

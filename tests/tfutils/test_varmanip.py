@@ -171,7 +171,7 @@ class TestDumpSessionParams:
 
 
 class TestGetCheckpointPath:
-    @pytest.mark.parametrize("suffix", ["", ".index", ".data-00000-of-00001"])
+    @pytest.mark.parametrize("suffix", ["", ".index", ".state", ".end", ".data-00000-of-00001"])
     def test_files_of_a_checkpoint(self, checkpoint, suffix):
         """The path of any of its files means the checkpoint."""
         assert checkpoint == get_checkpoint_path(checkpoint + suffix)

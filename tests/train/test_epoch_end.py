@@ -9,18 +9,22 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from fakes.trainers import CountingTrainer
+from fakes.trainers import CountingTrainer, run
 
+from tensorpack_lite.callbacks import epoch_end
+from tensorpack_lite.callbacks.epoch_end import _checksum
+from tensorpack_lite.callbacks.graph import RunOp
 from tensorpack_lite.callbacks.monitor.base import MonitorBase
 from tensorpack_lite.callbacks.monitor.json_file import JSONWriter
 from tensorpack_lite.callbacks.saver import MinSaver, ModelSaver
 from tensorpack_lite.callbacks.trigger import PeriodicTrigger
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop.callback import Callback
+from tensorpack_lite.tfutils.checkpoint_background import BackgroundSave
 from tensorpack_lite.tfutils.checkpoint_state import END_SUFFIX, read_end
 from tensorpack_lite.tfutils.checkpoint_store import CheckpointStore
 from tensorpack_lite.train.config import AutoResumeTrainConfig
-from tensorpack_lite.utils import logger
+from tensorpack_lite.utils import logger, packed_state
 
 
 class Killed(BaseException):
@@ -213,6 +217,90 @@ class TestVariables:
         assert any("have changed rate after model-6 was saved" in line for line in log_lines)
         train([ModelSaver(), Change(), Validate(calls)], 2, 3, (), *case)
         assert [1, 2, 2] == epochs_of(calls)
+
+    def test_without_elements(self, log_dir):
+        """Variables without elements get no checksum, which would be random for strings."""
+        with tf.Graph().as_default():
+            tf.get_variable("empty", [0], tf.string, tf.zeros_initializer(), use_resource=True)
+            run(CountingTrainer(), [ModelSaver()])
+            names = [op.name for op in tf.get_default_graph().get_operations() if op.type == "Fingerprint"]
+        assert len(tf.train.list_variables(tf.train.latest_checkpoint(log_dir))) == len(names) + 1
+
+    def test_on_other_devices(self, log_dir):
+        """The checksum, which has only a CPU kernel, is computed on the CPU of the variable's task."""
+        with tf.Graph().as_default():
+            with tf.device("/job:ps/task:1/device:GPU:2"):
+                variable = tf.get_variable("v", initializer=1.0, use_resource=True)
+            checksum = _checksum(variable)
+            assert "/job:ps/task:1/device:CPU:0" == checksum.device
+
+    def test_other_saved_objects(self, log_dir):
+        """If a checkpoint has objects that are no variables, such a file is not written."""
+        with tf.Graph().as_default():
+            tf.lookup.experimental.DenseHashTable(tf.int64, tf.int64, -1, -1, -2)
+            keys = [tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.SAVEABLE_OBJECTS]
+            run(CountingTrainer(), [ModelSaver(var_collections=keys)])
+        assert ([], ["model-2.index", "model-4.index"]) == (files(), files(".index"))
+
+
+class Remember(Callback):
+    """Has a list in its state, which grows before each epoch and at each trigger."""
+
+    def __init__(self):
+        self.items = []
+
+    def _before_epoch(self):
+        self.items.append("before")
+
+    def _trigger_epoch(self):
+        self.items.append("after")
+
+    def state_dict(self):
+        return {"items": self.items}
+
+
+class TestState:
+    def test_is_that_of_the_end(self, log_dir, monkeypatch):
+        """With an asynchronous saver, the file has the state of the epoch's end, although callbacks change it before it is written."""
+        writes = []
+        monkeypatch.setattr(BackgroundSave, "follow", lambda self, write: writes.append(write))
+        saver = ModelSaver(asynchronous=True)
+        train([saver, Remember()], epochs=2)
+        for write in writes:
+            write()
+        states = read_end(f"{log_dir}/model-3").state["callbacks"]
+        assert ["before", "after"] == states["Remember"]["items"]
+
+    def test_that_does_not_fit(self, log_dir, log_lines, monkeypatch):
+        """If the state and the changed variables together are too large for a file, training goes on without the file."""
+        monkeypatch.setattr(packed_state, "MAX_STATE_BYTES", 300_000)
+        trainer = train([ModelSaver(), Change()], 2, 3, (), (80_000,))
+        assert 6 == trainer.global_step
+        assert [] == files()
+        assert any("the end of the epoch of model-6 is too large" in line for line in log_lines)
+
+    def test_of_an_unknown_shape(self, log_dir, monkeypatch):
+        """The size of a variable without a static shape counts, too."""
+        monkeypatch.setattr(epoch_end, "_MAX_BYTES", 1000)
+        with tf.Graph().as_default():
+            one = tf.Variable(
+                tf.ones([500]),
+                validate_shape=False,
+                shape=tf.TensorShape(None),
+                name="rate",
+                use_resource=True,
+            )
+            change = RunOp(lambda: one.assign_add(tf.ones([500])).op)
+            run(CountingTrainer(), [ModelSaver(), change])
+        assert [] == files()
+
+    def test_another_saver(self, log_dir, tmp_path):
+        """Only the saver from whose directory training resumes ends the interrupted epoch: others saved other values."""
+        other = str(tmp_path / "other")
+        for kill_in in (("trigger_epoch", 2), None):
+            train([ModelSaver(checkpoint_dir=other), Change(), ModelSaver(), Validate([], kill_in)])
+        assert ["model-3.end", "model-6.end"] == files()
+        assert not os.path.exists(os.path.join(other, "model-6.end"))
 
 
 class TestFiles:
