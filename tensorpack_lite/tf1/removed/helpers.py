@@ -5,14 +5,13 @@ from __future__ import annotations
 import collections.abc
 import functools
 import inspect
-import numbers
 import sys
 from typing import Any, Callable, Mapping
 
 from .addresses import resolve
 from .said import caller, place_of, say
 
-__all__ = ["ARGUMENTS", "ATTRIBUTES", "attribute", "call", "divide", "listed"]
+__all__ = ["ARGUMENTS", "ATTRIBUTES", "attribute", "call", "listed"]
 
 
 def _said(name: str, text: str) -> None:
@@ -89,7 +88,7 @@ def attribute(value: Any, name: str) -> Any:
         raise
 
 
-# Views and numbers ---------------------------------------------------------------------------------------------------------
+# Views -------------------------------------------------------------------------------------------------------------------
 _VIEWS = (collections.abc.KeysView, collections.abc.ValuesView, collections.abc.ItemsView, filter, map, zip)
 
 
@@ -99,21 +98,6 @@ def listed(values: Any) -> Any:
         return values
     _said("listed", f"{type(values).__name__} is a list, as in Python 2, where an item of it is taken.")
     return list(values)
-
-
-def divide(a: Any, b: Any) -> Any:
-    """Return `a / b` as in Python 2: integers are rounded down."""
-    if isinstance(a, numbers.Integral) and isinstance(b, numbers.Integral):
-        return a // b
-    kinds = [getattr(getattr(one, "dtype", None), "kind", "") for one in (a, b)]
-    whole = [kind in "iu" if kind else isinstance(one, numbers.Integral) for kind, one in zip(kinds, (a, b))]
-    if any(kinds) and all(whole):  # arrays
-        return a // b
-    for one, name, other in ((a, "__div__", b), (b, "__rdiv__", a)):
-        method = getattr(type(one), name, None)  # such as TensorFlow's tensors
-        if method is not None:
-            return method(one, other)
-    return a / b
 
 
 # Arguments -----------------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """
 Changes of a script's syntax tree where it uses methods, arguments and built-in names that were removed.
 
-Such an expression becomes a call of `helpers.py`, which does what the expression says if that works, and what it meant
+Such an expression becomes a call of `helpers.py` or `python_2_numbers.py`, which does what the expression says if that works, and what it meant
 otherwise. Statements keep their line numbers.
 """
 
@@ -21,6 +21,10 @@ __all__ = ["Use", "changed_code", "rewrite"]
 
 _NAME_ERRORS = frozenset({"BaseException", "Exception", "NameError"})
 _PREFIX = "_tensorpack_lite_"
+_HELPERS = {
+    "helpers": ["attribute", "call", "listed"],
+    "python_2_numbers": ["Places", "divide", "idivide"],
+}
 
 
 class Use(NamedTuple):
@@ -132,15 +136,35 @@ class _Rewriter(ast.NodeTransformer):
         self.divided = True
         return self._call("divide", node, node.left, node.right)
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        """Let `x.a /= b` become `place = x; place.a = idivide(place.a, b); del place`, which evaluates `x` once."""
         self.generic_visit(node)
-        if not self._divides or not isinstance(node.op, ast.Div) or not isinstance(node.target, ast.Name):
+        if not self._divides or not isinstance(node.op, ast.Div):
             return node
         self.divided = True
-        value = ast.copy_location(ast.Name(id=node.target.id, ctx=ast.Load()), node)
-        return ast.copy_location(
-            ast.Assign(targets=[node.target], value=self._call("divide", node, value, node.value)), node
-        )
+        if isinstance(node.target, ast.Name):
+            return self._idivide(node, node.target.id)
+        owner, name = node.target.value, "value"
+        if isinstance(node.target, ast.Attribute):
+            name = node.target.attr
+        else:
+            places = self._call("Places", node, owner)
+            owner = ast.copy_location(ast.Subscript(places, node.target.slice, ast.Load()), node)
+        place = ast.copy_location(ast.Name(id=f"{_PREFIX}place", ctx=ast.Store()), node)
+        assign = ast.Assign(targets=[place], value=owner, type_comment=None)
+        delete = ast.Delete(targets=[ast.Name(id=place.id, ctx=ast.Del())])
+        changed = self._idivide(node, place.id, name)
+        return [ast.copy_location(assign, node), changed, ast.copy_location(delete, node)]
+
+    def _idivide(self, node: ast.AugAssign, name: str, attribute: str = "") -> ast.Assign:
+        """Return the assignment for `name /= ...` or `name.attribute /= ...`."""
+        value: Any = ast.Name(id=name, ctx=ast.Load())
+        target: Any = ast.Name(id=name, ctx=ast.Store())
+        if attribute:
+            target = ast.Attribute(value=value, attr=attribute, ctx=ast.Store())
+            value = ast.Attribute(value=value, attr=attribute, ctx=ast.Load())
+        call = self._call("idivide", node, value, node.value)
+        return ast.copy_location(ast.Assign(targets=[target], value=call, type_comment=None), node)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         """Let an iterator of Python 2, which has `next`, be one of Python 3."""
@@ -205,10 +229,10 @@ def _listed_name(node: ast.AST) -> str:
 def _imports(rewriter: _Rewriter) -> list[ast.stmt]:
     """Return the imports of the helpers, and of the built-in names of Python 2."""
     names = sorted({use.name for use in rewriter.found if use.kind == "builtin"})
-    helpers = [
-        ast.alias(name=name, asname=f"{_PREFIX}{name}") for name in ("attribute", "call", "divide", "listed")
-    ]
-    imports: list[ast.stmt] = [ast.ImportFrom(module=f"{__package__}.helpers", names=helpers, level=0)]
+    imports: list[ast.stmt] = []
+    for module, helpers in _HELPERS.items():
+        aliases = [ast.alias(name=name, asname=f"{_PREFIX}{name}") for name in helpers]
+        imports.append(ast.ImportFrom(module=f"{__package__}.{module}", names=aliases, level=0))
     if names:
         aliases = [ast.alias(name=name, asname=None) for name in names]
         imports.append(ast.ImportFrom(module=f"{__package__}.builtin_names", names=aliases, level=0))

@@ -183,7 +183,10 @@ PYTHON_2_NAMES: Mapping[str, Mapping[str, str]] = {
         """izip=builtins.zip imap=builtins.map ifilter=builtins.filter ifilterfalse=itertools.filterfalse
         izip_longest=itertools.zip_longest"""
     ),
-    "operator": _table("isCallable=builtins.callable sequenceIncludes=operator.contains div=.helpers.divide"),
+    "operator": _table(
+        """isCallable=builtins.callable sequenceIncludes=operator.contains div=.python_2_numbers.divide
+        idiv=.python_2_numbers.idivide"""
+    ),
     "os": _table("getcwdu=os.getcwd"),
     "string": {
         **_table(

@@ -1,0 +1,63 @@
+"""Arithmetic of Python 2, for files that are translated from it; see `rewrite.py`."""
+
+from __future__ import annotations
+
+import numbers
+import operator
+from typing import Any
+
+__all__ = ["Places", "divide", "idivide"]
+
+
+def divide(a: Any, b: Any) -> Any:
+    """Return `a / b` as in Python 2: integers are rounded down."""
+    if _are_integers(a, b):
+        return a // b
+    for one, name, other in ((a, "__div__", b), (b, "__rdiv__", a)):
+        method = getattr(type(one), name, None)  # such as TensorFlow's tensors
+        if method is not None:
+            return method(one, other)
+    return a / b
+
+
+def idivide(a: Any, b: Any) -> Any:
+    """Return what `a /= b` makes of `a` in Python 2. Arrays are changed in place."""
+    if _are_integers(a, b):
+        return operator.ifloordiv(a, b)
+    method = getattr(type(a), "__idiv__", None)
+    if method is not None:
+        return method(a, b)
+    return operator.itruediv(a, b) if hasattr(type(a), "__itruediv__") else divide(a, b)
+
+
+def _are_integers(a: Any, b: Any) -> bool:
+    """Return whether two values are integers or arrays of integers."""
+    if isinstance(a, numbers.Integral) and isinstance(b, numbers.Integral):
+        return True
+    kinds = [getattr(getattr(one, "dtype", None), "kind", "") for one in (a, b)]
+    whole = [kind in "iu" if kind else isinstance(one, numbers.Integral) for kind, one in zip(kinds, (a, b))]
+    return any(kinds) and all(whole)
+
+
+class Places:
+    """The items of a container; `Places(x)[i]` is the place whose `value` is `x[i]`."""
+
+    def __init__(self, container: Any) -> None:
+        self._container = container
+
+    def __getitem__(self, index: Any) -> _Place:
+        return _Place(self._container, index)
+
+
+class _Place:
+    def __init__(self, container: Any, index: Any) -> None:
+        self._container = container
+        self._index = index
+
+    @property
+    def value(self) -> Any:
+        return self._container[self._index]
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        self._container[self._index] = value

@@ -1,0 +1,52 @@
+"""Under `tensorpack-lite run`, translated files compute what Python 2 computed."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+def test_division_in_place(output):
+    """`/=` changes arrays in place, rounds integers down, and evaluates its object and index once."""
+    lines, _ = output(
+        """
+        import numpy as np
+        print "start"
+        def halve(a):
+            a /= 2.0
+        floats, integers = np.array([1.0, 3.0]), np.array([5, 7])
+        halve(floats)
+        same = integers
+        same /= 2
+        print floats.tolist(), integers.tolist()
+        class Count(object):
+            def __init__(self): self.n, self.__hidden = 7, 9
+            def hidden(self):
+                self.__hidden /= 2
+                return self.__hidden
+        c, calls = Count(), []
+        def get(value):
+            calls.append(1)
+            return value
+        get(c).n /= 2
+        items = [7, 7.0]
+        get(items)[get(0)] /= 2
+        items[1] /= 2
+        floats[:1] /= 2
+        table = np.ones((2, 2))
+        table[1:, 0] /= 4
+        print c.n, c.hidden(), items, len(calls), floats.tolist(), table.tolist()
+        class Own(object):
+            def __idiv__(self, other): return "own"
+        own = Own()
+        own /= 2
+        print own
+        """
+    )
+    assert lines == [
+        "start",
+        "[0.5, 1.5] [2, 3]",
+        "3 4 [3, 3.5] 3 [0.25, 1.5] [[1.0, 1.0], [0.25, 1.0]]",
+        "own",
+    ]
