@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import decimal
+import math
 import numbers
 import operator
-from typing import Any
+from typing import Any, Callable
 
-__all__ = ["Places", "divide", "idivide"]
+__all__ = ["Places", "divide", "floated", "idivide"]
+
+_CONTEXT = decimal.Context(prec=1100)  # enough for all digits of each float
 
 
 def divide(a: Any, b: Any) -> Any:
@@ -61,3 +65,28 @@ class _Place:
     @value.setter
     def value(self, value: Any) -> None:
         self._container[self._index] = value
+
+
+# Rounding ------------------------------------------------------------------------------------------------------------------
+def floated(function: Any) -> Any:
+    """Return the function of Python 2, which gives floats, for `round`, `math.ceil` and `math.floor`; others as they are."""
+    if function is round:
+        return _round
+    return _whole_float(function) if function is math.ceil or function is math.floor else function
+
+
+def _round(number: Any, ndigits: int = 0) -> float:
+    """Return a number rounded to some digits after the decimal point; halves are rounded away from zero."""
+    number = float(number)
+    if not math.isfinite(number) or ndigits > 400:
+        return number
+    unit = decimal.Decimal(1).scaleb(-ndigits, _CONTEXT)
+    return float(decimal.Decimal(number).quantize(unit, decimal.ROUND_HALF_UP, _CONTEXT))
+
+
+def _whole_float(function: Callable[[float], int]) -> Callable[[Any], float]:
+    def rounded(x: Any) -> float:
+        x = float(x)
+        return math.copysign(function(x), x) if math.isfinite(x) else x
+
+    return rounded

@@ -23,7 +23,7 @@ _NAME_ERRORS = frozenset({"BaseException", "Exception", "NameError"})
 _PREFIX = "_tensorpack_lite_"
 _HELPERS = {
     "helpers": ["attribute", "call", "listed"],
-    "python_2_numbers": ["Places", "divide", "idivide"],
+    "python_2_numbers": ["Places", "divide", "floated", "idivide"],
 }
 
 
@@ -55,7 +55,7 @@ def changed_code(
         is_script: the file is the one that Python runs, and not a module.
         is_translated: the file was in Python 2.
     """
-    found = rewrite(tree, divides=is_translated and not _imports_division(tree))
+    found = rewrite(tree, is_translated)
     if not found and not is_translated:
         return None
     for use in found:
@@ -68,17 +68,17 @@ def changed_code(
     return compile(tree, path, "exec", dont_inherit=True)
 
 
-def rewrite(tree: ast.Module, divides: bool = False) -> list[Use]:
+def rewrite(tree: ast.Module, is_translated: bool = False) -> list[Use]:
     """
     Change a syntax tree in place. Return what was removed and is used, or may be.
 
     Args:
         tree: the tree of a file.
-        divides: `/` of integers rounds down, as in Python 2.
+        is_translated: the file was in Python 2, whose arithmetic it keeps.
     """
-    rewriter = _Rewriter(tree, divides)
+    rewriter = _Rewriter(tree, is_translated)
     rewriter.visit(tree)
-    if rewriter.found or rewriter.divided:
+    if rewriter.found or rewriter.has_helpers:
         _insert(tree, _imports(rewriter))
     return sorted(set(rewriter.found))
 
@@ -89,10 +89,11 @@ def _imports_division(tree: ast.Module) -> bool:
 
 
 class _Rewriter(ast.NodeTransformer):
-    def __init__(self, tree: ast.Module, divides: bool) -> None:
+    def __init__(self, tree: ast.Module, is_translated: bool) -> None:
         self.found: list[Use] = []
-        self.divided = False
-        self._divides = divides
+        self.has_helpers = False
+        self._is_translated = is_translated
+        self._divides = is_translated and not _imports_division(tree)
         self._bound = _bound_names(tree)
         self._guarded = {id(node) for _, node in guarded_lines(tree, _NAME_ERRORS)}
 
@@ -104,12 +105,21 @@ class _Rewriter(ast.NodeTransformer):
         is_read = isinstance(node.ctx, ast.Load)
         if is_read and node.id in BUILTINS and node.id not in self._bound and id(node) not in self._guarded:
             self.found.append(Use(node.lineno, "builtin", node.id))
-        return node
+        return self._floated(node)
+
+    def _floated(self, node: ast.Name | ast.Attribute) -> ast.AST:
+        """Return a call of `floated` for what may be a function that gave floats in Python 2."""
+        name = node.id if isinstance(node, ast.Name) else node.attr
+        is_read = isinstance(node.ctx, ast.Load)
+        if not self._is_translated or not is_read or name not in ("round", "ceil", "floor"):
+            return node
+        self.has_helpers = True
+        return self._call("floated", node, node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
         if node.attr not in ATTRIBUTES or not isinstance(node.ctx, ast.Load):
-            return node
+            return self._floated(node)
         self.found.append(Use(node.lineno, "attribute", node.attr))
         return self._call("attribute", node, node.value, ast.copy_location(ast.Constant(node.attr), node))
 
@@ -133,7 +143,7 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         if not self._divides or not isinstance(node.op, ast.Div):
             return node
-        self.divided = True
+        self.has_helpers = True
         return self._call("divide", node, node.left, node.right)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
@@ -141,7 +151,7 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         if not self._divides or not isinstance(node.op, ast.Div):
             return node
-        self.divided = True
+        self.has_helpers = True
         if isinstance(node.target, ast.Name):
             return self._idivide(node, node.target.id)
         owner, name = node.target.value, "value"

@@ -50,3 +50,23 @@ def test_division_in_place(output):
         "3 4 [3, 3.5] 3 [0.25, 1.5] [[1.0, 1.0], [0.25, 1.0]]",
         "own",
     ]
+
+
+def test_rounding(output):
+    """`round`, `math.ceil` and `math.floor` give floats; `round` rounds halves away from zero."""
+    lines, _ = output(
+        """
+        import math
+        from math import ceil, floor
+        print "start"
+        print math.ceil(6.5) / 2, math.floor(7.5) / 2, ceil(2) / 4, floor(1) / 2, math.ceil(float("inf"))
+        print round(2.5), round(-2.5), round(0.125, 2), round(1234, -2), round(7.2) / 2, round(1e300), map(round, [0.5])
+        """
+    )
+    assert lines == ["start", "3.5 3.5 0.5 0.5 inf", "3.0 -3.0 0.13 1200.0 3.5 1e+300 [1.0]"]
+
+
+def test_own_round_stays(output):
+    """A function that the file itself calls round is not replaced."""
+    lines, _ = output("def round(x):\n    return 'own'\nprint round(2.5)\n")
+    assert lines == ["own"]
