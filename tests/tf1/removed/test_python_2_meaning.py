@@ -70,3 +70,26 @@ def test_own_round_stays(output):
     """A function that the file itself calls round is not replaced."""
     lines, _ = output("def round(x):\n    return 'own'\nprint round(2.5)\n")
     assert lines == ["own"]
+
+
+def test_decode(output):
+    """`decode` of a text gives the text itself for an encoding of text, and otherwise what the codec gives."""
+    lines, _ = output(
+        r"""
+        print "start"
+        print "a".decode("utf-8"), "a".decode(), "a".decode(encoding="latin-1"), "uryyb".decode("rot13")
+        print repr("6869".decode("hex")), repr("aGk=".decode("base64")), repr(r"a\n".decode("string_escape"))
+        print repr(r"\x41".decode("unicode_escape"))
+        try:
+            "a".decode("nothing")
+        except LookupError, error:
+            print error
+        """
+    )
+    assert lines == [
+        "start",
+        "a a a hello",
+        r"b'hi' b'hi' 'a\n'",
+        "'A'",
+        "unknown encoding: nothing",
+    ]
