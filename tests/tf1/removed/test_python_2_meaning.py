@@ -72,6 +72,22 @@ def test_own_round_stays(output):
     assert lines == ["own"]
 
 
+def test_execfile(output, write):
+    """`execfile` runs a file in the names of the module, so that its functions see later changes."""
+    write("config.py", "rate = 1\nprint 'rate', rate\ndef get_rate():\n    return rate\n")
+    lines, _ = output(
+        """
+        execfile("config.py")
+        rate = 2
+        print get_rate()
+        names, local = {}, {}
+        execfile("config.py", names, local)
+        print sorted(local), "rate" in names
+        """
+    )
+    assert lines == ["rate 1", "2", "rate 1", "['get_rate', 'rate'] False"]
+
+
 def test_decode(output):
     """`decode` of a text gives the text itself for an encoding of text, and otherwise what the codec gives."""
     lines, _ = output(
