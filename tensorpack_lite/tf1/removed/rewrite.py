@@ -1,8 +1,8 @@
 """
 Changes of a script's syntax tree where it uses methods, arguments and built-in names that were removed.
 
-Such an expression becomes a call of `helpers.py` or `python_2_numbers.py`, which does what the expression says if that works, and what it meant
-otherwise. Statements keep their line numbers.
+Such an expression becomes a call of a function of `_HELPERS`, which does what the expression says if that works, and what
+it meant otherwise. Statements keep their line numbers.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ __all__ = ["Use", "changed_code", "rewrite"]
 _NAME_ERRORS = frozenset({"BaseException", "Exception", "NameError"})
 _PREFIX = "_tensorpack_lite_"
 _HELPERS = {
+    "python_2_classes": ["compared"],
     "helpers": ["attribute", "call", "listed"],
     "python_2_numbers": ["Places", "divide", "floated", "idivide"],
 }
@@ -177,8 +178,12 @@ class _Rewriter(ast.NodeTransformer):
         return ast.copy_location(ast.Assign(targets=[target], value=call, type_comment=None), node)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        """Let an iterator of Python 2, which has `next`, be one of Python 3."""
+        """Let an iterator of Python 2, which has `next`, be one of Python 3, and `__cmp__` compare."""
         methods = {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
+        if self._is_translated and "__cmp__" in methods:
+            self.has_helpers = True
+            decorator = ast.Name(id=f"{_PREFIX}compared", ctx=ast.Load())
+            node.decorator_list.append(ast.copy_location(decorator, node))
         if {"next", "__iter__"} <= methods and "__next__" not in methods:
             self.found.append(Use(node.lineno, "attribute", "next"))
             last = node.body[-1]

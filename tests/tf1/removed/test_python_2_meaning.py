@@ -72,6 +72,22 @@ def test_own_round_stays(output):
     assert lines == ["own"]
 
 
+def test_comparison(output):
+    """Objects of a class with `__cmp__` are compared by it, and keep their hash."""
+    lines, _ = output(
+        """
+        class Version(object):
+            def __init__(self, n): self.n = n
+            def __cmp__(self, other): return cmp(self.n, other.n)
+            def __ne__(self, other): return "own"
+        class Newer(Version): pass
+        a, b = Version(1), Newer(2)
+        print a < b, a <= b, a > b, a >= b, a == b, a == Version(1), a != b, cmp(b, a), max(a, b).n, len({a: 1, b: 2})
+        """
+    )
+    assert lines == ["True True False False False True own 1 2 2"]
+
+
 def test_execfile(output, write):
     """`execfile` runs a file in the names of the module, so that its functions see later changes."""
     write("config.py", "rate = 1\nprint 'rate', rate\ndef get_rate():\n    return rate\n")
