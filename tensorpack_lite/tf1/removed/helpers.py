@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import codecs
 import collections.abc
 import functools
 import inspect
-import numbers
 import sys
 from typing import Any, Callable, Mapping
 
 from .addresses import resolve
 from .said import caller, place_of, say
 
-__all__ = ["ARGUMENTS", "ATTRIBUTES", "attribute", "call", "divide", "listed"]
+__all__ = ["ARGUMENTS", "ATTRIBUTES", "attribute", "call", "listed"]
 
 
 def _said(name: str, text: str) -> None:
@@ -39,6 +39,23 @@ def _ptp(array: Any) -> Callable[..., Any]:
     return lambda *args, **kwargs: resolve("numpy.ptp")(array, *args, **kwargs)
 
 
+def _decode(text: str) -> Callable[..., Any]:
+    """Return `text.decode`: the text is decoded already, unless the codec is for escapes, or for data such as hex."""
+
+    def decode(encoding: str = "utf-8", errors: str = "strict") -> Any:
+        if encoding.replace("-", "_").lower() == "string_escape":  # which Python 3 has under this name only
+            encoding = "unicode_escape"
+        codec = codecs.lookup(encoding)
+        if codec.name.replace("-", "_").endswith("_escape"):
+            return codec.decode(text.encode("latin-1", "backslashreplace"), errors)[0]
+        if codec._is_text_encoding:  # type: ignore[attr-defined]
+            return text
+        data: Any = text if codec.name.startswith("rot") else text.encode("latin-1")
+        return codec.decode(data, errors)[0]
+
+    return decode
+
+
 # {name: (type, what has the meaning of this attribute, what the log says)}
 ATTRIBUTES: Mapping[str, tuple[str, Callable[[Any], Any], str]] = {
     "iteritems": ("", lambda x: lambda: iter(x.items()), "iter(x.items())"),
@@ -55,7 +72,7 @@ ATTRIBUTES: Mapping[str, tuple[str, Callable[[Any], Any], str]] = {
     "im_func": ("", lambda x: x.__func__, "x.__func__"),
     "im_self": ("", lambda x: x.__self__, "x.__self__"),
     "message": ("builtins.BaseException", str, "str(error)"),
-    "decode": ("builtins.str", lambda x: lambda *args, **kwargs: x, "the text itself"),
+    "decode": ("builtins.str", _decode, "the text itself, or bytes for codecs such as hex"),
     "getchildren": ("xml.etree.ElementTree.Element", lambda x: lambda: list(x), "list(x)"),
     "getiterator": ("xml.etree.ElementTree.Element", lambda x: x.iter, "x.iter()"),
     "tostring": ("", lambda x: x.tobytes, "x.tobytes()"),
@@ -89,7 +106,7 @@ def attribute(value: Any, name: str) -> Any:
         raise
 
 
-# Views and numbers ---------------------------------------------------------------------------------------------------------
+# Views -------------------------------------------------------------------------------------------------------------------
 _VIEWS = (collections.abc.KeysView, collections.abc.ValuesView, collections.abc.ItemsView, filter, map, zip)
 
 
@@ -99,21 +116,6 @@ def listed(values: Any) -> Any:
         return values
     _said("listed", f"{type(values).__name__} is a list, as in Python 2, where an item of it is taken.")
     return list(values)
-
-
-def divide(a: Any, b: Any) -> Any:
-    """Return `a / b` as in Python 2: integers are rounded down."""
-    if isinstance(a, numbers.Integral) and isinstance(b, numbers.Integral):
-        return a // b
-    kinds = [getattr(getattr(one, "dtype", None), "kind", "") for one in (a, b)]
-    whole = [kind in "iu" if kind else isinstance(one, numbers.Integral) for kind, one in zip(kinds, (a, b))]
-    if any(kinds) and all(whole):  # arrays
-        return a // b
-    for one, name, other in ((a, "__div__", b), (b, "__rdiv__", a)):
-        method = getattr(type(one), name, None)  # such as TensorFlow's tensors
-        if method is not None:
-            return method(one, other)
-    return a / b
 
 
 # Arguments -----------------------------------------------------------------------------------------------------------------

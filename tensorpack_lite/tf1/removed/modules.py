@@ -118,7 +118,8 @@ class Completer:
         if name not in _WATCHED and not name.startswith(_PREFIXES):
             return None
         for finder in sys.meta_path:
-            spec = None if finder in (cls, LostModules) else finder.find_spec(name, path, target)
+            find = getattr(finder, "find_spec", None)  # a finder of an old package has only `find_module`
+            spec = find(name, path, target) if find and finder not in (cls, LostModules) else None
             if spec is not None:
                 _watch(spec.loader)
                 return spec

@@ -78,9 +78,20 @@ def deprecate(*args: Any, **kwargs: Any) -> Any:
 
 
 def set_string_function(f: Callable[[Any], str] | None, repr: bool = True) -> None:
-    """Set how arrays are printed."""
-    options: Any = {"override_repr" if repr else "formatter": f}
-    np.set_printoptions(**options)
+    """
+    Set the function for `repr(array)`; None: NumPy's own.
+
+    Raises:
+        NotImplementedError: the function is for `str(array)`, for which NumPy 2 takes none.
+    """
+    options: Any = {"override_repr": f}
+    if repr:
+        np.set_printoptions(**options)
+    elif f is not None:
+        raise NotImplementedError(
+            "np.set_string_function: NumPy 2 has no function for str(array) (expected repr=True, got repr=False). "
+            'Print the text that the function returns, or run: pip install "numpy<2"'
+        )
 
 
 def random_integers(low: int, high: int | None = None, size: Any = None) -> Any:

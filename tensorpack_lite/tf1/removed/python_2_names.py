@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import io
-import runpy
 import sys
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from .said import caller
+from .source import own_code
 
 __all__ = ["StringIO", "apply", "cmp", "execfile", "join", "setdefaultencoding"]  # and aliases of types
 
@@ -37,13 +37,13 @@ def cmp(x: Any, y: Any) -> int:
 
 
 def execfile(filename: str, globals: dict[str, Any] | None = None, locals: Any = None) -> None:
-    """Run a file. Its names become those of `globals`, by default of the module that calls."""
+    """Run a file in `globals`, by default those of the module that calls."""
     frame = caller()
     names = globals if globals is not None else (frame.f_globals if frame else {})
-    own = {name: value for name, value in names.items() if not name.startswith("__")}
-    result = runpy.run_path(filename, init_globals=own, run_name=names.get("__name__"))
-    found = {name: value for name, value in result.items() if not name.startswith("__")}
-    (names if locals is None else locals).update(found)
+    with open(filename, "rb") as file:
+        source = file.read()
+    code = own_code(filename, is_script=False) or compile(source, filename, "exec", dont_inherit=True)
+    exec(code, names, locals)
 
 
 def join(words: Iterable[str], sep: str = " ") -> str:

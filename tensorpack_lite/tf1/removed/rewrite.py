@@ -1,8 +1,8 @@
 """
 Changes of a script's syntax tree where it uses methods, arguments and built-in names that were removed.
 
-Such an expression becomes a call of `helpers.py`, which does what the expression says if that works, and what it meant
-otherwise. Statements keep their line numbers.
+Such an expression becomes a call of a function of `_HELPERS`, which does what the expression says if that works, and what
+it meant otherwise. Statements keep their line numbers.
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ __all__ = ["Use", "changed_code", "rewrite"]
 
 _NAME_ERRORS = frozenset({"BaseException", "Exception", "NameError"})
 _PREFIX = "_tensorpack_lite_"
+_HELPERS = {
+    "python_2_classes": ["compared"],
+    "helpers": ["attribute", "call", "listed"],
+    "python_2_numbers": ["Places", "divide", "floated", "idivide"],
+}
 
 
 class Use(NamedTuple):
@@ -51,7 +56,7 @@ def changed_code(
         is_script: the file is the one that Python runs, and not a module.
         is_translated: the file was in Python 2.
     """
-    found = rewrite(tree, divides=is_translated and not _imports_division(tree))
+    found = rewrite(tree, is_translated)
     if not found and not is_translated:
         return None
     for use in found:
@@ -64,17 +69,17 @@ def changed_code(
     return compile(tree, path, "exec", dont_inherit=True)
 
 
-def rewrite(tree: ast.Module, divides: bool = False) -> list[Use]:
+def rewrite(tree: ast.Module, is_translated: bool = False) -> list[Use]:
     """
     Change a syntax tree in place. Return what was removed and is used, or may be.
 
     Args:
         tree: the tree of a file.
-        divides: `/` of integers rounds down, as in Python 2.
+        is_translated: the file was in Python 2, whose arithmetic it keeps.
     """
-    rewriter = _Rewriter(tree, divides)
+    rewriter = _Rewriter(tree, is_translated)
     rewriter.visit(tree)
-    if rewriter.found or rewriter.divided:
+    if rewriter.found or rewriter.has_helpers:
         _insert(tree, _imports(rewriter))
     return sorted(set(rewriter.found))
 
@@ -85,10 +90,11 @@ def _imports_division(tree: ast.Module) -> bool:
 
 
 class _Rewriter(ast.NodeTransformer):
-    def __init__(self, tree: ast.Module, divides: bool) -> None:
+    def __init__(self, tree: ast.Module, is_translated: bool) -> None:
         self.found: list[Use] = []
-        self.divided = False
-        self._divides = divides
+        self.has_helpers = False
+        self._is_translated = is_translated
+        self._divides = is_translated and not _imports_division(tree)
         self._bound = _bound_names(tree)
         self._guarded = {id(node) for _, node in guarded_lines(tree, _NAME_ERRORS)}
 
@@ -100,12 +106,21 @@ class _Rewriter(ast.NodeTransformer):
         is_read = isinstance(node.ctx, ast.Load)
         if is_read and node.id in BUILTINS and node.id not in self._bound and id(node) not in self._guarded:
             self.found.append(Use(node.lineno, "builtin", node.id))
-        return node
+        return self._floated(node)
+
+    def _floated(self, node: ast.Name | ast.Attribute) -> ast.AST:
+        """Return a call of `floated` for what may be a function that gave floats in Python 2."""
+        name = node.id if isinstance(node, ast.Name) else node.attr
+        is_read = isinstance(node.ctx, ast.Load)
+        if not self._is_translated or not is_read or name not in ("round", "ceil", "floor"):
+            return node
+        self.has_helpers = True
+        return self._call("floated", node, node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
         if node.attr not in ATTRIBUTES or not isinstance(node.ctx, ast.Load):
-            return node
+            return self._floated(node)
         self.found.append(Use(node.lineno, "attribute", node.attr))
         return self._call("attribute", node, node.value, ast.copy_location(ast.Constant(node.attr), node))
 
@@ -129,22 +144,46 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         if not self._divides or not isinstance(node.op, ast.Div):
             return node
-        self.divided = True
+        self.has_helpers = True
         return self._call("divide", node, node.left, node.right)
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        """Let `x.a /= b` become `place = x; place.a = idivide(place.a, b); del place`, which evaluates `x` once."""
         self.generic_visit(node)
-        if not self._divides or not isinstance(node.op, ast.Div) or not isinstance(node.target, ast.Name):
+        if not self._divides or not isinstance(node.op, ast.Div):
             return node
-        self.divided = True
-        value = ast.copy_location(ast.Name(id=node.target.id, ctx=ast.Load()), node)
-        return ast.copy_location(
-            ast.Assign(targets=[node.target], value=self._call("divide", node, value, node.value)), node
-        )
+        self.has_helpers = True
+        if isinstance(node.target, ast.Name):
+            return self._idivide(node, node.target.id)
+        owner, name = node.target.value, "value"
+        if isinstance(node.target, ast.Attribute):
+            name = node.target.attr
+        else:
+            places = self._call("Places", node, owner)
+            owner = ast.copy_location(ast.Subscript(places, node.target.slice, ast.Load()), node)
+        place = ast.copy_location(ast.Name(id=f"{_PREFIX}place", ctx=ast.Store()), node)
+        assign = ast.Assign(targets=[place], value=owner, type_comment=None)
+        delete = ast.Delete(targets=[ast.Name(id=place.id, ctx=ast.Del())])
+        changed = self._idivide(node, place.id, name)
+        return [ast.copy_location(assign, node), changed, ast.copy_location(delete, node)]
+
+    def _idivide(self, node: ast.AugAssign, name: str, attribute: str = "") -> ast.Assign:
+        """Return the assignment for `name /= ...` or `name.attribute /= ...`."""
+        value: Any = ast.Name(id=name, ctx=ast.Load())
+        target: Any = ast.Name(id=name, ctx=ast.Store())
+        if attribute:
+            target = ast.Attribute(value=value, attr=attribute, ctx=ast.Store())
+            value = ast.Attribute(value=value, attr=attribute, ctx=ast.Load())
+        call = self._call("idivide", node, value, node.value)
+        return ast.copy_location(ast.Assign(targets=[target], value=call, type_comment=None), node)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        """Let an iterator of Python 2, which has `next`, be one of Python 3."""
+        """Let an iterator of Python 2, which has `next`, be one of Python 3, and `__cmp__` compare."""
         methods = {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
+        if self._is_translated and "__cmp__" in methods:
+            self.has_helpers = True
+            decorator = ast.Name(id=f"{_PREFIX}compared", ctx=ast.Load())
+            node.decorator_list.append(ast.copy_location(decorator, node))
         if {"next", "__iter__"} <= methods and "__next__" not in methods:
             self.found.append(Use(node.lineno, "attribute", "next"))
             last = node.body[-1]
@@ -205,10 +244,10 @@ def _listed_name(node: ast.AST) -> str:
 def _imports(rewriter: _Rewriter) -> list[ast.stmt]:
     """Return the imports of the helpers, and of the built-in names of Python 2."""
     names = sorted({use.name for use in rewriter.found if use.kind == "builtin"})
-    helpers = [
-        ast.alias(name=name, asname=f"{_PREFIX}{name}") for name in ("attribute", "call", "divide", "listed")
-    ]
-    imports: list[ast.stmt] = [ast.ImportFrom(module=f"{__package__}.helpers", names=helpers, level=0)]
+    imports: list[ast.stmt] = []
+    for module, helpers in _HELPERS.items():
+        aliases = [ast.alias(name=name, asname=f"{_PREFIX}{name}") for name in helpers]
+        imports.append(ast.ImportFrom(module=f"{__package__}.{module}", names=aliases, level=0))
     if names:
         aliases = [ast.alias(name=name, asname=None) for name in names]
         imports.append(ast.ImportFrom(module=f"{__package__}.builtin_names", names=aliases, level=0))

@@ -68,6 +68,21 @@ def median_absolute_deviation(
     return median_abs_deviation(x, axis, center, 1 / scale, **kwargs)
 
 
+def nanmean(x: Any, axis: Any = 0) -> Any:
+    """Return the mean without NaNs, by default over the first axis."""
+    return np.nanmean(x, axis)
+
+
+def nanmedian(x: Any, axis: Any = 0) -> Any:
+    """Return the median without NaNs, by default over the first axis."""
+    return np.nanmedian(x, axis)
+
+
+def nanstd(x: Any, axis: Any = 0, bias: bool = False) -> Any:
+    """Return the standard deviation without NaNs, by default over the first axis and with n - 1 in place of n."""
+    return np.nanstd(x, axis, ddof=0 if bias else 1)
+
+
 def complete_interpolate(module: ModuleType) -> None:
     """Replace the class `interp2d`, which raises an error from SciPy 1.14 on."""
     import scipy

@@ -105,9 +105,8 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     },
     "scipy.signal": _same("scipy.signal.windows", _WINDOWS),
     "scipy.special": _table("sph_harm=.scipy_names.sph_harm"),
-    "scipy.stats": _table(
-        """binom_test=.scipy_names.binom_test itemfreq=.scipy_names.itemfreq nanmean=numpy.nanmean nanmedian=numpy.nanmedian
-        median_absolute_deviation=.scipy_names.median_absolute_deviation"""
+    "scipy.stats": _same(
+        ".scipy_names", "binom_test itemfreq median_absolute_deviation nanmean nanmedian nanstd"
     ),
     # images and figures
     "PIL": _table("PILLOW_VERSION=PIL.__version__ VERSION=PIL.__version__"),
@@ -183,7 +182,10 @@ PYTHON_2_NAMES: Mapping[str, Mapping[str, str]] = {
         """izip=builtins.zip imap=builtins.map ifilter=builtins.filter ifilterfalse=itertools.filterfalse
         izip_longest=itertools.zip_longest"""
     ),
-    "operator": _table("isCallable=builtins.callable sequenceIncludes=operator.contains div=.helpers.divide"),
+    "operator": _table(
+        """isCallable=builtins.callable sequenceIncludes=operator.contains div=.python_2_numbers.divide
+        idiv=.python_2_numbers.idivide"""
+    ),
     "os": _table("getcwdu=os.getcwd"),
     "string": {
         **_table(

@@ -60,6 +60,15 @@ class TestNames:
         lines, log = output("import numpy as np\nprint(np.bool_, np.prod([2]), hasattr(np, 'nothing'))\n")
         assert (lines[0].split()[-1], log) == ("False", [])
 
+    def test_string_function(self):
+        """set_string_function for `str(array)` says that NumPy 2 has none, and later prints of arrays work."""
+        from tensorpack_lite.tf1.removed.numpy_names import set_string_function
+
+        with pytest.raises(NotImplementedError, match="NumPy 2 has no function for str"):
+            set_string_function(lambda array: "own", repr=False)
+        set_string_function(None, repr=False)
+        assert str(np.zeros(1)) == "[0.]"
+
     def test_installed_package(self, output, write):
         """An installed package gets the names, too; the log names its file."""
         write(
@@ -173,3 +182,17 @@ class TestScipy:
             "True (3,)",
             "1.5 [0. 0.] 1j [ True]",
         ]
+
+    def test_statistics(self, output):
+        """nanmean, nanmedian and nanstd of scipy.stats reduce the first axis; nanstd divides by n - 1 without bias."""
+        pytest.importorskip("scipy")
+        lines, _ = output(
+            """
+            from scipy.stats import nanmean, nanmedian, nanstd
+            nan = float("nan")
+            x = [[1.0, nan], [3.0, 4.0]]
+            print(nanmean(x).tolist(), nanmean(x, axis=1).tolist(), nanmedian(x).tolist(), nanmedian(x, None))
+            print(nanstd([[1.0, 0.0], [3.0, 4.0], [5.0, nan]], bias=True)[1], nanstd([1.0, 3.0, 5.0, nan]))
+            """
+        )
+        assert lines == ["[2.0, 4.0] [1.0, 3.5] [2.0, 4.0] 3.0", "2.0 2.0"]

@@ -196,6 +196,21 @@ class TestPython3Syntax:
         )
         assert lines == ["True ['a', 'b'] -4", "True b'YQ==\\n' 2", "True ", " None", "a 'a b' "]
 
+    def test_old_finders(self, output):
+        """A finder that has only `find_module`, as that of an old six, does not stop imports."""
+        lines, _ = output(
+            """
+            import sys
+            class Old(object):
+                def find_module(self, name, path=None):
+                    return None
+            sys.meta_path.insert(0, Old())
+            import fractions
+            print(fractions.gcd(4, 6))
+            """
+        )
+        assert lines == ["2"]
+
     def test_imp(self, tmp_path, write):
         """The module for Python 3.12 and later loads files, packages and modules by their place."""
         from tensorpack_lite.tf1.removed import imp_names as imp
