@@ -64,7 +64,7 @@ class MapData(ProxyDataFlow):
                 mapped = apply(datapoint)
             except DamagedFileError:  # names the file
                 raise
-            except Exception as error:
+            except Exception as error:  # raised again, with the name of the function
                 named = rebuild_error(error, f"{type(self).__name__}: {describe_failure(self.func, error)}")
                 if named is error:
                     raise
