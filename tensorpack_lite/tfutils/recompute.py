@@ -110,8 +110,8 @@ class _Block:
                 (result, of_result) for result, of_result in zip(wrapped, of_results) if of_result is not None
             ]
             with tf.name_scope("recompute"):
-                repeated = self._repeat(ops, [tensor for pair in pairs for tensor in pair])
-            ends = [repeated.get(source.name, source) for source in sources]
+                repeated = self._repeat(ops, sources, [tensor for pair in pairs for tensor in pair])
+            ends = [repeated[source.name] for source in sources]
             return tf.gradients(
                 [repeated[result.name] for result, _ in pairs],
                 ends,
@@ -132,22 +132,31 @@ class _Block:
                 needed.update(tensor.name for tensor in op.inputs)
         return ops[::-1]
 
-    def _repeat(self, ops: Sequence[tf.Operation], after: Sequence[tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Copy operations so that they run after the given tensors. Return all new tensors by their old names."""
+    def _repeat(
+        self, ops: Sequence[tf.Operation], sources: Sequence[tf.Tensor], after: Sequence[tf.Tensor]
+    ) -> dict[str, tf.Tensor]:
+        """Copy operations so that they run after the given tensors. Return all new tensors, and sources, by their old names."""
         new, graph = {}, tf.get_default_graph()
         first = [tensor.op for tensor in after if tensor.graph is graph]
         with tf.control_dependencies(first):
             for name, tensor in self._inputs.items():
                 # not an identity, which TensorFlow's graph optimizer would remove together with the order
                 new[name] = tf.ensure_shape(tensor, tensor.shape)
+        waiting = set(new)
+        for source in sources:
+            if (
+                source.name not in new
+            ):  # an identity, since under `run`, tf.gradients takes a read for the variable
+                new[source.name] = tf.identity(source)
         for op in ops:
             inputs = [new.get(tensor.name, tensor) for tensor in op.inputs]
-            waits = any(tensor.name in new for tensor in op.inputs)
+            waits = any(tensor.name in waiting for tensor in op.inputs)
             with tf.control_dependencies(None if waits else first):
                 outputs = _copy(op, inputs).outputs
             for old, copied in zip(op.outputs, outputs):
                 copied.set_shape(old.shape)
                 new[old.name] = copied
+                waiting.add(old.name)
         return new
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -257,3 +260,22 @@ def test_arguments_from_outside_of_a_branch(sess, warnings):
     np.testing.assert_allclose(*sess.run([tf.exp(x), gradient]), rtol=1e-6)
     if tf.control_flow_v2_enabled():
         assert [] == warnings
+
+
+@pytest.mark.slow
+def test_under_run(tmp_path):
+    """In scripts of `tensorpack-lite run`, variables of a block have gradients."""
+    (tmp_path / "train.py").write_text(
+        """
+import tensorflow as tf
+from tensorpack import *
+from tensorpack.tfutils.recompute import recompute_grad
+
+with TowerContext("", is_training=True):
+    y = recompute_grad(lambda x: FullyConnected("fc", x, 4))(tf.ones([8, 64]))
+print([g is not None for g in tf.gradients(y, tf.trainable_variables())])
+"""
+    )
+    command = [sys.executable, "-m", "tensorpack_lite", "run", "train.py"]
+    done = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, timeout=300)
+    assert "[True, True]" == done.stdout.splitlines()[-1]
