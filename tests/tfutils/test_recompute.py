@@ -99,7 +99,7 @@ def test_effects_happen_once(sess):
 
 
 def test_memory(sess):
-    """The step of a deep model needs less than 40 % of the memory."""
+    """The step of a deep model needs less than half of the memory; how much less depends on the order of execution."""
     peaks = []
     for wrap in (lambda block: block, recompute_grad):
         x = data(512, 64)
@@ -112,7 +112,7 @@ def test_memory(sess):
         step = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(x * x))
         sess.run(tf.global_variables_initializer())
         peaks.append(peak_bytes(sess, step))
-    assert peaks[1] < 0.4 * peaks[0]
+    assert peaks[1] < 0.5 * peaks[0]
 
 
 def test_tensors_that_are_not_arguments(sess):
