@@ -204,7 +204,7 @@ def _replace(path: str, new: str) -> None:
     tf.gfile.Rename(path, old)
     try:
         tf.gfile.Rename(new, path)
-    except BaseException:  # whatever ends it, Ctrl-C included, must not leave the unfinished files
+    except BaseException:  # also after Ctrl-C, the old export is back in its place
         tf.gfile.Rename(old, path)
         raise
     tf.gfile.DeleteRecursively(old)
