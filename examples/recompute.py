@@ -66,15 +66,15 @@ class PeakMemory(Callback):
     def _before_epoch(self):
         self.times, self.is_first = [], True
 
-    def _before_run(self, _):
+    def _before_run(self, ctx):
         self.start = time.perf_counter()
         if self.is_first:
             return tf.train.SessionRunArgs([], options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE))
         return None
 
-    def _after_run(self, _, values):
+    def _after_run(self, ctx, run_values):
         if self.is_first:
-            self.trainer.monitors.put_scalar("peak_memory", find_peak(values.run_metadata) / 1e6)
+            self.trainer.monitors.put_scalar("peak_memory", find_peak(run_values.run_metadata) / 1e6)
         else:
             self.times.append(time.perf_counter() - self.start)
         self.is_first = False
