@@ -44,9 +44,8 @@ class MapData(ProxyDataFlow):
         >>> MapData(df, lambda dp: dp if dp[1] < 5 else None)         # only the labels 0 to 4
     """
 
-    dropped_all = (
-        ""  # after a pass in which the function returned None for every datapoint: a sentence that says so
-    )
+    # after a pass in which the function returned None for every datapoint: a sentence about it
+    dropped_all = ""
 
     def __init__(self, ds: DataFlow, func: Callable[[Any], Any]) -> None:
         super().__init__(ds)

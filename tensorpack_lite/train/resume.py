@@ -2,7 +2,8 @@
 Saving and resuming the place of a training.
 
 The `.state` file of a checkpoint holds the place of the training and the states of its callbacks, and the
-`.end` file those at the end of that epoch. `find_checkpoint` reads them, `SessionInit.checkpoint_state` carries it to the trainer, and `continue_from`
+`.end` file those at the end of that epoch. `find_checkpoint` reads one of them, `SessionInit.checkpoint_state` carries it
+to the trainer, and `continue_from`
 moves the loop and the callbacks there.
 """
 
