@@ -112,7 +112,7 @@ def test_a_script_with_only_its_imports_changed_trains_and_resumes(tmp_path):
             cwd=str(tmp_path), env=environment, capture_output=True, timeout=120, check=False,
         )  # fmt: skip
         assert 0 == done.returncode, done.stderr.decode()
-        return done.stdout.decode().strip().splitlines()[-1]
+        return [line for line in done.stdout.decode().splitlines() if line.startswith("epoch ")][-1]
 
     assert f"epoch 2 w {3 - 3 / 2**4}" == run(2)
     assert f"epoch 3 w {3 - 3 / 2**6}" == run(3)

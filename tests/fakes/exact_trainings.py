@@ -24,6 +24,7 @@ from .programs import ProgramRunner, program_runner
 __all__ = [
     "CASES",
     "EPOCHS",
+    "INTERRUPTED",
     "TERMINATED",
     "Trainings",
     "compared_rows",
@@ -39,6 +40,7 @@ CASES = [(pipeline, trainer) for pipeline in PIPELINES for trainer in TRAINERS]
 
 EPOCHS = 3
 TERMINATED = 143  # exit code after SIGTERM
+INTERRUPTED = 130  # and after Ctrl-C
 NOT_COMPARED = ("queue_size",)  # measured, so it differs in every training
 
 _SCRIPT = Path(__file__).with_name("exact_script.py")

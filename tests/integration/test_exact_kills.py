@@ -7,7 +7,7 @@ import shutil
 import signal
 
 import pytest
-from fakes.exact_trainings import CASES, EPOCHS, TERMINATED, lines, results, row, trainings
+from fakes.exact_trainings import CASES, EPOCHS, INTERRUPTED, TERMINATED, lines, results, row, trainings
 
 pytestmark = [pytest.mark.slow, pytest.mark.any_tensorflow]
 
@@ -108,7 +108,7 @@ def test_other_ends(of, case):
     directory = training.new_directory()
     ends = [
         ("STOP", 13, [0]),
-        ("SIGINT", 16, [1, -signal.SIGINT]),
+        ("SIGINT", 16, [INTERRUPTED]),
         ("SIGTERM", 21, [TERMINATED]),
         ("GROUP", 33, [TERMINATED]),
         ("DISK", 38, [1]),
