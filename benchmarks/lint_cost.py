@@ -17,9 +17,9 @@ from _measure import machine
 from growth import BATCH, SIZE, make_model
 
 import tensorpack_lite
-from tensorpack_lite.callbacks.lint.lint import lint_training
 from tensorpack_lite.compat import ensure_graph_mode
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.diagnostics.lint.lint import lint_training
 from tensorpack_lite.tfutils.sesscreate import NewSessionCreator
 from tensorpack_lite.tfutils.sessinit import JustCurrentSession
 

@@ -17,8 +17,8 @@ import numpy as np
 from tensorpack_lite import Callback, QueueInput, SimpleTrainer
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow import DataFromList, RepeatedData
+from tensorpack_lite.diagnostics.hangs.watch import Watch
 from tensorpack_lite.train import base
-from tensorpack_lite.train.watch import Watch
 
 BUDGET = 0.01  # of the CPU time of a training with steps of about 2 ms
 WITHOUT, WITH = "without", "with Watch"

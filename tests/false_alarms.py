@@ -21,7 +21,11 @@ from pathlib import Path
 
 SENTENCE = "Nothing has moved for"
 LOCKED = "No Python code of this process ran"
-ON_PURPOSE = ("integration/test_hangs.py", "integration/test_hanging_ranks.py", "train/test_watch.py")
+ON_PURPOSE = (
+    "integration/test_hangs.py",
+    "integration/test_hanging_ranks.py",
+    "diagnostics/hangs/test_watch.py",
+)
 TESTS = Path(__file__).resolve().parent
 
 

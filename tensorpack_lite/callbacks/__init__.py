@@ -11,7 +11,8 @@ example to read.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ..loop.callback import Callback, CallbackFactory, ProxyCallback
 from ..loop.group import Callbacks
@@ -33,7 +34,6 @@ from .graph import (
 )
 from .inference import BinaryClassificationStats, ClassificationError, Inferencer, ScalarStats
 from .inference_runner import DataParallelInferenceRunner, InferenceRunner, InferenceRunnerBase
-from .manifest import ManifestWriter
 from .misc import EstimatedTimeLeft, InjectShell, SendStat
 from .monitor.base import MonitorBase
 from .monitor.comet import CometMLMonitor
@@ -46,7 +46,6 @@ from .monitor.monitors import Monitors
 from .monitor.printer import ScalarPrinter
 from .monitor.table import ScalarTable
 from .monitor.wandb_run import WandbMonitor
-from .nan import TerminateOnNaN
 from .param.hyperparam import GraphVarParam, HyperParam, ObjAttrParam
 from .param.schedule import ScheduledHyperParamSetter
 from .param.setter import HumanHyperParamSetter, HyperParamSetter, HyperParamSetterWithFunc
@@ -63,13 +62,17 @@ from .replicas import CheckReplicas
 from .report import ReportWriter
 from .saver import MaxSaver, MinSaver, ModelSaver
 from .sharded_inference import ShardedInferenceRunner
-from .speed import Speed
-from .spike import LossSpike
 from .steps import ProgressBar, SessionRunTimeout, TensorPrinter
 from .summary import MergeAllSummaries, MovingAverageSummary, SimpleMovingAverage
 from .top_k import TopKSaver
 from .trigger import EnableCallbackIf, PeriodicCallback, PeriodicRunHooks, PeriodicTrigger
 from .worst_samples import WorstSamples
+
+if TYPE_CHECKING:
+    from ..diagnostics.manifest.writer import ManifestWriter
+    from ..diagnostics.nan.nan import TerminateOnNaN
+    from ..diagnostics.nan.spike import LossSpike
+    from ..diagnostics.speed.speed import Speed
 
 __all__ = [
     "BinaryClassificationStats",
@@ -150,6 +153,19 @@ __all__ = [
     "WorstSamples",
 ]
 
+# These callbacks are imported when they are first used, because `diagnostics` imports this package.
+_DIAGNOSTICS = {
+    "LossSpike": "nan.spike",
+    "ManifestWriter": "manifest.writer",
+    "Speed": "speed.speed",
+    "TerminateOnNaN": "nan.nan",
+}
+
 if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
-    __getattr__ = old_name_finder(__name__)
+    _find_old_name = old_name_finder(__name__)
     __all__ += old_star_names(__name__)
+
+    def __getattr__(name: str) -> Any:
+        if name in _DIAGNOSTICS:
+            return getattr(import_module(f"..diagnostics.{_DIAGNOSTICS[name]}", __package__), name)
+        return _find_old_name(name)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ..dataflow.advice_text import describe_advice, describe_full_cores, describe_part
-from ..dataflow.bottleneck import advise
-from ..dataflow.doctor.examine import OK, examine
-from ..dataflow.doctor.stage_speed import PipelineSpeed
-from ..dataflow.stage_rows import format_rows, make_rows
+from ..diagnostics.data_check.examine import OK, examine
+from ..diagnostics.data_check.stage_speed import PipelineSpeed
+from ..diagnostics.speed.advice_text import describe_advice, describe_full_cores, describe_part
+from ..diagnostics.speed.bottleneck import advise
+from ..diagnostics.speed.stage_rows import format_rows, make_rows
 from .pipelines import find_function, show_findings
 
 __all__ = ["run"]

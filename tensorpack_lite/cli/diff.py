@@ -8,11 +8,11 @@ import os
 import sys
 from typing import Any
 
+from ..diagnostics.diff.run_diff import Run, Section, compare
+from ..diagnostics.diff.run_verdict import verdict
 from ..utils.errors import parsing
 from ..utils.json_rows import read_json_rows
-from ..utils.manifest.file import FILENAME, read_manifest
-from .run_diff import Run, Section, compare
-from .run_verdict import verdict
+from ..utils.manifest_file import FILENAME, read_manifest
 from .variables import read_variables
 
 __all__ = ["compare_runs", "read_run", "run"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..utils.rehearsal import run_rehearsal
+from ..diagnostics.rehearsal.request import run_rehearsal
 from .files import check_exists
 
 __all__ = ["run"]

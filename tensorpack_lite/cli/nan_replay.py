@@ -7,7 +7,7 @@ import json
 import os
 import sys
 
-from ..utils.rehearsal import run_rehearsal
+from ..diagnostics.rehearsal.request import run_rehearsal
 
 __all__ = ["run"]
 

@@ -11,7 +11,7 @@ from typing import Any, Callable, Sequence
 
 from tabulate import tabulate
 
-from ..dataflow.doctor.examine import Finding
+from ..diagnostics.data_check.examine import Finding
 from .files import check_exists
 
 __all__ = ["Target", "find_function", "show_findings"]

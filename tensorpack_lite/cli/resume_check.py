@@ -8,8 +8,8 @@ import textwrap
 
 from tabulate import tabulate
 
-from ..dataflow.doctor.examine import BROKEN, OK
-from ..dataflow.doctor.resuming import check_resume
+from ..diagnostics.data_check.examine import BROKEN, OK
+from ..diagnostics.data_check.resuming import check_resume
 from .pipelines import Target, find_function, show_findings
 
 __all__ = ["run"]

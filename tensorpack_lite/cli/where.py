@@ -8,10 +8,10 @@ import sys
 from contextlib import suppress
 
 from ..dataflow.process.stack_file import NAME, ask_for_stacks
+from ..diagnostics.hangs.where_socket import NoAnswer, ask
 from ..utils.process_state import describe_trouble
 from ..utils.stacks import describe_place, parse_stacks
 from ..utils.training_lock import TrainingLock
-from ..utils.where_socket import NoAnswer, ask
 
 __all__ = ["run"]
 

@@ -15,7 +15,7 @@ from ..dataflow.base import DataFlow, DataFlowTerminated
 from ..tfutils.feed import FeedConverter, describe_value
 from ..utils import logger
 from ..utils.errors import rebuild_error
-from ..utils.manifest.values import checksum
+from ..utils.plain_values import checksum
 
 __all__ = ["Arrays", "DatapointConverter", "Watch", "check_num_inputs", "iterate_named"]
 

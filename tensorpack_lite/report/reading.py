@@ -17,8 +17,8 @@ import numpy as np
 
 from ..utils.errors import DamagedFileError
 from ..utils.json_rows import read_json_rows
-from ..utils.manifest.file import FILENAME as MANIFEST
-from ..utils.manifest.file import read_manifest
+from ..utils.manifest_file import FILENAME as MANIFEST
+from ..utils.manifest_file import read_manifest
 from ..utils.notes import read_notes
 from ..utils.npz import read_npz
 from ..utils.training_lock import TrainingLock

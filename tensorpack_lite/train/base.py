@@ -7,12 +7,14 @@ import weakref
 from contextlib import nullcontext
 from typing import Any, Sequence, TypeVar
 
-from ..callbacks.lint.lint import lint_before_training
 from ..callbacks.monitor.base import MonitorBase
 from ..callbacks.monitor.monitors import Monitors
 from ..callbacks.steps import MaintainStepCounter
 from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
+from ..diagnostics.hangs.watch import Watch
+from ..diagnostics.lint.lint import lint_before_training
+from ..diagnostics.rehearsal.rehearsed import rehearse
 from ..loop.callback import Call, Callback
 from ..loop.group import Callbacks
 from ..loop.interrupt import InterruptWatch
@@ -39,10 +41,8 @@ from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from .exactness import say_what_is_exact
 from .preempted import PreemptedTraining
 from .rank_states import split_state
-from .rehearsed import rehearse
 from .resume import continue_from, end_epoch, find_place, find_savers, place_of, take_state
 from .shutdown import Shutdown
-from .watch import Watch
 
 __all__ = ["StopTraining", "Trainer"]
 

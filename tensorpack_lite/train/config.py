@@ -6,11 +6,11 @@ from typing import Any, Mapping, Sequence
 
 import numpy as np
 
-from ..callbacks.lint.lint import check_lint
 from ..callbacks.monitor.base import MonitorBase
 from ..callbacks.monitor.json_file import JSONWriter
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow
+from ..diagnostics.lint.lint import check_lint
 from ..graph_builder.model_desc import ModelDescBase
 from ..input_source.base import InputSource
 from ..loop.callback import Callback

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from ..callbacks.graph import RunUpdateOps
-from ..callbacks.manifest import ManifestWriter
 from ..callbacks.monitor.base import MonitorBase
 from ..callbacks.monitor.event_file import TFEventWriter
 from ..callbacks.monitor.json_file import JSONWriter
 from ..callbacks.monitor.table import ScalarTable
 from ..callbacks.report import ReportWriter
-from ..callbacks.speed import Speed
 from ..callbacks.steps import ProgressBar
 from ..callbacks.summary import MergeAllSummaries, MovingAverageSummary
+from ..diagnostics.manifest.writer import ManifestWriter
+from ..diagnostics.speed.speed import Speed
 from ..loop.callback import Callback
 
 __all__ = ["DEFAULT_CALLBACKS", "DEFAULT_MONITORS"]

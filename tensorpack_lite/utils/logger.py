@@ -21,7 +21,6 @@ from .log_lines import QUIET_VARIABLE, LineFormatter, StdoutHandler
 from .old_names import find_old_name
 from .own_rank import GivenRank, find_given_rank
 from .redaction import hide_secrets
-from .rehearsal import find_rehearsal
 from .training_files import (
     check_replaceable,
     is_occupied,
@@ -33,6 +32,7 @@ from .training_files import (
 from .training_lock import TrainingLock
 
 __all__ = [
+    "REPLACEMENT_VARIABLE",
     "addFilter",
     "auto_set_dir",
     "critical",
@@ -53,6 +53,9 @@ __all__ = [
     "warn",
     "warning",
 ]
+
+REPLACEMENT_VARIABLE = "TENSORPACK_LITE_LOG_DIRECTORY"
+"""The environment variable that names a directory for `set_logger_dir` in place of the script's, for commands that run a script."""
 
 FOR_QUIET = {"is_for_quiet": True}  # `info(text, extra=FOR_QUIET)` is also shown when the log is quiet
 
@@ -197,10 +200,10 @@ def set_logger_dir(dirname: str, action: str | None = None) -> None:
     Difference from tensorpack: "d" deletes only files of trainings. Without a terminal, None does not raise an error.
     """
     path = os.path.normpath(dirname)
-    rehearsal = find_rehearsal()
-    if rehearsal is not None:  # files that the script itself writes to `dirname` go there
+    replacement = os.environ.get(REPLACEMENT_VARIABLE)
+    if replacement:  # files that the script itself writes to `dirname` go there
         os.makedirs(path, exist_ok=True)
-        path, action = rehearsal.log_directory, "k"
+        path, action = replacement, "k"
     given = find_given_rank()
     if given is not None and given.rank > 0:
         _follow_chief(path, action, given)

@@ -9,12 +9,12 @@ import pytest
 
 from tensorpack_lite.callbacks.graph import DumpTensors
 from tensorpack_lite.callbacks.monitor.csv_file import CSVWriter
-from tensorpack_lite.callbacks.nan import TerminateOnNaN
 from tensorpack_lite.callbacks.prof import GraphProfiler
 from tensorpack_lite.callbacks.saver import MinSaver, ModelSaver
 from tensorpack_lite.callbacks.top_k import TopKSaver
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.raw import DataFromList
+from tensorpack_lite.diagnostics.nan.nan import TerminateOnNaN
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.tfutils.summary import add_moving_summary
 from tensorpack_lite.train.config import AutoResumeTrainConfig, TrainConfig

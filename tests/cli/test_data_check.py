@@ -14,10 +14,10 @@ import pytest
 import tensorpack_lite
 from tensorpack_lite.cli import data_check
 from tensorpack_lite.cli.main import main
-from tensorpack_lite.dataflow.bottleneck import Load
-from tensorpack_lite.dataflow.doctor import examine
-from tensorpack_lite.dataflow.doctor.stage_speed import PipelineSpeed, count_pass, take
-from tensorpack_lite.dataflow.pipeline_load import HERE, Part, Stage
+from tensorpack_lite.diagnostics.data_check import examine
+from tensorpack_lite.diagnostics.data_check.stage_speed import PipelineSpeed, count_pass, take
+from tensorpack_lite.diagnostics.speed.bottleneck import Load
+from tensorpack_lite.diagnostics.speed.pipeline_load import HERE, Part, Stage
 
 CODE = """
 import time

@@ -11,10 +11,10 @@ from fakes.trainers import run
 from tensorpack_lite import callbacks
 from tensorpack_lite.callbacks.trigger import EnableCallbackIf, PeriodicTrigger
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.diagnostics.manifest.describe import describe
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.tfutils.sesscreate import NewSessionCreator
 from tensorpack_lite.tfutils.sessinit import JustCurrentSession
-from tensorpack_lite.utils.manifest.describe import describe
 
 ALL = pytest.mark.parametrize("row", ROWS, ids=repr)
 NOT_MONITORS = pytest.mark.parametrize("row", [row for row in ROWS if not row.is_monitor], ids=repr)

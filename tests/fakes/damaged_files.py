@@ -278,7 +278,7 @@ def read_stats_json(path):
 
 
 def write_manifest_json(directory):
-    from tensorpack_lite.utils.manifest.file import write_manifest
+    from tensorpack_lite.utils.manifest_file import write_manifest
 
     code = {
         "script": "/a/train.py",
@@ -302,9 +302,9 @@ def write_manifest_json(directory):
 
 
 def read_manifest_json(path):
-    from tensorpack_lite.cli.run_diff import Run, compare
-    from tensorpack_lite.cli.run_verdict import verdict
-    from tensorpack_lite.utils.manifest.file import read_manifest
+    from tensorpack_lite.diagnostics.diff.run_diff import Run, compare
+    from tensorpack_lite.diagnostics.diff.run_verdict import verdict
+    from tensorpack_lite.utils.manifest_file import read_manifest
 
     runs = [Run(path, read_manifest(path)) for _ in range(2)]
     verdict(compare(*runs), *runs)

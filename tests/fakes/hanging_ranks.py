@@ -17,7 +17,7 @@ from fakes.hanging_script import FOREVER, Model, files, numbers, read_and_crop
 
 from tensorpack_lite import Callback, QueueInput, TrainConfig, launch_train_with_config, logger
 from tensorpack_lite.dataflow import DataFromList, MultiProcessMapData, RepeatedData
-from tensorpack_lite.train import watch
+from tensorpack_lite.diagnostics.hangs import watch
 from tensorpack_lite.train.collective import CollectiveTrainer
 
 

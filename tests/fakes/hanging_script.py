@@ -38,7 +38,7 @@ from tensorpack_lite.dataflow import (
     MultiThreadMapData,
     RepeatedData,
 )
-from tensorpack_lite.train import watch
+from tensorpack_lite.diagnostics.hangs import watch
 
 FOREVER = 1000
 UNABLE = 77  # exit code if this machine does not allow a case

@@ -9,11 +9,11 @@ import numpy as np
 from tensorpack_lite.callbacks.graph import RunUpdateOps
 from tensorpack_lite.callbacks.inference import ScalarStats
 from tensorpack_lite.callbacks.inference_runner import InferenceRunner
-from tensorpack_lite.callbacks.lint.lint import lint_training
 from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.batch import BatchData
 from tensorpack_lite.dataflow.raw import DataFromList
+from tensorpack_lite.diagnostics.lint.lint import lint_training
 from tensorpack_lite.input_source.feed import FeedInput
 from tensorpack_lite.tfutils.sessinit import SmartInit
 from tensorpack_lite.train.model_desc import ModelDesc

@@ -10,8 +10,8 @@ import numpy as np
 from fakes.hanging_script import Model
 
 from tensorpack_lite import QueueInput, TrainConfig, launch_train_with_config, logger
-from tensorpack_lite.callbacks.speed import Speed
 from tensorpack_lite.dataflow import DataFromList, MapData, RepeatedData
+from tensorpack_lite.diagnostics.speed.speed import Speed
 from tensorpack_lite.train.collective import CollectiveTrainer
 
 

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from fakes.models import FinalW, Mean
 
-from tensorpack_lite.callbacks.lint import training as lint_training
 from tensorpack_lite.callbacks.saver import ModelSaver
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.base import DataFlow
 from tensorpack_lite.dataflow.batch import BatchData
 from tensorpack_lite.dataflow.mapping import MapData
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
+from tensorpack_lite.diagnostics.lint import training as lint_training
 from tensorpack_lite.input_source.queueing import QueueInput
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.train.config import AutoResumeTrainConfig, TrainConfig

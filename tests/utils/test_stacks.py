@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 from tensorpack_lite.dataflow import DataFromList, MapData
-from tensorpack_lite.utils import where_socket
+from tensorpack_lite.diagnostics.hangs import where_socket
+from tensorpack_lite.diagnostics.hangs.native_stacks import native_stacks
+from tensorpack_lite.diagnostics.hangs.where_socket import NoAnswer, answer, ask, listen
 from tensorpack_lite.utils.argtools import call_only_once
 from tensorpack_lite.utils.frames import frame_of_thread, frames_of_threads
-from tensorpack_lite.utils.native_stacks import native_stacks
 from tensorpack_lite.utils.process_state import catches_signal, describe_trouble
 from tensorpack_lite.utils.stacks import (
     Line,
@@ -28,7 +29,6 @@ from tensorpack_lite.utils.stacks import (
     lines_of,
     parse_stacks,
 )
-from tensorpack_lite.utils.where_socket import NoAnswer, answer, ask, listen
 
 
 @pytest.fixture

@@ -1,0 +1,83 @@
+"""
+Search for the attribute that prevents a pipeline from being pickled for a spawned worker.
+
+In:  a pipeline that cannot be pickled.
+Out: the names of the stage and the attribute.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from typing import Iterator
+
+from ...dataflow.base import DataFlow
+from ...dataflow.meter import stage_name
+from ...utils.inspection import call_within, instance_attributes
+
+__all__ = ["find_unpicklable"]
+
+_MAX_SECONDS = 1.0
+
+
+def find_unpicklable(flow: DataFlow) -> str:
+    """
+    Return the innermost stage that cannot be pickled and its attribute, e.g. "MapData(<lambda>).func".
+
+    The search takes at most a second. Attributes that take longer to pickle are not found.
+
+    Args:
+        flow: a pipeline that was not reset.
+    """
+    end = time.perf_counter() + _MAX_SECONDS
+    for stage in reversed(list(_all_stages(flow))):
+        for name, value in instance_attributes(stage).items():
+            if not issubclass(type(value), DataFlow) and _cannot_be_pickled(value, end):
+                return f"{stage_name(stage)}.{name}"
+    return type(flow).__name__
+
+
+def _all_stages(flow: DataFlow) -> Iterator[DataFlow]:
+    """Yield all stages, including those inside a runner, outermost first."""
+    waiting, seen = [flow], {id(flow)}
+    while waiting:
+        stage = waiting.pop()
+        yield stage
+        inner = []
+        for value in instance_attributes(stage).values():
+            for one in value if type(value) in (list, tuple) else [value]:
+                if issubclass(type(one), DataFlow) and id(one) not in seen:
+                    seen.add(id(one))
+                    inner.append(one)
+        waiting += reversed(inner)
+
+
+def _cannot_be_pickled(value: object, end: float) -> bool:
+    """Return whether pickling a value raises an error before a moment."""
+
+    def attempt() -> bool:
+        try:
+            pickle.Pickler(_Sink(end)).dump(value)
+        except _TooLongError:
+            return False
+        except Exception:  # noqa: BLE001 (pickle and users' classes may raise anything)
+            return True
+        return False
+
+    return bool(call_within(end - time.perf_counter(), attempt))
+
+
+class _TooLongError(Exception):
+    pass
+
+
+class _Sink:
+    """A file that keeps nothing, and raises an error after a moment."""
+
+    def __init__(self, end: float) -> None:
+        self._end = end
+
+    def write(self, content: bytes) -> int:
+        if time.perf_counter() > self._end:
+            raise _TooLongError
+        return len(content)

@@ -1,0 +1,7 @@
+"""
+Hangs: a thread that notices that a training does not move, and says who waits for whom.
+
+**In:** a trainer, the stacks of its threads and workers, and the records of its pipeline.
+**Out:** a report in the log and in `hang-<date>.txt`; answers to `tensorpack-lite where`.
+**Next:** `train/defaults.py`, which adds the watch to each training.
+"""

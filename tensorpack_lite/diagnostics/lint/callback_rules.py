@@ -1,0 +1,154 @@
+"""Rules about callbacks, what they set and their order, and about the length of an epoch."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Iterator
+
+from ...callbacks.inference import BinaryClassificationStats, ClassificationError, ScalarStats
+from ...callbacks.inference_runner import InferenceRunnerBase
+from ...callbacks.param.hyperparam import GraphVarParam
+from ...callbacks.param.setter import HyperParamSetter
+from ...callbacks.saver import MinSaver, ModelSaver
+from ...dataflow.batch import BatchData
+from ...dataflow.shuffle import LocallyShuffleData
+from ...tfutils.common import get_op_tensor_name
+from ..data_check.remarks import Remark
+from ..data_check.stage_speed import walk
+from .graph_view import remark_on
+from .training import Training, find_dataflow
+
+__all__ = ["length_of_epoch", "order_of_savers", "parameter_without_effect"]
+
+_PACKAGE = __name__.split(".")[0]
+
+# what reads a variable without using it: reads of its value, summaries, and checkpoints
+_READS = {"Identity", "ReadVariableOp", "Cast"}
+_HARMLESS = _READS | {"ScalarSummary", "HistogramSummary", "MergeSummary", "SaveV2"}
+
+
+def parameter_without_effect(training: Training) -> Iterator[Remark]:
+    """
+    G04: a callback sets a variable that no training step reads, such as a learning rate that the optimizer does not use.
+
+    Why: the schedule is logged and plotted, and has no effect. Usually the optimizer got the number instead of the variable.
+
+    Silent if anything else than a summary reads the variable, e.g. an inference tower.
+
+    Source: tensorpack issues about ScheduledHyperParamSetter.
+    """
+    if not training.targets:
+        return
+    for setter in training.find(HyperParamSetter):
+        if not isinstance(setter.param, GraphVarParam):
+            continue
+        variable = setter.param.var
+        behind = training.graph.after(op.name for op in training.graph.reads(variable))
+        kinds = {training.graph.operations[name].type for name in behind - training.step}
+        if behind & training.step or not kinds <= _HARMLESS:
+            continue
+        text = f"{setter} sets this variable, but no training step reads it."
+        yield remark_on("G04", variable, text, "Give the variable, not its initial value, to the optimizer.")
+
+
+def order_of_savers(training: Training) -> Iterator[Remark]:
+    """
+    G14: a `MinSaver`, `MaxSaver` or `TopKSaver` before the `ModelSaver`, or before what reports its statistic.
+
+    Why: callbacks are called in their order. Such a saver finds no checkpoint of the step that its statistic belongs to, so it
+    copies nothing, or ends training after the first epoch.
+
+    Source: tensorpack issue 1298.
+    """
+    callbacks = training.callbacks
+    has_others = any(type(cb).__module__.split(".")[0] != _PACKAGE for cb in callbacks)
+    for index, saver in enumerate(callbacks):
+        if not isinstance(saver, MinSaver):
+            continue
+        directory = os.path.abspath(saver.checkpoint_dir or "")
+        before = any(_saves_to(cb, directory) for cb in callbacks[:index])
+        after = any(_saves_to(cb, directory) for cb in callbacks[index:])
+        if not before and after:
+            text = "it is called before the ModelSaver, so the checkpoint of this step does not exist yet."
+            yield Remark("G14", saver.state_name, text, "Put it after the ModelSaver.")
+        elif not before and not has_others:
+            text = f"no ModelSaver saves to its directory {saver.checkpoint_dir}."
+            advice = "Add ModelSaver() before it, with the same checkpoint_dir."
+            yield Remark("G14", saver.state_name, text, advice)
+        late = [cb for cb in callbacks[index:] if saver.monitor_stat in _reported(cb)]
+        early = [cb for cb in callbacks[:index] if saver.monitor_stat in _reported(cb)]
+        if late and not early:
+            text = f"it is called before {late[0]}, which reports '{saver.monitor_stat}', so it has only the previous epoch's value."
+            advice = f"Put it after {late[0]}; after the default callbacks, in extra_callbacks=[*DEFAULT_CALLBACKS(), ...]."
+            yield Remark("G14", saver.state_name, text, advice)
+
+
+def _saves_to(callback: Any, directory: str) -> bool:
+    return isinstance(callback, ModelSaver) and os.path.abspath(callback.checkpoint_dir or "") == directory
+
+
+def _reported(callback: Any) -> set[str]:
+    """Return the names of the statistics that a callback is known to report when it is triggered."""
+    infs = callback.infs if isinstance(callback, InferenceRunnerBase) else []
+    return {name for inf in infs for name in _results(inf)}
+
+
+def _results(inf: Any) -> list[str]:
+    if type(inf) is ScalarStats:
+        labels = [get_op_tensor_name(name)[0] for name in inf.names]
+        return [f"{inf.prefix}_{label}" if inf.prefix else label for label in labels]
+    if type(inf) is ClassificationError:
+        return [inf.summary_name]
+    if type(inf) is BinaryClassificationStats:
+        return [f"{inf.prefix}_precision", f"{inf.prefix}_recall"]
+    return []
+
+
+def length_of_epoch(training: Training) -> Iterator[Remark]:
+    """
+    G15: an epoch was meant to be a pass over the data, and is not; or a shuffle buffer holds the data several times.
+
+    Why: each step takes a datapoint for each tower, and a datapoint is usually a batch. With as many steps as datapoints, an epoch
+    of four towers is four passes. With as many steps as samples, it is as many passes as a batch has samples. Schedules and
+    validation then come later than intended. A buffer that is larger than the data delays the first step by several passes.
+
+    Silent about all other numbers of steps, because epochs may have any length.
+
+    Source: tensorpack issues 557, 598, 940, 1172.
+    """
+    steps, num_towers = training.steps_per_epoch, len(training.towers)
+    for source in training.sources:
+        flow = find_dataflow(source)
+        if flow is None:
+            continue
+        size = training.length_of(source)
+        if 1 < num_towers < steps == size:
+            text = (
+                f"steps_per_epoch is {steps}, the number of datapoints, but each step takes {num_towers} of them, one for each tower: "
+                f"an epoch is {num_towers} passes."
+            )
+            advice = f"For one pass, use steps_per_epoch={steps // num_towers}."
+            yield Remark("G15", type(flow).__name__, text, advice)
+        for stage in walk(flow):
+            if isinstance(stage, BatchData) and stage.batch_size > 1 and steps != size:
+                yield from _steps_are_samples(training, stage)
+            if isinstance(stage, LocallyShuffleData):
+                yield from _large_buffer(training, stage)
+
+
+def _steps_are_samples(training: Training, stage: BatchData) -> Iterator[Remark]:
+    steps, num_towers = training.steps_per_epoch, len(training.towers)
+    if steps != training.length_of(stage.ds) or steps < stage.batch_size:
+        return
+    right = max(1, steps // (stage.batch_size * num_towers))
+    text = f"steps_per_epoch is {steps}, the number of samples, but each step takes a batch of {stage.batch_size}."
+    advice = f"For one pass in an epoch, use steps_per_epoch={right}."
+    yield Remark("G15", type(stage).__name__, text, advice)
+
+
+def _large_buffer(training: Training, stage: LocallyShuffleData) -> Iterator[Remark]:
+    length = training.length_of(stage.ds)
+    if length is not None and stage.buffer_size >= 2 * length:
+        passes = f"{stage.buffer_size / length:.1f} passes of {length} datapoints"
+        text = f"its buffer of {stage.buffer_size} is filled with {passes} before the first step."
+        yield Remark("G15", type(stage).__name__, text, f"Use buffer_size={length} at most.")

@@ -1,0 +1,158 @@
+"""Lint: looks for mistakes in a training before its first step."""
+
+from __future__ import annotations
+
+from typing import Callable, Iterable, Sequence, TypeVar
+
+from ...callbacks.steps import ProgressBar
+from ...loop.trainer import LoopTrainer
+from ...tfutils.sessinit import SessionInit
+from ...utils import logger
+from ...utils.checks import check_choice
+from ...utils.notes import write_note
+from ..data_check.remarks import Remark, join_remarks, show_remarks
+from .data import examine_first, watch_data
+from .rules import GRAPH_RULES, RULE_IDS
+from .step_rules import first_cost, judged_terms, train_on_one_batch
+from .training import Training
+
+__all__ = ["check_lint", "lint_before_training", "lint_only", "lint_training", "report"]
+
+T = TypeVar("T")
+
+
+def check_lint(who: str, mode: str, ignore: Sequence[str]) -> tuple[str, list[str]]:
+    """
+    Check the settings of lint, and return them.
+
+    Args:
+        who: the class that has them, for messages.
+        mode: "warn", "error", "deep" or "off".
+        ignore: ids of rules.
+
+    Raises:
+        ValueError: `mode` or an id is unknown.
+    """
+    check_choice(f"{who}: lint", mode, ("warn", "error", "deep", "off"))
+    ids = [ignore] if isinstance(ignore, str) else list(ignore)
+    return mode, [check_choice(f"{who}: an id in lint_ignore", one, RULE_IDS) for one in ids]
+
+
+def lint_before_training(trainer: LoopTrainer, session_init: SessionInit, steps_per_epoch: int) -> None:
+    """
+    Look for mistakes, as the attributes `lint` and `lint_ignore` of the trainer say. Only the chief does.
+
+    Args:
+        trainer: the trainer, whose callbacks are set up.
+        session_init: the initial values of its variables.
+        steps_per_epoch: the number of steps in an epoch.
+
+    Raises:
+        ValueError: an attribute has an unknown value.
+        RuntimeError: `lint` is "error", and there is a remark.
+    """
+    mode, ignore = check_lint(trainer.__class__.__name__, trainer.lint, trainer.lint_ignore)
+    if trainer.is_chief and mode != "off":
+        lint_training(trainer, session_init, mode, ignore, steps_per_epoch)
+
+
+def lint_training(
+    trainer: LoopTrainer,
+    session_init: SessionInit,
+    mode: str,
+    ignore: Sequence[str] = (),
+    steps_per_epoch: int = 0,
+) -> list[Remark]:
+    """
+    Look for mistakes in a training whose callbacks are set up, and report them. Its data is watched when training begins.
+
+    Args:
+        trainer: the trainer.
+        session_init: the initial values of its variables.
+        mode: "warn" logs the remarks; "error" raises an error; "deep" logs, and also trains on one batch after the first step.
+        ignore: ids of rules to leave out.
+        steps_per_epoch: the number of steps in an epoch; 0 if it is not known.
+
+    Returns:
+        The remarks.
+
+    Raises:
+        RuntimeError: `mode` is "error", and there is a remark.
+    """
+    training = Training(trainer, session_init, steps_per_epoch)
+    remarks = _apply_rules(training, ignore)
+    report(remarks, mode)
+    watch_data(training, ignore, lambda found, is_early: report(found, mode if is_early else "warn"))
+    _watch_first_step(training, mode, ignore)
+    return remarks
+
+
+def _watch_first_step(training: Training, mode: str, ignore: Sequence[str]) -> None:
+    """Apply the rules T01 and T02 after the first step. The progress bar, which shows the cost then, calls them."""
+    judged = [] if "T01" in ignore else _attempt(judged_terms, training)
+    is_deep = mode == "deep" and "T02" not in ignore
+    bars = training.find(ProgressBar)
+    if is_deep and not bars:
+        logger.warning("Lint: 'deep' needs the callback ProgressBar() that shows the cost.")
+    if not bars or not (judged or is_deep):
+        return
+
+    def apply(cost: float) -> None:
+        found = [one for terms in judged for one in _attempt(first_cost, training, terms, cost)]
+        found += _attempt(train_on_one_batch, training) if is_deep else []
+        report(found, "warn")
+
+    bars[0].watch_cost(apply)
+
+
+def lint_only(trainer: LoopTrainer, session_init: SessionInit, steps_per_epoch: int) -> bool:
+    """
+    Look for mistakes in a training that will not start, and in its first datapoints, whatever the mode of its lint is.
+
+    Args:
+        trainer, session_init, steps_per_epoch: as in `lint_before_training`.
+
+    Returns:
+        Whether there are remarks. They are in the log. False in a process that is not the chief.
+    """
+    if not trainer.is_chief:
+        return False
+    _, ignore = check_lint(trainer.__class__.__name__, trainer.lint, trainer.lint_ignore)
+    training = Training(trainer, session_init, steps_per_epoch)
+    found = _apply_rules(training, ignore)
+    watch_data(training, ignore, lambda remarks, _: found.extend(remarks))
+    for source in training.sources:
+        examine_first(source)
+    report(found, "warn")
+    return bool(found)
+
+
+def _apply_rules(training: Training, ignore: Sequence[str]) -> list[Remark]:
+    remarks = [remark for rule in GRAPH_RULES for remark in _attempt(rule, training)]
+    return join_remarks(remark for remark in remarks if remark.rule not in ignore)
+
+
+def _attempt(rule: Callable[..., Iterable[T]], *arguments: object) -> list[T]:
+    """Apply a rule, or a part of one. Its errors are warnings, because a mistake in a rule must not end training."""
+    try:
+        return list(rule(*arguments))
+    except Exception as error:  # noqa: BLE001 (see above)
+        logger.warning(f"Lint: {rule.__name__} failed: {type(error).__name__}: {error}")
+        return []
+
+
+def report(remarks: Sequence[Remark], mode: str) -> None:
+    """
+    Log remarks, and write them to the notes of the training. Without remarks, do nothing.
+
+    Raises:
+        RuntimeError: `mode` is "error".
+    """
+    if not remarks:
+        return
+    text = show_remarks(remarks)
+    for remark in remarks:
+        write_note("lint", str(remark), rule=remark.rule, name=remark.name, place=remark.place)
+    if mode == "error":
+        raise RuntimeError(f"{text}\nCorrect them, or leave rules out with lint_ignore=[...].")
+    logger.warning(text)

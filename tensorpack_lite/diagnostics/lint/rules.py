@@ -1,0 +1,36 @@
+"""All rules about the graph and the callbacks, in the order in which they are applied."""
+
+from __future__ import annotations
+
+from typing import Callable, Iterator
+
+from ..data_check.remarks import Remark
+from . import callback_rules, model_rules, variable_rules
+from .training import Training
+
+__all__ = ["GRAPH_RULES", "RULE_IDS"]
+
+Rule = Callable[[Training], Iterator[Remark]]
+
+GRAPH_RULES: list[Rule] = [
+    model_rules.variable_without_gradient,
+    model_rules.cost_without_inputs,
+    model_rules.probabilities_as_logits,
+    callback_rules.parameter_without_effect,
+    variable_rules.updates_that_do_not_run,
+    variable_rules.averages_without_update,
+    variable_rules.training_mode_in_inference,
+    model_rules.wrong_dtypes,
+    model_rules.regularization_of_nothing,
+    variable_rules.little_restored,
+    model_rules.sum_over_the_batch,
+    variable_rules.variable_of_another_tower,
+    variable_rules.random_state_not_saved,
+    callback_rules.order_of_savers,
+    callback_rules.length_of_epoch,
+]
+
+RULE_IDS = (
+    *("G01", "G02", "G03", "G04", "G05", "G06", "G08", "G09", "G10", "G11", "G12", "G13", "G14", "G15"),
+    *("D01", "D02", "D03", "D04", "T01", "T02"),
+)

@@ -1,0 +1,133 @@
+"""The training that the rules of lint look at."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import deque
+from typing import Any, Iterable, Iterator
+
+from ...callbacks.inference_runner import InferenceRunnerBase
+from ...compat import tfv1 as tf
+from ...dataflow.base import DataFlow
+from ...input_source.base import InputSource, ProxyInputSource
+from ...input_source.reset import ResetInput
+from ...loop.callback import Callback
+from ...loop.group import Callbacks, innermost
+from ...loop.trainer import LoopTrainer
+from ...tfutils.sessinit import SessionInit
+from ...tfutils.tower.handle import TowerTensorHandle
+from ...utils.inspection import call_within, static_attribute
+from ..nan.batch_capture import training_towers
+from .graph_view import GraphView
+
+__all__ = ["Training", "elements_in", "find_dataflow"]
+
+_MAX_SECONDS = 1.0  # for the lengths of users' classes
+_MAX_VALUES = 20000
+
+
+class Training:
+    """
+    A training whose callbacks are set up, and what the rules need to know about it, computed once.
+
+    Args:
+        trainer: the trainer.
+        session_init: the initial values of its variables.
+        steps_per_epoch: the number of steps in an epoch; 0 if it is not known.
+
+    Attributes:
+        trainer, session_init, steps_per_epoch: as given.
+        graph: a `GraphView` of the default graph.
+        callbacks: all callbacks, without the proxies and groups around them.
+        cost: the cost of the first tower, or None.
+        before_cost: the names of the operations that compute it, without those of control inputs.
+        targets: the operations and tensors that steps may run: `train_op`, `cost`, and others in the trainer's attributes.
+        step: the names of the operations that these run.
+        towers: the training towers.
+        signature: the `TensorSpec` of each of their inputs.
+        inference_names: the names of the inference towers, without that of a tower that has none.
+        runners: the InferenceRunners.
+        sources: the inputs of training.
+    """
+
+    def __init__(self, trainer: LoopTrainer, session_init: SessionInit, steps_per_epoch: int = 0) -> None:
+        self.trainer = trainer
+        self.session_init = session_init
+        self.steps_per_epoch = steps_per_epoch
+        self.graph = GraphView(tf.get_default_graph())
+        self.callbacks = list(_flatten(trainer.find_callbacks(Callback)))
+        self.cost: Any = trainer.cost
+        self.before_cost = self.graph.before([] if self.cost is None else [self.cost], controls=False)
+        self.targets = elements_in(vars(trainer))
+        self.step = self.graph.before(self.targets)
+        self.towers: list[TowerTensorHandle] = training_towers(trainer)
+        tower_func: Any = trainer.tower_func
+        self.signature = [] if tower_func is None else tower_func.input_signature
+        inference = [] if tower_func is None else tower_func.towers.inference()
+        self.inference_names: set[str] = {tower.ns_name for tower in inference} - {""}
+        self.runners = [cb for cb in self.callbacks if isinstance(cb, InferenceRunnerBase)]
+        resets = [cb for cb in self.callbacks if isinstance(cb, ResetInput)]
+        self.sources = [reset.source for reset in resets]
+        self._lengths: dict[int, int | None] = {}
+        self._seconds_left = _MAX_SECONDS
+
+    def find(self, kind: type) -> list[Any]:
+        """Return the callbacks of a class."""
+        return [cb for cb in self.callbacks if isinstance(cb, kind)]
+
+    def length_of(self, data: Any) -> int | None:
+        """
+        Return the length of a DataFlow or input.
+
+        Returns:
+            None if it has none, or if the methods of users' classes raise an error or take more than a second together.
+        """
+        if id(data) not in self._lengths:
+            start = time.perf_counter()
+            self._lengths[id(data)] = call_within(
+                self._seconds_left, lambda: int(data.size() if isinstance(data, InputSource) else len(data))
+            )
+            self._seconds_left -= time.perf_counter() - start
+        return self._lengths[id(data)]
+
+
+def elements_in(attributes: dict[str, Any]) -> list[Any]:
+    """
+    Return the operations and tensors among the attributes of an object, also inside lists, tuples and dicts.
+
+    Users' classes may keep anything, so only the first 20,000 values are looked at.
+    """
+    found: list[Any] = []
+    waiting, seen = deque([attributes]), {id(attributes)}
+    for _ in range(_MAX_VALUES):
+        if not waiting:
+            break
+        value: Any = waiting.popleft()
+        kind = type(value)  # not `__class__`, which may be a property
+        if issubclass(kind, (tf.Operation, tf.Tensor)):
+            found.append(value)
+        elif issubclass(kind, (dict, list, tuple)):
+            base = next(one for one in (dict, list, tuple) if issubclass(kind, one))
+            parts = dict.values(value) if base is dict else base.__iter__(value)
+            inner = list(itertools.islice(parts, _MAX_VALUES))
+            waiting.extend(part for part in inner if id(part) not in seen)
+            seen.update(map(id, inner))
+    return found
+
+
+def find_dataflow(source: InputSource) -> DataFlow | None:
+    """Return the DataFlow that an input reads; None if it reads something else."""
+    inner: Any = source
+    while isinstance(inner, ProxyInputSource):
+        inner = inner._input
+    flow = static_attribute(inner, "ds")
+    return flow if isinstance(flow, DataFlow) else None
+
+
+def _flatten(callbacks: Iterable[Callback]) -> Iterator[Callback]:
+    for callback in map(innermost, callbacks):
+        if isinstance(callback, Callbacks):
+            yield from _flatten(callback.cbs)
+        else:
+            yield callback

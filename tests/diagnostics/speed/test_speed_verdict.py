@@ -1,0 +1,107 @@
+"""Tests for the sentences about the speed of a training: one for each kind of verdict."""
+
+from __future__ import annotations
+
+import pytest
+
+from tensorpack_lite.callbacks.step_division import Division
+from tensorpack_lite.diagnostics.speed.bottleneck import Load
+from tensorpack_lite.diagnostics.speed.pipeline_load import HERE, PROCESSES, Part, Stage
+from tensorpack_lite.diagnostics.speed.speed_verdict import Facts, judge
+
+
+def a_load(wall=0.02, num=2, interval=0.01, graph=0.004, cpu=0.003, cores=16, is_contended=False):
+    """A map with processes, 100 steps."""
+    stages = [Stage("worker 0", 1, 100, None, None, 0, 0, 0), Stage("crop", 1, 100, wall, 0.001, 0, 0, 0)]
+    parts = [
+        Part("Map(crop)", HERE, 1, [Stage("Map(crop)", 0, 100, 1e-5, 1e-5, 0, 0, 0)]),
+        Part("Map(crop)", PROCESSES, num, stages),
+    ]
+    return Load(parts, 100, 100 * interval, graph, 100 * cpu, cores, is_contended)
+
+
+def facts(waiting=0.0, run=0.009, outside=0.001, load=None, **others):
+    """The facts of a training with steps of about 10 ms."""
+    division = Division(waiting, run, outside)
+    values = {"is_graph_seen": True, "quartiles": (0.0098, 0.0102), "input_name": "QueueInput", **others}
+    return Facts(division, load or a_load(), **values)
+
+
+class TestJudge:
+    def test_the_graph_limits(self):
+        """If data is ready, the graph limits, and nothing in the data is advised."""
+        verdict = judge(facts(waiting=0.0003, run=0.0087))
+        assert ("graph", False) == (verdict.limit, verdict.shows_stages)
+        assert verdict.text.startswith("the graph limits (data is ready 97% of the time).")
+
+    def test_the_data_limits(self):
+        """If a step waits for data, the slowest stage, its speed and the gain of more workers are named."""
+        verdict = judge(facts(waiting=0.006, run=0.003))
+        assert ("data Map(crop) crop", True) == (verdict.limit, verdict.shows_stages)
+        assert (
+            "training waits for data 60% of the time. Map(crop), 2 processes, gives 100 datapoints/s of the 250 that the graph "
+            "could take. With 3 workers: 1.5x. With 5 workers: 2.5x, then the graph limits."
+        ) == verdict.text
+
+    def test_a_graph_that_always_waits(self):
+        """If all steps waited, the speed of the graph is a lower limit."""
+        assert "of the at least 250 that the graph" in judge(facts(waiting=0.006, is_graph_seen=False)).text
+
+    def test_other_programs(self):
+        """While other programs use the cores, the limit is named, but nothing is predicted."""
+        verdict = judge(facts(waiting=0.006, load=a_load(is_contended=True)))
+        assert verdict.text.endswith("not known, because other programs use the CPU cores, too.")
+
+    def test_full_cores(self):
+        """If the cores are full, more workers are not advised."""
+        verdict = judge(facts(waiting=0.006, load=a_load(cpu=0.0196, cores=2)))
+        assert "cores" == verdict.limit
+        assert "1.96 of 2 are busy. More workers will not help" in verdict.text
+
+    def test_a_stage_that_is_not_known(self):
+        """If no part explains the time, the verdict is that the stage is not known."""
+        verdict = judge(facts(waiting=0.006, load=a_load(wall=0.002)))
+        assert ("unknown stage", "training waits for data") == (verdict.limit, verdict.text[:23])
+
+    def test_a_fed_input(self):
+        """FeedInput reads in the training thread, and QueueInput would do both at once."""
+        verdict = judge(facts(waiting=0.006, run=0.003, is_fed=True))
+        assert "FeedInput" == verdict.limit
+        assert verdict.text.endswith("up to 1.7x.")
+
+    def test_callbacks(self):
+        """Callbacks that take a large part of each step are named."""
+        calls = [
+            ("MyLogger, after_run", 0.0041),
+            ("Other, trigger_step", 0.0005),
+            ("Small, trigger_step", 0.0004),
+        ]
+        verdict = judge(facts(run=0.005, outside=0.0054, calls=calls))
+        assert "callbacks" == verdict.limit
+        assert verdict.text.startswith(
+            "callbacks take 48% of a step of 10.4 ms: MyLogger, after_run 4.1 ms; Other, trigger_step 0.5 ms. Call them"
+        )
+
+    def test_evaluation(self):
+        """A callback that takes long between epochs is named, with the gain of calling it half as often."""
+        verdict = judge(facts(epoch=66.0, between=[("Saver", 0.5), ("InferenceRunner", 41.0)]))
+        assert "between epochs InferenceRunner" == verdict.limit
+        assert verdict.text.startswith("callbacks between epochs take 39% of the time, InferenceRunner 41 s")
+        assert verdict.text.endswith(f"would give {107.5 / 87:.2f}x.")
+
+    def test_a_speed_that_varies(self):
+        """If the speed varies by more than a factor of two, nothing is said about limits."""
+        verdict = judge(facts(waiting=0.006, quartiles=(0.11, 0.5)))
+        assert "varies" == verdict.limit
+        assert "(2 to 9.09 steps/s)" in verdict.text
+
+    def test_an_input_that_does_not_know(self):
+        """An input that does not know waiting times gives no line in the log."""
+        verdict = judge(facts(waiting=None, input_name="TFDatasetInput"))
+        assert ("unknown", False) == (verdict.limit, verdict.is_worth_a_line)
+        assert "with TFDatasetInput" in verdict.text
+
+    @pytest.mark.parametrize("share", [0.05, 0.09])
+    def test_a_little_waiting(self, share):
+        """A training that waits less than 10 % of the time is limited by its graph."""
+        assert "graph" == judge(facts(waiting=0.01 * share, run=0.009 - 0.01 * share)).limit
