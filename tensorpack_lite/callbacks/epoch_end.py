@@ -72,7 +72,8 @@ class EpochEnd:
         if not self._saver.trainer.loop.is_resumed:
             return
         self.begin()
-        restored = self._saver.trainer.settings.get("session_init")
+        arguments = self._saver.trainer.arguments
+        restored = None if arguments is None else arguments.session_init
         path = normpath(restored.path) if isinstance(restored, SaverRestore) else None
         if self._store is not None and path != normpath(self._store.path(str(self._name))):
             self.skip()  # another saver's, whose variables may differ

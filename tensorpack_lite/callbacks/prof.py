@@ -304,7 +304,7 @@ class GraphProfiler(Callback):
 def _gpus_of(trainer: LoopTrainer) -> list[int]:
     """Return the numbers of the GPUs that a trainer of this process uses."""
     gpus = _visible_gpus()
-    shared_by = getattr(trainer, "local_size", 1)
+    shared_by = trainer.local_size
     return [gpus[trainer.local_rank]] if 1 < shared_by <= len(gpus) else gpus
 
 

@@ -44,7 +44,7 @@ class CheckReplicas(Callback):
         self._variables = {v.op.name: v for v in tf.global_variables() if v.op.name not in own_to_each}
 
     def _before_train(self) -> None:
-        ranks = getattr(self.trainer, "ranks", None)
+        ranks = self.trainer.ranks
         self._channel = None if ranks is None else ranks.channel
 
     def _trigger_step(self) -> None:

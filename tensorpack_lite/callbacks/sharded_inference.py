@@ -82,7 +82,7 @@ class ShardedInferenceRunner(InferenceRunner):
         super().__init__(self._part, infs, tower_name, tower_func, device)
 
     def _setup_graph(self) -> None:
-        ranks = getattr(self.trainer, "ranks", None)
+        ranks = self.trainer.ranks
         if ranks is not None and ranks.size > 1:
             self._channel = ranks.channel
             self._part.rank, self._part.num_ranks = ranks.rank, ranks.size

@@ -11,12 +11,13 @@ from ..compat import tfv1 as tf
 from ..compat.value_names import value_of
 from ..tfutils.common import find_name, get_op_tensor_name
 from ..tfutils.tower.func import TowerFunc
-from .preemption import Preemption
+from .extension import Extension, TrainArguments
 from .state import TrainLoop
 
 __all__ = ["LoopMonitors", "LoopTrainer"]
 
 _T = TypeVar("_T")
+_E = TypeVar("_E", bound=Extension)
 
 
 class LoopTrainer:
@@ -39,16 +40,11 @@ class LoopTrainer:
             Each of its runs calls `before_run` and `after_run` of the callbacks.
         monitors: receives scalars and images, from `setup_callbacks` on. It can be read after training.
         exact: how a resumed training continues; see AutoResumeTrainConfig.
-        settings: the objects that this training is made of and that the trainer does not use itself, by name; for its manifest.
-        num_operations: the number of operations in the graph before callbacks add to it.
-        lint: whether common mistakes in the graph, the callbacks and the data are logged ("warn"), end training before its
-            first step ("error"), or are not looked for ("off"); "deep" is "warn" with 200 steps on one batch, after which
-            variables are put back. See docs/lint.md. Set it before training.
-        lint_ignore: ids of rules that lint leaves out.
+        model: the model that `launch_train_with_config` trains; None in other trainings.
+        arguments: those of `train`; None before.
+        extensions: the parts of the training that act around it, in order; see `Extension`. Change the list before training.
+        ranks: the connection to the other processes, a `RankWatch`; None in a process that trains alone.
         updates_together: whether a step has one update, of the gradients of all towers.
-        longest_waits: the longest time in seconds without progress, by what the loop did then, if it was at least a minute.
-        on_hang: what to do when training hangs, "report" or "abort"; see TrainConfig.
-        not_exact: why trainings of this class cannot be resumed exactly; empty if they can.
     """
 
     loop: TrainLoop
@@ -61,14 +57,10 @@ class LoopTrainer:
     monitors: LoopMonitors
     exact: bool | str = False
     updates_together = True
-    settings: dict[str, Any]
-    longest_waits: dict[str, float]
-    num_operations = 0
-    lint = "warn"
-    lint_ignore: Sequence[str] = ()
-    on_hang = "report"
-    not_exact = ""
-    _preemption: Preemption | None = None
+    model: Any = None
+    arguments: TrainArguments | None = None
+    extensions: list[Extension]
+    ranks: Any = None
 
     @property
     def epoch_seconds(self) -> list[tuple[str, float]]:
@@ -167,6 +159,15 @@ class LoopTrainer:
         """
         raise NotImplementedError
 
+    def find_extension(self, kind: type[_E]) -> _E | None:
+        """
+        Return the first extension of a class; None if there is none.
+
+        Args:
+            kind: a class; instances of subclasses are included.
+        """
+        return next((one for one in self.extensions if isinstance(one, kind)), None)
+
     def state_dict(self) -> dict[str, Any]:
         """Return the state to save in addition to the variables: the place of the training and the callbacks' states."""
         raise NotImplementedError
@@ -190,9 +191,7 @@ class LoopTrainer:
         Raises:
             Preempted: to be passed on.
         """
-        self.loop.num_parts += 1
-        if self._preemption is not None:
-            self._preemption.check()
+        raise NotImplementedError
 
 
 class LoopMonitors(ABC):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import weakref
-from contextlib import nullcontext
 from typing import Any, Sequence, TypeVar
 
 from ..callbacks.monitor.base import MonitorBase
@@ -12,20 +11,14 @@ from ..callbacks.monitor.monitors import Monitors
 from ..callbacks.steps import MaintainStepCounter
 from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
-from ..diagnostics.hangs.watch import Watch
-from ..diagnostics.lint.lint import lint_before_training
-from ..diagnostics.rehearsal.rehearsed import rehearse
 from ..loop.callback import Call, Callback
+from ..loop.extension import TrainArguments, all_of
 from ..loop.group import Callbacks
-from ..loop.interrupt import InterruptWatch
-from ..loop.last_line import LastLine
 from ..loop.place import Place
-from ..loop.preemption import Preemption
 from ..loop.session import HookedSession
-from ..loop.state import StopTraining, TrainLoop
+from ..loop.state import Outcome, StopTraining, TrainLoop
 from ..loop.trainer import LoopTrainer
 from ..tfutils.common import get_global_step_value
-from ..tfutils.exact import find_exact
 from ..tfutils.model_utils import describe_trainable_vars
 from ..tfutils.reads import let_updates_wait
 from ..tfutils.sesscreate import NewSessionCreator
@@ -35,14 +28,12 @@ from ..utils.argtools import call_only_once
 from ..utils.checks import check_type
 from ..utils.errors import type_error
 from ..utils.old_names import HasOldInterface
-from ..utils.random_streams import advance_rng_seed
 from ..utils.utils import humanize_time_delta
-from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
-from .exactness import say_what_is_exact
-from .preempted import PreemptedTraining
+from .defaults import DEFAULT_CALLBACKS, DEFAULT_EXTENSIONS, DEFAULT_MONITORS
 from .rank_states import split_state
-from .resume import continue_from, end_epoch, find_place, find_savers, place_of, take_state
-from .shutdown import Shutdown
+from .resume import continue_from, end_epoch, find_place, place_of, take_state
+from .settings import ExtensionSettings
+from .shutdown import end_training
 
 __all__ = ["StopTraining", "Trainer"]
 
@@ -50,7 +41,7 @@ _FOREVER = 9999999
 _T = TypeVar("_T")
 
 
-class Trainer(HasOldInterface, LoopTrainer):
+class Trainer(HasOldInterface, ExtensionSettings, LoopTrainer):
     """
     A loop over epochs and steps that calls callbacks around `run_step()`. It does not know the model, cost or
     gradients.
@@ -60,8 +51,7 @@ class Trainer(HasOldInterface, LoopTrainer):
 
     Attributes:
         train_op: the operation or tensor that the default `run_step` runs.
-        end_within: with `exact`, the seconds in which a training saves a checkpoint and ends after SIGTERM or
-            SIGUSR1; 20 by default. When they are over, the process ends without a new checkpoint.
+        extensions: see LoopTrainer; `DEFAULT_EXTENSIONS()` at first.
 
     Raises:
         TypeError: constructed with a TrainConfig, as in tensorpack before 2018.
@@ -75,7 +65,6 @@ class Trainer(HasOldInterface, LoopTrainer):
         >>> MyTrainer().train_with_defaults(steps_per_epoch=10, max_epoch=5)
     """
 
-    end_within = 20.0
     _checkpoint_state: dict[str, Any] | None = None
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -87,7 +76,7 @@ class Trainer(HasOldInterface, LoopTrainer):
             )
         ensure_graph_mode()
         self.loop = TrainLoop()
-        self.settings, self.longest_waits = {}, {}
+        self.extensions = DEFAULT_EXTENSIONS()
         self._callbacks = Callbacks([])
         self._is_set_up = False
 
@@ -159,9 +148,8 @@ class Trainer(HasOldInterface, LoopTrainer):
         """
         for name, given in (("callbacks", callbacks), ("monitors", monitors)):
             check_type(f"Trainer: {name}", given, list, "a list")
-        if self.is_chief:
-            logger.lock_dir()
-        self.num_operations = len(tf.get_default_graph().get_operations())
+        for extension in self.extensions:
+            extension.before_setup(self)
         describe_trainable_vars()
         step_counter = MaintainStepCounter()
         self.register_callback(step_counter)
@@ -175,6 +163,8 @@ class Trainer(HasOldInterface, LoopTrainer):
         self._callbacks.setup_graph(weakref.proxy(self))
         step_counter.finish_graph()
         let_updates_wait()
+        for extension in self.extensions:
+            extension.after_setup(self)
 
     @call_only_once
     def initialize(self, session_creator: tf.train.SessionCreator, session_init: SessionInit) -> None:
@@ -208,6 +198,8 @@ class Trainer(HasOldInterface, LoopTrainer):
             raise
         self.sess.graph.finalize()
         logger.info("Graph finalized.")
+        for extension in self.extensions:
+            extension.after_initialize(self)
 
     @call_only_once
     def main_loop(self, steps_per_epoch: int, starting_epoch: int, max_epoch: int) -> None:
@@ -224,33 +216,50 @@ class Trainer(HasOldInterface, LoopTrainer):
                 they end training.
             Preempted: see `train`.
         """
-        sess, loop, callbacks, preemption = self.sess, self.loop, self._callbacks, self._preemption
-        preempted = PreemptedTraining(preemption, loop, callbacks, self.train_op)
-        watch = InterruptWatch(callbacks.interrupt, sess.close, preemption, preempted.wake)
-        hangs, shutdown = Watch(self, self.on_hang), Shutdown(loop, callbacks, self.hooked_sess, sess.graph)
-        with sess.graph.as_default(), sess.as_default(), hangs, shutdown, preempted, watch:
-            loop.config(steps_per_epoch, starting_epoch, max_epoch)
-            loop.global_step = get_global_step_value()
-            continue_from(self._find_place(), loop, callbacks, self._checkpoint_state)
-            callbacks.before_train()
-            loop.global_step = get_global_step_value()  # a callback may have changed it
-            self._begin_exact_loop()
-            for epoch in loop.epochs():
-                logger.info(f"{'Resume' if loop.starting_step else 'Start'} epoch {epoch} ...")
-                callbacks.before_epoch()
-                start = time.perf_counter()
-                for _ in loop.steps():
-                    if self.hooked_sess.should_stop():
-                        raise StopTraining("a callback or hook asked the session to stop")
-                    self.run_step()
-                    callbacks.trigger_step()
-                callbacks.after_epoch()
-                spent = humanize_time_delta(time.perf_counter() - start)
-                if not 0 < loop.starting_step == loop.steps_per_epoch:  # else resumed only for its callbacks
-                    logger.info(f"Epoch {epoch} (global_step {loop.global_step}) finished, time: {spent}.")
-                callbacks.trigger_epoch()
-                end_epoch(callbacks)
-            logger.info("Training has finished.")
+        loop, callbacks = self.loop, self._callbacks
+        with self.sess.graph.as_default(), self.sess.as_default():
+            try:
+                with all_of([extension.around_loop(self) for extension in self.extensions]):
+                    loop.config(steps_per_epoch, starting_epoch, max_epoch)
+                    self._before_epochs()
+                    for epoch in loop.epochs():
+                        logger.info(f"{'Resume' if loop.starting_step else 'Start'} epoch {epoch} ...")
+                        callbacks.before_epoch()
+                        start = time.perf_counter()
+                        for _ in loop.steps():
+                            if self.hooked_sess.should_stop():
+                                raise StopTraining("a callback or hook asked the session to stop")
+                            self.run_step()
+                            callbacks.trigger_step()
+                        callbacks.after_epoch()
+                        self._log_epoch(time.perf_counter() - start)
+                        callbacks.trigger_epoch()
+                        end_epoch(callbacks)
+                    logger.info("Training has finished.")
+                loop.end(None)
+            except BaseException as error:  # any end, which may be no error
+                if loop.end(error) is not Outcome.STOPPED:
+                    raise
+            finally:
+                end_training(loop, callbacks, self.hooked_sess, self.sess.graph)  # which calls `after_train`
+
+    def _log_epoch(self, seconds: float) -> None:
+        if not 0 < self.loop.starting_step == self.steps_per_epoch:  # else resumed only for its callbacks
+            epoch, step, spent = self.epoch_num, self.global_step, humanize_time_delta(seconds)
+            logger.info(f"Epoch {epoch} (global_step {step}) finished, time: {spent}.")
+
+    def _before_epochs(self) -> None:
+        loop, callbacks = self.loop, self._callbacks
+        loop.global_step = get_global_step_value()
+        continue_from(self._find_place(), loop, callbacks, self._checkpoint_state)
+        states = self._checkpoint_state if loop.is_resumed and self._checkpoint_state is not None else {}
+        for extension in self.extensions:
+            if extension.state_name in states:
+                extension.load_state_dict(self, states[extension.state_name])
+        callbacks.before_train()
+        loop.global_step = get_global_step_value()  # a callback may have changed it
+        for extension in self.extensions:
+            extension.before_epochs(self)
 
     # All phases ------------------------------------------------------------------------------------------------------
     def train(
@@ -273,28 +282,13 @@ class Trainer(HasOldInterface, LoopTrainer):
             KeyboardInterrupt: after Ctrl-C. With `exact`, a `ModelSaver` and one rank, a checkpoint was saved, unless Ctrl-C came twice.
             OSError: that checkpoint could not be written; earlier ones are intact.
         """
-        self.settings.update(session_creator=session_creator, session_init=session_init)
-        exact = find_exact()
-        self.exact = self.exact if exact is None else exact.mode
-        if self.exact:
-            self._preemption = self._make_preemption()
-            self._callbacks.check = self._preemption.check
-        with LastLine(), self._preemption or nullcontext():
-            with logger.unlock_dir_on_error():
-                advance_rng_seed(0 if exact is not None else self._step_to_resume_at(session_init))
-                self.setup_callbacks(callbacks, monitors)
-                rehearse(self, session_init, steps_per_epoch, lambda v: self.initialize(session_creator, v))
-                lint_before_training(self, session_init, steps_per_epoch)
-                self.initialize(session_creator, session_init)
-            self.main_loop(steps_per_epoch, starting_epoch, max_epoch)
-
-    def _make_preemption(self) -> Preemption:
-        loop = self.loop
-        return Preemption(
-            lambda: loop.has_stepped,
-            self.end_within,
-            lambda: loop.outcome is None and bool(find_savers(self._callbacks)),
+        self.arguments = TrainArguments(
+            session_creator, session_init, steps_per_epoch, starting_epoch, max_epoch
         )
+        with all_of([extension.around_training(self) for extension in self.extensions]):
+            self.setup_callbacks(callbacks, monitors)
+            self.initialize(session_creator, session_init)
+            self.main_loop(steps_per_epoch, starting_epoch, max_epoch)
 
     def train_with_defaults(
         self,
@@ -348,9 +342,22 @@ class Trainer(HasOldInterface, LoopTrainer):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state that `ModelSaver` saves: the place of the training and the callbacks' states."""
-        state, exact = take_state(self.loop, self._callbacks, self._checkpoint_state), find_exact()
-        is_resumed = state is self._checkpoint_state  # nothing has happened since
-        return state if exact is None or is_resumed else {**state, "exact": exact.state()}
+        state = take_state(self.loop, self._callbacks, self._checkpoint_state)
+        if state is self._checkpoint_state:  # nothing has happened since
+            return state
+        states = {one.state_name: one.state_dict(self) for one in self.extensions}
+        return {**state, **{name: found for name, found in states.items() if found is not None}}
+
+    @property
+    def callbacks(self) -> Callbacks:
+        """All callbacks, as one."""
+        return self._callbacks
+
+    def end_if_preempted(self) -> None:
+        """End training if a signal was received; see `LoopTrainer.end_if_preempted`."""
+        self.loop.num_parts += 1
+        if self._callbacks.check is not None:
+            self._callbacks.check()
 
     @property
     def current_call(self) -> Call | None:
@@ -370,12 +377,6 @@ class Trainer(HasOldInterface, LoopTrainer):
         return self._callbacks.epoch_seconds
 
     # Resuming --------------------------------------------------------------------------------------------------------
-    def _begin_exact_loop(self) -> None:
-        exact = find_exact()
-        if exact is not None:
-            say_what_is_exact(exact, self, self._callbacks.cbs, self.train_op)
-            exact.begin_loop()
-
     def _find_place(self) -> Place | None:
         return find_place(self.loop, self._callbacks, self._checkpoint_state)
 
@@ -388,10 +389,10 @@ class Trainer(HasOldInterface, LoopTrainer):
         """Return whether a process that is not the chief has this callback although it is `chief_only`."""
         return False
 
-    def _step_to_resume_at(self, session_init: SessionInit) -> int:
+    def step_to_resume_at(self, session_init: SessionInit) -> int:
+        """Return the `global_step` at which a training with these initial values continues, the chief's on each rank; 0 from the beginning."""
         place = place_of(session_init)
         return int(self._ask_chief("the step to resume at", 0 if place is None else place.global_step))
 
     def _ask_chief(self, name: str, value: Any) -> Any:
-        """Return the chief's value; a process that trains alone is the chief."""
-        return value
+        return value  # a process that trains alone is the chief

@@ -10,7 +10,6 @@ from ..callbacks.monitor.base import MonitorBase
 from ..callbacks.monitor.json_file import JSONWriter
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow
-from ..diagnostics.lint.lint import check_lint
 from ..graph_builder.model_desc import ModelDescBase
 from ..input_source.base import InputSource
 from ..loop.callback import Callback
@@ -22,7 +21,7 @@ from ..utils import logger
 from ..utils.checks import check_choice, check_count, check_type
 from ..utils.old_names import HasOldInterface, old_arguments
 from ..utils.own_rank import given_rank
-from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS
+from .defaults import DEFAULT_CALLBACKS, DEFAULT_MONITORS, check_settings
 from .resume import find_checkpoint, place_of
 
 __all__ = ["DEFAULT_CALLBACKS", "DEFAULT_MONITORS", "AutoResumeTrainConfig", "TrainConfig"]
@@ -117,8 +116,7 @@ class TrainConfig(HasOldInterface):
         steps = self._default_steps() if steps_per_epoch is None else steps_per_epoch
         self.steps_per_epoch = check_count("TrainConfig: steps_per_epoch", steps)
         self.max_epoch = check_count("TrainConfig: max_epoch", max_epoch)
-        self.lint, self.lint_ignore = check_lint("TrainConfig", lint, lint_ignore)
-        self.on_hang = check_choice("TrainConfig: on_hang", on_hang, ["report", "abort"])
+        self.lint, self.lint_ignore, self.on_hang = check_settings("TrainConfig", lint, lint_ignore, on_hang)
 
     def _default_steps(self) -> int:
         source = self.dataflow if self.dataflow is not None else self.data

@@ -64,9 +64,7 @@ def begin_exact_resume(
         )
 
 
-def say_what_is_exact(
-    exact: ExactResume, trainer: LoopTrainer, callbacks: list[Callback], train_op: Any
-) -> None:
+def say_what_is_exact(exact: ExactResume, trainer: Any, callbacks: list[Callback], train_op: Any) -> None:
     """
     Log which parts of a training are resumed exactly, in at most three lines.
 

@@ -60,14 +60,14 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
 
     model: Any = config.model
     trainer.on_hang = config.on_hang
-    trainer.settings["model"] = model
+    trainer.model = model
     trainer.lint, trainer.lint_ignore = config.lint, config.lint_ignore
     input_source = apply_default_prefetch(source, trainer)
     with LastLine(), logger.unlock_dir_on_error():  # AutoResumeTrainConfig may have locked it
         if config.exact:
             begin_exact_resume(config.session_init, config.exact, trainer)
         else:
-            advance_graph_seed(trainer._step_to_resume_at(config.session_init))
+            advance_graph_seed(trainer.step_to_resume_at(config.session_init))
         trainer.setup_graph(model.get_input_signature(), input_source, model.build_graph, model.get_optimizer)
     _warn_of_unused_regularizers()
     trainer.train_with_defaults(

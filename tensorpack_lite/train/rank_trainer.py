@@ -17,10 +17,8 @@ from ..input_source.base import InputSource
 from ..loop.callback import Callback
 from ..loop.group import innermost
 from ..loop.place import Place
-from ..loop.preemption import Preempted, Preemption
-from ..loop.state import TrainLoop
+from ..loop.preemption import Preempted
 from ..ranks.authentication import Credentials
-from ..ranks.channel import RankChannel
 from ..tfutils.exact import find_exact
 from ..tfutils.gradproc import GradVars
 from ..tfutils.sesscreate import NewSessionCreator
@@ -30,6 +28,7 @@ from ..tfutils.tower.tower_ranks import TowerRanks
 from ..utils import logger
 from .rank_states import gather_states, split_state, take_part
 from .rank_watch import RankCallback, RankWatch, graph_of_training
+from .signals import Signals
 from .tower import CostFn, OptFn, SingleCostTrainer
 
 __all__ = ["RankTrainer"]
@@ -183,15 +182,11 @@ class RankTrainer(SingleCostTrainer):
                 super().main_loop(steps_per_epoch, starting_epoch, max_epoch)
             except Preempted:
                 # before the first step, the ranks have not agreed on an end
-                if self._preemption is not None and self._preemption.number is not None:
+                signals = self.find_extension(Signals)
+                if signals is not None and signals.has_agreed:
                     self.ranks.finish(self.global_step)
                 raise
             self.ranks.finish(self.global_step)
-
-    def _make_preemption(self) -> Preemption:
-        if self.ranks is None:
-            return super()._make_preemption()
-        return _RankPreemption(self.loop, self.end_within, self.ranks.channel)
 
     # Resuming --------------------------------------------------------------------------------------------------------
     def state_dict(self) -> dict[str, Any]:
@@ -212,8 +207,8 @@ class RankTrainer(SingleCostTrainer):
         of_chief = self._ask_chief("the checksums of the chief's statistics", mine)
         return {name: value for name, value in values.items() if mine[name] != of_chief.get(name)}
 
-    def _begin_exact_loop(self) -> None:
-        super()._begin_exact_loop()
+    def _before_epochs(self) -> None:
+        super()._before_epochs()
         if self.is_chief or self._checkpoint_state is None:
             return
         values = self._checkpoint_state.get("variables", {})
@@ -268,34 +263,6 @@ class RankTrainer(SingleCostTrainer):
 
     def _reporting(self, place: str) -> ContextManager[None]:
         return nullcontext() if self.ranks is None else self.ranks.reporting(self, place)
-
-
-class _RankPreemption(Preemption):
-    """
-    Context manager that handles SIGTERM and SIGUSR1 on one of several ranks, which all end after the same step.
-
-    A signal on any rank is sent to the chief, which names the last step. Each rank raises Preempted in the
-    first `check` after that step.
-    """
-
-    wakes = False  # the last step needs its data
-
-    def __init__(self, loop: TrainLoop, within: float, channel: RankChannel) -> None:
-        super().__init__(lambda: loop.has_stepped, within)
-        self._loop, self._channel = loop, channel
-
-    def request(self, number: int) -> None:
-        """Ask the chief for the last step. Any thread may call it."""
-        if self.received is None:
-            self.received = number
-            self._channel.request_end(number)
-            self._requested.set()
-
-    def check(self) -> None:
-        """Raise Preempted after the last step, or RankError if training cannot continue."""
-        if self.number is None and self._channel.has_reached_end(self._loop.global_step):
-            super().request(self._channel.signal or 0)
-        super().check()
 
 
 def _model_variables() -> dict[str, tf.Variable]:

@@ -84,7 +84,7 @@ class Trainer(TowerTrainer):
             Exception: any exception of the data, the model, a callback or a step.
         """
         with logger.unlock_dir_on_error():  # AutoResumeTrainConfig has locked it
-            advance_graph_seed(self._step_to_resume_at(self.config.session_init))
+            advance_graph_seed(self.step_to_resume_at(self.config.session_init))
             self._setup()
         if self._tower_func is None and self.model is not None:  # for get_predictor and InferenceRunner
             self.tower_func = TowerFunc(self.model.build_graph, self.model.get_input_signature())

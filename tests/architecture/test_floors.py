@@ -291,6 +291,18 @@ def unknown_packages(source) -> list:
     return found
 
 
+def imports_of_diagnostics(source) -> list:
+    """Return imports of `diagnostics` in files that carry a training."""
+    return [
+        f"{module.path}:{i.line}: imports {i.target}. Let the diagnostics be an extension or a callback, in train/defaults.py."
+        for module in source
+        for i in module.imports
+        if room(i.target) == "diagnostics"
+        and room(module.name) not in ("diagnostics", "cli")
+        and module.path not in ("train/defaults.py", "callbacks/__init__.py")
+    ]
+
+
 def nothing(found: list) -> None:
     """Fail with one sentence per line."""
     assert [] == found, "\n" + "\n".join(found)
@@ -300,6 +312,10 @@ class TestLibrary:
     def test_imports_go_down(self, source):
         """Every import, also one under TYPE_CHECKING, goes to a lower floor or stays in its package."""
         nothing(upward_imports(source))
+
+    def test_the_core_does_not_know_diagnostics(self, source):
+        """Only train/defaults.py, the names of callbacks and the command line import diagnostics."""
+        nothing(imports_of_diagnostics(source))
 
     def test_every_directory_has_a_floor(self, source):
         """Each package has a floor."""

@@ -8,11 +8,12 @@ import signal
 import threading
 import time
 from collections import deque
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from types import TracebackType
-from typing import Any, Deque, Dict
+from typing import Any, Deque, Dict, Iterator
 
 from ...dataflow.process.stack_file import SIGNAL, StackFile
+from ...loop.extension import Extension
 from ...ranks.channel import RankChannel
 from ...utils import logger
 from ...utils.errors import DamagedFileError
@@ -24,7 +25,7 @@ from .native_stacks import native_stacks
 from .stack_alarm import StackAlarm
 from .where_socket import answer, listen
 
-__all__ = ["CODE", "Watch"]
+__all__ = ["CODE", "HangWatch", "Watch"]
 
 CODE = 143  # that of a process which SIGTERM has ended; schedulers start such a job again
 _POLL_SECONDS = 1.0
@@ -56,6 +57,9 @@ class Watch:
     Args:
         trainer: the Trainer whose loop runs in the calling thread.
         on_hang: "report", or "abort" to end the process after the first report, with code 143.
+
+    Attributes:
+        longest_waits: the longest time in seconds without progress, by what the loop did then, if it was at least a minute.
     """
 
     def __init__(self, trainer: Any, on_hang: str = "report") -> None:
@@ -64,6 +68,7 @@ class Watch:
         self._intervals: Dict[bool, Deque[float]] = {
             is_step: deque(maxlen=_MAX_INTERVALS) for is_step in (True, False)
         }
+        self.longest_waits: Dict[str, float] = {}
         self._num_reports = 0
         self._first_step = 0
         self._waits_of_last_run: Dict[str, float] = {}
@@ -71,10 +76,10 @@ class Watch:
         self._stacks: StackFile | None = None
         self._alarm: StackAlarm | None = None
         self._is_alarm_made = False
-        ranks = getattr(trainer, "ranks", None)
+        ranks = trainer.ranks
         self._channel: RankChannel | None = None if ranks is None else ranks.channel
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Watch:
         self._first_step = self._trainer.global_step
         self._waits_of_last_run = _read_waits()
         self._listener = listen()
@@ -84,6 +89,7 @@ class Watch:
         self._thread.start()
         if self._channel is not None:
             self._channel.describe_with(self._describe_here)
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -146,7 +152,7 @@ class Watch:
                 _say(f"Training continues, after it had stood still for {still.seconds:.0f} s.")
             self._intervals[still.is_step].append(still.seconds)
             if still.seconds >= _LONG_SECONDS:  # so that the next training in this directory expects it
-                waits = self._trainer.longest_waits
+                waits = self.longest_waits
                 waits[still.kind] = max(still.seconds, waits.get(still.kind, 0.0))
             self._still = _Standstill(place, self._kind())
             return
@@ -212,6 +218,29 @@ class Watch:
         return "".join(f"\nRank {number}: {text}" for number, text in texts.items() if number != 0)
 
 
+class HangWatch(Extension):
+    """
+    Extension that watches the loop with a `Watch`.
+
+    Attributes:
+        watch: the watch of this training; None before its loop.
+    """
+
+    watch: Watch | None = None
+    _running: ExitStack | None = None
+
+    @contextmanager
+    def around_training(self, trainer: Any) -> Iterator[None]:
+        """Stop the watch when the training has ended."""
+        with ExitStack() as self._running:
+            yield
+
+    def after_initialize(self, trainer: Any) -> None:
+        """Start to watch, until the end of `train`."""
+        if self._running is not None:
+            self.watch = self._running.enter_context(Watch(trainer, trainer.on_hang))
+
+
 class _Standstill:
     """
     The time since the main thread has come to a place.
@@ -233,7 +262,7 @@ class _Standstill:
 
 def _place_of(trainer: Any) -> object:
     """Return a value that changes whenever the main thread comes further."""
-    loop, callbacks = trainer.loop, trainer._callbacks
+    loop, callbacks = trainer.loop, trainer.callbacks
     counters = loop.epoch_num, loop.local_step, loop.global_step, loop.num_parts
     call = callbacks.phase, callbacks.num_called, kind_of_place(trainer)
     return counters, call, trainer.is_in_run

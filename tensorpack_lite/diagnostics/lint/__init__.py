@@ -3,14 +3,14 @@ Lint: rules that find common mistakes in the graph, the callbacks and the data o
 
 **In:** a trainer whose callbacks are set up.
 **Out:** remarks, in the log and in `notes.jsonl`.
-**Next:** train, which calls `lint_before_training` before it creates the session.
+**Next:** `train/defaults.py`, which adds the extension `Lint` to each training.
 
 Start reading at `rules.py`. docs/lint.md has a table of the rules.
 """
 
 from __future__ import annotations
 
-from .lint import check_lint, lint_before_training, lint_training
+from .lint import Lint, check_lint, lint_training
 from .rules import GRAPH_RULES, RULE_IDS
 
-__all__ = ["GRAPH_RULES", "RULE_IDS", "check_lint", "lint_before_training", "lint_training"]
+__all__ = ["GRAPH_RULES", "RULE_IDS", "Lint", "check_lint", "lint_training"]

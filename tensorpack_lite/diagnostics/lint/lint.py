@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, Sequence, TypeVar
+from typing import Any, Callable, Iterable, Sequence, TypeVar
 
 from ...callbacks.steps import ProgressBar
+from ...loop.extension import Extension
 from ...loop.trainer import LoopTrainer
 from ...tfutils.sessinit import SessionInit
 from ...utils import logger
@@ -16,7 +17,7 @@ from .rules import GRAPH_RULES, RULE_IDS
 from .step_rules import first_cost, judged_terms, train_on_one_batch
 from .training import Training
 
-__all__ = ["check_lint", "lint_before_training", "lint_only", "lint_training", "report"]
+__all__ = ["Lint", "check_lint", "lint_only", "lint_training", "report"]
 
 T = TypeVar("T")
 
@@ -38,22 +39,21 @@ def check_lint(who: str, mode: str, ignore: Sequence[str]) -> tuple[str, list[st
     return mode, [check_choice(f"{who}: an id in lint_ignore", one, RULE_IDS) for one in ids]
 
 
-def lint_before_training(trainer: LoopTrainer, session_init: SessionInit, steps_per_epoch: int) -> None:
-    """
-    Look for mistakes, as the attributes `lint` and `lint_ignore` of the trainer say. Only the chief does.
+class Lint(Extension):
+    """Extension that looks for mistakes, on the chief, as the attributes `lint` and `lint_ignore` of the trainer say."""
 
-    Args:
-        trainer: the trainer, whose callbacks are set up.
-        session_init: the initial values of its variables.
-        steps_per_epoch: the number of steps in an epoch.
+    def after_setup(self, trainer: Any) -> None:
+        """
+        Look for mistakes in the graph, and watch the first epoch for those in the data.
 
-    Raises:
-        ValueError: an attribute has an unknown value.
-        RuntimeError: `lint` is "error", and there is a remark.
-    """
-    mode, ignore = check_lint(trainer.__class__.__name__, trainer.lint, trainer.lint_ignore)
-    if trainer.is_chief and mode != "off":
-        lint_training(trainer, session_init, mode, ignore, steps_per_epoch)
+        Raises:
+            ValueError: an attribute has an unknown value.
+            RuntimeError: `lint` is "error", and there is a remark.
+        """
+        mode, ignore = check_lint(trainer.__class__.__name__, trainer.lint, trainer.lint_ignore)
+        if trainer.is_chief and mode != "off" and trainer.arguments is not None:
+            _, session_init, steps_per_epoch, *_ = trainer.arguments
+            lint_training(trainer, session_init, mode, ignore, steps_per_epoch)
 
 
 def lint_training(
@@ -105,12 +105,12 @@ def _watch_first_step(training: Training, mode: str, ignore: Sequence[str]) -> N
     bars[0].watch_cost(apply)
 
 
-def lint_only(trainer: LoopTrainer, session_init: SessionInit, steps_per_epoch: int) -> bool:
+def lint_only(trainer: Any, session_init: SessionInit, steps_per_epoch: int) -> bool:
     """
     Look for mistakes in a training that will not start, and in its first datapoints, whatever the mode of its lint is.
 
     Args:
-        trainer, session_init, steps_per_epoch: as in `lint_before_training`.
+        trainer, session_init, steps_per_epoch: as in `lint_training`.
 
     Returns:
         Whether there are remarks. They are in the log. False in a process that is not the chief.

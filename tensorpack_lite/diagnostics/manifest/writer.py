@@ -23,9 +23,11 @@ from ...utils import logger
 from ...utils.errors import DamagedFileError
 from ...utils.manifest_file import FILENAME, FORMAT, read_manifest, write_manifest
 from ...utils.random_streams import get_rng_seed
+from ..hangs.watch import HangWatch
 from .code import describe_code
 from .describe import Describer, describe, describe_files
 from .environment import describe_machine, describe_packages, describe_variables
+from .model_graph import ModelGraph
 
 __all__ = ["ManifestWriter"]
 
@@ -72,7 +74,7 @@ class ManifestWriter(Callback):
         describe = Describer().describe  # with a time limit for all parts together
         parts = {
             "settings": lambda: describe(self._settings()),
-            "initial values": lambda: describe(self.trainer.settings.get("session_init")),
+            "initial values": lambda: describe(self._given()["session_init"]),
             "data": lambda: [describe(source) for source in self._sources()],
             "schedules": lambda: [describe(cb) for cb in self._callbacks() if _is_schedule(cb)],
             "callbacks": lambda: [describe(cb) for cb in self._callbacks() if not _is_schedule(cb)],
@@ -113,11 +115,11 @@ class ManifestWriter(Callback):
         self._manifest["statistics"] = {name: _summarize(history) for name, history in histories.items()}
         self._manifest["exit"] = self._describe_exit()
         # `Watch` allows for them next time
-        self._manifest["longest waits"] = dict(self.trainer.longest_waits)
+        self._manifest["longest waits"] = self._longest_waits()
         self._write()
 
     def _collect(self) -> None:
-        graph, num_operations, data = self.graph, self.trainer.num_operations, self._manifest["data"]
+        graph, num_operations, data = self.graph, self._num_operations(), self._manifest["data"]
         self._late["graph"] = _attempt(lambda: describe_graph(graph, num_operations))
         self._late["files"] = _attempt(lambda: describe_files(data))
         for name, collect in _PARTS_OF_THE_PROCESS.items():
@@ -144,8 +146,25 @@ class ManifestWriter(Callback):
     def _settings(self) -> dict[str, Any]:
         trainer = self.trainer
         name = trainer.__class__.__name__  # not that of `type`: the trainer is a weak reference
-        given = {key: value for key, value in trainer.settings.items() if key != "session_init"}
+        given = {key: value for key, value in self._given().items() if key != "session_init"}
         return {"trainer": name, "ranks": trainer.size, "exact": trainer.exact, **given}
+
+    def _given(self) -> dict[str, Any]:
+        """Return the objects that the training was given, by name."""
+        arguments, model = self.trainer.arguments, self.trainer.model
+        given = {} if model is None else {"model": model}
+        creator, init = (None, None) if arguments is None else arguments[:2]
+        return {**given, "session_creator": creator, "session_init": init}
+
+    def _num_operations(self) -> int:
+        """Return the number of operations in the graph of the model, without those of callbacks."""
+        extension = self.trainer.find_extension(ModelGraph)
+        return len(self.graph.get_operations()) if extension is None else extension.num_operations
+
+    def _longest_waits(self) -> dict[str, float]:
+        extension = self.trainer.find_extension(HangWatch)
+        watch = None if extension is None else extension.watch
+        return {} if watch is None else dict(watch.longest_waits)
 
     def _describe_exit(self) -> dict[str, Any]:
         loop = self.trainer.loop

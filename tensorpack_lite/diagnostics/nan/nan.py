@@ -167,7 +167,7 @@ class TerminateOnNaN(Callback):
             history=list(self._history),
             batches=self._capture.batches(),
             is_held=self.trainer.updates_together,
-            ranks=getattr(self.trainer, "ranks", None),
+            ranks=self.trainer.ranks,
             fails=self._fail,
         )
         try:

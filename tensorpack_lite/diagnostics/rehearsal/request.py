@@ -17,13 +17,13 @@ from typing import NamedTuple, NoReturn, Sequence
 
 from ...utils.logger import REPLACEMENT_VARIABLE
 
-__all__ = ["Rehearsal", "end_rehearsal", "find_rehearsal", "run_rehearsal"]
+__all__ = ["Request", "end_rehearsal", "find_rehearsal", "run_rehearsal"]
 
 _VARIABLE = "TENSORPACK_LITE_REHEARSAL"
 _FIRST_CODE, _NUM_CODES = 90, 3
 
 
-class Rehearsal(NamedTuple):
+class Request(NamedTuple):
     """
     The request to a trainer.
 
@@ -36,10 +36,10 @@ class Rehearsal(NamedTuple):
     step_directory: str = ""
 
 
-def find_rehearsal() -> Rehearsal | None:
+def find_rehearsal() -> Request | None:
     """Return the request to this process; None in all processes that a command has not started."""
     text = os.environ.get(_VARIABLE)
-    return Rehearsal(**json.loads(text)) if text else None
+    return Request(**json.loads(text)) if text else None
 
 
 def end_rehearsal(result: int) -> NoReturn:
@@ -59,7 +59,7 @@ def run_rehearsal(
     Run a script until its training begins. Its log goes to a temporary directory.
 
     Args:
-        purpose, step_directory: as in `Rehearsal`.
+        purpose, step_directory: as in `Request`.
         program: the script or `-m module`, and its arguments.
         folder: the working directory; None means that of this process.
 
@@ -70,7 +70,7 @@ def run_rehearsal(
     here = str(Path(__file__).resolve().parents[3])
     path_of_modules = os.pathsep.join(one for one in (os.environ.get("PYTHONPATH", ""), here) if one)
     with tempfile.TemporaryDirectory(prefix=f"tensorpack-lite-{purpose}-") as directory:
-        request = Rehearsal(purpose, step_directory)
+        request = Request(purpose, step_directory)
         text = json.dumps(request._asdict())
         variables = {"PYTHONPATH": path_of_modules, _VARIABLE: text, REPLACEMENT_VARIABLE: directory}
         code = subprocess.call([sys.executable, *program], cwd=folder, env={**os.environ, **variables})

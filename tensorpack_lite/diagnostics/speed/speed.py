@@ -78,7 +78,7 @@ class Speed(Callback):
         session, self._source = self.trainer.hooked_sess, None
         if len(sources) == 1 and isinstance(session, HookedSession) and session.record_times():
             self._source = sources[0]
-        ranks = getattr(self.trainer, "ranks", None)
+        ranks = self.trainer.ranks
         self._channel = None if ranks is None else ranks.channel
         self._epoch_begin = self._last_end = perf_counter_ns()
 

@@ -87,12 +87,12 @@ class Main:
         callbacks = SimpleNamespace(phase="trigger_step", num_called=0)
         self.trainer = SimpleNamespace(
             loop=loop,
-            _callbacks=callbacks,
+            callbacks=callbacks,
+            ranks=None,
             hooked_sess=None,
             global_step=0,
             current_call=None,
             is_in_run=True,
-            longest_waits={},
         )
         self.reports = []
         monkeypatch.setattr(Watch, "_report", lambda one: self.reports.append(round(one._still.seconds)))
@@ -176,9 +176,9 @@ def test_limits_of_the_last_run(main, monkeypatch, tmp_path):
     main.looks(60)
     main.step()
     main.looks(1)
-    assert {"first steps": 400.0} == main.trainer.longest_waits
+    assert {"first steps": 400.0} == main.watch.longest_waits
     path = str(tmp_path / "manifest.json")
-    write_manifest(path, {"format": FORMAT, "longest waits": main.trainer.longest_waits})
+    write_manifest(path, {"format": FORMAT, "longest waits": main.watch.longest_waits})
     monkeypatch.setattr(watch.logger, "get_logger_dir", lambda: str(tmp_path))
 
     after = Main(monkeypatch)

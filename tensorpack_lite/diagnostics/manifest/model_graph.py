@@ -1,0 +1,25 @@
+"""The extension that separates the graph of the model from what callbacks add to it, for the manifest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...compat import tfv1 as tf
+from ...loop.extension import Extension
+
+__all__ = ["ModelGraph"]
+
+
+class ModelGraph(Extension):
+    """
+    Extension that counts the operations before callbacks add theirs.
+
+    Attributes:
+        num_operations: their number.
+    """
+
+    num_operations = 0
+
+    def before_setup(self, trainer: Any) -> None:
+        """Count the operations."""
+        self.num_operations = len(tf.get_default_graph().get_operations())

@@ -1,0 +1,44 @@
+"""The extension that resumes a training exactly, or at least with other random numbers than those of its beginning."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import Any, Iterator
+
+from ..loop.extension import Extension
+from ..tfutils.exact import find_exact
+from ..utils.random_streams import advance_rng_seed
+from .exactness import say_what_is_exact
+
+__all__ = ["ExactTraining"]
+
+
+class ExactTraining(Extension):
+    """Extension that continues the data, the random numbers and the callbacks where the checkpoint was saved; see `begin_exact_resume`."""
+
+    state_name = "exact"
+
+    @contextmanager
+    def around_training(self, trainer: Any) -> Iterator[None]:
+        """Set `trainer.exact`."""
+        exact = find_exact()
+        if exact is not None:
+            trainer.exact = exact.mode
+        yield
+
+    def before_setup(self, trainer: Any) -> None:
+        """Give streams of random numbers other seeds than at the beginning, unless they continue exactly."""
+        if find_exact() is None and trainer.arguments is not None:
+            advance_rng_seed(trainer.step_to_resume_at(trainer.arguments.session_init))
+
+    def before_epochs(self, trainer: Any) -> None:
+        """Log what is not exact, and restore generators and local variables."""
+        exact = find_exact()
+        if exact is not None:
+            say_what_is_exact(exact, trainer, trainer.callbacks.cbs, trainer.train_op)
+            exact.begin_loop()
+
+    def state_dict(self, trainer: Any) -> Any:
+        """Return the positions of the inputs and the states of generators and local variables."""
+        exact = find_exact()
+        return None if exact is None else exact.state()

@@ -1,0 +1,62 @@
+"""The extension that lets signals end a training: Ctrl-C always, SIGTERM and SIGUSR1 with exact resume."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+from typing import Any, Iterator
+
+from ..loop.extension import Extension
+from ..loop.interrupt import InterruptWatch
+from ..loop.last_line import LastLine
+from ..loop.preemption import Preemption
+from .preempted import PreemptedTraining
+from .rank_preemption import RankPreemption
+from .resume import find_savers
+
+__all__ = ["Signals"]
+
+
+class Signals(Extension):
+    """
+    Extension that handles signals. With `trainer.exact`, they end training after a checkpoint is saved.
+
+    Attributes:
+        preemption: the signals that end training so; None without `exact`.
+    """
+
+    preemption: Preemption | None = None
+
+    @property
+    def has_agreed(self) -> bool:
+        """Whether a signal ends training, on all ranks after the same step."""
+        return self.preemption is not None and self.preemption.number is not None
+
+    @contextmanager
+    def around_training(self, trainer: Any) -> Iterator[None]:
+        """Handle SIGTERM and SIGUSR1, and print one line when Ctrl-C ends the script."""
+        if trainer.exact:
+            self.preemption = _make_preemption(trainer)
+            trainer.callbacks.check = self.preemption.check
+        with LastLine(), self.preemption or nullcontext():
+            yield
+
+    @contextmanager
+    def around_loop(self, trainer: Any) -> Iterator[None]:
+        """Save a training that a signal ends, and interrupt runs that wait for data."""
+        callbacks = trainer.callbacks
+        preempted = PreemptedTraining(self.preemption, trainer.loop, callbacks, trainer.train_op)
+        with preempted, InterruptWatch(
+            callbacks.interrupt, trainer.sess.close, self.preemption, preempted.wake
+        ):
+            yield
+
+
+def _make_preemption(trainer: Any) -> Preemption:
+    loop, callbacks = trainer.loop, trainer.callbacks
+    if trainer.ranks is not None:
+        return RankPreemption(loop, trainer.end_within, trainer.ranks.channel)
+    return Preemption(
+        lambda: loop.has_stepped,
+        trainer.end_within,
+        lambda: loop.outcome is None and bool(find_savers(callbacks)),
+    )
