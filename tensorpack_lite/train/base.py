@@ -20,7 +20,7 @@ from ..loop.last_line import LastLine
 from ..loop.place import Place
 from ..loop.preemption import Preemption
 from ..loop.session import HookedSession
-from ..loop.state import StopTraining, TrainLoop
+from ..loop.state import StopTraining, TrainLoop, check_steps
 from ..loop.trainer import LoopTrainer
 from ..tfutils.common import get_global_step_value
 from ..tfutils.exact import find_exact
@@ -215,7 +215,7 @@ class Trainer(HasOldInterface, LoopTrainer):
         Run the loop: epochs `starting_epoch` to `max_epoch`, with `steps_per_epoch` steps each.
 
         Args:
-            steps_per_epoch: the number of steps in an epoch, >= 0.
+            steps_per_epoch: the number of steps in an epoch, >= 0. With 0, only callbacks are called.
             starting_epoch: the number of the first epoch, from 1.
             max_epoch: the number of the last epoch.
 
@@ -267,12 +267,14 @@ class Trainer(HasOldInterface, LoopTrainer):
         Train: call `setup_callbacks`, `initialize` and `main_loop`, which document the arguments.
 
         Raises:
+            ValueError: `steps_per_epoch` is 0 or not whole, except under `tensorpack-lite run`.
             RuntimeError: with `lint = "error"`, lint has found a mistake.
             Preempted: with `exact`, after SIGTERM or SIGUSR1. A checkpoint was saved if at least one step was done, and
                 `after_train` was called.
             KeyboardInterrupt: after Ctrl-C. With `exact`, a `ModelSaver` and one rank, a checkpoint was saved, unless Ctrl-C came twice.
             OSError: that checkpoint could not be written; earlier ones are intact.
         """
+        steps_per_epoch = check_steps("Trainer: steps_per_epoch", steps_per_epoch)
         self.settings.update(session_creator=session_creator, session_init=session_init)
         exact = find_exact()
         self.exact = self.exact if exact is None else exact.mode
@@ -322,7 +324,7 @@ class Trainer(HasOldInterface, LoopTrainer):
             extra_callbacks: called after `callbacks`; None means `DEFAULT_CALLBACKS()`; `[]` means none.
 
         Raises:
-            ValueError: `steps_per_epoch` is missing.
+            ValueError: `steps_per_epoch` is missing, or see `train`.
         """
         if steps_per_epoch is None:
             raise ValueError("Trainer.train_with_defaults: steps_per_epoch is missing. Pass a number.")
