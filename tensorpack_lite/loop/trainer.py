@@ -11,6 +11,7 @@ from ..compat import tfv1 as tf
 from ..compat.value_names import value_of
 from ..tfutils.common import find_name, get_op_tensor_name
 from ..tfutils.tower.func import TowerFunc
+from ..utils.arguments import ExplainsArguments
 from .preemption import Preemption
 from .state import TrainLoop
 
@@ -19,7 +20,7 @@ __all__ = ["LoopMonitors", "LoopTrainer"]
 _T = TypeVar("_T")
 
 
-class LoopTrainer:
+class LoopTrainer(ExplainsArguments):
     """
     Base class of `Trainer` with the attributes and methods that callbacks may use, as `self.trainer`.
 

@@ -40,7 +40,9 @@ class TestTrainConfig:
 
     def test_no_steps(self):
         """steps_per_epoch=0 raises an error, which says how to call only callbacks."""
-        with pytest.raises(ValueError, match=r"^TrainConfig: steps_per_epoch is 0, so nothing .* main_loop\(0"):
+        with pytest.raises(
+            ValueError, match=r"^TrainConfig: steps_per_epoch is 0, so nothing .* main_loop\(0"
+        ):
             TrainConfig(dataflow=threes(7), steps_per_epoch=0)
 
     def test_no_steps_in_an_old_script(self, monkeypatch):
