@@ -15,7 +15,7 @@ from ..utils.errors import rebuild_error
 from ..utils.stacks import Line
 from .base import DataFlowTerminated
 
-__all__ = ["describe_failure", "error_text", "function_name", "stage_error"]
+__all__ = ["describe_failure", "error_text", "function_name", "stage_error", "user_line"]
 
 
 def stage_error(error: BaseException, where: str) -> BaseException:
@@ -65,11 +65,23 @@ def describe_failure(func: Callable[..., Any], error: BaseException) -> str:
         func: the function.
         error: the error that was caught. The line is the innermost one of the user's code.
     """
+    return f"{function_name(func)} failed{user_line(error)}"
+
+
+def user_line(error: BaseException) -> str:
+    """
+    Return the innermost line of the user's code in the traceback of an error, as " at train.py:12".
+
+    Args:
+        error: an error that was caught in this process.
+
+    Returns:
+        The line; "" if there is none, or if the message of the error names a line already.
+    """
     stack = traceback.extract_tb(error.__traceback__)
     lines = [Line(one.filename, one.lineno or 0, one.name) for one in stack]
-    users = [line for line in lines if line.is_of_user]
-    place = f" at {os.path.basename(users[-1].path)}:{users[-1].number}" if users else ""
-    return f"{function_name(func)} failed{place}"
+    users = [f" at {os.path.basename(line.path)}:{line.number}" for line in lines if line.is_of_user]
+    return users[-1] if users and users[-1] not in error_text(error) else ""
 
 
 def _rebuild(error: BaseException, where: str) -> BaseException | None:

@@ -19,7 +19,7 @@ from typing import Any, Callable
 from ..utils import logger
 from ..utils.old_names import old_arguments
 from .base import DataFlow, Datapoint
-from .failure import function_name, stage_error
+from .failure import describe_failure, function_name, stage_error
 from .map_engine import ParallelMapData, WorkerPool
 from .map_exact import ExactPool, Standstill
 from .meter import Meter, current_meter
@@ -133,10 +133,9 @@ class _ThreadPool(WorkerPool):
             self._meter.end_wait()
 
     def _located(self, index: int, error: BaseException) -> BaseException:
-        where = (
-            f"{self._stage}: map_func failed in worker {index} of {len(self._threads)} (pid {os.getpid()})"
-        )
-        return stage_error(error, where)
+        failure = describe_failure(self._map_func, error)
+        worker = f"worker {index} of {len(self._threads)} (pid {os.getpid()})"
+        return stage_error(error, f"{self._stage}: map_func {failure} in {worker}")
 
     def stop(self) -> None:
         with suppress(queue.Empty):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 from typing import Any, Iterator, Sequence
 
+from ..utils.arguments import ExplainsArguments
 from .meter import Meter
 from .recording import Recording, ResumeReport, State
 
 __all__ = ["Resumable", "find_difference"]
 
 
-class Resumable:
+class Resumable(ExplainsArguments):
     """
     The methods of a DataFlow that save and restore its position.
 

@@ -22,6 +22,7 @@ from ..loop.callback import Callback
 from ..loop.session import RunTimes
 from ..loop.step import Step
 from ..tfutils.exact import find_exact
+from ..utils.arguments import ExplainsArguments
 from ..utils.errors import type_error
 from .datapoint import DatapointConverter
 from .reset import ResetInput
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 
-class InputSource(ABC):
+class InputSource(ExplainsArguments, ABC):
     """
     Base class of everything that provides datapoints as tensors.
 
@@ -54,7 +55,7 @@ class InputSource(ABC):
     _used: UsedTickets
 
     # Methods for subclasses to override ------------------------------------------------------------------------------
-    def _setup(self, input_signature: Sequence[tf.TensorSpec]) -> None:  # noqa: B027 (optional)
+    def _setup(self, input_signature: Sequence[tf.TensorSpec]) -> None:
         """Create the operations that all towers share."""
 
     @abstractmethod
@@ -65,7 +66,7 @@ class InputSource(ABC):
         """Return the callbacks that supply the data."""
         return []
 
-    def _reset_state(self) -> None:  # noqa: B027 (optional)
+    def _reset_state(self) -> None:
         """Restart the data. A default session exists."""
 
     def _size(self) -> int:
@@ -75,7 +76,7 @@ class InputSource(ABC):
             "TrainConfig(steps_per_epoch=...)."
         )
 
-    def _begin_at(self, state: State | None, is_strict: bool) -> None:  # noqa: B027 (optional)
+    def _begin_at(self, state: State | None, is_strict: bool) -> None:
         """
         Keep the position of the data from `setup` on, and begin at a saved one. Called before `_setup`.
 
@@ -107,7 +108,7 @@ class InputSource(ABC):
         """
         return None
 
-    def _count_runs(self, steps: Sequence[Step], since: int) -> None:  # noqa: B027 (optional)
+    def _count_runs(self, steps: Sequence[Step], since: int) -> None:
         """
         Count runs of the hooked session whose times were not recorded.
 
@@ -116,7 +117,7 @@ class InputSource(ABC):
             since: when the first of them may have begun, in nanoseconds.
         """
 
-    def _count_taken(self, num: int) -> None:  # noqa: B027 (optional)
+    def _count_taken(self, num: int) -> None:
         """Count runs outside of the hooked session, each of which took a datapoint for one tower."""
 
     def meters(self) -> list[Meter]:
@@ -244,7 +245,7 @@ class InputSource(ABC):
         """
         return self._size()
 
-    def require_exact_size(self) -> None:  # noqa: B027 (optional)
+    def require_exact_size(self) -> None:
         """
         Raise an error in any later pass that has fewer datapoints than `size`.
 

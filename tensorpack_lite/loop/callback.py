@@ -22,13 +22,14 @@ from typing import Any, Callable, NamedTuple, Sequence
 from ..compat import tfv1 as tf
 from ..compat.value_names import explain_handles
 from ..tfutils.common import get_op_or_tensor_by_name
+from ..utils.arguments import ExplainsArguments
 from ..utils.errors import type_error
 from .trainer import LoopTrainer
 
 __all__ = ["Call", "Callback", "CallbackFactory", "ProxyCallback", "is_overridden", "to_run_args"]
 
 
-class Callback:
+class Callback(ExplainsArguments):
     """
     Base class of callbacks. Override the methods with an underscore; each is called at its moment of the training.
 
@@ -390,9 +391,8 @@ def to_run_args(fetches: object, who: str = "A callback") -> tf.train.SessionRun
             f"{who}: _before_run returned {type(fetches).__name__}, expected None, a list of tensors, operations or "
             "names, or a SessionRunArgs."
         )
-    return tf.train.SessionRunArgs(
-        [get_op_or_tensor_by_name(f) if isinstance(f, str) else f for f in fetches]
-    )
+    found = [get_op_or_tensor_by_name(f) if isinstance(f, str) else f for f in fetches]
+    return tf.train.SessionRunArgs(found)
 
 
 def is_overridden(callback: Callback, method: str) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from ..compat import tfv1 as tf
+from ..utils.arguments import ExplainsArguments
 from ..utils.errors import type_error
 from .callback import Callback
 
 __all__ = ["CallbackToHook", "HookToCallback"]
 
 
-class CallbackToHook(tf.train.SessionRunHook):
+class CallbackToHook(ExplainsArguments, tf.train.SessionRunHook):
     """
     A `SessionRunHook` that forwards `before_run` and `after_run` to a callback.
 

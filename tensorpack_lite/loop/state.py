@@ -7,8 +7,9 @@ from typing import Iterator
 
 from ..compat import tfv1 as tf
 from ..utils.checks import check_count
+from ..utils.old_names import accepts_old_names
 
-__all__ = ["QUIET_ENDS", "Outcome", "StopTraining", "TrainLoop"]
+__all__ = ["QUIET_ENDS", "Outcome", "StopTraining", "TrainLoop", "check_steps"]
 
 
 class StopTraining(Exception):
@@ -29,6 +30,28 @@ class Outcome(Enum):
     """Ctrl-C (KeyboardInterrupt), `sys.exit` (SystemExit), or SIGTERM with `exact` (Preempted) ended training."""
     FAILED = "failed"
     """An error ended training."""
+
+
+def check_steps(name: str, value: object) -> int:
+    """
+    Return the number of steps in an epoch of a training that is to run steps.
+
+    Args:
+        name: the class or function, and its argument.
+        value: any whole number.
+
+    Raises:
+        ValueError: the number is negative or not whole; or it is 0, except under `tensorpack-lite run`.
+        TypeError: `value` is not a number.
+    """
+    steps = check_count(name, value)
+    if steps == 0 and not accepts_old_names():
+        raise ValueError(
+            f"{name} is 0, so nothing would be trained (expected at least 1). If it was computed, a batch may be larger than the "
+            "data. To call only the callbacks, call the phases of the trainer: setup_callbacks(callbacks, monitors), "
+            "initialize(session_creator, session_init), main_loop(0, 1, max_epoch)."
+        )
+    return steps
 
 
 class TrainLoop:

@@ -11,6 +11,7 @@ from ..compat import tfv1 as tf
 from ..compat.value_names import value_of
 from ..tfutils.common import find_name, get_op_tensor_name
 from ..tfutils.tower.func import TowerFunc
+from ..utils.arguments import ExplainsArguments
 from .extension import Extension, TrainArguments
 from .state import TrainLoop
 
@@ -20,7 +21,7 @@ _T = TypeVar("_T")
 _E = TypeVar("_E", bound=Extension)
 
 
-class LoopTrainer:
+class LoopTrainer(ExplainsArguments):
     """
     Base class of `Trainer` with the attributes and methods that callbacks may use, as `self.trainer`.
 

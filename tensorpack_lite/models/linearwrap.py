@@ -8,12 +8,13 @@ from typing import Any, Callable
 from ..compat import tensorflow
 from ..compat import tfv1 as tf
 from ..utils import logger
+from ..utils.arguments import ExplainsArguments
 from .registry import get_registered_layer
 
 __all__ = ["LinearWrap"]
 
 
-class LinearWrap:
+class LinearWrap(ExplainsArguments):
     """
     A tensor with layers as methods; each call returns a new LinearWrap.
 

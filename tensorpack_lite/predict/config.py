@@ -15,6 +15,7 @@ from ..tfutils.sessinit import JustCurrentSession, SessionInit
 from ..tfutils.tower.context import PredictTowerContext
 from ..tfutils.tower.func import TowerFunc
 from ..utils import logger
+from ..utils.arguments import ExplainsArguments
 from ..utils.checks import check_callable, check_type
 from ..utils.errors import type_error
 from ..utils.old_names import old_arguments
@@ -22,7 +23,7 @@ from ..utils.old_names import old_arguments
 __all__ = ["PredictConfig"]
 
 
-class PredictConfig:
+class PredictConfig(ExplainsArguments):
     """
     Configuration of a predictor.
 

@@ -9,6 +9,7 @@ from multiprocessing import connection, get_all_start_methods, get_context
 from typing import Any, Iterator, TypeVar
 
 from ..dataflow.base import DataFlow, length_or_none
+from ..utils.arguments import ExplainsArguments
 from ..utils.checks import check_at_least, check_type
 from ..utils.concurrency import enable_death_signal, ensure_proc_terminate, start_proc_mask_signal
 from ..utils.errors import rebuild_error
@@ -23,7 +24,7 @@ __all__ = ["DatasetPredictorBase", "MultiProcessDatasetPredictor", "SimpleDatase
 T = TypeVar("T")
 
 
-class DatasetPredictorBase(ABC):
+class DatasetPredictorBase(ExplainsArguments, ABC):
     """
     Interface of predictors that predict all datapoints of a DataFlow.
 

@@ -7,6 +7,7 @@ from typing import Any, Callable, Sequence
 
 from ..compat import tensorflow
 from ..compat import tfv1 as tf
+from ..utils.arguments import ExplainsArguments
 from ..utils.checks import check_at_least, check_type
 from ..utils.errors import type_error
 from .gradproc import FilterNoneGrad, GradientProcessor, GradVars
@@ -23,7 +24,7 @@ __all__ = [
 _TOWER_PREFIX = re.compile(r"tower[0-9]+/")
 
 
-class ProxyOptimizer(tf.train.Optimizer):
+class ProxyOptimizer(ExplainsArguments, tf.train.Optimizer):
     """
     Base class of optimizer wrappers. It forwards every method to the wrapped optimizer.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..compat import tfv1 as tf
 from ..utils import logger
+from ..utils.arguments import ExplainsArguments
 from ..utils.checks import check_type
 from ..utils.old_names import old_name_finder, old_star_names
 from .checkpoint_reader import (
@@ -44,7 +45,7 @@ if not TYPE_CHECKING:  # old names, for `tensorpack-lite run`
     __all__ += old_star_names(__name__)
 
 
-class SessionInit:
+class SessionInit(ExplainsArguments):
     """
     Base class of objects that set variables of a session. Initialization has two phases; a subclass defines
     one or both.

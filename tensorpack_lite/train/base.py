@@ -16,7 +16,7 @@ from ..loop.extension import TrainArguments, all_of
 from ..loop.group import Callbacks
 from ..loop.place import Place
 from ..loop.session import HookedSession
-from ..loop.state import Outcome, StopTraining, TrainLoop
+from ..loop.state import Outcome, StopTraining, TrainLoop, check_steps
 from ..loop.trainer import LoopTrainer
 from ..tfutils.common import get_global_step_value
 from ..tfutils.model_utils import describe_trainable_vars
@@ -207,7 +207,7 @@ class Trainer(HasOldInterface, ExtensionSettings, LoopTrainer):
         Run the loop: epochs `starting_epoch` to `max_epoch`, with `steps_per_epoch` steps each.
 
         Args:
-            steps_per_epoch: the number of steps in an epoch, >= 0.
+            steps_per_epoch: the number of steps in an epoch, >= 0. With 0, only callbacks are called.
             starting_epoch: the number of the first epoch, from 1.
             max_epoch: the number of the last epoch.
 
@@ -276,19 +276,19 @@ class Trainer(HasOldInterface, ExtensionSettings, LoopTrainer):
         Train: call `setup_callbacks`, `initialize` and `main_loop`, which document the arguments.
 
         Raises:
+            ValueError: `steps_per_epoch` is 0 or not whole, except under `tensorpack-lite run`.
             RuntimeError: with `lint = "error"`, lint has found a mistake.
             Preempted: with `exact`, after SIGTERM or SIGUSR1. A checkpoint was saved if at least one step was done, and
                 `after_train` was called.
             KeyboardInterrupt: after Ctrl-C. With `exact`, a `ModelSaver` and one rank, a checkpoint was saved, unless Ctrl-C came twice.
             OSError: that checkpoint could not be written; earlier ones are intact.
         """
-        self.arguments = TrainArguments(
-            session_creator, session_init, steps_per_epoch, starting_epoch, max_epoch
-        )
+        steps = check_steps("Trainer: steps_per_epoch", steps_per_epoch)
+        self.arguments = TrainArguments(session_creator, session_init, steps, starting_epoch, max_epoch)
         with all_of([extension.around_training(self) for extension in self.extensions]):
             self.setup_callbacks(callbacks, monitors)
             self.initialize(session_creator, session_init)
-            self.main_loop(steps_per_epoch, starting_epoch, max_epoch)
+            self.main_loop(steps, starting_epoch, max_epoch)
 
     def train_with_defaults(
         self,
@@ -316,7 +316,7 @@ class Trainer(HasOldInterface, ExtensionSettings, LoopTrainer):
             extra_callbacks: called after `callbacks`; None means `DEFAULT_CALLBACKS()`; `[]` means none.
 
         Raises:
-            ValueError: `steps_per_epoch` is missing.
+            ValueError: `steps_per_epoch` is missing, or see `train`.
         """
         if steps_per_epoch is None:
             raise ValueError("Trainer.train_with_defaults: steps_per_epoch is missing. Pass a number.")

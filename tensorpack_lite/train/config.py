@@ -13,6 +13,7 @@ from ..dataflow.base import DataFlow
 from ..graph_builder.model_desc import ModelDescBase
 from ..input_source.base import InputSource
 from ..loop.callback import Callback
+from ..loop.state import check_steps
 from ..tfutils.checkpoint_state import STATE_SUFFIX
 from ..tfutils.checkpoint_store import CheckpointStore
 from ..tfutils.sesscreate import NewSessionCreator
@@ -47,8 +48,7 @@ class TrainConfig(HasOldInterface):
         session_config: a `tf.ConfigProto`; cannot be combined with `session_creator`.
         session_init: initial values of variables: a SessionInit, or any argument of `SmartInit`.
         starting_epoch: the number of the first epoch.
-        steps_per_epoch: the number of steps in an epoch; None means the length of the data. With 0, only callbacks are called,
-            and the log has a warning.
+        steps_per_epoch: the number of steps in an epoch, at least 1; None means the length of the data.
         max_epoch: the number of the last epoch. The default is practically without end, and the log says so.
         lint: whether common mistakes in the graph, the callbacks and the data are logged ("warn"), end training before its
             first step ("error"), or are not looked for ("off"); "deep" is "warn" with 200 steps on one batch, after which
@@ -59,8 +59,8 @@ class TrainConfig(HasOldInterface):
 
     Raises:
         TypeError: an argument of the wrong type.
-        ValueError: two arguments exclude each other; `steps_per_epoch` is None and the data has no length or is empty; a
-            number is negative or not whole; or `lint`, `lint_ignore` or `on_hang` has an unknown value.
+        ValueError: two arguments exclude each other; `steps_per_epoch` is None and the data has no length or is empty, or
+            it is 0, except under `tensorpack-lite run`; a number is negative or not whole; or `lint`, `lint_ignore` or `on_hang` has an unknown value.
     """
 
     exact: bool | str = False
@@ -114,7 +114,7 @@ class TrainConfig(HasOldInterface):
         self.session_init = session_init if isinstance(session_init, SessionInit) else SmartInit(session_init)
         self.starting_epoch = check_count("TrainConfig: starting_epoch", starting_epoch)
         steps = self._default_steps() if steps_per_epoch is None else steps_per_epoch
-        self.steps_per_epoch = check_count("TrainConfig: steps_per_epoch", steps)
+        self.steps_per_epoch = check_steps("TrainConfig: steps_per_epoch", steps)
         self.max_epoch = check_count("TrainConfig: max_epoch", max_epoch)
         self.lint, self.lint_ignore, self.on_hang = check_settings("TrainConfig", lint, lint_ignore, on_hang)
 

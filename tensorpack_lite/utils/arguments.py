@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
 import re
 from contextlib import contextmanager
 from typing import Any, Callable, Iterator, Mapping
 
-__all__ = ["explain_argument"]
+__all__ = ["ExplainsArguments", "explain_argument"]
 
+_PACKAGE = f"{__name__.split('.')[0]}."
 _UNKNOWN = re.compile(r"got an unexpected keyword argument '(\w+)'")
 
 
@@ -36,16 +38,49 @@ def explain_argument(func: Callable[..., Any], given: Mapping[str, Any], left_ou
     try:
         yield
     except TypeError as error:
-        found = _UNKNOWN.search(str(error))
-        if found is None or found.group(1) not in given:
+        message = _explain(func, given, left_out, str(error))
+        if message is None:
             raise
-        parameters = inspect.signature(func).parameters
-        takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
-        if takes_any or found.group(1) in parameters:
-            raise
-        names = list(parameters)[left_out:]
-        who = func.__qualname__.rpartition("<locals>.")[2].replace(".__init__", "")
-        raise TypeError(f"{who}: {_describe(found.group(1), names)}") from None
+        raise TypeError(message) from None
+
+
+class ExplainsArguments:
+    """
+    Base class for classes of this library whose constructors name the argument that was probably meant.
+
+    Note: the constructors of users' classes are left alone.
+    """
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls) and cls.__module__.startswith(_PACKAGE):
+            cls.__init__ = _explained(cls.__init__)  # type: ignore[method-assign, misc]
+
+
+def _explained(init: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(init)
+    def explained(*args: Any, **kwargs: Any) -> None:
+        try:
+            init(*args, **kwargs)
+        except TypeError as error:
+            message = _explain(init, kwargs, 1, str(error))
+            if message is None:
+                raise
+            raise TypeError(message) from None
+
+    return explained
+
+
+def _explain(func: Callable[..., Any], given: Mapping[str, Any], left_out: int, error: str) -> str | None:
+    """Return the sentence for a TypeError of the call; None if another call has raised it."""
+    found = _UNKNOWN.search(error)
+    if found is None or found.group(1) not in given:
+        return None
+    parameters = inspect.signature(func).parameters
+    if found.group(1) in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        return None
+    who = func.__qualname__.rpartition("<locals>.")[2].replace(".__init__", "")
+    return f"{who}: {_describe(found.group(1), list(parameters)[left_out:])}"
 
 
 def _describe(name: str, names: list[str]) -> str:

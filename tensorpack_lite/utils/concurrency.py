@@ -22,6 +22,7 @@ from typing import Any, Callable, Iterator, Sequence, Union
 
 from . import logger
 from .argtools import log_once
+from .arguments import ExplainsArguments
 from .checks import check_type
 from .ordering import DIE, OrderedContainer, OrderedResultGatherProc
 
@@ -48,7 +49,7 @@ _TERMINATE_SECONDS = 5
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
-class StoppableThread(threading.Thread):
+class StoppableThread(ExplainsArguments, threading.Thread):
     """
     A thread with a cooperative stop flag.
 
@@ -157,7 +158,7 @@ class LoopThread(StoppableThread):
         self._may_run.set()
 
 
-class ShareSessionThread(threading.Thread):
+class ShareSessionThread(ExplainsArguments, threading.Thread):
     """
     A thread that runs in the TensorFlow session that is the default when the thread is started.
 

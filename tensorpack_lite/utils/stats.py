@@ -6,12 +6,13 @@ from typing import Any, Sequence
 
 import numpy as np
 
+from .arguments import ExplainsArguments
 from .checks import check_at_least
 
 __all__ = ["Accuracy", "BinaryStatistics", "OnlineMoments", "RatioCounter", "StatCounter"]
 
 
-class StatCounter:
+class StatCounter(ExplainsArguments):
     """
     Counter of numbers, with their sum, average, minimum and maximum.
 
@@ -71,7 +72,7 @@ class StatCounter:
         return self._values
 
 
-class RatioCounter:
+class RatioCounter(ExplainsArguments):
     """Ratio of two counts."""
 
     def __init__(self) -> None:
@@ -118,7 +119,7 @@ class Accuracy(RatioCounter):
         return self.ratio
 
 
-class BinaryStatistics:
+class BinaryStatistics(ExplainsArguments):
     """Precision and recall of binary predictions."""
 
     def __init__(self) -> None:
@@ -183,7 +184,7 @@ class BinaryStatistics:
         return 1 - self.recall if self.nr_pos else 0
 
 
-class OnlineMoments:
+class OnlineMoments(ExplainsArguments):
     """
     Mean and variance of numbers, without storing them.
 

@@ -306,8 +306,9 @@ def test_a_training_without_an_end(log_lines, epochs, num_lines):
     assert num_lines == len(lines)
 
 
-def test_epochs_without_steps(log_lines):
-    """Epochs without steps are possible, and logged."""
+def test_epochs_without_steps(log_lines, monkeypatch):
+    """Epochs without steps are possible under `tensorpack-lite run`, and logged."""
+    monkeypatch.setenv("TENSORPACK_LITE_RUN", "1")
     run(CountingTrainer(), steps=0)
     assert 1 == len(
         [line for line in log_lines if "steps_per_epoch is 0" in line and "nothing is trained" in line]

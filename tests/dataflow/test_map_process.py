@@ -191,7 +191,7 @@ class TestErrors:
         flow = ready(Pulls(), 2, fail_at_three, buffer_size=2, strict=strict)
         with pytest.raises(
             ValueError,
-            match=r"MultiProcessMapDataZMQ: worker \d \(pid \d+\), in map_func fail_at_three: three is bad",
+            match=r"MultiProcessMapDataZMQ: worker \d \(pid \d+\), in map_func fail_at_three at test_map_process.py:\d+: three is bad",
         ):
             list(flow)
 

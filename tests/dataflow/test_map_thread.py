@@ -114,7 +114,10 @@ class TestErrors:
             return dp
 
         flow = reset(MultiThreadMapData(six(), num_thread, fail_at_three, strict=strict))
-        where = rf"MultiThreadMapData: map_func failed in worker \d of {num_thread} \(pid {os.getpid()}\): three is too much"
+        where = (
+            r"MultiThreadMapData: map_func fail_at_three failed at test_map_thread.py:\d+ "
+            rf"in worker \d of {num_thread} \(pid {os.getpid()}\): three is too much"
+        )
         with pytest.raises(ValueError, match=where) as caught:
             list(flow)
         cause = caught.value.__cause__
@@ -129,7 +132,9 @@ class TestErrors:
             raise error
 
         flow = reset(MultiThreadMapData(six(), 2, fail))
-        with pytest.raises(RuntimeError, match=f"map_func failed in worker .*: {type(error).__name__}"):
+        with pytest.raises(
+            RuntimeError, match=f"map_func fail failed at .* in worker .*: {type(error).__name__}"
+        ):
             next(iter(flow))
 
     def test_an_error_overtakes_results(self):

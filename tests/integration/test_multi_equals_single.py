@@ -136,8 +136,8 @@ def train(make_trainer, model, times=1, stage=None, init=None, steps=STEPS, chec
             extra_callbacks=[],
             monitors=[],
             session_init=JustCurrentSession() if init is None else SmartInit(init),
-            steps_per_epoch=steps,
-            max_epoch=1,
+            steps_per_epoch=max(steps, 1),
+            max_epoch=1 if steps else 0,
         )
     return Run(watch, final, local)
 

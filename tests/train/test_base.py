@@ -103,10 +103,19 @@ class TestTraining:
         with pytest.raises(RuntimeError, match="finalized"):
             run(trainer, Adds())
 
-    def test_no_steps(self, trainer, run):
-        """An epoch without steps calls the other moments."""
+    def test_a_training_without_steps(self, trainer, run):
+        """`train` without steps is an error, before anything is set up."""
         trace = RecordingCallback()
-        run(trainer, trace, steps_per_epoch=0, max_epoch=1)
+        with pytest.raises(ValueError, match="^Trainer: steps_per_epoch is 0, so nothing would be trained"):
+            run(trainer, trace, steps_per_epoch=0)
+        assert [] == trace.calls
+
+    def test_no_steps(self, trainer):
+        """`main_loop` without steps calls the other moments."""
+        trace = RecordingCallback()
+        trainer.setup_callbacks([trace], [])
+        trainer.initialize(NewSessionCreator(), JustCurrentSession())
+        trainer.main_loop(0, 1, 1)
         expected = [
             "setup_graph",
             "before_train",
@@ -261,7 +270,7 @@ class TestSession:
         trainer.is_chief = False
         keep = KeepsX().set_chief_only(False)
         with mock.patch.object(logger, "debug") as log:
-            run(trainer, keep, session_init=DictRestore({"x": np.float32(100)}), steps_per_epoch=0)
+            run(trainer, keep, session_init=DictRestore({"x": np.float32(100)}), max_epoch=0)
         assert 0.0 == keep.x
         assert any("session_init is ignored" in str(call) for call in log.call_args_list)
 

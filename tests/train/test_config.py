@@ -39,7 +39,15 @@ class TestTrainConfig:
         assert (10, 2, 3) == (config.steps_per_epoch, config.starting_epoch, config.max_epoch)
 
     def test_no_steps(self):
-        """steps_per_epoch=0 means no steps, not the default."""
+        """steps_per_epoch=0 raises an error, which says how to call only callbacks."""
+        with pytest.raises(
+            ValueError, match=r"^TrainConfig: steps_per_epoch is 0, so nothing .* main_loop\(0"
+        ):
+            TrainConfig(dataflow=threes(7), steps_per_epoch=0)
+
+    def test_no_steps_in_an_old_script(self, monkeypatch):
+        """Under `tensorpack-lite run`, steps_per_epoch=0 means no steps, as in tensorpack, not the default."""
+        monkeypatch.setenv("TENSORPACK_LITE_RUN", "1")
         assert 0 == TrainConfig(dataflow=threes(7), steps_per_epoch=0).steps_per_epoch
 
     def test_anything_smart_init_takes(self):

@@ -9,16 +9,17 @@ import numpy as np
 
 from ...compat import tfv1 as tf
 from ...tfutils.common import get_op_tensor_name
+from ...utils.arguments import ExplainsArguments
 
 __all__ = ["GraphVarParam", "HyperParam", "ObjAttrParam"]
 
 
-class HyperParam(metaclass=ABCMeta):
+class HyperParam(ExplainsArguments, metaclass=ABCMeta):
     """
     Base class of hyper-parameters.
     """
 
-    def setup_graph(self) -> None:  # noqa: B027 (not every parameter is in the graph)
+    def setup_graph(self) -> None:
         """Look up variables or tensors; called while the graph is being built."""
 
     @abstractmethod

@@ -6,11 +6,12 @@ import inspect
 from typing import Any, Iterator
 
 from ...utils.argtools import log_once
+from ...utils.arguments import ExplainsArguments
 
 __all__ = ["Described"]
 
 
-class Described:
+class Described(ExplainsArguments):
     """
     Base class of objects whose repr is the call that builds them, from attributes named like the constructor's arguments.
 

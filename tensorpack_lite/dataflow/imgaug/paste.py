@@ -7,6 +7,7 @@ from typing import Sequence
 
 import numpy as np
 
+from ...utils.arguments import ExplainsArguments
 from ...utils.errors import type_error
 from ._check import check_size
 from .base import ImageAugmentor, ImageLike
@@ -15,7 +16,7 @@ from .transform_base import BaseTransform, TransformFactory
 __all__ = ["BackgroundFiller", "CenterPaste", "ConstantBackgroundFiller", "RandomPaste"]
 
 
-class BackgroundFiller:
+class BackgroundFiller(ExplainsArguments):
     """Base class of background fillers. Subclasses define `_fill(background_shape, img)`."""
 
     def fill(self, background_shape: tuple[int, int], img: np.ndarray) -> np.ndarray:

@@ -28,6 +28,7 @@ from ...utils.handoff import HandoffQueue
 from ...utils.random_streams import WorkerStream, enter_worker_stream
 from ...utils.stacks import describe_argument
 from ..base import Datapoint
+from ..failure import user_line
 from ..meter import begin_worker
 from ..records import COUNT, Page
 from .channel import MAX_SLOTS, ChannelClosed, Writer
@@ -217,7 +218,7 @@ def _send_all(outbox: HandoffQueue[Any], home: Writer, setup: WorkerSetup, task:
         return  # the process that started both workers notices that the other one has ended
     with suppress(ChannelClosed):
         if error is not None:
-            name = f"{setup.who}: worker {setup.number} (pid {os.getpid()}), {task.where}"
+            name = f"{setup.who}: worker {setup.number} (pid {os.getpid()}), {task.where}{user_line(error)}"
             home.send_error(describe_error(error, name))
         home.close()
 
