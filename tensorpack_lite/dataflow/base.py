@@ -25,8 +25,8 @@ import numpy as np
 
 from ..utils.errors import type_error
 from ..utils.random_streams import get_rng
-from .recording import record_methods
-from .resumable import Resumable
+from .exact.recording import record_methods
+from .exact.resumable import Resumable
 
 __all__ = [
     "DataFlow",

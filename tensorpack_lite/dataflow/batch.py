@@ -14,8 +14,8 @@ import numpy as np
 
 from ..utils.checks import check_at_least
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow, length_or_none
-from .recording import Recording, State
-from .tape import Numbered, Tape
+from .exact.recording import Recording, State
+from .exact.tape import Numbered, Tape
 
 __all__ = ["BatchData", "BatchDataByShape", "stack_component"]
 

@@ -28,8 +28,8 @@ from ..utils import logger
 from ..utils.checks import check_at_least, check_callable
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow, length_or_none, require_workers
 from .dropping import DropWatch
+from .exact.recording import Recording, State
 from .meter import separate_pipelines
-from .recording import Recording, State
 from .repeat import RepeatedData
 
 __all__ = ["ParallelMapData", "WorkerPool"]

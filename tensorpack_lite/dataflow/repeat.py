@@ -12,7 +12,7 @@ from typing import Iterator, Sequence
 from ..utils.checks import check_at_least
 from ..utils.old_names import old_arguments
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, InfiniteLengthError, ProxyDataFlow
-from .recording import Recording, State
+from .exact.recording import Recording, State
 
 __all__ = ["FixedSizeData", "RepeatedData", "RepeatedDataPoint", "run_without_end", "why_empty"]
 

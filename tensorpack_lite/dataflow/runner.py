@@ -12,11 +12,11 @@ from typing import Iterator
 from ..utils.checks import check_at_least
 from ..utils.old_names import old_arguments
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint
+from .exact.recording import State
+from .exact.runner import EndlessRunner, WorkersInTurn, run_in_worker, states_to_restore
 from .process.channel import MAX_SLOTS
 from .process.worker import CHUNK_LENGTH, Settings, Task
-from .recording import State
 from .repeat import run_without_end
-from .runner_exact import EndlessRunner, WorkersInTurn, run_in_worker, states_to_restore
 from .workers import DataFromWorkers
 
 __all__ = [

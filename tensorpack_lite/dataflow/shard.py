@@ -12,7 +12,7 @@ from typing import Any, Iterator
 from ..utils.checks import check_at_least, check_type
 from ..utils.random_streams import shared_stream
 from .base import DataFlow, Datapoint, ProxyDataFlow
-from .recording import State
+from .exact.recording import State
 
 __all__ = ["ShardData", "deal_again"]
 

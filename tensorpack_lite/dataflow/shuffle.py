@@ -15,9 +15,9 @@ import numpy as np
 from ..utils.checks import check_at_least
 from ..utils.old_names import old_arguments
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow, RNGDataFlow
-from .recording import Recording, State
+from .exact.recording import Recording, State
+from .exact.tape import Numbered, Tape
 from .repeat import RepeatedData
-from .tape import Numbered, Tape
 
 __all__ = ["CacheData", "LocallyShuffleData"]
 

@@ -36,8 +36,8 @@ from tensorpack_lite.dataflow import (
     TFRecordSerializer,
     dataset,
     imgaug,
-    tape,
 )
+from tensorpack_lite.dataflow.exact import tape
 from tensorpack_lite.utils.utils import fix_rng_seed
 
 

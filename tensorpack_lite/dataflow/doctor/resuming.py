@@ -20,9 +20,9 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 
 from ...utils.packed_state import pack_state, unpack_state
 from ..base import DataFlow, Datapoint
-from ..map_exact import global_states
+from ..exact.parallel_map import global_states
+from ..exact.recording import ResumeReport
 from ..meter import stage_name
-from ..recording import ResumeReport
 from .datapoint_form import digest
 from .examine import BROKEN, OK, WARNING, Finding
 from .stage_speed import count_pass, take, walk

@@ -13,9 +13,9 @@ from collections import deque
 from itertools import islice
 from typing import Any, Callable, Deque, Iterator, List, NamedTuple, Sequence, Tuple, Union
 
-from .base import DataFlow, Datapoint, length_or_none, require_workers
+from ..base import DataFlow, Datapoint, length_or_none, require_workers
+from ..repeat import RepeatedData
 from .recording import Recording, ResumeReport, State
-from .repeat import RepeatedData
 
 __all__ = [
     "EndlessRunner",

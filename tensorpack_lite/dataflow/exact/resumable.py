@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any, Iterator, Sequence
 
-from .meter import Meter
+from ..meter import Meter
 from .recording import Recording, ResumeReport, State
 
 __all__ = ["Resumable", "find_difference"]

@@ -23,9 +23,9 @@ from typing import Any, Callable, Dict, Iterator, NamedTuple
 
 import numpy as np
 
-from ..utils.random_streams import collect_generators, restore_generator, save_generator
-from .checksum import add_to_checksum
-from .meter import current_recording, prepare_meter, resetting
+from ...utils.random_streams import collect_generators, restore_generator, save_generator
+from ..checksum import add_to_checksum
+from ..meter import current_recording, prepare_meter, resetting
 
 __all__ = ["Recording", "ResumeReport", "State", "record_methods"]
 

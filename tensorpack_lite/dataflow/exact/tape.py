@@ -16,8 +16,8 @@ from typing import Callable, Deque, Dict, Iterable, Iterator, NamedTuple, Tuple
 
 import numpy as np
 
-from ..utils.serialize import MsgpackSerializer
-from .base import DataFlow, Datapoint, ProxyDataFlow
+from ...utils.serialize import MsgpackSerializer
+from ..base import DataFlow, Datapoint, ProxyDataFlow
 from .recording import State
 
 __all__ = ["Numbered", "Tape"]
