@@ -103,9 +103,9 @@ class MultiProcessRunnerZMQ(_ProcessRunner):
         self._max_ahead = check_at_least("MultiProcessRunnerZMQ: hwm", hwm, 1)
         self._guard = DataFlowReentrantGuard()
 
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         with self._guard:
-            yield from super()._iterate_from(start)
+            yield from super().__iter__(start)
 
 
 class MultiProcessRunner(_ProcessRunner):

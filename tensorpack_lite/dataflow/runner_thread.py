@@ -20,7 +20,8 @@ from .base import DataFlow, Datapoint, require_dataflow, reset_each_once, reset_
 from .exact.recording import Recording
 from .exact.runner import EndlessRunner, WorkersInTurn, begin_at, run_and_report, states_to_restore
 from .failure import stage_error
-from .meter import current_meter, separate_pipelines
+from .meter import current_meter
+from .observing import separate_pipelines
 from .repeat import RepeatedData
 
 __all__ = ["MultiThreadPrefetchData", "MultiThreadRunner"]

@@ -77,7 +77,7 @@ class ShardData(ProxyDataFlow):
         with shared_stream(self.seed):
             self.ds.reset_state()
 
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         for datapoint in self.ds:
             is_own = self._turn == self.rank
             self._turn = (self._turn + 1) % self.num_ranks

@@ -24,10 +24,10 @@ ALLOWED = {
         "setattr",
     ): "`state_attributes` names the attributes to restore",
     (
-        "dataflow/exact/recording.py",
+        "dataflow/observing.py",
         "setattr",
         "setattr",
-    ): "`reset_state` and `__iter__` of every DataFlow, the user's included, keep its position; set once, for each class",
+    ): "`reset_state` and `__iter__` of every DataFlow, the user's included, are observed; set once, for each class",
     (
         "input_source/base.py",
         "foreign attribute",
