@@ -19,14 +19,15 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from typing import Any, Iterator, TypeVar
+from typing import TYPE_CHECKING, Any, Iterator, Sequence, TypeVar
 
 import numpy as np
 
 from ..utils.errors import type_error
 from ..utils.random_streams import get_rng
-from .recording import record_methods
-from .resumable import Resumable
+from .exact.resumable import Resumable
+from .meter import Metered
+from .observing import Observer, observe
 
 __all__ = [
     "DataFlow",
@@ -48,6 +49,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+_OBSERVERS = (Resumable._record, Metered._measure)  # of each stage, from its `reset_state` on
 Datapoint = Any  # List[Any] or Dict[Any, Any]; indexed by position or by key
 
 
@@ -82,7 +84,7 @@ def _first_with(cls: type[DataFlow], *names: str) -> type[DataFlow]:
     return next(base for base in cls.__mro__ if any(callable(base.__dict__.get(name)) for name in names))
 
 
-class DataFlow(Resumable, ABC):
+class DataFlow(Resumable, Metered, ABC):
     """
     Base class for objects that yield datapoints.
 
@@ -105,6 +107,8 @@ class DataFlow(Resumable, ABC):
         names refer to the same method, so old and new classes can inherit from and wrap each other.
     """
 
+    _observers: Sequence[Observer | None] = ()
+
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         owner = _first_with(cls, "__iter__", "get_data")
@@ -117,7 +121,7 @@ class DataFlow(Resumable, ABC):
             cls.__len__ = owner.size  # type: ignore[method-assign, assignment]
         elif "size" not in owner.__dict__:
             cls.size = owner.__len__  # type: ignore[method-assign, assignment]
-        record_methods(cls)
+        observe(cls, _OBSERVERS)
 
     @abstractmethod
     def __iter__(self) -> Iterator[Datapoint]:
@@ -174,7 +178,7 @@ class DataFlow(Resumable, ABC):
         return self.__len__()
 
 
-record_methods(DataFlow)  # type: ignore[type-abstract]
+observe(DataFlow, _OBSERVERS)
 
 
 class ProxyDataFlow(DataFlow):
@@ -198,11 +202,14 @@ class ProxyDataFlow(DataFlow):
     def __init__(self, ds: DataFlow) -> None:
         self.ds = require_dataflow(self, ds)
 
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
+    if TYPE_CHECKING:
 
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
-        return iter(self.ds)
+        def __iter__(self) -> Iterator[Datapoint]: ...  # that of a subclass need not take `start`
+
+    else:
+
+        def __iter__(self, start=0):
+            return iter(self.ds)
 
     def __len__(self) -> int:
         return len(self.ds)
@@ -273,10 +280,7 @@ class IndexedData(RNGDataFlow):
     def _datapoint(self, index: int) -> Datapoint:
         """Return the datapoint at an index, as a new list."""
 
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
-
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         order = self.rng.permutation(len(self)).tolist() if self.shuffle else range(len(self))
         return map(self._datapoint, order[start:])
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from ..utils.checks import check_at_least
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow, length_or_none
-from .recording import Recording, State
-from .tape import Numbered, Tape
+from .exact.recording import State
+from .exact.tape import Numbered, make_tape
 
 __all__ = ["BatchData", "BatchDataByShape", "stack_component"]
 
@@ -78,7 +78,7 @@ class BatchData(ProxyDataFlow):
         batches, rest = divmod(len(self.ds), self.batch_size)
         return batches + (1 if rest and self.remainder else 0)
 
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         datapoints = iter(()) if start and self._is_over else iter(self.ds)
         while True:
             holder = list(itertools.islice(datapoints, self.batch_size))
@@ -149,13 +149,12 @@ class BatchDataByShape(BatchData):
         self.idx = idx
         self._guard = DataFlowReentrantGuard()
         self._waiting: dict[tuple[int, ...], list[Numbered]] = {}  # by shape; numbers are 0 without a tape
-        self._tape: Any = None  # a Tape, if the position is recorded
 
     def reset_state(self) -> None:
         """Reset `ds` and forget incomplete groups."""
         super().reset_state()
         self._waiting = {}
-        self._tape = None if self._recording is None else Tape(self.ds, self._held, 10 * self.batch_size)
+        self._tape = make_tape(self, self._held, 10 * self.batch_size)
 
     def _held(self) -> Iterator[Numbered]:
         return itertools.chain.from_iterable(self._waiting.values())
@@ -167,10 +166,7 @@ class BatchDataByShape(BatchData):
         for number, datapoint in self._tape.read_again(state).items():
             self._waiting.setdefault(np.shape(datapoint[self.idx]), []).append((number, datapoint))
 
-    def _states_of(self, children: Sequence[Recording]) -> list[State]:
-        return [self._tape.source_state()]
-
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         with self._guard:
             if self._tape is not None and start == 0:
                 self._tape.leave()

@@ -24,10 +24,10 @@ from ..utils.optional import load_optional
 from ..utils.serialize import loads
 from ..utils.unpacking import check_unpacked_size
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, IndexedData, RNGDataFlow, not_reset_error
+from .exact.recording import State
 from .files.caffe_datum import decode_datum
 from .files.lmdb_files import KEYS_ENTRY, ValueParser, open_lmdb
 from .mapping import MapData
-from .recording import State
 
 if TYPE_CHECKING:
     import lmdb
@@ -180,9 +180,6 @@ class LMDBData(RNGDataFlow):
         super().reset_state()
         self._environment = open_lmdb(self._path)
 
-    def __iter__(self) -> Iterator[list[bytes]]:
-        return self._iterate_from(0)
-
     def _own_state(self) -> State:
         return {"order": self._order}
 
@@ -193,7 +190,7 @@ class LMDBData(RNGDataFlow):
         self._order = order
         self.keys = self.keys and [self._unshuffled[index] for index in order.tolist()]
 
-    def _iterate_from(self, start: int) -> Iterator[list[bytes]]:
+    def __iter__(self, start: int = 0) -> Iterator[list[bytes]]:
         with self._guard:
             if self._environment is None:
                 raise not_reset_error("LMDBData")

@@ -119,7 +119,7 @@ class PrintData(ProxyDataFlow):
         super().reset_state()
         self._shown = 0
 
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         source = iter(self.ds)
         for datapoint in itertools.islice(source, max(0, self.num - self._shown)):
             self._shown += 1

@@ -90,7 +90,7 @@ class MultiProcessMapAndBatchDataZMQ(DataFromWorkers):
     def __len__(self) -> int:
         raise InfiniteLengthError(f"{type(self).__name__}: has no length; it never ends.")
 
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         with self._guard:
             require_workers(self, self._owner)
             yield from self._stream()

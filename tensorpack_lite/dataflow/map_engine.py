@@ -22,14 +22,14 @@ import itertools
 import os
 import weakref
 from abc import ABC, abstractmethod
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable, Iterator
 
 from ..utils import logger
 from ..utils.checks import check_at_least, check_callable
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow, length_or_none, require_workers
 from .dropping import DropWatch
-from .meter import separate_pipelines
-from .recording import Recording, State
+from .exact.recording import State
+from .observing import separate_pipelines
 from .repeat import RepeatedData
 
 __all__ = ["ParallelMapData", "WorkerPool"]
@@ -40,7 +40,12 @@ class WorkerPool(ABC):
     Workers that apply a function to datapoints. A pool is used from one thread at a time.
 
     A pool must not refer to its ParallelMapData, because deleting the ParallelMapData stops the pool.
+
+    Attributes:
+        tape: a Tape that numbers the datapoints, if the position is recorded; otherwise None.
     """
+
+    tape: Any = None
 
     @abstractmethod
     def submit(self, datapoint: Datapoint) -> None:
@@ -151,6 +156,7 @@ class ParallelMapData(ProxyDataFlow):
         self._close()
         with separate_pipelines():  # workers may be forks of this process
             self._pool = self._start_pool()
+        self._tape = self._pool.tape
         self._owner = os.getpid()
         self._stop_pool = weakref.finalize(self, self._pool.stop)
         try:
@@ -166,7 +172,7 @@ class ParallelMapData(ProxyDataFlow):
 
     def _datapoints(self) -> DataFlow:
         """Return what the pool maps: the datapoints of `ds`, numbered if the position is recorded."""
-        return self.ds if self._recording is None else self._pool.tape
+        return self.ds if self._tape is None else self._tape  # type: ignore[no-any-return]
 
     def _own_state(self) -> State:
         return {"pool": self._pool.state(), "at_start": self._at_start}
@@ -179,15 +185,12 @@ class ParallelMapData(ProxyDataFlow):
             raise
         self._at_start = state["at_start"]
         # the rest of the open pass may be empty
-        self._source = self._pool.tape.rest() if self.repeated is None else self.repeated._iterate_from(1)
+        self._source = self._tape.rest() if self.repeated is None else self.repeated.__iter__(1)
 
-    def _states_of(self, children: Sequence[Recording]) -> list[State]:
-        return [self._pool.tape.source_state()]
-
-    def _leave(self, children: Sequence[Recording]) -> None:
+    def _leave(self) -> None:
         """Keep what is in flight."""
 
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         with self._guard:
             require_workers(self, self._owner)
             yield from self._one_pass(start) if self.strict else self._without_end()
@@ -196,12 +199,12 @@ class ParallelMapData(ProxyDataFlow):
         """Stop the workers, if there are any."""
         if self._stop_pool is not None:
             self._stop_pool()
-        self._pool = self._stop_pool = self._owner = None
+        self._pool = self._tape = self._stop_pool = self._owner = None
 
     def _begin(self) -> None:
         """Fill the empty buffer from the beginning of `ds`; strict mode only."""
-        if self._recording is not None:
-            self._pool.tape.leave()
+        if self._tape is not None:
+            self._tape.leave()
         self._source = iter(self._datapoints())
         length = length_or_none(self.ds)
         window = self.buffer_size if length is None else min(self.buffer_size, length)

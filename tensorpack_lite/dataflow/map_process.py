@@ -15,9 +15,9 @@ from typing import Any, Callable, Iterator
 
 from ..utils.old_names import old_arguments
 from .base import DataFlow, Datapoint, reset_twice_error
+from .exact.parallel_map import ExactPool, InArrival, InOrder, SeededFunction, Standstill, with_seed
 from .failure import function_name
 from .map_engine import ParallelMapData, WorkerPool
-from .map_exact import ExactPool, InArrival, InOrder, SeededFunction, Standstill, with_seed
 from .meter import Meter, this_worker
 from .process.channel import ChannelClosed, Reader, Writer
 from .process.group import WorkerGroup

@@ -19,9 +19,9 @@ from typing import Any, Callable
 from ..utils import logger
 from ..utils.old_names import old_arguments
 from .base import DataFlow, Datapoint
+from .exact.parallel_map import ExactPool, Standstill
 from .failure import describe_failure, function_name, stage_error
 from .map_engine import ParallelMapData, WorkerPool
-from .map_exact import ExactPool, Standstill
 from .meter import Meter, current_meter
 
 __all__ = ["MultiThreadMapData"]

@@ -55,7 +55,7 @@ class MapData(ProxyDataFlow):
         check_pickled(type(self).__name__, state, "func")
         self.__dict__.update(state)
 
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         apply, watch = self._apply, DropWatch(type(self).__name__, self.func, self.ds)
         self.dropped_all = ""
         for datapoint in self.ds:

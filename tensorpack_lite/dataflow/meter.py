@@ -1,7 +1,7 @@
 """
 Meters of the stages of a pipeline: how many datapoints each has given, its own time for one, and what it waits for.
 
-`record_methods` gives each stage a `Meter` when its `reset_state` is called, in each process. Meters form a tree, as the
+A `Meter` observes each stage from its `reset_state` on, in each process. Meters form a tree, as the
 calls of `reset_state` do. The stages of a tree run one after the other in one thread: they are a *part*. Below a
 stage with workers hang the parts of its workers, in `Meter.threads` and `Meter.processes`.
 
@@ -17,13 +17,13 @@ from __future__ import annotations
 import functools
 import threading
 import types
-from contextlib import contextmanager
 from time import perf_counter_ns, thread_time_ns
 from typing import Any, Callable, Iterator, NamedTuple
 
 import numpy as np
 
 from ..utils.inspection import instance_attributes, static_attribute
+from .observing import Begin, Observer, current_stage, forget_stages
 from .part import COST_NS, Part
 from .records import (
     COUNT,
@@ -46,13 +46,10 @@ from .records import (
 
 __all__ = [
     "Meter",
+    "Metered",
     "WorkerProcess",
     "begin_worker",
     "current_meter",
-    "current_recording",
-    "prepare_meter",
-    "resetting",
-    "separate_pipelines",
     "stage_name",
     "this_worker",
 ]
@@ -81,7 +78,7 @@ class WorkerProcess(NamedTuple):
         return [] if self.page is None else self.page.read()  # type: ignore[no-any-return]
 
 
-class Meter:
+class Meter(Observer):
     """
     The record of one stage in one process, and its place in the tree.
 
@@ -124,9 +121,6 @@ class Meter:
             self.words, self.number = self.page.new_record(name, -1 if parent is None else parent.number)
         self.place_below(parent)
 
-    def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        return type(None), ()  # a copy of the stage has None until it is reset
-
     def place_below(self, parent: Meter | None) -> None:
         """Become the last source of another meter, without its own sources and workers."""
         self.is_outermost = parent is None
@@ -142,9 +136,9 @@ class Meter:
         return read_record(self.words)
 
     # Passes ----------------------------------------------------------------------------------------------------------
-    def one_pass(self, datapoints: Any) -> Iterator[Any]:
+    def one_pass(self, begin: Begin) -> Iterator[Any]:
         """Count the datapoints of a pass, and time some of them."""
-        source = iter(datapoints)
+        source = iter(begin())
         return self._outermost_pass(source) if self.is_outermost else self._inner_pass(source)
 
     # In both generators, no variable keeps the datapoint alive until the next one is asked for.
@@ -254,76 +248,33 @@ def stage_name(stage: object) -> str:
     return type(stage).__name__ + (f"({name})" if name else "")
 
 
-def prepare_meter(meter: Meter | None, stage: object) -> Meter:
-    """
-    Return the meter of a stage whose `reset_state` begins, below that of the stage whose `reset_state` is running.
+class Metered:
+    """Base class for stages that have a meter."""
 
-    Args:
-        meter: of an earlier `reset_state`, whose counts continue, if it was in this process.
-        stage: the stage.
-    """
-    parent = _resetting.stages[-1]._meter if _resetting.stages else None
-    if meter is None or meter.page is not _process.page:
-        meter = Meter(stage_name(stage), parent)
-    else:
-        meter.place_below(parent)
-    host = _resetting.host
-    if parent is None and host is not None and meter not in host.threads:
-        host.threads.append(meter)
-    return meter
+    _meter: Meter | None = None  # after `reset_state`
 
+    def _measure(self, above: Any) -> Meter:
+        """
+        Return the meter of this stage, whose `reset_state` begins. It continues the counts of an earlier one in this process.
 
-@contextmanager
-def resetting(stage: Any) -> Iterator[None]:
-    """Let the stages that are reset inside the block be the sources of a stage."""
-    _resetting.stages.append(stage)
-    try:
-        yield
-    finally:
-        _resetting.stages.pop()
-
-
-@contextmanager
-def separate_pipelines() -> Iterator[None]:
-    """
-    Reset other DataFlows inside the block as separate pipelines.
-
-    Their meters hang below the stage whose `reset_state` is running, as parts of its worker threads, but they are not
-    recorded as its children. Workers that are forked inside the block do not record at all, unless they call `set_state`.
-    """
-    before = _resetting.stages, _resetting.host
-    _resetting.stages, _resetting.host = [], current_meter()
-    try:
-        yield
-    finally:
-        _resetting.stages, _resetting.host = before
+        Args:
+            above: the stage that reads this one in the same thread; None if this is the outermost one.
+        """
+        parent: Meter | None = None if above is None else above._meter
+        if self._meter is None or self._meter.page is not _process.page:
+            self._meter = Meter(stage_name(self), parent)
+        else:
+            self._meter.place_below(parent)
+        host = current_meter() if parent is None else None
+        if host is not None and self._meter not in host.threads:
+            host.threads.append(self._meter)
+        return self._meter
 
 
 def current_meter() -> Meter | None:
     """Return the meter of the innermost stage whose `reset_state` is running in this thread, if any."""
-    return _resetting.stages[-1]._meter if _resetting.stages else _resetting.host
-
-
-def current_recording() -> Any:
-    """Return the Recording of the innermost stage whose `reset_state` is running in this thread, if any."""
-    return _resetting.stages[-1]._recording if _resetting.stages else None
-
-
-class _Resetting(threading.local):
-    """
-    The stages whose `reset_state` is running in this thread.
-
-    Attributes:
-        stages: from the outermost on.
-        host: inside `separate_pipelines`: the meter of the stage that starts workers.
-    """
-
-    def __init__(self) -> None:
-        self.stages: list[Any] = []
-        self.host: Meter | None = None
-
-
-_resetting = _Resetting()
+    stage = current_stage()
+    return None if stage is None else stage._meter
 
 
 class _Process:
@@ -354,7 +305,7 @@ def begin_worker(name: str, page: Page | None) -> Meter:
         The meter of the worker itself.
     """
     _process.page = page
-    _resetting.stages, _resetting.host = [], None  # a fork inherits those of its parent
+    forget_stages()
     _process.worker = Meter(name)
     _process.worker.set_state(WORKING)
     return _process.worker

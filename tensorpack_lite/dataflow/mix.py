@@ -44,9 +44,6 @@ class _CombinedData(DataFlow):
         super().reset_state()
         reset_each_once(self.df_lists)
 
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
-
     def _can_seek(self) -> bool:
         """A DataFlow that is listed twice has two open passes and no single position."""
         return super()._can_seek() and len({id(ds) for ds in self.df_lists}) == len(self.df_lists)
@@ -94,7 +91,7 @@ class RandomChooseData(_CombinedData, RNGDataFlow):
                 f"{sum(self.probabilities):g}."
             )
 
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         sources = [iter(ds) for ds in self.df_lists]
         bounds = np.cumsum(self.probabilities)
         bounds = (bounds / bounds[-1]).tolist()
@@ -134,7 +131,7 @@ class RandomMixData(_CombinedData, RNGDataFlow):
     def __len__(self) -> int:
         return sum(self.sizes)
 
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         return self._in_order(self.rng.permutation(len(self))[start:])
 
     def _in_order(self, order: np.ndarray) -> Iterator[Datapoint]:
@@ -171,7 +168,7 @@ class ConcatData(_CombinedData):
     def __len__(self) -> int:
         return sum(len(ds) for ds in self.df_lists)
 
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         for index in range(self._index if start else 0, len(self.df_lists)):
             self._index = index
             yield from self.df_lists[index]
@@ -219,7 +216,7 @@ class JoinData(_CombinedData):
             raise infinite
         return min(lengths)
 
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         return map(_joined, zip(*self.df_lists))
 
 

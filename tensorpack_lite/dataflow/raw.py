@@ -81,10 +81,7 @@ class FakeData(RNGDataFlow):
     def __len__(self) -> int:
         return self._size
 
-    def __iter__(self) -> Iterator[list[Any]]:
-        return self._iterate_from(0)
-
-    def _iterate_from(self, start: int) -> Iterator[list[Any]]:
+    def __iter__(self, start: int = 0) -> Iterator[list[Any]]:
         if self.random:
             return (self._draw() for _ in range(start, self._size))
         datapoint = self._draw()
@@ -117,10 +114,7 @@ class DataFromQueue(DataFlow):
     def __len__(self) -> int:
         raise InfiniteLengthError("DataFromQueue: has no length; it never ends.")
 
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
-
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         while True:
             yield self.queue.get()
 
@@ -159,10 +153,7 @@ class DataFromList(RNGDataFlow):
     def __len__(self) -> int:
         return len(self.lst)
 
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
-
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         if not self.shuffle:
             return itertools.islice(self.lst, start, None)
         return map(self.lst.__getitem__, self.rng.permutation(len(self.lst)).tolist()[start:])

@@ -214,13 +214,10 @@ class RemoteDataZMQ(DataFlow):
         """Set the counters to 0."""
         self.cnt1 = self.cnt2 = self.dropped = 0
 
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
-
     def _resume_level(self) -> tuple[str, str]:
         return "none", "its senders continue while this process is not running"
 
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         with self._guard:
             receiver = Receiver(self._addresses, self._bind, self._allow_pickle, self._limits, self._keys)
             self._receiver, self.context = receiver, receiver.context

@@ -7,12 +7,12 @@ Out: the same datapoints, repeated or divided into other passes.
 
 from __future__ import annotations
 
-from typing import Iterator, Sequence
+from typing import Iterator
 
 from ..utils.checks import check_at_least
 from ..utils.old_names import old_arguments
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, InfiniteLengthError, ProxyDataFlow
-from .recording import Recording, State
+from .exact.recording import State
 
 __all__ = ["FixedSizeData", "RepeatedData", "RepeatedDataPoint", "run_without_end", "why_empty"]
 
@@ -54,7 +54,7 @@ class RepeatedData(ProxyDataFlow):
             raise InfiniteLengthError("RepeatedData: has no length; with num=-1 it never ends.")
         return len(self.ds) * self.num
 
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         if self.num != -1:
             for number in range(self._pass if start else 0, self.num):
                 self._pass = number
@@ -140,11 +140,11 @@ class FixedSizeData(ProxyDataFlow):
     def _restore_own_state(self, state: State) -> None:
         self._source = iter(self.ds) if state["is_open"] else _NOTHING
 
-    def _leave(self, children: Sequence[Recording]) -> None:
+    def _leave(self) -> None:
         if not self.keep_state:
-            super()._leave(children)
+            super()._leave()
 
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         with self._guard:
             if not self.keep_state and start == 0:
                 self._source = _NOTHING

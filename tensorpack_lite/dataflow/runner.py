@@ -12,11 +12,11 @@ from typing import Iterator
 from ..utils.checks import check_at_least
 from ..utils.old_names import old_arguments
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint
+from .exact.recording import State
+from .exact.runner import EndlessRunner, WorkersInTurn, run_in_worker, states_to_restore
 from .process.channel import MAX_SLOTS
 from .process.worker import CHUNK_LENGTH, Settings, Task
-from .recording import State
 from .repeat import run_without_end
-from .runner_exact import EndlessRunner, WorkersInTurn, run_in_worker, states_to_restore
 from .workers import DataFromWorkers
 
 __all__ = [
@@ -103,9 +103,9 @@ class MultiProcessRunnerZMQ(_ProcessRunner):
         self._max_ahead = check_at_least("MultiProcessRunnerZMQ: hwm", hwm, 1)
         self._guard = DataFlowReentrantGuard()
 
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         with self._guard:
-            yield from super()._iterate_from(start)
+            yield from super().__iter__(start)
 
 
 class MultiProcessRunner(_ProcessRunner):

@@ -17,11 +17,12 @@ from ..utils.checks import check_at_least, check_callable
 from ..utils.handoff import HandoffQueue
 from ..utils.old_names import old_arguments
 from .base import DataFlow, Datapoint, require_dataflow, reset_each_once, reset_twice_error
+from .exact.recording import Recording
+from .exact.runner import EndlessRunner, WorkersInTurn, begin_at, run_and_report, states_to_restore
 from .failure import stage_error
-from .meter import current_meter, separate_pipelines
-from .recording import Recording
+from .meter import current_meter
+from .observing import separate_pipelines
 from .repeat import RepeatedData
-from .runner_exact import EndlessRunner, WorkersInTurn, begin_at, run_and_report, states_to_restore
 
 __all__ = ["MultiThreadPrefetchData", "MultiThreadRunner"]
 

@@ -12,7 +12,7 @@ from typing import Any, Iterator
 from ..utils.checks import check_at_least, check_type
 from ..utils.random_streams import shared_stream
 from .base import DataFlow, Datapoint, ProxyDataFlow
-from .recording import State
+from .exact.recording import State
 
 __all__ = ["ShardData", "deal_again"]
 
@@ -77,7 +77,7 @@ class ShardData(ProxyDataFlow):
         with shared_stream(self.seed):
             self.ds.reset_state()
 
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         for datapoint in self.ds:
             is_own = self._turn == self.rank
             self._turn = (self._turn + 1) % self.num_ranks

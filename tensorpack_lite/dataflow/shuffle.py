@@ -8,16 +8,16 @@ Out: the same datapoints, shuffled or from memory.
 from __future__ import annotations
 
 import itertools
-from typing import Any, Iterator, Sequence
+from typing import Any, Iterator
 
 import numpy as np
 
 from ..utils.checks import check_at_least
 from ..utils.old_names import old_arguments
 from .base import DataFlow, DataFlowReentrantGuard, Datapoint, ProxyDataFlow, RNGDataFlow
-from .recording import Recording, State
+from .exact.recording import State
+from .exact.tape import Numbered, make_tape
 from .repeat import RepeatedData
-from .tape import Numbered, Tape
 
 __all__ = ["CacheData", "LocallyShuffleData"]
 
@@ -57,9 +57,7 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
         self.shuffle_interval = int(check_at_least("LocallyShuffleData: shuffle_interval", interval, 1))
         self.repeated = RepeatedData(ds, -1)
         self._guard = DataFlowReentrantGuard()
-        # a Tape, if the position is recorded; then the buffer holds pairs (number, datapoint)
-        self._tape: Any = None
-        self._buffer: list[Any] = []
+        self._buffer: list[Any] = []  # of pairs (number, datapoint) if there is a tape
         self._incoming: Any = None  # the datapoint that was taken last
         self._num_put = 0  # how many times it was put into the buffer, minus 1
         self._until_shuffle = 0
@@ -71,7 +69,7 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
         """Reset `ds` and empty the buffer."""
         ProxyDataFlow.reset_state(self)
         RNGDataFlow.reset_state(self)
-        self._tape = None if self._recording is None else Tape(self.ds, self._held, self.buffer_size)
+        self._tape = make_tape(self, self._held, self.buffer_size)
         self.repeated = RepeatedData(self.ds if self._tape is None else self._tape, -1)
         self._buffer, self._incoming = [], None
 
@@ -93,10 +91,7 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
         self._incoming = state["incoming"] and (state["incoming"], held[state["incoming"]])
         self._num_put, self._until_shuffle = state["num_put"], state["until_shuffle"]
 
-    def _states_of(self, children: Sequence[Recording]) -> list[State]:
-        return [self._tape.source_state()]
-
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         with self._guard:
             if start == 0:
                 self._until_shuffle = 0
@@ -108,7 +103,7 @@ class LocallyShuffleData(ProxyDataFlow, RNGDataFlow):
     def _shuffle(self, start: int) -> Iterator[Any]:
         # when full, a ring whose `oldest` datapoint is yielded next
         buffer, oldest = self._buffer, start % self.buffer_size
-        source, puts = self.repeated._iterate_from(start), range(self.num_reuse)
+        source, puts = self.repeated.__iter__(start), range(self.num_reuse)
         if start:
             source, puts = itertools.chain([self._incoming], source), range(self._num_put + 1, self.num_reuse)
         for self._incoming in source:
@@ -176,16 +171,16 @@ class CacheData(ProxyDataFlow, RNGDataFlow):
                 pass
             self._permute(state["order"])
 
-    def _states_of(self, children: Sequence[Recording]) -> list[State]:
+    def _states_read(self) -> list[State]:
         """Return the states before the pass that filled the cache, from which a resumed stage fills it again."""
-        return super()._states_of(children) if self._states_before is None else self._states_before
+        return super()._states_read() if self._states_before is None else self._states_before
 
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         return self._from_memory(start) if self._complete else self._fill()
 
     def _fill(self) -> Iterator[Datapoint]:
         with self._guard:
-            states = None if self._recording is None else super()._states_of(self._recording.children)
+            states = super()._states_read()
             self.buffer = []
             for datapoint in self.ds:
                 self.buffer.append(datapoint)

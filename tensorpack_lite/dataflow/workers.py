@@ -14,7 +14,7 @@ from typing import Any, Iterator
 
 from ..utils.checks import check_at_least
 from .base import DataFlow, Datapoint, ProxyDataFlow, reset_twice_error
-from .meter import separate_pipelines
+from .observing import separate_pipelines
 from .process.group import WorkerGroup
 from .process.worker import Task
 

@@ -16,8 +16,8 @@ import numpy as np
 from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..dataflow.base import LengthUnknownError
+from ..dataflow.exact.recording import ResumeReport, State
 from ..dataflow.meter import Meter
-from ..dataflow.recording import ResumeReport, State
 from ..loop.callback import Callback
 from ..loop.session import RunTimes
 from ..loop.step import Step

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Sequence
 
 from ..compat import tfv1 as tf
-from ..dataflow.recording import ResumeReport
+from ..dataflow.exact.recording import ResumeReport
 from ..tfutils.placeholder import build_or_reuse_placeholder
 from .base import InputSource
 

@@ -9,8 +9,8 @@ import numpy as np
 from ..compat import TensorSpec
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow
+from ..dataflow.exact.recording import ResumeReport, State
 from ..dataflow.meter import Meter
-from ..dataflow.recording import ResumeReport, State
 from ..dataflow.repeat import RepeatedData
 from ..loop.callback import Callback, CallbackFactory
 from ..loop.session import RunTimes

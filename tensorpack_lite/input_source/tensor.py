@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Callable, Sequence
 
 from ..compat import tfv1 as tf
-from ..dataflow.recording import ResumeReport
+from ..dataflow.exact.recording import ResumeReport
 from ..tfutils.tower.context import get_current_tower_context
 from ..utils.checks import check_at_least, check_callable, check_type
 from .base import FeedfreeInput

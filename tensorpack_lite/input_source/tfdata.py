@@ -10,7 +10,7 @@ import numpy as np
 from ..compat import TF_VERSION, ensure_graph_mode, tensorflow
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow, DataFlowTerminated
-from ..dataflow.recording import ResumeReport, State
+from ..dataflow.exact.recording import ResumeReport, State
 from ..loop.callback import Callback
 from ..loop.interrupt import interrupted
 from ..utils import logger

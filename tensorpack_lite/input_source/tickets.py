@@ -19,8 +19,8 @@ from typing import Any, Deque, Dict, Iterator, NamedTuple, Sequence
 import numpy as np
 
 from ..dataflow.base import DataFlow, Datapoint
-from ..dataflow.recording import State
-from ..dataflow.resumable import find_difference
+from ..dataflow.exact.recording import State
+from ..dataflow.exact.resumable import find_difference
 from ..utils import logger
 
 __all__ = ["Tickets"]

@@ -20,10 +20,7 @@ class WholePasses(ProxyDataFlow):
         RuntimeError: a pass ended early.
     """
 
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
-
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         num_seen = start
         for datapoint in self.ds:
             num_seen += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Sequence
 
 from ..compat import tfv1 as tf
-from ..dataflow.recording import ResumeReport, State
+from ..dataflow.exact.recording import ResumeReport, State
 from ..dataflow.remote import RemoteDataZMQ
 from ..loop.callback import Callback, CallbackFactory
 from .queueing import QueueInput

@@ -18,12 +18,16 @@ ALLOWED = {
         "setattr",
         "setattr",
     ): "ObjAttrParam sets the attribute whose name the user gives",
-    ("dataflow/resumable.py", "setattr", "setattr"): "`state_attributes` names the attributes to restore",
     (
-        "dataflow/recording.py",
+        "dataflow/exact/resumable.py",
         "setattr",
         "setattr",
-    ): "`reset_state` and `__iter__` of every DataFlow, the user's included, keep its position; set once, for each class",
+    ): "`state_attributes` names the attributes to restore",
+    (
+        "dataflow/observing.py",
+        "setattr",
+        "setattr",
+    ): "`reset_state` and `__iter__` of every DataFlow, the user's included, are observed; set once, for each class",
     (
         "input_source/base.py",
         "foreign attribute",

@@ -38,9 +38,8 @@ from tensorpack_lite.dataflow import (
     MultiProcessRunnerZMQ,
     MultiThreadMapData,
     MultiThreadRunner,
-    runner_exact,
-    tape,
 )
+from tensorpack_lite.dataflow.exact import runner, tape
 
 MAPS = [MultiProcessMapData, MultiThreadMapData]
 NUMBERS_OF_WORKERS = [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(5, marks=pytest.mark.slow)]
@@ -50,7 +49,7 @@ NUMBERS_OF_WORKERS = [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(5
 def snapshots_often(monkeypatch):
     """Take a snapshot after every datapoint."""
     monkeypatch.setattr(tape, "_SNAPSHOT_SECONDS", 0.0)
-    monkeypatch.setattr(runner_exact, "_SNAPSHOT_SECONDS", 0.0)
+    monkeypatch.setattr(runner, "_SNAPSHOT_SECONDS", 0.0)
 
 
 @pytest.fixture(params=["fork", pytest.param("spawn", marks=pytest.mark.slow)])
@@ -133,18 +132,18 @@ class TestMaps:
 
     def test_late_use_of_global_generators(self, monkeypatch, caplog):
         """A function that draws from numpy.random for the first time after many datapoints is named in the log."""
-        from tensorpack_lite.dataflow import map_exact
+        from tensorpack_lite.dataflow.exact import parallel_map
 
         warnings = []
-        monkeypatch.setattr(map_exact.logger, "warning", warnings.append)
-        monkeypatch.setattr(map_exact, "provide_generators", lambda provide: None)
+        monkeypatch.setattr(parallel_map.logger, "warning", warnings.append)
+        monkeypatch.setattr(parallel_map, "provide_generators", lambda provide: None)
         before = random.getstate(), np.random.get_state()
-        function = map_exact.SeededFunction(
+        function = parallel_map.SeededFunction(
             lambda datapoint: [np.random.rand()] if datapoint[0] > 150 else datapoint
         )
         try:
-            results = [function(map_exact.with_seed([k], k)) for k in range(302)]
-            again = [function(map_exact.with_seed([k], k)) for k in (300, 301)]
+            results = [function(parallel_map.with_seed([k], k)) for k in range(302)]
+            again = [function(parallel_map.with_seed([k], k)) for k in (300, 301)]
         finally:
             random.setstate(before[0])
             np.random.set_state(before[1])
@@ -227,11 +226,11 @@ class TestMaps:
 
     def test_standstill_is_logged(self, monkeypatch):
         """Workers that stand still for the order for long are reported once, with the argument to change."""
-        from tensorpack_lite.dataflow import map_exact
+        from tensorpack_lite.dataflow.exact import parallel_map
 
         lines = []
-        monkeypatch.setattr(map_exact.logger, "info", lines.append)
-        standstill = map_exact.Standstill("MultiProcessMapData", 2, 10)
+        monkeypatch.setattr(parallel_map.logger, "info", lines.append)
+        standstill = parallel_map.Standstill("MultiProcessMapData", 2, 10)
         standstill.add(0, 100.0)
         standstill.add(1, 1.0)
         assert [] == lines

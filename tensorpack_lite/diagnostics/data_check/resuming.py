@@ -19,9 +19,9 @@ from multiprocessing.connection import Connection
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ...dataflow.base import DataFlow, Datapoint
-from ...dataflow.map_exact import global_states
+from ...dataflow.exact.parallel_map import global_states
+from ...dataflow.exact.recording import ResumeReport
 from ...dataflow.meter import stage_name
-from ...dataflow.recording import ResumeReport
 from ...utils.packed_state import pack_state, unpack_state
 from .datapoint_form import digest
 from .examine import BROKEN, OK, WARNING, Finding

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Iterator, Sequence
+from typing import Any, Sequence
 
-from ..utils.arguments import ExplainsArguments
-from .meter import Meter
+from ...utils.arguments import ExplainsArguments
 from .recording import Recording, ResumeReport, State
 
 __all__ = ["Resumable", "find_difference"]
@@ -24,9 +23,11 @@ class Resumable(ExplainsArguments):
 
     state_attributes: Sequence[str] = ()
     _recording: Recording | None = None
-    _meter: Meter | None = None  # after `reset_state`
     _state_to_restore: Sequence[Any] = ()  # the argument of `set_state`, until `reset_state`
-    _draws_order = False  # whether `_iterate_from` draws random numbers for the whole pass before it returns
+    _tape: Any = (
+        None  # after `reset_state`: a Tape, if the position of a stage that holds datapoints back is recorded
+    )
+    _draws_order = False  # whether `__iter__` draws random numbers for the whole pass before it returns
 
     def get_state(self) -> State:
         """
@@ -78,22 +79,31 @@ class Resumable(ExplainsArguments):
         self._state_to_restore = ()
         return state
 
+    def _record(self, above: Any) -> Recording | None:
+        """
+        Return the recording of this stage, whose `reset_state` begins, if its position is recorded.
+
+        Args:
+            above: the stage that resets this one; None if this is the outermost one.
+        """
+        parent: Recording | None = None if above is None else above._recording
+        if self._state_to_restore:
+            self._recording = Recording(self, self._take_state_to_restore())
+            if parent is not None:  # below a stage that restores it by itself
+                parent.children.append(self._recording)
+        else:
+            self._recording = None if parent is None else parent.add_child(self)
+        return self._recording
+
     # Methods that stages override -----------------------------------------------------------------------------------
-    def _iterate_from(self, start: int) -> Iterator[Any]:
-        """
-        Return the iterator of a pass, without its first `start` datapoints. The stages that this one reads
-        continue by themselves.
-
-        A stage that defines this method has an `__iter__` that calls it with 0, e.g. that of ProxyDataFlow.
-        """
-        raise NotImplementedError
-
     def _can_seek(self) -> bool:
-        """Return whether `_iterate_from` belongs to the `__iter__` of this class, which a subclass may have replaced."""
-        for base in type(self).__mro__:
-            if "_iterate_from" in base.__dict__ or "__iter__" in base.__dict__:
-                return "_iterate_from" in base.__dict__ and base is not Resumable
-        return False
+        """
+        Return whether a pass can begin at any datapoint.
+
+        The `__iter__` of such a stage takes `start`, the number of datapoints to leave out; if it is not 0, a pass
+        continues, and the stages that this one reads continue by themselves.
+        """
+        return self._recording is not None and self._recording.takes_start
 
     def _own_state(self) -> State:
         """Return what must be kept beside generators and the stages that this one reads."""
@@ -104,18 +114,25 @@ class Resumable(ExplainsArguments):
         for name in self.state_attributes:
             setattr(self, name, copy.deepcopy(state[name]))
 
-    def _states_of(self, children: Sequence[Recording]) -> list[State]:
+    def _states_read(self) -> list[State]:
         """Return the states of the stages that this one reads."""
-        return [child.state() for child in children]
+        return (
+            [child.state() for child in self._children()]
+            if self._tape is None
+            else [self._tape.source_state()]
+        )
 
-    def _reports_of(self, children: Sequence[Recording]) -> list[ResumeReport]:
+    def _reports_read(self) -> list[ResumeReport]:
         """Return the reports of the stages that this one reads."""
-        return [report for child in children for report in child.report()]
+        return [report for child in self._children() for report in child.report()]
 
-    def _leave(self, children: Sequence[Recording]) -> None:
+    def _leave(self) -> None:
         """Leave the passes of other stages that the open pass of this one has begun."""
-        for child in children:
+        for child in self._children():
             child.leave()
+
+    def _children(self) -> Sequence[Recording]:
+        return () if self._recording is None else self._recording.children
 
     def _stages_read(self) -> Sequence[object]:
         """Return the stages that this one reads in this process."""

@@ -22,11 +22,11 @@ from typing import Any, Callable, Deque, Iterator, List
 
 import numpy as np
 
-from ..utils import logger
-from ..utils.random_streams import collect_generators, get_rng, provide_generators
-from .base import DataFlow, Datapoint
-from .failure import function_name
-from .map_engine import WorkerPool
+from ...utils import logger
+from ...utils.random_streams import collect_generators, get_rng, provide_generators
+from ..base import DataFlow, Datapoint
+from ..failure import function_name
+from ..map_engine import WorkerPool
 from .recording import State
 from .tape import Numbered, Tape
 

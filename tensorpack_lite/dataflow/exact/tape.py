@@ -16,11 +16,11 @@ from typing import Callable, Deque, Dict, Iterable, Iterator, NamedTuple, Tuple
 
 import numpy as np
 
-from ..utils.serialize import MsgpackSerializer
-from .base import DataFlow, Datapoint, ProxyDataFlow
+from ...utils.serialize import MsgpackSerializer
+from ..base import DataFlow, Datapoint, ProxyDataFlow
 from .recording import State
 
-__all__ = ["Numbered", "Tape"]
+__all__ = ["Numbered", "Tape", "make_tape"]
 
 _SNAPSHOT_SECONDS = 1.0  # a snapshot takes up to a few milliseconds
 _LONG = 10  # times the capacity of the stage
@@ -175,6 +175,11 @@ class Tape(ProxyDataFlow):
             f"{type(self.ds).__name__}: the pass does not end after datapoint {saved['number']}, as it did when the position was "
             f"saved, but after {self.number}. The data has changed."
         )
+
+
+def make_tape(stage: ProxyDataFlow, held: Callable[[], Iterable[Numbered]], capacity: int) -> Tape | None:
+    """Return the tape of a stage that was reset; None if its position is not recorded. The arguments are those of Tape."""
+    return None if stage._recording is None else Tape(stage.ds, held, capacity)
 
 
 def _num_bytes(datapoint: Datapoint) -> int:

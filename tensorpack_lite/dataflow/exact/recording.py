@@ -2,13 +2,13 @@
 The position of a DataFlow: what a checkpoint keeps of it, and how a resumed training continues there.
 
 A `Recording` belongs to one stage of a pipeline. It knows the random generators that the stage's `reset_state` created,
-the stages that it reset, and how many datapoints the open pass has yielded. `DataFlow.__init_subclass__` passes
-each class to `record_methods`, so that `reset_state` and `__iter__` of all stages, the user's included, keep
-it. Without `set_state` there is no Recording, and iteration costs nothing.
+the stages that it reset, and how many datapoints the open pass has yielded. It observes all stages, the user's included,
+if `set_state` was called; otherwise there is none, and iteration costs nothing.
 
 There are two ways to continue in the middle of a pass:
 
-- A stage that defines `_iterate_from(start)` continues there. The states of the stages that it reads are those of now.
+- A stage whose `__iter__` takes `start`, the number of datapoints that were already yielded, continues there. The states
+  of the stages that it reads are those of now.
 - Any other stage is *replayed*: its generators, attributes and the stages that it reads return to the
   beginning of the pass, and the datapoints that were already yielded are made again and dropped.
 """
@@ -16,18 +16,19 @@ There are two ways to continue in the middle of a pass:
 from __future__ import annotations
 
 import copy
-import functools
+import inspect
 import itertools
 import weakref
-from typing import Any, Callable, Dict, Iterator, NamedTuple
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator, NamedTuple
 
 import numpy as np
 
-from ..utils.random_streams import collect_generators, restore_generator, save_generator
-from .checksum import add_to_checksum
-from .meter import current_recording, prepare_meter, resetting
+from ...utils.random_streams import collect_generators, restore_generator, save_generator
+from ..checksum import add_to_checksum
+from ..observing import Begin, Observer, unobserved_pass
 
-__all__ = ["Recording", "ResumeReport", "State", "record_methods"]
+__all__ = ["Recording", "ResumeReport", "State"]
 
 State = Dict[str, Any]  # JSON values and NumPy arrays
 
@@ -48,7 +49,7 @@ class ResumeReport(NamedTuple):
     reason: str
 
 
-class Recording:
+class Recording(Observer):
     """
     The generators and the position of one stage, from its `reset_state` on.
 
@@ -59,11 +60,14 @@ class Recording:
 
     Attributes:
         children: the recordings of the stages that its `reset_state` reset, in order.
+        takes_start: whether a pass of the stage can begin at any datapoint.
+        is_different: whether the datapoints that were made again differ from the saved ones.
     """
 
     def __init__(self, flow: Any, state: State | None, where: str = "") -> None:
         # weak, so that workers stop as soon as their stage is deleted
         self._flow = weakref.ref(flow)
+        self.takes_start = _takes_start(unobserved_pass(flow))
         self.where = f"{where}{type(flow).__name__}"
         self.children: list[Recording] = []
         self._generators: list[np.random.RandomState] = []
@@ -71,7 +75,7 @@ class Recording:
         self._num_open = 0
         self._num_taken = 0  # of the open pass
         self._checksum = 0  # of the datapoints of the open pass, if it is replayed
-        self.is_different = False  # whether the datapoints that were made again differ from the saved ones
+        self.is_different = False
         # of the beginning of the pass: its generators, or all of `_now()` if it is replayed
         self._begin: Any = None
         if state is not None:
@@ -115,7 +119,7 @@ class Recording:
         return {
             "generators": self._saved_generators(),
             "own": self.flow._own_state(),
-            "children": self.flow._states_of(self.children),
+            "children": self.flow._states_read(),
         }
 
     def report(self) -> list[ResumeReport]:
@@ -127,7 +131,7 @@ class Recording:
         if level != "none" and unknown:
             level = "none"
             reason = f"its reset_state() did not reset {type(unknown[0]).__name__}, or that is not a DataFlow"
-        return [ResumeReport(type(flow).__name__, level, reason), *flow._reports_of(self.children)]
+        return [ResumeReport(type(flow).__name__, level, reason), *flow._reports_read()]
 
     def _check(self, state: State) -> None:
         if not isinstance(state, dict) or state.get("stage") != type(self.flow).__name__:
@@ -142,13 +146,14 @@ class Recording:
         """Return what `_own_state` returned for the position that is being restored, if any."""
         return None if self._restored is None else self._restored["at"]["own"]
 
-    def reset(self, reset: Callable[[Any], None]) -> None:
-        """Call the stage's own `reset_state`."""
+    @contextmanager
+    def resetting(self) -> Iterator[None]:
+        """Collect the generators that the stage's own `reset_state` creates, and then return to the saved position."""
         with collect_generators() as self._generators:
-            reset(self.flow)
+            yield
+        self._restore()
 
-    def restore(self) -> None:
-        """Return to the restored position, if there is one."""
+    def _restore(self) -> None:
         if self._restored is None:
             return
         at = self._restored["at"]
@@ -173,20 +178,20 @@ class Recording:
         self.children.append(Recording(flow, state, f"{self.where} > "))
         return self.children[-1]
 
-    def one_pass(self, iterate: Callable[[Any], Iterator[Any]]) -> Iterator[Any]:
-        """Iterate over a pass and count its datapoints. The first pass after a restore continues the one that was open."""
-        datapoints = self._one_pass(iterate)
+    def one_pass(self, begin: Begin) -> Iterator[Any]:
+        """Count the datapoints of a pass. The first pass after a restore continues the one that was open."""
+        datapoints = self._one_pass(begin)
         next(datapoints)
         return datapoints
 
-    def _one_pass(self, iterate: Callable[[Any], Iterator[Any]]) -> Iterator[Any]:
+    def _one_pass(self, begin: Begin) -> Iterator[Any]:
         is_begun = False
         flow = self.flow  # keeps the stage alive as long as this pass
         try:
             yield None  # from here on, dropping the generator leaves the restored pass
             self._num_open += 1
             is_begun = True
-            source = self._continue(iterate)
+            source = self._continue(begin)
             is_replayed = not flow._can_seek()
             for datapoint in source:
                 self._restored = None
@@ -213,32 +218,32 @@ class Recording:
         if flow is None or self._restored is None or self._restored["taken"] is None:
             return  # or the whole pipeline was deleted
         if flow._can_seek():
-            flow._leave(self.children)
+            flow._leave()
         else:  # the datapoints of the pass have changed the stage, so they are made again
-            self._continue(type(flow).__iter__.__wrapped__)  # type: ignore[attr-defined]
+            self._continue(unobserved_pass(flow))
         self._restored = None
 
-    def _continue(self, iterate: Callable[[Any], Iterator[Any]]) -> Iterator[Any]:
+    def _continue(self, begin: Begin) -> Iterator[Any]:
         self._num_taken = (self._restored or {}).get("taken") or 0
         if self.flow._can_seek():
-            return self._seek(self._num_taken, (self._restored or {}).get("begin"))
+            return self._seek(begin, self._num_taken, (self._restored or {}).get("begin"))
         # with two open passes, only a stage above has a position
         self._begin = self._now() if self._num_open <= 1 else None
         expected = (self._restored or {}).get("checksum")  # earlier versions saved none
-        source = iter(iterate(self.flow))
+        source = iter(begin())
         self._drop(source, self._num_taken)
         self.is_different = expected not in (None, self._checksum)
         return source
 
-    def _seek(self, start: int, begin: list[Any] | None) -> Iterator[Any]:
-        """Continue after `start` datapoints. What the stage draws at the beginning of a pass is drawn from `begin`."""
+    def _seek(self, begin: Begin, start: int, generators: list[Any] | None) -> Iterator[Any]:
+        """Continue after `start` datapoints. What the stage draws at the beginning of a pass is drawn from `generators`."""
         if not self.flow._draws_order:
-            return iter(self.flow._iterate_from(start))
+            return iter(begin(start))
         now = self._saved_generators()
-        self._begin = now if begin is None else begin
+        self._begin = now if generators is None else generators
         self._set_generators(self._begin)
-        source = iter(self.flow._iterate_from(start))
-        if begin is not None:
+        source = iter(begin(start))
+        if generators is not None:
             self._set_generators(now)
         return source
 
@@ -261,57 +266,10 @@ class Recording:
             restore_generator(generator, state)
 
 
-def record_methods(cls: Any) -> None:
-    """
-    Let `reset_state`, `__iter__` and `get_data` of a class keep the Recording of the stage, if there is one.
-
-    The methods are those that the class defines, or that it inherits from a class which is not a DataFlow.
-    """
-    for name, wrap in _WRAPPERS.items():
-        owner = next((base for base in cls.__mro__ if name in base.__dict__), None)
-        if owner is None or (owner is not cls and hasattr(owner, "_recording")):
-            continue
-        method = owner.__dict__[name]
-        recorded = wrap(method)
-        if cls.__dict__.get("get_data") is method:
-            cls.get_data = recorded
-        setattr(cls, name, recorded)
-
-
-def _record_reset(reset: Callable[[Any], None]) -> Callable[[Any], None]:
-    @functools.wraps(reset)
-    def reset_state(self: Any) -> None:
-        is_outermost = type(self).reset_state is reset_state  # not a call through super()
-        if not is_outermost:
-            return reset(self)
-        above = current_recording()
-        if self._state_to_restore:
-            self._recording = Recording(self, self._state_to_restore[0])
-            self._state_to_restore = ()
-            if above is not None:  # below a stage that restores it by itself
-                above.children.append(self._recording)
-        else:
-            self._recording = None if above is None else above.add_child(self)
-        self._meter = prepare_meter(self._meter, self)
-        with resetting(self):
-            if self._recording is None:
-                return reset(self)
-            self._recording.reset(reset)
-        return self._recording.restore()  # type: ignore[no-any-return]
-
-    return reset_state
-
-
-def _record_passes(iterate: Callable[[Any], Iterator[Any]]) -> Callable[[Any], Iterator[Any]]:
-    @functools.wraps(iterate)
-    def __iter__(self: Any) -> Iterator[Any]:  # noqa: N807 (it replaces this method)
-        if type(self).__iter__ is not __iter__:  # a call through super()
-            return iterate(self)
-        recording, meter = self._recording, self._meter
-        datapoints = iterate(self) if recording is None else recording.one_pass(iterate)
-        return datapoints if meter is None else meter.one_pass(datapoints)
-
-    return __iter__
-
-
-_WRAPPERS: Dict[str, Callable[[Any], Any]] = {"reset_state": _record_reset, "__iter__": _record_passes}
+def _takes_start(begin: Begin) -> bool:
+    try:
+        return (
+            "start" in inspect.signature(begin, follow_wrapped=False).parameters
+        )  # not that of a decorated method
+    except ValueError:  # compiled code may have no signature
+        return False

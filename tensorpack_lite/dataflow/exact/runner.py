@@ -11,11 +11,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from itertools import islice
-from typing import Any, Callable, Deque, Iterator, List, NamedTuple, Sequence, Tuple, Union
+from typing import Any, Callable, Deque, Iterator, List, NamedTuple, Tuple, Union
 
-from .base import DataFlow, Datapoint, length_or_none, require_workers
-from .recording import Recording, ResumeReport, State
-from .repeat import RepeatedData
+from ..base import DataFlow, Datapoint, length_or_none, require_workers
+from ..repeat import RepeatedData
+from .recording import ResumeReport, State
 
 __all__ = [
     "EndlessRunner",
@@ -126,10 +126,7 @@ class EndlessRunner(DataFlow):
     _owner: int | None = None  # pid of the process that started the workers
     _in_turn: WorkersInTurn | None = None
 
-    def __iter__(self) -> Iterator[Datapoint]:
-        return self._iterate_from(0)
-
-    def _iterate_from(self, start: int) -> Iterator[Datapoint]:
+    def __iter__(self, start: int = 0) -> Iterator[Datapoint]:
         require_workers(self, self._owner)
         # a pass has no end if the length is unknown or 0
         length = length_or_none(self) or None
@@ -139,10 +136,10 @@ class EndlessRunner(DataFlow):
     def _own_state(self) -> State:
         return {} if self._in_turn is None else self._in_turn.state()
 
-    def _reports_of(self, children: Sequence[Recording]) -> list[ResumeReport]:
+    def _reports_read(self) -> list[ResumeReport]:
         return [] if self._in_turn is None else self._in_turn.reports()
 
-    def _leave(self, children: Sequence[Recording]) -> None:
+    def _leave(self) -> None:
         """Passes read one stream, so there is nothing to leave."""
 
 

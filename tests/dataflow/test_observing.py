@@ -1,0 +1,218 @@
+"""Tests of what lies between the stages of a pipeline, and of which stage is being reset."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+import pickle
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tensorpack_lite.dataflow import (
+    BatchData,
+    DataFlow,
+    DataFromList,
+    JoinData,
+    MapData,
+    MultiThreadRunner,
+    ProxyDataFlow,
+    RepeatedData,
+    observing,
+)
+from tensorpack_lite.dataflow.exact import recording
+from tensorpack_lite.dataflow.observing import current_stage, separate_pipelines
+
+
+def stack():
+    """Return the functions that are running in this thread, from the innermost on."""
+    frame, found = sys._getframe(1), []
+    while frame is not None:
+        found.append(frame.f_code)
+        frame = frame.f_back
+    return found
+
+
+class Users(ProxyDataFlow):
+    """A stage of a user. It notes the functions that are running whenever it yields."""
+
+    def __init__(self, ds):
+        super().__init__(ds)
+        self.stacks = []
+
+    def __iter__(self):
+        for datapoint in self.ds:
+            self.stacks.append(stack())
+            yield datapoint
+
+
+class Reader(ProxyDataFlow):
+    """Another stage of a user, which reads the first one."""
+
+    def __iter__(self):
+        yield from self.ds
+
+
+class OldUsers(Users):
+    """A stage with the old name of the method."""
+
+    def get_data(self):
+        for datapoint in self.ds:
+            self.stacks.append(stack())
+            yield datapoint
+
+
+class DerivedUsers(Users):
+    """A stage whose method calls that of its base class, which is one more generator of the user."""
+
+    def reset_state(self):
+        super().reset_state()
+
+    def __iter__(self):
+        yield from super().__iter__()
+
+
+def source():
+    """Return 40 datapoints."""
+    return DataFromList([[k] for k in range(40)], shuffle=True)
+
+
+class TestGenerators:
+    """How many generators lie between a stage of the user and the one that reads it."""
+
+    @pytest.mark.parametrize(("is_exact", "expected"), [(False, 1), (True, 2)])
+    @pytest.mark.parametrize("stage", [Users, OldUsers, DerivedUsers])
+    @pytest.mark.parametrize(
+        "above",
+        [
+            lambda ds: BatchData(ds, 2),
+            lambda ds: MapData(ds, lambda datapoint: datapoint),
+            lambda ds: JoinData([ds, source()]),
+            lambda ds: RepeatedData(ds, -1),
+            Reader,
+        ],
+        ids=["BatchData", "MapData", "JoinData", "RepeatedData", "a user's"],
+    )
+    def test_around_a_stage(self, above, stage, is_exact, expected):
+        """A pass has one generator around it in a plain training, and two in an exact one; they belong to two observers."""
+        users = stage(source())
+        flow = RepeatedData(above(users), 2)
+        if is_exact:
+            flow.set_state(None)
+        flow.reset_state()
+        for _ in zip(range(15), flow):
+            pass
+        wrappers = ["meter"] if expected == 1 else ["recording", "meter"]
+        for codes in users.stacks:
+            generators = [
+                Path(code.co_filename).stem for code in codes if code.co_flags & inspect.CO_GENERATOR
+            ]
+            generators = [name for name in generators if name != "test_observing"]
+            assert wrappers == generators[:expected]
+            # as many around the stage that reads it, and around the outermost one
+            assert 3 * wrappers == [name for name in generators if name in wrappers]
+
+    def test_observers_do_not_know_each_other(self):
+        """The meter and the recording import nothing of each other, and their common module imports neither."""
+        package = Path(observing.__file__).parent
+        files = {"meter": package / "meter.py", "observing": package / "observing.py"}
+        files["recording"] = Path(recording.__file__)
+        imported = {
+            name: {
+                statement.module.split(".")[-1]
+                for statement in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+                if isinstance(statement, ast.ImportFrom) and statement.level and statement.module
+            }
+            for name, path in files.items()
+        }
+        assert not imported["meter"] & {"recording", "resumable", "tape"}
+        assert not imported["recording"] & {"meter", "records", "part"}
+        assert not imported["observing"] & {"meter", "recording"}
+        assert "observing" in imported["meter"] & imported["recording"]
+
+
+class Noting(ProxyDataFlow):
+    """Notes which stage is being reset, before and after it resets its source."""
+
+    def reset_state(self):
+        self.seen = [current_stage()]
+        super().reset_state()
+        self.seen.append(current_stage())
+
+
+class Failing(DataFlow):
+    """Cannot be reset."""
+
+    def reset_state(self):
+        raise OSError("no disk")
+
+    def __iter__(self):
+        return iter([])
+
+
+class TestReset:
+    def test_the_stage_that_is_being_reset(self):
+        """`current_stage` is the innermost stage whose `reset_state` is running."""
+        inner = Noting(source())
+        outer = Noting(MapData(inner, lambda datapoint: datapoint))
+        outer.reset_state()
+        assert [[outer] * 2, [inner] * 2] == [outer.seen, inner.seen]
+        assert current_stage() is None
+
+    def test_after_an_error(self):
+        """After an error in `reset_state`, no stage is being reset."""
+        with pytest.raises(OSError, match="no disk"):
+            Noting(Failing()).reset_state()
+        assert current_stage() is None
+
+    def test_other_threads(self):
+        """Each thread has its own stages."""
+        seen = []
+
+        class Starts(ProxyDataFlow):
+            def reset_state(self):
+                thread = threading.Thread(target=lambda: seen.append(current_stage()))
+                thread.start()
+                thread.join()
+
+        Starts(source()).reset_state()
+        assert [None] == seen
+
+    def test_separate_pipelines(self):
+        """A stage that is reset inside `separate_pipelines` has no stage above it, and belongs to the one that starts it."""
+        inner = Noting(source())
+
+        class Starts(ProxyDataFlow):
+            def reset_state(self):
+                with separate_pipelines():
+                    self.seen = current_stage()
+                    self.ds.reset_state()
+
+        flow = Starts(inner)
+        flow.set_state(None)
+        flow.reset_state()
+        assert flow.seen is flow
+        assert inner._recording is None
+        assert inner.seen[0] is inner
+        assert [inner._meter] == flow._meter.threads
+        assert [] == flow._meter.children
+
+    def test_a_copy_is_not_observed(self):
+        """A stage that was reset can be copied and pickled, and the copy can be iterated without a reset."""
+        flow = DataFromList([[1], [2]], shuffle=False)
+        flow.set_state(None)
+        flow.reset_state()
+        for copied in (copy.deepcopy(flow), pickle.loads(pickle.dumps(flow))):
+            assert [[1], [2]] == list(copied)
+            assert 0 == flow._meter.read().count
+
+    def test_threads_of_a_runner(self):
+        """Stages in the threads of a runner are observed there."""
+        flow = MultiThreadRunner(lambda: Users(source()), 4, 1)
+        flow.reset_state()
+        for _ in zip(range(5), flow):
+            pass
+        assert flow._meter.threads[0].read().count >= 5
