@@ -76,7 +76,7 @@ class HookedSession:
         current_call: the callback that is being called before or after a run, as a `Call`; otherwise None. Any thread
             may read it.
         observers: the objects that see each run; see `RunObserver`. Add and remove them between two runs.
-        step: the prepared combination of fetches of the current or last run; None before the first run.
+        failed: the prepared combination of fetches of the run that failed; None if no run has.
 
     Note: it does not initialize, restore or recover anything. It may be used by one thread at a time.
     """
@@ -95,7 +95,7 @@ class HookedSession:
         for hook in hooks:
             self._register(hook.callback if isinstance(hook, CallbackToHook) else hook)
         self.observers: list[RunObserver] = []
-        self.step: Step | None = None
+        self.failed: Step | None = None
         self._times: Deque[tuple[int, int, Step]] | None = None
         self._untimed: Deque[Step] = deque(maxlen=0)  # what runs while times are paused; otherwise empty
         self._steps = StepCache(session)
@@ -170,12 +170,13 @@ class HookedSession:
                 step = self._steps.find(fetches, feed_dict, options, run_metadata, requests)
                 if is_plain and not isinstance(fetches, (list, dict)):
                     self._last = _LastRun(fetches, context, asked, requests, step)
-            self.step, times = step, self._times
+            times = self._times
             started = 0 if times is None else perf_counter_ns()
             try:
                 run = self._run_observed if self.observers else Step.run
                 results, hook_values = run(step, feed_dict, requests, run_metadata)
             except tf.errors.OpError as error:
+                self.failed = step
                 self._raise_cause_of(error)
             if times is not None:
                 times.append((started, perf_counter_ns(), step))

@@ -225,7 +225,7 @@ class Trainer(HasOldInterface, LoopTrainer):
             Preempted: see `train`.
         """
         sess, loop, callbacks, preemption = self.sess, self.loop, self._callbacks, self._preemption
-        preempted = PreemptedTraining(preemption, loop, callbacks, self.train_op)
+        preempted = PreemptedTraining(preemption, loop, callbacks, self.train_op, self.hooked_sess)
         watch = InterruptWatch(callbacks.interrupt, sess.close, preemption, preempted.wake)
         hangs, shutdown = Watch(self, self.on_hang), Shutdown(loop, callbacks, self.hooked_sess, sess.graph)
         with sess.graph.as_default(), sess.as_default(), hangs, shutdown, preempted, watch:

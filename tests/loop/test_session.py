@@ -190,7 +190,7 @@ class TestObservers:
         assert {counter[1].name} < {one.name for one in steps[0].fetches}
 
     def test_a_run_that_fails(self, sess, counter):
-        """An observer is told of a run that fails, and the session still has its step."""
+        """An observer is told of a run that fails, and the session keeps its step."""
         hooked, watcher = HookedSession(sess, []), Watcher()
         hooked.observers.append(watcher)
         hooked.run(counter)
@@ -199,8 +199,8 @@ class TestObservers:
             hooked.run(failing)
 
         assert [True, False] == [told for told, _ in watcher.told if told != "begin"]
-        assert watcher.told[-1][1] is hooked.step
-        assert [failing] == hooked.step.fetches
+        assert watcher.told[-1][1] is hooked.failed
+        assert [failing] == hooked.failed.fetches
 
 
 class TestTimes:
