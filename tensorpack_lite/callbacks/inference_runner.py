@@ -196,7 +196,7 @@ class InferenceRunnerBase(Callback):
     def _trigger(self) -> None:
         for inf in self.infs:
             inf.before_epoch()
-        with held_position(self._input_source):
+        with held_position(self._input_source.flow):
             self._input_source.reset_state()
             with get_tqdm(total=self._num_datapoints(), desc=self._tower_name) as bar:
                 self._run_all(bar)

@@ -61,8 +61,8 @@ class ReportWriter(Callback):
             )
 
     def _write_first_batch(self, directory: str) -> None:
-        inputs = [reset.source for reset in self.trainer.find_callbacks(ResetInput)]
-        batch = next((source.first_datapoint() for source in inputs if source.first_datapoint()), None)
+        flows = [reset.source.flow for reset in self.trainer.find_callbacks(ResetInput)]
+        batch = next((flow.first_datapoint() for flow in flows if flow.first_datapoint()), None)
         if batch is None:  # the data does not pass through Python
             return
         try:

@@ -16,17 +16,13 @@ import numpy as np
 from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..dataflow.base import LengthUnknownError
-from ..dataflow.exact.recording import ResumeReport, State
-from ..dataflow.meter import Meter
 from ..loop.callback import Callback
 from ..loop.session import RunTimes
 from ..loop.step import Step
-from ..tfutils.exact import find_exact
 from ..utils.arguments import ExplainsArguments
 from ..utils.errors import type_error
-from .datapoint import DatapointConverter
+from .flow import InputFlow
 from .reset import ResetInput
-from .used import UsedTickets
 
 __all__ = [
     "FeedfreeInput",
@@ -50,9 +46,14 @@ class InputSource(ExplainsArguments, ABC):
     _setup_done = False
     _callbacks: list[Callback] | None = None
     _name_scope: str | None = None
-    _is_inner = False  # whether another input modifies this one
-    _ticket: tf.Tensor | None = None  # of the tensors that `_get_input_tensors` returned last
-    _used: UsedTickets
+    _input_flow: InputFlow | None = None
+
+    @property
+    def flow(self) -> InputFlow:
+        """What is known of the datapoints on their way into this input. Inputs around it share the object."""
+        if self._input_flow is None:
+            self._input_flow = InputFlow(type(self).__name__)
+        return self._input_flow
 
     # Methods for subclasses to override ------------------------------------------------------------------------------
     def _setup(self, input_signature: Sequence[tf.TensorSpec]) -> None:
@@ -75,24 +76,6 @@ class InputSource(ExplainsArguments, ABC):
             f"{type(self).__name__}: the number of datapoints is unknown. For training, pass "
             "TrainConfig(steps_per_epoch=...)."
         )
-
-    def _begin_at(self, state: State | None, is_strict: bool) -> None:
-        """
-        Keep the position of the data from `setup` on, and begin at a saved one. Called before `_setup`.
-
-        Args:
-            state: what `_state_after` returned; None begins anew.
-            is_strict: whether a datapoint that differs from the saved checksum is an error.
-        """
-
-    def _state_after(self, ticket: int | None) -> State:
-        """
-        Return the position of the data.
-
-        Args:
-            ticket: that of the last datapoint that was used; None if the tensors have no tickets.
-        """
-        return {}
 
     def _waited(self, runs: RunTimes) -> np.ndarray | None:
         """
@@ -120,24 +103,6 @@ class InputSource(ExplainsArguments, ABC):
     def _count_taken(self, num: int) -> None:
         """Count runs outside of the hooked session, each of which took a datapoint for one tower."""
 
-    def meters(self) -> list[Meter]:
-        """
-        Return the meters of the threads and DataFlows of this input, from the graph to the data.
-
-        Returns:
-            The meter of the outermost stage of the DataFlow is the last one. Empty if there is no DataFlow, or before it is reset.
-        """
-        return []
-
-    def resume_report(self) -> list[ResumeReport]:
-        """
-        Describe how this input is resumed; see `DataFlow.resume_report`.
-
-        Returns:
-            A `ResumeReport` for each part; empty if there is nothing to resume.
-        """
-        return [ResumeReport(type(self).__name__, "none", "it cannot return to a position")]
-
     # Methods for trainers, runners and predictors to call ------------------------------------------------------------
     def setup(self, input_signature: Sequence[tf.TensorSpec]) -> list[Callback]:
         """
@@ -158,11 +123,7 @@ class InputSource(ExplainsArguments, ABC):
                 "training and one for validation."
             )
         ensure_graph_mode()
-        exact = find_exact()
-        if exact is not None and not self._is_inner:
-            self._used = UsedTickets()
-            state = exact.add_source(type(self).__name__, self)
-            self._begin_at(state, exact.is_required)
+        self.flow.begin(type(self).__name__)
         self._setup(input_signature)
         self._setup_done = True
         return self.get_callbacks()
@@ -195,46 +156,11 @@ class InputSource(ExplainsArguments, ABC):
             Tensors that match the signature. Each call returns tensors of a different datapoint; only inputs
             that are fed return the same placeholders.
         """
-        tensors = self._get_input_tensors()
-        if self._ticket is None or self._is_inner:
-            return tensors
-        with self.cached_name_scope():
-            return self._used.count(tensors, self._ticket)
-
-    def get_state(self, failed_step: int | None = None) -> State:
-        """
-        Return the position of the data: what comes after the last datapoint that was used. Needs a default session.
-
-        Call it between two runs, in a graph with `begin_exact_resume`.
-
-        Args:
-            failed_step: the `global_step` of a run that failed; its datapoints do not count as used.
-
-        Returns:
-            JSON values and NumPy arrays.
-        """
-        return self._state_after(self._used.last(failed_step))
-
-    def last_tickets(self) -> list[int]:
-        """Return, for each tower, the number of the last datapoint that it used, from 1; empty without `exact`."""
-        return self._used.of_last_run() if find_exact() is not None else []
+        return self._get_input_tensors()
 
     def reset_state(self) -> None:
         """Restart the data, if this kind of input can. Needs a default session."""
         self._reset_state()
-
-    @property
-    def converter(self) -> DatapointConverter | None:
-        """The converter of this input's datapoints, from `setup` on; None if they do not pass through Python."""
-        return None
-
-    def first_checksums(self) -> list[list[str]]:
-        """Return the checksums of the first 8 datapoints that were read, one for each component; empty if unknown."""
-        return [] if self.converter is None else self.converter.first_checksums
-
-    def first_datapoint(self) -> dict[str, np.ndarray]:
-        """Return up to 16 samples of the first datapoint that was read, by the names of the inputs; empty if unknown."""
-        return {} if self.converter is None else self.converter.first_datapoint
 
     def size(self) -> int:
         """
@@ -285,40 +211,23 @@ class ProxyInputSource(InputSource):
         if not isinstance(input, InputSource):
             raise type_error(type(self).__name__, "an InputSource", input)
         self._input = input
-        input._is_inner = True
+
+    @property
+    def flow(self) -> InputFlow:
+        """That of the inner input."""
+        return self._input.flow
 
     def _setup(self, input_signature: Sequence[tf.TensorSpec]) -> None:
         self._input.setup(input_signature)
 
     def _get_input_tensors(self) -> Sequence[tf.Tensor]:
-        return self._take()
-
-    def _take(self) -> Sequence[tf.Tensor]:
-        """Return the tensors of the inner input, and keep their ticket."""
-        tensors = self._input.get_input_tensors()
-        self._ticket = self._input._ticket
-        return tensors
-
-    def _begin_at(self, state: State | None, is_strict: bool) -> None:
-        self._input._begin_at(state, is_strict)
-
-    def _state_after(self, ticket: int | None) -> State:
-        return self._input._state_after(ticket)
-
-    def resume_report(self) -> list[ResumeReport]:
-        """Return the report of the inner input."""
-        return self._input.resume_report()
+        return self._input.get_input_tensors()
 
     def _get_callbacks(self) -> list[Callback]:
         return self._input.get_callbacks()[1:]  # without its reset, which `_reset_state` of this input calls
 
     def _reset_state(self) -> None:
         self._input.reset_state()
-
-    @property
-    def converter(self) -> DatapointConverter | None:
-        """The inner input's converter."""
-        return self._input.converter
 
     def _waited(self, runs: RunTimes) -> np.ndarray | None:
         return self._input._waited(runs)
@@ -328,10 +237,6 @@ class ProxyInputSource(InputSource):
 
     def _count_taken(self, num: int) -> None:
         self._input._count_taken(num)
-
-    def meters(self) -> list[Meter]:
-        """Return those of the inner input."""
-        return self._input.meters()
 
     def _size(self) -> int:
         return self._input.size()

@@ -17,8 +17,6 @@ from operator import itemgetter
 from time import perf_counter_ns
 from typing import Any, Callable, Deque, Sequence, Tuple
 
-import numpy as np
-
 from ..compat import private
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow, DataFlowTerminated
@@ -30,8 +28,7 @@ from ..utils import logger
 from ..utils.concurrency import ShareSessionThread
 from ..utils.handoff import HandoffQueue
 from .datapoint import Arrays, DatapointConverter, iterate_named
-from .tickets import Tickets
-from .whole_passes import WholePasses
+from .stream import Stream
 
 __all__ = ["EnqueueOps", "EnqueueThread", "take_chunk"]
 
@@ -40,7 +37,6 @@ _SMALL_NBYTES = 1 << 16  # a datapoint up to this size is enqueued together with
 _MAX_WAITING_NBYTES = 64 * _SMALL_NBYTES  # between the threads; a datapoint counts at least _SMALL_NBYTES
 _JOIN_SECONDS = 2.0
 _MAX_ARRIVALS = 8192
-_INT64 = np.dtype(np.int64)  # faster than the type
 
 SizedArrays = Tuple[int, Arrays]
 
@@ -73,16 +69,11 @@ class EnqueueOps:
     Args:
         queue: a TensorFlow queue.
         placeholders: a placeholder for each component.
-        are_numbered: whether the queue has one more component, an int64 scalar: the number of the datapoint. Only that of the
-            first datapoint of a call is fed, and the others follow it.
     """
 
-    def __init__(
-        self, queue: tf.QueueBase, placeholders: Sequence[tf.Tensor], are_numbered: bool = False
-    ) -> None:
-        self._first_number = [tf.placeholder(tf.int64, [], name="ticket")] if are_numbered else []
+    def __init__(self, queue: tf.QueueBase, placeholders: Sequence[tf.Tensor]) -> None:
         self._placeholders = [list(placeholders)]
-        self._ops = [queue.enqueue([*placeholders, *self._first_number])]
+        self._ops = [queue.enqueue(self._placeholders[0])]
         self.close = queue.close(name="close")
         self.cancel = queue.close(cancel_pending_enqueues=True, name="cancel")
         # other queues may hold elements back, so that a dequeue blocks
@@ -90,15 +81,13 @@ class EnqueueOps:
         self.size = queue.size(name="num_queued")
         if sum(map(_min_nbytes, placeholders)) <= _SMALL_NBYTES:
             with tf.name_scope("chunk"):
-                # one addition for all, because each operation costs time
-                numbers = tf.unstack(self._first_number[0] + np.arange(_CHUNKS[0])) if are_numbered else []
-                for at in range(1, _CHUNKS[0]):
-                    self._add(queue, numbers[at : at + 1])
+                for _ in range(1, _CHUNKS[0]):
+                    self._add(queue)
 
-    def _add(self, queue: tf.QueueBase, number: list[tf.Tensor]) -> None:
+    def _add(self, queue: tf.QueueBase) -> None:
         placeholders = [tf.placeholder(p.dtype, p.shape, name=p.op.name) for p in self._placeholders[0]]
         with tf.control_dependencies([self._ops[-1]]):
-            self._ops.append(queue.enqueue([*placeholders, *number]))
+            self._ops.append(queue.enqueue(placeholders))
         self._placeholders.append(placeholders)
 
     @property
@@ -107,13 +96,9 @@ class EnqueueOps:
         return len(self._ops)
 
     def make_call(self, session: tf.Session, size: int) -> Callable[..., object]:
-        """
-        Return a function that enqueues `size` datapoints.
-
-        Its arguments are the arrays of all datapoints, and the number of the first one if they are numbered.
-        """
+        """Return a function that enqueues `size` datapoints. Its arguments are the arrays of all of them."""
         feeds = [placeholder for one in self._placeholders[:size] for placeholder in one]
-        return private.make_callable(session, [], [self._ops[size - 1]], [*feeds, *self._first_number])
+        return private.make_callable(session, [], [self._ops[size - 1]], feeds)
 
 
 class EnqueueThread(ShareSessionThread):
@@ -129,8 +114,7 @@ class EnqueueThread(ShareSessionThread):
         dataflow: the user's DataFlow, already reset.
         signature: a list of `TensorSpec`, one for each component.
         ops: the operations that enqueue.
-        needs_whole_passes: whether a pass with fewer datapoints than `len(dataflow)` is an error.
-        tickets: numbers the datapoints of the repeated DataFlow.
+        stream: the datapoints to read. Default: those of the DataFlow, repeated.
 
     Attributes:
         error: the error of the DataFlow, of the check of a datapoint, or of the queue; None if there was none.
@@ -148,8 +132,7 @@ class EnqueueThread(ShareSessionThread):
         dataflow: DataFlow,
         signature: Sequence[tf.TensorSpec],
         ops: EnqueueOps,
-        needs_whole_passes: bool = False,
-        tickets: Tickets | None = None,
+        stream: Stream | None = None,
     ) -> None:
         super().__init__()
         self.name = f"EnqueueThread: {who}"
@@ -158,9 +141,7 @@ class EnqueueThread(ShareSessionThread):
         self.interruption: BaseException | None = None
         self._who = who
         self._dataflow = dataflow
-        passes = WholePasses(dataflow) if needs_whole_passes else dataflow
-        self._tickets = tickets
-        self._datapoints = RepeatedData(passes, -1) if tickets is None else tickets
+        self._stream = stream or Stream(dataflow, RepeatedData(dataflow, -1))
         self.converter = DatapointConverter(who, signature)
         self._ops = ops
         self._buffer: HandoffQueue[SizedArrays] = HandoffQueue(
@@ -249,8 +230,6 @@ class EnqueueThread(ShareSessionThread):
             if call is None:
                 call = calls[len(chunk)] = self._ops.make_call(session, len(chunk))
             arrays = [array for _, datapoint in chunk for array in datapoint]
-            if self._tickets is not None:  # the reader has stamped them in this order
-                arrays.append(np.array(self._tickets.start + self._num_enqueued + 1, _INT64))
             self.enqueuing.begin_wait(is_for_room=True)
             call(*arrays)
             self.enqueuing.end_wait()
@@ -259,12 +238,13 @@ class EnqueueThread(ShareSessionThread):
             self.enqueuing.words[COUNT] = self._num_enqueued
 
     def _read(self) -> None:
+        stamp = self._stream.stamp
         try:
             with self.default_sess():
-                for datapoint in iterate_named(self._datapoints, self._who, self._dataflow):
+                for datapoint in iterate_named(self._stream, self._who, self._dataflow):
                     arrays = self.reading.call(self.converter, datapoint)
-                    if self._tickets is not None:
-                        self.reading.words[TICKET] = self._tickets.stamp(arrays)
+                    if stamp is not None:
+                        self.reading.words[TICKET] = stamp(arrays)
                     size = 0
                     for array in arrays:
                         size += array.nbytes

@@ -10,8 +10,6 @@ import numpy as np
 
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow
-from ..dataflow.exact.recording import ResumeReport, State
-from ..dataflow.meter import Meter
 from ..dataflow.repeat import RepeatedData
 from ..loop.callback import Callback, CallbackFactory
 from ..loop.session import RunTimes
@@ -20,7 +18,7 @@ from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..utils.checks import check_type
 from .base import InputSource
 from .datapoint import DatapointConverter, iterate_named
-from .tickets import Tickets
+from .stream import Stream
 from .whole_passes import WholePasses
 
 __all__ = ["FeedInput"]
@@ -56,10 +54,9 @@ class FeedInput(InputSource):
         check_type("FeedInput: ds", ds, DataFlow, advice="Wrap it: FeedInput(DataFromList(data)).")
         self.ds = ds
         self._infinite = infinite
-        self._flow = RepeatedData(ds, -1) if infinite else ds
-        self._tickets: Tickets | None = None
+        self._passes = ds
+        self._stream: Stream
         self._was_reset = False
-        self._last_used = 0  # a ticket
         self._datapoints: Iterator[Any] | None = None
         # begin and end of the last `next_feeds`, from the first call of `_waited` on
         self._taken: Deque[tuple[int, int]] | None = None
@@ -67,47 +64,30 @@ class FeedInput(InputSource):
     def require_exact_size(self) -> None:
         """Raise an error in a pass with fewer datapoints than `len(ds)`, if the data is repeated."""
         if self._infinite:
-            self._flow = RepeatedData(WholePasses(self.ds), -1)
-
-    @property
-    def converter(self) -> DatapointConverter | None:
-        """The converter of the datapoints."""
-        return self._convert
+            self._passes = WholePasses(self.ds)
 
     def _setup(self, input_signature: Sequence[tf.TensorSpec]) -> None:
         self._placeholders = [build_or_reuse_placeholder(spec) for spec in input_signature]
         self._feed_names = [
             placeholder.name for placeholder in self._placeholders
         ]  # faster keys than tensors
-        self._convert = DatapointConverter("FeedInput", input_signature)
+        self._convert = self.flow.converter = DatapointConverter("FeedInput", input_signature)
+        self.flow.threads = []
+        self._stream = self.flow.open(self.ds, RepeatedData(self._passes, -1) if self._infinite else self.ds)
 
     def _get_input_tensors(self) -> list[tf.Tensor]:
         return self._placeholders
 
     def _get_callbacks(self) -> list[Callback]:
-        reset = self.ds.reset_state if self._tickets is None else self._tickets.reset
-        feed = _FeedCallback(self) if self._tickets is None else _CountingFeedCallback(self)
-        return [feed, CallbackFactory(setup_graph=lambda _: reset())]
-
-    def _begin_at(self, state: State | None, is_strict: bool) -> None:
-        self._tickets = Tickets("FeedInput", self._flow, state, is_strict)
-
-    def _state_after(self, ticket: int | None) -> State:
-        assert self._tickets is not None, "bug: _begin_at was not called"
-        if self._last_used == self._tickets.last:  # otherwise a run failed after it had taken its datapoint
-            return self._tickets.state_now()
-        return self._tickets.state(max(self._last_used, self._tickets.start))
-
-    def resume_report(self) -> list[ResumeReport]:
-        """Return the report of the DataFlow."""
-        return self._flow.resume_report()
+        feed = _FeedCallback(self) if self._stream.stamp is None else _CountingFeedCallback(self)
+        return [feed, CallbackFactory(setup_graph=lambda _: self._stream.reset())]
 
     def _reset_state(self) -> None:
-        if self._tickets is not None and self._was_reset:  # for another round of inference
+        if self._was_reset:  # for another round of inference
             self._datapoints = None
-            self._tickets.leave_pass()
+            self.flow.leave_pass()
         self._was_reset = True
-        self._datapoints = iterate_named(self._tickets or self._flow, "FeedInput", self.ds)
+        self._datapoints = iterate_named(self._stream, "FeedInput", self.ds)
 
     def _size(self) -> int:
         return len(self.ds)
@@ -119,8 +99,8 @@ class FeedInput(InputSource):
         if self._datapoints is None:
             self._reset_state()
         arrays = self._convert(next(self._datapoints))  # type: ignore[arg-type]
-        if self._tickets is not None:
-            self._tickets.stamp(arrays)
+        if self._stream.stamp is not None:
+            self._stream.stamp(arrays)
         if taken is not None:
             taken.append((begin, perf_counter_ns()))
         return dict(zip(self._feed_names, arrays))
@@ -138,16 +118,6 @@ class FeedInput(InputSource):
     def _count_runs(self, steps: Sequence[Step], since: int) -> None:
         if self._taken is not None:
             self._taken.clear()  # those of these runs
-
-    def meters(self) -> list[Meter]:
-        """Return the meter of the outermost stage."""
-        meter = (self.ds if self._tickets is None else self._flow)._meter
-        return [] if meter is None else [meter]
-
-    def count_used(self) -> None:
-        """Count the datapoint of a run that succeeded as used."""
-        assert self._tickets is not None, "bug: _begin_at was not called"
-        self._last_used = self._tickets.last
 
     def release(self) -> None:
         """Drop the iterator, which releases the resources of the DataFlow."""
@@ -173,4 +143,4 @@ class _CountingFeedCallback(_FeedCallback):
     """The same callback, which also counts the datapoints of the runs that succeeded."""
 
     def _after_run(self, ctx: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues) -> None:
-        self._source.count_used()
+        self._source.flow.use_all()

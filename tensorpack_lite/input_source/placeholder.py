@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Sequence
 
 from ..compat import tfv1 as tf
-from ..dataflow.exact.recording import ResumeReport
 from ..tfutils.placeholder import build_or_reuse_placeholder
 from .base import InputSource
 
@@ -20,11 +19,8 @@ class PlaceholderInput(InputSource):
     """
 
     def _setup(self, input_signature: Sequence[tf.TensorSpec]) -> None:
+        self.flow.no_position = "its caller feeds it"
         self._placeholders = [build_or_reuse_placeholder(spec) for spec in input_signature]
 
     def _get_input_tensors(self) -> list[tf.Tensor]:
         return self._placeholders
-
-    def resume_report(self) -> list[ResumeReport]:
-        """Report that the values come from the caller."""
-        return [ResumeReport("PlaceholderInput", "none", "its caller feeds it")]

@@ -9,8 +9,6 @@ import numpy as np
 from ..compat import TensorSpec
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow
-from ..dataflow.exact.recording import ResumeReport, State
-from ..dataflow.meter import Meter
 from ..dataflow.repeat import RepeatedData
 from ..loop.callback import Callback, CallbackFactory
 from ..loop.session import RunTimes
@@ -20,9 +18,8 @@ from ..tfutils.summary import accumulate_op, add_moving_summary
 from ..utils import logger
 from ..utils.checks import check_at_least, check_type
 from .base import FeedfreeInput
-from .datapoint import DatapointConverter
 from .enqueue import EnqueueOps, EnqueueThread
-from .tickets import Tickets
+from .stream import Stream
 from .waiting import QueueWaits
 from .whole_passes import WholePasses
 
@@ -69,18 +66,13 @@ class QueueInput(FeedfreeInput):
         self.ds = ds
         self.queue: Any = queue
         self.thread: EnqueueThread
-        self._tickets: Tickets | None = None
+        self._stream: Stream
         self._needs_whole_passes = False
         self._waits: QueueWaits | None = None
 
     def require_exact_size(self) -> None:
         """Make a pass with fewer datapoints than `len(ds)` an error."""
         self._needs_whole_passes = True
-
-    @property
-    def converter(self) -> DatapointConverter | None:
-        """The converter of the datapoints; another one after `refill_queue`."""
-        return self.thread.converter
 
     def refill_queue(self) -> None:
         """
@@ -101,8 +93,7 @@ class QueueInput(FeedfreeInput):
             self._drain(session)
             self.thread.join(0.01)
         self._drain(session)
-        if self._tickets is not None:
-            self._tickets.leave_pass()
+        self.flow.leave_pass()
         self.thread = self._make_thread()
         self._waits.begin_anew()  # type: ignore[union-attr]
         self.thread.start()
@@ -118,20 +109,26 @@ class QueueInput(FeedfreeInput):
         self._signature = list(input_signature)
         self._datapoint_signature = self._make_datapoint_signature()
         placeholders = [build_or_reuse_placeholder(spec) for spec in self._datapoint_signature]
+        if self.queue is not None:
+            self.flow.no_position = "a queue of the user does not tell which datapoints were used"
         with self.cached_name_scope(), tf.device("/cpu:0"):
             if self.queue is None:
                 self.queue = self._make_queue()
-            dtypes = [p.dtype for p in placeholders] + self._ticket_dtype()
+            dtypes = [p.dtype for p in placeholders]
             if self.queue.dtypes != dtypes:
                 raise ValueError(
                     f"{name}: queue has the wrong dtypes (expected {[d.name for d in dtypes]}, got "
                     f"{[d.name for d in self.queue.dtypes]})."
                 )
-            self._ops = EnqueueOps(self.queue, placeholders, self._tickets is not None)
+            self._ops = EnqueueOps(self.queue, placeholders)
             self._dequeue_for_reset = self.queue.dequeue(name="dequeue_for_reset")
             self._queue_size = tf.cast(self.queue.size(), tf.float32, name="queue_size")
             self._waits = QueueWaits(self.queue, self._num_in_datapoint, self._ops.max_chunk)
             self._average_size = add_moving_summary(self._queue_size, collection=None, decay=0.5)
+        passes = WholePasses(self.ds) if self._needs_whole_passes else self.ds
+        # in the queue, between the threads, and in a staging area of 32 towers
+        num_ahead = self._capacity + 128 + 32 * self._num_in_datapoint
+        self._stream = self.flow.open(self.ds, RepeatedData(passes, -1), num_ahead)
         self.thread = self._make_thread()
 
     @property
@@ -140,24 +137,18 @@ class QueueInput(FeedfreeInput):
         return 1
 
     def _make_thread(self) -> EnqueueThread:
-        return EnqueueThread(
-            type(self).__name__,
-            self.ds,
-            self._datapoint_signature,
-            self._ops,
-            self._needs_whole_passes,
-            self._tickets,
-        )
+        who = type(self).__name__
+        thread = EnqueueThread(who, self.ds, self._datapoint_signature, self._ops, self._stream)
+        self.flow.converter = thread.converter
+        self.flow.threads = [thread.enqueuing, thread.reading]
+        return thread
 
     def _make_datapoint_signature(self) -> list[tf.TensorSpec]:
         return self._signature
 
     def _make_queue(self) -> tf.QueueBase:
         dtypes = [spec.dtype for spec in self._signature]
-        return tf.FIFOQueue(self._capacity, dtypes + self._ticket_dtype(), name="input_queue")
-
-    def _ticket_dtype(self) -> list[tf.DType]:
-        return [] if self._tickets is None else [tf.int64]
+        return tf.FIFOQueue(self._capacity, dtypes, name="input_queue")
 
     def _dequeue(self) -> tf.Tensor | list[tf.Tensor]:
         return self.queue.dequeue(name="input_deque")
@@ -175,20 +166,11 @@ class QueueInput(FeedfreeInput):
         assert self._waits is not None, "bug: setup() was not called"
         self._waits.count_taken(num)
 
-    def meters(self) -> list[Meter]:
-        """Return the meters of the enqueuing thread, the reading thread, and the outermost stage."""
-        flow = self.ds if self._tickets is None else self._tickets.flow
-        meters = [self.thread.enqueuing, self.thread.reading, flow._meter]
-        return [meter for meter in meters if meter is not None]
-
     def _get_input_tensors(self) -> list[tf.Tensor]:
-        with tf.device("/cpu:0"), self.cached_name_scope():
+        with tf.device("/cpu:0"), self.cached_name_scope(), self.flow.taking(self._num_in_datapoint):
             tensors = self._dequeue()
         tensors = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
         self._waits.add_tower(tensors[0].op)  # type: ignore[union-attr]
-        if self._tickets is not None:
-            ticket = tensors.pop()
-            self._ticket = tf.reduce_max(ticket, name="ticket") if ticket.shape.ndims == 1 else ticket
         for tensor, spec in zip(tensors, self._signature):
             tensor.set_shape(spec.shape)
         return tensors
@@ -196,29 +178,8 @@ class QueueInput(FeedfreeInput):
     def _get_callbacks(self) -> list[Callback]:
         callbacks: list[Callback] = [_RunThread(self)]
         callbacks += [_RunEachStep(accumulate_op(average)) for average in self._average_size]
-        reset = self.ds.reset_state if self._tickets is None else self._tickets.reset
-        callbacks.append(CallbackFactory(setup_graph=lambda _: reset()))
+        callbacks.append(CallbackFactory(setup_graph=lambda _: self._stream.reset()))
         return callbacks
-
-    def _begin_at(self, state: State | None, is_strict: bool) -> None:
-        if self.queue is not None:
-            return  # it has no component for tickets
-        passes = WholePasses(self.ds) if self._needs_whole_passes else self.ds
-        # in the queue, between the threads, and in a staging area of 32 towers
-        num_ahead = self._capacity + 128 + 32 * self._num_in_datapoint
-        self._tickets = Tickets(type(self).__name__, RepeatedData(passes, -1), state, is_strict, num_ahead)
-
-    def _state_after(self, ticket: int | None) -> State:
-        if self._tickets is None:
-            return {}
-        return self._tickets.state(max(ticket or 0, self._tickets.start))
-
-    def resume_report(self) -> list[ResumeReport]:
-        """Return the report of the DataFlow."""
-        if self._tickets is None:
-            reason = "a queue of the user does not tell which datapoints were used"
-            return [ResumeReport(type(self).__name__, "none", reason)]
-        return self.ds.resume_report()
 
     def _size(self) -> int:
         return len(self.ds)
@@ -272,9 +233,8 @@ class BatchQueueInput(QueueInput):
 
     def _make_queue(self) -> tf.QueueBase:
         dtypes = [spec.dtype for spec in self._datapoint_signature]
-        shapes: list[Any] = [spec.shape for spec in self._datapoint_signature]
-        shapes += [[]] * len(self._ticket_dtype())
-        return tf.FIFOQueue(self._capacity, dtypes + self._ticket_dtype(), shapes, name="input_queue")
+        shapes = [spec.shape for spec in self._datapoint_signature]
+        return tf.FIFOQueue(self._capacity, dtypes, shapes, name="input_queue")
 
     def _dequeue(self) -> tf.Tensor | list[tf.Tensor]:
         return self.queue.dequeue_many(self.batch_size, name="input_deque")

@@ -41,7 +41,7 @@ class RemappedInput(ProxyInputSource):
 
     def _get_input_tensors(self) -> Sequence[tf.Tensor]:
         placeholders = [build_or_reuse_placeholder(spec) for spec in self._signature]
-        return get_tensors_inputs(placeholders, self._take(), self._names)
+        return get_tensors_inputs(placeholders, super()._get_input_tensors(), self._names)
 
 
 def remap_input_source(input: InputSource, names: Sequence[str]) -> InputSource:

@@ -52,12 +52,12 @@ class StagingInput(ProxyInputSource, FeedfreeInput):
                 "StagingInput", "an input without feeds", input, "Use StagingInput(QueueInput(df))."
             )
         super().__init__(input)
+        self.flow.is_staged = True
         self.nr_stage = check_at_least("StagingInput: nr_stage", int(nr_stage), 1)
         self._device = device
         self._puts: list[Any] = []
         self._gets: list[Any] = []
         self._removals: list[Any] = []
-        self._removed_ticket: Any = None  # of the last tower
         self._last_taken: list[Any] = []
         self._filled = False
 
@@ -70,33 +70,16 @@ class StagingInput(ProxyInputSource, FeedfreeInput):
         """Count the staging areas as filled: from now on, a run waits for data, and not for the first step."""
         self._filled = True
 
-    def get_input_tensors(self) -> Sequence[tf.Tensor]:
-        """
-        Create the input tensors of one tower; see `InputSource`.
-
-        With exact resume, a datapoint counts as used when a run removes it. Raw runs, which only see it, do not count.
-        """
-        if self._is_inner:
-            return super().get_input_tensors()
-        tensors = self._get_input_tensors()
-        if self._ticket is not None:
-            with self.cached_name_scope():
-                self._removals[-1] = self._used.store(self._removed_ticket)
-        return tensors
-
     def _get_input_tensors(self) -> Sequence[tf.Tensor]:
         # This order makes it deterministic which tower gets which datapoint.
         with tf.control_dependencies(self._last_taken):
-            tensors = [_value(tensor) for tensor in self._take()]
+            tensors = [_value(tensor) for tensor in super()._get_input_tensors()]
         positions = [i for i, tensor in enumerate(tensors) if tensor.op.type != "Placeholder"]
         if not positions:
             return tensors
         self._last_taken = [tensors[positions[0]].op]
         with tf.name_scope("StagingInput"), tf.device(self._device or ""):
-            ticket = [] if self._ticket is None else [self._ticket]
-            staged = self._stage([*[tensors[i] for i in positions], *ticket])
-        if ticket:
-            self._ticket = staged.pop()
+            staged = self._stage([tensors[i] for i in positions])
         for i, tensor in zip(positions, staged):
             tensors[i] = tensor
         return tensors
@@ -107,18 +90,18 @@ class StagingInput(ProxyInputSource, FeedfreeInput):
         # The additional place means that no operation has to wait in a thread that another operation needs.
         options = {"capacity": self.nr_stage + 1, "shared_name": area}
         put = tensorflow.raw_ops.Stage(values=tensors, name="StagingArea_put", **options)
+        removing = self.flow.removing()
         # The tensors of the model do not remove the datapoint. Otherwise a run of the raw session, which stages no other
         # one, would leave the area empty, and the next step would wait forever.
         with put.graph.colocate_with(put):
             staged = tensorflow.raw_ops.StagePeek(index=0, dtypes=dtypes, name="StagingArea_get", **options)
-            with tf.control_dependencies([staged[0].op]):
+            with removing, tf.control_dependencies([staged[0].op]):
                 removed = tensorflow.raw_ops.Unstage(dtypes=dtypes, name="StagingArea_remove", **options)
         for inner, outer in zip(tensors, staged):
             outer.set_shape(inner.shape)
         self._puts.append(put)
         self._gets.append(staged[0].op)
         self._removals.append(removed[0].op)
-        self._removed_ticket = removed[-1]
         return list(staged)
 
     def _get_callbacks(self) -> list[Callback]:

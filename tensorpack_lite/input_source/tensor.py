@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Callable, Sequence
 
 from ..compat import tfv1 as tf
-from ..dataflow.exact.recording import ResumeReport
 from ..tfutils.tower.context import get_current_tower_context
 from ..utils.checks import check_at_least, check_callable, check_type
 from .base import FeedfreeInput
@@ -41,6 +40,7 @@ class TensorInput(FeedfreeInput):
 
     def _setup(self, input_signature: Sequence[tf.TensorSpec]) -> None:
         self._signature = list(input_signature)
+        self.flow.no_position = "the tensors of get_tensor_fn have no position"
 
     def _get_input_tensors(self) -> Sequence[tf.Tensor]:
         with self.cached_name_scope():
@@ -51,11 +51,6 @@ class TensorInput(FeedfreeInput):
         )
         check_num_inputs(name, "the number of tensors from get_tensor_fn", tensors, self._signature)
         return tensors
-
-    def resume_report(self) -> list[ResumeReport]:
-        """Report that nothing is known about the tensors."""
-        reason = "the tensors of get_tensor_fn have no position"
-        return [ResumeReport(type(self).__name__, "none", reason)]
 
     def _size(self) -> int:
         return super()._size() if self._fixed_size is None else int(self._fixed_size)
@@ -81,11 +76,8 @@ class DummyConstantInput(TensorInput):
 
     def _setup(self, input_signature: Sequence[tf.TensorSpec]) -> None:
         super()._setup(input_signature)
+        self.flow.no_position = ""  # zeros have none
         check_num_inputs("DummyConstantInput", "the number of shapes", self.shapes, self._signature)
-
-    def resume_report(self) -> list[ResumeReport]:
-        """Return an empty list: zeros have no position."""
-        return []
 
     def _make_zeros(self) -> list[tf.Tensor]:
         tower = getattr(get_current_tower_context(), "index", 0)

@@ -10,19 +10,19 @@ import numpy as np
 from ..compat import TF_VERSION, ensure_graph_mode, tensorflow
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow, DataFlowTerminated
-from ..dataflow.exact.recording import ResumeReport, State
 from ..loop.callback import Callback
 from ..loop.interrupt import interrupted
-from ..utils import logger
 from ..utils.checks import check_type
 from ..utils.handoff import HandoffQueue
 from .base import FeedfreeInput
 from .datapoint import DatapointConverter, check_num_inputs, iterate_named
-from .tickets import Tickets
+from .stream import Stream
+from .tickets import Elements
 
 __all__ = ["TFDatasetInput"]
 
 _NUM_AHEAD = 2
+_MAX_AHEAD = 4096  # datapoints that tf.data may have prefetched
 
 
 class TFDatasetInput(FeedfreeInput):
@@ -53,45 +53,42 @@ class TFDatasetInput(FeedfreeInput):
         self._source = dataset
         self._error: BaseException | None = None
         self._reader: _Reader | None = None
-        self._is_exact = False
-        self._tickets: Tickets | None = None
-        self._num_to_skip = 0  # elements of a Dataset
+        self._stream: Stream
+        self._elements: Elements | None = None  # of a Dataset
         self._was_reset = False
-        self._convert: DatapointConverter | None = None
 
     @property
     def error(self) -> BaseException | None:
         """The error of the DataFlow since the last `reset_state`, or None."""
         return self._error
 
-    @property
-    def converter(self) -> DatapointConverter | None:
-        """The converter of the datapoints of a DataFlow; None for a Dataset."""
-        return self._convert
-
     def _setup(self, input_signature: Sequence[tf.TensorSpec]) -> None:
         self._signature = list(input_signature)
         with self.cached_name_scope(), tf.device("/cpu:0"):
             dataset = self._source
             if isinstance(dataset, DataFlow):
-                dataset.reset_state() if self._tickets is None else self._tickets.reset()
+                self._stream = self.flow.open(dataset, dataset, _MAX_AHEAD)
+                self._stream.reset()
                 dataset = self._dataset_of(dataset)
             else:
                 self._check(dataset)
-                dataset = self._numbered(dataset) if self._is_exact else dataset
+                self._elements = self.flow.open_elements()
+                dataset = dataset if self._elements is None else self._from_position(dataset)
             self._iterator = tf.data.make_initializable_iterator(dataset)
 
     def _dataset_of(self, dataflow: DataFlow) -> tf.data.Dataset:
-        convert, tickets = DatapointConverter("TFDatasetInput", self._signature), self._tickets
-        self._convert = convert
+        stream, convert = self._stream, DatapointConverter("TFDatasetInput", self._signature)
+        self.flow.converter = convert
 
         def to_element(datapoint: Any) -> tuple:
             arrays = convert(datapoint)
-            return tuple(arrays) if tickets is None else (np.int64(tickets.stamp(arrays)), tuple(arrays))
+            if stream.stamp is not None:
+                stream.stamp(arrays)
+            return tuple(arrays)
 
         def generate() -> Iterator[tuple]:  # pragma: no cover (runs in threads of TensorFlow)
             self._stop_reading()
-            datapoints = iterate_named(tickets or dataflow, "TFDatasetInput", dataflow)
+            datapoints = iterate_named(stream, "TFDatasetInput", dataflow)
             self._reader = _Reader(map(to_element, datapoints))
             try:
                 yield from self._reader
@@ -103,12 +100,12 @@ class TFDatasetInput(FeedfreeInput):
                 self._error = error
                 raise
 
-        return _from_generator(generate, self._signature, tickets is not None)
+        return _from_generator(generate, self._signature)
 
-    def _numbered(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
-        """Return the elements with their tickets, from the saved position on."""
+    def _from_position(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
+        """Return the elements from a position on, which is fed to the initializer of the iterator."""
         self._skip = tf.placeholder_with_default(np.int64(0), [], name="num_to_skip")
-        return dataset.enumerate(start=1).skip(self._skip)
+        return dataset.skip(self._skip)
 
     def _stop_reading(self, wait: bool = False) -> None:
         if self._reader is not None:
@@ -157,10 +154,8 @@ class TFDatasetInput(FeedfreeInput):
         return tf.nest.flatten(element)
 
     def _get_input_tensors(self) -> list[tf.Tensor]:
-        with self.cached_name_scope(), tf.device("/cpu:0"):
+        with self.cached_name_scope(), tf.device("/cpu:0"), self.flow.taking():
             element = self._iterator.get_next()
-        if self._is_exact:
-            self._ticket, element = element
         tensors = self._in_order(element)
         for tensor, spec in zip(tensors, self._signature):
             if isinstance(tensor, tf.Tensor):  # a SparseTensor of TensorFlow 1.15 has the dataset's shape
@@ -174,39 +169,12 @@ class TFDatasetInput(FeedfreeInput):
                 "TFDatasetInput.reset_state: there is no default session. Call it under `with sess.as_default():`."
             )
         self._error = None
-        if self._is_exact and self._was_reset:  # for another round of inference
-            self._leave_pass()
-        self._was_reset = True
-        feeds = {self._skip: self._num_to_skip} if self._num_to_skip else None
-        session.run(self._iterator.initializer, feeds)
-
-    def _leave_pass(self) -> None:
-        self._num_to_skip = 0
-        if self._tickets is not None:
+        if self._was_reset and self.flow.is_counted:  # for another round of inference
             self._stop_reading(wait=True)
-            self._tickets.leave_pass()
-
-    def _begin_at(self, state: State | None, is_strict: bool) -> None:
-        self._is_exact = True
-        if isinstance(self._source, DataFlow):
-            self._tickets = Tickets("TFDatasetInput", self._source, state, is_strict)
-        elif state is not None:
-            self._num_to_skip = state["used"]
-            logger.info(
-                f"TFDatasetInput: {self._num_to_skip} elements of the tf.data.Dataset are made again."
-            )
-
-    def _state_after(self, ticket: int | None) -> State:
-        if self._tickets is None:
-            return {"used": ticket or self._num_to_skip}
-        return self._tickets.state(max(ticket or 0, self._tickets.start))
-
-    def resume_report(self) -> list[ResumeReport]:
-        """Return the report of the DataFlow. The elements of a Dataset are made again, all of them since the iterator began."""
-        if isinstance(self._source, DataFlow):
-            return self._source.resume_report()
-        reason = "all its elements up to the position are made again, and not compared"
-        return [ResumeReport("tf.data.Dataset", "replay", reason)]
+            self.flow.leave_pass()
+        self._was_reset = True
+        feeds = {self._skip: self._elements.start} if self._elements is not None else None
+        session.run(self._iterator.initializer, feeds)
 
     def _size(self) -> int:
         return len(self._source) if isinstance(self._source, DataFlow) else super()._size()
@@ -276,11 +244,9 @@ class _Reader(Iterator[Any]):
 
 
 def _from_generator(
-    generate: Callable[[], Iterator[tuple]], signature: Sequence[tf.TensorSpec], has_tickets: bool = False
+    generate: Callable[[], Iterator[tuple]], signature: Sequence[tf.TensorSpec]
 ) -> tf.data.Dataset:
-    specs: Any = tuple(tensorflow.TensorSpec(spec.shape, spec.dtype) for spec in signature)
-    if has_tickets:
-        specs = (tensorflow.TensorSpec([], tf.int64), specs)
+    specs = tuple(tensorflow.TensorSpec(spec.shape, spec.dtype) for spec in signature)
     if TF_VERSION >= (2, 4):  # which deprecated separate dtypes and shapes
         return tf.data.Dataset.from_generator(generate, output_signature=specs)
     dtypes = tf.nest.map_structure(lambda spec: spec.dtype, specs)

@@ -1,9 +1,9 @@
 """
 Position of the data of an input, for a checkpoint.
 
-Each datapoint gets a *ticket*, its number from 1, when it is read. The ticket travels with the datapoint
-through queues and staging areas to the tower, so a checkpoint knows which datapoints were used, and not only
-which were read ahead. It contains the newest snapshot of the DataFlow that is not after the last used ticket.
+Each datapoint gets a *ticket*, its number from 1, when it is read. Datapoints are used in this order, so the number
+of those that were used tells a checkpoint which ones were used, and which were only read ahead. It contains the
+newest snapshot of the DataFlow that is not after the last used ticket.
 After a resume, the few datapoints in between are made again. The checkpoint also contains *witnesses*,
 checksums of the datapoints that had been read ahead. They show whether the same datapoints come.
 """
@@ -19,11 +19,12 @@ from typing import Any, Deque, Dict, Iterator, NamedTuple, Sequence
 import numpy as np
 
 from ..dataflow.base import DataFlow, Datapoint
-from ..dataflow.exact.recording import State
+from ..dataflow.exact.recording import ResumeReport, State
 from ..dataflow.exact.resumable import find_difference
 from ..utils import logger
+from .stream import Stream
 
-__all__ = ["Tickets"]
+__all__ = ["Elements", "Tickets"]
 
 _SNAPSHOT_SECONDS = 1.0
 _MAX_SNAPSHOTS = 256
@@ -37,7 +38,7 @@ class _Snapshot(NamedTuple):
     state: State
 
 
-class Tickets:
+class Tickets(Stream):
     """
     Numbers for the datapoints of a DataFlow that is repeated without end, and snapshots of its position.
 
@@ -64,8 +65,8 @@ class Tickets:
                 raise ValueError(message)
             logger.warning(f"{message} The data begins anew.")
             saved = None
+        super().__init__(flow, flow)
         self._who = who
-        self._flow = flow
         self._is_strict = is_strict
         self.start = 0 if saved is None else int(saved["used"])
         self._last = 0 if saved is None else int(saved["snapshot"])
@@ -80,33 +81,28 @@ class Tickets:
         self._recent: Deque[Any] = deque(maxlen=num_ahead)  # pairs (ticket, samples of its components)
 
     @property
-    def flow(self) -> DataFlow:
-        """The DataFlow."""
-        return self._flow
-
-    @property
     def last(self) -> int:
         """The ticket of the last datapoint that was read; 0 before the first."""
         return max(self._last, self.start)
 
     def reset(self) -> None:
         """Reset the DataFlow; it continues at the saved state, or begins anew if it has no position."""
-        self._flow.set_state(self._saved_flow)
-        self._flow.reset_state()
-        if any(report.level == "none" for report in self._flow.resume_report()):
+        self.flow.set_state(self._saved_flow)
+        self.flow.reset_state()
+        if any(report.level == "none" for report in self.flow.resume_report()):
             self._last, self._expected = self.start, {}
         self._take_snapshot()
 
     def leave_pass(self) -> None:
         """Leave the present pass: the next iteration begins a new one. What was read ahead counts as used."""
-        self._read_again(iter(self._flow))
+        self._read_again(iter(self.flow))
         self.start = self._last
         self._snapshots.clear()
         self._take_snapshot()
 
     def __iter__(self) -> Iterator[Datapoint]:
         """Iterate over the datapoints after the saved position. Call `stamp` for each before the next."""
-        source = iter(self._flow)
+        source = iter(self.flow)
         self._read_again(source)
         if self._saved_flow is None:
             return source
@@ -130,7 +126,7 @@ class Tickets:
 
     def _compare_replayed(self) -> None:
         """Compare the datapoints of the open pass that a stage has made again."""
-        recording = self._flow._recording
+        recording = self.flow._recording
         different = None if recording is None else recording.find_different()
         if different is not None:
             stage = different.where.split(" > ")[-1]
@@ -169,7 +165,7 @@ class Tickets:
             self._expected = {}
             pairs = enumerate(zip(expected, found))
             names = [str(i) for i, (one, other) in pairs if one != other] or ["number"]
-            reports = self._flow.resume_report()
+            reports = self.flow.resume_report()
             weak = next((r.stage for r in reports if r.level == "replay"), "the data itself")
             self._complain(
                 f"{self._who}: datapoint {self._last} is not the one that was due: component {', '.join(names)} differs from the "
@@ -208,7 +204,7 @@ class Tickets:
         return self.state(self.last)
 
     def _take_snapshot(self) -> None:
-        self._snapshots.append(_Snapshot(self._last, self._flow.get_state()))
+        self._snapshots.append(_Snapshot(self._last, self.flow.get_state()))
         self._snapshot_due = time.monotonic() + _SNAPSHOT_SECONDS
         while len(self._snapshots) > 1 and self._snapshots[1].ticket <= self._used:
             self._snapshots.popleft()  # only here: another thread may be in `state`
@@ -230,3 +226,34 @@ def _checksum(sample: tuple[Any, ...]) -> str:
     dtype, shape, content = sample
     content = content if isinstance(content, bytes) else repr(content).encode()
     return f"{dtype} {tuple(shape)} {zlib.crc32(content)}"
+
+
+class Elements:
+    """
+    Position in a `tf.data.Dataset`. At a resume, all elements up to it are made again.
+
+    Args:
+        who: the input, for the log.
+        saved: what `state` returned before; None begins anew.
+
+    Attributes:
+        start: the number of elements to pass over.
+    """
+
+    def __init__(self, who: str, saved: State | None) -> None:
+        self.start = 0 if saved is None else int(saved["used"])
+        if saved is not None:
+            logger.info(f"{who}: {self.start} elements of the tf.data.Dataset are made again.")
+
+    def leave_pass(self) -> None:
+        """Begin again at the first element."""
+        self.start = 0
+
+    def state(self, used: int) -> State:
+        """Return the position after a number of elements."""
+        return {"used": used}
+
+    def resume_report(self) -> list[ResumeReport]:
+        """Describe how a dataset is resumed."""
+        reason = "all its elements up to the position are made again, and not compared"
+        return [ResumeReport("tf.data.Dataset", "replay", reason)]

@@ -1,80 +1,78 @@
-"""Tickets of the datapoints that the runs of the session have used, in local variables of the graph."""
+"""The number of datapoints that an input's runs have used, counted in the graph."""
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from contextlib import nullcontext
+from typing import Any
 
 import numpy as np
 
 from ..compat import tfv1 as tf
-from ..tfutils.common import get_global_step_var
+from ..compat.private import at_top_level
+from ..loop.step import Step
 from ..utils.naming import USED_TICKETS_KEY
 
-__all__ = ["UsedTickets"]
-
-# A prime. The ticket of a run is lost only if the next run that takes a datapoint comes a multiple of so many steps later,
-# and fails.
-_NUM_ROWS = 1021
+__all__ = ["UsedDatapoints"]
 
 
-class UsedTickets:
-    """The last tickets of each tower. A run that takes a datapoint stores its ticket, so other runs cost nothing."""
+class UsedDatapoints:
+    """
+    Number of the last datapoint that was used. Every run that takes a datapoint also counts it, whoever runs it.
 
-    def __init__(self) -> None:
-        # of each tower: the last ticket of a step, in the row of its global_step modulo the number of rows
-        self._rows: list[tf.Variable] = []
-        self._row: Any = None
+    Args:
+        number: the number at the begin of the training.
+    """
 
-    def count(self, tensors: Sequence[tf.Tensor], ticket: tf.Tensor) -> list[tf.Tensor]:
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._variable: Any = None
+        self._counts: list[tuple[tf.Operation, int]] = []  # of each tower, and what it adds
+
+    def count(self, num: int) -> tf.Operation:
         """
-        Let each run that takes the tensors of a tower remember the ticket of their datapoint.
+        Return an operation that must run before datapoints are taken, and counts them. Call it once for each tower.
 
         Args:
-            tensors: the input tensors of one tower.
-            ticket: the ticket of their datapoint, int64, scalar.
-
-        Returns:
-            The tensors to use instead. Placeholders stay.
+            num: how many datapoints the tower takes.
         """
-        with tf.device("/cpu:0"), tf.control_dependencies([self.store(ticket)]):
-            return [t if t.op.type == "Placeholder" else tf.identity(t) for t in tensors]
+        # Without inputs, it also runs if another tower waits for data; see `num_in`. A branch or loop must run it itself.
+        is_free = at_top_level(tf.get_default_graph())
+        with tf.device("/cpu:0"), tf.control_dependencies(None) if is_free else nullcontext():
+            if self._variable is None:
+                self._variable = tf.Variable(
+                    np.int64(self._number),
+                    trainable=False,
+                    collections=[tf.GraphKeys.LOCAL_VARIABLES, USED_TICKETS_KEY],
+                    name="used",
+                    use_resource=True,
+                )
+            added = tf.raw_ops.AssignAddVariableOp(resource=self._variable.handle, value=np.int64(num))
+        self._counts.append((added, num))
+        return added
 
-    def store(self, ticket: tf.Tensor) -> tf.Operation:
-        """Return an operation that remembers the ticket of a tower's datapoint. Call it once for each tower."""
-        with tf.device("/cpu:0"):
-            if self._row is None:
-                # One read for all towers. A read in the control dependencies of a later tower may come after the
-                # increment. It does not wait for the datapoint, so only one operation does: each costs a microsecond.
-                step = tf.cast(get_global_step_var().value(), tf.int64)
-                self._row = tf.floormod(step, _NUM_ROWS)
-            # The initial value is not a tensor, which would wait for the datapoint of an earlier tower.
-            rows = tf.Variable(
-                np.zeros([_NUM_ROWS], np.int64),
-                trainable=False,
-                collections=[tf.GraphKeys.LOCAL_VARIABLES, USED_TICKETS_KEY],
-                name="used",
-                use_resource=True,
-            )
-            self._rows.append(rows)
-            return tf.raw_ops.ResourceScatterUpdate(resource=rows.handle, indices=self._row, updates=ticket)
+    def number(self) -> int:
+        """Return the number of the last datapoint that was used. Needs a default session if anything is counted."""
+        if self._variable is not None:
+            self._number = int(tf.get_default_session().run(self._variable))
+        return self._number
 
-    def last(self, failed_step: int | None) -> int | None:
-        """
-        Return the last ticket that was used; 0 before the first, None if no tensors have tickets. Needs a
-        default session.
+    def assign(self, number: int) -> None:
+        """Set the number. Needs a default session if anything is counted."""
+        self._number = number
+        if self._variable is not None:
+            initializer = (
+                self._variable.initializer
+            )  # the graph is finalized, so there is no other assignment
+            tf.get_default_session().run(initializer, {initializer.inputs[1]: number})
 
-        Args:
-            failed_step: the `global_step` of a run that failed, and whose datapoints do not count.
-        """
-        towers = self._fetch()
-        if failed_step is not None:
-            for rows in towers:
-                rows[failed_step % _NUM_ROWS] = 0
-        return max((int(rows.max()) for rows in towers), default=None)
+    def num_in(self, step: Step) -> int:
+        """Return how many datapoints a run has counted, also if it failed because another tower's data was missing."""
+        return sum(num * step.count([added]) for added, num in self._counts)
 
-    def of_last_run(self) -> list[int]:
-        """Return the newest ticket of each tower. Needs a default session."""
-        return [int(rows.max()) for rows in self._fetch()]
-
-    def _fetch(self) -> list[np.ndarray]:
-        return tf.get_default_session().run(self._rows) if self._rows else []  # type: ignore[no-any-return]
+    def of_towers(self) -> list[int]:
+        """Return, for each tower, the number of the last datapoint that it used."""
+        last, numbers = self.number(), []
+        for _, num in reversed(self._counts):
+            numbers.append(last)
+            last -= num
+        return numbers[::-1]

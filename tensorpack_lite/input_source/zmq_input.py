@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Sequence
 
 from ..compat import tfv1 as tf
-from ..dataflow.exact.recording import ResumeReport, State
 from ..dataflow.remote import RemoteDataZMQ
 from ..loop.callback import Callback, CallbackFactory
 from .queueing import QueueInput
@@ -77,12 +76,9 @@ class ZMQInput(QueueInput):
         """
         return TFDatasetInput.dataflow_to_dataset(self._receive(), [spec.dtype for spec in input_signature])
 
-    def _begin_at(self, state: State | None, is_strict: bool) -> None:
-        super()._begin_at(None, is_strict)  # the datapoints up to the saved position do not come again
-
-    def resume_report(self) -> list[ResumeReport]:
-        """Report that the senders do not return to a position."""
-        return [ResumeReport("ZMQInput", "none", "its senders continue while this process is not running")]
+    def _setup(self, input_signature: Sequence[tf.TensorSpec]) -> None:
+        self.flow.no_position = "its senders continue while this process is not running"
+        super()._setup(input_signature)
 
     def _get_callbacks(self) -> list[Callback]:
         # Before the callback of QueueInput, which waits for its thread: that may wait for a datapoint that

@@ -18,6 +18,7 @@ from ..compat import private
 from ..compat import tfv1 as tf
 from .callback import Call, Callback, is_overridden, to_run_args
 from .hooks import CallbackToHook
+from .observer import RunObserver
 from .step import Request, Step, StepCache
 
 __all__ = ["HookedSession", "RunTimes"]
@@ -74,6 +75,8 @@ class HookedSession:
         is_running: whether a run is in progress. Any thread may read it.
         current_call: the callback that is being called before or after a run, as a `Call`; otherwise None. Any thread
             may read it.
+        observers: the objects that see each run; see `RunObserver`. Add and remove them between two runs.
+        failed: the prepared combination of fetches of the run that failed; None if no run has.
 
     Note: it does not initialize, restore or recover anything. It may be used by one thread at a time.
     """
@@ -91,6 +94,8 @@ class HookedSession:
         self._afters: list[tuple[Call | None, Callable[[Any, Any], None], int]] = []
         for hook in hooks:
             self._register(hook.callback if isinstance(hook, CallbackToHook) else hook)
+        self.observers: list[RunObserver] = []
+        self.failed: Step | None = None
         self._times: Deque[tuple[int, int, Step]] | None = None
         self._untimed: Deque[Step] = deque(maxlen=0)  # what runs while times are paused; otherwise empty
         self._steps = StepCache(session)
@@ -168,8 +173,10 @@ class HookedSession:
             times = self._times
             started = 0 if times is None else perf_counter_ns()
             try:
-                results, hook_values = step.run(feed_dict, requests, run_metadata)
+                run = self._run_observed if self.observers else Step.run
+                results, hook_values = run(step, feed_dict, requests, run_metadata)
             except tf.errors.OpError as error:
+                self.failed = step
                 self._raise_cause_of(error)
             if times is not None:
                 times.append((started, perf_counter_ns(), step))
@@ -183,6 +190,19 @@ class HookedSession:
             return results
         finally:
             self.is_running, self.current_call = False, None
+
+    def _run_observed(self, step: Step, *args: Any) -> tuple[Any, list[tf.train.SessionRunValues]]:
+        observers = tuple(self.observers)
+        for observer in observers:
+            observer.begin_run(step)
+        succeeded = False
+        try:
+            values = step.run(*args)
+            succeeded = True
+        finally:
+            for observer in observers:
+                observer.end_run(step, succeeded)
+        return values
 
     def record_times(self) -> bool:
         """Record the times of the runs from now on. Return False if another caller already records them."""

@@ -15,6 +15,7 @@ from ..compat import private
 from ..compat import tfv1 as tf
 from ..compat.value_names import refuse_feed, value_of
 from ..tfutils.common import find_name
+from ..tfutils.dependency import dependency_of_fetches
 from ..tfutils.feed import FeedConverter
 from ..tfutils.fetches import prepare_run
 
@@ -119,6 +120,10 @@ class Step:
             self._call = prepare_run(
                 "HookedSession.run", session, computed, leaves.operations, feeds, options
             )
+
+    def count(self, operations: Sequence[tf.Operation]) -> int:
+        """Return how many of some operations of the graph a run executes, outside of branches and loops."""
+        return sum(dependency_of_fetches(self.fetches, operation) for operation in operations)
 
     def run(
         self, feed_dict: Mapping | None, requests: list[Request], run_metadata: tf.RunMetadata | None

@@ -6,6 +6,7 @@ import re
 from typing import Any, Iterable, Mapping
 
 from ..compat import tfv1 as tf
+from ..compat.private import inside_control_flow
 from ..utils.argtools import graph_memoized
 
 __all__ = [
@@ -96,15 +97,20 @@ def updates_wait_for_data(train_op: tf.Operation | tf.Tensor) -> bool:
     """
     Return whether a run of a training operation that fails because data is missing has not updated any global variable.
 
-    This is false if several towers take data, and one updates something before another one has its data; and with
-    StagingInput, whose runs update variables while they take the data of a later step.
+    This is false if several towers take data, and one updates something before another one has its data; with
+    StagingInput, whose runs update variables while they take the data of a later step; and if data is taken inside a branch
+    or loop, because it is not known how much.
 
     Args:
         train_op: the operation that a step runs.
     """
     needed = operations_needed([train_op])
     sources = [one for one in needed if _TAKES_DATA.search(one.type)]
-    if not sources or any(_STAGED.search(one.type) for one in needed):
+    if (
+        not sources
+        or any(_STAGED.search(one.type) for one in needed)
+        or any(map(inside_control_flow, sources))
+    ):
         return False
     after = [_names_after(source) for source in sources]
     counters = {variable.op.name for variable in tf.local_variables()} | {"global_step"}

@@ -40,7 +40,7 @@ class ExactResume:
     Attributes:
         mode: as given.
         is_resumed: whether there is a saved state.
-        sources: the inputs by name, in the order of their setup.
+        sources: the `InputFlow` of each input by name, in the order of their setup.
     """
 
     def __init__(self, mode: bool | str, saved: State | None) -> None:
@@ -50,7 +50,7 @@ class ExactResume:
         self._saved: State = saved or {}
         self._held: Dict[str, State] = {}
         self._in_rounds: set[str] = set()  # the inputs of inference, whose runs are not steps
-        self._failed_step: int | None = None
+        self._failed: Any = None
         self._setup = collect_generators()
         self._generators: List[Any] = self._setup.__enter__()
 
@@ -65,7 +65,7 @@ class ExactResume:
 
         Args:
             kind: its class. The second one of a class is called "QueueInput#2".
-            source: an object with `get_state()` and `resume_report()`.
+            source: an `InputFlow`.
 
         Returns:
             The state that was saved for it; None if there is none.
@@ -128,16 +128,21 @@ class ExactResume:
         }
 
     def _state_of(self, name: str) -> State:
-        state: State = self.sources[name].get_state(None if name in self._in_rounds else self._failed_step)
+        state: State = self.sources[name].get_state(None if name in self._in_rounds else self._failed)
         return state
 
-    def undo_step(self, global_step: int) -> None:
-        """Count the datapoints of the current step as not used, because its run failed."""
-        self._failed_step = global_step
+    def undo_run(self, step: Any) -> None:
+        """
+        Count the datapoints of a run as not used, because it failed.
+
+        Args:
+            step: the prepared `Step` that it ran.
+        """
+        self._failed = step
 
     @contextmanager
     def holding(self, source: object) -> Iterator[None]:
-        """Save the present position of an input until the block has ended. A block that is left by an error is repeated."""
+        """Save the present position of an `InputFlow` until the block has ended. A block that is left by an error is repeated."""
         names = [name for name, one in self.sources.items() if one is source]
         self._in_rounds.update(names)
         self._held.update((name, self._state_of(name)) for name in names)

@@ -8,6 +8,7 @@ from ..callbacks.directories import find_checkpoint_dir
 from ..compat import tfv1 as tf
 from ..loop.group import Callbacks
 from ..loop.preemption import Preempted, Preemption, hides_preempted
+from ..loop.session import HookedSession
 from ..loop.state import TrainLoop
 from ..tfutils.common import get_global_step_var
 from ..tfutils.dependency import updates_wait_for_data
@@ -31,6 +32,7 @@ class PreemptedTraining:
         preemption: the signals; None does nothing.
         loop, callbacks: the training.
         train_op: what a step runs; None if it is unknown.
+        session: the session of the steps.
     """
 
     def __init__(
@@ -39,8 +41,9 @@ class PreemptedTraining:
         loop: TrainLoop,
         callbacks: Callbacks,
         train_op: tf.Operation | tf.Tensor | None,
+        session: HookedSession,
     ) -> None:
-        self._preemption, self._loop, self._callbacks = preemption, loop, callbacks
+        self._preemption, self._loop, self._callbacks, self._session = preemption, loop, callbacks, session
         self._steps_can_fail = (
             preemption is not None and train_op is not None and updates_wait_for_data(train_op)
         )
@@ -73,16 +76,27 @@ class PreemptedTraining:
         elif self._has_woken and isinstance(error, (KeyboardInterrupt, tf.errors.OpError)):
             is_in_step = self._callbacks.current_call is None
             self._callbacks.undo_call()
-            if not is_in_step or self._loop.undo_step():
-                exact = find_exact()
-                if exact is not None:
-                    exact.undo_step(self._loop.global_step)
-                self._save()
-            else:
+            if is_in_step and not self._loop.undo_step():
                 logger.warning(
                     "The signal interrupted a step between two runs. The latest checkpoint counts."
                 )
+            elif self._undo_run(error, is_in_step):
+                self._save()
             raise preemption.error() from None
+
+    def _undo_run(self, error: BaseException, is_in_step: bool) -> bool:
+        """Count the datapoints of the run that failed as not used. Return whether it is known which ones they were."""
+        exact = find_exact()
+        failed = self._session.failed if is_in_step and isinstance(self._session, HookedSession) else None
+        if exact is not None and failed is not None:
+            exact.undo_run(failed)
+        # A run of the hooked session of an InferenceRunner, whose position is held, raises the KeyboardInterrupt of its input.
+        elif exact is not None and isinstance(error, tf.errors.OpError):
+            logger.warning(
+                "The signal interrupted a run of the raw session that waited for data. The latest checkpoint counts."
+            )
+            return False
+        return True
 
     def _save(self) -> None:
         if not self._loop.has_stepped:

@@ -44,7 +44,9 @@ class Signals(Extension):
     def around_loop(self, trainer: Any) -> Iterator[None]:
         """Save a training that a signal ends, and interrupt runs that wait for data."""
         callbacks = trainer.callbacks
-        preempted = PreemptedTraining(self.preemption, trainer.loop, callbacks, trainer.train_op)
+        preempted = PreemptedTraining(
+            self.preemption, trainer.loop, callbacks, trainer.train_op, trainer.hooked_sess
+        )
         with preempted, InterruptWatch(
             callbacks.interrupt, trainer.sess.close, self.preemption, preempted.wake
         ):

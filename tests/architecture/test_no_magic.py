@@ -29,11 +29,6 @@ ALLOWED = {
         "setattr",
     ): "`reset_state` and `__iter__` of every DataFlow, the user's included, are observed; set once, for each class",
     (
-        "input_source/base.py",
-        "foreign attribute",
-        "input._is_inner",
-    ): "an input inside another one leaves its position to that one",
-    (
         "models/registry.py",
         "foreign attribute",
         "layer.__signature__",

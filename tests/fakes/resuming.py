@@ -49,10 +49,10 @@ class Run:
         """Return the results of the next steps."""
         return [self.next() for _ in range(num)]
 
-    def state(self, failed_step=None):
+    def state(self, failed=None):
         """Return the position, as it is read from a file."""
         with self.session.as_default():
-            return through_file(self.source.get_state(failed_step))
+            return through_file(self.source.flow.get_state(failed))
 
     def reset(self):
         """Begin another round of inference."""

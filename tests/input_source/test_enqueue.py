@@ -81,19 +81,6 @@ class TestEnqueueOps:
 
         assert list(range(48)) == [sess.run(tensor) for _ in range(48)]
 
-    def test_numbers_within_a_call(self, sess):
-        """The first number of a call is fed, and the other datapoints have the next ones."""
-        queue = tf.FIFOQueue(50, [tf.int32, tf.int64])
-        ops = EnqueueOps(queue, [tf.placeholder(tf.int32, [], name="x")], are_numbered=True)
-        first = 7
-        for size in (1, 16, 4):
-            call = ops.make_call(sess, size)
-            call(*[np.array(10 * (first + n), "int32") for n in range(size)], np.array(first))
-            first += size
-        tensors = queue.dequeue()
-
-        assert [(10 * n, n) for n in range(7, first)] == [tuple(sess.run(tensors)) for _ in range(21)]
-
     def test_names(self, fresh_graph):
         """The first enqueue is named after the queue; the others are under `chunk/`."""
         with tf.name_scope("QueueInput"):

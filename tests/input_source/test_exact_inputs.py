@@ -141,7 +141,7 @@ class TestTraining:
                     with tf.control_dependencies([x, y]):
                         failing = tf.debugging.Assert(tf.less(0, 0), ["failed"])
                     run.hooked.run(failing)
-                assert 6 == run.state(failed_step=3)["used"]
+                assert 6 == run.state(run.hooked.failed)["used"]
                 if kind == "queue":  # staged datapoints may still be there when the run fails
                     assert 8 == run.state()["used"]
 
@@ -209,7 +209,7 @@ class TestTraining:
 
 def _wait_for_data(source):
     deadline = time.monotonic() + 10
-    while source._tickets.last < 20 and time.monotonic() < deadline:
+    while source._stream.last < 20 and time.monotonic() < deadline:
         time.sleep(0.01)
 
 
@@ -258,7 +258,7 @@ class TestReports:
     @pytest.mark.parametrize(
         ("make", "levels"),
         [
-            (lambda: FeedInput(shuffled()), ["state", "state", "state"]),
+            (lambda: FeedInput(shuffled()), ["state", "state"]),
             (lambda: QueueInput(noisy()), ["state", "replay"]),
             (lambda: StagingInput(QueueInput(noisy())), ["state", "replay"]),
             (lambda: TFDatasetInput(noisy()), ["state", "replay"]),
@@ -277,7 +277,7 @@ class TestReports:
         for callback in source.setup(SIGNATURE):
             if not isinstance(source, ZMQInput):
                 callback.setup_graph(None)
-        report = source.resume_report()
+        report = source.flow.resume_report()
 
         assert levels == [one.level for one in report]
         assert all(one.reason for one in report if one.level != "state")
@@ -298,4 +298,4 @@ class TestReports:
             callback.setup_graph(None)
         source.get_input_tensors()
 
-        assert isinstance(source.get_state(), dict)
+        assert isinstance(source.flow.get_state(), dict)

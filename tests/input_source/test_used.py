@@ -1,4 +1,4 @@
-"""The last used tickets of towers, in the graph, with and without a failed run."""
+"""The number of datapoints that runs have used, which an operation beside each dequeue counts."""
 
 from __future__ import annotations
 
@@ -7,69 +7,107 @@ import pytest
 pytest.importorskip("tensorflow")
 
 from tensorpack_lite.compat import tfv1 as tf
-from tensorpack_lite.input_source.used import UsedTickets
+from tensorpack_lite.input_source.used import UsedDatapoints
+from tensorpack_lite.loop.session import HookedSession
 from tensorpack_lite.tfutils.collection import CollectionGuard
 
 
 @pytest.fixture
-def run(sess):
-    """A function that runs two towers with tickets at a global_step, and the UsedTickets."""
-    step = tf.train.get_or_create_global_step()
-    tickets = [tf.placeholder(tf.int64, []) for _ in range(2)]
-    used = UsedTickets()
-    tensors = [used.count([tf.zeros([2])], ticket) for ticket in tickets]
-    sess.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
-
-    def run_towers(at, *numbers):
-        step.load(at, sess)
-        sess.run(tensors[: len(numbers)], dict(zip(tickets, numbers)))
-
-    return run_towers, used
+def towers(sess):
+    """Two towers that take one and three elements of a queue, the second after the first, and the UsedDatapoints."""
+    queue = tf.FIFOQueue(20, [tf.float32], [[]])
+    used, tensors = UsedDatapoints(5), []
+    for num in (1, 3):
+        with tf.control_dependencies(tensors[-1:]), tf.control_dependencies([used.count(num)]):
+            tensors.append(queue.dequeue_many(num))
+    sess.run([queue.enqueue_many([tf.zeros([12])]), tf.local_variables_initializer()])
+    return tensors, used, queue
 
 
-class TestLast:
-    def test_before_the_first_run(self, run):
-        """Before the first run the last ticket is 0; without tensors there is none."""
-        assert 0 == run[1].last(None)
-        assert UsedTickets().last(None) is None
+class TestNumber:
+    def test_before_the_first_run(self, sess, towers):
+        """Before the first run, and without towers, the number is that of the begin."""
+        assert 5 == towers[1].number()
+        assert 7 == UsedDatapoints(7).number()
 
-    def test_of_all_towers(self, run):
-        """The last ticket is the largest of all towers, and needs not be that of the last one."""
-        run[0](0, 2, 1)
-        run[0](1, 3, 4)
-        run[0](2, 6, 5)
-        assert 6 == run[1].last(None)
+    def test_who_runs_does_not_matter(self, sess, towers):
+        """Runs of a hooked and of the raw session count what they take, and runs that take nothing do not count."""
+        (one, three), used, queue = towers
+        HookedSession(sess, []).run([one, three])
+        sess.run(one)
+        sess.run(queue.size())
+        assert 5 + 4 + 1 == used.number()
 
-    @pytest.mark.parametrize("step", [1, 2, 7])
-    def test_a_failed_run_does_not_count(self, run, step):
-        """The tickets of a failed run do not count, however far global_step moves between two runs."""
-        run[0](0, 1, 2)
-        run[0](step, 3, 4)
-        assert 2 == run[1].last(step)
-        assert 4 == run[1].last(None)
+    def test_several_fetches_of_a_tower(self, sess, towers):
+        """A run takes one datapoint for a tower, however many of its tensors it fetches."""
+        one = towers[0][0]
+        sess.run([one, one + 1, tf.identity(one)])
+        assert 6 == towers[1].number()
 
-    def test_several_runs_in_a_step(self, run):
-        """All runs of the failed step do not count, however many there are."""
-        run[0](4, 1)
-        for number in range(2, 1500):
-            run[0](5, number)
-        assert 1499 == run[1].last(None)
-        assert 1 == run[1].last(5)
+    def test_assign(self, sess, towers):
+        """A number that was assigned replaces the old one, and counting continues there."""
+        sess.run(towers[0][0])
+        towers[1].assign(100)
+        assert 100 == towers[1].number()
+        sess.run(towers[0][0])
+        assert 101 == towers[1].number()
 
-    @pytest.mark.parametrize("period", [1, 2, 256, 1000])
-    def test_many_steps(self, run, period):
-        """A failed run does not count after many steps, only some of which take a datapoint."""
-        for number in range(1, 1500):
-            run[0](number * period, number)
-        assert 1498 == run[1].last(1499 * period)
-        assert [1499, 0] == run[1].of_last_run()
+    @pytest.mark.parametrize("takes", [True, False])
+    def test_in_a_branch(self, sess, takes):
+        """A datapoint that is taken inside a branch counts only if the branch is taken."""
+        queue, used = tf.FIFOQueue(20, [tf.float32], [[]]), UsedDatapoints(0)
+
+        def take():
+            with tf.control_dependencies([used.count(1)]):
+                return queue.dequeue()
+
+        condition = tf.placeholder(tf.bool, [])
+        result = tf.cond(condition, take, lambda: tf.constant(-1.0))
+        sess.run([queue.enqueue_many([tf.zeros([5])]), tf.local_variables_initializer()])
+        sess.run(result, {condition: takes})
+        assert (1 if takes else 0) == used.number()
+        assert (4 if takes else 5) == sess.run(queue.size())
+
+    def test_in_a_loop(self, sess):
+        """Datapoints that are taken inside a loop count in each iteration."""
+        queue, used = tf.FIFOQueue(20, [tf.float32], [[]]), UsedDatapoints(0)
+
+        def take(number, total):
+            with tf.control_dependencies([used.count(1)]):
+                return number + 1, total + queue.dequeue()
+
+        result = tf.while_loop(lambda number, _: number < 3, take, [0, 0.0])
+        sess.run([queue.enqueue_many([tf.ones([5])]), tf.local_variables_initializer()])
+        assert (3, 3.0) == tuple(sess.run(result))
+        assert 3 == used.number()
 
 
-def test_tickets_of_validation_are_not_logged(log_lines):
-    """The tickets of a validation's input are not logged as a collection that grew by surprise."""
+class TestTowers:
+    def test_last_numbers(self, sess, towers):
+        """The towers take their datapoints in order, so the last number of each one is known."""
+        sess.run(towers[0])
+        assert [6, 9] == towers[1].of_towers()
+        assert [] == UsedDatapoints(3).of_towers()
+
+    def test_a_run_that_waits(self, sess, towers):
+        """While the first tower waits for its data, the run has counted for both, which `num_in` subtracts."""
+        (one, three), used, _ = towers
+        hooked = HookedSession(sess, [])
+        for _ in range(3):
+            hooked.run([one, three])
+        assert 17 == used.number()
+        for fetches, num in (([one, three], 4), ([one], 1)):
+            with pytest.raises(tf.errors.DeadlineExceededError):
+                hooked.run(fetches, options=tf.RunOptions(timeout_in_ms=500))
+            assert num == used.num_in(hooked.failed)
+            assert 17 == used.number() - num
+            used.assign(17)
+
+
+def test_counting_in_validation_is_not_logged(log_lines):
+    """The variable of a validation's input is not logged as a collection that grew by surprise."""
     with tf.Graph().as_default():
-        tf.train.get_or_create_global_step()
         guard = CollectionGuard("val", [])
-        UsedTickets().count([tf.zeros([2])], tf.constant(1, tf.int64))
+        UsedDatapoints(0).count(1)
         guard.close(log_changes=True)
     assert not [line for line in log_lines if "Collections that grew" in line]

@@ -14,6 +14,7 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.loop import step as step_module
 from tensorpack_lite.loop.callback import Call, Callback
 from tensorpack_lite.loop.hooks import CallbackToHook
+from tensorpack_lite.loop.observer import RunObserver
 from tensorpack_lite.loop.session import HookedSession
 
 Pair = namedtuple("Pair", ["one", "two"])
@@ -157,6 +158,49 @@ class TestFetches:
             assert [float(i)] == session.run([sess.graph.get_tensor_by_name(f"c{i}:0")])
             gc.collect(1)
         assert 50 == len(constants)
+
+
+class Watcher(RunObserver):
+    """An observer that notes what it is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def begin_run(self, step):
+        self.told.append(("begin", step))
+
+    def end_run(self, step, succeeded):
+        self.told.append((succeeded, step))
+
+
+class TestObservers:
+    def test_sees_runs_while_it_is_attached(self, sess, counter):
+        """An observer sees the runs between its attachment and its removal, each with its step."""
+        hooked, watcher = HookedSession(sess, []), Watcher()
+        hooked.run(counter)
+        hooked.observers.append(watcher)
+        hooked.run(counter)
+        hooked.run(counter)
+        hooked.observers.remove(watcher)
+        hooked.run(counter)
+
+        moments, steps = zip(*watcher.told)
+        assert ("begin", True, "begin", True) == moments
+        assert 1 == len(set(steps))
+        assert {counter[1].name} < {one.name for one in steps[0].fetches}
+
+    def test_a_run_that_fails(self, sess, counter):
+        """An observer is told of a run that fails, and the session keeps its step."""
+        hooked, watcher = HookedSession(sess, []), Watcher()
+        hooked.observers.append(watcher)
+        hooked.run(counter)
+        failing = tf.debugging.Assert(tf.less(counter[0], 0.0), ["failed"])
+        with pytest.raises(tf.errors.InvalidArgumentError, match="failed"):
+            hooked.run(failing)
+
+        assert [True, False] == [told for told, _ in watcher.told if told != "begin"]
+        assert watcher.told[-1][1] is hooked.failed
+        assert [failing] == hooked.failed.fetches
 
 
 class TestTimes:

@@ -57,7 +57,7 @@ def make_report(trainer: Any, main: threading.Thread) -> Report:
     source, is_fed = _find_source(trainer, stack), _is_in(stack, _FEED)
     lines, pids = [_describe_main(trainer, stack, source)], [os.getpid()]
     stacks = [f"The training, pid {os.getpid()}:\n{format_stacks()}"]
-    meters = [] if source is None else source.meters()
+    meters = [] if source is None else source.flow.meters()
     waits_for_thread = len(meters) > 1 and meters[0].read().state != _FOR_ROOM
     if meters and (is_fed or waits_for_thread):
         chain = find_chain(meters[-1], _reading_thread(source) or main)
@@ -119,9 +119,9 @@ def _describe_main(trainer: Any, stack: Sequence[Line], source: InputSource | No
         return f"{what} does not end{place}{f'; it {trouble}' if trouble else ''}."
     if isinstance(source, StagingInput) and source.is_empty:
         return f"{what} is inside session.run, which waits for a datapoint on the device. {_BEFORE_THE_FIRST}"
-    if not source.meters():
+    if not source.flow.meters():
         return f"{what} is inside session.run. {type(source).__name__} does not tell whether data is missing."
-    who, state = source.meters()[0].name.partition(":")[0], source.meters()[0].read().state
+    who, state = source.flow.meters()[0].name.partition(":")[0], source.flow.meters()[0].read().state
     if state == _FOR_ROOM:
         other = ", or waits for another rank" if trainer.size > 1 else ""
         return f"{what} is inside session.run. The data is ready ({who} is full), so the graph itself does not end{other}."

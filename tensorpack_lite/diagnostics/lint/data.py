@@ -48,16 +48,16 @@ def watch_data(
     examined: dict[str, float] = {}
     seen: dict[str, set[Hashable]] = {}
     for source in training.sources:
-        if source.converter is not None:
+        if source.flow.converter is not None:
             length = (
                 training.length_of(source) or 0
             )  # 0 also if there is no fixed set, e.g. if a simulator makes it
-            source.converter.watch = _TrainingWatch(
+            source.flow.converter.watch = _TrainingWatch(
                 dict(classes), examined, ignore, report_wanted, length, seen
             )
     for runner in training.runners:
-        if runner.input_source.converter is not None:
-            runner.input_source.converter.watch = _ValidationWatch(
+        if runner.input_source.flow.converter is not None:
+            runner.input_source.flow.converter.watch = _ValidationWatch(
                 examined, ignore, report_wanted, seen if len(training.runners) == 1 else {}
             )
 
@@ -65,9 +65,9 @@ def watch_data(
 def examine_first(source: InputSource) -> None:
     """Read the first datapoints of an input whose training will not start, so that they are examined."""
     dataflow = find_dataflow(source)
-    if dataflow is not None and source.converter is not None:
+    if dataflow is not None and source.flow.converter is not None:
         for datapoint in itertools.islice(dataflow, _NUM_FIRST):
-            source.converter(datapoint)
+            source.flow.converter(datapoint)
 
 
 class _TrainingWatch:

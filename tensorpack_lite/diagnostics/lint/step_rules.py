@@ -177,7 +177,7 @@ def _feeds(training: Training) -> dict[Any, np.ndarray]:
     """Return the first datapoint for the inputs of all towers; empty if it is not known or does not fit."""
     if len(training.sources) != 1 or not training.towers:
         return {}
-    datapoint = training.sources[0].first_datapoint()
+    datapoint = training.sources[0].flow.first_datapoint()
     feeds = {}
     for tower in training.towers:
         for spec, tensor in zip(training.signature, tower.inputs):

@@ -109,7 +109,7 @@ class ManifestWriter(Callback):
             self._before_train()
         if not self._manifest["resumptions"]:
             self._set_late_parts()
-            self._manifest["first datapoints"] = [one.first_checksums() for one in self._sources()]
+            self._manifest["first datapoints"] = [one.flow.first_checksums() for one in self._sources()]
         monitors = self.trainer.monitors
         histories = {name: monitors.get_history(name) for name in monitors.scalar_names}
         self._manifest["statistics"] = {name: _summarize(history) for name, history in histories.items()}

@@ -302,7 +302,7 @@ class _Window:
 
     def _take(self) -> Any:
         """Read the meters: (snapshot of the pipeline, reading of the enqueuing thread or None)."""
-        meters: list[Meter] = self._source.meters()
+        meters: list[Meter] = self._source.flow.meters()
         if not meters:
             return None
         enqueuing = meters[0].read() if len(meters) > 1 else None
