@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional, Sequence
+from typing import NamedTuple, Optional
 
 import numpy as np
-
-from ..loop.session import RunTimes
 
 __all__ = ["Division", "Steps"]
 
@@ -43,7 +41,7 @@ class Division(NamedTuple):
 
 class Steps:
     """
-    The times of consecutive steps. Some may be skipped; they count as if they were like those before them.
+    The times of consecutive steps.
 
     Args:
         is_overlapping: whether a run waits for the data of a later one while it computes, as with StagingInput.
@@ -53,10 +51,8 @@ class Steps:
         self._is_overlapping = is_overlapping
         self._totals: list[np.ndarray] = []
         self._waits: list[np.ndarray] = []
-        self._run = self._total = 0.0  # of all steps, in nanoseconds
+        self._run = 0.0  # of all steps, in seconds
         self._is_waiting_known = True
-        self._last_run = 0.0  # mean of the steps that were added last
-        self._end = 0  # of the last step
 
     @property
     def num_steps(self) -> int:
@@ -66,87 +62,35 @@ class Steps:
     @property
     def seconds(self) -> float:
         """Their time."""
-        return self._total / 1e9
-
-    def set_end(self, end: int) -> None:
-        """Set the end of the step before the first one that is added."""
-        self._end = end
-
-    def skip(self, num: int, end: int) -> float:
-        """
-        Add steps that were not measured, as copies of those that were added last, scaled to the time that all of them took.
-
-        Args:
-            num: number of steps.
-            end: when the last one ended, in nanoseconds.
-
-        Returns:
-            The mean time of a step divided by that of the steps that were added last. 1 if there are none of either;
-            then the steps are left out.
-        """
-        nanoseconds, self._end = end - self._end, end
-        if not num or not self._totals or not len(self._totals[-1]):
-            return 1.0
-        totals, waits = np.resize(self._totals[-1], num), np.resize(self._waits[-1], num)
-        scale = nanoseconds / 1e9 / float(totals.sum())
-        self._totals.append(totals * scale)
-        self._waits.append(waits * scale)
-        self._run += self._last_run * num * scale
-        self._total += nanoseconds
-        return scale
+        return float(sum(totals.sum() for totals in self._totals))
 
     def add(
-        self,
-        step_ends: Sequence[int],
-        runs: RunTimes,
-        waits: np.ndarray | None,
+        self, started: np.ndarray, ended: np.ndarray, numbers: np.ndarray, end: int, waits: np.ndarray | None
     ) -> None:
         """
-        Add the next steps.
+        Add the next steps. A step lasts from the begin of its first run to that of the next step.
 
         Args:
-            step_ends: the end of each step, in nanoseconds of `time.perf_counter_ns`. The first step begins at `set_end`,
-                or when the last step that was added ended.
-            runs: the runs of the session since the last call.
-            waits: how long each run waited, in nanoseconds; None if unknown. Steps with NaN are left out.
+            started, ended: of at least one run of the session, in nanoseconds of `time.perf_counter_ns`.
+            numbers: the number of the step of each run.
+            end: when the last step ended.
+            waits: how long each run waited, in nanoseconds; None if unknown.
         """
-        if not step_ends:
-            return
-        ends = np.array(step_ends, np.int64)
-        begins = np.concatenate([[self._end], ends[:-1]])
-        self._end = int(ends[-1])
-        index = np.searchsorted(ends, runs.started)  # of the step of each run
-        inside = (runs.started >= begins[0]) & (runs.ended <= ends[-1])
-
-        def in_steps(values: np.ndarray) -> np.ndarray:
-            return np.bincount(index[inside], weights=values[inside], minlength=len(ends))
-
+        first = np.flatnonzero(np.diff(numbers, prepend=numbers[0] - 1))
         self._is_waiting_known &= waits is not None
-        waited = in_steps(np.zeros(len(index)) if waits is None else waits)
-        known = ~np.isnan(waited)
-        totals = (ends - begins).astype(float)
-        self._totals.append(totals[known] / 1e9)
-        self._waits.append(waited[known] / 1e9)
-        run = float(in_steps((runs.ended - runs.started).astype(float))[known].sum())
-        self._run += run
-        self._last_run = run / max(1, known.sum())
-        self._total += float(totals[known].sum())
+        waited = np.zeros(len(started)) if waits is None else waits
+        self._totals.append(np.diff(started[first], append=end) / 1e9)
+        self._waits.append(np.add.reduceat(waited, first) / 1e9)
+        self._run += float((ended - started).sum()) / 1e9
 
-    def division(self, is_fed: bool = False) -> Division:
-        """
-        Return the parts of the mean step. At least one step was added.
-
-        Args:
-            is_fed: whether runs wait for data before the session runs, as with FeedInput.
-        """
-        num = self.num_steps * 1e9
-        run, outside = self._run / num, (self._total - self._run) / num
-        lost = float(np.concatenate(self._lost()).sum()) * 1e9 / num if self._is_waiting_known else None
-        if is_fed:
-            outside -= lost or 0.0
-        else:
-            run -= lost or 0.0
-        return Division(lost, run, outside)
+    def division(self) -> Division:
+        """Return the parts of the mean step. At least one step was added."""
+        num = self.num_steps
+        run, outside = self._run / num, (self.seconds - self._run) / num
+        if not self._is_waiting_known:
+            return Division(None, run, outside)
+        lost = float(np.concatenate(self._lost()).mean())
+        return Division(lost, run - lost, outside)
 
     def _lost(self) -> list[np.ndarray]:
         """Return the time by which waiting made each step longer."""

@@ -19,8 +19,6 @@ from ..dataflow.base import LengthUnknownError
 from ..dataflow.meter import Meter
 from ..dataflow.recording import ResumeReport, State
 from ..loop.callback import Callback
-from ..loop.session import RunTimes
-from ..loop.step import Step
 from ..tfutils.exact import find_exact
 from ..utils.errors import type_error
 from .datapoint import DatapointConverter
@@ -92,32 +90,6 @@ class InputSource(ABC):
             ticket: that of the last datapoint that was used; None if the tensors have no tickets.
         """
         return {}
-
-    def _waited(self, runs: RunTimes) -> np.ndarray | None:
-        """
-        Return how long each of the next runs of the hooked session waited for data, in nanoseconds; NaN if unknown.
-
-        An input may begin to measure at the first call.
-
-        Args:
-            runs: all runs since the last call, in order, except those passed to `_count_runs`.
-
-        Returns:
-            None if this kind of input does not know.
-        """
-        return None
-
-    def _count_runs(self, steps: Sequence[Step], since: int) -> None:  # noqa: B027 (optional)
-        """
-        Count runs of the hooked session whose times were not recorded.
-
-        Args:
-            steps: what they ran.
-            since: when the first of them may have begun, in nanoseconds.
-        """
-
-    def _count_taken(self, num: int) -> None:  # noqa: B027 (optional)
-        """Count runs outside of the hooked session, each of which took a datapoint for one tower."""
 
     def meters(self) -> list[Meter]:
         """
@@ -318,15 +290,6 @@ class ProxyInputSource(InputSource):
     def converter(self) -> DatapointConverter | None:
         """The inner input's converter."""
         return self._input.converter
-
-    def _waited(self, runs: RunTimes) -> np.ndarray | None:
-        return self._input._waited(runs)
-
-    def _count_runs(self, steps: Sequence[Step], since: int) -> None:
-        self._input._count_runs(steps, since)
-
-    def _count_taken(self, num: int) -> None:
-        self._input._count_taken(num)
 
     def meters(self) -> list[Meter]:
         """Return those of the inner input."""
