@@ -250,9 +250,9 @@ class EnqueueThread(ShareSessionThread):
                 arrays.append(np.array(self._tickets.start + self._num_enqueued + 1, _INT64))
             self.enqueuing.begin_wait(is_for_room=True)
             call(*arrays)
-            self.enqueuing.end_wait()
             self._num_enqueued += len(chunk)
             self.enqueuing.words[COUNT] = self._num_enqueued
+            self.enqueuing.end_wait()
             on_enqueued = self.on_enqueued  # another thread may set it
             if on_enqueued is not None:
                 on_enqueued(self._num_enqueued)

@@ -8,17 +8,21 @@ until that element arrived.
 
 from __future__ import annotations
 
-from time import perf_counter_ns
+from time import perf_counter_ns, sleep
 from typing import Sequence
 
 import numpy as np
 
 from ..compat import tfv1 as tf
+from ..dataflow.records import STATE_WORDS, WAITS_FOR_ROOM
 from ..loop.step import Step
 from ..tfutils.dependency import dependency_of_fetches
 from .queueing import QueueInput
 
 __all__ = ["QueueWaits"]
+
+_MAX_TRIES = 10
+_SECONDS_OF_A_CALL = 5e-4
 
 
 class QueueWaits:
@@ -47,9 +51,21 @@ class QueueWaits:
         self._arrivals.append((num, perf_counter_ns()))
 
     def _count(self) -> tuple[int, int]:
-        """Return how many elements were enqueued, and taken. The second is too small while a call enqueues."""
-        num = self._thread.enqueuing.read().count
-        return num, num - int(tf.get_default_session().run(self._source._ops.size))
+        """Return how many elements were enqueued, and taken. The second is too small while a call waits for room."""
+        num, was_in_call = self._enqueued()
+        for _ in range(_MAX_TRIES):
+            size = int(tf.get_default_session().run(self._source._ops.size))
+            num_before, (num, is_in_call) = num, self._enqueued()
+            if num == num_before and not was_in_call and not is_in_call:
+                return num, num - size
+            was_in_call = is_in_call
+            # a call that has enqueued what a run has already taken returns in another thread
+            sleep(_SECONDS_OF_A_CALL)
+        return num_before, num_before - size
+
+    def _enqueued(self) -> tuple[int, bool]:
+        reading = self._thread.enqueuing.read()
+        return reading.count, reading.state == STATE_WORDS[WAITS_FOR_ROOM]
 
     def waited(self, started: np.ndarray, ended: np.ndarray, steps: Sequence[Step]) -> np.ndarray | None:
         """
@@ -64,10 +80,11 @@ class QueueWaits:
         """
         if not self._can_be_known:
             return None
+        _, num_taken_at_end = self._count()
         self._thread.on_enqueued = None
         num_taken_by = {step: self._num_taken_by(step) for step in set(steps)}
         num = np.array([num_taken_by[step] for step in steps], np.int64)
-        num_taken = self._count()[1] - int(num.sum())
+        num_taken = num_taken_at_end - int(num.sum())
         is_alone = abs(num_taken - self._num_taken) <= 2 * self._max_chunk
         if not is_alone or self._source.thread is not self._thread:
             return None

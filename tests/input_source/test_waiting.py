@@ -143,6 +143,27 @@ class TestQueueWaits:
         runs = [(100 + k, 110 + k, source.taking) for k in range(6)]
         assert 40 == waited(waits, *runs, (200, 260, source.taking))[-1]
 
+    def test_a_call_that_returns_late(self, make, monkeypatch):
+        """If a run has taken the datapoint of a call that has not returned yet, the call is waited for."""
+
+        def take_early(now):
+            """Take an element whose call returns during the next sleep."""
+            source.thread.enqueuing.begin_wait(is_for_room=True)
+            source.put(1)
+            source.take(1)
+            monkeypatch.setattr(waiting, "sleep", lambda _: end_call(now))
+
+        def end_call(now):
+            source.end_call(1, now)
+            source.thread.enqueuing.end_wait()
+            monkeypatch.setattr(waiting, "sleep", lambda _: None)
+
+        source = make()
+        take_early(90)
+        waits = QueueWaits(source)
+        take_early(240)
+        assert [40] == waited(waits, (200, 260, source.taking))
+
     def test_a_call_that_has_not_returned(self, make):
         """If the call that enqueued has not returned yet, the run waited until its end."""
         source = make()
