@@ -11,14 +11,10 @@ from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from typing import Iterator, Sequence
 
-import numpy as np
-
 from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..dataflow.base import LengthUnknownError
 from ..loop.callback import Callback
-from ..loop.session import RunTimes
-from ..loop.step import Step
 from ..utils.arguments import ExplainsArguments
 from ..utils.errors import type_error
 from .flow import InputFlow
@@ -76,32 +72,6 @@ class InputSource(ExplainsArguments, ABC):
             f"{type(self).__name__}: the number of datapoints is unknown. For training, pass "
             "TrainConfig(steps_per_epoch=...)."
         )
-
-    def _waited(self, runs: RunTimes) -> np.ndarray | None:
-        """
-        Return how long each of the next runs of the hooked session waited for data, in nanoseconds; NaN if unknown.
-
-        An input may begin to measure at the first call.
-
-        Args:
-            runs: all runs since the last call, in order, except those passed to `_count_runs`.
-
-        Returns:
-            None if this kind of input does not know.
-        """
-        return None
-
-    def _count_runs(self, steps: Sequence[Step], since: int) -> None:
-        """
-        Count runs of the hooked session whose times were not recorded.
-
-        Args:
-            steps: what they ran.
-            since: when the first of them may have begun, in nanoseconds.
-        """
-
-    def _count_taken(self, num: int) -> None:
-        """Count runs outside of the hooked session, each of which took a datapoint for one tower."""
 
     # Methods for trainers, runners and predictors to call ------------------------------------------------------------
     def setup(self, input_signature: Sequence[tf.TensorSpec]) -> list[Callback]:
@@ -228,15 +198,6 @@ class ProxyInputSource(InputSource):
 
     def _reset_state(self) -> None:
         self._input.reset_state()
-
-    def _waited(self, runs: RunTimes) -> np.ndarray | None:
-        return self._input._waited(runs)
-
-    def _count_runs(self, steps: Sequence[Step], since: int) -> None:
-        self._input._count_runs(steps, since)
-
-    def _count_taken(self, num: int) -> None:
-        self._input._count_taken(num)
 
     def _size(self) -> int:
         return self._input.size()

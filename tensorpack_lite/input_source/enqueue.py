@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections import deque
 from functools import partial
 from operator import itemgetter
-from time import perf_counter_ns
 from typing import Any, Callable, Deque, Sequence, Tuple
 
 from ..compat import private
@@ -36,7 +34,6 @@ _CHUNKS = (16, 4, 1)
 _SMALL_NBYTES = 1 << 16  # a datapoint up to this size is enqueued together with others
 _MAX_WAITING_NBYTES = 64 * _SMALL_NBYTES  # between the threads; a datapoint counts at least _SMALL_NBYTES
 _JOIN_SECONDS = 2.0
-_MAX_ARRIVALS = 8192
 
 SizedArrays = Tuple[int, Arrays]
 
@@ -120,8 +117,8 @@ class EnqueueThread(ShareSessionThread):
         error: the error of the DataFlow, of the check of a datapoint, or of the queue; None if there was none.
         interruption: the KeyboardInterrupt that `interrupt` caused, or None.
         converter: the `DatapointConverter` of the datapoints.
-        arrivals: after each of the last calls that enqueued, how many elements the thread has enqueued, and the time,
-            in nanoseconds of `time.perf_counter_ns`.
+        on_enqueued: called in this thread after each call that enqueued, with the number of datapoints since its start;
+            None calls nothing.
         reader: the thread that reads.
         reading, enqueuing: meters of its two threads. The second one waits for room during the calls that enqueue.
     """
@@ -156,7 +153,7 @@ class EnqueueThread(ShareSessionThread):
         self._was_told_to_stop = False
         self._has_enqueued = threading.Event()
         self._num_enqueued = 0
-        self.arrivals: Deque[tuple[int, int]] = deque(maxlen=_MAX_ARRIVALS)
+        self.on_enqueued: Callable[[int], object] | None = None
         self.reading, self.enqueuing = Meter(f"{who}: reading"), Meter(f"{who}: enqueuing")
 
     def start(self) -> None:
@@ -232,10 +229,12 @@ class EnqueueThread(ShareSessionThread):
             arrays = [array for _, datapoint in chunk for array in datapoint]
             self.enqueuing.begin_wait(is_for_room=True)
             call(*arrays)
-            self.enqueuing.end_wait()
             self._num_enqueued += len(chunk)
-            self.arrivals.append((self._num_enqueued, perf_counter_ns()))
             self.enqueuing.words[COUNT] = self._num_enqueued
+            self.enqueuing.end_wait()
+            on_enqueued = self.on_enqueued  # another thread may set it
+            if on_enqueued is not None:
+                on_enqueued(self._num_enqueued)
 
     def _read(self) -> None:
         stamp = self._stream.stamp

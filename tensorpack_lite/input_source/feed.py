@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from time import perf_counter_ns
-from typing import Any, Deque, Iterator, Sequence
+from typing import Any, Iterator, Sequence
 
 import numpy as np
 
@@ -12,8 +10,6 @@ from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow
 from ..dataflow.repeat import RepeatedData
 from ..loop.callback import Callback, CallbackFactory
-from ..loop.session import RunTimes
-from ..loop.step import Step
 from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..utils.checks import check_type
 from .base import InputSource
@@ -22,8 +18,6 @@ from .stream import Stream
 from .whole_passes import WholePasses
 
 __all__ = ["FeedInput"]
-
-_MAX_TAKEN = 4096
 
 
 class FeedInput(InputSource):
@@ -58,8 +52,6 @@ class FeedInput(InputSource):
         self._stream: Stream
         self._was_reset = False
         self._datapoints: Iterator[Any] | None = None
-        # begin and end of the last `next_feeds`, from the first call of `_waited` on
-        self._taken: Deque[tuple[int, int]] | None = None
 
     def require_exact_size(self) -> None:
         """Raise an error in a pass with fewer datapoints than `len(ds)`, if the data is repeated."""
@@ -94,30 +86,12 @@ class FeedInput(InputSource):
 
     def next_feeds(self) -> dict[str, np.ndarray]:
         """Take the next datapoint. Return the array for the name of each placeholder, e.g. "image:0"."""
-        taken = self._taken
-        begin = 0 if taken is None else perf_counter_ns()
         if self._datapoints is None:
             self._reset_state()
         arrays = self._convert(next(self._datapoints))  # type: ignore[arg-type]
         if self._stream.stamp is not None:
             self._stream.stamp(arrays)
-        if taken is not None:
-            taken.append((begin, perf_counter_ns()))
         return dict(zip(self._feed_names, arrays))
-
-    def _waited(self, runs: RunTimes) -> np.ndarray | None:
-        if self._taken is None:
-            self._taken = deque(maxlen=_MAX_TAKEN)
-        taken = np.array([(0, 0), *self._taken], np.int64)
-        # a run takes one datapoint, right before it
-        last = np.searchsorted(taken[:, 1], runs.started, side="right") - 1
-        for _ in range(last.max(initial=0)):
-            self._taken.popleft()
-        return np.where(last > 0, taken[last, 1] - taken[last, 0], np.nan)
-
-    def _count_runs(self, steps: Sequence[Step], since: int) -> None:
-        if self._taken is not None:
-            self._taken.clear()  # those of these runs
 
     def release(self) -> None:
         """Drop the iterator, which releases the resources of the DataFlow."""

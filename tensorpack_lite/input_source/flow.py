@@ -1,4 +1,4 @@
-"""What an input tells of its data to features that training does not need, such as exact resume, speed, hangs and lint."""
+"""The data of an input, for features that training does not need, such as exact resume, speed, hangs and lint."""
 
 from __future__ import annotations
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-import numpy as np
-
 from ..compat import TensorSpec
 from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow
 from ..dataflow.repeat import RepeatedData
 from ..loop.callback import Callback, CallbackFactory
-from ..loop.session import RunTimes
-from ..loop.step import Step
 from ..tfutils.placeholder import build_or_reuse_placeholder
 from ..tfutils.summary import accumulate_op, add_moving_summary
 from ..utils import logger
@@ -20,7 +16,6 @@ from ..utils.checks import check_at_least, check_type
 from .base import FeedfreeInput
 from .enqueue import EnqueueOps, EnqueueThread
 from .stream import Stream
-from .waiting import QueueWaits
 from .whole_passes import WholePasses
 
 __all__ = ["BatchQueueInput", "EnqueueThread", "QueueInput"]
@@ -68,7 +63,6 @@ class QueueInput(FeedfreeInput):
         self.thread: EnqueueThread
         self._stream: Stream
         self._needs_whole_passes = False
-        self._waits: QueueWaits | None = None
 
     def require_exact_size(self) -> None:
         """Make a pass with fewer datapoints than `len(ds)` an error."""
@@ -95,7 +89,6 @@ class QueueInput(FeedfreeInput):
         self._drain(session)
         self.flow.leave_pass()
         self.thread = self._make_thread()
-        self._waits.begin_anew()  # type: ignore[union-attr]
         self.thread.start()
 
     def _drain(self, session: tf.Session) -> None:
@@ -123,7 +116,6 @@ class QueueInput(FeedfreeInput):
             self._ops = EnqueueOps(self.queue, placeholders)
             self._dequeue_for_reset = self.queue.dequeue(name="dequeue_for_reset")
             self._queue_size = tf.cast(self.queue.size(), tf.float32, name="queue_size")
-            self._waits = QueueWaits(self.queue, self._num_in_datapoint, self._ops.max_chunk)
             self._average_size = add_moving_summary(self._queue_size, collection=None, decay=0.5)
         passes = WholePasses(self.ds) if self._needs_whole_passes else self.ds
         # in the queue, between the threads, and in a staging area of 32 towers
@@ -153,24 +145,10 @@ class QueueInput(FeedfreeInput):
     def _dequeue(self) -> tf.Tensor | list[tf.Tensor]:
         return self.queue.dequeue(name="input_deque")
 
-    def _waited(self, runs: RunTimes) -> np.ndarray | None:
-        assert self._waits is not None, "bug: setup() was not called"
-        queue_size = int(tf.get_default_session().run(self._ops.size))
-        return self._waits.waited(runs, self.thread.arrivals, queue_size)
-
-    def _count_runs(self, steps: Sequence[Step], since: int) -> None:
-        assert self._waits is not None, "bug: setup() was not called"
-        self._waits.count_runs(steps, since)
-
-    def _count_taken(self, num: int) -> None:
-        assert self._waits is not None, "bug: setup() was not called"
-        self._waits.count_taken(num)
-
     def _get_input_tensors(self) -> list[tf.Tensor]:
         with tf.device("/cpu:0"), self.cached_name_scope(), self.flow.taking(self._num_in_datapoint):
             tensors = self._dequeue()
         tensors = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
-        self._waits.add_tower(tensors[0].op)  # type: ignore[union-attr]
         for tensor, spec in zip(tensors, self._signature):
             tensor.set_shape(spec.shape)
         return tensors

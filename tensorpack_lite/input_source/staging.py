@@ -151,7 +151,6 @@ class _StagingCallback(Callback):
         try:
             for _ in range(self._source.nr_stage):
                 session.run(self._stage_all)
-                self._source._count_taken(len(self._source._puts))
         except tf.errors.OpError as error:
             causes = [cause for cause in (cb.background_error() for cb in self._inner_callbacks) if cause]
             if causes:

@@ -1,125 +1,111 @@
 """
 Waiting times of runs for their data in a queue, computed afterwards without any cost in the run.
 
-The thread that enqueues notes when each element was in the queue. A queue is first in, first out, and the fetches of a
+The thread that enqueues tells when each element was in the queue. A queue is first in, first out, and the fetches of a
 run tell how many elements it takes. So the number of its last element is known, and the run waited from its start
 until that element arrived.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from time import perf_counter_ns
-from typing import Any, Deque, Sequence
+from time import perf_counter_ns, sleep
+from typing import Sequence
 
 import numpy as np
 
 from ..compat import tfv1 as tf
-from ..loop.session import RunTimes
+from ..dataflow.records import STATE_WORDS, WAITS_FOR_ROOM
 from ..loop.step import Step
 from ..tfutils.dependency import dependency_of_fetches
+from .queueing import QueueInput
 
 __all__ = ["QueueWaits"]
 
-_MAX_STEPS = 128  # combinations of fetches whose number of elements is remembered
+_MAX_TRIES = 10
+_SECONDS_OF_A_CALL = 5e-4
 
 
 class QueueWaits:
     """
-    Waiting times of runs that take from a queue.
+    Waiting times of runs that take from the queue of an input, from now on until `waited` is called.
 
-    It does not know them, and `waited` returns None, if the queue is not first in, first out, if it is smaller than
-    what is enqueued at once, or if others take from it, too.
+    They are not known if the queue is not first in, first out, if it is smaller than what is enqueued at once, if others
+    take from it, too, if its thread was replaced, or if another object already measures.
 
     Args:
-        queue: a TensorFlow queue.
-        num_in_datapoint: number of elements that a tower takes.
-        max_chunk: maximum number of elements that are enqueued at once.
+        source: a QueueInput whose thread runs. There is a default session.
     """
 
-    def __init__(self, queue: tf.QueueBase, num_in_datapoint: int, max_chunk: int) -> None:
-        self._can_be_known = queue.queue_ref.op.type == "FIFOQueueV2" and _has_room(queue, max_chunk)
-        self._num_in_datapoint = num_in_datapoint
-        self._max_chunk = max_chunk
-        self._towers: list[tf.Operation] = []
-        self._num_in_step: dict[Step, int] = {}
-        self.begin_anew()
+    def __init__(self, source: QueueInput) -> None:
+        self._source, self._thread = source, source.thread
+        self._max_chunk = source._ops.max_chunk
+        self._can_be_known = _is_fifo_with_room(source.queue, self._max_chunk) and (
+            self._thread.on_enqueued is None
+        )
+        self._arrivals: list[tuple[int, int]] = []
+        if self._can_be_known:
+            self._thread.on_enqueued = self._note
+        self._num_enqueued, self._num_taken = self._count()
 
-    def add_tower(self, dequeue: tf.Operation) -> None:
-        """Add the operation by which a tower takes its datapoint."""
-        self._towers.append(dequeue)
+    def _note(self, num: int) -> None:
+        self._arrivals.append((num, perf_counter_ns()))
 
-    def begin_anew(self) -> None:
-        """Begin with an empty queue and a new thread that enqueues."""
-        self._is_known = self._can_be_known
-        self._num_taken = 0
-        self._begin = perf_counter_ns()
+    def _count(self) -> tuple[int, int]:
+        """Return how many elements were enqueued, and taken. The second is too small while a call waits for room."""
+        num, was_in_call = self._enqueued()
+        for _ in range(_MAX_TRIES):
+            size = int(tf.get_default_session().run(self._source._ops.size))
+            num_before, (num, is_in_call) = num, self._enqueued()
+            if num == num_before and not was_in_call and not is_in_call:
+                return num, num - size
+            was_in_call = is_in_call
+            # a call that has enqueued what a run has already taken returns in another thread
+            sleep(_SECONDS_OF_A_CALL)
+        return num_before, num_before - size
 
-    def count_taken(self, num: int) -> None:
-        """Count datapoints that a run outside of the hooked session took."""
-        self._num_taken += num * self._num_in_datapoint
+    def _enqueued(self) -> tuple[int, bool]:
+        reading = self._thread.enqueuing.read()
+        return reading.count, reading.state == STATE_WORDS[WAITS_FOR_ROOM]
 
-    def count_runs(self, steps: Sequence[Step], since: int) -> None:
+    def waited(self, started: np.ndarray, ended: np.ndarray, steps: Sequence[Step]) -> np.ndarray | None:
         """
-        Count the elements that runs took whose times were not recorded.
+        Return how long each run waited, and stop measuring.
 
         Args:
+            started, ended: of all runs since this object was created, in nanoseconds of `time.perf_counter_ns`.
             steps: what they ran.
-            since: when the first of them may have begun, in nanoseconds.
-        """
-        if since < self._begin:
-            self._is_known = False  # until it begins anew again: it is not known which of them came before
-        for step, num in Counter(steps).items():
-            self._num_taken += num * self._num_taken_by(step)
-
-    def waited(self, runs: RunTimes, arrivals: Deque[tuple[int, int]], queue_size: int) -> np.ndarray | None:
-        """
-        Return how long each run waited.
-
-        Args:
-            runs: all runs since the last call.
-            arrivals: how many elements had arrived at which time, in order. Those that are no longer needed are removed.
-            queue_size: present size of the queue.
 
         Returns:
-            Nanoseconds; NaN for runs before `begin_anew`, and for those whose datapoint arrived too long ago. Zero
-            for runs that take nothing.
+            Nanoseconds, zero for runs that take nothing; None if they are not known.
         """
-        while len(arrivals) > 1 and arrivals[0][0] <= self._num_taken:
-            arrivals.popleft()
-        counts, times = np.array([(0, 0), *tuple(arrivals)], np.int64).T
-        started, ended = runs.started, runs.ended
-        num_taken_by = {step: self._num_taken_by(step) for step in set(runs.steps)}
-        num = np.array([num_taken_by[step] for step in runs.steps], np.int64)
-        num[started < self._begin] = 0
-        last = self._num_taken + np.cumsum(num)
-        self._num_taken = int(last[-1]) if len(last) else self._num_taken
-        surplus = int(counts[-1]) - queue_size - self._num_taken
-        # the run of the present step is not among them
-        if abs(surplus) > 2 * self._max_chunk + 2 * num.max(initial=0):
-            self._is_known = False
-        if not self._is_known:
+        if not self._can_be_known:
             return None
+        _, num_taken_at_end = self._count()
+        self._thread.on_enqueued = None
+        num_taken_by = {step: self._num_taken_by(step) for step in set(steps)}
+        num = np.array([num_taken_by[step] for step in steps], np.int64)
+        num_taken = num_taken_at_end - int(num.sum())
+        is_alone = abs(num_taken - self._num_taken) <= 2 * self._max_chunk
+        if not is_alone or self._source.thread is not self._thread:
+            return None
+        # each of the two is too small if it was counted while a call waited for room
+        last = max(num_taken, self._num_taken) + np.cumsum(num)
+        arrivals = [arrival for arrival in self._arrivals if arrival[0] > self._num_enqueued]
+        counts, times = np.array([(self._num_enqueued, 0), *arrivals], np.int64).T
         index = np.searchsorted(counts, last)
-        in_queue = np.append(times, 0)[index]
-        in_queue = np.where(
-            index == len(times), ended, in_queue
-        )  # the call that enqueued has not returned yet
+        # the call that enqueued may not have returned yet
+        in_queue = np.where(index == len(times), ended, np.append(times, 0)[index])
         waits = np.clip(in_queue - started, 0, ended - started).astype(float)
         waits[num == 0] = 0.0
-        too_old = (index == 1) & (last <= counts[min(1, len(counts) - 1)] - self._max_chunk)
-        waits[too_old | (started < self._begin)] = np.nan
         return waits
 
     def _num_taken_by(self, step: Step) -> int:
-        if step not in self._num_in_step:
-            if len(self._num_in_step) >= _MAX_STEPS:
-                self._num_in_step.clear()
-            num = sum(dependency_of_fetches(step.fetches, tower) for tower in self._towers)
-            self._num_in_step[step] = num * self._num_in_datapoint
-        return self._num_in_step[step]
+        takes = [op for op in self._source.queue.queue_ref.consumers() if "Dequeue" in op.type]
+        num_towers = sum(dependency_of_fetches(step.fetches, op) for op in takes)
+        return num_towers * self._source._num_in_datapoint
 
 
-def _has_room(queue: Any, max_chunk: int) -> bool:
-    capacity = queue.queue_ref.op.get_attr("capacity")
+def _is_fifo_with_room(queue: tf.QueueBase, max_chunk: int) -> bool:
+    operation = queue.queue_ref.op
+    capacity = operation.get_attr("capacity") if operation.type == "FIFOQueueV2" else 0
     return bool(capacity < 0 or capacity >= max_chunk)

@@ -7,12 +7,8 @@ TensorFlow's runtime, and a step costs little more than that callable (`benchmar
 
 from __future__ import annotations
 
-from collections import deque
 from operator import is_
-from time import perf_counter_ns
-from typing import Any, Callable, Deque, Mapping, NamedTuple, NoReturn, Sequence
-
-import numpy as np
+from typing import Any, Callable, Mapping, NamedTuple, NoReturn, Sequence
 
 from ..compat import private
 from ..compat import tfv1 as tf
@@ -21,33 +17,10 @@ from .hooks import CallbackToHook
 from .observer import RunObserver
 from .step import Request, Step, StepCache
 
-__all__ = ["HookedSession", "RunTimes"]
-
-_MAX_RUNS = 8192  # whose times are kept until they are taken
-_MAX_UNTIMED = 65536  # runs without times
+__all__ = ["HookedSession"]
 
 # on TF 1.15 each attribute of a TensorFlow module costs a microsecond
 _SessionRunArgs = tf.train.SessionRunArgs
-
-
-class RunTimes(NamedTuple):
-    """
-    The times of consecutive runs of the raw session, and what they ran.
-
-    Attributes:
-        started, ended: before and after each run, in nanoseconds of `time.perf_counter_ns`; int64 arrays of shape [runs].
-        steps: the prepared combination of fetches of each run.
-    """
-
-    started: np.ndarray
-    ended: np.ndarray
-    steps: Sequence[Step]
-
-    @classmethod
-    def of(cls, runs: Sequence[tuple[int, int, Step]]) -> RunTimes:
-        """Return the columns of rows (started, ended, step)."""
-        started, ended, steps = zip(*runs) if runs else ((), (), ())
-        return cls(np.array(started, np.int64), np.array(ended, np.int64), steps)
 
 
 class HookedSession:
@@ -75,7 +48,7 @@ class HookedSession:
         is_running: whether a run is in progress. Any thread may read it.
         current_call: the callback that is being called before or after a run, as a `Call`; otherwise None. Any thread
             may read it.
-        observers: the objects that see each run; see `RunObserver`. Add and remove them between two runs.
+        observers: the objects that see each run; see `RunObserver`. Any thread may add and remove them, from the next run on.
         failed: the prepared combination of fetches of the run that failed; None if no run has.
 
     Note: it does not initialize, restore or recover anything. It may be used by one thread at a time.
@@ -96,8 +69,6 @@ class HookedSession:
             self._register(hook.callback if isinstance(hook, CallbackToHook) else hook)
         self.observers: list[RunObserver] = []
         self.failed: Step | None = None
-        self._times: Deque[tuple[int, int, Step]] | None = None
-        self._untimed: Deque[Step] = deque(maxlen=0)  # what runs while times are paused; otherwise empty
         self._steps = StepCache(session)
         self._last = _LastRun()
         self._stop_requested = False
@@ -170,18 +141,12 @@ class HookedSession:
                 step = self._steps.find(fetches, feed_dict, options, run_metadata, requests)
                 if is_plain and not isinstance(fetches, (list, dict)):
                     self._last = _LastRun(fetches, context, asked, requests, step)
-            times = self._times
-            started = 0 if times is None else perf_counter_ns()
             try:
                 run = self._run_observed if self.observers else Step.run
                 results, hook_values = run(step, feed_dict, requests, run_metadata)
             except tf.errors.OpError as error:
                 self.failed = step
                 self._raise_cause_of(error)
-            if times is not None:
-                times.append((started, perf_counter_ns(), step))
-            else:
-                self._untimed.append(step)
             for call, after, position in self._afters:
                 self.current_call = call
                 after(context, hook_values[position])
@@ -203,36 +168,6 @@ class HookedSession:
             for observer in observers:
                 observer.end_run(step, succeeded)
         return values
-
-    def record_times(self) -> bool:
-        """Record the times of the runs from now on. Return False if another caller already records them."""
-        if self._times is not None or self._untimed.maxlen:
-            return False
-        self._times = deque(maxlen=_MAX_RUNS)
-        return True
-
-    def take_times(self) -> RunTimes:
-        """
-        Return the times of the runs that succeeded since the last call, at most 8192.
-
-        Raises:
-            RuntimeError: `record_times` was not called.
-        """
-        if self._times is None:
-            raise RuntimeError("HookedSession.take_times: no times are recorded. Call record_times() first.")
-        runs = tuple(self._times)
-        self._times.clear()
-        return RunTimes.of(runs)
-
-    def pause_times(self) -> None:
-        """Record only what runs from now on, without times, which costs less. The last 65536 runs are kept."""
-        self._times, self._untimed = None, deque(maxlen=_MAX_UNTIMED)
-
-    def resume_times(self) -> list[Step]:
-        """Record the times of runs again. Return what has run successfully since `pause_times`."""
-        untimed, self._untimed = self._untimed, deque(maxlen=0)
-        self._times = deque(maxlen=_MAX_RUNS)
-        return list(untimed)
 
     def replace_calls(self, replace: Callable[[Call, Any], Any]) -> None:
         """Replace each method of a callback that is called in a run by `replace(call, method)`."""

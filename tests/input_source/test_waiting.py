@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from time import perf_counter_ns
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,12 +12,15 @@ import pytest
 from tensorpack_lite.compat import TensorSpec
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.base import DataFlow, DataFlowTerminated
-from tensorpack_lite.input_source.feed import FeedInput
+from tensorpack_lite.dataflow.meter import Meter
+from tensorpack_lite.dataflow.records import COUNT
+from tensorpack_lite.input_source import waiting
 from tensorpack_lite.input_source.queueing import BatchQueueInput, QueueInput
 from tensorpack_lite.input_source.staging import StagingInput
 from tensorpack_lite.input_source.waiting import QueueWaits
 from tensorpack_lite.loop.hooks import CallbackToHook
-from tensorpack_lite.loop.session import HookedSession, RunTimes
+from tensorpack_lite.loop.observer import RunObserver
+from tensorpack_lite.loop.session import HookedSession
 
 
 @pytest.fixture
@@ -34,114 +37,190 @@ class Fetched:
         self.fetches = fetches
 
 
-def runs_of(*runs):
-    """The times of runs: (started, ended, step)."""
-    return RunTimes.of(runs)
+class Source:
+    """An input with a queue, whose thread the test plays: with `enqueue`, elements arrive at a time."""
+
+    def __init__(self, queue, monkeypatch, num=1, max_chunk=1):
+        self.queue, self._num_in_datapoint = queue, num
+        self._ops = SimpleNamespace(size=queue.size(), max_chunk=max_chunk)
+        self._enqueue, self.taken = queue.enqueue([7]), queue.dequeue()
+        self.taking, self.other = Fetched(self.taken.op), Fetched(tf.no_op())
+        self.monkeypatch = monkeypatch
+        self.renew_thread()
+
+    def renew_thread(self):
+        """Begin a new thread."""
+        self.thread = SimpleNamespace(on_enqueued=None, enqueuing=Meter("enqueuing"))
+
+    def put(self, num):
+        """Put elements into the queue in a call that does not return yet."""
+        for _ in range(num):
+            tf.get_default_session().run(self._enqueue)
+
+    def enqueue(self, num, now=0):
+        """Enqueue elements in a call that returns now."""
+        self.put(num)
+        self.end_call(num, now)
+
+    def end_call(self, num, now):
+        """End the call that has enqueued elements."""
+        self.monkeypatch.setattr(waiting, "perf_counter_ns", lambda: now)
+        self.thread.enqueuing.words[COUNT] += num
+        if self.thread.on_enqueued is not None:
+            self.thread.on_enqueued(self.thread.enqueuing.words[COUNT])
+
+    def take(self, num):
+        """Take elements."""
+        for _ in range(num):
+            tf.get_default_session().run(self.taken)
+
+
+def waited(waits, *runs):
+    """Return how long runs (started, ended, step) waited."""
+    started, ended, steps = zip(*runs)
+    result = waits.waited(np.array(started), np.array(ended), steps)
+    return None if result is None else result.tolist()
 
 
 class TestQueueWaits:
     @pytest.fixture
-    def queue(self, graph):
-        """A queue, and an operation that takes from it."""
-        queue = tf.FIFOQueue(50, [tf.int64])
-        return queue, queue.dequeue().op
+    def make(self, graph, monkeypatch):
+        """Function: make a source with a queue, in a session."""
+        with tf.Session(graph=graph):
+            yield lambda queue=None, **options: Source(
+                queue or tf.FIFOQueue(50, [tf.int64]), monkeypatch, **options
+            )
 
-    def make(self, queue, num=1, max_chunk=1):
-        """Waiting times of runs that take from the queue, from time 0 on."""
-        waits = QueueWaits(queue[0], num, max_chunk)
-        waits._begin = 0
-        waits.add_tower(queue[1])
-        return waits
-
-    def test_a_run_waits_until_its_datapoint_arrives(self, queue):
+    def test_a_run_waits_until_its_datapoint_arrives(self, make):
         """A run waited from its start until its datapoint arrived, and not at all if it was there before."""
-        taking = Fetched(queue[1])
-        runs = runs_of((100, 110, taking), (200, 260, taking), (300, 350, taking))
-        arrivals = deque([(1, 50), (2, 240), (3, 310)])
-        assert [0, 40, 10] == self.make(queue).waited(runs, arrivals, 0).tolist()
+        source = make()
+        source.enqueue(1)
+        waits = QueueWaits(source)
+        source.enqueue(1, 240)
+        source.enqueue(1, 310)
+        source.take(3)
+        runs = [(100, 110, source.taking), (200, 260, source.taking), (300, 350, source.taking)]
+        assert [0, 40, 10] == waited(waits, *runs)
 
-    def test_runs_that_take_nothing(self, queue):
+    def test_runs_that_take_nothing(self, make):
         """A run that does not need the input neither waits nor counts."""
-        taking, other = Fetched(queue[1]), Fetched(tf.no_op())
-        runs = runs_of((100, 110, other), (200, 260, taking))
-        assert [0, 40] == self.make(queue).waited(runs, deque([(1, 240)]), 0).tolist()
+        source = make()
+        waits = QueueWaits(source)
+        source.enqueue(1, 240)
+        source.take(1)
+        assert [0, 40] == waited(waits, (100, 250, source.other), (200, 260, source.taking))
 
-    def test_several_elements(self, queue):
+    def test_several_elements(self, make):
         """A run that takes several elements waits for the last of them."""
-        runs = runs_of((100, 200, Fetched(queue[1])))
-        assert [60] == self.make(queue, num=3).waited(runs, deque([(1, 50), (4, 160)]), 1).tolist()
+        source = make(num=3)
+        waits = QueueWaits(source)
+        source.enqueue(1, 50)
+        source.enqueue(3, 160)
+        source.take(3)
+        assert [60] == waited(waits, (100, 200, source.taking))
 
-    def test_several_calls(self, queue):
-        """The number of elements that were taken continues over calls, and arrivals from before are removed."""
-        waits, taking = self.make(queue), Fetched(queue[1])
-        arrivals = deque([(1, 150), (2, 250)])
-        assert [50] == waits.waited(runs_of((100, 160, taking)), arrivals, 1).tolist()
-        assert [30] == waits.waited(runs_of((220, 260, taking)), arrivals, 0).tolist()
-        assert [(2, 250)] == list(arrivals)
+    def test_what_came_before_does_not_count(self, make):
+        """What was taken before the measurement begins, by whatever run, is not counted."""
+        source = make()
+        source.enqueue(30)
+        source.take(28)
+        waits = QueueWaits(source)
+        source.enqueue(1, 350)
+        source.take(3)
+        runs = [(100, 110, source.taking), (200, 210, source.taking), (300, 360, source.taking)]
+        assert [0, 0, 50] == waited(waits, *runs)
 
-    def test_runs_outside_of_the_session(self, queue):
-        """Datapoints that other runs of the input took are counted."""
-        waits = self.make(queue)
-        waits.count_taken(1)
-        assert [50] == waits.waited(
-            runs_of((200, 260, Fetched(queue[1]))), deque([(1, 150), (2, 250)]), 0
-        ).tolist()
+    def test_a_call_that_waits_for_room(self, make):
+        """Elements of a call that waits for room when the measurement begins are counted once."""
+        source = make(max_chunk=16)
+        source.put(4)  # of 6
+        waits = QueueWaits(source)
+        source.put(2)
+        source.end_call(6, 150)
+        source.take(6)
+        source.enqueue(1, 240)
+        source.take(1)
+        runs = [(100 + k, 110 + k, source.taking) for k in range(6)]
+        assert 40 == waited(waits, *runs, (200, 260, source.taking))[-1]
 
-    def test_runs_without_times(self, queue):
-        """A run without times counts as many datapoints as its fetches take."""
-        waits = self.make(queue, num=2)
-        taking, other = Fetched(queue[1]), Fetched(tf.no_op())
-        waits.count_runs([taking, other, taking], since=10)
-        arrivals = deque([(4, 150), (5, 240), (6, 250)])
-        assert [50] == waits.waited(runs_of((200, 260, taking)), arrivals, 0).tolist()
+    def test_a_call_that_returns_late(self, make, monkeypatch):
+        """If a run has taken the datapoint of a call that has not returned yet, the call is waited for."""
 
-    def test_begin_anew_among_runs_without_times(self, queue):
-        """If a new thread began while runs had no times, waiting times are not known."""
-        waits, taking = self.make(queue), Fetched(queue[1])
-        waits._begin = 1000
-        waits.count_runs([taking], since=999)
-        assert waits.waited(runs_of((2000, 2100, taking)), deque([(1, 2030)]), 0) is None
-        waits.begin_anew()
-        waits._begin = 3000
-        assert [30] == waits.waited(runs_of((4000, 4100, taking)), deque([(1, 4030)]), 0).tolist()
+        def take_early(now):
+            """Take an element whose call returns during the next sleep."""
+            source.thread.enqueuing.begin_wait(is_for_room=True)
+            source.put(1)
+            source.take(1)
+            monkeypatch.setattr(waiting, "sleep", lambda _: end_call(now))
 
-    def test_a_call_that_has_not_returned(self, queue):
+        def end_call(now):
+            source.end_call(1, now)
+            source.thread.enqueuing.end_wait()
+            monkeypatch.setattr(waiting, "sleep", lambda _: None)
+
+        source = make()
+        take_early(90)
+        waits = QueueWaits(source)
+        take_early(240)
+        assert [40] == waited(waits, (200, 260, source.taking))
+
+    def test_a_call_that_has_not_returned(self, make):
         """If the call that enqueued has not returned yet, the run waited until its end."""
-        assert [60] == self.make(queue).waited(runs_of((200, 260, Fetched(queue[1]))), deque(), 0).tolist()
+        source = make()
+        waits = QueueWaits(source)
+        source.put(1)
+        source.take(1)
+        assert [60] == waited(waits, (200, 260, source.taking))
 
-    def test_another_consumer(self, queue):
+    def test_another_consumer(self, make):
         """If others take from the queue, waiting times are not known."""
-        runs = runs_of(*[(100 * k, 100 * k + 50, Fetched(queue[1])) for k in range(10)])
-        assert self.make(queue).waited(runs, deque([(20, 10)]), 0) is None
+        source = make()
+        waits = QueueWaits(source)
+        source.enqueue(20, 10)
+        source.take(20)
+        runs = [(100 * k, 100 * k + 50, source.taking) for k in range(10)]
+        assert waited(waits, *runs) is None
 
-    def test_datapoints_that_arrived_too_long_ago(self, queue):
-        """If the arrival of a datapoint is not remembered any more, its waiting time is NaN."""
-        waits, taking = self.make(queue), Fetched(queue[1])
-        waited = waits.waited(runs_of((100, 160, taking), (200, 300, taking)), deque([(2, 250)]), 0)
-        assert [True, False] == np.isnan(waited).tolist()
-        assert 50 == waited[1]
+    def test_another_thread(self, make):
+        """If the thread was replaced, waiting times are not known."""
+        source = make()
+        waits = QueueWaits(source)
+        source.renew_thread()
+        assert waited(waits, (100, 110, source.other)) is None
 
-    def test_begin_anew(self, queue):
-        """After `begin_anew`, elements are counted from zero; earlier runs are not known."""
-        waits, taking = self.make(queue), Fetched(queue[1])
-        waits.begin_anew()
-        waits._begin = 1000
-        waited = waits.waited(runs_of((100, 160, taking), (2000, 2100, taking)), deque([(1, 2030)]), 0)
-        assert np.isnan(waited[0])
-        assert 30 == waited[1]
+    def test_two_measurements(self, make):
+        """A second measurement at the same time knows nothing; one after the first does."""
+        source = make()
+        first, second = QueueWaits(source), QueueWaits(source)
+        run = (100, 110, source.other)
+        assert waited(second, run) is None
+        assert [0] == waited(first, run)
+        assert [0] == waited(QueueWaits(source), run)
 
     @pytest.mark.parametrize(
-        ("make", "max_chunk"),
+        ("make_queue", "max_chunk"),
         [
             (lambda: tf.RandomShuffleQueue(50, 1, [tf.int64]), 1),
             (lambda: tf.FIFOQueue(10, [tf.int64]), 16),
         ],
     )
-    def test_other_queues(self, graph, make, max_chunk):
+    def test_other_queues(self, make, make_queue, max_chunk):
         """Waiting times are not known for a queue in another order, or one that is smaller than a chunk."""
-        queue = make()
-        waits = self.make((queue, queue.dequeue().op), max_chunk=max_chunk)
-        assert waits.waited(runs_of((0, 1, Fetched(tf.no_op()))), [], 0) is None
+        source = make(make_queue(), max_chunk=max_chunk)
+        assert waited(QueueWaits(source), (0, 1, source.other)) is None
+
+
+class Times(RunObserver):
+    """The times of runs, and what they ran."""
+
+    def __init__(self):
+        self.rows = []
+
+    def begin_run(self, step):
+        self.started = perf_counter_ns()
+
+    def end_run(self, step, succeeded):
+        self.rows.append((self.started, perf_counter_ns(), step))
 
 
 class Gated(DataFlow):
@@ -177,7 +256,6 @@ class TestInputs:
         with tf.Session() as session, session.as_default():
             session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
             hooked = HookedSession(session, [CallbackToHook(callback) for callback in callbacks])
-            hooked.record_times()
             for callback in callbacks:
                 callback.before_train()
             try:
@@ -186,62 +264,31 @@ class TestInputs:
                     flow.gate.release()
                 for _ in range(3):
                     hooked.run(total)
+                waits, times = QueueWaits(getattr(source, "_input", source)), Times()
+                hooked.observers.append(times)
+                flow.gate.release()
+                hooked.run(total)
                 timer = threading.Timer(0.2, flow.gate.release)
                 timer.start()
                 hooked.run(total)
                 timer.join()
-                arrived = self.arrival(source, num + 1)
-                runs = hooked.take_times()
-                waits = source._waited(runs)
-                assert waits[-1] == max(0, min(arrived, runs.ended[-1]) - runs.started[-1])
-                assert waits[-1] > 0
+                arrived = self.arrival(waits, num + 2)
+                lengths = waited(waits, *times.rows)
+                started, ended, _ = times.rows[-1]
+                assert lengths[-1] == max(0, min(arrived, ended) - started)
+                assert lengths[-1] > 0
             finally:
                 flow.is_closed = True
                 for callback in callbacks:
                     callback.after_train()
 
     @staticmethod
-    def arrival(source, num):
-        """Return when the datapoint of a number, the last one, was in the queue."""
-        arrivals = getattr(source, "_input", source).thread.arrivals
-        TestInputs.wait_until(lambda: arrivals[-1][0] == num)
-        return arrivals[-1][1]
-
-    @staticmethod
-    def wait_until(is_true):
-        """Wait until something is true."""
+    def arrival(waits, num):
+        """Wait until the datapoint of a number is in the queue, and return the time."""
         event = threading.Event()
         for _ in range(2000):
-            if is_true():
-                return
+            arrivals = dict(waits._arrivals)
+            if num in arrivals:
+                return arrivals[num]
             event.wait(0.01)
-        raise AssertionError("it did not become true")
-
-    def test_a_fed_input(self, graph):
-        """With FeedInput, a run waits while it reads its datapoint."""
-        flow = Gated([1, 2])
-        source = FeedInput(flow)
-        callbacks = source.setup([TensorSpec((1, 2), tf.float32, "x")])
-        total = tf.reduce_sum(source.get_input_tensors()[0])
-        for callback in callbacks:
-            callback.setup_graph(None)
-        with tf.Session() as session, session.as_default():
-            hooked = HookedSession(session, [CallbackToHook(callback) for callback in callbacks])
-            hooked.record_times()
-            assert [] == source._waited(runs_of()).tolist()  # from here on, it measures
-            threading.Timer(0.3, flow.gate.release).start()
-            begin = perf_counter_ns()
-            hooked.run(total)
-            flow.gate.release()
-            hooked.run(total)
-            runs = hooked.take_times()
-            waits = source._waited(runs)
-            assert [] == source._waited(runs_of()).tolist()
-            flow.gate.release()
-            hooked.run(total)
-            last = hooked.take_times()
-            later = source._waited(last)
-        assert 1 == len(later)
-        assert 0 < later[0] <= last.started[0] - runs.ended[-1]
-        assert 2e8 < waits[0] <= runs.started[0] - begin
-        assert waits[1] <= runs.started[1] - runs.ended[0]
+        raise AssertionError("it did not come")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections import namedtuple
-from time import perf_counter_ns
 
 import numpy as np
 import pytest
@@ -202,43 +201,19 @@ class TestObservers:
         assert watcher.told[-1][1] is hooked.failed
         assert [failing] == hooked.failed.fetches
 
+    def test_removes_itself(self, sess, counter):
+        """An observer that removes itself before a run still sees its end, and so do the others."""
 
-class TestTimes:
-    def test_only_on_request(self, sess, counter):
-        """Times of runs are recorded from `record_times` on, and each is returned once."""
-        hooked = HookedSession(sess, [])
-        hooked.run(counter)
-        with pytest.raises(RuntimeError, match="no times are recorded"):
-            hooked.take_times()
+        class Leaves(Watcher):
+            def begin_run(self, step):
+                super().begin_run(step)
+                hooked.observers.remove(self)
 
-        assert hooked.record_times()
-        before = perf_counter_ns()
+        hooked, leaves, other = HookedSession(sess, []), Leaves(), Watcher()
+        hooked.observers += [leaves, other]
         hooked.run(counter)
         hooked.run(counter)
-        assert not hooked.record_times()
-        times = hooked.take_times()
-        first, second = times.started
-        first_end, second_end = times.ended
-        assert before <= first < first_end <= second < second_end <= perf_counter_ns()
-        step, same_step = times.steps
-        assert step is same_step
-        assert [0, 0, 0] == [len(column) for column in hooked.take_times()]
-
-    def test_pause(self, sess, counter):
-        """Between `pause_times` and `resume_times`, only what runs is recorded."""
-        hooked = HookedSession(sess, [])
-        hooked.record_times()
-        hooked.run(counter)
-        (step,) = hooked.take_times().steps
-        hooked.pause_times()
-        assert not hooked.record_times()
-        with pytest.raises(RuntimeError, match="no times are recorded"):
-            hooked.take_times()
-        hooked.run(counter)
-        hooked.run(counter)
-        assert [step, step] == hooked.resume_times()
-        hooked.run(counter)
-        assert (step,) == hooked.take_times().steps
+        assert (2, 4) == (len(leaves.told), len(other.told))
 
 
 class TestHooks:

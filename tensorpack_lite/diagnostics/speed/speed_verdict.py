@@ -6,9 +6,9 @@ from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ...callbacks.step_division import Division
 from .advice_text import describe_advice, describe_full_cores, describe_part, format_ms
 from .bottleneck import Load, advise
+from .step_division import Division
 
 __all__ = ["CALLBACKS", "VARIES", "Facts", "Slowest", "Verdict", "describe_slowest", "judge", "summarize"]
 

@@ -8,8 +8,8 @@ import pytest
 from fakes import slow_rank
 from fakes.launching import launch
 
-from tensorpack_lite.callbacks.step_division import Division
 from tensorpack_lite.diagnostics.speed.speed_verdict import Facts, describe_slowest, judge, summarize
+from tensorpack_lite.diagnostics.speed.step_division import Division
 from tensorpack_lite.utils.notes import read_notes
 
 

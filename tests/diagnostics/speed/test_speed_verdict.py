@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tensorpack_lite.callbacks.step_division import Division
 from tensorpack_lite.diagnostics.speed.bottleneck import Load
 from tensorpack_lite.diagnostics.speed.pipeline_load import HERE, PROCESSES, Part, Stage
 from tensorpack_lite.diagnostics.speed.speed_verdict import Facts, judge
+from tensorpack_lite.diagnostics.speed.step_division import Division
 
 
 def a_load(wall=0.02, num=2, interval=0.01, graph=0.004, cpu=0.003, cores=16, is_contended=False):
