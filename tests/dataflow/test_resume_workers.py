@@ -272,7 +272,15 @@ class TestRunners:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("kind", KINDS)
-    @pytest.mark.parametrize("ds", [Numbers, shuffled, generated, lambda: LocallyShuffleData(shuffled(), 5)])
+    @pytest.mark.parametrize(
+        "ds",
+        [
+            pytest.param(Numbers, marks=pytest.mark.proof),
+            pytest.param(shuffled, marks=pytest.mark.proof),
+            generated,
+            lambda: LocallyShuffleData(shuffled(), 5),
+        ],
+    )
     def test_cut_after_every_event(self, kind, ds):
         """A cut is possible anywhere, over stages that continue, that are replayed and that hold datapoints back."""
         check_cuts(lambda: make_runner(kind, 2, ds), 40)

@@ -56,6 +56,7 @@ def test_killed_and_preempted(tmp_path, engine, faults):
         assert all(line == whole[line[0]] for line in lines(tmp_path / "resumed", rank))
 
 
+@pytest.mark.proof
 def test_another_number_of_ranks(tmp_path):
     """With ShardData, 2, then 1, then 3 ranks use each datapoint exactly once in each pass."""
     for size, fault, wanted in (

@@ -107,6 +107,7 @@ def trained(tmp_path, scenes, run_example):
 
 
 @pytest.mark.slow
+@pytest.mark.proof
 def test_two_steps(trained):
     """Mask R-CNN trains, is evaluated, and draws predictions."""
     row = stats(trained)
@@ -124,13 +125,19 @@ def test_two_steps(trained):
     assert files <= set(os.listdir(trained / "log"))
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.any_tensorflow
-def test_what_follows_training(trained, scenes, run_example):
-    """Training is resumed, and the detector is evaluated, draws pictures, and is exported to models with the same boxes."""
+def test_resume(trained, run_example):
+    """Training is resumed after its first epoch."""
     assert "Epoch 2 (global_step 4)" in run_example(
         "detection/train.py", [*MASKS, "--resume", "--max-epoch", "2"], trained
     )
+
+
+@pytest.mark.slow
+@pytest.mark.any_tensorflow
+def test_what_follows_training(trained, scenes, run_example):
+    """A trained detector is evaluated, draws pictures, and is exported to models with the same boxes."""
     output = run_example("detection/evaluate.py", ["--data", "scenes", "--log-dir", "log"], trained)
     figures = dict(line.split() for line in output.splitlines() if re.match(r"(box|mask)_AP", line))
     assert stats(trained)["box_AP"] == pytest.approx(float(figures["box_AP"]), abs=2e-3)
@@ -145,6 +152,7 @@ def test_what_follows_training(trained, scenes, run_example):
 
 @pytest.mark.slow
 @pytest.mark.any_tensorflow
+@pytest.mark.proof
 def test_cascade_on_two_towers(tmp_path, scenes, run_example):
     """Cascade R-CNN trains on two towers with one image each, which have different sizes."""
     (tmp_path / "scenes").symlink_to(scenes)
@@ -168,6 +176,7 @@ def test_cascade_on_two_towers(tmp_path, scenes, run_example):
 
 @pytest.mark.slow
 @pytest.mark.any_tensorflow
+@pytest.mark.proof
 def test_two_ranks(tmp_path, scenes):
     """Two ranks train with the collective engine, and only the chief writes files."""
     (tmp_path / "scenes").symlink_to(scenes)
