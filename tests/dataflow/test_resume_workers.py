@@ -84,7 +84,7 @@ class TestMaps:
     @pytest.mark.slow
     @pytest.mark.parametrize("stage", MAPS)
     @pytest.mark.parametrize("strict", [False, True])
-    @pytest.mark.parametrize("make", [shuffled, generated, Numbers])
+    @pytest.mark.parametrize("make", [pytest.param(shuffled, marks=pytest.mark.proof), generated, Numbers])
     def test_cut_after_every_event(self, stage, strict, make, snapshots_often):
         """A cut is possible anywhere, over stages that continue and stages that are replayed."""
         check_cuts(lambda: stage(make(), 2, add_100, buffer_size=5, strict=strict), 30)

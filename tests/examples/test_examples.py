@@ -162,6 +162,7 @@ def test_keras_and_trainv1_accuracy(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.proof
 def test_trainv1_resume(tmp_path):
     """`--resume` continues with the epoch after the last one."""
     arguments = ["--steps-per-epoch", "2", "--log-dir", "log"]

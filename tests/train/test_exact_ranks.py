@@ -35,7 +35,8 @@ def files(directory):
 @pytest.mark.parametrize(
     ("engine", "faults"),
     [
-        ("collective", [(SIGKILL, 7, "1"), (SIGTERM, 13, "1"), (SIGTERM, 20, "01"), (SIGKILL, 25, "01")]),
+        ("collective", [(SIGKILL, 7, "1"), (SIGTERM, 20, "01")]),
+        pytest.param("collective", [(SIGTERM, 13, "1"), (SIGKILL, 25, "01")], marks=pytest.mark.proof),
         pytest.param("horovod", [(SIGKILL, 7, "0"), (SIGTERM, 13, "1")], marks=pytest.mark.horovod),
     ],
 )

@@ -24,9 +24,7 @@ def trained(size, engine, directory, mode):
     return [json.loads((directory / f"w-{rank}.json").read_text()) for rank in range(size)]
 
 
-@pytest.mark.parametrize(
-    ("mode", "slope"), [("mean", 2), pytest.param("sum", 6, marks=pytest.mark.any_tensorflow)]
-)
+@pytest.mark.parametrize(("mode", "slope"), [("mean", 2), pytest.param("sum", 6, marks=pytest.mark.proof)])
 def test_mean_and_sum(tmp_path, engine, mode, slope):
     """The ranks average or sum the slopes 1, 2 and 3, from a weight of 100. Only the chief writes logs."""
     assert [[100 - 4 * slope, 100 - 8 * slope]] * 3 == trained(3, engine, tmp_path, mode)

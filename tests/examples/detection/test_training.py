@@ -32,7 +32,15 @@ MASKS = ["--masks", "--batch", "4", *TWO_STEPS]
 class TestModel:
     @pytest.mark.slow
     @pytest.mark.any_tensorflow
-    @pytest.mark.parametrize("options", [{}, {"cascade": True, "norm": "group", "depth": 50, "width": 8}])
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {},
+            pytest.param(
+                {"cascade": True, "norm": "group", "depth": 50, "width": 8}, marks=pytest.mark.proof
+            ),
+        ],
+    )
     def test_cost_without_objects(self, load, config, options):
         """A batch without objects has a finite cost and finite gradients."""
         config = config._replace(masks=True, fpn_channels=16, mask_channels=8, **options)
