@@ -13,9 +13,9 @@ from typing import Iterator
 
 __all__ = ["load_without_message"]
 
-# Each prints the message while it is loaded, before it reads the level, seen in 2.21. TensorFlow 2.15 lacks the second one,
-# and obeys the level.
-_LIBRARIES = ("libtensorflow_framework.so.2", "python/profiler/internal/_pywrap_profiler_plugin.so")
+# Each prints the message while it is loaded, before it reads the level, seen in 2.21. They are in the order in which
+# TensorFlow loads them. TensorFlow 2.15 lacks the second one, and obeys the level.
+_LIBRARIES = ("libtensorflow_cc.so.2", "python/profiler/internal/_pywrap_profiler_plugin.so")
 # Unless the user decides, TensorFlow uses oneDNN only on CPUs with one of these instructions. Such a CPU has all that
 # TensorFlow needs, so a message that it lacks some is not lost.
 _INSTRUCTIONS = r"\b(avx512_vnni|avx512_bf16|avx_vnni|amx_\w+)\b"
