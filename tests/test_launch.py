@@ -12,7 +12,7 @@ from fakes.launching import launch, running_with, start, wait
 
 from tensorpack_lite.launch import main
 
-pytestmark = pytest.mark.slow  # each starts processes that import the library
+pytestmark = [pytest.mark.slow, pytest.mark.any_tensorflow]  # each starts processes that import the library
 
 
 @pytest.fixture

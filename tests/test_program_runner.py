@@ -22,6 +22,7 @@ def ignored(number):
 
 
 @pytest.mark.slow
+@pytest.mark.any_tensorflow
 def test_a_program_that_hangs_is_killed(tmp_path):
     """A program ends by SIGALRM at its limit, also if the tests ignore it; without a limit, it has no alarm."""
     (tmp_path / "hangs.py").write_text("import time\nprint('begin', flush=True)\ntime.sleep(100)\n")

@@ -98,6 +98,7 @@ def trained(trainer_class, final=None, **kwargs):
 
 
 @pytest.mark.slow
+@pytest.mark.any_tensorflow
 def test_a_script_with_only_its_imports_changed_trains_and_resumes(tmp_path):
     """A script trains two epochs; started again with `max_epoch=3`, it trains one more."""
     text = OLD_SCRIPT.replace("from tensorpack", "from tensorpack_lite").replace("EPOCHS", "int(sys.argv[1])")

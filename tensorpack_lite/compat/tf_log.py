@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Iterator
 
+from ._onednn import load_without_message
+
 __all__ = ["silence_python_log", "silent_cpp_log"]
 
 _VARIABLE = "TF_CPP_MIN_LOG_LEVEL"
@@ -34,6 +36,7 @@ def silent_cpp_log() -> Iterator[None]:
         return
     os.environ[_VARIABLE] = _NOTHING
     try:
+        load_without_message()
         yield
         _read_level()
     finally:

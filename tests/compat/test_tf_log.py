@@ -74,6 +74,7 @@ class TestProcess:
         assert WARNING not in lines
 
     @pytest.mark.parametrize("when", ["before", "after"])
+    @pytest.mark.any_tensorflow
     def test_the_python_level_of_the_user(self, when):
         """With a level of `tf.get_logger()`, set before or after the import of the library, its warnings are shown."""
         code = "logging.getLogger('tensorflow').setLevel('INFO')"

@@ -83,7 +83,7 @@ class TestMaps:
     @pytest.mark.slow
     @pytest.mark.parametrize("stage", MAPS)
     @pytest.mark.parametrize("strict", [False, True])
-    @pytest.mark.parametrize("make", [shuffled, generated, Numbers])
+    @pytest.mark.parametrize("make", [pytest.param(shuffled, marks=pytest.mark.proof), generated, Numbers])
     def test_cut_after_every_event(self, stage, strict, make, snapshots_often):
         """A cut is possible anywhere, over stages that continue and stages that are replayed."""
         check_cuts(lambda: stage(make(), 2, add_100, buffer_size=5, strict=strict), 30)
@@ -271,7 +271,15 @@ class TestRunners:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("kind", KINDS)
-    @pytest.mark.parametrize("ds", [Numbers, shuffled, generated, lambda: LocallyShuffleData(shuffled(), 5)])
+    @pytest.mark.parametrize(
+        "ds",
+        [
+            pytest.param(Numbers, marks=pytest.mark.proof),
+            pytest.param(shuffled, marks=pytest.mark.proof),
+            generated,
+            lambda: LocallyShuffleData(shuffled(), 5),
+        ],
+    )
     def test_cut_after_every_event(self, kind, ds):
         """A cut is possible anywhere, over stages that continue, that are replayed and that hold datapoints back."""
         check_cuts(lambda: make_runner(kind, 2, ds), 40)

@@ -62,6 +62,7 @@ def test_resnet(tmp_path, engine):
 
 
 @pytest.mark.slow
+@pytest.mark.proof
 def test_one_process(tmp_path, run_example):
     """Without a launcher, the example trains in one process."""
     output = run_example("distributed/digits.py", TWO_STEPS, tmp_path)
@@ -70,7 +71,7 @@ def test_one_process(tmp_path, run_example):
 
 
 @pytest.mark.slow
-@pytest.mark.full
+@pytest.mark.proof
 def test_two_ranks_accuracy(tmp_path):
     """Two ranks reach an accuracy of at least 0.98 on the digits."""
     output = launch(2, "digits.py", ["--log-dir", "log"], tmp_path)

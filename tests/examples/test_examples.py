@@ -142,7 +142,9 @@ def test_resume(name, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["mnist_convnet.py", "mnist_plain_tf.py"])
+@pytest.mark.parametrize(
+    "name", ["mnist_convnet.py", pytest.param("mnist_plain_tf.py", marks=pytest.mark.proof)]
+)
 def test_convnet_accuracy(name, tmp_path):
     """On digits, the validation accuracy is at least 0.98 after the last epoch."""
     run(name, ["--log-dir", "log"], tmp_path)
@@ -150,7 +152,7 @@ def test_convnet_accuracy(name, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.full
+@pytest.mark.proof
 def test_keras_and_trainv1_accuracy(tmp_path):
     """On digits, the validation accuracy is at least 0.975 after the last epoch."""
     run("trainv1_digits.py", ["--log-dir", "old"], tmp_path)
@@ -160,6 +162,7 @@ def test_keras_and_trainv1_accuracy(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.proof
 def test_trainv1_resume(tmp_path):
     """`--resume` continues with the epoch after the last one."""
     arguments = ["--steps-per-epoch", "2", "--log-dir", "log"]

@@ -252,7 +252,7 @@ def images_in_event_file(directory):
 
 
 @pytest.mark.slow
-@pytest.mark.full
+@pytest.mark.proof
 def test_wgan_learns(tmp_path, run_example):
     """
     After 8 of 20 epochs, the critic's distance is at most half of its maximum.

@@ -338,6 +338,7 @@ def test_load_npz_and_evaluate(tmp_path, run_example):
 
 @pytest.mark.slow
 @pytest.mark.any_tensorflow
+@pytest.mark.proof
 def test_resume(tmp_path, run_example):
     """`--resume` continues with the epoch after the last checkpoint."""
     run_example("imagenet/imagenet_models.py", TWO_STEPS, tmp_path)

@@ -90,7 +90,9 @@ def test_views(example):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [[], pytest.param(["--scratch"], marks=pytest.mark.any_tensorflow)])
+@pytest.mark.parametrize(
+    "arguments", [[], pytest.param(["--scratch"], marks=[pytest.mark.any_tensorflow, pytest.mark.proof])]
+)
 def test_two_steps(tmp_path, run_example, arguments):
     """The example reports the accuracy of the probe and draws views."""
     output = run_example("moco_digits.py", [*arguments, *TWO_STEPS], tmp_path)

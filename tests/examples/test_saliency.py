@@ -167,6 +167,7 @@ def test_two_steps(tmp_path, run_example):
 
 @pytest.mark.slow
 @pytest.mark.any_tensorflow
+@pytest.mark.proof
 def test_another_model(tmp_path, run_example):
     """`--model`, `--logits` and `--features` explain a checkpoint of mnist_convnet.py, whose images have no channel axis."""
     run_example(

@@ -135,6 +135,7 @@ def test_two_steps_and_predictions(tmp_path, run_example):
 
 @pytest.mark.slow
 @pytest.mark.any_tensorflow
+@pytest.mark.proof
 def test_resume(tmp_path, run_example):
     """`--resume` continues each fold with the epoch after its last checkpoint."""
     arguments = ["--steps-per-epoch", "2", "--folds", "2", "--log-dir", "log"]

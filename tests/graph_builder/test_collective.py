@@ -62,6 +62,7 @@ class TestThreeRanks:
         assert [1, 2, 2, 3, 3, 3] == [row[0] for row in first["values"]]
         assert [0, 1, 2, 0, 1, 0] == again["indices"]
 
+    @pytest.mark.any_tensorflow
     def test_fp16(self, results):
         """Compression to float16 returns exact results for numbers that float16 represents."""
         assert [2.0, 2.0, 2.0] == [round(x, 5) for x in results[0]["fp16"]["unknown"]]

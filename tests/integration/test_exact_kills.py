@@ -60,7 +60,7 @@ FORCED = [
 ]
 
 
-@each_case(pytest.mark.full)
+@each_case(pytest.mark.proof)
 def test_kills_at_places(of, case):
     """SIGKILL in callbacks around the ModelSaver, inside a save, and while datapoints are made again, does not change the result."""
     training = of(case)
@@ -101,7 +101,7 @@ def test_no_seeds(of, case):
     assert not set(found) & training.control()["batches"]
 
 
-@each_case()
+@each_case(pytest.mark.proof)
 def test_other_ends(of, case):
     """StopTraining, Ctrl-C, SIGTERM, a full disk and a smaller max_epoch do not change the result."""
     training = of(case)

@@ -32,6 +32,7 @@ def hang(directory, case, time_limit="6", watch_limit="1000", on_hang="report"):
     return ended.code, log_of_chief(directory), ended.out + ended.err
 
 
+@pytest.mark.any_tensorflow
 def test_data_of_another_rank(tmp_path):
     """When the hub ends a training, the chief's log says what each rank waits for, down to the datapoint of a worker."""
     code, log, _ = hang(tmp_path, "map")

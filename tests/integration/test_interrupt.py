@@ -70,6 +70,7 @@ def start(tmp_path, start_python):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", ["feed", "queue"])
+@pytest.mark.any_tensorflow
 class TestProcess:
     def test_ctrl_c(self, start, source):
         """Ctrl-C ends training at once, runs after_train, sets the exit code, and prints one line."""
@@ -135,6 +136,7 @@ class TestWaitingForData:
             assert "SIGINT default_int_handler -1" in output, (case, output)
 
     @pytest.mark.slow
+    @pytest.mark.any_tensorflow
     def test_handler_of_the_user(self, tmp_path):
         """The user's handler is called once, in the main thread. Training ends with its error or with KeyboardInterrupt."""
         expected = {

@@ -14,6 +14,8 @@ from fakes.resumed_script import CASES
 
 from tensorpack_lite.utils.packed_state import unpack_state
 
+pytestmark = pytest.mark.any_tensorflow
+
 SCRIPT = Path(__file__).resolve().parents[1] / "fakes" / "resumed_script.py"
 EPOCHS = 7
 

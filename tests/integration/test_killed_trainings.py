@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.any_tensorflow]
 
 # where the process is killed -> the files it leaves
 PLACES = {

@@ -34,6 +34,8 @@ from tensorpack_lite.train import (
 )
 from tensorpack_lite.utils.gpu import get_num_gpu
 
+pytestmark = pytest.mark.any_tensorflow
+
 BATCH, STEPS = 4, 20
 
 

@@ -104,6 +104,7 @@ def train(trainer, weights, times):
 
 
 @pytest.mark.slow
+@pytest.mark.any_tensorflow
 def test_two_towers_equal_one(weights):
     """Two towers train like one tower with the concatenated batch, with shared and with replicated variables."""
     expected, cost = train(SimpleTrainer(), weights, times=2)

@@ -166,7 +166,9 @@ def run(tmp_path, code, *args):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "runs_per_step"), [("joint", 1), ("separate", 2)])
+@pytest.mark.parametrize(
+    ("kind", "runs_per_step"), [("joint", 1), pytest.param("separate", 2, marks=pytest.mark.any_tensorflow)]
+)
 def test_gan(tmp_path, kind, runs_per_step):
     """A GAN whose trainer builds the graph in its constructor trains, saves, and generates samples."""
     log = str(tmp_path / "log")

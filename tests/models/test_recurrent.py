@@ -59,6 +59,7 @@ def build_case(x, case):
 
 class TestTensorFlow1:
     @cases()
+    @pytest.mark.any_tensorflow
     def test_equal_by_name(self, sess, case):
         """With the variables of TensorFlow 1.15 under the same names, outputs, states and gradients agree to 1e-5."""
         reference, x = read_reference(case), placeholder()

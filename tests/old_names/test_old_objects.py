@@ -21,6 +21,8 @@ from tensorpack_lite.graph_builder.model_desc import ModelDesc
 from tensorpack_lite.train import SimpleTrainer, TrainConfig, Trainer
 from tensorpack_lite.trainv1.choose import old_class
 
+pytestmark = pytest.mark.any_tensorflow
+
 SCRIPT_2016 = """
 from tensorpack_lite import *
 from tensorpack_lite import tfv1 as tf

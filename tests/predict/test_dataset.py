@@ -96,6 +96,7 @@ class TestSimple:
 
 
 @pytest.mark.slow
+@pytest.mark.any_tensorflow
 class TestMultiProcess:
     def test_ordered(self):
         """Results are in order although the first datapoint takes longest, and come from two processes."""

@@ -48,6 +48,7 @@ class TestCheck:
         ("script", "message"),
         [("broken.py", "invalid syntax (broken.py, line 1)"), ("app.zip", "app.zip is a zip file")],
     )
+    @pytest.mark.any_tensorflow
     def test_unreadable(self, write, tmp_path, script, message):
         """A script that cannot be read is an error of one line, with the exit code 2."""
         write("broken.py", "if if:\n")
@@ -58,6 +59,7 @@ class TestCheck:
         assert result.returncode == 2
 
     @pytest.mark.slow
+    @pytest.mark.any_tensorflow
     def test_folder_and_package(self, write, tmp_path):
         """For a folder and for a package, the report is that of `__main__.py`."""
         write("package/__init__.py", "")
@@ -67,6 +69,7 @@ class TestCheck:
             assert "__main__.py:2: tensorflow.nothing" in result.stdout, result.stderr
 
     @pytest.mark.slow
+    @pytest.mark.any_tensorflow
     def test_no_false_reports(self, write, tmp_path):
         """Other values with the name of a module, and names that the script tests itself, are not reported."""
         write(
@@ -103,6 +106,7 @@ class TestCheck:
         assert last.endswith("train.py: 1 missing name")
 
     @pytest.mark.slow
+    @pytest.mark.any_tensorflow
     def test_names_of_the_script(self, write, tmp_path):
         """A module of the script with the name of one of tensorpack, and names that it tests by other means, are not reported."""
         write(
@@ -174,6 +178,7 @@ class TestCheck:
         assert result.returncode == 1
 
     @pytest.mark.slow
+    @pytest.mark.any_tensorflow
     def test_nothing_missing(self, write, tmp_path):
         """The exit code is 0 if no name is missing; a module is named by `-m`."""
         write("train.py", "import tensorflow as tf\ntf.train.Saver\ntf.nn.static_rnn\n")

@@ -128,6 +128,7 @@ def test_other_programs_read_it(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.any_tensorflow
 def test_killed_while_a_copy_is_replaced(start_python, tmp_path):
     """
     Wherever the process is killed while it replaces a copy and its record, the next start has both of the old copy or both of

@@ -77,6 +77,7 @@ class TestCapabilities:
 
 
 @pytest.mark.slow
+@pytest.mark.any_tensorflow
 def test_runs_as_a_module():
     """`python -m tensorpack_lite.tfutils.collect_env` prints only the report on stdout, without a warning of runpy."""
     done = subprocess.run(

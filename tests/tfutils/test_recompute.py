@@ -263,6 +263,7 @@ def test_arguments_from_outside_of_a_branch(sess, warnings):
 
 
 @pytest.mark.slow
+@pytest.mark.any_tensorflow
 def test_under_run(tmp_path):
     """In scripts of `tensorpack-lite run`, variables of a block have gradients."""
     (tmp_path / "train.py").write_text(

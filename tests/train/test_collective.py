@@ -53,6 +53,7 @@ class TestRanks(RanksThatTrain):
     ENGINE = "collective"
 
     @pytest.mark.parametrize("trained", [2], indirect=True)
+    @pytest.mark.any_tensorflow
     def test_a_second_training(self, trained, tmp_path):
         """A second training in the same processes, of another model, has the same result as a first one."""
         ended = launch(2, SCRIPT, "collective", tmp_path, "twice")
@@ -69,6 +70,7 @@ class TestRanks(RanksThatTrain):
 class TestFaults(RanksThatFail):
     ENGINE = "collective"
 
+    @pytest.mark.any_tensorflow
     def test_a_busy_port(self, tmp_path):
         """A port that is taken is an error on its rank, and the other rank ends."""
         with socket.socket() as taken:

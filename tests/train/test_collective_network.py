@@ -46,6 +46,7 @@ class TestOtherMachines:
         assert 4 == len(found), ended.out + ended.err
         return found
 
+    @pytest.mark.any_tensorflow
     def test_ranks_of_one_machine(self, namespaces):
         """Other machines cannot reach TensorFlow's servers of local ranks, but can reach a server on every interface."""
         found = self.reached()

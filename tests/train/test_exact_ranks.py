@@ -35,7 +35,8 @@ def files(directory):
 @pytest.mark.parametrize(
     ("engine", "faults"),
     [
-        ("collective", [(SIGKILL, 7, "1"), (SIGTERM, 13, "1"), (SIGTERM, 20, "01"), (SIGKILL, 25, "01")]),
+        ("collective", [(SIGKILL, 7, "1"), (SIGTERM, 20, "01")]),
+        pytest.param("collective", [(SIGTERM, 13, "1"), (SIGKILL, 25, "01")], marks=pytest.mark.proof),
         pytest.param("horovod", [(SIGKILL, 7, "0"), (SIGTERM, 13, "1")], marks=pytest.mark.horovod),
     ],
 )
@@ -56,6 +57,7 @@ def test_killed_and_preempted(tmp_path, engine, faults):
         assert all(line == whole[line[0]] for line in lines(tmp_path / "resumed", rank))
 
 
+@pytest.mark.proof
 def test_another_number_of_ranks(tmp_path):
     """With ShardData, 2, then 1, then 3 ranks use each datapoint exactly once in each pass."""
     for size, fault, wanted in (

@@ -24,7 +24,7 @@ def trained(size, engine, directory, mode):
     return [json.loads((directory / f"w-{rank}.json").read_text()) for rank in range(size)]
 
 
-@pytest.mark.parametrize(("mode", "slope"), [("mean", 2), ("sum", 6)])
+@pytest.mark.parametrize(("mode", "slope"), [("mean", 2), pytest.param("sum", 6, marks=pytest.mark.proof)])
 def test_mean_and_sum(tmp_path, engine, mode, slope):
     """The ranks average or sum the slopes 1, 2 and 3, from a weight of 100. Only the chief writes logs."""
     assert [[100 - 4 * slope, 100 - 8 * slope]] * 3 == trained(3, engine, tmp_path, mode)
@@ -38,7 +38,7 @@ def test_the_broadcast_of_each_epoch(tmp_path, engine):
         assert [[94, 88], second] == trained(2, engine, tmp_path, mode)
 
 
-@pytest.mark.full
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("fault", "limit", "told"),
     [
@@ -56,6 +56,7 @@ def test_one_of_three(tmp_path, engine, fault, limit, told):
     assert [] == running_with(str(tmp_path))
 
 
+@pytest.mark.any_tensorflow
 def test_resume_inside_an_epoch(tmp_path):
     """All ranks resume at the chief's place inside an epoch, with other random streams than at the start."""
     script = str(TESTS / "fakes" / "resumed_ranks.py")

@@ -9,7 +9,7 @@ from fakes.launching import TESTS, launch
 
 SCRIPT = str(TESTS / "fakes" / "sharded_script.py")
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.any_tensorflow]
 
 
 def validated(directory, size, *arguments):
@@ -20,7 +20,7 @@ def validated(directory, size, *arguments):
 
 
 @pytest.mark.parametrize(
-    ("size", "count"), [(2, 7), pytest.param(2, 1, marks=pytest.mark.full), (3, 8)], ids=str
+    ("size", "count"), [(2, 7), pytest.param(2, 1, marks=pytest.mark.proof), (3, 8)], ids=str
 )
 def test_numbers_are_those_of_the_chief_alone(tmp_path, size, count):
     """The results equal those of the chief alone, to the bit, for any number of datapoints, and all ranks have them."""
@@ -43,7 +43,7 @@ def test_all_ranks_stop_alike(tmp_path):
     assert [6, 6] == [rank["steps"] for rank in ranks]
 
 
-@pytest.mark.full
+@pytest.mark.proof
 def test_other_data(tmp_path):
     """If a rank has other data, all ranks end with an error that names it."""
     ended = launch(2, SCRIPT, tmp_path, 4, "other data")

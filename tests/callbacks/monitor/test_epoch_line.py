@@ -120,6 +120,7 @@ FOLDS = textwrap.dedent(
 
 
 @pytest.mark.slow
+@pytest.mark.any_tensorflow
 def test_a_process(tmp_path):
     """With TENSORPACK_LITE_LOG=quiet, five folds print ten lines, none of them of TensorFlow; log.log has all lines."""
     environment = python_environment(TENSORPACK_LITE_LOG="quiet")

@@ -362,6 +362,7 @@ def test_a_check_that_did_not_run():
         report["lenght"]
 
 
+@pytest.mark.any_tensorflow
 class TestProcesses:
     """Checks of runners with processes, which simulate the workers without starting them."""
 

@@ -69,6 +69,7 @@ def watched(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.any_tensorflow
 def test_lock_is_held(tmp_path, watched):
     """The stacks of all threads are written, also that of the one that holds the lock, whose call is not interrupted."""
     ends = []
@@ -80,6 +81,7 @@ def test_lock_is_held(tmp_path, watched):
 
 
 @pytest.mark.slow
+@pytest.mark.any_tensorflow
 def test_lock_is_free(watched):
     """Nothing is written while a thread sleeps, and while others compute."""
     assert (False, "") == watched(lambda: time.sleep(1))
@@ -87,6 +89,7 @@ def test_lock_is_free(watched):
 
 
 @pytest.mark.slow
+@pytest.mark.any_tensorflow
 def test_stopped(watched):
     """Nothing is written when the process was stopped."""
     pid = os.getpid()

@@ -358,6 +358,7 @@ def _call(*arguments):
 
 
 @pytest.mark.slow
+@pytest.mark.any_tensorflow
 def test_replay(tmp_path):
     """nan-replay gives the same NaN; with another batch it gives none; without the script it is an error."""
     script, log = tmp_path / "train.py", tmp_path / "log"

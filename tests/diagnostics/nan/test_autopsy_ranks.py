@@ -48,6 +48,7 @@ def test_loss(tmp_path):
     assert -1 == np.load(str(tmp_path / "1" / "nan-5" / "batch.npz"))["tower0/x"][3]
 
 
+@pytest.mark.any_tensorflow
 def test_gradient(tmp_path):
     """If only the gradient of a rank is NaN, each rank checks its own gradients, before they are reduced."""
     train(tmp_path, "gradient")

@@ -29,6 +29,8 @@ from tensorpack_lite.train.simple import SimpleTrainer
 from tensorpack_lite.utils import logger
 from tensorpack_lite.utils.notes import read_notes
 
+pytestmark = pytest.mark.any_tensorflow
+
 
 class Model(ModelDesc):
     """Learns one number."""

@@ -32,7 +32,15 @@ MASKS = ["--masks", "--batch", "4", *TWO_STEPS]
 class TestModel:
     @pytest.mark.slow
     @pytest.mark.any_tensorflow
-    @pytest.mark.parametrize("options", [{}, {"cascade": True, "norm": "group", "depth": 50, "width": 8}])
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {},
+            pytest.param(
+                {"cascade": True, "norm": "group", "depth": 50, "width": 8}, marks=pytest.mark.proof
+            ),
+        ],
+    )
     def test_cost_without_objects(self, load, config, options):
         """A batch without objects has a finite cost and finite gradients."""
         config = config._replace(masks=True, fpn_channels=16, mask_channels=8, **options)
@@ -107,6 +115,7 @@ def trained(tmp_path, scenes, run_example):
 
 
 @pytest.mark.slow
+@pytest.mark.proof
 def test_two_steps(trained):
     """Mask R-CNN trains, is evaluated, and draws predictions."""
     row = stats(trained)
@@ -124,13 +133,19 @@ def test_two_steps(trained):
     assert files <= set(os.listdir(trained / "log"))
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.any_tensorflow
-def test_what_follows_training(trained, scenes, run_example):
-    """Training is resumed, and the detector is evaluated, draws pictures, and is exported to models with the same boxes."""
+def test_resume(trained, run_example):
+    """Training is resumed after its first epoch."""
     assert "Epoch 2 (global_step 4)" in run_example(
         "detection/train.py", [*MASKS, "--resume", "--max-epoch", "2"], trained
     )
+
+
+@pytest.mark.slow
+@pytest.mark.any_tensorflow
+def test_what_follows_training(trained, scenes, run_example):
+    """A trained detector is evaluated, draws pictures, and is exported to models with the same boxes."""
     output = run_example("detection/evaluate.py", ["--data", "scenes", "--log-dir", "log"], trained)
     figures = dict(line.split() for line in output.splitlines() if re.match(r"(box|mask)_AP", line))
     assert stats(trained)["box_AP"] == pytest.approx(float(figures["box_AP"]), abs=2e-3)
@@ -145,6 +160,7 @@ def test_what_follows_training(trained, scenes, run_example):
 
 @pytest.mark.slow
 @pytest.mark.any_tensorflow
+@pytest.mark.proof
 def test_cascade_on_two_towers(tmp_path, scenes, run_example):
     """Cascade R-CNN trains on two towers with one image each, which have different sizes."""
     (tmp_path / "scenes").symlink_to(scenes)
@@ -168,6 +184,7 @@ def test_cascade_on_two_towers(tmp_path, scenes, run_example):
 
 @pytest.mark.slow
 @pytest.mark.any_tensorflow
+@pytest.mark.proof
 def test_two_ranks(tmp_path, scenes):
     """Two ranks train with the collective engine, and only the chief writes files."""
     (tmp_path / "scenes").symlink_to(scenes)
