@@ -54,7 +54,7 @@ class ExplainsArguments:
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls) and cls.__module__.startswith(_PACKAGE):
-            cls.__init__ = _explained(cls.__init__)  # type: ignore[method-assign, misc]
+            setattr(cls, "__init__", _explained(vars(cls)["__init__"]))  # noqa: B010 (jedi reads an assignment as the constructor)
 
 
 def _explained(init: Callable[..., None]) -> Callable[..., None]:

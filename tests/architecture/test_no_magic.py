@@ -29,6 +29,11 @@ ALLOWED = {
         "setattr",
     ): "`reset_state` and `__iter__` of every DataFlow, the user's included, are observed; set once, for each class",
     (
+        "utils/arguments.py",
+        "setattr",
+        "setattr",
+    ): "the constructors of the library's classes name the argument that was probably meant; set once, for each class",
+    (
         "models/registry.py",
         "foreign attribute",
         "layer.__signature__",
