@@ -6,6 +6,8 @@ import inspect
 
 import pytest
 
+pytest.importorskip("tensorflow")
+
 import tensorpack_lite
 from tensorpack_lite.callbacks import EarlyStopping, ModelSaver
 from tensorpack_lite.dataflow import BatchData, FakeData
