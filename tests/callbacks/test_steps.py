@@ -12,6 +12,7 @@ from fakes.trainers import CountingTrainer, ScalingTrainer, run
 
 from tensorpack_lite.callbacks.steps import MaintainStepCounter, ProgressBar, SessionRunTimeout, TensorPrinter
 from tensorpack_lite.compat import tfv1 as tf
+from tensorpack_lite.loop import state
 from tensorpack_lite.loop.callback import Callback
 from tensorpack_lite.loop.state import StopTraining
 from tensorpack_lite.tfutils.common import get_global_step_value, get_global_step_var
@@ -308,7 +309,7 @@ def test_a_training_without_an_end(log_lines, epochs, num_lines):
 
 def test_epochs_without_steps(log_lines, monkeypatch):
     """Epochs without steps are possible under `tensorpack-lite run`, and logged."""
-    monkeypatch.setenv("TENSORPACK_LITE_RUN", "1")
+    monkeypatch.setattr(state, "accepts_old_names", lambda: True)
     run(CountingTrainer(), steps=0)
     assert 1 == len(
         [line for line in log_lines if "steps_per_epoch is 0" in line and "nothing is trained" in line]

@@ -12,6 +12,7 @@ from tensorpack_lite.callbacks.saver import ModelSaver
 from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.dataflow.raw import DataFromGenerator, DataFromList
 from tensorpack_lite.input_source.feed import FeedInput
+from tensorpack_lite.loop import state
 from tensorpack_lite.tfutils.sesscreate import NewSessionCreator
 from tensorpack_lite.tfutils.sessinit import DictRestore, JustCurrentSession, SaverRestore
 from tensorpack_lite.train import DEFAULT_CALLBACKS, DEFAULT_MONITORS
@@ -47,7 +48,7 @@ class TestTrainConfig:
 
     def test_no_steps_in_an_old_script(self, monkeypatch):
         """Under `tensorpack-lite run`, steps_per_epoch=0 means no steps, as in tensorpack, not the default."""
-        monkeypatch.setenv("TENSORPACK_LITE_RUN", "1")
+        monkeypatch.setattr(state, "accepts_old_names", lambda: True)
         assert 0 == TrainConfig(dataflow=threes(7), steps_per_epoch=0).steps_per_epoch
 
     def test_anything_smart_init_takes(self):
