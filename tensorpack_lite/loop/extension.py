@@ -23,7 +23,9 @@ from typing import Any, ContextManager, Iterator, NamedTuple, Sequence
 from ..compat import tfv1 as tf
 from ..tfutils.sessinit import SessionInit
 
-__all__ = ["Extension", "TrainArguments", "all_of"]
+__all__ = ["Extension", "TrainArguments", "all_of", "check_extensions"]
+
+_TAKEN = ("callbacks", "place", "ranks")  # keys of the state in checkpoints
 
 
 class TrainArguments(NamedTuple):
@@ -93,6 +95,27 @@ class Extension:
 
     def load_state_dict(self, trainer: Any, state: Any) -> None:
         """Continue with the result of `state_dict` that was saved in the checkpoint from which training resumes."""
+
+
+def check_extensions(extensions: Sequence[object]) -> None:
+    """
+    Check the list of a trainer.
+
+    Raises:
+        TypeError: an element is not an Extension.
+        ValueError: two extensions have the same `state_name`, or the checkpoint uses that name itself.
+    """
+    names = list(_TAKEN)
+    for one in extensions:
+        if not isinstance(one, Extension):
+            raise TypeError(
+                f"Trainer.extensions: expected a list of Extension, got {type(one).__name__} in it."
+            )
+        if one.state_name in names:
+            raise ValueError(
+                f"Trainer.extensions: the state_name '{one.state_name}' of {type(one).__name__} is taken. Give it another one."
+            )
+        names.append(one.state_name)
 
 
 @contextmanager

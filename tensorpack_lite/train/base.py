@@ -12,7 +12,7 @@ from ..callbacks.steps import MaintainStepCounter
 from ..compat import ensure_graph_mode
 from ..compat import tfv1 as tf
 from ..loop.callback import Call, Callback
-from ..loop.extension import TrainArguments, all_of
+from ..loop.extension import TrainArguments, all_of, check_extensions
 from ..loop.group import Callbacks
 from ..loop.place import Place
 from ..loop.session import HookedSession
@@ -276,7 +276,7 @@ class Trainer(HasOldInterface, ExtensionSettings, LoopTrainer):
         Train: call `setup_callbacks`, `initialize` and `main_loop`, which document the arguments.
 
         Raises:
-            ValueError: `steps_per_epoch` is 0 or not whole, except under `tensorpack-lite run`.
+            ValueError: `steps_per_epoch` is 0 or not whole, except under `tensorpack-lite run`; two extensions have one name.
             RuntimeError: with `lint = "error"`, lint has found a mistake.
             Preempted: with `exact`, after SIGTERM or SIGUSR1. A checkpoint was saved if at least one step was done, and
                 `after_train` was called.
@@ -284,6 +284,7 @@ class Trainer(HasOldInterface, ExtensionSettings, LoopTrainer):
             OSError: that checkpoint could not be written; earlier ones are intact.
         """
         steps = check_steps("Trainer: steps_per_epoch", steps_per_epoch)
+        check_extensions(self.extensions)
         self.arguments = TrainArguments(session_creator, session_init, steps, starting_epoch, max_epoch)
         with all_of([extension.around_training(self) for extension in self.extensions]):
             self.setup_callbacks(callbacks, monitors)

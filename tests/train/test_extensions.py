@@ -31,6 +31,10 @@ class Notes(Extension):
     def __init__(self, notes, name="", fails_in=None):
         self.notes, self.name, self.fails_in = notes, name, fails_in
 
+    @property
+    def state_name(self):
+        return f"Notes {self.name}"
+
     def note(self, moment):
         self.notes.append(f"{self.name}{moment}")
         if moment == self.fails_in:
@@ -208,3 +212,19 @@ def test_find_extension():
     trainer = QuadraticTrainer()
     assert trainer.extensions[1] is trainer.find_extension(Signals)
     assert trainer.find_extension(Counts) is None
+
+
+@pytest.mark.parametrize(
+    ("added", "error", "message"),
+    [
+        (Counts(), ValueError, "state_name 'Counts' of Counts is taken"),
+        (type("place", (Extension,), {})(), ValueError, "state_name 'place' of place is taken"),
+        (Callback(), TypeError, "expected a list of Extension, got Callback in it"),
+    ],
+)
+def test_a_list_with_a_mistake(added, error, message):
+    """Two states of one name would replace each other in checkpoints, so they are an error before anything is built."""
+    trainer = QuadraticTrainer()
+    trainer.extensions += [Counts(), added]
+    with pytest.raises(error, match=message):
+        run(trainer)
