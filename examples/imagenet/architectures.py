@@ -45,16 +45,7 @@ def alexnet(x, classes: int):
     layers = [(96, 11, 1), (256, 5, 2), (384, 3, 1), (384, 3, 2), (256, 3, 2)]
     for k, (filters, kernel_size, split) in enumerate(layers, 1):
         s, padding = (4, "valid") if k == 1 else (1, "same")
-        x = Conv2D(
-            f"conv{k}",
-            x,
-            filters,
-            kernel_size,
-            strides=s,
-            padding=padding,
-            split=split,
-            activation=tf.nn.relu,
-        )
+        x = tf.nn.relu(Conv2D(f"conv{k}", x, filters, kernel_size, strides=s, padding=padding, split=split))
         if k <= 2:  # normalize over 5 neighboring channels
             x = tf.nn.lrn(x, depth_radius=2, bias=2, alpha=1e-4, beta=0.75)
         if k not in (3, 4):
