@@ -22,8 +22,8 @@ from ..loop.callback import Callback
 from ..loop.extension import Extension
 from ..utils.checks import check_choice
 from .directory_lock import DirectoryLock
-from .exact_training import ExactTraining
-from .signals import Signals
+from .exact.extension import ExactTraining
+from .signals.extension import Signals
 
 __all__ = ["DEFAULT_CALLBACKS", "DEFAULT_EXTENSIONS", "DEFAULT_MONITORS", "check_settings"]
 
