@@ -90,5 +90,5 @@ def check_settings(
     """
     return (
         *check_lint(who, lint, lint_ignore),
-        check_choice(f"{who}: on_hang", on_hang, ["report", "abort"]),
+        check_choice(f"{who}: on_hang", on_hang, ["report", "stacks", "abort"]),
     )
