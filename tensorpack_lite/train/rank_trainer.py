@@ -207,8 +207,8 @@ class RankTrainer(SingleCostTrainer):
         of_chief = self._ask_chief("the checksums of the chief's statistics", mine)
         return {name: value for name, value in values.items() if mine[name] != of_chief.get(name)}
 
-    def _before_epochs(self) -> None:
-        super()._before_epochs()
+    def _begin_epochs(self) -> None:
+        super()._begin_epochs()
         if self.is_chief or self._checkpoint_state is None:
             return
         values = self._checkpoint_state.get("variables", {})

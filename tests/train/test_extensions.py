@@ -17,7 +17,7 @@ from tensorpack_lite.diagnostics.rehearsal.rehearsed import Rehearsal
 from tensorpack_lite.loop.extension import Extension
 from tensorpack_lite.loop.trainer import LoopTrainer
 from tensorpack_lite.train.config import AutoResumeTrainConfig
-from tensorpack_lite.train.defaults import DEFAULT_EXTENSIONS
+from tensorpack_lite.train.defaults import DEFAULT_EXTENSIONS, ListVariables
 from tensorpack_lite.train.directory_lock import DirectoryLock
 from tensorpack_lite.train.exact.extension import ExactTraining
 from tensorpack_lite.train.signals.extension import Signals
@@ -176,7 +176,7 @@ def test_state(log_dir):
 
 def test_the_default_extensions():
     """The order is fixed: exact resume before signals, the lock before files are written, and the command's request before lint."""
-    expected = [ExactTraining, Signals, DirectoryLock, ModelGraph, Rehearsal, Lint, HangWatch]
+    expected = [ExactTraining, Signals, DirectoryLock, ModelGraph, Rehearsal, Lint, HangWatch, ListVariables]
     assert expected == [type(one) for one in DEFAULT_EXTENSIONS()]
 
 
