@@ -19,7 +19,6 @@ from ..compat import tfv1 as tf
 from ..dataflow.base import DataFlow
 from ..input_source.base import InputSource
 from ..loop.callback import Callback
-from ..loop.hooks import CallbackToHook
 from ..train.interface import apply_default_prefetch
 from ..train.multi_gpu import SyncMultiGPUTrainerParameterServer
 from ..train.simple import SimpleTrainer
@@ -61,11 +60,9 @@ class KerasPhaseCallback(Callback):
         self._args: tf.train.SessionRunArgs | None = None
 
     def _setup_graph(self) -> None:
-        self._args = self._make_args()
-        for runner in self.trainer.find_callbacks(InferenceRunnerBase):
-            inference = KerasPhaseCallback(False)
-            inference._args = inference._make_args()
-            runner.register_hook(CallbackToHook(inference))
+        self._args = args = self._make_args()
+        for runner in self.trainer.find_callbacks(InferenceRunnerBase) if args is not None else []:
+            runner.register_hook(tf.train.FeedFnHook(lambda: dict.fromkeys(args.feed_dict, False)))
 
     def _make_args(self) -> tf.train.SessionRunArgs | None:
         phase = self._keras.backend.learning_phase()
