@@ -60,9 +60,11 @@ class KerasPhaseCallback(Callback):
         self._args: tf.train.SessionRunArgs | None = None
 
     def _setup_graph(self) -> None:
-        self._args = args = self._make_args()
-        for runner in self.trainer.find_callbacks(InferenceRunnerBase) if args is not None else []:
-            runner.register_hook(tf.train.FeedFnHook(lambda: dict.fromkeys(args.feed_dict, False)))
+        self._args = self._make_args()
+        if self._args is not None:
+            in_inference = dict.fromkeys(self._args.feed_dict, False)
+            for runner in self.trainer.find_callbacks(InferenceRunnerBase):
+                runner.register_hook(tf.train.FeedFnHook(lambda: in_inference))
 
     def _make_args(self) -> tf.train.SessionRunArgs | None:
         phase = self._keras.backend.learning_phase()

@@ -26,14 +26,14 @@ __all__ = [
 T = TypeVar("T")
 
 
-class _Stack(threading.local):
+class _OpenScopes(threading.local):
     """The scopes open in this thread, innermost last."""
 
     def __init__(self) -> None:
         self.scopes: list[defaultdict] = []
 
 
-_stack = _Stack()
+_stack = _OpenScopes()
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from ..diagnostics.hangs.watch import HangWatch
 from ..diagnostics.lint.lint import Lint, check_lint
 from ..diagnostics.manifest.model_graph import ModelGraph
 from ..diagnostics.manifest.writer import ManifestWriter
-from ..diagnostics.rehearsal.rehearsed import Rehearsal
+from ..diagnostics.rehearsal.extension import Rehearsal
 from ..diagnostics.speed.speed import Speed
 from ..loop.callback import Callback
 from ..loop.extension import Extension

@@ -13,7 +13,7 @@ from tensorpack_lite.compat import tfv1 as tf
 from tensorpack_lite.diagnostics.hangs.watch import HangWatch
 from tensorpack_lite.diagnostics.lint.lint import Lint
 from tensorpack_lite.diagnostics.manifest.model_graph import ModelGraph
-from tensorpack_lite.diagnostics.rehearsal.rehearsed import Rehearsal
+from tensorpack_lite.diagnostics.rehearsal.extension import Rehearsal
 from tensorpack_lite.loop.extension import Extension
 from tensorpack_lite.loop.trainer import LoopTrainer
 from tensorpack_lite.train.config import AutoResumeTrainConfig
