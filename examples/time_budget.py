@@ -38,10 +38,14 @@ class TimeBudget(Extension):
 
     @contextmanager
     def around_loop(self, trainer):
-        """Measure the loop. The part after `yield` also runs if training ends early or fails."""
+        """Measure the loop; `finally`, because an exception ends a training that ends early or fails."""
         self.began = time.monotonic()
-        yield
-        print(f"After step {trainer.global_step}, {self.spent:.3f} of {self.seconds:g} seconds are spent.")
+        try:
+            yield
+        finally:
+            print(
+                f"After step {trainer.global_step}, {self.spent:.3f} of {self.seconds:g} seconds are spent."
+            )
 
     def before_epochs(self, trainer) -> None:
         """Report where training begins; here the counters are those of a resumed training."""
