@@ -28,6 +28,7 @@ from types import FrameType
 from typing import IO, Deque, Sequence
 
 from .ranks.cluster import free_ports
+from .ranks.exit_code import FOLLOWED
 from .ranks.loopback import enter_private_network
 from .ranks.rendezvous import RendezvousServer
 from .utils.concurrency import enable_death_signal
@@ -40,7 +41,6 @@ _POLL_SECONDS = 0.05
 _PATIENCE_SECONDS = 6.0  # for ranks that notice by themselves that another one failed
 _END_SECONDS = 3.0  # between SIGTERM and SIGKILL, for ranks that have nothing to save
 _LAST_LINES = 30
-_BECAUSE_OF_ANOTHER = "RankError: "
 _PREEMPTED = 143  # exit code of a rank that has saved and ended after a signal
 _FAILED = re.compile(r"Training failed at global_step=(\d+): (.*)")
 _PROGRESS = re.compile(
@@ -321,8 +321,8 @@ class _Process:
             self._process.send_signal(signal.SIGCONT)  # a stopped process receives no other signal
 
     def has_followed_another(self) -> bool:
-        """Return whether the rank failed because another one did, by its last lines on stderr."""
-        return any(_BECAUSE_OF_ANOTHER in line for line in list(self.last_lines)[-3:])
+        """Return whether the rank failed because another one did."""
+        return self.code() == FOLLOWED
 
     def kill(self) -> None:
         """Kill all processes of the rank's session, and show the rest of the output."""

@@ -9,13 +9,15 @@ import threading
 import time
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 from ..utils import logger
 from .authentication import Credentials
 from .connecting import RankError, connect, listen
 from .diagnosis import INTERVAL_SECONDS, describe, describe_silence
+from .exit_code import FOLLOWED
 from .hub import ANSWER_SECONDS, MAX_CHARACTERS, RankHub
+from .loopback import is_loopback
 from .messages import MAX_LINE_VARIABLE, Lines, max_line_bytes, pack, parse
 
 __all__ = ["RankChannel"]
@@ -33,16 +35,17 @@ class RankChannel:
     Args:
         rank: number of this process.
         size: number of processes.
-        address: host and port of the hub.
+        address: host and port of the hub. Rank 0 listens on the loopback interface if the host belongs to it, else on all interfaces.
         time_limit: seconds that a rank may be silent, or keep the others waiting.
         where: returns the status of this process: a dict of `step` (steps done), `where` (in words) and
             `kind`: "step" while it waits for a step, "variables" while it waits for the variables of the
             chief, "excused" while the others have to wait for it, else "busy". Called in a thread, several
             times a second.
         on_hang: called with the failure when the main thread does not end by itself. Default: write the
-            failure to stderr and end the process with code 1.
+            failure to stderr and end the process with code 128.
         credentials: the conditions for a peer to join. Default: the secret of the environment, see
             `secret.find_job_secret`.
+        other_ports: more ports of the hub; it takes the first one that is free.
 
     Attributes:
         failure: a sentence that says why training cannot continue, or None.
@@ -69,6 +72,7 @@ class RankChannel:
         where: Callable[[], dict[str, Any]] | None = None,
         on_hang: Callable[[str], None] | None = None,
         credentials: Credentials | None = None,
+        other_ports: Sequence[int] = (),
     ) -> None:
         self.rank, self.size, self.time_limit = rank, size, time_limit
         self.failure: str | None = None
@@ -88,11 +92,14 @@ class RankChannel:
         self._changed = threading.Condition()
         self._sending = threading.Lock()
         self._hub: RankHub | None = None
+        host, ports = address[0], (address[1], *other_ports)
         if rank == 0:
-            logger.info(credentials.describe())
-            self._hub = RankHub(listen(address, size), size, time_limit, credentials)
+            listener = listen(host, ports, size)
+            # It need not know its own name.
+            host, ports = host if is_loopback(host) else "127.0.0.1", (listener.getsockname()[1],)
+            self._hub = RankHub(listener, size, time_limit, credentials)
             self._hub.start()
-        self._socket = connect(rank, size, address, time_limit, credentials.secret)
+        self._socket = connect(rank, size, host, ports, time_limit, credentials.key)
         self._heard = time.monotonic()
         self._threads = [
             threading.Thread(target=target, name=f"RankChannel-{target.__name__}", daemon=True)
@@ -105,6 +112,11 @@ class RankChannel:
         except BaseException:  # Ctrl-C too: no thread or connection stays open
             self.close()
             raise
+
+    @property
+    def ends(self) -> tuple[Any, Any]:
+        """The socket addresses of the connection to the hub: the end of this rank, and that of the hub."""
+        return self._socket.getsockname(), self._socket.getpeername()
 
     def all_gather(self, name: str, value: object) -> list[Any]:
         """
@@ -344,4 +356,4 @@ def _end_process(failure: str) -> None:
     sys.stdout.flush()
     sys.stderr.write(f"tensorpack_lite.ranks.channel.RankError: {failure}\n")
     sys.stderr.flush()
-    os._exit(1)
+    os._exit(FOLLOWED)
