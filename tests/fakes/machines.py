@@ -31,14 +31,16 @@ class Machine:
         self.name, self.address, self.number = name, f"{_NETWORK}.{number}", number
         self._started: list[subprocess.Popen] = []
         # A mount namespace of its own, for /etc/hosts. Files are shared otherwise, like a cluster's file system.
-        keep = f"mount --bind {hosts} /etc/hosts && hostname {name} && echo ready && exec sleep infinity"
+        keep = f"mount --bind {hosts} /etc/hosts && hostname {name} && echo ready && exec sleep infinity >&-"
         self._keeper = subprocess.Popen(
             ["unshare", "--net", "--uts", "--mount", "sh", "-c", keep],
             stdout=subprocess.PIPE,
             preexec_fn=_end_with_the_test,
         )
         self.pid = self._keeper.pid
-        if not self._keeper.stdout.readline():  # type: ignore[union-attr]
+        with self._keeper.stdout as output:  # type: ignore[union-attr]
+            is_ready = bool(output.readline())
+        if not is_ready:
             self._keeper.wait()
             raise OSError("cannot make a machine: it needs root and Linux namespaces")
 
