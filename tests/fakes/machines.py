@@ -14,7 +14,7 @@ from tensorpack_lite.utils.concurrency import enable_death_signal
 
 __all__ = ["Machine", "make_machines"]
 
-_NETWORK = "10.88.0"
+_NETWORK, _NETWORK6 = "10.88.0", "fd00:88::"
 
 
 class Machine:
@@ -23,12 +23,14 @@ class Machine:
 
     Attributes:
         name: its host name, which all machines of the network know.
-        address: its IPv4 address.
+        address, address6: its addresses.
+        hosts: the file that is its /etc/hosts.
         pid: the process that keeps its namespaces.
     """
 
     def __init__(self, number: int, name: str, hosts: Path) -> None:
-        self.name, self.address, self.number = name, f"{_NETWORK}.{number}", number
+        self.name, self.number, self.hosts = name, number, hosts
+        self.address, self.address6 = f"{_NETWORK}.{number}", f"{_NETWORK6}{number:x}"
         self._started: list[subprocess.Popen] = []
         # A mount namespace of its own, for /etc/hosts. Files are shared otherwise, like a cluster's file system.
         keep = f"mount --bind {hosts} /etc/hosts && hostname {name} && echo ready && exec sleep infinity >&-"
@@ -93,13 +95,11 @@ def make_machines(names: Sequence[str], directory: Path) -> Iterator[list[Machin
 
     Args:
         names: host names.
-        directory: where the list of hosts is written.
+        directory: where the lists of hosts are written: `hosts-<name>`, which a test may change.
     """
-    hosts = directory / "hosts"
     lines = [f"{_NETWORK}.{number} {name}" for number, name in enumerate(names, 1)]
-    hosts.write_text("\n".join(["127.0.0.1 localhost", "::1 localhost ip6-localhost", *lines, ""]))
     with ExitStack() as stack:
-        switch = Machine(254, "switch", hosts)
+        switch = Machine(254, "switch", _write_hosts(directory / "hosts-switch", []))
         stack.callback(switch.end)
         _check(
             switch.run(
@@ -108,18 +108,26 @@ def make_machines(names: Sequence[str], directory: Path) -> Iterator[list[Machin
         )
         machines = []
         for number, name in enumerate(names, 1):
-            machine = Machine(number, name, hosts)
+            machine = Machine(number, name, _write_hosts(directory / f"hosts-{name}", lines))
             stack.callback(machine.end)
             _connect(machine, switch)
             machines.append(machine)
         yield machines
 
 
+def _write_hosts(path: Path, lines: Sequence[str]) -> Path:
+    path.write_text("\n".join(["127.0.0.1 localhost", "::1 localhost ip6-localhost", *lines, ""]))
+    return path
+
+
 def _connect(machine: Machine, switch: Machine) -> None:
     """Connect a machine to the bridge by a pair of virtual interfaces."""
     port = f"port{machine.number}"
     pair = f"ip link add eth0 type veth peer name {port} netns {switch.pid}"
-    up = f"ip link set lo up && ip addr add {machine.address}/24 dev eth0 && ip link set eth0 up"
+    addresses = (
+        f"ip addr add {machine.address}/24 dev eth0 && ip addr add {machine.address6}/64 dev eth0 nodad"
+    )
+    up = f"ip link set lo up && {addresses} && ip link set eth0 up"
     _check(machine.run("sh", "-c", f"{pair} && {up}"))
     _check(switch.run("sh", "-c", f"ip link set {port} master bridge && ip link set {port} up"))
 
