@@ -111,16 +111,21 @@ class Slurm:
             raise OSError(f"sbatch failed: {result.stdout}")
         return int(result.stdout.split()[-1])
 
-    def wait(self, job: int, timeout: float = 300.0) -> str:
+    def wait(self, job: int, timeout: float = 600.0) -> str:
         """Wait until a job has ended, and return its state, for example COMPLETED."""
         ends = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
-        _wait_for(lambda: self.state(job) in ends, f"job {job} to end", timeout)
-        return self.state(job)
 
-    def state(self, job: int) -> str:
-        """Return the state of a job."""
+        def has_ended() -> bool:
+            if self._show(job, "Reason") == "BeginTime":  # a job that was requeued would wait for two minutes
+                self.run("scontrol", "update", f"JobId={job}", "StartTime=now")
+            return self._show(job, "JobState") in ends
+
+        _wait_for(has_ended, f"job {job} to end", timeout)
+        return self._show(job, "JobState")
+
+    def _show(self, job: int, field: str) -> str:
         words = self.run("scontrol", "--oneliner", "show", "job", job).stdout.split()
-        return next((word[len("JobState=") :] for word in words if word.startswith("JobState=")), "UNKNOWN")
+        return next((word[len(field) + 1 :] for word in words if word.startswith(f"{field}=")), "UNKNOWN")
 
     def _is_idle(self) -> bool:
         states = self.run("sinfo", "--noheader", "--Node", "--format=%T").stdout.split()
