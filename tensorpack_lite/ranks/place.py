@@ -70,7 +70,7 @@ class RankPlace(NamedTuple):
         is_known = self.local_rank is not None and self.local_size is not None
         local = f" (local {self.local_rank} of {self.local_size})" if is_known else ""
         details = [*self.details, *([f"restart {self.restart}"] if self.restart else [])]
-        origin = f"listed in {self.launcher}" if self.launcher.isupper() else f"started by {self.launcher}"
+        origin = f"according to {self.launcher}" if self.launcher.isupper() else f"started by {self.launcher}"
         job = f" ({', '.join(details)})" if details else ""
         return f"Rank {self.rank} of {self.size}{local} on {host_name}, {origin}{job}."
 

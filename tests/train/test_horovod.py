@@ -233,8 +233,7 @@ class TestMeetingPlace:
     def test_given(self, monkeypatch):
         """TENSORPACK_RANKS_ADDRESS is the address of the ranks' channel."""
         monkeypatch.setenv("TENSORPACK_RANKS_ADDRESS", "host:12")
-        assert ("host", 12) == horovod._find_meeting(1, 1.0)[0]
-        assert ("host", 12) == horovod._hear_meeting(FakeHorovod(2))[0]
+        assert ("host", 12) == horovod._hear_meeting(FakeHorovod(2)).address
 
     @pytest.fixture
     def store(self, monkeypatch):
@@ -248,20 +247,20 @@ class TestMeetingPlace:
 
     def test_through_the_store(self, store):
         """Rank 0 stores the address and the others read it; a second training uses the same one."""
-        first, second, again = [horovod._find_meeting(rank, 1.0) for rank in (0, 1, 0)]
+        first, second, again = [horovod._ask_store(rank, 1.0) for rank in (0, 1, 0)]
         assert "127.0.0.1" == first[0][0]
         assert first[0] == second[0] == again[0]
 
     def test_a_secret_through_the_store(self, store):
         """Without a secret in the environment, rank 0 makes one and stores it with the address."""
-        first, second = [horovod._find_meeting(rank, 1.0)[1].secret for rank in (0, 1)]
+        first, second = [horovod._ask_store(rank, 1.0).credentials.secret for rank in (0, 1)]
         assert 64 == len(first)
         assert first == second
 
     def test_the_job_s_secret_stays_out_of_the_store(self, store, monkeypatch):
         """A secret of the environment is not written to the store, which any process can read."""
         monkeypatch.setenv("TENSORPACK_LITE_SECRET", "a secret of the job")
-        first, second = [horovod._find_meeting(rank, 1.0)[1].secret for rank in (0, 1)]
+        first, second = [horovod._ask_store(rank, 1.0).credentials.secret for rank in (0, 1)]
         assert b"a secret of the job" == first == second
         assert "secret" not in store.get("ranks_address")
         assert [] == store.get("ranks_address").split()[1:]
@@ -269,20 +268,20 @@ class TestMeetingPlace:
     def test_rank_0_does_not_come(self, store):
         """The others say so."""
         with pytest.raises(RankError, match="Rank 1 waited for rank 0, which did not start within 0.1 s"):
-            horovod._find_meeting(1, 0.1)
+            horovod._ask_store(1, 0.1)
 
     def test_an_unreachable_store(self, store, monkeypatch):
         """If the rendezvous server cannot be reached, the error names its address."""
         port = str(free_ports(1)[0])
         monkeypatch.setenv("HOROVOD_GLOO_RENDEZVOUS_PORT", port)
         with pytest.raises(RankError, match=f"Rank 1 cannot reach the rendezvous server .* 127.0.0.1:{port}"):
-            horovod._find_meeting(1, 1.0)
+            horovod._ask_store(1, 1.0)
 
     def test_without_a_store(self, use):
         """Rank 0 tells it through Horovod."""
         told = b"10.0.0.1:77 the secret of rank 0".ljust(400)
         use(2, 1, of_rank_0={"ranks_address": np.frombuffer(told, "uint8")})
-        assert horovod._find_meeting(1, 1.0) is None
+        assert horovod._ask_store(1, 1.0) is None
         ranks = HorovodTrainer().ranks
         assert (("10.0.0.1", 77), b"the secret of rank 0") == (ranks.address, ranks.credentials.secret)
 
