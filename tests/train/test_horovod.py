@@ -295,6 +295,64 @@ class TestMeetingPlace:
         assert [("init",)] == hvd.calls
 
 
+class TestLaunchersOfOthers:
+    """Places that other launchers than Horovod's give."""
+
+    @pytest.fixture
+    def srun(self, use, monkeypatch):
+        """Function: install a fake Horovod in a process of srun."""
+
+        def start(*args):
+            for name in ("TF_CONFIG", "TENSORPACK_LITE_SECRET"):
+                monkeypatch.delenv(name, raising=False)
+            step = {
+                "PROCID": "1",
+                "STEP_ID": "0",
+                "STEP_NUM_TASKS": "2",
+                "JOB_ID": "7",
+                "STEP_NODELIST": "node[6-7]",
+            }
+            os.environ.update({f"SLURM_{name}": text for name, text in step.items()})
+            return use(*args)
+
+        return start
+
+    def test_the_ranks_meet_first(self, srun):
+        """Ranks of srun meet before Horovod starts, at the first node of the step."""
+        hvd = srun(2, 1)
+        hvd.has_mpi = True
+        trainer = HorovodTrainer()
+        assert ("node6", (1, 2)) == (trainer.ranks.address[0], trainer.ranks.place)
+        assert [("init",)] == hvd.calls
+
+    def test_horovod_sees_another_size(self, srun):
+        """If Horovod does not see the ranks that srun has started, the error says what is wrong and names CollectiveTrainer."""
+        srun(1, 0).has_mpi = True
+        told = "srun started 2 ranks, and Horovod sees 1: it was built without MPI.*Use CollectiveTrainer"
+        with pytest.raises(RankError, match=told):
+            HorovodTrainer()
+
+    def test_mpirun(self, use):
+        """Under mpirun, Horovod with MPI tells the others where they meet; without MPI, they meet first."""
+        hvd = use(2, 1, of_rank_0={"ranks_address": np.frombuffer(b"10.0.0.1:77 ".ljust(400), "uint8")})
+        names = {"RANK": "1", "SIZE": "2", "LOCAL_RANK": "1", "LOCAL_SIZE": "2"}
+        os.environ.update({f"OMPI_COMM_WORLD_{name}": text for name, text in names.items()})
+        hvd.has_mpi = True
+        assert ("10.0.0.1", 77) == HorovodTrainer().ranks.address
+        hvd.has_mpi = False
+        assert "127.0.0.1" == HorovodTrainer().ranks.address[0]
+
+    def test_tf_config_disagrees(self, use):
+        """TF_CONFIG and Horovod's variables that disagree are a ValueError."""
+        use(2, 1)
+        cluster = '{"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}'
+        os.environ.update({"TF_CONFIG": cluster, "HOROVOD_RANK": "1", "HOROVOD_SIZE": "2"})
+        with pytest.raises(
+            ValueError, match=r"TF_CONFIG and HOROVOD_RANK disagree \(rank 0 of 2, and 1 of 2\)"
+        ):
+            HorovodTrainer()
+
+
 class TestTheEnd:
     @pytest.mark.parametrize("failure", [None, "Rank 1 is gone."])
     def test_horovod_is_given_a_few_seconds(self, failure):
