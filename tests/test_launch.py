@@ -207,6 +207,7 @@ class TestRestarts:
         """After a rank has failed, all ranks start again. The exit code is that of the last start, and the logs have all starts."""
         body = (
             self.COUNT
+            + "assert os.environ['TENSORPACK_RANKS_RESTART'] == str(starts - 1)\n"
             + "print('start', starts)\nif starts < 3 and rank == 1: sys.exit(f'failed in {starts * \"x\"}')"
         )
         ended = launch(2, script(body), options=["--restarts", "2", "--log-dir", str(tmp_path / "logs")])

@@ -102,6 +102,7 @@ class TestLaunchers:
         assert 29500 not in find_place(agent).ports
         second = find_place({**TORCHRUN, "TORCHELASTIC_RUN_ID": "run7", "TORCHELASTIC_RESTART_COUNT": "1"})
         assert first.job == second.job
+        assert [0, 1] == [first.restart, second.restart]
 
     def test_tf_config(self):
         """The cluster of TF_CONFIG gives hosts and local ranks; its usual port comes before the others."""

@@ -325,6 +325,17 @@ class TestLaunchersOfOthers:
         assert ("node6", (1, 2)) == (trainer.ranks.address[0], trainer.ranks.place)
         assert [("init",)] == hvd.calls
 
+    def test_without_mpi(self, srun):
+        """Without MPI, rank 0 serves Gloo's rendezvous to the ranks that have met, and Horovod finds its place in the environment."""
+        hvd = srun(2, 1)
+        seen, init = [], hvd.init
+        hvd.init = lambda: (seen.append(os.environ.get("HOROVOD_RANK")), init())
+        served = {"HOROVOD_RANK": "1", "HOROVOD_SIZE": "2", "HOROVOD_CONTROLLER": "gloo"}
+        with mock.patch.object(horovod, "serve_gloo", return_value=(served, None)) as serve:
+            ranks = HorovodTrainer().ranks
+        serve.assert_called_once_with(ranks.channel)
+        assert ["1"] == seen
+
     def test_horovod_sees_another_size(self, srun):
         """If Horovod does not see the ranks that srun has started, the error says what is wrong and names CollectiveTrainer."""
         srun(1, 0).has_mpi = True
@@ -340,7 +351,9 @@ class TestLaunchersOfOthers:
         hvd.has_mpi = True
         assert ("10.0.0.1", 77) == HorovodTrainer().ranks.address
         hvd.has_mpi = False
-        assert "127.0.0.1" == HorovodTrainer().ranks.address[0]
+        with mock.patch.object(horovod, "serve_gloo", return_value=({}, None)):
+            trainer = HorovodTrainer()
+        assert "127.0.0.1" == trainer.ranks.address[0]
 
     def test_tf_config_disagrees(self, use):
         """TF_CONFIG and Horovod's variables that disagree are a ValueError."""
