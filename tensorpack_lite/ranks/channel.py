@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 import sys
 import threading
 import time
@@ -22,6 +23,7 @@ from .messages import MAX_LINE_VARIABLE, Lines, max_line_bytes, pack, parse
 
 __all__ = ["RankChannel"]
 
+_TCP_INFO_RTT = 68  # offset of tcpi_rtt, in microseconds, in linux/tcp.h
 _GRACE_SECONDS = 3.0  # in which the main thread may notice a failure and end by itself
 
 
@@ -117,6 +119,13 @@ class RankChannel:
     def ends(self) -> tuple[Any, Any]:
         """The socket addresses of the connection to the hub: the end of this rank, and that of the hub."""
         return self._socket.getsockname(), self._socket.getpeername()
+
+    def round_trip(self) -> float:
+        """Return the time in seconds that a packet to the hub and its answer take, as the kernel has measured it; NaN if it cannot."""
+        if not sys.platform.startswith("linux"):
+            return float("nan")
+        info = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_RTT + 4)
+        return float(struct.unpack_from("I", info, _TCP_INFO_RTT)[0]) * 1e-6
 
     def all_gather(self, name: str, value: object) -> list[Any]:
         """

@@ -94,7 +94,7 @@ class Machines(NamedTuple):
         return same.index(rank), len(same)
 
 
-def gather_machines(channel: RankChannel, port: int) -> Machines:
+def gather_machines(channel: RankChannel, port: int = 0) -> Machines:
     """
     Exchange the addresses of the ranks. All ranks must call it.
 
@@ -103,7 +103,7 @@ def gather_machines(channel: RankChannel, port: int) -> Machines:
 
     Args:
         channel: the connection to the other ranks.
-        port: the port of this rank's TensorFlow server.
+        port: the port of this rank's TensorFlow server; 0 if it has none.
 
     Raises:
         RankError: training cannot continue.

@@ -14,9 +14,10 @@ from .cluster import Cluster, parse_address
 from .loopback import is_loopback
 from .node_list import expand_counts, expand_node_list
 
-__all__ = ["RankPlace", "find_place", "find_remark", "port_range"]
+__all__ = ["RankPlace", "find_place", "find_remark", "find_restart", "port_range"]
 
 _ADDRESS, _PORTS = "TENSORPACK_RANKS_ADDRESS", "TENSORPACK_RANKS_PORTS"
+_RESTARTS = ("SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT", "TENSORPACK_RANKS_RESTART")
 _LOCAL_HOST = "127.0.0.1"
 _FIRST_PORT, _LAST_PORT = 20000, 27999  # below the kernel's ephemeral ports
 _NUM_PORTS = 8
@@ -36,7 +37,7 @@ class RankPlace(NamedTuple):
         ports: the ports of rank 0's machine at which the ranks may meet.
         hosts: the hosts of the ranks; empty if they are not known.
         details: what the launcher calls this job, in words.
-        restart: how often the job was started again; None if it is not known.
+        restart: how often the job was started again, as far as it is known.
         ignored: variables of other launchers, which have another rank or size.
         cluster: the cluster of `TF_CONFIG`; None if there is none.
     """
@@ -51,7 +52,7 @@ class RankPlace(NamedTuple):
     ports: tuple[int, ...] = ()
     hosts: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
-    restart: int | None = None
+    restart: int = 0
     ignored: tuple[str, ...] = ()
     cluster: Cluster | None = None
 
@@ -70,7 +71,7 @@ class RankPlace(NamedTuple):
         is_known = self.local_rank is not None and self.local_size is not None
         local = f" (local {self.local_rank} of {self.local_size})" if is_known else ""
         details = [*self.details, *([f"restart {self.restart}"] if self.restart else [])]
-        origin = f"listed in {self.launcher}" if self.launcher.isupper() else f"started by {self.launcher}"
+        origin = f"according to {self.launcher}" if self.launcher.isupper() else f"started by {self.launcher}"
         job = f" ({', '.join(details)})" if details else ""
         return f"Rank {self.rank} of {self.size}{local} on {host_name}, {origin}{job}."
 
@@ -101,7 +102,7 @@ def find_place(environ: Mapping[str, str]) -> RankPlace | None:
     if cluster is not None:
         place = _read_cluster(place, cluster)
     ignored = [other.source for other in others if (other.rank, other.size) != (place.rank, place.size)]
-    return _with_address(place._replace(ignored=tuple(ignored)), environ)
+    return _with_address(place._replace(ignored=tuple(ignored), restart=find_restart(environ)), environ)
 
 
 def find_remark(environ: Mapping[str, str]) -> str:
@@ -114,6 +115,11 @@ def find_remark(environ: Mapping[str, str]) -> str:
         f"SLURM allocated {tasks} tasks, but this process was not started by srun, so it trains alone. To use them: srun python "
         "train.py"
     )
+
+
+def find_restart(environ: Mapping[str, str]) -> int:
+    """Return how often the launcher has started this job again, as far as its variables tell."""
+    return max(_integer(environ, name) or 0 for name in _RESTARTS)
 
 
 def port_range(environ: Mapping[str, str]) -> range | None:
@@ -150,7 +156,6 @@ def _read_torchrun(given: GivenRank, environ: Mapping[str, str]) -> RankPlace:
         local_size=_integer(environ, "LOCAL_WORLD_SIZE"),
         ports=() if has_agent or not port.isdigit() else (int(port),),
         details=(f"run {run}",) if run else (),
-        restart=_integer(environ, "TORCHELASTIC_RESTART_COUNT"),
     )
 
 
@@ -193,7 +198,6 @@ def _read_srun(given: GivenRank, environ: Mapping[str, str]) -> RankPlace:
         local_rank=_integer(environ, "SLURM_LOCALID"),
         local_size=None if node is None or node >= len(counts) else counts[node],
         details=(f"job {environ.get('SLURM_JOB_ID')}", f"step {environ['SLURM_STEP_ID']}"),
-        restart=_integer(environ, "SLURM_RESTART_COUNT"),
     )
 
 

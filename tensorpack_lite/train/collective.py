@@ -31,16 +31,15 @@ class CollectiveTrainer(RankTrainer):
     Trainer with one tower in each of several processes ("ranks"), which exchange gradients by TensorFlow's collective
     operations.
 
-    `TF_CONFIG` lists the processes, as for `tf.distribute`; `python -m tensorpack_lite.launch -n K script.py`
-    starts K of them on this machine and sets it. Without `TF_CONFIG`, this process trains alone. All
-    processes run the same script, each with its own datapoints. Gradients are reduced over all ranks, so K
-    ranks with a batch of B compute what one process computes with a batch of K x B. All ranks start with the
-    variables of rank 0, the chief, and get them again at the end of each epoch.
+    `python -m tensorpack_lite.launch -n K script.py` starts K processes on this machine. Under `srun`, `mpirun`, `torchrun` and
+    with `TF_CONFIG`, as for `tf.distribute`, this process finds its rank in the environment, and logs what it has found; without any,
+    it trains alone. All processes run the same script, each with its own datapoints. Gradients are reduced over all ranks, so K
+    ranks with a batch of B compute what one process computes with a batch of K x B. All ranks start with the variables of rank 0,
+    the chief, and get them again at the end of each epoch.
 
-    TensorFlow's servers execute requests of any client. If `TF_CONFIG` only has loopback addresses, only this
-    machine can reach them; on several machines, keep their ports inside a private network. The ranks' own
-    channel authenticates ranks with the secret of the job, from `$TENSORPACK_LITE_SECRET` or the file
-    `$TENSORPACK_LITE_SECRET_FILE`.
+    TensorFlow's servers execute requests of any client. If all ranks are on this machine, only this machine can reach them; on
+    several machines, keep their ports inside a private network. The ranks' own channel authenticates ranks with the
+    secret of the job, from `$TENSORPACK_LITE_SECRET` or the file `$TENSORPACK_LITE_SECRET_FILE`.
 
     Only the chief has callbacks that are `chief_only`, restores `session_init`, and should write files.
 
@@ -60,7 +59,8 @@ class CollectiveTrainer(RankTrainer):
             before training.
 
     Raises:
-        ValueError: `TF_CONFIG` cannot be parsed, `compression` is invalid, or the secret is shorter than 16 characters.
+        ValueError: `compression` or the variables of the launcher are invalid, an address or a secret is missing, or the secret is shorter
+            than 16 characters.
         OSError: the file with the secret cannot be read, or others can read it.
         RankError: a rank did not connect; during training: another rank failed, died, is silent, or does not match.
 
@@ -68,7 +68,7 @@ class CollectiveTrainer(RankTrainer):
         >>> launch_train_with_config(config, CollectiveTrainer())    # python -m tensorpack_lite.launch -n 2 script.py
 
     Note: a rank that waits inside TensorFlow for one that is gone cannot always be interrupted: its process
-    ends with code 1. A script may train several times, each time in a new graph and with a new trainer,
+    ends with code 128, as does a script that a RankError ends. A script may train several times, each time in a new graph and with a new trainer,
     on all ranks alike.
     """
 

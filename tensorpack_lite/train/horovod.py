@@ -17,6 +17,7 @@ from ..ranks.authentication import Credentials
 from ..ranks.channel import RankChannel
 from ..ranks.cluster import format_address, free_ports, parse_address
 from ..ranks.connecting import RankError
+from ..ranks.gloo import serve_gloo
 from ..ranks.meeting import Meeting, plan_meeting
 from ..ranks.place import RankPlace
 from ..ranks.rendezvous import RendezvousStore
@@ -38,7 +39,7 @@ class HorovodTrainer(RankTrainer):
     Trainer with one tower in each of several processes ("ranks"), which exchange gradients by Horovod.
 
     `python -m tensorpack_lite.launch -n K script.py`, or `horovodrun --gloo -np K python script.py`, starts K
-    of them; without a launcher, the script trains in one process. All processes run the same script, each
+    of them, as do `srun`, `mpirun` and `torchrun`; without a launcher, the script trains in one process. All processes run the same script, each
     with its own datapoints. Gradients are reduced over all ranks, so K ranks with a batch of B compute what
     one process computes with a batch of K x B. All ranks start with the variables of rank 0, the chief, and
     get them again at the end of each epoch.
@@ -63,14 +64,14 @@ class HorovodTrainer(RankTrainer):
 
     Raises:
         ImportError: Horovod is not installed, or was built for another TensorFlow; names the command that builds it.
-        ValueError: `compression` is invalid; in `initialize`: the session creator is not a NewSessionCreator.
+        ValueError: `compression` or the variables of the launcher are invalid; in `initialize`: the session creator is not a NewSessionCreator.
         RankError: a rank did not connect; during training: another rank failed, died, is silent, or does not match.
 
     Example:
         >>> launch_train_with_config(config, HorovodTrainer())    # python -m tensorpack_lite.launch -n 2 script.py
 
     Note: a rank that waits inside Horovod for one that is gone cannot always be interrupted: its process ends
-    with code 1.
+    with code 128.
 
     Difference from tensorpack: tensorpack 0.11 waits without limit for a rank that is gone or has another
     graph. This library ends training on all ranks with an error that names the rank.
@@ -98,6 +99,11 @@ class HorovodTrainer(RankTrainer):
             self._join(place, meeting, time_limit)
         with self._reporting("starting Horovod"):
             hvd = self.hvd
+            if self.ranks is not None and not hvd.mpi_built() and "HOROVOD_RANK" not in os.environ:
+                variables, server = serve_gloo(self.ranks.channel)
+                os.environ.update(variables)
+                if server is not None:
+                    atexit.register(server.stop)
             hvd.init()
             if place is not None and hvd.size() != place.size:
                 raise RankError(

@@ -105,8 +105,10 @@ class RankWatch:
         def show_and_report(
             kind: type[BaseException], error: BaseException, traceback: TracebackType | None
         ) -> None:
-            show(kind, error, traceback)
-            self._report(error, "in its script")
+            try:
+                show(kind, error, traceback)
+            finally:
+                self._report(error, "in its script")
 
         self._hooks = (show_and_report, show)
         sys.excepthook = show_and_report
