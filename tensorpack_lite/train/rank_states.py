@@ -9,7 +9,7 @@ checked and never executed.
 from __future__ import annotations
 
 import base64
-from typing import Any, Callable, Dict, Sequence
+from typing import Any, Dict, Iterable, Iterator, Sequence
 
 from ..dataflow.shard import deal_again
 from ..ranks.channel import RankChannel
@@ -18,7 +18,9 @@ from ..utils.packed_state import MAX_STATE_BYTES, pack_state, unpack_state
 
 __all__ = ["gather_states", "split_state", "take_part"]
 
-_PIECE = 1 << 18  # characters in one message
+_PIECE = 1 << 18  # the most characters of a rank in one round
+_MIN_PIECE = 1 << 12
+_ROUND = 16 << 20  # characters of all ranks in one round, which are in the chief's memory at a time
 _MAX_TEXT = MAX_STATE_BYTES * 4 // 3 + 4  # of base64
 _NAME = "the states of the ranks"
 
@@ -40,7 +42,14 @@ def gather_states(channel: RankChannel, state: State) -> list[State] | None:
         RankError: training cannot continue, or a rank sent something that is not a state.
         TypeError, ValueError: this state cannot be packed; see `pack_state`.
     """
-    texts = _exchange(channel, channel.gather, _encode(state))
+    text = _encode(state)
+    sizes = channel.gather(f"the sizes of {_NAME}", len(text)) or ()
+    for rank, size in enumerate(sizes):
+        _check_size(rank, size)
+    texts = [""] * channel.size
+    for start, end in _pieces(channel, sizes):
+        for rank, piece in enumerate(channel.gather(_NAME, text[start:end]) or ()):
+            texts[rank] += _checked(piece)
     return [_decode(each, rank) for rank, each in enumerate(texts)] if channel.rank == 0 else None
 
 
@@ -56,9 +65,11 @@ def take_part(channel: RankChannel, states: Sequence[State] | None) -> State:
         RankError: training cannot continue.
         TypeError, ValueError: the states cannot be packed; see `pack_state`.
     """
-    text = "" if states is None else _encode({"states": list(states)})
-    part: State = _decode(_exchange(channel, channel.all_gather, text)[0], 0)["states"][channel.rank]
-    return part
+    texts = None if states is None else [_encode(state) for state in states]
+    text = ""
+    for start, end in _pieces(channel, map(len, texts or ())):
+        text += _checked(channel.scatter(_NAME, texts and [each[start:end] for each in texts]))
+    return _decode(text, 0)
 
 
 def split_state(state: State | None, size: int) -> tuple[list[State], str]:
@@ -90,23 +101,28 @@ def split_state(state: State | None, size: int) -> tuple[list[State], str]:
     return parts, sentence
 
 
-def _exchange(channel: RankChannel, gather: Callable[[str, str], list[Any] | None], text: str) -> list[str]:
-    """Send a text of each rank in pieces, and return the texts of all ranks where `gather` returns values."""
-    sizes = channel.all_gather(f"the sizes of {_NAME}", len(text))
-    for rank, size in enumerate(sizes):
-        if type(size) is not int or not 0 <= size <= _MAX_TEXT:
-            raise RankError(
-                f"Rank {rank} announced a state of {size!r} characters (expected at most {_MAX_TEXT})."
-            )
-    texts = [""] * channel.size
-    for start in range(0, max(sizes), _PIECE):
-        for rank, piece in enumerate(gather(_NAME, text[start : start + _PIECE]) or ()):
-            if not isinstance(piece, str) or len(piece) > _PIECE:
-                raise RankError(
-                    f"A rank sent a piece of its state that is not a text of at most {_PIECE} characters."
-                )
-            texts[rank] += piece
-    return texts
+def _pieces(channel: RankChannel, sizes: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield the start and the end of a piece of each rank's text for each round; the chief knows the sizes of the texts."""
+    longest = channel.all_gather(f"the largest of {_NAME}", max(sizes, default=0))[0]
+    _check_size(0, longest)
+    num = min(_PIECE, max(_MIN_PIECE, _ROUND // channel.size))
+    for start in range(0, longest, num):
+        yield start, start + num
+
+
+def _check_size(rank: int, size: object) -> None:
+    if type(size) is not int or not 0 <= size <= _MAX_TEXT:
+        raise RankError(
+            f"Rank {rank} announced a state of {size!r} characters (expected at most {_MAX_TEXT})."
+        )
+
+
+def _checked(piece: object) -> str:
+    if not isinstance(piece, str) or len(piece) > _PIECE:
+        raise RankError(
+            f"A rank sent a piece of its state that is not a text of at most {_PIECE} characters."
+        )
+    return piece
 
 
 def _encode(state: State) -> str:
